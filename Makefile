@@ -1,0 +1,24 @@
+# Every target works from a fresh clone with Go and make; `make help` lists them.
+.DEFAULT_GOAL := help
+.PHONY: help run test lint bench soak tidy
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## run the demonstration
+	go run ./cmd/retrysafe demo
+
+test: ## run every check that a change must pass (under 15 minutes on 2 cores)
+	scripts/test.sh
+
+lint: ## run golangci-lint and gofumpt over every module
+	scripts/lint.sh
+
+bench: ## run the benchmarks
+	cd bench && GOWORK=off go test -run '^$$' -bench . -benchmem ./...
+
+soak: ## run the long tests of integration (up to an hour)
+	cd integration && GOWORK=off RETRYSAFE_SOAK=long go test -run Soak -count=1 -timeout 60m ./...
+
+tidy: ## tidy every module
+	scripts/tidy.sh

@@ -1,0 +1,163 @@
+package retrysafe
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"sync/atomic"
+	"time"
+)
+
+// Attempt is one run of the work of a key. It is ended once, by Complete, Fail, Release or Doubt; a second ending is [ErrEnded] and
+// changes nothing, so that "defer a.Doubt(ctx, err)" may stand behind the others. Heartbeats go on until then.
+// Methods may be called concurrently.
+type Attempt struct {
+	core    *core
+	key     StoreKey
+	n       int
+	fence   Fence
+	owner   Owner
+	policy  *Policy
+	codec   Codec
+	started time.Time
+	call    *callTrace
+
+	ctx    attemptContext
+	cancel context.CancelCauseFunc
+	late   lateContext // of the call that ends it
+
+	ended atomic.Bool // an ending has begun
+	lost  atomic.Bool // its context was ended by the engine: never release it
+
+	// The rest is the heartbeat's.
+	until, beatAt, boundAt time.Time
+	extending              bool
+	next                   time.Time
+	index                  int
+}
+
+// attemptContext is the attempt's context: its own cancellation, and the attempt among its values.
+type attemptContext struct {
+	context.Context
+	attempt *Attempt
+}
+
+type attemptKey struct{}
+
+func (c *attemptContext) Value(key any) any {
+	if key == (attemptKey{}) {
+		return c.attempt
+	}
+	return c.Context.Value(key)
+}
+
+// AttemptFrom finds the attempt that ctx belongs to: in Do, in a guarded handler, in a consumer.
+func AttemptFrom(ctx context.Context) (*Attempt, bool) {
+	a, ok := ctx.Value(attemptKey{}).(*Attempt)
+	return a, ok
+}
+
+// Key returns the key.
+func (a *Attempt) Key() Key { return a.key.Key }
+
+// N counts the attempts of the record's life, from 1: for people and retry limits.
+func (a *Attempt) N() int { return a.n }
+
+// Fence is the fencing token of this attempt.
+func (a *Attempt) Fence() Fence { return a.fence }
+
+// Context ends when the attempt has ended, when its lease could not be extended in time (cause [ErrLeaseLost]; it ends a tenth of
+// the lease before the lease does, whether or not the store answered), when MaxRun has passed (cause [ErrBound]), when Shutdown
+// gives up (cause [ErrClosed]), and with the caller's context unless the call was [Detached]. While the machine sleeps the
+// monotonic clock may stand still: then only the fence protects the resource.
+func (a *Attempt) Context() context.Context { return &a.ctx }
+
+// Ended tells whether the attempt was ended by one of its methods.
+func (a *Attempt) Ended() bool { return a.ended.Load() }
+
+// ackTime is how long an ending waits for the store before the caller gets the answer without a confirmation.
+const ackTime = 2 * time.Second
+
+// Complete keeps the answer. Once it was called the attempt is never released.
+//
+// nil: kept, as durable as the store claims. [ErrLeaseLost]: somebody took over; what they do counts, do not report success.
+// [ErrUnconfirmed]: the store has not answered within 2 s; the engine goes on until MaxRun. ctx gives values only: its end does not stop this.
+func (a *Attempt) Complete(ctx context.Context, answer Answer) error {
+	return a.finish(ctx, StateCompleted, answer)
+}
+
+// Fail keeps a final refusal; see [Permanent]. Errors are those of Complete.
+func (a *Attempt) Fail(ctx context.Context, f *Failure) error {
+	answer, err := f.answer()
+	if err != nil {
+		return err
+	}
+	return a.finish(ctx, StateFailed, answer)
+}
+
+func (a *Attempt) finish(ctx context.Context, state State, answer Answer) error {
+	if int64(len(answer.Body)) > a.policy.MaxAnswer && answer.Kept {
+		answer = notKept(answer)
+	}
+	req := CompleteRequest{
+		Key: a.key, Owner: a.owner, Fence: a.fence, State: state, Answer: answer, Retention: a.policy.Retention,
+	}
+	outcome := "executed"
+	if state == StateFailed {
+		outcome = "failed"
+	}
+	return a.end(ctx, outcome, nil, &req, nil)
+}
+
+// notKept is what stands for an answer that is too large.
+func notKept(a Answer) Answer {
+	return Answer{Codec: a.Codec, Size: int64(len(a.Body)), Digest: sha256.Sum256(a.Body)}
+}
+
+// Release gives the key back: certainly nothing happened, and the next call runs. why is kept for operators; it may be nil.
+//
+// An attempt whose context the engine has ended is never released, since a takeover may be under way: then [ErrLeaseLost], and its lease lapses.
+// [ErrUnconfirmed]: the store has not answered within 2 s; the engine goes on until MaxRun.
+func (a *Attempt) Release(ctx context.Context, why error) error {
+	req := ReleaseRequest{
+		Key: a.key, Owner: a.owner, Fence: a.fence, Retention: a.policy.Retention, Cause: "status", LastError: text(why),
+	}
+	if why != nil {
+		req.Cause = "error"
+	}
+	return a.end(ctx, "released", why, nil, &req)
+}
+
+// Doubt says that the work may have happened: under Refuse repeats are told [ErrInDoubt] from now on, until somebody resolves it.
+// Errors are those of Release, but a lost attempt is put in doubt too.
+func (a *Attempt) Doubt(ctx context.Context, why error) error { return a.doubt(ctx, a.cause(why), why) }
+
+func (a *Attempt) doubt(ctx context.Context, cause string, why error) error {
+	req := ReleaseRequest{
+		Key: a.key, Owner: a.owner, Fence: a.fence, Retention: a.policy.Retention,
+		InDoubt: true, Cause: cause, LastError: text(why),
+	}
+	err := a.end(ctx, "doubt", why, nil, &req)
+	if !errors.Is(err, ErrEnded) && a.core.trace.Doubt != nil {
+		a.core.trace.Doubt(ctx, a.Key(), a.n, cause)
+	}
+	return err
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// cause is one word on why an attempt that ended with err is in doubt.
+func (a *Attempt) cause(err error) string {
+	switch {
+	case errors.Is(context.Cause(a.ctx.Context), ErrBound):
+		return "bound"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return "timeout"
+	}
+	return "error"
+}

@@ -1,0 +1,235 @@
+package retrysafe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Begin is for callers that end the attempt themselves (a middleware, a consumer); [Do] is simpler.
+//
+// Exactly one of the three is not nil. An attempt: run the work with its Context and end it with Complete, Fail, Release or Doubt. A
+// record: it is finished, and the record has the answer ([Record].Answer.Kept says whether it was kept). An error: neither.
+// Under [Reject] finished work is [ErrDuplicate].
+func (e *Engine) Begin(ctx context.Context, k Key, opts ...CallOption) (*Attempt, *Record, error) {
+	a, rec, err := e.begin(ctx, k, e.callOptions(opts))
+	if a != nil || err != nil {
+		return a, nil, err
+	}
+	return nil, &rec, nil
+}
+
+const (
+	acquireTries = 3
+	acquireLimit = 5 * time.Second // the longest that an Acquire may be under way
+)
+
+// begin returns an attempt, or a finished record, or an error.
+func (e *Engine) begin(ctx context.Context, k Key, o *callOptions) (*Attempt, Record, error) {
+	call := e.traceCall(&ctx, k)
+	a, rec, err := e.claim(ctx, k, o)
+	if a != nil {
+		a.call = call
+		return a, rec, nil
+	}
+	call.done(outcome(err), rec.Attempt, err)
+	return nil, rec, err
+}
+
+func (e *Engine) claim(ctx context.Context, k Key, o *callOptions) (*Attempt, Record, error) {
+	c, key := e.c, e.storeKey(k)
+	if err := errors.Join(o.err, key.Validate()); err != nil {
+		return nil, Record{}, &Error{Op: k.Operation, Err: err}
+	}
+	ok, first := c.life.enter()
+	if !ok {
+		return nil, Record{}, c.wrap(key, 0, ErrClosed, time.Second)
+	}
+	if s, can := c.store.(Sweeper); first && can {
+		c.background.start(func() { c.runSweeper(s) })
+	}
+	a, rec, err := c.win(ctx, key, o)
+	if a == nil {
+		c.life.leave()
+	}
+	if a == nil && err == nil && o.policy.Duplicate == Reject {
+		err = c.wrap(key, rec.Attempt, ErrDuplicate, 0)
+	}
+	return a, rec, err
+}
+
+// win acquires the key, and waits for another's attempt where the policy says so.
+func (c *core) win(ctx context.Context, key StoreKey, o *callOptions) (*Attempt, Record, error) {
+	req := AcquireRequest{
+		Key: key, Owner: newOwner(), Fingerprint: o.fingerprint,
+		Lease: o.policy.Lease, Retention: o.policy.Retention, OnDoubt: o.policy.OnDoubt,
+	}
+	if len(o.binding) > 0 {
+		sum := c.digest("credential", o.binding)
+		req.Binding = sum[:]
+	}
+	var limit waitLimit
+	for {
+		got, sent, err := c.acquire(ctx, &req)
+		if err != nil {
+			return nil, Record{}, c.wrap(key, 0, err, time.Second)
+		}
+		switch got.Status {
+		case Won:
+			a, err := c.start(ctx, &got.Record, sent, o)
+			return a, Record{}, err
+		case Finished:
+			return nil, got.Record, nil
+		case StatusInProgress:
+			rec, err := c.waiting.wait(ctx, &got.Record, &o.policy, &limit)
+			switch {
+			case err != nil:
+				return nil, Record{}, err
+			case rec.State.Finished():
+				return nil, rec, nil
+			}
+			// In doubt, or taken over: ask again. Acquire decides, and of all that ask at most one wins.
+		case StatusInDoubt:
+			return nil, got.Record, c.wrap(key, got.Record.Attempt, ErrInDoubt, 0)
+		default:
+			return nil, got.Record, c.wrap(key, got.Record.Attempt, got.Err(), 0)
+		}
+	}
+}
+
+// acquire asks until it is answered, a few times. Repeats carry the same owner, so that a lost reply does no harm. An error says that
+// the caller must not run; if a claim may have been made all the same, it is given back in the background.
+func (c *core) acquire(ctx context.Context, req *AcquireRequest) (got Acquired, sent time.Time, err error) {
+	unanswered := false
+	for try := range acquireTries {
+		if try > 0 && !pause(ctx, time.Duration(try*try)*50*time.Millisecond) {
+			break
+		}
+		if err = ctx.Err(); err != nil {
+			break
+		}
+		if !c.clock.known.Load() || errors.Is(err, ErrTooLate) {
+			if _, err = c.lookup(ctx, req.Key); err != nil {
+				continue
+			}
+		}
+		limit := acquireLimit
+		if end, ok := ctx.Deadline(); ok {
+			limit = min(limit, time.Until(end))
+		}
+		req.NotAfter = c.clock.now().Add(limit)
+		sent = time.Now()
+		done := c.trace.store(ctx, "acquire")
+		got, err = c.store.Acquire(ctx, *req)
+		done(err)
+		if err == nil {
+			c.clock.learn(got.Record.Now, sent)
+			return got, sent, nil
+		}
+		if errors.Is(err, ErrTooLate) {
+			c.clock.known.Store(false)
+			continue
+		}
+		if !mayBeApplied(err) {
+			break
+		}
+		unanswered = true
+	}
+	if unanswered {
+		c.reclaim(*req)
+	}
+	return Acquired{}, sent, unavailable(err)
+}
+
+// pause returns false when ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// reclaim gives back a claim whose reply was lost: after NotAfter nothing of it can be applied any more, and a record that is in
+// progress under its owner was given to nobody, for owners are made for one call. Without this, an outage of the store
+// would leave keys in doubt although nothing ran.
+func (c *core) reclaim(req AcquireRequest) {
+	c.life.stay()
+	started := c.background.start(func() {
+		defer c.life.leave()
+		const slack = 100 * time.Millisecond
+		giveUp := time.Now().Add(acquireLimit + 2*req.Lease + time.Minute)
+		wait := max(0, req.NotAfter.Sub(c.clock.now())) + slack
+		for time.Now().Before(giveUp) && c.sleep(wait) {
+			ctx, cancel := context.WithTimeout(c.ctx, acquireLimit)
+			rec, err := c.lookup(ctx, req.Key)
+			switch {
+			case err == nil && !rec.Now.After(req.NotAfter):
+				wait = req.NotAfter.Sub(rec.Now) + slack
+			case err == nil && (rec.State != StateInProgress || rec.Owner != req.Owner):
+				cancel()
+				return
+			default:
+				if err == nil {
+					err = c.release(ctx, ReleaseRequest{Key: req.Key, Owner: rec.Owner, Fence: rec.Fence, Cause: "unanswered"})
+				}
+				if err == nil || !mayBeApplied(err) {
+					cancel()
+					return
+				}
+				wait = time.Second
+			}
+			cancel()
+		}
+	})
+	if !started {
+		c.life.leave()
+	}
+}
+
+func (c *core) release(ctx context.Context, req ReleaseRequest) error {
+	done := c.trace.store(ctx, "release")
+	err := c.store.Release(ctx, req)
+	done(err)
+	return err
+}
+
+// newAttempt makes the attempt of a record that was won. It is not looked after yet.
+func newAttempt(ctx context.Context, c *core, rec *Record, sent time.Time, o *callOptions) *Attempt {
+	a := &Attempt{
+		core: c, key: rec.Key, n: rec.Attempt, fence: rec.Fence, owner: rec.Owner, policy: &o.policy, codec: c.codec,
+		started: sent,
+	}
+	parent := ctx
+	if o.detached {
+		parent = context.WithoutCancel(ctx)
+	}
+	a.ctx.attempt = a
+	a.ctx.Context, a.cancel = context.WithCancelCause(parent)
+	a.until = sent.Add(o.policy.Lease - o.policy.Lease/10)
+	a.beatAt = sent.Add(o.policy.Lease / 3)
+	a.boundAt = sent.Add(o.policy.MaxRun)
+	return a
+}
+
+// start makes the attempt of a claim that was won at rec and asked for at sent.
+func (c *core) start(ctx context.Context, rec *Record, sent time.Time, o *callOptions) (*Attempt, error) {
+	a := newAttempt(ctx, c, rec, sent, o)
+	// Nothing has run yet: a caller that has gone, or a reply that came after the lease, gives the key back.
+	err := ctx.Err()
+	if err == nil && !time.Now().Before(a.until) {
+		err = fmt.Errorf("%w: its answer came after the lease (%v) had passed", ErrUnavailable, o.policy.Lease)
+	}
+	if err != nil {
+		a.call = noCall
+		c.life.stay() // the attempt leaves by itself; the caller of start leaves as well
+		_ = a.Release(ctx, err)
+		return nil, c.wrap(rec.Key, rec.Attempt, err, time.Second)
+	}
+	c.beat.add(a)
+	return a, nil
+}

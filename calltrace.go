@@ -1,0 +1,66 @@
+package retrysafe
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// callTrace reports the end of one call; nil where nobody listens.
+type callTrace struct {
+	begun time.Time
+	end   func(CallDone)
+}
+
+var noCall *callTrace
+
+func (e *Engine) traceCall(ctx *context.Context, k Key) *callTrace {
+	t := &e.c.trace
+	if t.Call == nil {
+		return noCall
+	}
+	call := &callTrace{begun: time.Now()}
+	*ctx, call.end = t.Call(*ctx, CallInfo{Key: k, Hash: e.KeyHash(k), Layer: e.layer})
+	return call
+}
+
+func (t *callTrace) done(outcome string, attempt int, err error) {
+	if t == nil || t.end == nil {
+		return
+	}
+	t.end(CallDone{Outcome: outcome, Attempt: attempt, Took: time.Since(t.begun), Err: err})
+}
+
+var outcomes = []struct {
+	err  error
+	name string
+}{
+	{ErrInDoubt, "in-doubt"},
+	{ErrLeaseLost, "lease-lost"},
+	{ErrUnconfirmed, "unconfirmed"},
+	{ErrInProgress, "in-progress"},
+	{ErrAttemptFailed, "attempt-failed"},
+	{ErrFingerprintMismatch, "mismatch"},
+	{ErrPrincipalChanged, "principal-changed"},
+	{ErrDuplicate, "duplicate"},
+	{ErrAnswerNotKept, "not-kept"},
+	{ErrNotIssued, "not-issued"},
+	{ErrInvalidKey, "invalid"},
+	{ErrUnavailable, "unavailable"},
+	{ErrClosed, "closed"},
+	{context.Canceled, "cancelled"},
+	{context.DeadlineExceeded, "cancelled"},
+}
+
+// outcome names what a call that ran nothing was told.
+func outcome(err error) string {
+	if err == nil {
+		return "replayed"
+	}
+	for _, o := range outcomes {
+		if errors.Is(err, o.err) {
+			return o.name
+		}
+	}
+	return "error"
+}

@@ -1,0 +1,151 @@
+package retrysafe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Result is what a call of Do is told.
+type Result[T any] struct {
+	Value T
+	// Replayed: the work did not run in this call; Value is the first answer (under [Succeed] the zero value).
+	Replayed bool
+	// Stored is false where the work succeeded but the store has not confirmed its answer yet, or the lease was lost.
+	Stored  bool
+	Attempt int
+	Fence   Fence
+}
+
+// Do runs fn at most once per key (under [Reexecute] at least once), and gives every repeat the first answer.
+//
+// fn must end when its context does. What its error means is said by [NothingDone], [Permanent] and [InDoubt]; any other error puts
+// the key in doubt under Refuse, and releases it under Reexecute. A panic or Goexit does the same, and goes on up.
+//
+// Errors: [ErrInProgress], [ErrAttemptFailed], [ErrInDoubt], [ErrFingerprintMismatch], [ErrPrincipalChanged], [ErrDuplicate],
+// [ErrAnswerNotKept], [ErrInvalidKey], [ErrUnavailable], [ErrClosed] come with nothing run in this call; [*Failure] is the kept
+// refusal. [ErrLeaseLost] comes with the value: the work succeeded, but another attempt had taken over. An error of fn is returned
+// as it is, or, where it leaves the key in doubt, wrapped together with ErrInDoubt. Use [Retryable] to tell what may be retried.
+func Do[T any](ctx context.Context, e *Engine, k Key, fn func(context.Context) (T, error), opts ...CallOption) (Result[T], error) {
+	return do(ctx, e, k, fn, e.callOptions(opts))
+}
+
+// Run is Do for work without an answer.
+func Run(ctx context.Context, e *Engine, k Key, fn func(context.Context) error, opts ...CallOption) (replayed bool, err error) {
+	res, err := Do(ctx, e, k, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) }, opts...)
+	return res.Replayed, err
+}
+
+func do[T any](ctx context.Context, e *Engine, k Key, fn func(context.Context) (T, error), o *callOptions) (Result[T], error) {
+	a, rec, err := e.begin(ctx, k, o)
+	switch {
+	case err != nil:
+		return Result[T]{}, err
+	case a == nil:
+		return replay[T](e.c, &rec, o.policy.Duplicate)
+	}
+	return execute(ctx, a, fn)
+}
+
+// replay gives the answer of a finished record.
+func replay[T any](c *core, rec *Record, d Duplicate) (res Result[T], err error) {
+	res = Result[T]{Replayed: true, Stored: true, Attempt: rec.Attempt, Fence: rec.Fence}
+	switch {
+	case d == Succeed:
+	case rec.State == StateFailed:
+		var f *Failure
+		if f, err = FailureOf(rec.Answer); err == nil {
+			err = f
+		}
+	case !rec.Answer.Kept:
+		err = c.wrap(rec.Key, rec.Attempt, ErrAnswerNotKept, 0)
+	default:
+		res.Value, err = decode[T](c.codec, &rec.Answer)
+	}
+	return res, err
+}
+
+var errCrashed = errors.New("the work panicked or ended its goroutine")
+
+// execute runs the work of an attempt and ends it.
+func execute[T any](ctx context.Context, a *Attempt, fn func(context.Context) (T, error)) (res Result[T], err error) {
+	res.Attempt, res.Fence = a.n, a.fence
+	returned := false
+	defer func() {
+		if !returned { // a panic or Goexit is on its way up; it is not stopped
+			a.crashed(ctx)
+		}
+	}()
+	v, err := fn(&a.ctx)
+	returned = true
+
+	switch outcomeOf(err, a.policy) {
+	case Failed:
+		f := failureOf(err)
+		return res, keptOr(&res.Stored, a.Fail(ctx, f), f)
+	case NotDone:
+		_ = a.Release(ctx, err) // what cannot be released lapses
+		return res, err
+	case Doubtful:
+		_ = a.Doubt(ctx, err)
+		if a.policy.OnDoubt == Reexecute {
+			return res, err
+		}
+		return res, a.core.wrap(a.key, a.n, fmt.Errorf("%w: %w", ErrInDoubt, err), 0)
+	}
+	res.Value = v
+	answer, encodeErr := encode(a.codec, &v)
+	err = a.Complete(ctx, answer)
+	return res, keptOr(&res.Stored, err, encodeErr)
+}
+
+// keptOr sets stored by the error of an ending, and returns what the caller is told: that another took over, or else told.
+func keptOr(stored *bool, err, told error) error {
+	*stored = err == nil
+	if errors.Is(err, ErrUnconfirmed) {
+		return told // the work is done and the engine goes on storing
+	}
+	if err != nil {
+		return err
+	}
+	return told
+}
+
+// crashed ends an attempt whose work did not return.
+func (a *Attempt) crashed(ctx context.Context) {
+	if a.policy.OnDoubt == Reexecute {
+		_ = a.Release(ctx, errCrashed)
+		return
+	}
+	_ = a.doubt(ctx, "panic", errCrashed)
+}
+
+// Operation is work that is declared once: its name, its policy and what it does. The input is the fingerprint, so that it cannot be
+// forgotten. It is safe for concurrent use.
+type Operation[In, Out any] struct {
+	engine  *Engine
+	name    string
+	work    func(context.Context, In) (Out, error)
+	options callOptions
+}
+
+// NewOperation declares an operation; p may be nil. It panics on an empty name and on a policy that [Policy.Validate] refuses.
+func NewOperation[In, Out any](e *Engine, name string, work func(context.Context, In) (Out, error), p *Policy) *Operation[In, Out] {
+	if p == nil {
+		p = new(Policy)
+	}
+	o := &Operation[In, Out]{engine: e, name: name, work: work, options: *e.c.defaults}
+	o.options.policy = p.Or(o.options.policy)
+	if err := errors.Join(o.options.policy.Validate(), Key{Operation: name, ID: "x"}.Validate()); err != nil {
+		panic(err)
+	}
+	return o
+}
+
+// Do runs the operation for the key {tenant, name, id}; see the function [Do].
+func (o *Operation[In, Out]) Do(ctx context.Context, tenant, id string, in In) (Result[Out], error) {
+	opts := o.options
+	opts.fingerprint, opts.err = payloadFingerprint(in)
+	k := Key{Tenant: tenant, Operation: o.name, ID: id}
+	return do(ctx, o.engine, k, func(ctx context.Context) (Out, error) { return o.work(ctx, in) }, &opts)
+}

@@ -1,0 +1,168 @@
+package retrysafe
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// Engine runs work at most (or at least) once per key, on a [Store]. It is safe for concurrent use; an application has one per store.
+// It starts goroutines only while there is work for them; Shutdown ends them.
+type Engine struct {
+	c     *core
+	layer string
+}
+
+// core is what all views of an engine share.
+type core struct {
+	store     Store
+	namespace string
+	defaults  *callOptions
+	secret    []byte
+	codec     Codec
+	trace     Trace
+	logger    *slog.Logger
+	warnOnce  sync.Once
+
+	clock   storeClock
+	life    life
+	beat    heartbeat
+	waiting waitRoom
+
+	// ctx ends when Shutdown gives up waiting, or is through; background goroutines go by it, and it waits for them.
+	ctx        context.Context
+	stop       context.CancelFunc
+	background background
+}
+
+// New returns an engine on s. It panics on options that [Options.Validate] refuses.
+func New(s Store, o *Options) *Engine {
+	if s == nil {
+		panic("retrysafe: New needs a store; memstore.New(nil) is one in memory")
+	}
+	if err := o.Validate(); err != nil {
+		panic(err)
+	}
+	if o == nil {
+		o = new(Options)
+	}
+	c := &core{
+		store: s, namespace: o.Namespace, defaults: &callOptions{policy: o.Policy.complete()},
+		secret: o.Secret, codec: o.Codec, logger: o.Logger,
+	}
+	if c.namespace == "" {
+		c.namespace = "app"
+	}
+	if c.codec == nil {
+		c.codec = JSON
+	}
+	if o.Trace != nil {
+		c.trace = *o.Trace
+	}
+	if c.logger == nil {
+		c.logger = slog.Default()
+	}
+	c.clock.base = time.Now()
+	c.beat = heartbeat{core: c, kick: make(chan struct{}, 1)}
+	c.waiting = waitRoom{core: c, rooms: make(map[waitKey]*room)}
+	c.life.sweep = o.Sweep
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	return &Engine{c: c, layer: "fn"}
+}
+
+// Layer is a view of the engine whose keys live apart, for a surface of its own: a gateway, a middleware and a function that see one
+// key never wait for each other. The layers of this project are fn http gw tx mq rpc token step sig.
+func (e *Engine) Layer(name string) *Engine { return &Engine{c: e.c, layer: name} }
+
+// Policy returns the policy that calls without options go by, every field filled.
+func (e *Engine) Policy() Policy { return e.c.defaults.policy }
+
+// Digest is HMAC-SHA-256 of data under Options.Secret, or plain SHA-256 without one: for what must be told apart but not be read,
+// such as credentials.
+func (e *Engine) Digest(data []byte) [sha256.Size]byte { return e.c.digest("credential", data) }
+
+// KeyHash names a key in logs: 16 hex digits of its keyed digest. It is the same in all processes with one secret and namespace.
+func (e *Engine) KeyHash(k Key) string { return e.c.keyHash(e.storeKey(k)) }
+
+func (e *Engine) storeKey(k Key) StoreKey {
+	return StoreKey{Namespace: e.c.namespace, Layer: e.layer, Key: k}
+}
+
+func (c *core) digest(purpose string, data []byte) (sum [sha256.Size]byte) {
+	if len(c.secret) == 0 {
+		c.warnOnce.Do(func() {
+			c.logger.Warn("retrysafe: Options.Secret is not set: digests of credentials and keys are plain SHA-256 and can be guessed; set the same random secret on all processes of this store")
+		})
+		return sha256.Sum256(append([]byte("retrysafe "+purpose+"\n"), data...))
+	}
+	mac := hmac.New(sha256.New, c.secret)
+	mac.Write([]byte("retrysafe " + purpose + "\n"))
+	mac.Write(data)
+	mac.Sum(sum[:0])
+	return sum
+}
+
+func (c *core) keyHash(k StoreKey) string {
+	text, _ := k.AppendText(nil)
+	sum := c.digest("key", text)
+	return hex.EncodeToString(sum[:8])
+}
+
+// wrap makes the error that callers see.
+func (c *core) wrap(k StoreKey, attempt int, err error, after time.Duration) *Error {
+	return &Error{Op: k.Operation, Key: c.keyHash(k), Attempt: attempt, Err: err, RetryAfter: after}
+}
+
+func newOwner() (o Owner) {
+	_, _ = rand.Read(o[:]) // never fails: it would end the process
+	return o
+}
+
+// Lookup returns what is known of a key. [ErrNotFound] where nothing is.
+func (e *Engine) Lookup(ctx context.Context, k Key) (Record, error) {
+	key := e.storeKey(k)
+	if err := key.Validate(); err != nil {
+		return Record{}, &Error{Op: k.Operation, Err: err}
+	}
+	rec, err := e.c.lookup(ctx, key)
+	switch {
+	case err != nil:
+		return Record{}, e.c.wrap(key, 0, unavailable(err), time.Second)
+	case rec.State == 0:
+		return Record{}, e.c.wrap(key, 0, ErrNotFound, 0)
+	}
+	return rec, nil
+}
+
+func (c *core) lookup(ctx context.Context, key StoreKey) (Record, error) {
+	sent := time.Now()
+	done := c.trace.store(ctx, "lookup")
+	rec, err := c.store.Lookup(ctx, key)
+	done(err)
+	if err == nil {
+		c.clock.learn(rec.Now, sent)
+	}
+	return rec, err
+}
+
+// Shutdown takes no new attempts, waits for the live ones until ctx ends, and then ends their contexts. It never releases them: work
+// that did not return may still act, so their leases lapse. It returns nil when all have ended, and does not close the store.
+func (e *Engine) Shutdown(ctx context.Context) error {
+	c := e.c
+	var err error
+	select {
+	case <-c.life.close():
+	case <-ctx.Done():
+		n := c.beat.stopAll()
+		err = fmt.Errorf("retrysafe: shutdown: %d attempts had not ended; their keys stay taken until their leases lapse: %w", n, context.Cause(ctx))
+	}
+	c.stop()
+	c.background.wait()
+	return err
+}

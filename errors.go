@@ -1,0 +1,130 @@
+package retrysafe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// The errors of this package. Calls return them wrapped in an [*Error]; test with errors.Is.
+var (
+	ErrInProgress          = errors.New("the first attempt is still running")
+	ErrAttemptFailed       = errors.New("the attempt that was waited for ended without an answer")
+	ErrFingerprintMismatch = errors.New("the key was used with another payload")
+	ErrPrincipalChanged    = errors.New("the key belongs to another credential of this caller")
+	ErrInDoubt             = errors.New("an earlier attempt may have taken effect")
+	ErrLeaseLost           = errors.New("lease lost")
+	ErrBound               = errors.New("the attempt ran longer than MaxRun")
+	ErrDuplicate           = errors.New("done before")
+	ErrAnswerNotKept       = errors.New("done before, but its answer was not kept")
+	ErrNotIssued           = errors.New("key unknown, expired or another caller's")
+	ErrNotFound            = errors.New("no such record")
+	ErrFenceChanged        = errors.New("the record has changed since it was read")
+	ErrInvalidKey          = errors.New("invalid key")
+	ErrTooLate             = errors.New("the call reached the store after its time limit and was not applied")
+	ErrInTransaction       = errors.New("the engine was called on the database of the open DoTx")
+	ErrUnavailable         = errors.New("store unavailable")
+	ErrUnconfirmed         = errors.New("the work is done, but the store has not confirmed its answer yet")
+	ErrEnded               = errors.New("the attempt has ended")
+	ErrClosed              = errors.New("the engine is shut down")
+)
+
+// advice says what a caller can do next; the first entry that fits is told. An error without one speaks for itself.
+var advice = []struct {
+	err  error
+	text string
+}{
+	{ErrInDoubt, "find out what became of it (Engine.Lookup) and settle it with Engine.Resolve; do not retry with a new key"},
+	{ErrLeaseLost, "do not report success; a retry with the same key gets the answer of the attempt that took over"},
+	{ErrUnconfirmed, "the engine goes on storing it; until then a repeat is told that it is in progress"},
+	{ErrInProgress, "retry with the same key later, or let Policy.Wait wait for it"},
+	{ErrAttemptFailed, "retry with the same key"},
+	{ErrFingerprintMismatch, "use a new key for a new request, and the old payload for a retry"},
+	{ErrPrincipalChanged, "retry with the credential that was used first"},
+	{ErrDuplicate, "look up what it made; nothing was run again"},
+	{ErrAnswerNotKept, "look up what it made; nothing was run again"},
+	{ErrFenceChanged, "look the record up again and decide anew"},
+	{ErrInTransaction, "give the call a store on another database, or move it out of the transaction"},
+	{ErrUnavailable, "nothing was run; retry with the same key"},
+	{ErrClosed, "nothing was run; retry with the same key on another process"},
+}
+
+// Error is what the calls of this package return. It never carries a key or an answer in clear.
+type Error struct {
+	// Op is the operation of the key, or the step that failed.
+	Op string
+	// Key is the engine's keyed hash of the key, for logs; may be empty.
+	Key string
+	// Attempt is the attempt that the error speaks of; zero where there is none.
+	Attempt int
+	// Err is one of the errors above, or wraps one together with its cause.
+	Err error
+	// RetryAfter is when a retry makes sense; zero where none does.
+	RetryAfter time.Duration
+}
+
+// Error says what is wrong and what the caller can do next.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("retrysafe")
+	if e.Op != "" {
+		b.WriteString(": " + e.Op)
+	}
+	if e.Key != "" {
+		b.WriteString(" [key " + e.Key + "]")
+	}
+	if e.Attempt > 0 {
+		fmt.Fprintf(&b, " (attempt %d)", e.Attempt)
+	}
+	b.WriteString(": " + e.Err.Error())
+	for _, a := range advice {
+		if errors.Is(e.Err, a.err) {
+			b.WriteString("; " + a.text)
+			break
+		}
+	}
+	return b.String()
+}
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Retryable says whether the same call with the same key may be made again, and after how long.
+// In doubt, a mismatch and a duplicate are not retryable: the answer would be the same.
+func Retryable(err error) (after time.Duration, ok bool) {
+	if errors.Is(err, ErrInDoubt) {
+		return 0, false
+	}
+	for _, base := range []error{ErrInProgress, ErrAttemptFailed, ErrLeaseLost, ErrUnavailable, ErrClosed} {
+		if !errors.Is(err, base) {
+			continue
+		}
+		var e *Error
+		if errors.As(err, &e) {
+			after = e.RetryAfter
+		}
+		return after, true
+	}
+	var nothing *nothingDone
+	return 0, errors.As(err, &nothing)
+}
+
+// mayBeApplied tells whether a store call that failed may have been applied all the same.
+func mayBeApplied(err error) bool {
+	for _, base := range []error{ErrLeaseLost, ErrInvalidKey, ErrTooLate, ErrInTransaction, errors.ErrUnsupported} {
+		if errors.Is(err, base) {
+			return false
+		}
+	}
+	return true
+}
+
+// unavailable wraps the failure of a store. Its text may name hosts and files, never keys.
+func unavailable(err error) error {
+	if errors.Is(err, ErrInvalidKey) || errors.Is(err, ErrInTransaction) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}

@@ -1,0 +1,7 @@
+module github.com/retrysafe/retrysafe/gateway
+
+go 1.26
+
+require github.com/retrysafe/retrysafe v0.0.0
+
+replace github.com/retrysafe/retrysafe => ../

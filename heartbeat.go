@@ -1,0 +1,207 @@
+package retrysafe
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// heartbeat extends the leases of all live attempts of an engine and ends their contexts in time. One goroutine keeps the times; it
+// runs only while attempts live, and sleeps until the first is due: an attempt that ends within a third of its lease costs neither
+// a timer nor a goroutine. The Extend calls themselves run apart, so that a store that hangs does not delay the end of a context.
+type heartbeat struct {
+	core *core
+	kick chan struct{}
+
+	mu      sync.Mutex
+	queue   attemptQueue // by next
+	running bool
+	wakeAt  time.Time
+	stopped bool
+}
+
+// add begins to look after a.
+func (h *heartbeat) add(a *Attempt) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.stopped {
+		a.lose(ErrClosed)
+		a.index = -1
+		return
+	}
+	a.next = a.due()
+	heap.Push(&h.queue, a)
+	switch {
+	case !h.running:
+		h.running = h.core.background.start(h.run)
+	case a.next.Before(h.wakeAt):
+		h.wake()
+	}
+}
+
+func (h *heartbeat) wake() {
+	select {
+	case h.kick <- struct{}{}:
+	default:
+	}
+}
+
+// remove ends that; a is in the queue or was lost before.
+func (h *heartbeat) remove(a *Attempt) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if a.index >= 0 && a.index < len(h.queue) && h.queue[a.index] == a {
+		heap.Remove(&h.queue, a.index)
+	}
+}
+
+// stopAll ends the contexts of all live attempts and says how many they were. Their leases lapse.
+func (h *heartbeat) stopAll() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.stopped = true
+	n := len(h.queue)
+	for _, a := range h.queue {
+		a.index = -1
+		a.lose(ErrClosed)
+	}
+	h.queue = nil
+	h.wake()
+	return n
+}
+
+// due is when the next thing is to be done for a.
+func (a *Attempt) due() time.Time {
+	next := a.until
+	if a.boundAt.Before(next) {
+		next = a.boundAt
+	}
+	if !a.extending && a.beatAt.Before(next) {
+		next = a.beatAt
+	}
+	return next
+}
+
+// lose ends the attempt's context; from now on it is never released. Callers hold the heartbeat's lock.
+func (a *Attempt) lose(cause error) {
+	a.lost.Store(true)
+	a.cancel(cause)
+	if t := a.core.trace.Lost; t != nil {
+		// Apart, since the lock is held and the function is the user's.
+		a.core.background.start(func() { t(&a.ctx, a.Key(), a.n, cause) })
+	}
+}
+
+func (h *heartbeat) run() {
+	t := time.NewTimer(0)
+	defer t.Stop()
+	for {
+		next, more := h.tick(time.Now())
+		if !more {
+			return
+		}
+		t.Reset(time.Until(next))
+		select {
+		case <-t.C:
+		case <-h.kick:
+		case <-h.core.ctx.Done():
+			// Shutdown: every attempt has ended or was told; nothing is left to look after.
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.running = false
+			return
+		}
+	}
+}
+
+// tick does what is due and says when to come again; more is false when nothing lives.
+func (h *heartbeat) tick(now time.Time) (next time.Time, more bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for len(h.queue) > 0 && !h.queue[0].next.After(now) {
+		a := h.queue[0]
+		switch {
+		case !a.boundAt.After(now):
+			heap.Pop(&h.queue)
+			a.lose(ErrBound)
+		case !a.until.After(now):
+			heap.Pop(&h.queue)
+			a.lose(ErrLeaseLost)
+		default:
+			a.extending = true // also where the engine has ended and no call is made
+			h.core.background.start(func() { h.extend(a, now) })
+			h.moved(a)
+		}
+	}
+	if len(h.queue) == 0 {
+		h.running = false
+		return time.Time{}, false
+	}
+	h.wakeAt = h.queue[0].next
+	return h.wakeAt, true
+}
+
+// moved puts a where its next time belongs.
+func (h *heartbeat) moved(a *Attempt) {
+	a.next = a.due()
+	heap.Fix(&h.queue, a.index)
+}
+
+// extend makes one Extend call, and takes its answer. The new end counts from when the call was sent: that is the latest time from
+// which the store can have counted at least a whole lease.
+func (h *heartbeat) extend(a *Attempt, sent time.Time) {
+	lease := a.policy.Lease
+	ctx, cancel := context.WithTimeout(h.core.ctx, max(time.Until(a.until), 0))
+	defer cancel()
+	done := h.core.trace.store(ctx, "extend")
+	err := h.core.store.Extend(ctx, ExtendRequest{Key: a.key, Owner: a.owner, Fence: a.fence, Lease: lease})
+	done(err)
+
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	a.extending = false
+	if a.index < 0 {
+		return // ended or lost meanwhile
+	}
+	switch {
+	case err == nil:
+		a.until = sent.Add(lease - lease/10)
+		a.beatAt = sent.Add(lease / 3)
+	case errors.Is(err, ErrLeaseLost):
+		heap.Remove(&h.queue, a.index)
+		a.lose(ErrLeaseLost)
+		return
+	default:
+		a.beatAt = time.Now().Add(min(lease/20, time.Second))
+	}
+	h.moved(a)
+	h.wake()
+}
+
+// attemptQueue is a heap of live attempts.
+type attemptQueue []*Attempt
+
+func (q attemptQueue) Len() int           { return len(q) }
+func (q attemptQueue) Less(i, j int) bool { return q[i].next.Before(q[j].next) }
+func (q attemptQueue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].index, q[j].index = i, j
+}
+
+func (q *attemptQueue) Push(x any) {
+	a := x.(*Attempt) //nolint:forcetypeassert // heap.Push is only called by add
+	a.index = len(*q)
+	*q = append(*q, a)
+}
+
+func (q *attemptQueue) Pop() any {
+	old := *q
+	last := len(old) - 1
+	a := old[last]
+	old[last] = nil
+	a.index = -1
+	*q = old[:last]
+	return a
+}

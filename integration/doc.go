@@ -1,0 +1,6 @@
+// Package integration runs the suites of this repository against real
+// components: database drivers, servers, processes that are killed and
+// connections that are cut. It is one test binary and is never tagged.
+//
+// A test that cannot reach what it needs fails; it does not skip.
+package integration

@@ -1,0 +1,6 @@
+package integration_test
+
+// The drivers that the suites run on, in one place.
+import (
+	_ "modernc.org/sqlite"
+)

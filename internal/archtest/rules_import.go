@@ -1,0 +1,143 @@
+package archtest
+
+import "strings"
+
+var importRules = []Rule{
+	{"core stays light", coreStaysLight},
+	{"core stands alone", coreStandsAlone},
+	{"layers do not meet", layersDoNotMeet},
+	{"suites are for tests", suitesAreForTests},
+	{"adapters and commands are leaves", leaves},
+	{"adapters use the root only", adaptersUseRoot},
+	{"root imports itself and the standard library", rootImportsOwn},
+}
+
+// heavy are packages of the standard library that the core does not carry into a program that only wants Do.
+var heavy = []string{
+	"net/http", "database/sql", "testing",
+	"expvar", "net/rpc", // these bring net/http with them
+}
+
+func coreStaysLight(t *Tree) []Violation {
+	var found []Violation
+	for _, e := range t.reached(".") {
+		if withinAny(e.path, heavy) {
+			found = append(found, Violation{e.file.Path, "the core package would carry " + e.path + " into every program"})
+		}
+	}
+	return found
+}
+
+// coreStandsAlone: all other packages import the core, so it knows none of them but internal ones.
+func coreStandsAlone(t *Tree) []Violation {
+	var found []Violation
+	for _, e := range t.edges(func(f *File) bool { return f.Dir() == "." && !f.Test() }) {
+		if e.ours && !within(e.dir, "internal") {
+			found = append(found, Violation{e.file.Path, "the core package imports " + e.path})
+		}
+	}
+	return found
+}
+
+var (
+	// stores keep records; each is one choice of many, so nothing but a program or a test picks one.
+	stores = []string{"memstore", "sqlstore", "redisstore"}
+	// surfaces put the engine in front of work; they see a store only as the interface.
+	surfaces = []string{"httpidem", "mqidem", "gateway", "token", "guard"}
+)
+
+// apart are the pairs of layers of which neither may reach the other, not through a third package either.
+var apart = []struct {
+	from, to []string
+	why      string
+}{
+	{stores, surfaces, "a store serves every surface"},
+	{[]string{"httpidem", "mqidem"}, stores, "a surface works over every store"},
+	{[]string{"lock"}, []string{"redisstore", "memstore"}, "a lock needs no record; share the client instead"},
+}
+
+// shared is what stands below a store and serves others too.
+var shared = []string{"redisclient", "sqlstore/dbtx"}
+
+func layersDoNotMeet(t *Tree) []Violation {
+	var found []Violation
+	for _, dir := range t.packageDirs() {
+		if suite(dir) {
+			continue
+		}
+		for _, pair := range apart {
+			if !withinAny(dir, pair.from) {
+				continue
+			}
+			for _, e := range t.reached(dir) {
+				if e.ours && withinAny(e.dir, pair.to) && !withinAny(e.dir, shared) {
+					found = append(found, Violation{e.file.Path, dir + " would reach " + e.path + ": " + pair.why})
+				}
+			}
+		}
+	}
+	return found
+}
+
+// suitesAreForTests: a *test package is imported by tests and by other *test packages only.
+func suitesAreForTests(t *Tree) []Violation {
+	var found []Violation
+	for _, e := range t.edges(func(f *File) bool { return !f.Test() && !suite(f.Dir()) }) {
+		if e.ours && suite(e.dir) {
+			found = append(found, Violation{e.file.Path, "imports " + e.path + ", which is for tests"})
+		}
+	}
+	return found
+}
+
+// programs put things together or try them out, so they may import adapters.
+var programs = []string{"cmd", "integration", "bench"}
+
+// leaves: a program picks its adapters; a package that did so would force them on everybody. A command is imported by itself only.
+func leaves(t *Tree) []Violation {
+	var found []Violation
+	for _, e := range t.edges(func(*File) bool { return true }) {
+		from := e.file.Dir()
+		switch {
+		case !e.ours:
+		case within(e.dir, "cmd") && !within(from, "cmd"):
+			found = append(found, Violation{e.file.Path, "imports the command " + e.path})
+		case within(e.dir, "adapters") && !within(from, "adapters") && !withinAny(from, programs):
+			found = append(found, Violation{e.file.Path, "imports the adapter " + e.path})
+		}
+	}
+	return found
+}
+
+// adaptersUseRoot: an adapter joins one foreign library to the root module and knows no other child.
+func adaptersUseRoot(t *Tree) []Violation {
+	var found []Violation
+	for _, e := range t.edges(func(f *File) bool { return within(f.Dir(), "adapters") }) {
+		m := t.module(e.path)
+		if m != nil && m.Dir != "." && m != t.moduleOf(e.file) {
+			found = append(found, Violation{e.file.Path, "an adapter imports " + e.path + " of the module in " + m.Dir})
+		}
+	}
+	return found
+}
+
+// rootImportsOwn: the workspace would let the root import what a child requires, and it would fail for everybody else.
+func rootImportsOwn(t *Tree) []Violation {
+	var found []Violation
+	for _, e := range t.edges(func(*File) bool { return true }) {
+		from := t.moduleOf(e.file)
+		if from == nil || from.Dir != "." {
+			continue
+		}
+		if m := t.module(e.path); m != from && (m != nil || !standard(e.path)) {
+			found = append(found, Violation{e.file.Path, "the root module imports " + e.path + "; move what needs it to a child module"})
+		}
+	}
+	return found
+}
+
+// standard tells whether an import path is the standard library's: its first part is no host name.
+func standard(importPath string) bool {
+	first, _, _ := strings.Cut(importPath, "/")
+	return !strings.Contains(first, ".")
+}

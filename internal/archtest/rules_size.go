@@ -1,0 +1,59 @@
+package archtest
+
+import (
+	"fmt"
+	"path"
+	"slices"
+)
+
+const (
+	maxSource = 500
+	maxTest   = 800
+	maxMedian = 200
+	// maxMain keeps a main.go to a list of what it puts together.
+	maxMain = 39
+)
+
+var sizeRules = []Rule{
+	{"files are short", filesAreShort},
+	{"the median is short", medianIsShort},
+}
+
+// sources are the kinds of file that people read as code.
+var sources = map[string]bool{".go": true, ".js": true, ".lua": true, ".sh": true, ".sql": true}
+
+func filesAreShort(t *Tree) []Violation {
+	var found []Violation
+	for _, f := range t.Files {
+		limit := maxSource
+		switch {
+		case !sources[path.Ext(f.Path)]:
+			continue
+		case f.Test():
+			limit = maxTest
+		case path.Base(f.Path) == "main.go":
+			limit = maxMain
+		}
+		if n := f.Lines(); n > limit {
+			found = append(found, Violation{f.Path, fmt.Sprintf("%d lines, the limit is %d; split it by what it is about", n, limit)})
+		}
+	}
+	return found
+}
+
+func medianIsShort(t *Tree) []Violation {
+	var lines []int
+	for _, f := range t.GoFiles() {
+		if !f.Test() {
+			lines = append(lines, f.Lines())
+		}
+	}
+	if len(lines) == 0 {
+		return []Violation{{".", "there are no Go files"}}
+	}
+	slices.Sort(lines)
+	if m := lines[len(lines)/2]; m > maxMedian {
+		return []Violation{{".", fmt.Sprintf("the median Go file has %d lines, the limit is %d", m, maxMedian)}}
+	}
+	return nil
+}

@@ -1,0 +1,218 @@
+package archtest_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/retrysafe/retrysafe/internal/archtest"
+)
+
+// files are the texts of a synthetic tree by path.
+type files map[string]string
+
+const (
+	rootMod     = "module example.com/m\n\ngo 1.26\n"
+	childMod    = "module example.com/m/gateway\n\nrequire example.com/m v0.0.0\n\nreplace example.com/m => ../\n"
+	adapterMod  = "module example.com/m/adapters/xidem\n\nrequire example.com/m v0.0.0\n\nreplace example.com/m => ../../\n"
+	commandMod  = "module example.com/m/cmd/tool\n\nrequire (\n\texample.com/m v0.0.0\n\texample.com/m/gateway v0.0.0 // why\n)\n\nreplace (\n\texample.com/m => ../..\n\texample.com/m/gateway v0.0.0 => ../../gateway\n)\n"
+	contributed = "| module | stability |\n|---|---|\n| `example.com/m` | stable |\n| `example.com/m/gateway` | new |\n| `example.com/m/adapters/xidem` | new |\n| `example.com/m/cmd/tool` | new |\n"
+)
+
+// clean breaks no rule. It has one of everything that a rule looks at, and what stands close to breaking one.
+func clean() files {
+	return files{
+		"go.mod":                         rootMod,
+		"go.work":                        "go 1.26\n\nuse (\n\t.\n\t./gateway\n\t./adapters/xidem\n\t./cmd/tool\n)\n",
+		"CONTRIBUTING.md":                contributed,
+		"core.go":                        goFile("m", "context", "example.com/m/internal/low"),
+		"core_test.go":                   goFile("m_test", "net/http", "testing", "example.com/m/memstore", "example.com/m/storetest"),
+		"internal/low/a.go":              goFile("low", "time"),
+		"memstore/a.go":                  goFile("memstore", "example.com/m"),
+		"sqlstore/a.go":                  goFile("sqlstore", "database/sql", "example.com/m", "example.com/m/sqlstore/dbtx"),
+		"sqlstore/dbtx/a.go":             goFile("dbtx", "database/sql"),
+		"storetest/a.go":                 goFile("storetest", "testing", "example.com/m", "example.com/m/storetest/internal/broken"),
+		"storetest/internal/broken/a.go": goFile("broken", "example.com/m/memstore"),
+		"httpidem/a.go":                  goFile("httpidem", "net/http", "example.com/m"),
+		"httpidem/a_test.go": goFile("httpidem_test", "testing", "testing/synctest", "time", "example.com/m/memstore") +
+			"func TestA(t *testing.T) { synctest.Test(t, func(*testing.T) { time.Sleep(1) }) }\n",
+		"mqidem/a.go":                goFile("mqidem", "example.com/m", "example.com/m/sqlstore/dbtx"),
+		"lock/a.go":                  goFile("lock", "example.com/m/redisclient"),
+		"redisclient/a.go":           goFile("redisclient", "time"),
+		"gateway/go.mod":             childMod,
+		"gateway/a.go":               goFile("gateway", "example.com/m/httpidem", "example.com/m/memstore", "gopkg.in/foreign.v1"),
+		"adapters/xidem/go.mod":      adapterMod,
+		"adapters/xidem/a.go":        goFile("xidem", "example.com/m", "gopkg.in/foreign.v1"),
+		"cmd/tool/go.mod":            commandMod,
+		"cmd/tool/main.go":           goFile("main", "example.com/m/gateway", "example.com/m/adapters/xidem", "example.com/m/cmd/tool/internal/cli"),
+		"cmd/tool/internal/cli/a.go": goFile("cli", "time"),
+		"testdata/bad.go":            "no Go at all",
+		".git/config":                "/hom" + "e/someone",
+	}
+}
+
+// goFile is a Go file with a package comment and imports.
+func goFile(pkg string, imports ...string) string {
+	text := "// Package " + pkg + " is made up.\npackage " + pkg + "\n\n"
+	for _, p := range imports {
+		text += "import \"" + p + "\"\n"
+	}
+	return text
+}
+
+// breaks maps each rule to changes of the clean tree that it must report, each with the start of a reported path.
+// Each change is one file; it replaces what stands there.
+var breaks = map[string][]struct{ path, text, reported string }{
+	"files parse": {{"core.go", "package", "core.go"}},
+	"root requires nothing": {
+		{"go.mod", rootMod + "require example.com/x v1.0.0\n", "go.mod"},
+		{"go.mod", rootMod + "require (\n\texample.com/x v1.0.0 // indirect\n)\n", "go.mod"},
+		{"go.mod", rootMod + "tool example.com/x\n", "go.mod"},
+		{"go.mod", rootMod + "replace example.com/x => ./x\n", "go.mod"},
+	},
+	"go.work lists every module": {
+		{"go.work", "go 1.26\n\nuse .\nuse ./gateway\nuse ./cmd/tool\n", "go.work"},
+		{"new/go.mod", "module example.com/m/new\n", "go.work"},
+		{"go.work", "use (\n\t.\n\t./gateway\n\t./adapters/xidem\n\t./cmd/tool\n\t./gone\n)\n", "go.work"},
+	},
+	"CONTRIBUTING lists every module": {
+		{"CONTRIBUTING.md", "text only: `example.com/m/gateway`\n", "CONTRIBUTING.md"},
+		{"CONTRIBUTING.md", strings.Replace(contributed, "m/gateway`", "m/gatewayx`", 1), "CONTRIBUTING.md"},
+	},
+	"siblings are replaced": {
+		{"gateway/go.mod", "module example.com/m/gateway\nrequire example.com/m v0.0.0\n", "gateway/go.mod"},
+		{"gateway/go.mod", "module example.com/m/gateway\nreplace example.com/m => ../gone\n", "gateway/go.mod"},
+		{"gateway/go.mod", "module example.com/m/gateway\nreplace example.com/m => ../cmd/tool\n", "gateway/go.mod"},
+	},
+	"core stays light": {
+		{"core.go", goFile("m", "net/http/httptrace"), "core.go"},
+		{"core.go", goFile("m", "database/sql"), "core.go"},
+		{"internal/low/a.go", goFile("low", "testing"), "internal/low/a.go"},
+	},
+	"core stands alone": {{"core.go", goFile("m", "example.com/m/memstore"), "core.go"}},
+	"layers do not meet": {
+		{"memstore/a.go", goFile("memstore", "example.com/m/httpidem"), "memstore/a.go"},
+		{"sqlstore/dbtx/a.go", goFile("dbtx", "example.com/m/token"), "sqlstore/dbtx/a.go"},
+		{"httpidem/a.go", goFile("httpidem", "example.com/m/memstore"), "httpidem/a.go"},
+		{"internal/low/a.go", goFile("low", "example.com/m/sqlstore"), "internal/low/a.go"},
+		{"lock/a.go", goFile("lock", "example.com/m/redisstore"), "lock/a.go"},
+	},
+	"suites are for tests": {
+		{"httpidem/a.go", goFile("httpidem", "example.com/m/storetest"), "httpidem/a.go"},
+		{"cmd/tool/main.go", goFile("main", "example.com/m/storetest/internal/broken"), "cmd/tool/main.go"},
+	},
+	"adapters and commands are leaves": {
+		{"gateway/a.go", goFile("gateway", "example.com/m/adapters/xidem"), "gateway/a.go"},
+		{"gateway/a_test.go", goFile("gateway_test", "example.com/m/adapters/xidem"), "gateway/a_test.go"},
+		{"gateway/a.go", goFile("gateway", "example.com/m/cmd/tool/internal/cli"), "gateway/a.go"},
+	},
+	"adapters use the root only": {{"adapters/xidem/a.go", goFile("xidem", "example.com/m/gateway"), "adapters/xidem/a.go"}},
+	"root imports itself and the standard library": {
+		{"httpidem/a.go", goFile("httpidem", "example.com/m/gateway"), "httpidem/a.go"},
+		{"core_test.go", goFile("m_test", "gopkg.in/foreign.v1"), "core_test.go"},
+	},
+	"files are short": {
+		{"core.go", goFile("m") + strings.Repeat("\n", 500), "core.go"},
+		{"core_test.go", goFile("m_test") + strings.Repeat("\n", 800), "core_test.go"},
+		{"cmd/tool/main.go", goFile("main") + strings.Repeat("\n", 40), "cmd/tool/main.go"},
+		{"run.sh", strings.Repeat("true\n", 501), "run.sh"},
+	},
+	"packages have a comment": {{"memstore/a.go", "package memstore\n", "memstore"}},
+	"text stands on its own": {
+		{"a.md", "see ../sha" + "red/x.md", "a.md:1"},
+		{"a.md", "\nrun /wor" + "k/main/x", "a.md:2"},
+		{"a.md", "in /hom" + "e/someone", "a.md"},
+		{".ci/run", "cd /roo" + "t/x", ".ci/run"},
+		{"a.md", "from proxy.golan" + "g.org", "a.md"},
+		{"core.go", goFile("m") + "// TOD" + "O: more\n", "core.go"},
+		{"a.md", "fixes " + "#12", "a.md"},
+		{"a.md", "lore" + "m ipsum", "a.md"},
+	},
+	"tests do not skip": {
+		{"core_test.go", goFile("m_test", "testing") + "func TestA(t *testing.T) { t.Skip() }\n", "core_test.go:5"},
+		{"storetest/a.go", goFile("storetest", "testing") + "func run(tb testing.TB) { tb.Skipf(\"no\") }\n", "storetest/a.go"},
+	},
+	"tests do not sleep": {
+		{"core_test.go", goFile("m_test", "time") + "func wait() { time.Sleep(1) }\n", "core_test.go:5"},
+		{"core_test.go", "// Package m is made up.\npackage m\n\nimport clock \"time\"\n\nfunc wait() { clock.Sleep(1) }\n", "core_test.go"},
+		{"storetest/a.go", goFile("storetest", "time") + "func wait() { time.Sleep(1) }\n", "storetest/a.go"},
+	},
+}
+
+func read(t *testing.T, all files) *archtest.Tree {
+	t.Helper()
+	fsys := fstest.MapFS{}
+	for p, text := range all {
+		fsys[p] = &fstest.MapFile{Data: []byte(text)}
+	}
+	tree, err := archtest.Read(fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+func TestCleanTreeBreaksNoRule(t *testing.T) {
+	t.Parallel()
+	tree := read(t, clean())
+	for _, rule := range archtest.Rules() {
+		for _, v := range rule.Check(tree) {
+			t.Errorf("%s: %v", rule.Name, v)
+		}
+	}
+}
+
+func TestEachRuleCatchesWhatItForbids(t *testing.T) {
+	t.Parallel()
+	for _, rule := range archtest.Rules() {
+		t.Run(rule.Name, func(t *testing.T) {
+			t.Parallel()
+			if len(breaks[rule.Name]) == 0 && rule.Name != "the median is short" {
+				t.Fatal("no change of the clean tree shows that the rule can fail")
+			}
+			for _, change := range breaks[rule.Name] {
+				all := clean()
+				all[change.path] = change.text
+				mustReport(t, rule.Check(read(t, all)), change.reported)
+			}
+		})
+	}
+	for name := range breaks {
+		if !slices.ContainsFunc(archtest.Rules(), func(r archtest.Rule) bool { return r.Name == name }) {
+			t.Errorf("changes are listed for %q, which is no rule", name)
+		}
+	}
+}
+
+// The median does not move with one file.
+func TestMedianCatchesAnEvenlyLongTree(t *testing.T) {
+	t.Parallel()
+	rules := archtest.Rules()
+	median := rules[slices.IndexFunc(rules, func(r archtest.Rule) bool { return r.Name == "the median is short" })]
+	all := files{"go.mod": rootMod}
+	for _, p := range []string{"a.go", "b.go", "c.go"} {
+		all[p] = goFile("m") + strings.Repeat("\n", 201)
+	}
+	mustReport(t, median.Check(read(t, all)), ".")
+	mustReport(t, median.Check(read(t, files{"go.mod": rootMod})), ".")
+}
+
+func TestAllowanceForSleepMustBeUsed(t *testing.T) {
+	t.Parallel()
+	all := clean()
+	all["core_test.go"] = goFile("m_test", "time") + "func wait() { time.Sleep(1) }\n"
+	tree := read(t, all)
+	if got := archtest.Sleeps(tree, map[string]string{"core_test.go": "a reason"}); len(got) != 0 {
+		t.Errorf("an allowed sleep is reported: %v", got)
+	}
+	mustReport(t, archtest.Sleeps(tree, map[string]string{"core_test.go": ""}), "core_test.go")
+	mustReport(t, archtest.Sleeps(tree, map[string]string{"core_test.go": "a reason", "b_test.go": "a reason"}), "b_test.go")
+}
+
+func mustReport(t *testing.T, found []archtest.Violation, path string) {
+	t.Helper()
+	if !slices.ContainsFunc(found, func(v archtest.Violation) bool { return strings.HasPrefix(v.Path, path) }) {
+		t.Errorf("nothing reported at %s, only %v", path, found)
+	}
+}

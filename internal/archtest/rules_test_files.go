@@ -1,0 +1,82 @@
+package archtest
+
+import (
+	"go/ast"
+)
+
+var testRules = []Rule{
+	{"tests do not skip", testsDoNotSkip},
+	{"tests do not sleep", testsDoNotSleep},
+}
+
+// testsDoNotSkip: a skipped test looks like a passed one. A test that cannot reach what it needs fails.
+func testsDoNotSkip(t *Tree) []Violation {
+	var found []Violation
+	for _, f := range t.GoFiles() {
+		if f.localName("testing") == "" {
+			continue
+		}
+		ast.Inspect(f.AST, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			if method, ok := call.Fun.(*ast.SelectorExpr); ok {
+				switch method.Sel.Name {
+				case "Skip", "Skipf", "SkipNow":
+					found = append(found, f.At(call, "skips a test; let it fail and say what is missing"))
+				}
+			}
+			return true
+		})
+	}
+	return found
+}
+
+// maySleep are the files of tests that may call time.Sleep outside a synctest bubble, each with its reason.
+var maySleep = map[string]string{}
+
+func testsDoNotSleep(t *Tree) []Violation { return sleeps(t, maySleep) }
+
+func sleeps(t *Tree, allowed map[string]string) []Violation {
+	var found []Violation
+	used := map[string]bool{}
+	for _, f := range t.GoFiles() {
+		if !f.Test() && !suite(f.Dir()) {
+			continue
+		}
+		clock, bubble := f.localName("time"), f.localName("testing/synctest")
+		ast.Inspect(f.AST, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			if isCall(call, bubble, "Test") {
+				return false // time is simulated inside: a sleep there costs nothing and races with nothing
+			}
+			if isCall(call, clock, "Sleep") {
+				used[f.Path] = true
+				if allowed[f.Path] == "" {
+					found = append(found, f.At(call, "sleeps; wait for the event itself, or use testing/synctest"))
+				}
+			}
+			return true
+		})
+	}
+	for p := range allowed {
+		if !used[p] {
+			found = append(found, Violation{p, "may sleep but does not; take it off the list"})
+		}
+	}
+	return found
+}
+
+// isCall tells whether call is pkg.name(…); an empty pkg is a package that the file does not import.
+func isCall(call *ast.CallExpr, pkg, name string) bool {
+	fun, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || pkg == "" || fun.Sel.Name != name {
+		return false
+	}
+	id, ok := fun.X.(*ast.Ident)
+	return ok && id.Name == pkg
+}

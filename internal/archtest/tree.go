@@ -1,0 +1,159 @@
+package archtest
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Tree is the repository as the rules see it.
+type Tree struct {
+	// Files are all text files, sorted by path. Directories in skipDirs are left out.
+	Files []*File
+	// Modules are sorted by directory, the root module (directory ".") first.
+	Modules []*Module
+	// Uses are the directories that go.work names, cleaned.
+	Uses []string
+	// Broken says what could not be read or parsed.
+	Broken []Violation
+}
+
+// File is one text file.
+type File struct {
+	// Path is relative to the repository and has forward slashes.
+	Path string
+	Text string
+	// AST is set for Go files that parse; Fset goes with it.
+	AST  *ast.File
+	Fset *token.FileSet
+}
+
+// Violation is one place that breaks a rule.
+type Violation struct {
+	// Path names the file or directory; it may be followed by a line.
+	Path string
+	// Text says what is wrong and what to do about it.
+	Text string
+}
+
+func (v Violation) String() string { return v.Path + ": " + v.Text }
+
+// skipDirs are not read: history, golden data in forms of their own, and what builds leave behind.
+var skipDirs = map[string]bool{".git": true, "testdata": true, "bin": true, "node_modules": true}
+
+// Read reads a tree. An error means that the file system could not be read; what is merely malformed goes to Broken.
+func Read(root fs.FS) (*Tree, error) {
+	t := &Tree{}
+	err := fs.WalkDir(root, ".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if skipDirs[d.Name()] {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !d.Type().IsRegular() {
+			return nil
+		}
+		data, err := fs.ReadFile(root, p)
+		if err != nil {
+			return err
+		}
+		if utf8.Valid(data) {
+			t.add(p, string(data))
+		}
+		return nil
+	})
+	slices.SortFunc(t.Files, func(a, b *File) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(t.Modules, func(a, b *Module) int { return strings.Compare(a.Dir, b.Dir) })
+	return t, err
+}
+
+func (t *Tree) add(p, text string) {
+	f := &File{Path: p, Text: text}
+	t.Files = append(t.Files, f)
+	switch {
+	case path.Base(p) == "go.mod":
+		t.Modules = append(t.Modules, parseModule(path.Dir(p), text))
+	case p == "go.work":
+		for _, use := range directives(text)["use"] {
+			t.Uses = append(t.Uses, path.Clean(use[0]))
+		}
+	case strings.HasSuffix(p, ".go"):
+		f.Fset = token.NewFileSet()
+		parsed, err := parser.ParseFile(f.Fset, p, text, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			t.Broken = append(t.Broken, Violation{p, err.Error()})
+			return
+		}
+		f.AST = parsed
+	}
+}
+
+// GoFiles are the Go files that parse.
+func (t *Tree) GoFiles() []*File {
+	return slices.DeleteFunc(slices.Clone(t.Files), func(f *File) bool { return f.AST == nil })
+}
+
+// File finds a file by its path, or nil.
+func (t *Tree) File(p string) *File {
+	i := slices.IndexFunc(t.Files, func(f *File) bool { return f.Path == p })
+	if i < 0 {
+		return nil
+	}
+	return t.Files[i]
+}
+
+// Dir is the directory of the file; "." is the root.
+func (f *File) Dir() string { return path.Dir(f.Path) }
+
+// Test tells whether only go test builds the file.
+func (f *File) Test() bool { return strings.HasSuffix(f.Path, "_test.go") }
+
+// Lines counts the lines of the file.
+func (f *File) Lines() int {
+	n := strings.Count(f.Text, "\n")
+	if f.Text != "" && !strings.HasSuffix(f.Text, "\n") {
+		n++
+	}
+	return n
+}
+
+// Imports are the import paths of a Go file, in its order.
+func (f *File) Imports() []string {
+	var paths []string
+	for _, spec := range f.AST.Imports {
+		p, err := strconv.Unquote(spec.Path.Value)
+		if err == nil {
+			paths = append(paths, p)
+		}
+	}
+	return paths
+}
+
+// At is a violation at a node of a Go file.
+func (f *File) At(n ast.Node, text string) Violation {
+	return Violation{f.Path + ":" + strconv.Itoa(f.Fset.Position(n.Pos()).Line), text}
+}
+
+// localName is the name by which a Go file knows the package, or "" where it does not import it.
+func (f *File) localName(importPath string) string {
+	for i, p := range f.Imports() {
+		if p != importPath {
+			continue
+		}
+		if alias := f.AST.Imports[i].Name; alias != nil {
+			return alias.Name
+		}
+		return path.Base(p)
+	}
+	return ""
+}

@@ -1,0 +1,134 @@
+package protocol
+
+import (
+	"bytes"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// Acquire decides on req for the row cur (zero: absent) at the store's time now. floor is the largest fence that the store has ever
+// removed. It returns the row as it is afterwards and whether that must be written.
+func Acquire(cur Row, now Micros, floor retrysafe.Fence, req *retrysafe.AcquireRequest) (next Row, status retrysafe.Status, write bool, err error) {
+	if !req.NotAfter.IsZero() && now > req.NotAfter.UnixMicro() {
+		return cur, 0, false, retrysafe.ErrTooLate
+	}
+	status = decide(&cur, now, req)
+	if status != retrysafe.Won {
+		return cur, status, false, nil
+	}
+	if cur.State == retrysafe.StateInProgress && cur.Owner == req.Owner && !cur.Absent(now) {
+		cur.renew(now, span(req.Lease))
+		return cur, status, true, nil
+	}
+	return win(&cur, now, floor, req), status, true, nil
+}
+
+// decide is the table of docs/design.md, first match wins.
+func decide(cur *Row, now Micros, req *retrysafe.AcquireRequest) retrysafe.Status {
+	mine := cur.Owner == req.Owner
+	live := cur.State == retrysafe.StateInProgress && !cur.InDoubt(now)
+	switch {
+	case cur.Absent(now) && req.IfFence != 0:
+		return retrysafe.FenceChanged
+	case cur.Absent(now) && req.MustBeIssued, !cur.Absent(now) && req.MustBeIssued && !cur.Issued:
+		return retrysafe.NotIssued
+	case cur.Absent(now):
+		return retrysafe.Won
+	case mine && cur.State == retrysafe.StateReleased:
+		return retrysafe.OwnerSpent
+	case req.IfFence != 0:
+		return decideIfFence(cur, live, mine, req)
+	case len(cur.Binding) > 0 && len(req.Binding) > 0 && !bytes.Equal(cur.Binding, req.Binding):
+		return retrysafe.PrincipalChanged
+	case mismatch(cur.Fingerprint, req.Fingerprint):
+		return retrysafe.Mismatch
+	case cur.State.Finished():
+		return retrysafe.Finished
+	case cur.State != retrysafe.StateInProgress: // released or issued
+		return retrysafe.Won
+	case mine && !cur.abandoned():
+		return retrysafe.Won
+	case mine:
+		return retrysafe.StatusInDoubt
+	case live:
+		return retrysafe.StatusInProgress
+	case cur.OnDoubt == retrysafe.Reexecute && req.OnDoubt == retrysafe.Reexecute:
+		return retrysafe.Won
+	}
+	return retrysafe.StatusInDoubt
+}
+
+// decideIfFence is the compare-and-set of an operator or a redrive. A completed record stays what it is: a caller may have seen it.
+func decideIfFence(cur *Row, live, mine bool, req *retrysafe.AcquireRequest) retrysafe.Status {
+	switch {
+	case mine && cur.State == retrysafe.StateInProgress && !cur.abandoned():
+		return retrysafe.Won // a repeat of the call that won
+	case cur.Fence != req.IfFence:
+		return retrysafe.FenceChanged
+	case cur.State == retrysafe.StateCompleted:
+		return retrysafe.Finished
+	case live && !req.Force:
+		return retrysafe.StatusInProgress
+	}
+	return retrysafe.Won
+}
+
+// mismatch compares fingerprints, whose first byte is the version of the algorithm: another version cannot be compared.
+func mismatch(a, b []byte) bool {
+	return len(a) > 0 && len(b) > 0 && a[0] == b[0] && !bytes.Equal(a, b)
+}
+
+func win(cur *Row, now Micros, floor retrysafe.Fence, req *retrysafe.AcquireRequest) Row {
+	next := Row{
+		State: retrysafe.StateInProgress, OnDoubt: req.OnDoubt, Attempt: 1, Owner: req.Owner,
+		Fence:       max(cur.Fence+1, floor+1, retrysafe.Fence(max(now, 0))),
+		Fingerprint: req.Fingerprint, Binding: req.Binding, Retention: span(req.Retention), Created: now, Updated: now,
+	}
+	if !req.NotAfter.IsZero() {
+		next.NotAfter = req.NotAfter.UnixMicro()
+	}
+	if next.OnDoubt == 0 {
+		next.OnDoubt = retrysafe.Refuse
+	}
+	if !cur.Absent(now) {
+		next.Attempt = cur.Attempt + 1
+		next.Created, next.Issued, next.LastError = cur.Created, cur.Issued, cur.LastError
+		if req.IfFence != 0 {
+			next.OnDoubt = cur.OnDoubt
+			next.Retention = cur.Retention
+		}
+		if req.IfFence != 0 || next.Fingerprint == nil {
+			next.Fingerprint = cur.Fingerprint
+		}
+		if req.IfFence != 0 || next.Binding == nil {
+			next.Binding = cur.Binding
+		}
+	}
+	next.renew(now, span(req.Lease))
+	return next
+}
+
+// renew sets the lease. Under Refuse nothing but a person removes the record while it is in progress; under Reexecute its retention
+// starts where the lease ends, if nobody comes.
+func (r *Row) renew(now, lease Micros) {
+	r.LeaseEnd = now + lease
+	r.Updated = now
+	r.Expires = 0
+	if r.OnDoubt == retrysafe.Reexecute {
+		r.Expires = after(r.LeaseEnd, r.Retention)
+	}
+}
+
+// Issue decides on a key that the server makes.
+func Issue(cur Row, now Micros, req *retrysafe.IssueRequest) (next Row, status retrysafe.Status, write bool) {
+	if cur.Absent(now) {
+		return Row{
+			State: retrysafe.StateIssued, OnDoubt: retrysafe.Refuse, Issued: true, Owner: req.Owner, Fence: cur.Fence,
+			Created: now, Updated: now, Expires: after(now, span(req.Retention)),
+		}, retrysafe.Won, true
+	}
+	if cur.State == retrysafe.StateIssued && cur.Owner == req.Owner {
+		return cur, retrysafe.Won, false
+	}
+	return cur, retrysafe.AlreadyIssued, false
+}

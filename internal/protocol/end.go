@@ -1,0 +1,71 @@
+package protocol
+
+import (
+	"fmt"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// Extend renews the lease of the holder. Nothing is to be written where it returns an error.
+func Extend(cur Row, now Micros, req *retrysafe.ExtendRequest) (Row, error) {
+	if cur.Absent(now) || !cur.holds(req.Owner, req.Fence) || cur.State != retrysafe.StateInProgress || cur.abandoned() {
+		return cur, retrysafe.ErrLeaseLost
+	}
+	cur.renew(now, span(req.Lease))
+	return cur, nil
+}
+
+// Complete keeps the answer. A repeat gets the stored row, with nothing to write.
+func Complete(cur Row, now Micros, req *retrysafe.CompleteRequest) (next Row, write bool, err error) {
+	if !req.State.Finished() {
+		return cur, false, fmt.Errorf("retrysafe: Complete with state %v; use completed or failed", req.State)
+	}
+	switch {
+	case cur.Absent(now) || !cur.holds(req.Owner, req.Fence):
+		return cur, false, retrysafe.ErrLeaseLost
+	case cur.State.Finished():
+		return cur, false, nil
+	case cur.State != retrysafe.StateInProgress:
+		return cur, false, retrysafe.ErrLeaseLost
+	}
+	cur.State, cur.Answer, cur.Cause = req.State, req.Answer, ""
+	cur.end(now, span(req.Retention))
+	return cur, true, nil
+}
+
+// Release gives the key back or puts it in doubt.
+func Release(cur Row, now Micros, req *retrysafe.ReleaseRequest) (next Row, write bool, err error) {
+	if cur.Absent(now) || !cur.holds(req.Owner, req.Fence) {
+		return cur, false, retrysafe.ErrLeaseLost
+	}
+	switch {
+	case cur.State == retrysafe.StateReleased && !req.InDoubt, cur.abandoned() && req.InDoubt:
+		return cur, false, nil // a repeat
+	case cur.State != retrysafe.StateInProgress:
+		return cur, false, retrysafe.ErrLeaseLost
+	}
+	cur.Cause, cur.LastError = clip(req.Cause, maxCause), clip(req.LastError, maxLastError)
+	if req.InDoubt {
+		cur.end(now, span(req.Retention))
+		if cur.OnDoubt == retrysafe.Refuse {
+			cur.Expires = 0
+		}
+		return cur, true, nil
+	}
+	cur.State, cur.Fingerprint, cur.Binding = retrysafe.StateReleased, nil, nil
+	cur.end(now, span(req.Retention))
+	// A late repeat of the Acquire must still meet the record, or it would win.
+	if cur.Expires != 0 {
+		cur.Expires = max(cur.Expires, cur.NotAfter+1)
+	}
+	return cur, true, nil
+}
+
+// end starts the retention.
+func (r *Row) end(now, retention Micros) {
+	if retention == 0 {
+		retention = r.Retention
+	}
+	r.LeaseEnd, r.Updated, r.Retention = 0, now, retention
+	r.Expires = after(now, retention)
+}

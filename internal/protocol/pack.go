@@ -1,0 +1,144 @@
+package protocol
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// The packed form, version 1, for stores that keep one value per key. All numbers are big-endian. docs/formats.md shows the layout.
+const (
+	packVersion = 1
+	headSize    = 40 // what is needed to decide who may run
+	timesSize   = 40
+
+	flagReexecute = 1 << 0
+	flagIssued    = 1 << 1
+	flagKept      = 1 << 2
+	flagNilBody   = 1 << 3
+	flagNilPrint  = 1 << 4
+	flagNilBind   = 1 << 5
+	flagsKnown    = 1<<6 - 1
+)
+
+// AppendBinary appends the packed form of r to b.
+func (r *Row) AppendBinary(b []byte) ([]byte, error) {
+	if len(r.Fingerprint) > 255 || len(r.Binding) > 255 || len(r.Cause) > 255 || len(r.Answer.Codec) > 255 || len(r.LastError) > 1<<16-1 {
+		return nil, errors.New("retrysafe: a field of the record is too long to pack")
+	}
+	b = append(b, packVersion, byte(r.State), r.flags(), 0)
+	b = binary.BigEndian.AppendUint32(b, uint32(r.Attempt)) //nolint:gosec // attempts do not reach 2^32
+	b = binary.BigEndian.AppendUint64(b, uint64(r.Fence))
+	b = append(b, r.Owner[:]...)
+	for _, t := range []Micros{r.LeaseEnd, r.Expires, r.Created, r.Updated, r.NotAfter, r.Retention} {
+		b = binary.BigEndian.AppendUint64(b, uint64(t)) //nolint:gosec // two's complement is the format
+	}
+	b = appendShort(b, r.Fingerprint)
+	b = appendShort(b, r.Binding)
+	b = appendShort(b, []byte(r.Cause))
+	b = binary.BigEndian.AppendUint16(b, uint16(len(r.LastError))) //nolint:gosec // checked above
+	b = append(b, r.LastError...)
+	b = appendShort(b, []byte(r.Answer.Codec))
+	b = binary.BigEndian.AppendUint64(b, uint64(r.Answer.Size)) //nolint:gosec // two's complement is the format
+	if r.Answer.Size != 0 {
+		b = append(b, r.Answer.Digest[:]...)
+	}
+	return append(b, r.Answer.Body...), nil
+}
+
+func (r *Row) flags() (f byte) {
+	for _, x := range []struct {
+		set bool
+		bit byte
+	}{
+		{r.OnDoubt == retrysafe.Reexecute, flagReexecute},
+		{r.Issued, flagIssued},
+		{r.Answer.Kept, flagKept},
+		{r.Answer.Body == nil, flagNilBody},
+		{r.Fingerprint == nil, flagNilPrint},
+		{r.Binding == nil, flagNilBind},
+	} {
+		if x.set {
+			f |= x.bit
+		}
+	}
+	return f
+}
+
+func appendShort(b, s []byte) []byte { return append(append(b, byte(len(s))), s...) } //nolint:gosec // callers check
+
+// ParseRow reads the packed form. The row does not share memory with b.
+func ParseRow(b []byte) (Row, error) {
+	if len(b) < headSize+timesSize {
+		return Row{}, errors.New("retrysafe: packed record is cut")
+	}
+	if b[0] != packVersion {
+		return Row{}, fmt.Errorf("retrysafe: packed record has format version %d; this build reads version %d", b[0], packVersion)
+	}
+	f := b[2]
+	if b[1] == 0 || b[1] > byte(retrysafe.StateReleased) || f&^byte(flagsKnown) != 0 || b[3] != 0 {
+		return Row{}, errors.New("retrysafe: packed record has an unknown state or flag")
+	}
+	r := Row{State: retrysafe.State(b[1]), OnDoubt: retrysafe.Refuse, Issued: f&flagIssued != 0}
+	if f&flagReexecute != 0 {
+		r.OnDoubt = retrysafe.Reexecute
+	}
+	r.Attempt = int(binary.BigEndian.Uint32(b[4:]))
+	r.Fence = retrysafe.Fence(binary.BigEndian.Uint64(b[8:]))
+	copy(r.Owner[:], b[16:])
+	for i, t := range []*Micros{&r.LeaseEnd, &r.Expires, &r.Created, &r.Updated, &r.NotAfter, &r.Retention} {
+		*t = int64(binary.BigEndian.Uint64(b[32+8*i:])) //nolint:gosec // two's complement is the format
+	}
+	p := parser{rest: b[headSize+timesSize:]}
+	r.Fingerprint = p.nilable(f&flagNilPrint != 0, p.short())
+	r.Binding = p.nilable(f&flagNilBind != 0, p.short())
+	r.Cause = string(p.short())
+	r.LastError = string(p.take(int(p.uint(2))))
+	r.Answer.Codec = string(p.short())
+	r.Answer.Size = int64(p.uint(8)) //nolint:gosec // two's complement is the format
+	if r.Answer.Size != 0 {
+		copy(r.Answer.Digest[:], p.take(len(r.Answer.Digest)))
+	}
+	r.Answer.Kept = f&flagKept != 0
+	r.Answer.Body = p.nilable(f&flagNilBody != 0, p.take(len(p.rest)))
+	if p.bad {
+		return Row{}, errors.New("retrysafe: packed record is damaged: a length does not fit")
+	}
+	return r, nil
+}
+
+// parser takes fields from the front; after the first that does not fit, bad is set and all are empty.
+type parser struct {
+	rest []byte
+	bad  bool
+}
+
+func (p *parser) take(n int) []byte {
+	if p.bad || n > len(p.rest) {
+		p.bad = true
+		return nil
+	}
+	out := p.rest[:n]
+	p.rest = p.rest[n:]
+	return out
+}
+
+func (p *parser) uint(n int) (v uint64) {
+	for _, c := range p.take(n) {
+		v = v<<8 | uint64(c)
+	}
+	return v
+}
+
+func (p *parser) short() []byte { return p.take(int(p.uint(1))) }
+
+// nilable copies field, and tells nil from empty; a nil with bytes is damage.
+func (p *parser) nilable(isNil bool, field []byte) []byte {
+	if isNil {
+		p.bad = p.bad || len(field) > 0
+		return nil
+	}
+	return append([]byte{}, field...)
+}

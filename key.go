@@ -1,0 +1,202 @@
+package retrysafe
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+)
+
+// MaxPart is the longest that one part of a key may be, in bytes. A longer part is refused with [ErrInvalidKey], never cut:
+// a cut key makes two payments one. A source whose values may be longer (a path, a message id) passes them through [KeyPart].
+const MaxPart = 512
+
+// Key says who, what and which.
+//
+// Tenant keeps one caller from reading another's answer; it may be empty where there is only one. Operation keeps one key from
+// crossing operations. ID is the client's key, a message id, or a digest of business parameters. Operation and ID are never empty.
+// Each part is at most [MaxPart] bytes; every byte value is allowed, and no two different strings are the same key (no case folding,
+// no trimming, no Unicode normalisation).
+//
+// A key may be a secret (who knows it can read the answer): String and LogValue show the operation alone. MarshalText is the real one.
+type Key struct{ Tenant, Operation, ID string }
+
+// String returns the operation alone, so that a key can be printed safely.
+func (k Key) String() string { return k.Operation }
+
+// GoString keeps %#v from showing what String hides.
+func (k Key) GoString() string { return fmt.Sprintf("retrysafe.Key{Operation: %q, …}", k.Operation) }
+
+// LogValue keeps structured logs from showing what String hides.
+func (k Key) LogValue() slog.Value { return slog.StringValue(k.Operation) }
+
+// Validate returns an error that wraps [ErrInvalidKey] and names the part that is wrong, or nil.
+func (k Key) Validate() error {
+	switch {
+	case k.Operation == "":
+		return fmt.Errorf("%w: the operation is empty; name what the key is for, for example \"charge\"", ErrInvalidKey)
+	case k.ID == "":
+		return fmt.Errorf("%w: the id is empty; use the client's key, a message id or a digest of the parameters", ErrInvalidKey)
+	}
+	return errors.Join(checkPart("tenant", k.Tenant), checkPart("operation", k.Operation), checkPart("id", k.ID))
+}
+
+func checkPart(name, s string) error {
+	if len(s) <= MaxPart {
+		return nil
+	}
+	return fmt.Errorf("%w: the %s has %d bytes, at most %d are allowed; pass it through retrysafe.KeyPart", ErrInvalidKey, name, len(s), MaxPart)
+}
+
+// MarshalText returns the canonical text tenant/operation/id. Every byte but A–Z a–z 0–9 - . _ ~ is percent-encoded (upper-case hex),
+// a leading ~ too, unless the part is a digest made by [KeyPart]. The text carries the secret: keep it out of logs.
+func (k Key) MarshalText() ([]byte, error) {
+	if err := k.Validate(); err != nil {
+		return nil, err
+	}
+	return k.appendText(nil), nil
+}
+
+func (k Key) appendText(b []byte) []byte {
+	b = append(appendPart(b, k.Tenant), '/')
+	b = append(appendPart(b, k.Operation), '/')
+	return appendPart(b, k.ID)
+}
+
+// UnmarshalText reads what MarshalText wrote, and nothing else: another spelling of the same key is an error.
+func (k *Key) UnmarshalText(text []byte) error {
+	p, err := parseParts(text, 3)
+	if err != nil {
+		return err
+	}
+	got := Key{p[0], p[1], p[2]}
+	if err := got.Validate(); err != nil {
+		return err
+	}
+	*k = got
+	return nil
+}
+
+// KeyPart returns s as a part of a key, however long it is: up to [MaxPart] bytes s itself, else its digest "~sha256.<hex>".
+// A short s that itself looks like such a digest is digested too, so that nobody can name the digest of another's value.
+func KeyPart(s string) string {
+	if len(s) <= MaxPart && !isDigest(s) {
+		return s
+	}
+	sum := sha256.Sum256([]byte(s))
+	return digestPrefix + hex.EncodeToString(sum[:])
+}
+
+const digestPrefix = "~sha256."
+
+// isDigest tells the digest form of a part. Such a part is written as it is; any other leading ~ is escaped.
+func isDigest(s string) bool {
+	rest, ok := strings.CutPrefix(s, digestPrefix)
+	if !ok || len(rest) != 2*sha256.Size {
+		return false
+	}
+	return strings.Trim(rest, "0123456789abcdef") == ""
+}
+
+// StoreKey is a [Key] as stores see it: the engine's namespace and the surface's layer stand before it, so that a gateway,
+// a middleware and a transaction that see one key on one store never wait for each other. It is comparable.
+type StoreKey struct {
+	Namespace, Layer string
+	Key
+}
+
+// Validate is like [Key.Validate]; namespace and layer are not empty either.
+func (k StoreKey) Validate() error {
+	if k.Namespace == "" || k.Layer == "" {
+		return fmt.Errorf("%w: namespace and layer must not be empty", ErrInvalidKey)
+	}
+	return errors.Join(checkPart("namespace", k.Namespace), checkPart("layer", k.Layer), k.Key.Validate())
+}
+
+// MarshalText returns namespace/layer/tenant/operation/id, encoded as in [Key.MarshalText]. The format is version 1 and frozen.
+func (k StoreKey) MarshalText() ([]byte, error) {
+	if err := k.Validate(); err != nil {
+		return nil, err
+	}
+	return k.AppendText(make([]byte, 0, 128))
+}
+
+// AppendText appends the text of a valid key to b. The error is always nil.
+func (k StoreKey) AppendText(b []byte) ([]byte, error) {
+	b = append(appendPart(b, k.Namespace), '/')
+	b = append(appendPart(b, k.Layer), '/')
+	return k.appendText(b), nil
+}
+
+// UnmarshalText reads what MarshalText wrote, and nothing else.
+func (k *StoreKey) UnmarshalText(text []byte) error {
+	p, err := parseParts(text, 5)
+	if err != nil {
+		return err
+	}
+	got := StoreKey{p[0], p[1], Key{p[2], p[3], p[4]}}
+	if err := got.Validate(); err != nil {
+		return err
+	}
+	*k = got
+	return nil
+}
+
+const upperHex = "0123456789ABCDEF"
+
+func unreserved(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'
+}
+
+func appendPart(b []byte, s string) []byte {
+	digest := isDigest(s)
+	for i := range len(s) {
+		c := s[i]
+		if unreserved(c) && (c != '~' || i > 0 || digest) {
+			b = append(b, c)
+			continue
+		}
+		b = append(b, '%', upperHex[c>>4], upperHex[c&15])
+	}
+	return b
+}
+
+func parseParts(text []byte, n int) ([]string, error) {
+	raw := bytes.Split(text, []byte{'/'})
+	if len(raw) != n {
+		return nil, fmt.Errorf("%w: the text has %d parts, %d are needed", ErrInvalidKey, len(raw), n)
+	}
+	parts := make([]string, n)
+	for i, r := range raw {
+		s, ok := parsePart(r)
+		// Only one spelling of a key is accepted, or two texts would name one record.
+		if !ok || !bytes.Equal(appendPart(nil, s), r) {
+			return nil, fmt.Errorf("%w: part %d of the text is not in canonical percent-encoding", ErrInvalidKey, i+1)
+		}
+		parts[i] = s
+	}
+	return parts, nil
+}
+
+func parsePart(r []byte) (string, bool) {
+	var b strings.Builder
+	for i := 0; i < len(r); i++ {
+		if r[i] != '%' {
+			b.WriteByte(r[i])
+			continue
+		}
+		if i+2 >= len(r) {
+			return "", false
+		}
+		c, err := hex.DecodeString(string(r[i+1 : i+3]))
+		if err != nil {
+			return "", false
+		}
+		b.WriteByte(c[0])
+		i += 2
+	}
+	return b.String(), true
+}

@@ -1,0 +1,127 @@
+package retrysafe
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// life counts what Shutdown waits for: live attempts, answers that are still being stored, claims that must be given back.
+type life struct {
+	mu       sync.Mutex
+	closed   bool
+	n        int
+	idle     chan struct{} // made by close; closed when n is zero
+	sweep    time.Duration
+	sweeping bool
+}
+
+// enter counts one more; false once the engine is closed. begin tells that the caller should start the sweeper.
+func (l *life) enter() (ok, begin bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false, false
+	}
+	l.n++
+	begin, l.sweeping = !l.sweeping && l.sweep >= 0, true
+	return true, begin
+}
+
+// stay counts one more for work that is already counted, also after close.
+func (l *life) stay() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.n++
+}
+
+func (l *life) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.n--
+	if l.n == 0 && l.idle != nil {
+		close(l.idle)
+		l.idle = nil
+	}
+}
+
+// close refuses what comes next. The channel is closed when nothing is left.
+func (l *life) close() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	if l.n == 0 {
+		through := make(chan struct{})
+		close(through)
+		return through
+	}
+	if l.idle == nil {
+		l.idle = make(chan struct{})
+	}
+	return l.idle
+}
+
+// background counts goroutines; after wait none is started.
+type background struct {
+	mu    sync.Mutex
+	ended bool
+	group sync.WaitGroup
+}
+
+// start runs f on a goroutine of its own; false, and f is not run, once the engine has ended.
+func (b *background) start(f func()) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended {
+		return false
+	}
+	b.group.Go(f)
+	return true
+}
+
+func (b *background) wait() {
+	b.mu.Lock()
+	b.ended = true
+	b.mu.Unlock()
+	b.group.Wait()
+}
+
+const sweepBatch = 500
+
+// runSweeper removes what has expired until the engine ends, or the store says that it cannot.
+func (c *core) runSweeper(s Sweeper) {
+	every := c.life.sweep
+	if every == 0 {
+		every = time.Minute
+	}
+	for {
+		// Jitter keeps the processes of one store from sweeping all at once.
+		if !c.sleep(every/2 + rand.N(every)) {
+			return
+		}
+		for {
+			done := c.trace.store(c.ctx, "sweep")
+			n, err := s.Sweep(c.ctx, sweepBatch)
+			done(err)
+			if errors.Is(err, errors.ErrUnsupported) {
+				return
+			}
+			if err != nil || n < sweepBatch {
+				break
+			}
+		}
+	}
+}
+
+// sleep returns false when the engine ends first.
+func (c *core) sleep(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-c.ctx.Done():
+		return false
+	}
+}

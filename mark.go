@@ -1,0 +1,120 @@
+package retrysafe
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// NothingDone marks an error of the work as "certainly nothing happened": the key is released and a retry runs the work again.
+// Use it only where that is known: the connection was refused, the input was rejected before anything was sent. NothingDone(nil) is nil.
+func NothingDone(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &nothingDone{err}
+}
+
+type nothingDone struct{ err error }
+
+func (e *nothingDone) Error() string { return e.err.Error() }
+func (e *nothingDone) Unwrap() error { return e.err }
+
+// InDoubt marks an error of the work as "it may have happened", also under Reexecute. InDoubt(nil) is nil.
+func InDoubt(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &inDoubt{err}
+}
+
+type inDoubt struct{ err error }
+
+func (e *inDoubt) Error() string { return e.err.Error() }
+func (e *inDoubt) Unwrap() error { return e.err }
+
+// Permanent marks an error of the work as a final refusal (the card was declined): it is kept, and the first caller and every repeat
+// get a [*Failure] with this code and the text of err. Permanent(code, nil) is nil.
+func Permanent(code string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Failure{Code: code, Message: err.Error(), cause: err}
+}
+
+// Failure is a kept, final error. The first caller and every repeat get the same Code, Message and Detail (use errors.As); only the
+// first caller's wraps the cause.
+type Failure struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	// Detail is for programs: any bytes, kept and replayed.
+	Detail []byte `json:"detail,omitempty"`
+
+	cause error
+}
+
+// Error returns the message.
+func (f *Failure) Error() string { return f.Message }
+
+// Unwrap returns the cause, which only the first caller has.
+func (f *Failure) Unwrap() error { return f.cause }
+
+const failureCodec = "failure"
+
+// answer is the failure as it is stored: JSON {code, message, detail}, the format frozen as version 1.
+func (f *Failure) answer() (Answer, error) {
+	body, err := json.Marshal(f)
+	if err != nil {
+		return Answer{}, fmt.Errorf("retrysafe: encode failure: %w", err)
+	}
+	return Answer{Codec: failureCodec, Body: body, Kept: true, Size: 0}, nil
+}
+
+// FailureOf reads the failure that a failed record keeps.
+func FailureOf(a Answer) (*Failure, error) {
+	if a.Codec != failureCodec {
+		return nil, fmt.Errorf("retrysafe: the stored failure has codec %q, not %q", a.Codec, failureCodec)
+	}
+	f := new(Failure)
+	if err := json.Unmarshal(a.Body, f); err != nil {
+		return nil, errors.New("retrysafe: the stored failure cannot be read")
+	}
+	return f, nil
+}
+
+// outcomeOf is what an error of the work means under p.
+func outcomeOf(err error, p *Policy) Outcome {
+	var (
+		failure *Failure
+		nothing *nothingDone
+		doubt   *inDoubt
+	)
+	switch {
+	case err == nil:
+		return Done
+	case errors.As(err, &doubt):
+		return Doubtful
+	case errors.As(err, &nothing):
+		return NotDone
+	case errors.As(err, &failure):
+		return Failed
+	}
+	if p.Classify != nil {
+		if o := p.Classify(err); o != 0 {
+			return o
+		}
+	}
+	if p.OnDoubt == Reexecute {
+		return NotDone
+	}
+	return Doubtful
+}
+
+// failureOf is the failure that err stands for.
+func failureOf(err error) *Failure {
+	var f *Failure
+	if errors.As(err, &f) {
+		return f
+	}
+	return &Failure{Code: "failed", Message: err.Error(), cause: err}
+}

@@ -1,0 +1,91 @@
+package memstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// List implements [retrysafe.Lister], in the order of the keys' text.
+func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.Page, error) {
+	if err := ctx.Err(); err != nil {
+		return retrysafe.Page{}, err
+	}
+	limit := req.Limit
+	if limit <= 0 {
+		limit = 100
+	}
+	limit = min(limit, 1000)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock().UnixMicro()
+	type found struct {
+		text string
+		rec  retrysafe.Record
+	}
+	var all []found
+	for key, row := range s.rows {
+		if row.Absent(now) || req.InDoubt && !row.InDoubt(now) || !matches(&req, key, row.State) {
+			continue
+		}
+		text, err := key.MarshalText()
+		if err != nil {
+			return retrysafe.Page{}, fmt.Errorf("list: %w", err)
+		}
+		if string(text) <= req.After {
+			continue
+		}
+		rec := row.Record(key, now)
+		rec.Answer.Body = nil
+		all = append(all, found{string(text), rec})
+	}
+	slices.SortFunc(all, func(a, b found) int { return strings.Compare(a.text, b.text) })
+	var page retrysafe.Page
+	for i, f := range all {
+		if i == limit {
+			page.Next = all[i-1].text
+			break
+		}
+		page.Records = append(page.Records, f.rec)
+	}
+	return page, nil
+}
+
+func matches(req *retrysafe.ListRequest, key retrysafe.StoreKey, state retrysafe.State) bool {
+	for _, f := range [][2]string{
+		{req.Namespace, key.Namespace},
+		{req.Layer, key.Layer},
+		{req.Tenant, key.Tenant},
+		{req.Operation, key.Operation},
+	} {
+		if f[0] != "" && f[0] != f[1] {
+			return false
+		}
+	}
+	return req.State == 0 || req.State == state
+}
+
+// Sweep implements [retrysafe.Sweeper].
+func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock().UnixMicro()
+	removed := 0
+	for key, row := range s.rows {
+		if removed >= limit {
+			break
+		}
+		if row.Expired(now) {
+			s.floor = max(s.floor, row.Fence)
+			delete(s.rows, key)
+			removed++
+		}
+	}
+	return removed, nil
+}

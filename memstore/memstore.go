@@ -1,0 +1,182 @@
+// Package memstore is the reference store: records in memory, for tests, examples and single processes that may forget.
+// What it holds ends with the process.
+package memstore
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/protocol"
+)
+
+// Options change a store; nil is fine.
+type Options struct {
+	// Clock is the store's clock; default time.Now. It may run apart from the callers' clocks.
+	Clock func() time.Time
+}
+
+// Store keeps records in memory. All methods are safe for concurrent use and never wait.
+type Store struct {
+	clock func() time.Time
+
+	mu    sync.Mutex // guards what follows
+	rows  map[retrysafe.StoreKey]*protocol.Row
+	floor retrysafe.Fence // the largest fence of a removed record
+}
+
+// New returns an empty store.
+func New(o *Options) *Store {
+	s := &Store{clock: time.Now, rows: make(map[retrysafe.StoreKey]*protocol.Row)}
+	if o != nil && o.Clock != nil {
+		s.clock = o.Clock
+	}
+	return s
+}
+
+var (
+	_ retrysafe.Store   = (*Store)(nil)
+	_ retrysafe.Issuer  = (*Store)(nil)
+	_ retrysafe.Lister  = (*Store)(nil)
+	_ retrysafe.Sweeper = (*Store)(nil)
+)
+
+// Acquire implements [retrysafe.Store].
+func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+	if err := check(ctx, req.Key); err != nil {
+		return retrysafe.Acquired{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, row := s.at(req.Key)
+	next, status, write, err := protocol.Acquire(*row, now, s.floor, &req)
+	if err != nil {
+		return retrysafe.Acquired{}, err
+	}
+	if write {
+		next.Fingerprint, next.Binding = bytes.Clone(next.Fingerprint), bytes.Clone(next.Binding)
+		s.put(req.Key, row, next)
+	}
+	return retrysafe.Acquired{Status: status, Record: export(&next, req.Key, now)}, nil
+}
+
+// Extend implements [retrysafe.Store].
+func (s *Store) Extend(ctx context.Context, req retrysafe.ExtendRequest) error {
+	if err := check(ctx, req.Key); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, row := s.at(req.Key)
+	next, err := protocol.Extend(*row, now, &req)
+	if err == nil {
+		s.put(req.Key, row, next)
+	}
+	return err
+}
+
+// Complete implements [retrysafe.Store].
+func (s *Store) Complete(ctx context.Context, req retrysafe.CompleteRequest) (retrysafe.Record, error) {
+	if err := check(ctx, req.Key); err != nil {
+		return retrysafe.Record{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, row := s.at(req.Key)
+	next, write, err := protocol.Complete(*row, now, &req)
+	if err != nil {
+		return retrysafe.Record{}, err
+	}
+	if write {
+		next.Answer.Body = bytes.Clone(next.Answer.Body)
+		s.put(req.Key, row, next)
+		// The caller knows the answer that it has just given: it is not copied out again.
+		rec := next.Record(req.Key, now)
+		rec.Answer = req.Answer
+		return rec, nil
+	}
+	return export(&next, req.Key, now), nil
+}
+
+// Release implements [retrysafe.Store].
+func (s *Store) Release(ctx context.Context, req retrysafe.ReleaseRequest) error {
+	if err := check(ctx, req.Key); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, row := s.at(req.Key)
+	next, write, err := protocol.Release(*row, now, &req)
+	if write {
+		s.put(req.Key, row, next)
+	}
+	return err
+}
+
+// Lookup implements [retrysafe.Store].
+func (s *Store) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
+	if err := check(ctx, key); err != nil {
+		return retrysafe.Record{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, row := s.at(key)
+	return export(row, key, now), nil
+}
+
+// Issue implements [retrysafe.Issuer].
+func (s *Store) Issue(ctx context.Context, req retrysafe.IssueRequest) (retrysafe.Status, error) {
+	if err := check(ctx, req.Key); err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, row := s.at(req.Key)
+	next, status, write := protocol.Issue(*row, now, &req)
+	if write {
+		s.put(req.Key, row, next)
+	}
+	return status, nil
+}
+
+// Len is the number of records that the store holds, expired ones that no sweep has removed included.
+func (s *Store) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.rows)
+}
+
+func check(ctx context.Context, key retrysafe.StoreKey) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return key.Validate()
+}
+
+var absent protocol.Row // never written
+
+func (s *Store) at(key retrysafe.StoreKey) (protocol.Micros, *protocol.Row) {
+	now := s.clock().UnixMicro()
+	if row := s.rows[key]; row != nil {
+		return now, row
+	}
+	return now, &absent
+}
+
+func (s *Store) put(key retrysafe.StoreKey, row *protocol.Row, next protocol.Row) {
+	if row == &absent {
+		row = new(protocol.Row)
+		s.rows[key] = row
+	}
+	*row = next
+}
+
+// export copies what a caller could change.
+func export(row *protocol.Row, key retrysafe.StoreKey, now protocol.Micros) retrysafe.Record {
+	rec := row.Record(key, now)
+	rec.Fingerprint, rec.Binding = bytes.Clone(rec.Fingerprint), bytes.Clone(rec.Binding)
+	rec.Answer.Body = bytes.Clone(rec.Answer.Body)
+	return rec
+}

@@ -1,0 +1,90 @@
+package retrysafe
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// Options configure an [Engine]; nil and every zero field are fine.
+type Options struct {
+	// Namespace is part of every key: two applications on one store do not meet. Default "app".
+	Namespace string
+	// Policy is what calls and operations inherit.
+	Policy Policy
+	// Secret keys the digests of credentials and the hashes of keys that people see. It is the same on all processes of one store, at
+	// least 16 bytes. Without one they are plain SHA-256, which can be guessed for short keys; the engine warns of that once.
+	Secret []byte
+	// Codec turns answers into bytes; default [JSON].
+	Codec Codec
+	// Trace is told of calls, for logs, metrics and spans.
+	Trace *Trace
+	// Sweep is how often expired records are removed, where the store can; default 1 minute, negative never.
+	Sweep time.Duration
+	// Logger gets the engine's few warnings; default slog.Default().
+	Logger *slog.Logger
+}
+
+// Validate says what is wrong with o; [New] panics on what it refuses.
+func (o *Options) Validate() error {
+	if o == nil {
+		return nil
+	}
+	var errs []error
+	if len(o.Namespace) > MaxPart {
+		errs = append(errs, fmt.Errorf("retrysafe: options: Namespace has %d bytes, at most %d are allowed", len(o.Namespace), MaxPart))
+	}
+	if n := len(o.Secret); n > 0 && n < 16 {
+		errs = append(errs, fmt.Errorf("retrysafe: options: Secret has %d bytes; use at least 16 random ones", n))
+	}
+	if o.Codec != nil && (o.Codec.Name() == "" || len(o.Codec.Name()) > 64) {
+		errs = append(errs, errors.New("retrysafe: options: Codec.Name must have 1 to 64 bytes, since it is kept with each answer"))
+	}
+	return errors.Join(append(errs, o.Policy.Validate())...)
+}
+
+// CallOption changes one call of Do, Run, Begin or DoTx.
+type CallOption interface{ apply(*callOptions) }
+
+type callOptions struct {
+	policy      Policy
+	fingerprint []byte
+	binding     []byte // the credential itself; digested by the engine
+	detached    bool
+	err         error
+}
+
+type optionFunc func(*callOptions)
+
+func (f optionFunc) apply(c *callOptions) { f(c) }
+
+// WithPolicy changes the policy of this call; a zero field keeps the engine's.
+func WithPolicy(p Policy) CallOption {
+	return optionFunc(func(c *callOptions) {
+		c.policy = p.Or(c.policy)
+		c.err = errors.Join(c.err, c.policy.Validate())
+	})
+}
+
+// WithBinding ties the key to a credential: a repeat with another one is refused with [ErrPrincipalChanged]. Only a digest is kept.
+func WithBinding(credential []byte) CallOption {
+	return optionFunc(func(c *callOptions) { c.binding = credential })
+}
+
+// Detached lets the attempt outlive ctx: its context keeps ctx's values but does not end when ctx does. Begin itself still does.
+func Detached() CallOption {
+	return optionFunc(func(c *callOptions) { c.detached = true })
+}
+
+// callOptions returns what a call with opts goes by. Without options that is shared and costs nothing.
+func (e *Engine) callOptions(opts []CallOption) *callOptions {
+	if len(opts) == 0 {
+		return e.c.defaults
+	}
+	c := *e.c.defaults
+	for _, o := range opts {
+		o.apply(&c)
+	}
+	return &c
+}

@@ -1,0 +1,147 @@
+package retrysafe
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Fence is the fencing token: for one key it only ever grows, through release, takeover, expiry and re-creation. Give it to the
+// resource that the work writes to and let it refuse a smaller one; then a holder that was paused past its lease cannot do harm.
+// See Kleppmann, "How to do distributed locking" (2016). Values stay below 2^53 until the year 2255.
+type Fence uint64
+
+// Forever is a retention without end.
+const Forever time.Duration = math.MaxInt64
+
+// Duplicate is what a repeat of finished work is told.
+type Duplicate uint8
+
+// The ways to answer a repeat of finished work.
+const (
+	// Replay gives the first answer again: idempotency. It is the default.
+	Replay Duplicate = iota + 1
+	// Reject gives [ErrDuplicate]: duplicate suppression.
+	Reject
+	// Succeed gives plain success and the zero value (over HTTP: a configured answer).
+	Succeed
+)
+
+// OnDoubt is what happens to work that may have taken effect when nobody knows: its process died, its lease lapsed, its answer was cut.
+type OnDoubt uint8
+
+// The policies on doubt.
+const (
+	// Refuse starts work at most once: a call in doubt answers [ErrInDoubt] until it is resolved. It is the default.
+	Refuse OnDoubt = iota + 1
+	// Reexecute starts it again: at least once, with suppression of the repeats that can be told. For work that does no harm twice.
+	Reexecute
+)
+
+// Outcome is what became of the work, as far as it is known.
+type Outcome uint8
+
+// The outcomes of work.
+const (
+	// Done: it happened.
+	Done Outcome = iota + 1
+	// NotDone: certainly nothing happened; the record is released and a retry runs again.
+	NotDone
+	// Failed: a final refusal, kept and given to every repeat.
+	Failed
+	// Doubtful: it may have happened; [Policy].OnDoubt decides.
+	Doubtful
+)
+
+// Policy is how one operation behaves. A zero field takes the engine's default, and there the value named here.
+type Policy struct {
+	// Lease is how long an attempt is believed to live without a heartbeat; default 30 s, at least 10 ms. Heartbeats go out after a
+	// third of it. After a crash a key is in doubt when its lease has passed.
+	Lease time.Duration
+	// MaxRun is how long heartbeats go on; default 10 leases. After it the attempt's context ends with [ErrBound] as its cause.
+	MaxRun time.Duration
+	// Retention is how long an answer is kept, counted from the end of the attempt; default 24 h, at least one lease. See [Forever].
+	Retention time.Duration
+	// Duplicate is what a repeat of finished work is told; default [Replay].
+	Duplicate Duplicate
+	// Wait is how long a repeat waits while the first attempt runs. Negative (the default) means that it is told [ErrInProgress] at once.
+	Wait time.Duration
+	// OnDoubt is [Refuse] by default. The call that wins writes it into the record: a takeover needs the record and the request to allow it.
+	OnDoubt OnDoubt
+	// MaxAnswer is the largest answer that is kept, in bytes; default 1 MiB, at most [MaxStored]. A larger one is given to the first
+	// caller; repeats are told [ErrAnswerNotKept]. It never leads to a second run.
+	MaxAnswer int64
+	// Classify says what an error of the work means; it is not asked about errors marked with [NothingDone], [Permanent] or [InDoubt].
+	// A zero Outcome leaves it to the default: in doubt under Refuse, not done under Reexecute.
+	Classify func(error) Outcome
+}
+
+// MaxStored is the largest answer that every store takes, in bytes: 1 MiB for a body and 64 KiB for what stands around it.
+const MaxStored = 1<<20 + 64<<10
+
+var defaultPolicy = Policy{
+	Lease: 30 * time.Second, Retention: 24 * time.Hour, Duplicate: Replay, Wait: -1, OnDoubt: Refuse, MaxAnswer: 1 << 20,
+}
+
+// Or returns p with each zero field taken from base. A p with a Lease of its own and no MaxRun gets ten of its leases.
+func (p Policy) Or(base Policy) Policy {
+	if p.Lease != 0 && p.MaxRun == 0 {
+		p.MaxRun = tenLeases(p.Lease)
+	}
+	set(&p.Lease, base.Lease)
+	set(&p.MaxRun, base.MaxRun)
+	set(&p.Retention, base.Retention)
+	set(&p.Duplicate, base.Duplicate)
+	set(&p.Wait, base.Wait)
+	set(&p.OnDoubt, base.OnDoubt)
+	set(&p.MaxAnswer, base.MaxAnswer)
+	if p.Classify == nil {
+		p.Classify = base.Classify
+	}
+	return p
+}
+
+func set[T comparable](field *T, base T) {
+	var zero T
+	if *field == zero {
+		*field = base
+	}
+}
+
+// complete fills what is still zero with the documented defaults.
+func (p Policy) complete() Policy {
+	p = p.Or(defaultPolicy)
+	set(&p.MaxRun, tenLeases(p.Lease))
+	return p
+}
+
+func tenLeases(lease time.Duration) time.Duration { return 10 * min(lease, Forever/10) }
+
+// Validate says what is wrong with p, whose zero fields stand for the documented defaults.
+func (p Policy) Validate() error {
+	p = p.complete()
+	var errs []error
+	wrong := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("retrysafe: policy: "+format, args...))
+	}
+	if p.Lease < 10*time.Millisecond || p.Lease > 24*time.Hour {
+		wrong("Lease is %v; use 10ms to 24h, for example 30s", p.Lease)
+	}
+	if p.MaxRun < p.Lease {
+		wrong("MaxRun (%v) is shorter than Lease (%v); leave it zero for ten leases", p.MaxRun, p.Lease)
+	}
+	if p.Retention < p.Lease {
+		wrong("Retention (%v) is shorter than Lease (%v): a record must outlive the attempt that made it", p.Retention, p.Lease)
+	}
+	if p.Duplicate > Succeed {
+		wrong("Duplicate is %d; use Replay, Reject or Succeed", p.Duplicate)
+	}
+	if p.OnDoubt > Reexecute {
+		wrong("OnDoubt is %d; use Refuse or Reexecute", p.OnDoubt)
+	}
+	if p.MaxAnswer < 0 || p.MaxAnswer > MaxStored {
+		wrong("MaxAnswer is %d; use 1 to %d bytes", p.MaxAnswer, MaxStored)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,84 @@
+package retrysafe
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"time"
+)
+
+// Owner is a random id made for one Begin. All repeats of its store calls carry it, so that a lost reply is harmless.
+type Owner [16]byte
+
+// State is what a record says of its key.
+type State uint8
+
+// The states of a record. A record that is in progress and has no lease left is in doubt; see [Record.InDoubt].
+const (
+	// StateIssued: the key was issued by the server and not used yet.
+	StateIssued State = iota + 1
+	// StateInProgress: an attempt runs, or ran and nobody knows what became of it.
+	StateInProgress
+	// StateCompleted: it happened; the answer is kept (or known to be too large).
+	StateCompleted
+	// StateFailed: a final refusal is kept.
+	StateFailed
+	// StateReleased: the last attempt certainly did nothing; the next call runs.
+	StateReleased
+)
+
+var stateNames = [...]string{"absent", "issued", "in-progress", "completed", "failed", "released"}
+
+// String returns the state's name; the zero State is "absent".
+func (s State) String() string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return fmt.Sprintf("state-%d", uint8(s))
+}
+
+// Finished tells whether s has an answer that repeats are given.
+func (s State) Finished() bool { return s == StateCompleted || s == StateFailed }
+
+// Answer is what repeats are given. Empty and nil bodies are told apart.
+type Answer struct {
+	// Codec names the form of Body: "json", "raw", "message/http", …
+	Codec string
+	// Body is the answer; of one that is not kept, what the codec keeps in its place (HTTP: the head), or nil.
+	Body []byte
+	// Kept is false where the answer was too large to keep or did not end.
+	Kept bool
+	// Size and Digest (SHA-256) are those of the whole answer. They are set where Kept is false.
+	Size   int64
+	Digest [sha256.Size]byte
+}
+
+// Record is what a store knows of a key.
+type Record struct {
+	Key   StoreKey
+	State State
+	// Attempt counts the wins: for people and retry limits, never for ownership.
+	Attempt int
+	// Fence grows with every win; with Owner it is the ownership.
+	Fence Fence
+	Owner Owner
+	// OnDoubt is the policy of the call that won.
+	OnDoubt OnDoubt
+	// Fingerprint tells a repeat from another request with the same key: a version byte and a digest. Nil where the call gave none.
+	Fingerprint []byte
+	// Binding is a keyed digest of the caller's credential, or nil.
+	Binding []byte
+	// Issued: the key was made by the server.
+	Issued bool
+	// LeaseLeft is relative to Now. An attempt in progress with nothing left is in doubt.
+	LeaseLeft time.Duration
+	// Now is the store's clock when it answered; the other times are of the same clock. A zero Expires means never.
+	Now, Created, Updated, Expires time.Time
+	Answer                         Answer
+	// Cause is one word on why the record is in doubt or released: crash timeout reset truncated panic bound error status resolved.
+	Cause string
+	// LastError is for operators and never sent to clients.
+	LastError string
+}
+
+// InDoubt tells whether the work may have taken effect and nobody knows: in progress, and the lease has passed or was given up.
+func (r *Record) InDoubt() bool { return r.State == StateInProgress && r.LeaseLeft <= 0 }

@@ -1,0 +1,108 @@
+package retrysafe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Resolution is what a person (or a program that asked the other side) found out about a key in doubt.
+type Resolution struct {
+	// Fence is that of the record that was looked at: if it has changed since, nothing happens ([ErrFenceChanged]).
+	Fence Fence
+	// Force resolves also under a live lease. The holder may still act: its fence is the only guard.
+	Force bool
+	// Outcome: Done keeps Answer, Failed keeps Failure, NotDone lets the next call run, Doubtful leaves it in doubt. NotDone is only
+	// safe where the first run is known to be dead, or the resource checks the fence: one that is paused can still act.
+	Outcome Outcome
+	Answer  Answer
+	Failure *Failure
+	// By names who resolved, for the record.
+	By string
+}
+
+// Resolve settles a key that is in doubt (or failed: NotDone lets it run again). It is a win of its own: it takes a new fence, and a
+// late answer of the old holder is refused with ErrLeaseLost. A completed record is never changed.
+//
+// Errors: [ErrNotFound], [ErrFenceChanged], [ErrInProgress] (a live lease, without Force), [ErrDuplicate] (completed), [ErrUnavailable].
+// After ErrUnavailable the same Resolve may be made again, once the record was looked up again.
+func (e *Engine) Resolve(ctx context.Context, k Key, r Resolution) error {
+	c, key := e.c, e.storeKey(k)
+	if err := errors.Join(r.validate(), key.Validate()); err != nil {
+		return &Error{Op: k.Operation, Err: err}
+	}
+	ok, _ := c.life.enter()
+	if !ok {
+		return c.wrap(key, 0, ErrClosed, 0)
+	}
+	rec, err := c.lookup(ctx, key)
+	if err == nil && rec.State == 0 {
+		err = ErrNotFound
+	} else if err != nil {
+		err = unavailable(err)
+	}
+	if err != nil {
+		c.life.leave()
+		return c.wrap(key, 0, err, 0)
+	}
+	a, err := c.seize(ctx, &rec, r)
+	if err != nil {
+		c.life.leave()
+		return err
+	}
+	switch r.Outcome {
+	case Done:
+		return a.Complete(ctx, r.Answer)
+	case Failed:
+		return a.Fail(ctx, r.Failure)
+	case NotDone:
+		return a.end(ctx, "released", nil, nil, a.resolved(r, false))
+	}
+	return a.end(ctx, "doubt", nil, nil, a.resolved(r, true))
+}
+
+func (r *Resolution) validate() error {
+	switch {
+	case r.Fence == 0:
+		return errors.New("retrysafe: Resolve: Fence is zero; give the fence of the record that you looked at")
+	case r.Outcome < Done || r.Outcome > Doubtful:
+		return fmt.Errorf("retrysafe: Resolve: Outcome is %d; use Done, NotDone, Failed or Doubtful", r.Outcome)
+	case r.Outcome == Failed && r.Failure == nil:
+		return errors.New("retrysafe: Resolve: the outcome is Failed and Failure is nil; say what repeats are told")
+	case r.Outcome == Done && len(r.Answer.Body) > MaxStored:
+		return fmt.Errorf("retrysafe: Resolve: the answer has %d bytes, at most %d are kept", len(r.Answer.Body), MaxStored)
+	}
+	return nil
+}
+
+// seize wins the record for a person.
+func (c *core) seize(ctx context.Context, rec *Record, r Resolution) (*Attempt, error) {
+	o := *c.defaults
+	o.detached = true
+	o.policy.MaxAnswer = MaxStored // a person's answer is kept whatever the calls' limit
+	req := AcquireRequest{
+		Key: rec.Key, Owner: newOwner(), Lease: o.policy.Lease, Retention: o.policy.Retention,
+		OnDoubt: rec.OnDoubt, IfFence: r.Fence, Force: r.Force,
+	}
+	got, sent, err := c.acquire(ctx, &req)
+	if err != nil {
+		return nil, c.wrap(rec.Key, 0, err, 0)
+	}
+	if got.Status == Finished {
+		return nil, c.wrap(rec.Key, got.Record.Attempt, ErrDuplicate, 0)
+	}
+	if got.Status != Won {
+		return nil, c.wrap(rec.Key, got.Record.Attempt, got.Err(), 0)
+	}
+	a := newAttempt(ctx, c, &got.Record, sent, &o)
+	c.beat.add(a)
+	return a, nil
+}
+
+func (a *Attempt) resolved(r Resolution, doubt bool) *ReleaseRequest {
+	return &ReleaseRequest{
+		Key: a.key, Owner: a.owner, Fence: a.fence, InDoubt: doubt, Cause: "resolved",
+		LastError: fmt.Sprintf("resolved by %q at %s", r.By, time.Now().UTC().Format(time.RFC3339)),
+	}
+}

@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Every check that a change must pass, as named steps with a budget of seconds each.
+# All steps run, also after one that failed. A step over its budget is a loud warning and no failure: machines differ.
+# Modules are checked with GOWORK=off, as a user sees them, so that a require line that only the workspace hides is found.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+
+readonly total_budget=900
+names=() results=() used=() budgets=()
+failed=0
+
+step() { # step NAME BUDGET COMMAND...
+  local name=$1 budget=$2 began=$SECONDS result=ok
+  shift 2
+  printf '\n=== %s (budget %d s)\n' "$name" "$budget"
+  if ! "$@" </dev/null; then
+    result=FAIL
+    failed=$((failed + 1))
+  fi
+  local took=$((SECONDS - began))
+  printf -- '--- %s: %s, %d s of %d s\n' "$name" "$result" "$took" "$budget"
+  if [ "$took" -gt "$budget" ]; then
+    printf '!!! %s took %d s, over its budget of %d s\n' "$name" "$took" "$budget"
+    [ "$result" = FAIL ] || result="ok, OVER BUDGET"
+  fi
+  names+=("$name") results+=("$result") used+=("$took") budgets+=("$budget")
+}
+
+in_module() { # in_module DIR COMMAND...
+  local dir=$1
+  shift
+  (cd "$dir" && GOWORK=off "$@")
+}
+
+formatted() {
+  local files
+  files=$(gofmt -l .) || return 1
+  [ -z "$files" ] && return
+  printf 'not formatted (gofmt -w does it):\n%s\n' "$files"
+  return 1
+}
+
+# The race detector needs cgo, and cgo a C compiler.
+need_cgo() {
+  local cc
+  cc=$(go env CC)
+  if ! command -v "${cc%% *}" >/dev/null; then
+    echo "The race detector needs a C compiler and there is no ${cc%% *}; install it with: sudo apt-get install gcc libc6-dev"
+    exit 1
+  fi
+  if [ "$(go env CGO_ENABLED)" != 1 ]; then
+    echo "The race detector needs cgo and it is off; switch it on with: export CGO_ENABLED=1"
+    exit 1
+  fi
+}
+
+if ! command -v go >/dev/null; then
+  echo "There is no go command; install Go 1.26 or newer from your distribution or from the Go project's download page"
+  exit 1
+fi
+need_cgo
+. scripts/modules.sh
+
+step "format" 10 formatted
+
+for dir in "${modules[@]}"; do
+  step "vet $dir" 90 in_module "$dir" go vet ./...
+done
+
+for dir in "${modules[@]}"; do
+  case $dir in
+    bench) # holds assertions on allocations, which the race detector would break
+      step "test $dir" 60 in_module "$dir" go test -count=1 -timeout 5m ./... ;;
+    cmd/retrysafe) # the first build of SQLite with the race detector alone takes over a minute
+      step "test $dir, race" 180 in_module "$dir" go test -race -count=1 -timeout 10m ./... ;;
+    *)
+      step "test $dir, race" 180 in_module "$dir" go test -race -count=1 -timeout 10m ./... ;;
+  esac
+done
+
+# Each fuzz target gets some 100000 inputs, seconds of work: enough to catch what breaks at once. The limit is a count, since
+# a time limit makes go test of Go 1.26 fail now and then with "context deadline exceeded" though nothing was found.
+while IFS=: read -r file func; do
+  dir=$(dirname "${file#./}")
+  step "fuzz $dir $func" 30 in_module "$dir" go test -run '^$' -fuzz "^$func\$" -fuzztime 100000x -fuzzminimizetime 1000x .
+done < <(grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's/func //' | sort)
+
+step "demo" 60 go run ./cmd/retrysafe demo --once
+
+printf '\n%-44s %8s %8s  %s\n' step "used s" "budget" result
+for i in "${!names[@]}"; do
+  printf '%-44s %8d %8d  %s\n' "${names[i]}" "${used[i]}" "${budgets[i]}" "${results[i]}"
+done
+[ "$SECONDS" -le "$total_budget" ] || printf '!!! the whole run took %d s, over its budget of %d s\n' "$SECONDS" "$total_budget"
+if [ "$failed" -gt 0 ]; then
+  printf 'FAIL: %d of %d steps failed, %d s\n' "$failed" "${#names[@]}" "$SECONDS"
+  exit 1
+fi
+printf 'PASS: all %d steps, %d s\n' "${#names[@]}" "$SECONDS"

@@ -1,0 +1,180 @@
+package retrysafe
+
+import (
+	"context"
+	"time"
+)
+
+// Store keeps records. Each call is atomic, may be repeated by its owner without harm, and may arrive late.
+//
+// A store answers with a [Status]; an error means that the call itself failed and that nobody knows whether it was applied, unless it
+// is one of [ErrLeaseLost], [ErrInvalidKey], [ErrTooLate], [ErrInTransaction] and errors.ErrUnsupported, which say that it was not.
+// Times are those of the store's clock. All methods may be called concurrently. The clauses S1 to S18 of docs/design.md are the
+// contract; storetest.Run checks them.
+type Store interface {
+	// Acquire decides by the table of docs/design.md whether the caller may run the work. It returns no later than ctx ends or
+	// NotAfter passes, and is never applied after NotAfter.
+	Acquire(context.Context, AcquireRequest) (Acquired, error)
+	// Extend renews the lease from now. ErrLeaseLost: the record is no longer the caller's, and nothing was changed.
+	Extend(context.Context, ExtendRequest) error
+	// Complete keeps the answer and returns the stored record; on a repeat that is the first one, unchanged.
+	// It is accepted after the lease has passed, as long as nobody took over; else ErrLeaseLost.
+	Complete(context.Context, CompleteRequest) (Record, error)
+	// Release gives the key back: certainly nothing happened. With InDoubt it ends the lease at once and keeps the record in progress.
+	// ErrLeaseLost where the record is finished or another's.
+	Release(context.Context, ReleaseRequest) error
+	// Lookup returns the record; of an absent or expired key State is zero, the error nil, and Now set.
+	Lookup(context.Context, StoreKey) (Record, error)
+}
+
+// Status is a store's answer to Acquire and Issue.
+type Status uint8
+
+// The answers of a store.
+const (
+	// Won: run the work; the record carries the attempt and the fence.
+	Won Status = iota + 1
+	// StatusInProgress: another attempt holds a live lease (Record.LeaseLeft).
+	StatusInProgress
+	// Finished: the record carries the answer.
+	Finished
+	// StatusInDoubt: an earlier attempt may have taken effect.
+	StatusInDoubt
+	// Mismatch: the key was used with another payload.
+	Mismatch
+	// PrincipalChanged: the key was used with another credential.
+	PrincipalChanged
+	// FenceChanged: IfFence was set and the record has another fence, or is gone.
+	FenceChanged
+	// NotIssued: MustBeIssued was set and the key is unknown or was not issued.
+	NotIssued
+	// AlreadyIssued: Issue met a record of another owner.
+	AlreadyIssued
+	// OwnerSpent: this owner has released its attempt and cannot win again; make a new owner.
+	OwnerSpent
+)
+
+// Acquired is the answer to Acquire: the status, and the record as it is now.
+type Acquired struct {
+	Status Status
+	Record Record
+}
+
+// Err returns the error that a caller is told for the status: nil for Won and Finished.
+func (a *Acquired) Err() error {
+	switch a.Status {
+	case Won, Finished:
+		return nil
+	case StatusInProgress:
+		return ErrInProgress
+	case StatusInDoubt:
+		return ErrInDoubt
+	case Mismatch:
+		return ErrFingerprintMismatch
+	case PrincipalChanged:
+		return ErrPrincipalChanged
+	case FenceChanged:
+		return ErrFenceChanged
+	case NotIssued, AlreadyIssued:
+		return ErrNotIssued
+	case OwnerSpent:
+		return ErrLeaseLost
+	}
+	return ErrUnavailable
+}
+
+// AcquireRequest asks to run the work of a key.
+type AcquireRequest struct {
+	Key StoreKey
+	// Owner is made once per Begin; repeats carry the same.
+	Owner Owner
+	// Fingerprint and Binding are compared with the record's where both have one; see [Record].
+	Fingerprint, Binding []byte
+	Lease, Retention     time.Duration
+	// NotAfter is the store's time after which the request must not be applied; zero: no limit.
+	NotAfter time.Time
+	OnDoubt  OnDoubt
+	// IfFence makes this a compare-and-set: it wins only if the record still has this fence (resolve, redrive). Zero: off.
+	IfFence Fence
+	// Force lets IfFence win under a live lease too.
+	Force bool
+	// MustBeIssued refuses keys that the server has not issued.
+	MustBeIssued bool
+}
+
+// ExtendRequest asks for a new lease from now on.
+type ExtendRequest struct {
+	Key   StoreKey
+	Owner Owner
+	Fence Fence
+	Lease time.Duration
+}
+
+// CompleteRequest ends an attempt with an answer.
+type CompleteRequest struct {
+	Key   StoreKey
+	Owner Owner
+	Fence Fence
+	// State is StateCompleted or StateFailed.
+	State  State
+	Answer Answer
+	// Retention is counted from now; zero takes the one given to Acquire.
+	Retention time.Duration
+}
+
+// ReleaseRequest ends an attempt without an answer.
+type ReleaseRequest struct {
+	Key   StoreKey
+	Owner Owner
+	Fence Fence
+	// Retention is counted from now; zero takes the one given to Acquire.
+	Retention time.Duration
+	// InDoubt says that it may have happened: the lease ends now and the record stays in progress.
+	InDoubt bool
+	// Cause and LastError are kept in the record.
+	Cause, LastError string
+}
+
+// Optional interfaces. A method may answer errors.ErrUnsupported, and the engine then does without: a wrapper implements every one of
+// them and forwards, so that wrapping a store never hides what it can do. storetest.RunWrapper checks a wrapper.
+type (
+	// Issuer makes keys that the server hands out.
+	Issuer interface {
+		// Issue answers Won (also to a repeat by the same owner) or AlreadyIssued.
+		Issue(context.Context, IssueRequest) (Status, error)
+	}
+	// Lister shows records to people. Pages are in a stable order; a record that stays is listed once.
+	Lister interface {
+		List(context.Context, ListRequest) (Page, error)
+	}
+	// Sweeper removes what has expired, never what is in progress or in doubt under Refuse.
+	Sweeper interface {
+		// Sweep removes at most limit records and says how many; fewer than limit means that it is through.
+		Sweep(ctx context.Context, limit int) (removed int, err error)
+	}
+)
+
+// IssueRequest makes a key whose first use must come within Retention.
+type IssueRequest struct {
+	Key       StoreKey
+	Owner     Owner
+	Retention time.Duration
+}
+
+// ListRequest selects records; an empty field selects all.
+type ListRequest struct {
+	Namespace, Layer, Tenant, Operation string
+	State                               State
+	// InDoubt selects records in doubt only.
+	InDoubt bool
+	// After is Page.Next of the page before.
+	After string
+	// Limit is the size of a page; default 100, at most 1000.
+	Limit int
+}
+
+// Page is one page of records; an empty Next means that it is the last. Answers' bodies are left out.
+type Page struct {
+	Records []Record
+	Next    string
+}

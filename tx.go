@@ -1,0 +1,130 @@
+package retrysafe
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// TxStore runs work in one database transaction together with the record of its key. sqlstore is a TxStore[*sql.Tx].
+type TxStore[Tx any] interface {
+	// RunTx begins a transaction, claims the key in it, runs work once, writes its answer into the record and commits.
+	//
+	// work says how it ended: StateCompleted commits effect and answer; StateFailed undoes the effect and commits the answer; an error
+	// (or a panic) rolls everything back, and the error is returned as it is.
+	//
+	// The record returned has r.Owner where this call's work was committed; else it is that of an earlier call, and work was not run.
+	// Errors without work having run are those of [Acquired.Err]. A COMMIT whose reply is lost is settled before RunTx returns,
+	// or is [ErrUnconfirmed].
+	RunTx(ctx context.Context, r TxRequest, work func(context.Context, Tx) (State, Answer, error)) (Record, error)
+}
+
+// TxRequest claims a key for one transaction.
+type TxRequest struct {
+	Key                  StoreKey
+	Owner                Owner
+	Fingerprint, Binding []byte
+	Retention            time.Duration
+	// Wait is how long to wait for another transaction that holds the key; negative: not at all.
+	Wait time.Duration
+}
+
+// DoTx runs fn and keeps its answer in one database transaction: the effect happens exactly once, and there is never a doubt. Whatever
+// dies, either both are there or neither; a half-done call leaves nothing behind.
+//
+// fn gets the transaction and must do its work in it: what it does elsewhere is not covered. It must not commit or roll back, and must
+// not call an engine on the same database ([ErrInTransaction]). An error of fn rolls back and is returned as it is, except that a
+// [Permanent] one is kept, without its effect. The record's layer is "tx".
+//
+// Under an HTTP middleware or a consumer, put DoTx inside and set their policy to [Reexecute]: a second run meets the database.
+//
+// Errors are those of [Do]. [ErrUnconfirmed]: the COMMIT was sent and not answered; repeat the call with the same key to learn
+// what became of it.
+func DoTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn func(context.Context, Tx) (T, error), opts ...CallOption) (Result[T], error) {
+	e = e.Layer("tx")
+	call := e.traceCall(&ctx, k)
+	res, ran, err := doTx(ctx, e, db, k, fn, e.callOptions(opts))
+	told := "executed"
+	if !ran {
+		told = outcome(err)
+	} else if err != nil {
+		told = "failed"
+	}
+	call.done(told, res.Attempt, err)
+	return res, err
+}
+
+func doTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn func(context.Context, Tx) (T, error), o *callOptions) (res Result[T], ran bool, err error) {
+	c, key := e.c, e.storeKey(k)
+	if err := errors.Join(o.err, key.Validate()); err != nil {
+		return res, false, &Error{Op: k.Operation, Err: err}
+	}
+	if ok, _ := c.life.enter(); !ok {
+		return res, false, c.wrap(key, 0, ErrClosed, time.Second)
+	}
+	defer c.life.leave()
+	req := TxRequest{Key: key, Owner: newOwner(), Fingerprint: o.fingerprint, Retention: o.policy.Retention, Wait: o.policy.Wait}
+	if len(o.binding) > 0 {
+		sum := c.digest("credential", o.binding)
+		req.Binding = sum[:]
+	}
+
+	var value T
+	var workErr, encodeErr error
+	rec, err := db.RunTx(ctx, req, func(ctx context.Context, tx Tx) (State, Answer, error) {
+		ran = true
+		value, workErr = fn(ctx, tx)
+		if workErr != nil && outcomeOf(workErr, &Policy{}) == Failed {
+			answer, err := failureOf(workErr).answer()
+			return StateFailed, answer, err
+		}
+		if workErr != nil {
+			return 0, Answer{}, workErr
+		}
+		var answer Answer
+		answer, encodeErr = encode(c.codec, &value)
+		if answer.Kept && int64(len(answer.Body)) > o.policy.MaxAnswer {
+			answer = notKept(answer)
+		}
+		return StateCompleted, answer, nil
+	})
+	res.Attempt, res.Fence = rec.Attempt, rec.Fence
+	switch {
+	case ran && workErr != nil && (err == nil || errors.Is(err, workErr)):
+		res.Stored = err == nil
+		if res.Stored {
+			workErr = failureOf(workErr)
+		}
+		return res, true, workErr
+	case err != nil:
+		return res, ran, c.wrap(key, rec.Attempt, txError(err), txRetry(err))
+	case rec.Owner == req.Owner:
+		res.Value, res.Stored = value, true
+		return res, true, encodeErr
+	case o.policy.Duplicate == Reject:
+		return res, false, c.wrap(key, rec.Attempt, ErrDuplicate, 0)
+	}
+	res, err = replay[T](c, &rec, o.policy.Duplicate)
+	return res, false, err
+}
+
+// txError makes a failure of the database one of this package's errors. A database that says no has rolled back, so that nothing
+// happened, whether or not fn ran.
+func txError(err error) error {
+	for _, known := range []error{
+		ErrInProgress, ErrInDoubt, ErrFingerprintMismatch, ErrPrincipalChanged, ErrNotIssued, ErrLeaseLost, ErrInvalidKey,
+		ErrInTransaction, ErrUnconfirmed, ErrUnavailable,
+	} {
+		if errors.Is(err, known) {
+			return err
+		}
+	}
+	return unavailable(err)
+}
+
+func txRetry(err error) time.Duration {
+	if errors.Is(err, ErrInvalidKey) || errors.Is(err, ErrFingerprintMismatch) || errors.Is(err, ErrPrincipalChanged) || errors.Is(err, ErrInTransaction) {
+		return 0
+	}
+	return time.Second
+}
