@@ -99,14 +99,13 @@ func (a *Attempt) finish(ctx context.Context, state State, answer Answer) error 
 	if int64(len(answer.Body)) > a.policy.MaxAnswer && answer.Kept {
 		answer = notKept(answer)
 	}
-	req := CompleteRequest{
-		Key: a.key, Owner: a.owner, Fence: a.fence, State: state, Answer: answer, Retention: a.policy.Retention,
-	}
 	outcome := "executed"
 	if state == StateFailed {
 		outcome = "failed"
 	}
-	return a.end(ctx, outcome, nil, &req, nil)
+	return a.end(ctx, ending{outcome: outcome, complete: CompleteRequest{
+		Key: a.key, Owner: a.owner, Fence: a.fence, State: state, Answer: answer, Retention: a.policy.Retention,
+	}})
 }
 
 // notKept is what stands for an answer that is too large.
@@ -119,13 +118,9 @@ func notKept(a Answer) Answer {
 // An attempt whose context the engine has ended is never released, since a takeover may be under way: then [ErrLeaseLost], and its lease lapses.
 // [ErrUnconfirmed]: the store has not answered within 2 s; the engine goes on until MaxRun.
 func (a *Attempt) Release(ctx context.Context, why error) error {
-	req := ReleaseRequest{
-		Key: a.key, Owner: a.owner, Fence: a.fence, Retention: a.policy.Retention, Cause: "status", LastError: text(why),
-	}
-	if why != nil {
-		req.Cause = "error"
-	}
-	return a.end(ctx, "released", why, nil, &req)
+	return a.end(ctx, ending{outcome: "released", why: why, release: ReleaseRequest{
+		Key: a.key, Owner: a.owner, Fence: a.fence, Retention: a.policy.Retention, Cause: "nothing-done", LastError: text(why),
+	}})
 }
 
 // Doubt says that the work may have happened: under Refuse repeats are told [ErrInDoubt] from now on, until somebody resolves it.
@@ -133,11 +128,10 @@ func (a *Attempt) Release(ctx context.Context, why error) error {
 func (a *Attempt) Doubt(ctx context.Context, why error) error { return a.doubt(ctx, a.cause(why), why) }
 
 func (a *Attempt) doubt(ctx context.Context, cause string, why error) error {
-	req := ReleaseRequest{
+	err := a.end(ctx, ending{outcome: "doubt", why: why, release: ReleaseRequest{
 		Key: a.key, Owner: a.owner, Fence: a.fence, Retention: a.policy.Retention,
 		InDoubt: true, Cause: cause, LastError: text(why),
-	}
-	err := a.end(ctx, "doubt", why, nil, &req)
+	}})
 	if !errors.Is(err, ErrEnded) && a.core.trace.Doubt != nil {
 		a.core.trace.Doubt(ctx, a.Key(), a.n, cause)
 	}

@@ -17,7 +17,8 @@ func (e *Engine) Begin(ctx context.Context, k Key, opts ...CallOption) (*Attempt
 	if a != nil || err != nil {
 		return a, nil, err
 	}
-	return nil, &rec, nil
+	finished := rec // apart, so that rec goes to the heap only here
+	return nil, &finished, nil
 }
 
 const (

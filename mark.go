@@ -84,14 +84,19 @@ func FailureOf(a Answer) (*Failure, error) {
 
 // outcomeOf is what an error of the work means under p.
 func outcomeOf(err error, p *Policy) Outcome {
+	if err == nil {
+		return Done
+	}
+	return outcomeOfError(err, p)
+}
+
+func outcomeOfError(err error, p *Policy) Outcome {
 	var (
 		failure *Failure
 		nothing *nothingDone
 		doubt   *inDoubt
 	)
 	switch {
-	case err == nil:
-		return Done
 	case errors.As(err, &doubt):
 		return Doubtful
 	case errors.As(err, &nothing):

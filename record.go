@@ -74,7 +74,8 @@ type Record struct {
 	// Now is the store's clock when it answered; the other times are of the same clock. A zero Expires means never.
 	Now, Created, Updated, Expires time.Time
 	Answer                         Answer
-	// Cause is one word on why the record is in doubt or released: crash timeout reset truncated panic bound error status resolved.
+	// Cause is one word on why the record is in doubt or released: timeout panic bound error nothing-done unanswered resolved;
+	// the gateway's own are not-sent timeout reset truncated garbage. Empty after a crash, when the lease lapsed.
 	Cause string
 	// LastError is for operators and never sent to clients.
 	LastError string

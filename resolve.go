@@ -57,9 +57,9 @@ func (e *Engine) Resolve(ctx context.Context, k Key, r Resolution) error {
 	case Failed:
 		return a.Fail(ctx, r.Failure)
 	case NotDone:
-		return a.end(ctx, "released", nil, nil, a.resolved(r, false))
+		return a.end(ctx, ending{outcome: "released", release: a.resolved(r, false)})
 	}
-	return a.end(ctx, "doubt", nil, nil, a.resolved(r, true))
+	return a.end(ctx, ending{outcome: "doubt", release: a.resolved(r, true)})
 }
 
 func (r *Resolution) validate() error {
@@ -100,8 +100,8 @@ func (c *core) seize(ctx context.Context, rec *Record, r Resolution) (*Attempt, 
 	return a, nil
 }
 
-func (a *Attempt) resolved(r Resolution, doubt bool) *ReleaseRequest {
-	return &ReleaseRequest{
+func (a *Attempt) resolved(r Resolution, doubt bool) ReleaseRequest {
+	return ReleaseRequest{
 		Key: a.key, Owner: a.owner, Fence: a.fence, InDoubt: doubt, Cause: "resolved",
 		LastError: fmt.Sprintf("resolved by %q at %s", r.By, time.Now().UTC().Format(time.RFC3339)),
 	}

@@ -7,37 +7,44 @@ import (
 	"time"
 )
 
-// end sends the one call that ends an attempt, either a completion or a release, and goes on in the background where the store does
-// not answer: an answer that was given to a caller must reach the record, and what certainly did not happen must not become a doubt.
-// Whatever it is, no other ending is ever sent after it: a Release behind an unanswered Complete would run the work twice.
-func (a *Attempt) end(ctx context.Context, outcome string, why error, complete *CompleteRequest, release *ReleaseRequest) error {
+// ending is the one call that ends an attempt: a completion (State is set) or a release.
+type ending struct {
+	complete CompleteRequest
+	release  ReleaseRequest
+	outcome  string // for the trace
+	why      error
+}
+
+func (e *ending) completes() bool { return e.complete.State != 0 }
+
+// end sends the ending, and goes on in the background where the store does not answer: an answer that was given to a caller must
+// reach the record, and what certainly did not happen must not become a doubt. Whatever it is, no other ending is ever sent
+// after it: a Release behind an unanswered Complete would run the work twice.
+func (a *Attempt) end(ctx context.Context, e ending) error {
 	if !a.ended.CompareAndSwap(false, true) {
 		return a.core.wrap(a.key, a.n, ErrEnded, 0)
 	}
-	if release != nil && !release.InDoubt && a.lost.Load() {
-		a.leave(outcome, why)
+	if !e.completes() && !e.release.InDoubt && a.lost.Load() {
+		a.leave(e.outcome, e.why)
 		return a.core.wrap(a.key, a.n, ErrLeaseLost, 0)
 	}
 	begun := time.Now()
 	a.late.values, a.late.deadline = ctx, begun.Add(ackTime)
-	err := a.send(&a.late, complete, release)
+	err := a.send(&a.late, &e)
 	a.late.stop()
 	if err == nil || !mayBeApplied(err) {
-		return a.settled(outcome, why, err)
+		return a.settled(e.outcome, e.why, err)
 	}
+	return a.endLater(ctx, e, begun, err)
+}
 
+// endLater repeats an ending that was not answered, and waits for it as long as the caller is willing to.
+func (a *Attempt) endLater(ctx context.Context, e ending, begun time.Time, err error) error {
+	// The repeats outlive this call, and the caller may use its buffer again.
+	e.complete.Answer.Body = cloneBody(e.complete.Answer.Body)
 	result := make(chan error, 1)
-	// What outlives this call must not keep the caller's answer: the buffer may be used again.
-	if complete != nil {
-		c := *complete
-		c.Answer.Body = append([]byte(nil), complete.Answer.Body...)
-		if complete.Answer.Body == nil {
-			c.Answer.Body = nil
-		}
-		complete = &c
-	}
-	if !a.core.background.start(func() { result <- a.settle(outcome, why, complete, release) }) {
-		a.leave(outcome, why)
+	if !a.core.background.start(func() { result <- a.settle(&e) }) {
+		a.leave(e.outcome, e.why)
 		return a.unconfirmed(ctx, err)
 	}
 	t := time.NewTimer(ackTime - time.Since(begun))
@@ -51,31 +58,31 @@ func (a *Attempt) end(ctx context.Context, outcome string, why error, complete *
 }
 
 // send makes the call once.
-func (a *Attempt) send(ctx context.Context, complete *CompleteRequest, release *ReleaseRequest) error {
-	if release != nil {
-		return a.core.release(ctx, *release)
+func (a *Attempt) send(ctx context.Context, e *ending) error {
+	if !e.completes() {
+		return a.core.release(ctx, e.release)
 	}
 	done := a.core.trace.store(ctx, "complete")
-	_, err := a.core.store.Complete(ctx, *complete)
+	_, err := a.core.store.Complete(ctx, e.complete)
 	done(err)
 	return err
 }
 
 // settle repeats the call until it is answered, MaxRun has passed or the engine ends.
-func (a *Attempt) settle(outcome string, why error, complete *CompleteRequest, release *ReleaseRequest) error {
+func (a *Attempt) settle(e *ending) error {
 	err := ErrUnavailable
 	for wait := 25 * time.Millisecond; time.Now().Before(a.boundAt); wait = min(2*wait, time.Second) {
 		if !a.core.sleep(wait/2 + rand.N(wait)) {
 			break
 		}
 		ctx, cancel := context.WithTimeout(a.core.ctx, ackTime)
-		err = a.send(ctx, complete, release)
+		err = a.send(ctx, e)
 		cancel()
 		if err == nil || !mayBeApplied(err) {
-			return a.settled(outcome, why, err)
+			return a.settled(e.outcome, e.why, err)
 		}
 	}
-	a.leave(outcome, why)
+	a.leave(e.outcome, e.why)
 	return a.core.wrap(a.key, a.n, errors.Join(ErrUnconfirmed, err), 0)
 }
 

@@ -1,0 +1,80 @@
+package httpidem
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+)
+
+// buffer is memory that is used again for the next request. Nobody may keep its bytes after free.
+type buffer struct {
+	b []byte
+	r bytes.Reader
+}
+
+var buffers = sync.Pool{New: func() any { return &buffer{b: make([]byte, 0, 4<<10)} }}
+
+// keepSize is the most that a buffer may have grown to and still be kept.
+const keepSize = 256 << 10
+
+func newBuffer() *buffer {
+	return buffers.Get().(*buffer) //nolint:forcetypeassert // the pool has nothing else
+}
+
+func (b *buffer) bytes() []byte { return b.b }
+
+func (b *buffer) free() {
+	if cap(b.b) > keepSize {
+		return
+	}
+	b.b = b.b[:0]
+	b.r.Reset(nil)
+	buffers.Put(b)
+}
+
+// readBody reads the whole body, which must be known before anything is decided: it is part of the fingerprint, and a body that
+// breaks off must not run.
+func readBody(r *http.Request, limit int64) (*buffer, *Problem) {
+	if r.ContentLength > limit {
+		return nil, NewProblem("body-too-large", nil)
+	}
+	buf := newBuffer()
+	if r.Body == nil || r.Body == http.NoBody {
+		return buf, nil
+	}
+	for {
+		if len(buf.b) == cap(buf.b) {
+			buf.b = append(buf.b, 0)[:len(buf.b)]
+		}
+		n, err := r.Body.Read(buf.b[len(buf.b):cap(buf.b)])
+		buf.b = buf.b[:len(buf.b)+n]
+		var tooLarge *http.MaxBytesError
+		switch {
+		case int64(len(buf.b)) > limit, errors.As(err, &tooLarge):
+			buf.free()
+			return nil, NewProblem("body-too-large", nil)
+		case errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+			return buf, nil
+		case err != nil:
+			buf.free()
+			return nil, NewProblem("body-incomplete", err)
+		}
+	}
+}
+
+// reader gives the body to the handler.
+func (b *buffer) reader() io.ReadCloser {
+	if len(b.b) == 0 {
+		return http.NoBody
+	}
+	b.r.Reset(b.b)
+	return (*bodyReader)(b)
+}
+
+type bodyReader buffer
+
+func (b *bodyReader) Read(p []byte) (int, error)         { return b.r.Read(p) }
+func (b *bodyReader) WriteTo(w io.Writer) (int64, error) { return b.r.WriteTo(w) }
+func (b *bodyReader) Close() error                       { return nil }

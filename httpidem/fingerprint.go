@@ -1,0 +1,36 @@
+package httpidem
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"mime"
+	"net/http"
+	"strings"
+)
+
+// fingerprint is version 1 of the digest that tells a repeat from another request with the same key; the form is frozen:
+//
+//	SHA-256("rs1\n" method "\n" path "\n" query "\n" media type "\n" hex(SHA-256(body)))
+//
+// Path and query are as sent. Of the content type the media type counts, without its parameters: the boundary of a multipart body
+// differs in each retry, so "--boundary" is read as "--".
+func fingerprint(r *http.Request, body []byte) [sha256.Size]byte {
+	contentType := r.Header.Get("Content-Type")
+	media, _, _ := strings.Cut(contentType, ";")
+	media = strings.ToLower(strings.TrimSpace(media))
+	if strings.HasPrefix(media, "multipart/") {
+		if _, params, err := mime.ParseMediaType(contentType); err == nil && params["boundary"] != "" {
+			body = bytes.ReplaceAll(body, []byte("--"+params["boundary"]), []byte("--"))
+		}
+	}
+	inner := sha256.Sum256(body)
+	var space [512]byte
+	b := append(space[:0], "rs1\n"...)
+	b = append(append(b, r.Method...), '\n')
+	b = append(append(b, r.URL.EscapedPath()...), '\n')
+	b = append(append(b, r.URL.RawQuery...), '\n')
+	b = append(append(b, media...), '\n')
+	b = hex.AppendEncode(b, inner[:])
+	return sha256.Sum256(b)
+}

@@ -1,0 +1,154 @@
+package httpidem
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// codecName names the form of stored answers: a plain HTTP/1.1 message (RFC 9112, section 2), its fields sorted by name.
+const codecName = "message/http"
+
+// maxHead is what a stored head may have; a larger one is cut down to what people need to find the answer.
+const maxHead = 64 << 10
+
+// notStored are the fields that belong to one transfer, not to the answer, or are made anew.
+var notStored = map[string]bool{
+	"Connection": true, "Keep-Alive": true, "Proxy-Connection": true, "Proxy-Authenticate": true, "Proxy-Authorization": true,
+	"Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true, "Content-Length": true, "Age": true, "Alt-Svc": true,
+	headerReplayed: true, headerStored: true, headerOutcome: true,
+}
+
+// appendHead appends status line and fields.
+func appendHead(b []byte, status int, h http.Header, cookies bool) []byte {
+	b = append(b, "HTTP/1.1 "...)
+	b = strconv.AppendInt(b, int64(status), 10)
+	b = append(b, ' ')
+	b = append(b, http.StatusText(status)...)
+	b = append(b, "\r\n"...)
+	var space [24]string
+	names := space[:0]
+	for name := range h {
+		if !notStored[name] && (cookies || name != "Set-Cookie") && validFieldName(name) && !named(h["Connection"], name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		for _, v := range h[name] {
+			b = append(append(b, name...), ": "...)
+			b = appendFieldValue(b, v)
+			b = append(b, "\r\n"...)
+		}
+	}
+	return append(b, "\r\n"...)
+}
+
+// named tells whether the Connection field makes name hop-by-hop.
+func named(connection []string, name string) bool {
+	for _, line := range connection {
+		for token := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(strings.TrimSpace(token), name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// appendFieldValue writes a value as net/http would: without white space around, line breaks as spaces.
+func appendFieldValue(b []byte, v string) []byte {
+	v = strings.Trim(v, " \t\r\n")
+	for i := range len(v) {
+		c := v[i]
+		if c == '\r' || c == '\n' {
+			c = ' '
+		}
+		b = append(b, c)
+	}
+	return b
+}
+
+func validFieldName(name string) bool {
+	if name == "" {
+		return false
+	}
+	for i := range len(name) {
+		c := name[i]
+		if !alpha(c) && !digit(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// message is a stored answer, read.
+type message struct {
+	status int
+	fields []field
+	body   []byte
+}
+
+type field struct{ name, value string }
+
+var errMessage = errors.New("the stored answer is damaged")
+
+// parseMessage reads what appendHead and a body make. It does not copy the body.
+func parseMessage(b []byte) (m message, err error) {
+	end := bytes.Index(b, []byte("\r\n\r\n"))
+	if end < 0 {
+		return m, errMessage
+	}
+	head := string(b[:end])
+	m.body = b[end+4:]
+	line, rest, more := strings.Cut(head, "\r\n")
+	code, ok := strings.CutPrefix(line, "HTTP/1.1 ")
+	if !ok || len(code) < 4 || code[3] != ' ' {
+		return m, errMessage
+	}
+	m.status, err = strconv.Atoi(code[:3])
+	if err != nil || m.status < 200 || m.status > 999 {
+		return m, errMessage
+	}
+	if !more {
+		return m, nil
+	}
+	m.fields = make([]field, 0, strings.Count(rest, "\r\n")+1)
+	for rest != "" {
+		line, rest, _ = strings.Cut(rest, "\r\n")
+		name, value, ok := strings.Cut(line, ":")
+		if !ok || !validFieldName(name) || strings.ContainsAny(value, "\r\n") {
+			return message{}, errMessage
+		}
+		m.fields = append(m.fields, field{name, strings.TrimPrefix(value, " ")})
+	}
+	return m, nil
+}
+
+func (m *message) get(name string) string {
+	for _, f := range m.fields {
+		if f.name == name {
+			return f.value
+		}
+	}
+	return ""
+}
+
+// header sets the fields on h, values of one name together. All share one slice.
+func (m *message) header(h http.Header) {
+	values := make([]string, len(m.fields))
+	for i, f := range m.fields {
+		values[i] = f.value
+	}
+	for i := 0; i < len(m.fields); {
+		j := i + 1
+		for j < len(m.fields) && m.fields[j].name == m.fields[i].name {
+			j++
+		}
+		h[m.fields[i].name] = values[i:j:j]
+		i = j
+	}
+}

@@ -1,0 +1,254 @@
+package httpidem
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// The fields that this package sets or reads.
+const (
+	headerReplayed = "Idempotency-Replayed" // true: a stored answer
+	headerStored   = "Idempotency-Stored"   // unconfirmed: the store has not confirmed the answer yet
+	headerOutcome  = "Idempotency-Outcome"  // from the handler: executed or not-executed; never sent on
+)
+
+// Middleware guards handlers. It is safe for concurrent use, and costs requests that it does not guard nothing.
+type Middleware struct {
+	engine *retrysafe.Engine
+	source *retrysafe.Engine // as given to New
+	o      Options
+	policy retrysafe.Policy
+	// bodyLimit is the largest body that is kept.
+	bodyLimit int64
+	withOwn   retrysafe.CallOption
+}
+
+// New returns a middleware. It panics on options that [Options.Validate] refuses.
+func New(e *retrysafe.Engine, o *Options) *Middleware {
+	if e == nil {
+		panic("httpidem: New needs an engine; retrysafe.New makes one")
+	}
+	if o == nil {
+		o = new(Options)
+	}
+	if err := o.Validate(e.Policy()); err != nil {
+		panic(err)
+	}
+	m := &Middleware{source: e, o: *o, policy: o.Policy.Or(e.Policy())}
+	m.o.fill()
+	m.engine = e.Layer(m.o.Layer)
+	m.bodyLimit = min(m.policy.MaxAnswer, 1<<20)
+	own := m.policy
+	own.MaxAnswer = retrysafe.MaxStored // the body is measured here, and the head comes on top
+	m.withOwn = retrysafe.WithPolicy(own)
+	return m
+}
+
+// With returns a middleware with other options, for a route that differs. It panics like [New].
+func (m *Middleware) With(change func(*Options)) *Middleware {
+	o := m.o
+	o.KeyHeader, o.Methods = slices.Clone(o.KeyHeader), slices.Clone(o.Methods)
+	change(&o)
+	return New(m.source, &o)
+}
+
+// Handler guards next.
+func (m *Middleware) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if m.o.Key == Off || !slices.Contains(m.o.Methods, r.Method) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		lines := m.keyLines(r)
+		switch {
+		case lines != nil:
+			m.guard(w, r, next, lines)
+		case m.o.Key == Required:
+			m.answer(w, r, NewProblem("key-missing", nil))
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+func (m *Middleware) keyLines(r *http.Request) []string {
+	for _, name := range m.o.KeyHeader {
+		if lines, ok := r.Header[name]; ok {
+			return lines
+		}
+	}
+	return nil
+}
+
+// answer writes a problem.
+func (m *Middleware) answer(w http.ResponseWriter, r *http.Request, p *Problem) {
+	p.Type = m.o.Docs + p.Code + ".md"
+	if m.o.Answer != nil {
+		m.o.Answer(w, r, p)
+		return
+	}
+	p.ServeHTTP(w, r)
+}
+
+// identify makes the key of a request.
+func (m *Middleware) identify(r *http.Request, lines []string) (retrysafe.Key, *Problem) {
+	id, err := ParseKey(lines)
+	if err != nil {
+		p := NewProblem("key-malformed", err)
+		p.Detail = "In " + m.o.KeyHeader[0] + ", " + err.Error() + ". Nothing was done."
+		return retrysafe.Key{}, p
+	}
+	tenant, err := m.o.Tenant(r)
+	if err != nil {
+		return retrysafe.Key{}, NewProblem("tenant-missing", err)
+	}
+	if tenant == "" && len(id) < m.o.MinKey {
+		return retrysafe.Key{}, NewProblem("key-too-short", nil)
+	}
+	return retrysafe.Key{
+		Tenant: retrysafe.KeyPart(tenant), Operation: retrysafe.KeyPart(m.o.Operation(r)), ID: retrysafe.KeyPart(id),
+	}, nil
+}
+
+// guard runs next at most once per key.
+func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Handler, lines []string) {
+	key, p := m.identify(r, lines)
+	if p != nil {
+		m.answer(w, r, p)
+		return
+	}
+	body, p := readBody(r, m.o.MaxBody)
+	if p != nil {
+		w.Header().Set("Connection", "close") // what is left of the body is not read
+		m.answer(w, r, p)
+		return
+	}
+	defer body.free()
+	print := fingerprint(r, body.bytes())
+	opts := [4]retrysafe.CallOption{m.withOwn, retrysafe.WithFingerprint(print[:]), detached}
+	n := 3
+	if m.o.Binding != nil {
+		opts[n] = retrysafe.WithBinding(m.o.Binding(r))
+		n++
+	}
+	a, rec, err := m.engine.Begin(r.Context(), key, opts[:n]...)
+	switch {
+	case err != nil:
+		m.answer(w, r, problemOf(err, m.policy.Duplicate == retrysafe.Reject))
+	case rec != nil:
+		m.replay(w, r, rec)
+	default:
+		m.run(w, r, next, a, body)
+	}
+}
+
+var detached = retrysafe.Detached()
+
+// run lets the handler work, under a context that does not end when the client hangs up.
+func (m *Middleware) run(w http.ResponseWriter, r *http.Request, next http.Handler, a *retrysafe.Attempt, body *buffer) {
+	c := newCapture(m, w, r)
+	returned := false
+	defer func() {
+		c.free()
+		if !returned { // a panic or Goexit is on its way up; it is not stopped
+			m.crashed(r.Context(), a)
+		}
+	}()
+	inner := r.WithContext(a.Context())
+	inner.Header = r.Header.Clone()
+	inner.Header["Accept-Encoding"] = identity // a repeat may not accept what the first one did
+	inner.Body, inner.ContentLength, inner.GetBody = body.reader(), int64(len(body.bytes())), nil
+	inner.TransferEncoding = nil
+	next.ServeHTTP(c, inner)
+	returned = true
+	c.close()
+	m.settle(c, r, a)
+}
+
+var identity = []string{"identity"}
+
+var errHandlerCrashed = errors.New("the handler panicked or ended its goroutine")
+
+func (m *Middleware) crashed(ctx context.Context, a *retrysafe.Attempt) {
+	if m.policy.OnDoubt == retrysafe.Reexecute {
+		_ = a.Release(ctx, errHandlerCrashed)
+		return
+	}
+	_ = a.Doubt(ctx, errHandlerCrashed)
+}
+
+// settle records what the handler did, and then sends the answer: one that a client has seen whole is one that is kept.
+func (m *Middleware) settle(c *capture, r *http.Request, a *retrysafe.Attempt) {
+	ctx := r.Context()
+	if a.Ended() { // the handler has settled it itself
+		c.send(false)
+		return
+	}
+	var err error
+	switch m.classify(c) {
+	case retrysafe.NotDone:
+		_ = a.Release(ctx, nil) // what cannot be released lapses
+		c.send(false)
+		return
+	case retrysafe.Doubtful:
+		_ = a.Doubt(ctx, nil)
+		c.send(false)
+		return
+	default:
+		err = a.Complete(ctx, c.stored())
+	}
+	switch {
+	case err == nil:
+		c.send(false)
+	case errors.Is(err, retrysafe.ErrUnconfirmed):
+		c.send(true)
+	case errors.Is(err, retrysafe.ErrLeaseLost):
+		m.refuse(c, r, NewProblem("lease-lost", err).RetryAfter(time.Second))
+	default:
+		// The store will not have the answer, and says so: the work is done, and a repeat finds it in doubt.
+		c.send(true)
+	}
+}
+
+// refuse gives a problem in place of the handler's answer; where that is under way already, the connection is cut.
+func (m *Middleware) refuse(c *capture, r *http.Request, p *Problem) {
+	if c.streaming {
+		panic(http.ErrAbortHandler)
+	}
+	c.restore()
+	m.answer(c.w, r, p)
+}
+
+// notRun are the answers that handlers give before they act; one that may come after says "Idempotency-Outcome: executed".
+var notRun = []int{401, 403, 407, 408, 409, 421, 423, 425, 429}
+
+// classify says what the answer means for the key.
+func (m *Middleware) classify(c *capture) retrysafe.Outcome {
+	refuse := m.policy.OnDoubt == retrysafe.Refuse
+	if c.outcome == "not-executed" {
+		return retrysafe.NotDone
+	}
+	if m.o.Keep != nil {
+		switch o := m.o.Keep(c.status, c.header); {
+		case o == retrysafe.NotDone && refuse && !slices.Contains(notRun, c.status):
+			return retrysafe.Doubtful
+		case o != 0:
+			return o
+		}
+	}
+	if c.outcome == "executed" {
+		return retrysafe.Done
+	}
+	if slices.Contains(notRun, c.status) {
+		return retrysafe.NotDone
+	}
+	if c.status >= 500 && (m.o.After5xx == ReleaseIt || m.o.After5xx == Auto && !refuse) {
+		return retrysafe.NotDone
+	}
+	return retrysafe.Done
+}

@@ -1,0 +1,165 @@
+package httpidem
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// KeyMode says where the key of a request comes from.
+type KeyMode uint8
+
+// The key modes.
+const (
+	// Optional guards a request that carries a key; others pass. It is the default.
+	Optional KeyMode = iota + 1
+	// Required refuses a request without a key: 400 key-missing.
+	Required
+	// Off guards nothing.
+	Off
+)
+
+// After5xx says what an answer of 500 and above does to the key.
+type After5xx uint8
+
+// The ways to take a 5xx.
+const (
+	// Auto keeps it under Refuse and releases the key under Reexecute. It is the default.
+	Auto After5xx = iota + 1
+	// KeepIt keeps and replays it: the handler ran, and may have acted.
+	KeepIt
+	// ReleaseIt lets a retry run again. It is refused under Refuse, which it would break.
+	ReleaseIt
+)
+
+// Options configure a [Middleware].
+type Options struct {
+	// Tenant names the caller by a stable principal (a user id, never a credential that rotates): it keeps one caller from reading
+	// another's answer. Required; [Global] is for services without users, [Credential] for those that see only the Authorization
+	// header. An error answers 403 tenant-missing. An empty tenant is anonymous: its keys need MinKey characters.
+	Tenant func(*http.Request) (string, error)
+	// Binding returns the credential that a repeat must come with, or nil; only a keyed digest is kept. Another one: 409 principal-changed.
+	Binding func(*http.Request) []byte
+	// Policy inherits the engine's. MaxAnswer counts the body alone, at most 1 MiB.
+	Policy retrysafe.Policy
+	// Key is Optional by default.
+	Key KeyMode
+	// KeyHeader names the header of the key; of several the first that is present counts. Default Idempotency-Key.
+	KeyHeader []string
+	// Methods that are guarded; default POST and PATCH. GET, HEAD, OPTIONS and TRACE never are.
+	Methods []string
+	// Operation names what the key is for; default the method and the escaped path as sent.
+	Operation func(*http.Request) string
+	// After5xx is Auto by default.
+	After5xx After5xx
+	// Keep decides in place of the status table what an answer means. Under Refuse it cannot turn an answer of a handler that ran into
+	// "nothing done"; such a verdict is taken as in doubt.
+	Keep func(status int, h http.Header) retrysafe.Outcome
+	// MaxBody is the largest request body of a guarded request in bytes; default 1 MiB. A larger one: 413 body-too-large.
+	MaxBody int64
+	// MinKey is the least length of keys of the anonymous tenant; default 22, the length of 128 bits in base64.
+	MinKey int
+	// KeepCookies keeps Set-Cookie with the answer; by default a replay sets none.
+	KeepCookies bool
+	// Succeed is what repeats get under the policy Succeed; default 200 without a body.
+	Succeed StaticAnswer
+	// Answer writes the answers that are the middleware's own, in place of problem+json. err is a [*Problem].
+	Answer func(w http.ResponseWriter, r *http.Request, err error)
+	// Docs is where the problem pages are; default those of this project.
+	Docs string
+	// Layer keeps the keys of this surface apart from others on the store; default "http".
+	Layer string
+}
+
+// StaticAnswer is a fixed answer.
+type StaticAnswer struct {
+	Status      int // default 200
+	ContentType string
+	Body        []byte
+}
+
+// DefaultDocs is where the pages of the problem codes are.
+const DefaultDocs = "https://github.com/retrysafe/retrysafe/blob/main/docs/problems/"
+
+// Global is the tenant of services without users: one key space for all callers.
+func Global(*http.Request) (string, error) { return "global", nil }
+
+var neverGuarded = []string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace}
+
+// Validate says what is wrong with o for an engine with the policy base.
+func (o *Options) Validate(base retrysafe.Policy) error {
+	var errs []error
+	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf("httpidem: "+format, args...)) }
+	if o.Tenant == nil {
+		wrong("Tenant is not set; name the caller by a stable id, or say httpidem.Global if there are no users")
+	}
+	p := o.Policy.Or(base)
+	if err := p.Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if o.Key > Off || o.After5xx > ReleaseIt {
+		wrong("Key is %d and After5xx %d; use the constants of this package", o.Key, o.After5xx)
+	}
+	if o.After5xx == ReleaseIt && p.OnDoubt == retrysafe.Refuse {
+		wrong("After5xx ReleaseIt runs work again that may have acted; set Policy.OnDoubt to Reexecute, or use Auto")
+	}
+	for _, m := range o.Methods {
+		if slices.Contains(neverGuarded, m) {
+			wrong("Methods has %s, which is safe to repeat by itself and never guarded; leave it out", m)
+		}
+	}
+	for _, h := range o.KeyHeader {
+		if http.CanonicalHeaderKey(h) == "" || !validFieldName(h) {
+			wrong("KeyHeader has %q, which is no header name", h)
+		}
+	}
+	if o.MaxBody < 0 || o.MinKey < 0 || o.MinKey > maxKey {
+		wrong("MaxBody is %d and MinKey %d; use positive numbers, MinKey up to %d", o.MaxBody, o.MinKey, maxKey)
+	}
+	if s := o.Succeed.Status; s != 0 && (s < 200 || s > 299) {
+		wrong("Succeed.Status is %d; use 200 to 299", s)
+	}
+	return errors.Join(errs...)
+}
+
+// fill sets the defaults.
+func (o *Options) fill() {
+	if o.Key == 0 {
+		o.Key = Optional
+	}
+	if len(o.KeyHeader) == 0 {
+		o.KeyHeader = []string{"Idempotency-Key"}
+	}
+	names := make([]string, len(o.KeyHeader))
+	for i, h := range o.KeyHeader {
+		names[i] = http.CanonicalHeaderKey(h)
+	}
+	o.KeyHeader = names
+	if len(o.Methods) == 0 {
+		o.Methods = []string{http.MethodPost, http.MethodPatch}
+	}
+	if o.Operation == nil {
+		o.Operation = func(r *http.Request) string { return r.Method + " " + r.URL.EscapedPath() }
+	}
+	if o.After5xx == 0 {
+		o.After5xx = Auto
+	}
+	if o.MaxBody == 0 {
+		o.MaxBody = 1 << 20
+	}
+	if o.MinKey == 0 {
+		o.MinKey = 22
+	}
+	if o.Succeed.Status == 0 {
+		o.Succeed.Status = http.StatusOK
+	}
+	if o.Docs == "" {
+		o.Docs = DefaultDocs
+	}
+	if o.Layer == "" {
+		o.Layer = "http"
+	}
+}

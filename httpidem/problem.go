@@ -1,0 +1,145 @@
+package httpidem
+
+import (
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// Problem is an answer of the middleware's own, a problem document of RFC 9457. It never carries a key, a body or a cause.
+type Problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail,omitempty"`
+	// Code is stable: programs go by it. docs/problems has a page for each.
+	Code string `json:"code"`
+	// ErrorCode is 201 (a repeat, still in progress) or 202 (a repeat, done) under the policy Reject.
+	ErrorCode int `json:"error_code,omitempty"`
+	// The rest describes an answer that was not kept.
+	AnswerStatus int    `json:"answer_status,omitempty"`
+	AnswerLength *int64 `json:"answer_length,omitempty"`
+	AnswerSHA256 string `json:"answer_sha256,omitempty"`
+	Location     string `json:"location,omitempty"`
+
+	retryAfter int // seconds; zero: no Retry-After
+	cause      error
+}
+
+// Error returns the title and what to do.
+func (p *Problem) Error() string { return p.Code + ": " + p.Title + "; " + p.Detail }
+
+// Unwrap returns the error behind the answer, if there is one.
+func (p *Problem) Unwrap() error { return p.cause }
+
+type entry struct {
+	status        int
+	title, detail string
+}
+
+// problems are all codes of this package, one page each in docs/problems.
+var problems = map[string]entry{
+	"key-malformed":        {400, "The idempotency key is malformed", ""},
+	"key-missing":          {400, "This request needs an idempotency key", "Send a random key in the header, one per logical action, and the same one in each retry. Nothing was done."},
+	"key-too-short":        {400, "The idempotency key is too short", "Without a credential keys are shared by all callers: send at least 128 random bits, for example a UUID. Nothing was done."},
+	"body-incomplete":      {400, "The request body did not arrive whole", "Send the request again with the same key. Nothing was done."},
+	"tenant-missing":       {403, "The caller is not known", "Log in, and send the request again with the same key. Nothing was done."},
+	"in-progress":          {409, "The first request with this key is still being worked on", "Ask again with the same key after Retry-After."},
+	"attempt-failed":       {409, "The attempt that this request waited for ended without an answer", "Send it again with the same key after Retry-After. This request did nothing."},
+	"already-done":         {409, "This was done before", "This request did nothing. Look up what the first one made."},
+	"outcome-unknown":      {409, "Nobody knows whether the first request with this key took effect", "It is not run again. Find out what became of it before you send it with a new key."},
+	"principal-changed":    {409, "This key was used with another credential", "Send the retry with the credential of the first request. Nothing was done."},
+	"answer-not-kept":      {409, "This was done before, and its answer was too large to keep or did not end", "This request did nothing. Look up what the first one made."},
+	"lease-lost":           {409, "Another attempt has taken this key over", "Send the request again with the same key to get its answer."},
+	"resolved-failed":      {409, "This was refused for good", ""},
+	"body-too-large":       {413, "The request body is too large to be guarded", "Send a smaller body. Nothing was done."},
+	"payload-mismatch":     {422, "This key was used with another request", "Use a new key for a new request; a retry repeats the first one to the letter. Nothing was done."},
+	"store-unavailable":    {503, "The record of this key cannot be reached", "Nothing was done. Send the request again with the same key after Retry-After."},
+	"shutting-down":        {503, "This server is shutting down", "Nothing was done. Send the request again with the same key after Retry-After."},
+	"upstream-unreachable": {503, "The service cannot be reached", "The request was not sent. Send it again with the same key after Retry-After."},
+}
+
+// NewProblem returns the problem with a code of docs/problems. It panics on a code that has no page.
+func NewProblem(code string, cause error) *Problem {
+	e, ok := problems[code]
+	if !ok {
+		panic("httpidem: no problem has the code " + code)
+	}
+	return &Problem{Title: e.title, Status: e.status, Detail: e.detail, Code: code, cause: cause}
+}
+
+// RetryAfter sets the header: whole seconds, at least 1.
+func (p *Problem) RetryAfter(d time.Duration) *Problem {
+	p.retryAfter = max(1, int((d+time.Second-1)/time.Second))
+	return p
+}
+
+// WithStatus changes the status where a code has several.
+func (p *Problem) WithStatus(status int) *Problem {
+	p.Status = status
+	return p
+}
+
+// jittered spreads retries over the seconds up to d, so that the repeats of one key do not all come back at once.
+func (p *Problem) jittered(d time.Duration) *Problem {
+	most := min(5, max(1, int((d+time.Second-1)/time.Second)))
+	p.retryAfter = 1 + rand.IntN(most)
+	return p
+}
+
+// ServeHTTP writes the problem. Headers that outer handlers have set (CORS) stay.
+func (p *Problem) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	if p.Type == "" {
+		p.Type = DefaultDocs + p.Code + ".md"
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Cache-Control", "no-store")
+	h.Add("Link", "<"+p.Type+`>; rel="describedby"`)
+	h.Del("Content-Length")
+	if p.retryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(p.retryAfter))
+	}
+	w.WriteHeader(p.Status)
+	body, _ := json.Marshal(p) // strings and numbers only: cannot fail
+	_, _ = w.Write(append(body, '\n'))
+}
+
+// problemOf is what a caller is told when the engine did not let the request run.
+func problemOf(err error, reject bool) *Problem {
+	var e *retrysafe.Error
+	var after time.Duration
+	if errors.As(err, &e) {
+		after = e.RetryAfter
+	}
+	switch {
+	case errors.Is(err, retrysafe.ErrInProgress):
+		p := NewProblem("in-progress", err).jittered(after)
+		if reject {
+			p.ErrorCode = 201
+		}
+		return p
+	case errors.Is(err, retrysafe.ErrDuplicate):
+		p := NewProblem("already-done", err)
+		p.ErrorCode = 202
+		return p
+	case errors.Is(err, retrysafe.ErrAttemptFailed):
+		return NewProblem("attempt-failed", err).jittered(min(after, 3*time.Second))
+	case errors.Is(err, retrysafe.ErrFingerprintMismatch):
+		return NewProblem("payload-mismatch", err)
+	case errors.Is(err, retrysafe.ErrPrincipalChanged):
+		return NewProblem("principal-changed", err)
+	case errors.Is(err, retrysafe.ErrInDoubt):
+		return NewProblem("outcome-unknown", err)
+	case errors.Is(err, retrysafe.ErrLeaseLost):
+		return NewProblem("lease-lost", err).RetryAfter(time.Second)
+	case errors.Is(err, retrysafe.ErrClosed):
+		return NewProblem("shutting-down", err).RetryAfter(time.Second)
+	}
+	return NewProblem("store-unavailable", err).RetryAfter(time.Second)
+}

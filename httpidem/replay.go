@@ -1,0 +1,81 @@
+package httpidem
+
+import (
+	"encoding/hex"
+	"net/http"
+	"strconv"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+var (
+	yes             = []string{"true"}
+	jsonType        = []string{"application/json"}
+	octetStreamType = []string{"application/octet-stream"}
+)
+
+// replay gives the answer of a finished record.
+func (m *Middleware) replay(w http.ResponseWriter, r *http.Request, rec *retrysafe.Record) {
+	h := w.Header()
+	h[headerReplayed] = yes
+	switch {
+	case m.policy.Duplicate == retrysafe.Succeed:
+		s := &m.o.Succeed
+		if s.ContentType != "" {
+			h["Content-Type"] = []string{s.ContentType}
+		}
+		write(w, s.Status, s.Body)
+	case rec.Answer.Codec == codecName && rec.Answer.Kept:
+		m.replayMessage(w, r, rec)
+	case rec.State == retrysafe.StateFailed:
+		p := NewProblem("resolved-failed", nil)
+		if f, err := retrysafe.FailureOf(rec.Answer); err == nil {
+			p.Detail = f.Message
+		}
+		m.answer(w, r, p)
+	case !rec.Answer.Kept:
+		m.answer(w, r, notKept(rec))
+	default:
+		// An answer that a person gave, resolving a doubt.
+		h["Content-Type"] = octetStreamType
+		if rec.Answer.Codec == "json" {
+			h["Content-Type"] = jsonType
+		}
+		write(w, http.StatusOK, rec.Answer.Body)
+	}
+}
+
+func (m *Middleware) replayMessage(w http.ResponseWriter, r *http.Request, rec *retrysafe.Record) {
+	msg, err := parseMessage(rec.Answer.Body)
+	if err != nil {
+		w.Header().Del(headerReplayed)
+		m.answer(w, r, notKept(rec))
+		return
+	}
+	h := w.Header()
+	h["Date"], h["Content-Type"] = nil, nil // net/http adds its own only where there is no entry
+	msg.header(h)
+	write(w, msg.status, msg.body)
+}
+
+func write(w http.ResponseWriter, status int, body []byte) {
+	if bodyAllowed(status) {
+		w.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
+	}
+	w.WriteHeader(status)
+	if len(body) > 0 {
+		_, _ = w.Write(body) // a client that has gone may ask again
+	}
+}
+
+// notKept tells what is known of an answer that was too large.
+func notKept(rec *retrysafe.Record) *Problem {
+	p := NewProblem("answer-not-kept", nil)
+	size := rec.Answer.Size
+	p.AnswerLength = &size
+	p.AnswerSHA256 = hex.EncodeToString(rec.Answer.Digest[:])
+	if msg, err := parseMessage(rec.Answer.Body); err == nil {
+		p.AnswerStatus, p.Location = msg.status, msg.get("Location")
+	}
+	return p
+}
