@@ -40,6 +40,7 @@ type Attempt struct {
 type attemptContext struct {
 	context.Context
 	attempt *Attempt
+	values  context.Context // of a detached attempt: the caller's context, which gives values alone
 }
 
 type attemptKey struct{}
@@ -48,7 +49,10 @@ func (c *attemptContext) Value(key any) any {
 	if key == (attemptKey{}) {
 		return c.attempt
 	}
-	return c.Context.Value(key)
+	if v := c.Context.Value(key); v != nil || c.values == nil {
+		return v
+	}
+	return c.values.Value(key)
 }
 
 // AttemptFrom finds the attempt that ctx belongs to: in Do, in a guarded handler, in a consumer.
@@ -65,6 +69,9 @@ func (a *Attempt) N() int { return a.n }
 
 // Fence is the fencing token of this attempt.
 func (a *Attempt) Fence() Fence { return a.fence }
+
+// Policy is what the attempt goes by.
+func (a *Attempt) Policy() Policy { return *a.policy }
 
 // Context ends when the attempt has ended, when its lease could not be extended in time (cause [ErrLeaseLost]; it ends a tenth of
 // the lease before the lease does, whether or not the store answered), when MaxRun has passed (cause [ErrBound]), when Shutdown
@@ -123,7 +130,8 @@ func (a *Attempt) Release(ctx context.Context, why error) error {
 	}})
 }
 
-// Doubt says that the work may have happened: under Refuse repeats are told [ErrInDoubt] from now on, until somebody resolves it.
+// Doubt says that the work may have happened: under Refuse repeats are told [ErrInDoubt] from now on, until somebody resolves it; under
+// Reexecute the next call runs. why is kept for operators; one that has a method DoubtCause() string names the record's Cause.
 // Errors are those of Release, but a lost attempt is put in doubt too.
 func (a *Attempt) Doubt(ctx context.Context, why error) error { return a.doubt(ctx, a.cause(why), why) }
 
@@ -138,6 +146,14 @@ func (a *Attempt) doubt(ctx context.Context, cause string, why error) error {
 	return err
 }
 
+// Lapse ends the attempt without a word to the store: heartbeats stop, and the key stays taken until the lease has passed. It is for
+// work that may still be going on somewhere although this process has given up on it: a release would start a second run beside it.
+func (a *Attempt) Lapse(why error) {
+	if a.ended.CompareAndSwap(false, true) {
+		a.leave("doubt", why)
+	}
+}
+
 func text(err error) string {
 	if err == nil {
 		return ""
@@ -147,7 +163,10 @@ func text(err error) string {
 
 // cause is one word on why an attempt that ended with err is in doubt.
 func (a *Attempt) cause(err error) string {
+	var named interface{ DoubtCause() string }
 	switch {
+	case errors.As(err, &named):
+		return named.DoubtCause()
 	case errors.Is(context.Cause(a.ctx.Context), ErrBound):
 		return "bound"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):

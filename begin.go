@@ -207,7 +207,7 @@ func newAttempt(ctx context.Context, c *core, rec *Record, sent time.Time, o *ca
 	}
 	parent := ctx
 	if o.detached {
-		parent = context.WithoutCancel(ctx)
+		parent, a.ctx.values = context.Background(), ctx
 	}
 	a.ctx.attempt = a
 	a.ctx.Context, a.cancel = context.WithCancelCause(parent)

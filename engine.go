@@ -15,15 +15,15 @@ import (
 // Engine runs work at most (or at least) once per key, on a [Store]. It is safe for concurrent use; an application has one per store.
 // It starts goroutines only while there is work for them; Shutdown ends them.
 type Engine struct {
-	c     *core
-	layer string
+	c        *core
+	layer    string
+	defaults *callOptions // of calls without options; never changed
 }
 
 // core is what all views of an engine share.
 type core struct {
 	store     Store
 	namespace string
-	defaults  *callOptions
 	secret    []byte
 	codec     Codec
 	trace     Trace
@@ -53,8 +53,7 @@ func New(s Store, o *Options) *Engine {
 		o = new(Options)
 	}
 	c := &core{
-		store: s, namespace: o.Namespace, defaults: &callOptions{policy: o.Policy.complete()},
-		secret: o.Secret, codec: o.Codec, logger: o.Logger,
+		store: s, namespace: o.Namespace, secret: o.Secret, codec: o.Codec, logger: o.Logger,
 	}
 	if c.namespace == "" {
 		c.namespace = "app"
@@ -73,15 +72,27 @@ func New(s Store, o *Options) *Engine {
 	c.waiting = waitRoom{core: c, rooms: make(map[waitKey]*room)}
 	c.life.sweep = o.Sweep
 	c.ctx, c.stop = context.WithCancel(context.Background())
-	return &Engine{c: c, layer: "fn"}
+	return &Engine{c: c, layer: "fn", defaults: &callOptions{policy: o.Policy.complete()}}
 }
 
 // Layer is a view of the engine whose keys live apart, for a surface of its own: a gateway, a middleware and a function that see one
 // key never wait for each other. The layers of this project are fn http gw tx mq rpc token step sig.
-func (e *Engine) Layer(name string) *Engine { return &Engine{c: e.c, layer: name} }
+func (e *Engine) Layer(name string) *Engine {
+	return &Engine{c: e.c, layer: name, defaults: e.defaults}
+}
+
+// WithPolicy is a view of the engine with other defaults; a zero field of p keeps the present one. It panics on a policy that
+// [Policy.Validate] refuses.
+func (e *Engine) WithPolicy(p Policy) *Engine {
+	p = p.Or(e.defaults.policy)
+	if err := p.Validate(); err != nil {
+		panic(err)
+	}
+	return &Engine{c: e.c, layer: e.layer, defaults: &callOptions{policy: p}}
+}
 
 // Policy returns the policy that calls without options go by, every field filled.
-func (e *Engine) Policy() Policy { return e.c.defaults.policy }
+func (e *Engine) Policy() Policy { return e.defaults.policy }
 
 // Digest is HMAC-SHA-256 of data under Options.Secret, or plain SHA-256 without one: for what must be told apart but not be read,
 // such as credentials.

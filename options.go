@@ -80,9 +80,9 @@ func Detached() CallOption {
 // callOptions returns what a call with opts goes by. Without options that is shared and costs nothing.
 func (e *Engine) callOptions(opts []CallOption) *callOptions {
 	if len(opts) == 0 {
-		return e.c.defaults
+		return e.defaults
 	}
-	c := *e.c.defaults
+	c := *e.defaults
 	for _, o := range opts {
 		o.apply(&c)
 	}

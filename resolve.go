@@ -46,7 +46,7 @@ func (e *Engine) Resolve(ctx context.Context, k Key, r Resolution) error {
 		c.life.leave()
 		return c.wrap(key, 0, err, 0)
 	}
-	a, err := c.seize(ctx, &rec, r)
+	a, err := e.seize(ctx, &rec, r)
 	if err != nil {
 		c.life.leave()
 		return err
@@ -77,8 +77,8 @@ func (r *Resolution) validate() error {
 }
 
 // seize wins the record for a person.
-func (c *core) seize(ctx context.Context, rec *Record, r Resolution) (*Attempt, error) {
-	o := *c.defaults
+func (e *Engine) seize(ctx context.Context, rec *Record, r Resolution) (*Attempt, error) {
+	c, o := e.c, *e.defaults
 	o.detached = true
 	o.policy.MaxAnswer = MaxStored // a person's answer is kept whatever the calls' limit
 	req := AcquireRequest{

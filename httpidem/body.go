@@ -50,18 +50,25 @@ func readBody(r *http.Request, limit int64) (*buffer, *Problem) {
 		}
 		n, err := r.Body.Read(buf.b[len(buf.b):cap(buf.b)])
 		buf.b = buf.b[:len(buf.b)+n]
-		var tooLarge *http.MaxBytesError
 		switch {
-		case int64(len(buf.b)) > limit, errors.As(err, &tooLarge):
+		case int64(len(buf.b)) > limit:
 			buf.free()
 			return nil, NewProblem("body-too-large", nil)
-		case errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+		case err == io.EOF: //nolint:errorlint // a Reader ends with io.EOF itself; one that wraps it broke off
 			return buf, nil
 		case err != nil:
 			buf.free()
-			return nil, NewProblem("body-incomplete", err)
+			return nil, bodyProblem(err)
 		}
 	}
+}
+
+func bodyProblem(err error) *Problem {
+	var tooLarge *http.MaxBytesError // an outer handler has a limit of its own
+	if errors.As(err, &tooLarge) {
+		return NewProblem("body-too-large", err)
+	}
+	return NewProblem("body-incomplete", err)
 }
 
 // reader gives the body to the handler.

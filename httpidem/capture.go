@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -89,8 +90,25 @@ func (c *capture) WriteHeader(status int) {
 		}
 	}
 	if _, set := outer["Date"]; !set {
-		outer["Date"] = []string{time.Now().UTC().Format(http.TimeFormat)}
+		outer["Date"] = date(time.Now())
 	}
+}
+
+// today is the value of the last Date field; it changes once a second.
+var today atomic.Pointer[dated]
+
+type dated struct {
+	unix  int64
+	value []string
+}
+
+func date(now time.Time) []string {
+	d := today.Load()
+	if d == nil || d.unix != now.Unix() {
+		d = &dated{now.Unix(), []string{now.UTC().Format(http.TimeFormat)}}
+		today.Store(d)
+	}
+	return d.value
 }
 
 // Write takes a part of the body. Its error is never the client's.

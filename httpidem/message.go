@@ -120,7 +120,7 @@ func parseMessage(b []byte) (m message, err error) {
 	for rest != "" {
 		line, rest, _ = strings.Cut(rest, "\r\n")
 		name, value, ok := strings.Cut(line, ":")
-		if !ok || !validFieldName(name) || strings.ContainsAny(value, "\r\n") {
+		if !ok || !validFieldName(name) || strings.IndexByte(value, '\r') >= 0 || strings.IndexByte(value, '\n') >= 0 {
 			return message{}, errMessage
 		}
 		m.fields = append(m.fields, field{name, strings.TrimPrefix(value, " ")})

@@ -3,6 +3,7 @@ package httpidem
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -25,7 +26,6 @@ type Middleware struct {
 	policy retrysafe.Policy
 	// bodyLimit is the largest body that is kept.
 	bodyLimit int64
-	withOwn   retrysafe.CallOption
 }
 
 // New returns a middleware. It panics on options that [Options.Validate] refuses.
@@ -41,11 +41,10 @@ func New(e *retrysafe.Engine, o *Options) *Middleware {
 	}
 	m := &Middleware{source: e, o: *o, policy: o.Policy.Or(e.Policy())}
 	m.o.fill()
-	m.engine = e.Layer(m.o.Layer)
 	m.bodyLimit = min(m.policy.MaxAnswer, 1<<20)
 	own := m.policy
 	own.MaxAnswer = retrysafe.MaxStored // the body is measured here, and the head comes on top
-	m.withOwn = retrysafe.WithPolicy(own)
+	m.engine = e.Layer(m.o.Layer).WithPolicy(own)
 	return m
 }
 
@@ -130,8 +129,8 @@ func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Han
 	}
 	defer body.free()
 	print := fingerprint(r, body.bytes())
-	opts := [4]retrysafe.CallOption{m.withOwn, retrysafe.WithFingerprint(print[:]), detached}
-	n := 3
+	opts := [3]retrysafe.CallOption{retrysafe.WithFingerprint(print[:]), detached}
+	n := 2
 	if m.o.Binding != nil {
 		opts[n] = retrysafe.WithBinding(m.o.Binding(r))
 		n++
@@ -160,7 +159,7 @@ func (m *Middleware) run(w http.ResponseWriter, r *http.Request, next http.Handl
 		}
 	}()
 	inner := r.WithContext(a.Context())
-	inner.Header = r.Header.Clone()
+	inner.Header = maps.Clone(r.Header)
 	inner.Header["Accept-Encoding"] = identity // a repeat may not accept what the first one did
 	inner.Body, inner.ContentLength, inner.GetBody = body.reader(), int64(len(body.bytes())), nil
 	inner.TransferEncoding = nil

@@ -59,6 +59,12 @@ func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retr
 		next.Fingerprint, next.Binding = bytes.Clone(next.Fingerprint), bytes.Clone(next.Binding)
 		s.put(req.Key, row, next)
 	}
+	if status == retrysafe.Won && len(req.Fingerprint) > 0 {
+		// The caller knows the fingerprint that it has just given: it is not copied out again.
+		rec := next.Record(req.Key, now)
+		rec.Fingerprint, rec.Binding = req.Fingerprint, bytes.Clone(rec.Binding)
+		return retrysafe.Acquired{Status: status, Record: rec}, nil
+	}
 	return retrysafe.Acquired{Status: status, Record: export(&next, req.Key, now)}, nil
 }
 

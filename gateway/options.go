@@ -1,0 +1,54 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpidem"
+)
+
+// Options configure a [Gateway].
+type Options struct {
+	// Upstream is the service: http:// or https://, host, and optionally a path that is put before every request's. Required.
+	Upstream string
+	// Guard says what is guarded and how. Its Tenant is [httpidem.Credential] with its binding unless set, its Layer "gw".
+	Guard httpidem.Options
+	// TimeoutAnswer is how long a guarded request waits for the whole answer; default 60 s. After it the outcome is unknown.
+	TimeoutAnswer time.Duration
+	// Logger gets what operators should see: no keys, no bodies, no queries. Default slog.Default().
+	Logger *slog.Logger
+}
+
+// Validate says what is wrong with o for an engine with the policy base.
+func (o *Options) Validate(base retrysafe.Policy) error {
+	var errs []error
+	if _, err := parseUpstream(o.Upstream); err != nil {
+		errs = append(errs, err)
+	}
+	if o.TimeoutAnswer < 0 {
+		errs = append(errs, fmt.Errorf("gateway: TimeoutAnswer is %v; use a positive time, or zero for 60s", o.TimeoutAnswer))
+	}
+	guard := o.Guard
+	if guard.Tenant == nil {
+		guard.Tenant = httpidem.Global // stands for the default, which needs the engine
+	}
+	return errors.Join(append(errs, guard.Validate(base))...)
+}
+
+func parseUpstream(s string) (*url.URL, error) {
+	if s == "" {
+		return nil, errors.New("gateway: no upstream is given; name the service, for example http://127.0.0.1:9000")
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("gateway: upstream %q is no http:// or https:// address with a host; write it like http://127.0.0.1:9000", s)
+	}
+	if u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return nil, errors.New("gateway: the upstream must be scheme, host and path alone: leave out user, query and fragment")
+	}
+	return u, nil
+}
