@@ -1,5 +1,10 @@
-// Command retrysafe runs the gateway, looks into stores and shows how
-// repeated work is kept from taking effect twice.
+// Command retrysafe runs the gateway, and a demonstration of what it is for.
 package main
 
-func main() {}
+import (
+	"os"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
+)
+
+func main() { os.Exit(cli.Main(os.Args[1:], os.Stdout, os.Stderr)) }

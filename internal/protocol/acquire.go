@@ -18,6 +18,9 @@ func Acquire(cur Row, now Micros, floor retrysafe.Fence, req *retrysafe.AcquireR
 	}
 	if cur.State == retrysafe.StateInProgress && cur.Owner == req.Owner && !cur.Absent(now) {
 		cur.renew(now, span(req.Lease))
+		if !req.NotAfter.IsZero() {
+			cur.NotAfter = max(cur.NotAfter, req.NotAfter.UnixMicro()) // a late copy of this repeat must meet the record too
+		}
 		return cur, status, true, nil
 	}
 	return win(&cur, now, floor, req), status, true, nil

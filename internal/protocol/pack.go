@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -20,7 +21,8 @@ const (
 	flagNilBody   = 1 << 3
 	flagNilPrint  = 1 << 4
 	flagNilBind   = 1 << 5
-	flagsKnown    = 1<<6 - 1
+	flagDigest    = 1 << 6 // a digest of the answer follows its size
+	flagsKnown    = 1<<7 - 1
 )
 
 // AppendBinary appends the packed form of r to b.
@@ -42,7 +44,7 @@ func (r *Row) AppendBinary(b []byte) ([]byte, error) {
 	b = append(b, r.LastError...)
 	b = appendShort(b, []byte(r.Answer.Codec))
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Answer.Size)) //nolint:gosec // two's complement is the format
-	if r.Answer.Size != 0 {
+	if r.hasDigest() {
 		b = append(b, r.Answer.Digest[:]...)
 	}
 	return append(b, r.Answer.Body...), nil
@@ -59,6 +61,7 @@ func (r *Row) flags() (f byte) {
 		{r.Answer.Body == nil, flagNilBody},
 		{r.Fingerprint == nil, flagNilPrint},
 		{r.Binding == nil, flagNilBind},
+		{r.hasDigest(), flagDigest},
 	} {
 		if x.set {
 			f |= x.bit
@@ -66,6 +69,8 @@ func (r *Row) flags() (f byte) {
 	}
 	return f
 }
+
+func (r *Row) hasDigest() bool { return r.Answer.Digest != [sha256.Size]byte{} }
 
 func appendShort(b, s []byte) []byte { return append(append(b, byte(len(s))), s...) } //nolint:gosec // callers check
 
@@ -98,8 +103,9 @@ func ParseRow(b []byte) (Row, error) {
 	r.LastError = string(p.take(int(p.uint(2))))
 	r.Answer.Codec = string(p.short())
 	r.Answer.Size = int64(p.uint(8)) //nolint:gosec // two's complement is the format
-	if r.Answer.Size != 0 {
+	if f&flagDigest != 0 {
 		copy(r.Answer.Digest[:], p.take(len(r.Answer.Digest)))
+		p.bad = p.bad || !r.hasDigest() // one form for each record
 	}
 	r.Answer.Kept = f&flagKept != 0
 	r.Answer.Body = p.nilable(f&flagNilBody != 0, p.take(len(p.rest)))

@@ -29,7 +29,7 @@ type Row struct {
 	LeaseEnd Micros
 	// Expires is zero for a record that nothing but a person removes.
 	Expires, Created, Updated Micros
-	// NotAfter and Retention are those of the Acquire that won.
+	// Retention is that of the Acquire that won; NotAfter is the last of it and its repeats.
 	NotAfter, Retention Micros
 	Answer              retrysafe.Answer
 	Cause, LastError    string

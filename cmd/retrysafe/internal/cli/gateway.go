@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/gateway"
+	"github.com/retrysafe/retrysafe/httpidem"
+)
+
+type gatewayFlags struct {
+	listen, upstream, store, admin string
+	lease, retention               time.Duration
+	inProgress, onDoubt            string
+}
+
+func gatewayCommand() *cobra.Command {
+	var f gatewayFlags
+	c := &cobra.Command{
+		Use:   "gateway --upstream URL",
+		Short: "Stand before a service and make its requests safe to repeat",
+		Long: "gateway passes requests on to a service. POST and PATCH that carry an Idempotency-Key are sent to it\n" +
+			"at most once; every repeat gets the first answer. When nobody knows whether a request took effect, it is\n" +
+			"not run again (409 outcome-unknown) unless --on-doubt reexecute says that it may.\n\n" +
+			"RETRYSAFE_SECRET in the environment keys the digests of credentials: set it, the same on all gateways of one store.",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			policy, err := f.policy()
+			if err != nil {
+				return &usageError{"gateway", err}
+			}
+			return runGateway(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), &f, policy)
+		},
+	}
+	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{"gateway", err} })
+	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:8080", "address to listen on")
+	c.Flags().StringVar(&f.upstream, "upstream", "", "address of the service, for example http://127.0.0.1:9000")
+	c.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "where records are kept: memory: or sqlite:PATH")
+	c.Flags().StringVar(&f.admin, "admin", "", "address for operators (/healthz); none by default")
+	c.Flags().DurationVar(&f.lease, "lease", 30*time.Second, "how long a request is believed to run without a sign of life")
+	c.Flags().DurationVar(&f.retention, "retention", 24*time.Hour, "how long an answer is kept")
+	c.Flags().StringVar(&f.inProgress, "in-progress", "reject", `what a repeat meets while the first runs: reject, or "wait 5s"`)
+	c.Flags().StringVar(&f.onDoubt, "on-doubt", "refuse", "what becomes of a request that may have taken effect: refuse or reexecute")
+	return c
+}
+
+func (f *gatewayFlags) policy() (retrysafe.Policy, error) {
+	p := retrysafe.Policy{Lease: f.lease, Retention: f.retention}
+	word, rest, _ := strings.Cut(f.inProgress, " ")
+	switch word {
+	case "reject":
+		p.Wait = -1
+	case "wait":
+		d, err := time.ParseDuration(strings.TrimSpace(rest))
+		if err != nil || d <= 0 {
+			return p, fmt.Errorf("--in-progress %q: write reject, or wait and a time, for example \"wait 5s\"", f.inProgress)
+		}
+		p.Wait = d
+	default:
+		return p, fmt.Errorf("--in-progress %q: write reject, or wait and a time, for example \"wait 5s\"", f.inProgress)
+	}
+	switch f.onDoubt {
+	case "refuse":
+		p.OnDoubt = retrysafe.Refuse
+	case "reexecute":
+		p.OnDoubt = retrysafe.Reexecute
+	default:
+		return p, fmt.Errorf("--on-doubt %q: write refuse or reexecute", f.onDoubt)
+	}
+	return p, p.Validate()
+}
+
+// runGateway serves until ctx ends, and then lets what runs come to its end.
+func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, policy retrysafe.Policy) error {
+	log := slog.New(slog.NewTextHandler(errOut, nil))
+	secret := []byte(os.Getenv("RETRYSAFE_SECRET"))
+	opts := &retrysafe.Options{Policy: policy, Secret: secret, Logger: log}
+	if err := opts.Validate(); err != nil {
+		return &usageError{"gateway", fmt.Errorf("RETRYSAFE_SECRET: %w", err)}
+	}
+	o := &gateway.Options{Upstream: f.upstream, Guard: httpidem.Options{Policy: policy}, Logger: log}
+	if err := o.Validate(policy); err != nil {
+		return &usageError{"gateway", err}
+	}
+	listener, err := net.Listen("tcp", f.listen)
+	if err != nil {
+		return fmt.Errorf("gateway: cannot listen on %s: %w; choose another --listen", f.listen, err)
+	}
+	defer listener.Close()
+	store, closeStore, err := openStore(ctx, f.store, log)
+	if err != nil {
+		return err
+	}
+	engine := retrysafe.New(store, opts)
+	g, err := gateway.New(engine, o)
+	if err != nil {
+		return errors.Join(err, closeStore())
+	}
+	defer g.Close()
+
+	front := server(g, log)
+	failed := make(chan error, 2)
+	go func() { failed <- front.Serve(listener) }()
+	admin := server(gateway.Admin(), log)
+	if f.admin != "" {
+		l, err := net.Listen("tcp", f.admin)
+		if err != nil {
+			return errors.Join(fmt.Errorf("gateway: cannot listen on %s: %w; choose another --admin", f.admin, err), front.Close(), closeStore())
+		}
+		go func() { failed <- admin.Serve(l) }()
+		fmt.Fprintf(out, "retrysafe gateway: admin on http://%s\n", l.Addr())
+	}
+	fmt.Fprintf(out, "retrysafe gateway: http://%s -> %s, records in %s\n", listener.Addr(), f.upstream, f.store)
+
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+		log.Info("stopping: no new requests, those that run come to their end")
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	defer cancel()
+	return errors.Join(err, front.Shutdown(end), engine.Shutdown(end), admin.Close(), closeStore())
+}
+
+func server(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+}

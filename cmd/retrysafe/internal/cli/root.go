@@ -1,0 +1,54 @@
+// Package cli is the command line.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/demo"
+)
+
+// Main runs the command line and returns the exit code: 0, 1 where the work failed, 2 where the call was wrong.
+func Main(args []string, out, errOut io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := &cobra.Command{
+		Use:   "retrysafe",
+		Short: "Make requests safe to repeat: each takes effect once, and every repeat gets the first answer",
+		Long: "retrysafe makes requests safe to repeat. A double click, a client's retry, a replayed request\n" +
+			"takes effect once, and every repeat gets the first answer.",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetArgs(args)
+	root.SetOut(out)
+	root.SetErr(errOut)
+	root.AddCommand(gatewayCommand(), demo.Command(), demo.ShopCommand())
+	err := root.ExecuteContext(ctx)
+	var usage *usageError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &usage):
+		fmt.Fprintf(errOut, "retrysafe: %v\nSee \"retrysafe %s --help\".\n", err, usage.command)
+		return 2
+	}
+	fmt.Fprintf(errOut, "retrysafe: %v\n", err)
+	return 1
+}
+
+// usageError is a call that cannot be carried out as it stands.
+type usageError struct {
+	command string
+	err     error
+}
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }

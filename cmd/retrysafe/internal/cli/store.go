@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/sqlstore"
+)
+
+// openStore opens the store that a URL names. close may be called once.
+func openStore(ctx context.Context, name string, log *slog.Logger) (s retrysafe.Store, closeStore func() error, err error) {
+	scheme, rest, _ := strings.Cut(name, ":")
+	switch scheme {
+	case "memory":
+		if rest != "" {
+			return nil, nil, fmt.Errorf("store %q: memory: takes nothing behind the colon", name)
+		}
+		return memstore.New(nil), func() error { return nil }, nil
+	case "sqlite":
+		if rest == "" {
+			return nil, nil, errors.New("store sqlite: needs a path behind the colon, for example sqlite:retrysafe.db")
+		}
+		return openSQLite(ctx, rest, log)
+	}
+	return nil, nil, fmt.Errorf("store %q is not known; this build has memory: and sqlite:PATH", name)
+}
+
+// openSQLite opens a file in the way that keeps what it was given: write-ahead log, and a sync at each commit.
+func openSQLite(ctx context.Context, path string, log *slog.Logger) (retrysafe.Store, func() error, error) {
+	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
+	db, err := sql.Open("sqlite", dsn)
+	if err != nil {
+		return nil, nil, fmt.Errorf("store sqlite:%s: %w", path, err)
+	}
+	s, err := sqlstore.New(db, sqlstore.SQLite, &sqlstore.Options{Logger: log})
+	if err == nil {
+		err = s.Migrate(ctx)
+	}
+	if err != nil {
+		_ = db.Close()
+		return nil, nil, fmt.Errorf("store sqlite:%s: %w", path, err)
+	}
+	return s, db.Close, nil
+}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package demo
+
+import "os/exec"
+
+// dieWithParent does nothing: this system has no such signal. The demo ends its children whenever it ends by itself.
+func dieWithParent(*exec.Cmd) {}

@@ -1,0 +1,140 @@
+package demo
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+)
+
+// process is this program again, with other arguments, so that it can really be killed. It always listens on the same address.
+type process struct {
+	name string
+	args []string
+	addr string
+	log  *tail
+
+	mu     sync.Mutex
+	cmd    *exec.Cmd
+	exited chan struct{}
+}
+
+// freeAddr is an address on loopback that nobody listens on now.
+func freeAddr() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("demo: no free port on loopback: %w", err)
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+// start runs the process and waits until it listens.
+func (p *process) start(ctx context.Context) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	cmd := exec.Command(self, p.args...) //nolint:gosec,noctx // this very program; it is killed by the demo itself
+	dieWithParent(cmd)
+	cmd.Stdout, cmd.Stderr = p.log, p.log
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("demo: cannot start the %s: %w", p.name, err)
+	}
+	exited := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(exited)
+	}()
+	p.mu.Lock()
+	p.cmd, p.exited = cmd, exited
+	p.mu.Unlock()
+	return p.await(ctx, exited)
+}
+
+func (p *process) await(ctx context.Context, exited <-chan struct{}) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	var d net.Dialer
+	for {
+		c, err := d.DialContext(ctx, "tcp", p.addr)
+		if err == nil {
+			return c.Close()
+		}
+		select {
+		case <-exited:
+			return fmt.Errorf("demo: the %s ended at once:\n%s", p.name, p.log)
+		case <-ctx.Done():
+			return fmt.Errorf("demo: the %s does not listen on %s:\n%s", p.name, p.addr, p.log)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// kill ends the process as a power cut would, and waits until it is gone.
+func (p *process) kill() {
+	p.mu.Lock()
+	cmd, exited := p.cmd, p.exited
+	p.mu.Unlock()
+	if cmd == nil {
+		return
+	}
+	_ = cmd.Process.Kill()
+	<-exited
+}
+
+// awaitDeath waits until the process has ended by itself.
+func (p *process) awaitDeath(ctx context.Context) error {
+	p.mu.Lock()
+	exited := p.exited
+	p.mu.Unlock()
+	select {
+	case <-exited:
+		return nil
+	case <-time.After(10 * time.Second):
+		return errors.New("demo: the " + p.name + " did not crash as it was told to")
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// tail keeps the last lines that a process has said, for the case that it fails.
+type tail struct {
+	mu    sync.Mutex
+	lines []string
+	w     *io.PipeWriter
+}
+
+func newTail() *tail {
+	r, w := io.Pipe()
+	t := &tail{w: w}
+	go func() {
+		for s := bufio.NewScanner(r); s.Scan(); {
+			t.mu.Lock()
+			t.lines = append(t.lines, s.Text())
+			if len(t.lines) > 20 {
+				t.lines = t.lines[1:]
+			}
+			t.mu.Unlock()
+		}
+	}()
+	return t
+}
+
+func (t *tail) Write(p []byte) (int, error) { return t.w.Write(p) }
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := ""
+	for _, l := range t.lines {
+		out += "  " + l + "\n"
+	}
+	return out
+}

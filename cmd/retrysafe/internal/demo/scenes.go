@@ -1,0 +1,220 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// row is what a scene shows.
+type row struct {
+	Scene    string `json:"scene"`
+	Requests int    `json:"requests"`
+	Without  string `json:"effects_without"`
+	With     string `json:"effects_with"`
+	Answers  string `json:"answers_equal"`
+	OK       bool   `json:"ok"`
+	Error    string `json:"error,omitempty"`
+}
+
+// scene runs one side: protected or not. It returns what happened, what the answers were like, and whether both are as they should be.
+type scene struct {
+	name     string
+	requests int
+	side     func(ctx context.Context, s *stage, protected bool) (happened, answers string, ok bool, err error)
+}
+
+var scenes = []scene{
+	{"50 at once with one key", 50, atOnce},
+	{"retry after a lost answer", 2, lostAnswer},
+	{"process killed in the middle, restarted", 3, killed},
+	{"other body, same key", 2, otherBody},
+	{"another user's key", 2, otherUser},
+	{"payment pressed again after time-outs", 4, pressedAgain},
+	{"half-done call, plain or with DoTx", 3, halfDone},
+}
+
+func orders(e effects) string   { return plural(e.Orders, "order") }
+func payments(e effects) string { return plural(e.Payments, "payment") }
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func yes(ok bool) string {
+	if ok {
+		return "yes"
+	}
+	return "no"
+}
+
+func atOnce(ctx context.Context, s *stage, protected bool) (string, string, bool, error) {
+	c, name := s.client(protected, "ann"), s.scene("at-once", protected)
+	answers, err := c.postMany(ctx, 50, "/orders", "order-50", request{Scene: name, Item: "tea", WorkMS: 100})
+	if err != nil {
+		return "", "", false, err
+	}
+	equal := true
+	for _, a := range answers {
+		equal = equal && a.same(answers[0]) && a.status == http.StatusCreated
+	}
+	e, err := count(ctx, s.shop.addr, name)
+	return orders(e), yes(equal), e.Orders == 1 && equal, err
+}
+
+func lostAnswer(ctx context.Context, s *stage, protected bool) (string, string, bool, error) {
+	c, name := s.client(protected, "ann"), s.scene("lost", protected)
+	req := request{Scene: name, Cents: 4200, WorkMS: 50}
+	acted := func() bool {
+		e, err := count(ctx, s.shop.addr, name)
+		return err == nil && e.Payments > 0
+	}
+	if err := c.postAndLose(ctx, "/payments", "pay-lost", req, acted); err != nil {
+		return "", "", false, err
+	}
+	first, err := c.post(ctx, "/payments", "pay-lost", req)
+	if err != nil {
+		return "", "", false, err
+	}
+	e, err := count(ctx, s.shop.addr, name)
+	if err != nil {
+		return "", "", false, err
+	}
+	// The shop's first payment is what the lost answer spoke of.
+	equal := e.Payments == 1 && first.status == http.StatusCreated
+	return payments(e), yes(equal), equal, nil
+}
+
+// killed: with protection it is the gateway that dies, without it the shop; either way the client only knows that nothing came back.
+func killed(ctx context.Context, s *stage, protected bool) (string, string, bool, error) {
+	c, name := s.client(protected, "ann"), s.scene("killed", protected)
+	earlier := request{Scene: name + "-earlier", Cents: 100}
+	before, err := c.post(ctx, "/payments", "pay-earlier", earlier)
+	if err != nil {
+		return "", "", false, err
+	}
+	req := request{Scene: name, Cents: 4200, WorkMS: 400}
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_, _ = c.post(ctx, "/payments", "pay-killed", req) // its connection breaks
+	}()
+	err = until(ctx, func() bool {
+		e, err := count(ctx, s.shop.addr, name)
+		return err == nil && e.Payments > 0
+	})
+	if err != nil {
+		return "", "", false, err
+	}
+	victim := s.shop
+	if protected {
+		victim = s.gateway
+	}
+	victim.kill()
+	<-gone
+	if err := victim.start(ctx); err != nil {
+		return "", "", false, err
+	}
+	retry, err := c.post(ctx, "/payments", "pay-killed", req)
+	if err != nil {
+		return "", "", false, err
+	}
+	after, err := c.post(ctx, "/payments", "pay-earlier", earlier)
+	if err != nil {
+		return "", "", false, err
+	}
+	e, err := count(ctx, s.shop.addr, name)
+	refused := retry.status == http.StatusConflict && strings.Contains(retry.body, `"outcome-unknown"`)
+	equal := after.same(before) && after.replayed
+	told := fmt.Sprintf("%d", retry.status)
+	if refused {
+		told = "409 outcome-unknown; earlier: " + yes(equal)
+	}
+	return payments(e), told, e.Payments == 1 && refused && equal, err
+}
+
+func otherBody(ctx context.Context, s *stage, protected bool) (string, string, bool, error) {
+	c, name := s.client(protected, "ann"), s.scene("other-body", protected)
+	if _, err := c.post(ctx, "/payments", "pay-body", request{Scene: name, Cents: 100}); err != nil {
+		return "", "", false, err
+	}
+	second, err := c.post(ctx, "/payments", "pay-body", request{Scene: name, Cents: 99900})
+	if err != nil {
+		return "", "", false, err
+	}
+	e, err := count(ctx, s.shop.addr, name)
+	refused := second.status == http.StatusUnprocessableEntity
+	told := "no"
+	if refused {
+		told = "422 payload-mismatch"
+	}
+	return payments(e), told, e.Payments == 1 && refused, err
+}
+
+// otherUser: two people who happen to use one key are two people.
+func otherUser(ctx context.Context, s *stage, protected bool) (string, string, bool, error) {
+	name := s.scene("other-user", protected)
+	req := request{Scene: name, Cents: 100}
+	ann, err := s.client(protected, "ann").post(ctx, "/payments", "pay-shared", req)
+	if err != nil {
+		return "", "", false, err
+	}
+	bob, err := s.client(protected, "bob").post(ctx, "/payments", "pay-shared", req)
+	if err != nil {
+		return "", "", false, err
+	}
+	e, err := count(ctx, s.shop.addr, name)
+	apart := ann.body != bob.body && !bob.replayed
+	return payments(e), "each their own", e.Payments == 2 && apart, err
+}
+
+// pressedAgain is the payment that is charged twice: the charge works, the answer is too slow, and the user presses again.
+func pressedAgain(ctx context.Context, s *stage, protected bool) (string, string, bool, error) {
+	c, name := s.client(protected, "ann"), s.scene("pressed", protected)
+	req := request{Scene: name, Cents: 4200, WorkMS: 900}
+	for range 3 {
+		short, cancel := context.WithTimeout(ctx, 250*time.Millisecond)
+		_, _ = c.post(short, "/payments", "pay-again", req)
+		cancel()
+	}
+	last, err := c.post(ctx, "/payments", "pay-again", req)
+	if err != nil {
+		return "", "", false, err
+	}
+	e, err := count(ctx, s.shop.addr, name)
+	equal := e.Payments == 1 && last.status == http.StatusCreated
+	return payments(e), yes(equal), equal, err
+}
+
+// halfDone: the shop dies between the order and its payment. Protection here is in the shop itself: record and effect in one transaction.
+func halfDone(ctx context.Context, s *stage, protected bool) (string, string, bool, error) {
+	c, name := newClient(s.shop.addr, "ann"), s.scene("half-done", protected)
+	path := "/checkout"
+	if protected {
+		path = "/checkout-tx"
+	}
+	req := request{Scene: name, Item: "tea", Cents: 4200}
+	_, _ = c.post(ctx, path, "checkout-1", req, "X-Demo-Crash", "1") // its connection breaks
+	if err := s.shop.awaitDeath(ctx); err != nil {
+		return "", "", false, err
+	}
+	if err := s.shop.start(ctx); err != nil {
+		return "", "", false, err
+	}
+	first, err := c.post(ctx, path, "checkout-1", req)
+	if err != nil {
+		return "", "", false, err
+	}
+	again, err := c.post(ctx, path, "checkout-1", req)
+	if err != nil {
+		return "", "", false, err
+	}
+	e, err := count(ctx, s.shop.addr, name)
+	equal := first.same(again)
+	return orders(e) + ", " + payments(e), yes(equal), e == effects{1, 1} && equal, err
+}

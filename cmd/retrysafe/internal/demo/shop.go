@@ -1,0 +1,225 @@
+package demo
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/sqlstore"
+)
+
+// shop is the service that the demonstration protects: it takes orders and payments, and knows nothing of retries. Only /checkout-tx
+// uses the library itself.
+type shop struct {
+	db     *sql.DB
+	store  *sqlstore.Store
+	engine *retrysafe.Engine
+}
+
+const tables = `
+CREATE TABLE IF NOT EXISTS orders   (id INTEGER PRIMARY KEY, scene TEXT NOT NULL, customer TEXT NOT NULL, item TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS payments (id INTEGER PRIMARY KEY, scene TEXT NOT NULL, customer TEXT NOT NULL, cents INTEGER NOT NULL);`
+
+// ShopCommand is the service as a process of its own, so that it can be killed.
+func ShopCommand() *cobra.Command {
+	var listen, db string
+	c := &cobra.Command{
+		Use: "demo-shop", Hidden: true, Args: cobra.NoArgs, Short: "The order and payment service of the demonstration",
+		RunE: func(c *cobra.Command, _ []string) error {
+			s, err := openShop(c.Context(), db)
+			if err != nil {
+				return err
+			}
+			defer s.db.Close()
+			l, err := net.Listen("tcp", listen)
+			if err != nil {
+				return fmt.Errorf("demo shop: %w", err)
+			}
+			fmt.Fprintf(c.OutOrStdout(), "listening %s\n", l.Addr())
+			server := &http.Server{Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second}
+			go func() {
+				<-c.Context().Done()
+				_ = server.Close()
+			}()
+			if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				return fmt.Errorf("demo shop: %w", err)
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "address to listen on")
+	c.Flags().StringVar(&db, "db", "shop.db", "the shop's tables")
+	return c
+}
+
+func openShop(ctx context.Context, path string) (*shop, error) {
+	dsn := "file:" + (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath() + "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)"
+	db, err := sql.Open("sqlite", dsn)
+	if err != nil {
+		return nil, fmt.Errorf("demo shop: %w", err)
+	}
+	store, err := sqlstore.New(db, sqlstore.SQLite, nil)
+	if err == nil {
+		err = store.Migrate(ctx)
+	}
+	if err == nil {
+		_, err = db.ExecContext(ctx, tables)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("demo shop: %w", err), db.Close())
+	}
+	return &shop{db: db, store: store, engine: retrysafe.New(store, nil)}, nil
+}
+
+func (s *shop) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /orders", s.order)
+	mux.HandleFunc("POST /payments", s.pay)
+	mux.HandleFunc("POST /checkout", s.checkout)
+	mux.HandleFunc("POST /checkout-tx", s.checkoutTx)
+	mux.HandleFunc("GET /effects", s.effects)
+	return mux
+}
+
+// request is the body of all calls.
+type request struct {
+	Scene string `json:"scene"`
+	Item  string `json:"item,omitempty"`
+	Cents int    `json:"cents,omitempty"`
+	// WorkMS is how long the service works after it has acted, and before it answers.
+	WorkMS int `json:"work_ms,omitempty"`
+}
+
+func read(w http.ResponseWriter, r *http.Request) (req request, ok bool) {
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16)).Decode(&req); err != nil {
+		http.Error(w, "the body is no JSON request", http.StatusBadRequest)
+		return req, false
+	}
+	return req, true
+}
+
+func customer(r *http.Request) string {
+	user, _, _ := r.BasicAuth()
+	return user
+}
+
+func (s *shop) order(w http.ResponseWriter, r *http.Request) {
+	req, ok := read(w, r)
+	if !ok {
+		return
+	}
+	id, err := insertOrder(r.Context(), s.db, customer(r), req)
+	s.reply(w, req, "order", id, err)
+}
+
+func (s *shop) pay(w http.ResponseWriter, r *http.Request) {
+	req, ok := read(w, r)
+	if !ok {
+		return
+	}
+	id, err := insertPayment(r.Context(), s.db, customer(r), req)
+	s.reply(w, req, "payment", id, err)
+}
+
+// checkout is two effects one after the other; a crash between them leaves an order that nobody paid.
+func (s *shop) checkout(w http.ResponseWriter, r *http.Request) {
+	req, ok := read(w, r)
+	if !ok {
+		return
+	}
+	id, err := insertOrder(r.Context(), s.db, customer(r), req)
+	if err == nil {
+		crashIfTold(r)
+		_, err = insertPayment(r.Context(), s.db, customer(r), req)
+	}
+	s.reply(w, req, "order", id, err)
+}
+
+// checkoutTx is the same in one transaction with its record: all of it, or nothing.
+func (s *shop) checkoutTx(w http.ResponseWriter, r *http.Request) {
+	req, ok := read(w, r)
+	if !ok {
+		return
+	}
+	key := retrysafe.Key{Tenant: customer(r), Operation: "checkout", ID: r.Header.Get("Idempotency-Key")}
+	res, err := retrysafe.DoTx(r.Context(), s.engine, s.store, key, func(ctx context.Context, tx *sql.Tx) (int64, error) {
+		id, err := insertOrder(ctx, tx, customer(r), req)
+		if err != nil {
+			return 0, err
+		}
+		crashIfTold(r)
+		_, err = insertPayment(ctx, tx, customer(r), req)
+		return id, err
+	}, retrysafe.WithPayload(req))
+	s.reply(w, req, "order", res.Value, err)
+}
+
+// crashIfTold kills the process as a power cut would.
+func crashIfTold(r *http.Request) {
+	if r.Header.Get("X-Demo-Crash") != "" {
+		if self, err := os.FindProcess(os.Getpid()); err == nil {
+			_ = self.Kill()
+		}
+		select {} // until the signal arrives
+	}
+}
+
+type execer interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+func insertOrder(ctx context.Context, db execer, who string, req request) (int64, error) {
+	return insert(ctx, db, "INSERT INTO orders (scene, customer, item) VALUES (?, ?, ?)", req.Scene, who, req.Item)
+}
+
+func insertPayment(ctx context.Context, db execer, who string, req request) (int64, error) {
+	return insert(ctx, db, "INSERT INTO payments (scene, customer, cents) VALUES (?, ?, ?)", req.Scene, who, req.Cents)
+}
+
+func insert(ctx context.Context, db execer, query string, args ...any) (int64, error) {
+	res, err := db.ExecContext(context.WithoutCancel(ctx), query, args...)
+	if err != nil {
+		return 0, err
+	}
+	return res.LastInsertId()
+}
+
+func (s *shop) reply(w http.ResponseWriter, req request, what string, id int64, err error) {
+	if err != nil {
+		http.Error(w, "the shop cannot do that now: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	time.Sleep(time.Duration(req.WorkMS) * time.Millisecond)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusCreated)
+	_ = json.NewEncoder(w).Encode(map[string]any{what: id})
+}
+
+// effects counts what happened in a scene.
+type effects struct {
+	Orders   int `json:"orders"`
+	Payments int `json:"payments"`
+}
+
+func (s *shop) effects(w http.ResponseWriter, r *http.Request) {
+	scene := r.URL.Query().Get("scene")
+	var e effects
+	err := s.db.QueryRowContext(r.Context(),
+		"SELECT (SELECT count(*) FROM orders WHERE scene = ?), (SELECT count(*) FROM payments WHERE scene = ?)", scene, scene).Scan(&e.Orders, &e.Payments)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	_ = json.NewEncoder(w).Encode(e)
+}

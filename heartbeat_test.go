@@ -1,0 +1,208 @@
+package retrysafe_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/storetest"
+)
+
+func TestHeartbeatsKeepALongRun(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := storetest.NewFaulty(newStore(), nil)
+		e := engineOn(t, f, retrysafe.Policy{Lease: 30 * time.Second})
+		res, err := retrysafe.Do(ctx, e, charge, func(ctx context.Context) (string, error) {
+			time.Sleep(2 * time.Minute)
+			rec := lookup(t, e, charge)
+			assert.True(t, rec.LeaseLeft > 15*time.Second, "lease left in the middle: %v", rec.LeaseLeft)
+			return "v", ctx.Err()
+		})
+		assert.NoError(t, err, "a run of four leases")
+		assert.True(t, res.Stored, "stored")
+		assert.True(t, f.Calls("extend") >= 8, "extends: %d", f.Calls("extend"))
+	})
+}
+
+func TestAShortRunCostsNoHeartbeat(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := storetest.NewFaulty(newStore(), nil)
+		e := engineOn(t, f, retrysafe.Policy{Lease: 30 * time.Second})
+		for i := range 100 {
+			k := retrysafe.Key{Operation: "short", ID: string(rune('a' + i))}
+			_, err := retrysafe.Do(ctx, e, k, func(context.Context) (string, error) { time.Sleep(9 * time.Second); return "", nil })
+			assert.NoError(t, err, "call")
+		}
+		assert.Equal(t, f.Calls("extend"), 0, "extends")
+	})
+}
+
+// TestContextEndsInTime is E3: a tenth of the lease before the lease does, counted from when the call was sent, whether the store
+// loses calls, blocks, or is gone.
+func TestContextEndsInTime(t *testing.T) {
+	for name, fault := range map[string]storetest.Fault{
+		"extends are lost": storetest.LoseRequest, "extends block": storetest.Block, "their replies block": storetest.BlockReply,
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				e := engineOn(t, storetest.NewFaulty(newStore(), only("extend", fault, 1, 1000)), retrysafe.Policy{Lease: 30 * time.Second})
+				begun := time.Now()
+				_, err := retrysafe.Do(ctx, e, charge, func(ctx context.Context) (string, error) {
+					<-ctx.Done()
+					assert.Equal(t, time.Since(begun), 27*time.Second, "when the context ended")
+					assert.ErrorIs(t, context.Cause(ctx), retrysafe.ErrLeaseLost, "its cause")
+					return "", ctx.Err()
+				})
+				assert.ErrorIs(t, err, retrysafe.ErrInDoubt, "under Refuse")
+			})
+		})
+	}
+}
+
+// TestContextEndsInTimeAfterAnExtend: the end counts from when the last call that succeeded was sent.
+func TestContextEndsInTimeAfterAnExtend(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		e := engineOn(t, storetest.NewFaulty(newStore(), only("extend", storetest.Block, 3, 1000)), retrysafe.Policy{Lease: 30 * time.Second})
+		begun := time.Now()
+		_, _ = retrysafe.Do(ctx, e, charge, func(ctx context.Context) (string, error) {
+			<-ctx.Done()
+			assert.Equal(t, time.Since(begun), (10+10+27)*time.Second, "when the context ended")
+			return "", ctx.Err()
+		})
+	})
+}
+
+func TestLeaseOutlivesALostExtend(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		e := engineOn(t, storetest.NewFaulty(newStore(), only("extend", storetest.LoseReply, 1, 2)), retrysafe.Policy{Lease: 30 * time.Second})
+		_, err := retrysafe.Do(ctx, e, charge, func(ctx context.Context) (string, error) {
+			time.Sleep(5 * time.Minute / 2)
+			return "", ctx.Err()
+		})
+		assert.NoError(t, err, "two lost replies do no harm")
+	})
+}
+
+// TestMaxRun is E5: after MaxRun nothing is extended, and the context ends with its own cause.
+func TestMaxRun(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		lost := make(chan error, 1)
+		e := engineWith(t, newStore(), &retrysafe.Options{
+			Policy: retrysafe.Policy{Lease: 10 * time.Second, MaxRun: 45 * time.Second, OnDoubt: retrysafe.Reexecute},
+			Trace:  &retrysafe.Trace{Lost: func(_ context.Context, _ retrysafe.Key, _ int, cause error) { lost <- cause }},
+		})
+		begun := time.Now()
+		_, err := retrysafe.Do(ctx, e, charge, func(ctx context.Context) (string, error) {
+			<-ctx.Done()
+			assert.Equal(t, time.Since(begun), 45*time.Second, "when the context ended")
+			assert.ErrorIs(t, context.Cause(ctx), retrysafe.ErrBound, "its cause")
+			return "", errWork
+		})
+		assert.ErrorIs(t, err, errWork, "the caller's error")
+		assert.ErrorIs(t, <-lost, retrysafe.ErrBound, "the trace was told")
+		// E4: not released, although Reexecute would; its lease has to lapse first.
+		rec := lookup(t, e, charge)
+		assert.Equal(t, rec.State, retrysafe.StateInProgress, "state")
+		time.Sleep(10 * time.Second)
+		_, err = retrysafe.Do(ctx, e, charge, new(counter).work)
+		assert.NoError(t, err, "after the lease it runs again")
+	})
+}
+
+// TestCompleteAfterLoss is E4's other half, and E8: work that was done in spite of a lost lease is recorded if nobody took over.
+func TestCompleteAfterLoss(t *testing.T) {
+	for name, takeover := range map[string]bool{"nobody took over": false, "somebody took over": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := newStore()
+				p := retrysafe.Policy{Lease: 10 * time.Second, OnDoubt: retrysafe.Reexecute}
+				e := engineOn(t, storetest.NewFaulty(s, only("extend", storetest.LoseRequest, 1, 1000)), p)
+				other := engineOn(t, s, p)
+				res, err := retrysafe.Do(ctx, e, charge, func(context.Context) (string, error) {
+					time.Sleep(time.Minute) // it does not look at its context
+					if takeover {
+						_, err := retrysafe.Do(ctx, other, charge, func(context.Context) (string, error) { return "other", nil })
+						assert.NoError(t, err, "takeover")
+					}
+					return "mine", nil
+				})
+				assert.Equal(t, res.Value, "mine", "the caller has its value")
+				assert.Equal(t, res.Stored, !takeover, "stored")
+				assert.Equal(t, errors.Is(err, retrysafe.ErrLeaseLost), takeover, "lease lost")
+				again, err := retrysafe.Do(ctx, other, charge, new(counter).work)
+				assert.NoError(t, err, "repeat")
+				assert.Equal(t, again.Value, map[bool]string{false: "mine", true: "other"}[takeover], "what repeats are told")
+			})
+		})
+	}
+}
+
+// TestClocksAnHourApart is S13 seen from the engine: only the store's clock counts.
+func TestClocksAnHourApart(t *testing.T) {
+	for name, skew := range map[string]time.Duration{"store ahead": time.Hour, "store behind": -time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := memstore.New(&memstore.Options{Clock: func() time.Time { return time.Now().Add(skew) }})
+				e, c := engineOn(t, s, retrysafe.Policy{}), new(counter)
+				for range 2 {
+					_, err := retrysafe.Do(ctx, e, charge, c.work)
+					assert.NoError(t, err, "call")
+				}
+				c.started(t, 1)
+			})
+		})
+	}
+}
+
+// TestStoreClockJumps: the estimate of the store's clock is wrong after a jump; the call finds out and goes on.
+func TestStoreClockJumps(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var skew atomic.Int64
+		s := memstore.New(&memstore.Options{Clock: func() time.Time { return time.Now().Add(time.Duration(skew.Load())) }})
+		e, c := engineOn(t, s, retrysafe.Policy{}), new(counter)
+		_, err := retrysafe.Do(ctx, e, charge, c.work)
+		assert.NoError(t, err, "before")
+		skew.Store(int64(time.Hour))
+		_, err = retrysafe.Do(ctx, e, retrysafe.Key{Operation: "charge", ID: "k-2"}, c.work)
+		assert.NoError(t, err, "after a jump forward")
+		skew.Store(int64(-time.Hour))
+		_, err = retrysafe.Do(ctx, e, retrysafe.Key{Operation: "charge", ID: "k-3"}, c.work)
+		assert.NoError(t, err, "after a jump back")
+		c.started(t, 3)
+	})
+}
+
+func TestAttemptContext(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		type valueKey struct{}
+		e := engineOn(t, newStore(), retrysafe.Policy{})
+		caller, hangUp := context.WithCancel(context.WithValue(ctx, valueKey{}, "v"))
+		a, _, err := e.Begin(caller, charge, retrysafe.Detached())
+		assert.NoError(t, err, "begin")
+		child, stop := context.WithCancel(a.Context())
+		defer stop()
+		hangUp()
+		synctest.Wait()
+		assert.NoError(t, child.Err(), "a detached attempt outlives its caller")
+		assert.Equal(t, child.Value(valueKey{}), any("v"), "and keeps its values")
+		found, ok := retrysafe.AttemptFrom(child)
+		assert.True(t, ok && found == a, "the attempt is found in contexts made of its own")
+		assert.NoError(t, a.Complete(ctx, retrysafe.Answer{Codec: "raw", Kept: true}), "complete")
+		synctest.Wait()
+		assert.ErrorIs(t, context.Cause(child), retrysafe.ErrEnded, "the context ends with the attempt")
+		assert.ErrorIs(t, a.Release(ctx, nil), retrysafe.ErrEnded, "a second ending")
+
+		caller, hangUp = context.WithCancel(ctx)
+		b, _, err := e.Begin(caller, retrysafe.Key{Operation: "charge", ID: "k-2"})
+		assert.NoError(t, err, "begin")
+		hangUp()
+		assert.ErrorIs(t, b.Context().Err(), context.Canceled, "an attached one ends with its caller")
+		assert.NoError(t, b.Release(caller, nil), "and can still be ended")
+	})
+}

@@ -1,0 +1,94 @@
+// Package assert holds the few comparisons that tests here write again and again. Each ends the test where it does not hold, and says
+// what was looked at, what it got and what it wanted. They must be called on the test's own goroutine.
+package assert
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// T is what an assertion needs of a test; *testing.T and *testing.B have it.
+type T interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// Equal wants got to be deeply equal to want; nil and empty slices differ.
+func Equal[V any](t T, got, want V, what string, args ...any) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Fatalf("%s: got %s, want %s", fmt.Sprintf(what, args...), show(got), show(want))
+	}
+}
+
+// NotEqual wants got to differ from other.
+func NotEqual[V any](t T, got, other V, what string, args ...any) {
+	t.Helper()
+	if reflect.DeepEqual(got, other) {
+		t.Fatalf("%s: got %s, want anything else", fmt.Sprintf(what, args...), show(got))
+	}
+}
+
+// True wants ok; what says what should have been so.
+func True(t T, ok bool, what string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Fatalf("got false, want true: %s", fmt.Sprintf(what, args...))
+	}
+}
+
+// NoError wants err to be nil.
+func NoError(t T, err error, what string, args ...any) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("%s: got error %q, want none", fmt.Sprintf(what, args...), err)
+	}
+}
+
+// ErrorIs wants err to be target or to wrap it.
+func ErrorIs(t T, err, target error, what string, args ...any) {
+	t.Helper()
+	if !errors.Is(err, target) {
+		t.Fatalf("%s: got error %s, want %q", fmt.Sprintf(what, args...), show(err), target)
+	}
+}
+
+// Contains wants part to stand in s.
+func Contains(t T, s, part, what string, args ...any) {
+	t.Helper()
+	if !strings.Contains(s, part) {
+		t.Fatalf("%s: got %s, want it to contain %q", fmt.Sprintf(what, args...), show(s), part)
+	}
+}
+
+// most is how much of a value a failure shows; answers may have a megabyte.
+const most = 300
+
+func show(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "nil"
+	case error:
+		return fmt.Sprintf("%q", v.Error())
+	case string:
+		return cut(fmt.Sprintf("%q", head(v)), len(v))
+	case []byte:
+		if v == nil {
+			return "nil bytes"
+		}
+		return cut(fmt.Sprintf("%q", head(string(v))), len(v))
+	}
+	s := fmt.Sprintf("%+v", v)
+	return cut(head(s), len(s))
+}
+
+func head(s string) string { return s[:min(len(s), most)] }
+
+func cut(shown string, size int) string {
+	if size <= most {
+		return shown
+	}
+	return fmt.Sprintf("%s… (%d bytes)", shown, size)
+}

@@ -1,0 +1,21 @@
+package memstore_test
+
+import (
+	"testing"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/storetest"
+)
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(*testing.T) storetest.Backend {
+		clock := storetest.NewClock()
+		return storetest.Backend{Store: memstore.New(&memstore.Options{Clock: clock.Now}), Advance: clock.Advance}
+	}, storetest.Features{Issuer: true, Lister: true, Sweeper: true})
+}
+
+func BenchmarkStore(b *testing.B) {
+	storetest.Benchmark(b, func(*testing.B) retrysafe.Store { return memstore.New(nil) })
+}

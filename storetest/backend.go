@@ -1,0 +1,72 @@
+package storetest
+
+import (
+	"errors"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// Backend is one fresh, empty store and what a test may do to the world around it. All but Store may be nil.
+type Backend struct {
+	// Store is the store under test.
+	Store retrysafe.Store
+	// Advance moves the store's clock forward; see [Clock]. Nil means real time: the suite then uses short leases and waits.
+	Advance func(time.Duration)
+	// Reopen returns the same data through a new handle, as another process would see them (S1, S9). The old handle stays in use.
+	Reopen func() retrysafe.Store
+	// Caller returns the store as a process sees it whose own clock is off by skew (S13).
+	Caller func(skew time.Duration) retrysafe.Store
+	// Node returns the same store through a second of its nodes, whose clock is off by skew (S13); reported tells whether anybody was
+	// told of that by now.
+	Node func(skew time.Duration) (node retrysafe.Store, reported func() bool)
+	// Hold opens somebody's transaction on the key, which the store has no record of, and returns what rolls it back (S15, S18).
+	Hold func(retrysafe.StoreKey) (release func())
+	// Stall makes the server hang: it takes requests and answers none until resume, and may then apply what it has taken (S11, S15).
+	Stall func() (resume func())
+	// Trips counts the round trips to the server so far (S3).
+	Trips func() int
+}
+
+// Features are the claims of a store. They say what it can do, never what it is called.
+type Features struct {
+	// Issuer, Lister and Sweeper: the store implements the interface of that name (S12, List, S14).
+	Issuer, Lister, Sweeper bool
+	// Durable: a win outlives the handle that won it (S1). Needs Reopen.
+	Durable bool
+	// Transactions: others may hold a key in an open transaction (S18). Needs Hold.
+	Transactions bool
+	// SingleWriter: an open transaction delays the writes for all keys, though never past their contexts (S18).
+	SingleWriter bool
+
+	// Unit is the lease that is waited for where Backend.Advance is nil; default 60 ms. More makes a slow server's runs longer and
+	// lets them see more.
+	Unit time.Duration
+	// Grace is how long after the end of its context a call may still take; default 5 s, so that a busy machine does not fail.
+	Grace time.Duration
+}
+
+func (f Features) withDefaults() Features {
+	if f.Unit == 0 {
+		f.Unit = 60 * time.Millisecond
+	}
+	if f.Grace == 0 {
+		f.Grace = 5 * time.Second
+	}
+	return f
+}
+
+// check compares the claims with the hooks: a claim without its hook would be a clause that tests nothing.
+func (b *Backend) check(f Features) error {
+	switch {
+	case b.Store == nil:
+		return errors.New("storetest: the backend has no store")
+	case f.Durable != (b.Reopen != nil):
+		return errors.New("storetest: Features.Durable and Backend.Reopen go together: set both or neither")
+	case f.Transactions != (b.Hold != nil):
+		return errors.New("storetest: Features.Transactions and Backend.Hold go together: set both or neither")
+	case f.SingleWriter && !f.Transactions:
+		return errors.New("storetest: Features.SingleWriter says something about Features.Transactions only")
+	}
+	return nil
+}

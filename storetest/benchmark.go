@@ -1,0 +1,127 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// Benchmark measures the calls that most traffic is made of: a key used for the first time, a replay, a call for a key that
+// another holds, and a heartbeat. Calls come from GOMAXPROCS goroutines; "-cpu 1" measures one caller, b.SetParallelism in open many.
+// open is called once for each of them, for an empty store.
+func Benchmark(b *testing.B, open func(b *testing.B) retrysafe.Store) {
+	b.Helper()
+	for _, c := range []struct {
+		name string
+		// prepare returns one call; it is made again and again, by many goroutines.
+		prepare func(*bench) func(context.Context) error
+	}{
+		{"acquire+complete", benchFirst},
+		{"replay", benchReplay},
+		{"contended", benchContended},
+		{"extend", benchExtend},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			s := &bench{store: open(b), b: b}
+			call := c.prepare(s)
+			ctx := b.Context()
+			b.ReportAllocs()
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if err := call(ctx); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+		})
+	}
+}
+
+type bench struct {
+	store retrysafe.Store
+	b     *testing.B
+	n     atomic.Int64
+}
+
+// benchAnswer is of the size of a small JSON document.
+var benchAnswer = raw(strings.Repeat(`{"id":1}`, 32))
+
+func (s *bench) ask() retrysafe.AcquireRequest {
+	n := s.n.Add(1)
+	var owner retrysafe.Owner
+	for i := range 8 {
+		owner[i] = byte(n >> (8 * i))
+	}
+	id := fmt.Sprintf("%032x", n)
+	return retrysafe.AcquireRequest{
+		Key:   retrysafe.StoreKey{Namespace: "bench", Layer: "fn", Key: retrysafe.Key{Tenant: "tenant", Operation: "charge", ID: id}},
+		Owner: owner, Fingerprint: []byte("\x01 a digest of thirty-two bytes ..."), Lease: time.Hour, Retention: 24 * time.Hour,
+		OnDoubt: retrysafe.Refuse,
+	}
+}
+
+func (s *bench) acquire(ctx context.Context, req retrysafe.AcquireRequest, want retrysafe.Status) (retrysafe.Record, error) {
+	a, err := s.store.Acquire(ctx, req)
+	if err == nil && a.Status != want {
+		err = fmt.Errorf("acquire: got %s, want %s", statusName(a.Status), statusName(want))
+	}
+	return a.Record, err
+}
+
+func (s *bench) win() retrysafe.Record {
+	s.b.Helper()
+	r, err := s.acquire(s.b.Context(), s.ask(), retrysafe.Won)
+	if err != nil {
+		s.b.Fatal(err)
+	}
+	return r
+}
+
+func benchFirst(s *bench) func(context.Context) error {
+	return func(ctx context.Context) error {
+		r, err := s.acquire(ctx, s.ask(), retrysafe.Won)
+		if err != nil {
+			return err
+		}
+		_, err = s.store.Complete(ctx, retrysafe.CompleteRequest{
+			Key: r.Key, Owner: r.Owner, Fence: r.Fence, State: retrysafe.StateCompleted, Answer: benchAnswer,
+		})
+		return err
+	}
+}
+
+func benchReplay(s *bench) func(context.Context) error {
+	r := s.win()
+	if _, err := s.store.Complete(s.b.Context(), ending(r, string(benchAnswer.Body))); err != nil {
+		s.b.Fatal(err)
+	}
+	req := s.ask()
+	req.Key = r.Key
+	return func(ctx context.Context) error {
+		_, err := s.acquire(ctx, req, retrysafe.Finished)
+		return err
+	}
+}
+
+func benchContended(s *bench) func(context.Context) error {
+	r := s.win()
+	req := s.ask()
+	req.Key = r.Key
+	return func(ctx context.Context) error {
+		_, err := s.acquire(ctx, req, retrysafe.StatusInProgress)
+		return err
+	}
+}
+
+func benchExtend(s *bench) func(context.Context) error {
+	r := s.win()
+	req := retrysafe.ExtendRequest{Key: r.Key, Owner: r.Owner, Fence: r.Fence, Lease: time.Hour}
+	return func(ctx context.Context) error { return s.store.Extend(ctx, req) }
+}

@@ -1,0 +1,52 @@
+package storetest
+
+import (
+	"errors"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// claims compares what the store claims with what it does, so that no clause is left out by oversight.
+func claims(e *env) {
+	for _, c := range []struct {
+		name    string
+		claimed bool
+		call    func() (implemented bool, err error)
+	}{
+		{"Issuer", e.f.Issuer, func() (bool, error) {
+			s, ok := e.Store.(retrysafe.Issuer)
+			if !ok {
+				return false, nil
+			}
+			_, err := s.Issue(e.ctx, retrysafe.IssueRequest{Key: e.key(), Owner: newOwner(), Retention: retention})
+			return true, err
+		}},
+		{"Lister", e.f.Lister, func() (bool, error) {
+			s, ok := e.Store.(retrysafe.Lister)
+			if !ok {
+				return false, nil
+			}
+			_, err := s.List(e.ctx, retrysafe.ListRequest{Limit: 1})
+			return true, err
+		}},
+		{"Sweeper", e.f.Sweeper, func() (bool, error) {
+			s, ok := e.Store.(retrysafe.Sweeper)
+			if !ok {
+				return false, nil
+			}
+			_, err := s.Sweep(e.ctx, 1)
+			return true, err
+		}},
+	} {
+		e.run(c.name, func(e *env) {
+			implemented, err := c.call()
+			if errors.Is(err, errors.ErrUnsupported) {
+				implemented = false
+			} else {
+				assert.NoError(e, err, "the first call of %s", c.name)
+			}
+			assert.Equal(e, implemented, c.claimed, "the store has %s, as Features says", c.name)
+		})
+	}
+}

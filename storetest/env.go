@@ -1,0 +1,158 @@
+package storetest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// env is what one subtest works with: the store, its clock, and keys that no other subtest uses.
+type env struct {
+	tb
+	Backend
+	f     Features
+	name  string
+	alone bool
+	// ctx ends long after every call should have; a store that hangs fails its own subtest and not the whole run.
+	ctx context.Context
+	// short is a lease that can be waited for, long one that does not end while a test runs.
+	short, long time.Duration
+
+	salt string
+	keys *atomic.Int64
+}
+
+const (
+	patience  = time.Minute
+	retention = 24 * time.Hour
+	// crowd is how many callers come at once where exactly one may win.
+	crowd = 16
+)
+
+func newEnv(t tb, b Backend, f Features, name string, alone bool) *env {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	e := &env{
+		tb: t, Backend: b, f: f, name: name, alone: alone, ctx: ctx, short: f.Unit, long: time.Hour,
+		salt: random(4), keys: new(atomic.Int64),
+	}
+	if b.Advance != nil {
+		e.short = 10 * time.Second
+	}
+	return e
+}
+
+// run is a subtest on the same store. In real time they run beside each other, since most of them wait; a clock that is moved by
+// hand is moved for all of them, so there they take turns.
+func (e *env) run(name string, f func(*env)) {
+	e.Helper()
+	e.sub(name, e.Advance == nil && !e.alone, func(t tb) {
+		f(newEnv(t, e.Backend, e.f, e.name+" "+name, e.alone))
+	})
+}
+
+// key is a key that was never used.
+func (e *env) key() retrysafe.StoreKey {
+	id := fmt.Sprintf("%s-%d", e.salt, e.keys.Add(1))
+	return retrysafe.StoreKey{Namespace: "storetest", Layer: "fn", Key: retrysafe.Key{Tenant: "tenant", Operation: e.name, ID: id}}
+}
+
+func newOwner() (o retrysafe.Owner) {
+	_, _ = rand.Read(o[:]) // never fails
+	return o
+}
+
+func random(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails
+	return hex.EncodeToString(b)
+}
+
+// now is the store's time, as it tells it about a key that it has no record of.
+func (e *env) now() time.Time {
+	e.Helper()
+	r, err := e.Store.Lookup(e.ctx, e.key())
+	assert.NoError(e, err, "Lookup of an absent key")
+	assert.True(e, !r.Now.IsZero(), "Lookup of an absent key tells the store's time")
+	return r.Now
+}
+
+// pass lets d pass on the store's clock.
+func (e *env) pass(d time.Duration) {
+	e.Helper()
+	if e.Advance != nil {
+		e.Advance(d)
+		return
+	}
+	e.wait(d)
+}
+
+// wait lets d pass in real time. It is the only place where the suite waits for nothing but time.
+func (e *env) wait(d time.Duration) {
+	e.Helper()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-e.ctx.Done():
+		e.Fatalf("the test ended while it waited for %v", d)
+	}
+}
+
+// passUntil lets time pass until the store's clock shows at least at.
+func (e *env) passUntil(at time.Time) {
+	e.Helper()
+	for range 100 {
+		left := at.Sub(e.now())
+		if left <= 0 {
+			return
+		}
+		e.pass(left)
+	}
+	e.Fatalf("the store's clock does not move: it has not reached %v", at)
+}
+
+// lapse lets the lease of the record pass.
+func (e *env) lapse(r retrysafe.Record) {
+	e.Helper()
+	e.passUntil(leaseEnd(r))
+}
+
+// ended returns the result of a call whose context has ended, and fails where the call does not return in time.
+func ended[R any](e *env, what string, call func() R) (r R) {
+	e.Helper()
+	done := make(chan R, 1)
+	go func() { done <- call() }()
+	timer := time.NewTimer(e.f.Grace)
+	defer timer.Stop()
+	select {
+	case r = <-done:
+	case <-timer.C:
+		e.Fatalf("%s: got no answer %v after its context ended, want the call to return with it", what, e.f.Grace)
+	}
+	return r
+}
+
+// atOnce makes n calls that start together.
+func atOnce[R any](n int, call func(i int) R) []R {
+	start, done := make(chan struct{}), make(chan struct{}, n)
+	results := make([]R, n)
+	for i := range n {
+		go func() {
+			<-start
+			results[i] = call(i)
+			done <- struct{}{}
+		}()
+	}
+	close(start)
+	for range n {
+		<-done
+	}
+	return results
+}

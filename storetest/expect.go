@@ -1,0 +1,130 @@
+package storetest
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+var statusNames = [...]string{
+	"no status", "Won", "StatusInProgress", "Finished", "StatusInDoubt", "Mismatch", "PrincipalChanged", "FenceChanged", "NotIssued",
+	"AlreadyIssued", "OwnerSpent",
+}
+
+func statusName(s retrysafe.Status) string {
+	if int(s) < len(statusNames) {
+		return statusNames[s]
+	}
+	return fmt.Sprintf("status %d", s)
+}
+
+func wantStatus(t assert.T, got, want retrysafe.Status, what string) {
+	t.Helper()
+	if got != want {
+		t.Fatalf("Acquire, %s: got %s, want %s", what, statusName(got), statusName(want))
+	}
+}
+
+// lost wants ErrLeaseLost and the record as it was.
+func (e *env) lost(before retrysafe.Record, err error, what string) {
+	e.Helper()
+	assert.ErrorIs(e, err, retrysafe.ErrLeaseLost, "%s", what)
+	e.unchanged(before, what)
+}
+
+// unchanged wants the record as it was, apart from the time that has passed.
+func (e *env) unchanged(before retrysafe.Record, what string) {
+	e.Helper()
+	if d := diff(e.lookup(before.Key), before); d != "" {
+		e.Fatalf("%s: the record was changed: %s", what, d)
+	}
+}
+
+// same wants two views of one record.
+func (e *env) same(got, want retrysafe.Record, what string) {
+	e.Helper()
+	if d := diff(got, want); d != "" {
+		e.Fatalf("%s: %s", what, d)
+	}
+}
+
+// answered wants a finished record with the answer.
+func (e *env) answered(r retrysafe.Record, state retrysafe.State, want retrysafe.Answer, what string) {
+	e.Helper()
+	assert.Equal(e, r.State, state, "%s: state", what)
+	if d := diffAnswer(r.Answer, want); d != "" {
+		e.Fatalf("%s: %s", what, d)
+	}
+}
+
+// precision is what stores may lose of a time.
+const precision = time.Millisecond
+
+func leaseEnd(r retrysafe.Record) time.Time { return r.Now.Add(r.LeaseLeft) }
+
+func near(a, b time.Time) bool { return a.Sub(b).Abs() <= precision }
+
+// diff names the fields of two views of a record that differ.
+func diff(got, want retrysafe.Record) string {
+	var d []string
+	field := func(name string, got, want any) {
+		if !reflect.DeepEqual(got, want) {
+			d = append(d, fmt.Sprintf("%s is %v, want %v", name, got, want))
+		}
+	}
+	instant := func(name string, got, want time.Time) {
+		if got.IsZero() != want.IsZero() || !near(got, want) {
+			d = append(d, fmt.Sprintf("%s is %v, want %v", name, got, want))
+		}
+	}
+	field("key", got.Key, want.Key)
+	field("state", got.State, want.State)
+	field("attempt", got.Attempt, want.Attempt)
+	field("fence", got.Fence, want.Fence)
+	field("owner", got.Owner, want.Owner)
+	field("policy on doubt", got.OnDoubt, want.OnDoubt)
+	field("fingerprint", string(got.Fingerprint), string(want.Fingerprint))
+	field("binding", string(got.Binding), string(want.Binding))
+	field("issued", got.Issued, want.Issued)
+	field("cause", got.Cause, want.Cause)
+	field("last error", got.LastError, want.LastError)
+	instant("created", got.Created, want.Created)
+	instant("updated", got.Updated, want.Updated)
+	instant("expires", got.Expires, want.Expires)
+	// Time may have passed between the two views: a lease that has ended stays ended, and one that ran may have ended by itself.
+	if got.LeaseLeft > 0 || want.LeaseLeft > 0 && got.Now.Before(leaseEnd(want).Add(-precision)) {
+		instant("end of the lease", leaseEnd(got), leaseEnd(want))
+	}
+	if s := diffAnswer(got.Answer, want.Answer); s != "" {
+		d = append(d, s)
+	}
+	return strings.Join(d, "; ")
+}
+
+// diffAnswer compares answers byte for byte, and says where long ones begin to differ.
+func diffAnswer(got, want retrysafe.Answer) string {
+	var d []string
+	if got.Codec != want.Codec {
+		d = append(d, fmt.Sprintf("codec is %q, want %q", got.Codec, want.Codec))
+	}
+	if got.Kept != want.Kept || got.Size != want.Size || got.Digest != want.Digest {
+		d = append(d, fmt.Sprintf("kept, size, digest are %v %d %x…, want %v %d %x…",
+			got.Kept, got.Size, got.Digest[:4], want.Kept, want.Size, want.Digest[:4]))
+	}
+	switch {
+	case (got.Body == nil) != (want.Body == nil):
+		d = append(d, fmt.Sprintf("body nil is %v, want %v (both have %d bytes)", got.Body == nil, want.Body == nil, len(want.Body)))
+	case !bytes.Equal(got.Body, want.Body):
+		n := 0
+		for n < min(len(got.Body), len(want.Body)) && got.Body[n] == want.Body[n] {
+			n++
+		}
+		d = append(d, fmt.Sprintf("body of %d bytes differs at byte %d from the one of %d bytes", len(got.Body), n, len(want.Body)))
+	}
+	return strings.Join(d, "; ")
+}

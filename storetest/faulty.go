@@ -1,0 +1,179 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// Fault is what happens to one call of a [Faulty] store. The zero Fault is none.
+type Fault uint8
+
+// The faults.
+const (
+	// LoseRequest: the caller gets [ErrFault]; the store never sees the request.
+	LoseRequest Fault = iota + 1
+	// LoseReply: the request is applied; the caller gets ErrFault.
+	LoseReply
+	// Delay: the caller gets ErrFault at once; the request is applied by [Faulty.Deliver], long after its caller has gone on.
+	Delay
+	// Block: the caller waits until its context ends; the store never sees the request.
+	Block
+	// BlockReply: the request is applied; the caller waits until its context ends.
+	BlockReply
+)
+
+// ErrFault is the error of a call that a fault has hit. Like the error of a broken connection it does not tell whether the call was
+// applied.
+var ErrFault = errors.New("storetest: connection reset by a fault")
+
+// Faulty wraps a store and loses what the hook tells it to. It decides nothing by itself: the same hook over the same calls
+// gives the same faults. It implements every optional interface; what the inner store lacks answers errors.ErrUnsupported, with no
+// question to the hook.
+type Faulty struct {
+	inner retrysafe.Store
+	hook  func(op string, call int) Fault
+
+	mu    sync.Mutex // guards what follows
+	calls map[string]int
+	late  []func() error
+}
+
+// NewFaulty wraps inner. The hook is asked once for each call: op is the method in lower case (acquire extend complete release
+// lookup issue list sweep), call counts the calls of that op from 1. It may be asked concurrently; nil means no faults.
+func NewFaulty(inner retrysafe.Store, hook func(op string, call int) Fault) *Faulty {
+	return &Faulty{inner: inner, hook: hook, calls: map[string]int{}}
+}
+
+var (
+	_ retrysafe.Store   = (*Faulty)(nil)
+	_ retrysafe.Issuer  = (*Faulty)(nil)
+	_ retrysafe.Lister  = (*Faulty)(nil)
+	_ retrysafe.Sweeper = (*Faulty)(nil)
+)
+
+// Deliver applies the delayed requests in the order in which they came, and returns what the inner store said to each.
+func (f *Faulty) Deliver() []error {
+	f.mu.Lock()
+	late := f.late
+	f.late = nil
+	f.mu.Unlock()
+	errs := make([]error, len(late))
+	for i, apply := range late {
+		errs[i] = apply()
+	}
+	return errs
+}
+
+// Pending is the number of delayed requests that wait for [Faulty.Deliver].
+func (f *Faulty) Pending() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.late)
+}
+
+// Calls is how often op was called so far.
+func (f *Faulty) Calls(op string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls[op]
+}
+
+func (f *Faulty) ask(op string) Fault {
+	f.mu.Lock()
+	f.calls[op]++
+	n := f.calls[op]
+	f.mu.Unlock()
+	if f.hook == nil {
+		return 0
+	}
+	return f.hook(op, n)
+}
+
+// through makes a call as the hook says.
+func through[R any](ctx context.Context, f *Faulty, op string, apply func(context.Context) (R, error)) (zero R, err error) {
+	switch f.ask(op) {
+	case LoseRequest:
+		return zero, ErrFault
+	case LoseReply:
+		_, _ = apply(ctx)
+		return zero, ErrFault
+	case Delay:
+		// The caller's context ends with the caller; the request is on its way all the same.
+		ctx = context.WithoutCancel(ctx)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.late = append(f.late, func() error { _, err := apply(ctx); return err })
+		return zero, ErrFault
+	case Block:
+		<-ctx.Done()
+		return zero, ctx.Err()
+	case BlockReply:
+		_, _ = apply(ctx)
+		<-ctx.Done()
+		return zero, ctx.Err()
+	}
+	return apply(ctx)
+}
+
+// Acquire implements [retrysafe.Store].
+func (f *Faulty) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+	// A delayed request must not change with the caller's bytes.
+	req.Fingerprint, req.Binding = bytes.Clone(req.Fingerprint), bytes.Clone(req.Binding)
+	return through(ctx, f, "acquire", func(ctx context.Context) (retrysafe.Acquired, error) { return f.inner.Acquire(ctx, req) })
+}
+
+// Extend implements [retrysafe.Store].
+func (f *Faulty) Extend(ctx context.Context, req retrysafe.ExtendRequest) error {
+	_, err := through(ctx, f, "extend", func(ctx context.Context) (none, error) { return none{}, f.inner.Extend(ctx, req) })
+	return err
+}
+
+// Complete implements [retrysafe.Store].
+func (f *Faulty) Complete(ctx context.Context, req retrysafe.CompleteRequest) (retrysafe.Record, error) {
+	req.Answer.Body = bytes.Clone(req.Answer.Body)
+	return through(ctx, f, "complete", func(ctx context.Context) (retrysafe.Record, error) { return f.inner.Complete(ctx, req) })
+}
+
+// Release implements [retrysafe.Store].
+func (f *Faulty) Release(ctx context.Context, req retrysafe.ReleaseRequest) error {
+	_, err := through(ctx, f, "release", func(ctx context.Context) (none, error) { return none{}, f.inner.Release(ctx, req) })
+	return err
+}
+
+// Lookup implements [retrysafe.Store].
+func (f *Faulty) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
+	return through(ctx, f, "lookup", func(ctx context.Context) (retrysafe.Record, error) { return f.inner.Lookup(ctx, key) })
+}
+
+// Issue implements [retrysafe.Issuer].
+func (f *Faulty) Issue(ctx context.Context, req retrysafe.IssueRequest) (retrysafe.Status, error) {
+	s, ok := f.inner.(retrysafe.Issuer)
+	if !ok {
+		return 0, errors.ErrUnsupported
+	}
+	return through(ctx, f, "issue", func(ctx context.Context) (retrysafe.Status, error) { return s.Issue(ctx, req) })
+}
+
+// List implements [retrysafe.Lister].
+func (f *Faulty) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.Page, error) {
+	s, ok := f.inner.(retrysafe.Lister)
+	if !ok {
+		return retrysafe.Page{}, errors.ErrUnsupported
+	}
+	return through(ctx, f, "list", func(ctx context.Context) (retrysafe.Page, error) { return s.List(ctx, req) })
+}
+
+// Sweep implements [retrysafe.Sweeper].
+func (f *Faulty) Sweep(ctx context.Context, limit int) (int, error) {
+	s, ok := f.inner.(retrysafe.Sweeper)
+	if !ok {
+		return 0, errors.ErrUnsupported
+	}
+	return through(ctx, f, "sweep", func(ctx context.Context) (int, error) { return s.Sweep(ctx, limit) })
+}
+
+type none = struct{}

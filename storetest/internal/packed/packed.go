@@ -1,0 +1,190 @@
+// Package packed is a store that keeps each record as the bytes of its packed form. It is here to show that the packed form carries all
+// that the protocol needs: it passes the whole suite.
+package packed
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/protocol"
+)
+
+// Store keeps packed records under the text of their keys.
+type Store struct {
+	clock func() time.Time
+
+	mu    sync.Mutex // guards what follows
+	rows  map[string][]byte
+	floor retrysafe.Fence // the largest fence of a removed record
+}
+
+// New returns an empty store.
+func New(clock func() time.Time) *Store { return &Store{clock: clock, rows: map[string][]byte{}} }
+
+// Acquire implements [retrysafe.Store].
+func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (a retrysafe.Acquired, err error) {
+	err = s.update(ctx, req.Key, func(row protocol.Row, now protocol.Micros) (next protocol.Row, write bool, err error) {
+		next, a.Status, write, err = protocol.Acquire(row, now, s.floor, &req)
+		a.Record = next.Record(req.Key, now)
+		return next, write, err
+	})
+	if err != nil {
+		return retrysafe.Acquired{}, err
+	}
+	a.Record.Fingerprint, a.Record.Binding = slices.Clone(a.Record.Fingerprint), slices.Clone(a.Record.Binding)
+	return a, nil
+}
+
+// Extend implements [retrysafe.Store].
+func (s *Store) Extend(ctx context.Context, req retrysafe.ExtendRequest) error {
+	return s.update(ctx, req.Key, func(row protocol.Row, now protocol.Micros) (protocol.Row, bool, error) {
+		next, err := protocol.Extend(row, now, &req)
+		return next, err == nil, err
+	})
+}
+
+// Complete implements [retrysafe.Store].
+func (s *Store) Complete(ctx context.Context, req retrysafe.CompleteRequest) (r retrysafe.Record, err error) {
+	err = s.update(ctx, req.Key, func(row protocol.Row, now protocol.Micros) (protocol.Row, bool, error) {
+		next, write, err := protocol.Complete(row, now, &req)
+		r = next.Record(req.Key, now)
+		return next, write, err
+	})
+	if err != nil {
+		return retrysafe.Record{}, err
+	}
+	return r, nil
+}
+
+// Release implements [retrysafe.Store].
+func (s *Store) Release(ctx context.Context, req retrysafe.ReleaseRequest) error {
+	return s.update(ctx, req.Key, func(row protocol.Row, now protocol.Micros) (protocol.Row, bool, error) {
+		return protocol.Release(row, now, &req)
+	})
+}
+
+// Lookup implements [retrysafe.Store].
+func (s *Store) Lookup(ctx context.Context, key retrysafe.StoreKey) (r retrysafe.Record, err error) {
+	err = s.update(ctx, key, func(row protocol.Row, now protocol.Micros) (protocol.Row, bool, error) {
+		r = row.Record(key, now)
+		return row, false, nil
+	})
+	return r, err
+}
+
+// Issue implements [retrysafe.Issuer].
+func (s *Store) Issue(ctx context.Context, req retrysafe.IssueRequest) (status retrysafe.Status, err error) {
+	err = s.update(ctx, req.Key, func(row protocol.Row, now protocol.Micros) (next protocol.Row, write bool, err error) {
+		next, status, write = protocol.Issue(row, now, &req)
+		return next, write, nil
+	})
+	return status, err
+}
+
+// Sweep implements [retrysafe.Sweeper].
+func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock().UnixMicro()
+	for text, packed := range s.rows {
+		if removed == limit {
+			break
+		}
+		row, err := protocol.ParseRow(packed)
+		if err != nil {
+			return removed, err
+		}
+		if row.Expired(now) {
+			s.floor = max(s.floor, row.Fence)
+			delete(s.rows, text)
+			removed++
+		}
+	}
+	return removed, nil
+}
+
+// List implements [retrysafe.Lister] for the suite: it reads everything.
+func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (page retrysafe.Page, err error) {
+	if err := ctx.Err(); err != nil {
+		return page, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock().UnixMicro()
+	limit := req.Limit
+	if limit <= 0 {
+		limit = 100
+	}
+	var texts []string
+	var last string
+	for text := range s.rows {
+		if text > req.After {
+			texts = append(texts, text)
+		}
+	}
+	slices.SortFunc(texts, strings.Compare)
+	for _, text := range texts {
+		var key retrysafe.StoreKey
+		if err := key.UnmarshalText([]byte(text)); err != nil {
+			return page, err
+		}
+		row, err := protocol.ParseRow(s.rows[text])
+		if err != nil {
+			return page, err
+		}
+		r := row.Record(key, now)
+		if r.State == 0 || !wanted(&req, &r) {
+			continue
+		}
+		if len(page.Records) == limit {
+			page.Next = last
+			break
+		}
+		r.Answer.Body = nil
+		page.Records, last = append(page.Records, r), text
+	}
+	return page, nil
+}
+
+func wanted(req *retrysafe.ListRequest, r *retrysafe.Record) bool {
+	is := func(want, got string) bool { return want == "" || want == got }
+	return is(req.Namespace, r.Key.Namespace) && is(req.Layer, r.Key.Layer) && is(req.Tenant, r.Key.Tenant) &&
+		is(req.Operation, r.Key.Operation) && (req.State == 0 || req.State == r.State) && (!req.InDoubt || r.InDoubt())
+}
+
+// update makes one atomic change: it reads the bytes, lets f decide, and writes bytes again.
+func (s *Store) update(
+	ctx context.Context, key retrysafe.StoreKey, f func(protocol.Row, protocol.Micros) (protocol.Row, bool, error),
+) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	text, err := key.MarshalText()
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var row protocol.Row
+	if packed, ok := s.rows[string(text)]; ok {
+		if row, err = protocol.ParseRow(packed); err != nil {
+			return err
+		}
+	}
+	next, write, err := f(row, s.clock().UnixMicro())
+	if err != nil || !write {
+		return err
+	}
+	packed, err := next.AppendBinary(nil)
+	if err == nil {
+		s.rows[string(text)] = packed
+	}
+	return err
+}

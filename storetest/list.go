@@ -1,0 +1,176 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// list: pages are in a stable order, a record that stays is listed once, and bodies are left out.
+func list(e *env) {
+	e.run("pages", func(e *env) {
+		key := e.key()
+		var want []string
+		for i := range 25 {
+			key.ID = fmt.Sprintf("%s-%d", e.salt, i)
+			e.win(e.ask(key))
+			want = append(want, key.ID)
+		}
+		for _, limit := range []int{1, 10, 25, 100} {
+			got := e.listed(retrysafe.ListRequest{Operation: key.Operation, Limit: limit})
+			assert.Equal(e, e.listed(retrysafe.ListRequest{Operation: key.Operation, Limit: limit}), got, "the order of a second listing")
+			slices.Sort(got)
+			slices.Sort(want)
+			assert.Equal(e, got, want, "records in pages of %d", limit)
+		}
+	})
+	e.run("the default is 100 a page", func(e *env) {
+		key := e.key()
+		for i := range 101 {
+			key.ID = fmt.Sprintf("%s-%d", e.salt, i)
+			e.win(e.ask(key))
+		}
+		page := e.page(retrysafe.ListRequest{Operation: key.Operation})
+		assert.Equal(e, len(page.Records), 100, "records of a page of no given size")
+		assert.True(e, page.Next != "", "there is another page")
+	})
+	e.run("what comes and goes between pages", func(e *env) {
+		key := e.key()
+		ids := func(i int) string { return fmt.Sprintf("%s-%02d", e.salt, i) }
+		var brief []retrysafe.Record
+		for i := range 10 {
+			key.ID = ids(i)
+			r := e.win(e.ask(key))
+			if i%2 == 1 {
+				brief = append(brief, r)
+			}
+		}
+		seen := map[string]int{}
+		req := retrysafe.ListRequest{Operation: key.Operation, Limit: 2}
+		for n := 0; ; n++ {
+			page := e.page(req)
+			for _, r := range page.Records {
+				seen[r.Key.ID]++
+			}
+			if page.Next == "" {
+				break
+			}
+			req.After = page.Next
+			key.ID = ids(100 + n)
+			e.win(e.ask(key))
+			if n < len(brief) {
+				end := ending(brief[n], "gone soon")
+				end.Retention = e.short
+				e.complete(end)
+				e.pass(e.short / 2)
+			}
+			assert.True(e, n < 100, "the pages come to an end")
+		}
+		for i := 0; i < 10; i += 2 {
+			assert.Equal(e, seen[ids(i)], 1, "times that a record that stayed was listed")
+		}
+		for id, n := range seen {
+			assert.Equal(e, n, 1, "times that %s was listed", id)
+		}
+	})
+	e.run("what is asked for", func(e *env) {
+		base := e.key()
+		elsewhere := []retrysafe.StoreKey{base, base, base, base}
+		elsewhere[0].Namespace, elsewhere[1].Layer, elsewhere[2].Tenant = "n-"+e.salt, "l-"+e.salt, "t-"+e.salt
+		elsewhere[3].Operation = "o-" + e.salt
+		for _, k := range append(elsewhere, base) {
+			e.win(e.ask(k))
+		}
+		for i, req := range []retrysafe.ListRequest{
+			{Namespace: elsewhere[0].Namespace},
+			{Layer: elsewhere[1].Layer},
+			{Tenant: elsewhere[2].Tenant},
+			{Operation: elsewhere[3].Operation},
+			{Namespace: base.Namespace, Layer: base.Layer, Tenant: base.Tenant, Operation: base.Operation},
+		} {
+			page := e.page(req)
+			assert.Equal(e, len(page.Records), 1, "records of %+v", req)
+			assert.Equal(e, page.Records[0].Key, append(elsewhere, base)[i], "key of the record of %+v", req)
+		}
+		wrong := retrysafe.ListRequest{Namespace: elsewhere[0].Namespace, Layer: elsewhere[1].Layer}
+		assert.Equal(e, len(e.page(wrong).Records), 0, "records that fit one of two conditions")
+	})
+	e.run("states", func(e *env) {
+		key := e.key()
+		ids := map[string]string{}
+		for _, s := range situations {
+			key.ID = e.salt + " " + s.name
+			ids[s.name] = key.ID
+			s.reach(e, e.ask(key))
+		}
+		key.ID = e.salt + " expired"
+		expired(e, e.ask(key))
+		for state, names := range map[retrysafe.State][]string{
+			0:                         {running.name, lapsed.name, doubted.name, completed.name, failed.name, released.name},
+			retrysafe.StateInProgress: {running.name, lapsed.name, doubted.name},
+			retrysafe.StateCompleted:  {completed.name},
+			retrysafe.StateFailed:     {failed.name},
+			retrysafe.StateReleased:   {released.name},
+			retrysafe.StateIssued:     nil,
+		} {
+			e.listsOnly(retrysafe.ListRequest{Operation: key.Operation, State: state}, ids, names)
+		}
+		doubt := retrysafe.ListRequest{Operation: key.Operation, InDoubt: true}
+		e.listsOnly(doubt, ids, []string{lapsed.name, doubted.name})
+		doubt.State = retrysafe.StateCompleted
+		e.listsOnly(doubt, ids, nil)
+	})
+	e.run("everything but the body", func(e *env) {
+		for _, s := range situations {
+			req := e.ask(e.key())
+			req.Key.Operation += " " + s.name
+			req.Fingerprint, req.Binding = printA, bindA
+			want := s.reach(e, req)
+			page := e.page(retrysafe.ListRequest{Operation: req.Key.Operation})
+			assert.Equal(e, len(page.Records), 1, "records of an operation of its own")
+			want.Answer.Body = nil
+			e.same(page.Records[0], want, "the listed record, "+s.name)
+		}
+	})
+}
+
+func (e *env) page(req retrysafe.ListRequest) retrysafe.Page {
+	e.Helper()
+	s, ok := e.Store.(retrysafe.Lister)
+	assert.True(e, ok, "a store that claims Lister implements it")
+	page, err := s.List(e.ctx, req)
+	assert.NoError(e, err, "List")
+	return page
+}
+
+// listed are the ids of all pages, in their order.
+func (e *env) listed(req retrysafe.ListRequest) (ids []string) {
+	e.Helper()
+	for {
+		page := e.page(req)
+		assert.True(e, len(page.Records) <= req.Limit, "a page has at most %d records: got %d", req.Limit, len(page.Records))
+		for _, r := range page.Records {
+			ids = append(ids, r.Key.ID)
+		}
+		if page.Next == "" {
+			return ids
+		}
+		assert.True(e, len(page.Records) > 0, "a page before the last has records")
+		req.After = page.Next
+	}
+}
+
+func (e *env) listsOnly(req retrysafe.ListRequest, ids map[string]string, names []string) {
+	e.Helper()
+	req.Limit = 100
+	got := e.listed(req)
+	var want []string
+	for _, n := range names {
+		want = append(want, ids[n])
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	assert.Equal(e, got, want, "records of state %v, in doubt only %v", req.State, req.InDoubt)
+}

@@ -1,0 +1,85 @@
+package storetest
+
+import (
+	"context"
+	"testing"
+)
+
+// Run tests a store against the contract. It calls open once for each clause, with that clause's t, for a fresh and empty store;
+// t.Cleanup ends what open has made. Clauses run in parallel.
+func Run(t *testing.T, open func(t *testing.T) Backend, f Features) {
+	t.Helper()
+	for _, c := range clauses {
+		if c.claimed != nil && !c.claimed(f) {
+			continue
+		}
+		t.Run(c.id, func(t *testing.T) {
+			t.Parallel()
+			c.check(test{t}, open(t), f)
+		})
+	}
+}
+
+// clause is one of the contract, by its id in docs/design.md.
+type clause struct {
+	id  string
+	run func(*env)
+	// alone: its subtests share what the whole store has (a server that hangs, what a sweep removes) and do not run beside each other.
+	alone bool
+	// claimed tells whether the clause concerns the store; nil: every store.
+	claimed func(Features) bool
+}
+
+var clauses = []clause{
+	{id: "claims", run: claims},
+	{id: "S1", run: s01Win},
+	{id: "S2", run: s02InProgress},
+	{id: "S3", run: s03Replay},
+	{id: "S4", run: s04Precedence},
+	{id: "S5", run: s05Takeover},
+	{id: "S6", run: s06Ownership},
+	{id: "S7", run: s07Repeats},
+	{id: "S8", run: s08Retention},
+	{id: "S9", run: s09Fences},
+	{id: "S10", run: s10Bytes},
+	{id: "S11", run: s11Contexts, alone: true},
+	{id: "S12", run: s12Issue, claimed: func(f Features) bool { return f.Issuer }},
+	{id: "S13", run: s13Clocks},
+	{id: "S14", run: s14Sweep, alone: true, claimed: func(f Features) bool { return f.Sweeper }},
+	{id: "S15", run: s15NotAfter, alone: true},
+	{id: "S16", run: s16InDoubt},
+	{id: "S17", run: s17Resolve},
+	{id: "S18", run: s18Transactions, alone: true, claimed: func(f Features) bool { return f.Transactions }},
+	{id: "List", run: list, claimed: func(f Features) bool { return f.Lister }},
+}
+
+func (c *clause) check(t tb, b Backend, f Features) {
+	t.Helper()
+	if err := b.check(f); err != nil {
+		t.Fatalf("%v", err)
+	}
+	c.run(newEnv(t, b, f.withDefaults(), c.id, c.alone))
+}
+
+// tb is what a clause needs of a test. A *testing.T stands behind it in Run; where the suite itself is tested, a recorder of failures.
+type tb interface {
+	Helper()
+	Context() context.Context
+	Cleanup(func())
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	// sub runs a subtest.
+	sub(name string, parallel bool, f func(tb))
+}
+
+type test struct{ *testing.T }
+
+func (t test) sub(name string, parallel bool, f func(tb)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		if parallel {
+			t.Parallel()
+		}
+		f(test{t})
+	})
+}

@@ -1,0 +1,49 @@
+package storetest
+
+import (
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// s02InProgress: under a live lease: in progress, with the lease that is left.
+func s02InProgress(e *env) {
+	for _, policy := range []struct {
+		name string
+		ask  func(*env, retrysafe.StoreKey) retrysafe.AcquireRequest
+	}{{"Refuse", (*env).ask}, {"Reexecute", (*env).rerun}} {
+		e.run("the lease left is told, "+policy.name, func(e *env) {
+			req := policy.ask(e, e.key())
+			r := e.win(req)
+			for range 3 {
+				e.pass(e.short)
+				got := e.acquire(policy.ask(e, req.Key), retrysafe.StatusInProgress, "under a live lease")
+				e.same(got, r, "the record that a second caller is told")
+				assert.True(e, got.LeaseLeft > 0 && got.LeaseLeft < req.Lease, "part of the lease is left: %v of %v", got.LeaseLeft, req.Lease)
+				assert.True(e, !got.InDoubt(), "a record with a live lease is not in doubt")
+				e.unchanged(r, "Acquire under a live lease")
+			}
+		})
+	}
+	e.run("an extended lease is told", func(e *env) {
+		req := e.ask(e.key())
+		req.Lease = e.long / 2
+		r := e.win(req)
+		assert.NoError(e, e.tryExtend(r, e.long), "Extend by the holder")
+		got := e.acquire(e.ask(req.Key), retrysafe.StatusInProgress, "after Extend")
+		assert.True(e, got.LeaseLeft > e.long/2 && got.LeaseLeft <= e.long+precision, "the lease counts from Extend: %v left", got.LeaseLeft)
+		assert.Equal(e, got.Attempt, r.Attempt, "attempt after Extend")
+		assert.Equal(e, got.Fence, r.Fence, "fence after Extend")
+	})
+	e.run("a lease counts from Extend, also a shorter one", func(e *env) {
+		r := e.win(e.ask(e.key()))
+		assert.NoError(e, e.tryExtend(r, e.long/4), "Extend by the holder")
+		got := e.lookup(r.Key)
+		assert.True(e, got.LeaseLeft > 0 && got.LeaseLeft <= e.long/4+precision, "the lease counts from Extend: %v left", got.LeaseLeft)
+	})
+	e.run("when the lease has passed it is in doubt", func(e *env) {
+		r := lapsed.reach(e, e.ask(e.key()))
+		assert.Equal(e, r.State, retrysafe.StateInProgress, "state after the lease")
+		assert.Equal(e, r.LeaseLeft, 0, "lease left after the lease")
+		assert.True(e, r.InDoubt(), "after its lease a record in progress is in doubt")
+	})
+}

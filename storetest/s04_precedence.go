@@ -1,0 +1,170 @@
+package storetest
+
+import (
+	"strings"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// s04Precedence: the conditions of Acquire in their order, first match wins. Each meeting fulfils the conditions of two rows or more, so
+// that only the order decides.
+func s04Precedence(e *env) {
+	for _, m := range meetings {
+		e.run(m.name, func(e *env) {
+			if m.in.reach == nil {
+				m.absent(e)
+				return
+			}
+			m.present(e)
+		})
+	}
+	e.run("1 before 2: a malformed key", func(e *env) {
+		long := strings.Repeat("k", retrysafe.MaxPart+1)
+		for _, spoil := range []func(*retrysafe.AcquireRequest){
+			func(r *retrysafe.AcquireRequest) { r.Key.ID = long },
+			func(r *retrysafe.AcquireRequest) { r.Key.ID = "" },
+			func(r *retrysafe.AcquireRequest) { r.Key.ID, r.MustBeIssued = long, true },
+			func(r *retrysafe.AcquireRequest) { r.Key.ID, r.IfFence = "", 7 },
+		} {
+			req := e.ask(e.key())
+			spoil(&req)
+			_, err := e.Store.Acquire(e.ctx, req)
+			assert.ErrorIs(e, err, retrysafe.ErrInvalidKey, "Acquire of a malformed key")
+		}
+	})
+	e.run("2 before 4, 5 and 6: what has expired is absent", func(e *env) {
+		first := e.ask(e.key())
+		first.Fingerprint, first.Binding = printA, bindA
+		expired(e, first)
+		req := e.ask(first.Key)
+		req.Fingerprint, req.Binding = printB, bindB
+		r := e.win(req)
+		assert.Equal(e, r.Attempt, 1, "attempt after the record has expired")
+		assert.Equal(e, string(r.Fingerprint), string(printB), "fingerprint after the record has expired")
+	})
+}
+
+var (
+	printA = []byte("\x01 one payload")
+	printB = []byte("\x01 another payload")
+	printC = []byte("\x02 one payload by another algorithm")
+	bindA  = []byte("one credential")
+	bindB  = []byte("another credential")
+)
+
+// meeting is a request that meets a record, and the row of the table that must decide. The record has printA and bindA.
+type meeting struct {
+	name string
+	// in is how the record stands; with no reach there is none.
+	in situation
+	// policy is that of the record; the request has the same unless ask changes it.
+	policy retrysafe.OnDoubt
+	// ask makes the request of another owner, with printA and bindA, into the one that meets the record.
+	ask  func(req *retrysafe.AcquireRequest, r retrysafe.Record)
+	want retrysafe.Status
+	// renewed: the win is the same attempt, not a new one.
+	renewed bool
+}
+
+const (
+	refuse    = retrysafe.Refuse
+	reexecute = retrysafe.Reexecute
+)
+
+type request = retrysafe.AcquireRequest
+
+func ifFence(q *request, r retrysafe.Record) { q.IfFence = r.Fence }
+func otherPrint(q *request)                  { q.Fingerprint = printB }
+func otherBind(q *request)                   { q.Binding = bindB }
+func sameOwner(q *request, r retrysafe.Record) {
+	q.Owner = r.Owner
+}
+
+var meetings = []meeting{
+	{"2 before 3: absent and must be issued", situation{}, refuse, func(q *request, _ retrysafe.Record) { q.MustBeIssued = true }, retrysafe.NotIssued, false},
+	{"2 before 3a: absent and a fence", situation{}, refuse, func(q *request, _ retrysafe.Record) { q.IfFence = 7 }, retrysafe.FenceChanged, false},
+	{"2 before 3a: absent and a forced fence", situation{}, refuse, func(q *request, _ retrysafe.Record) { q.IfFence, q.Force = 7, true }, retrysafe.FenceChanged, false},
+
+	{"3 before 3a: not issued and a fence", doubted, refuse, func(q *request, r retrysafe.Record) { q.MustBeIssued = true; ifFence(q, r) }, retrysafe.NotIssued, false},
+	{"3 before 4: not issued and another credential", running, refuse, func(q *request, _ retrysafe.Record) { q.MustBeIssued = true; otherBind(q) }, retrysafe.NotIssued, false},
+	{"3 before 5: not issued and another payload", running, refuse, func(q *request, _ retrysafe.Record) { q.MustBeIssued = true; otherPrint(q) }, retrysafe.NotIssued, false},
+	{"3 before 6: not issued and completed", completed, refuse, func(q *request, _ retrysafe.Record) { q.MustBeIssued = true }, retrysafe.NotIssued, false},
+	{"3 before 8: not issued and in progress", running, refuse, func(q *request, _ retrysafe.Record) { q.MustBeIssued = true }, retrysafe.NotIssued, false},
+	{"3 before 9: not issued and to be run again", lapsed, reexecute, func(q *request, _ retrysafe.Record) { q.MustBeIssued = true }, retrysafe.NotIssued, false},
+	{"3 before 10: not issued and released", released, refuse, func(q *request, _ retrysafe.Record) { q.MustBeIssued = true }, retrysafe.NotIssued, false},
+
+	{"3a before 4: a fence and another credential", doubted, refuse, func(q *request, r retrysafe.Record) { ifFence(q, r); otherBind(q) }, retrysafe.Won, false},
+	{"3a before 4: a changed fence and another credential", doubted, refuse, func(q *request, r retrysafe.Record) { q.IfFence = r.Fence + 1; otherBind(q) }, retrysafe.FenceChanged, false},
+	{"3a before 5: a fence and another payload", lapsed, refuse, func(q *request, r retrysafe.Record) { ifFence(q, r); otherPrint(q) }, retrysafe.Won, false},
+	{"3a before 5: a changed fence and another payload", lapsed, refuse, func(q *request, r retrysafe.Record) { q.IfFence = r.Fence + 1; otherPrint(q) }, retrysafe.FenceChanged, false},
+	{"3a before 6: a fence and failed", failed, refuse, ifFence, retrysafe.Won, false},
+	{"3a before 6: a changed fence and failed", failed, refuse, func(q *request, r retrysafe.Record) { q.IfFence = r.Fence - 1 }, retrysafe.FenceChanged, false},
+	{"3a before 6: a changed fence and completed", completed, refuse, func(q *request, r retrysafe.Record) { q.IfFence = r.Fence - 1 }, retrysafe.FenceChanged, false},
+	{"3a before 8: a fence and in progress", running, refuse, ifFence, retrysafe.StatusInProgress, false},
+	{"3a before 8: a forced fence and in progress", running, refuse, func(q *request, r retrysafe.Record) { ifFence(q, r); q.Force = true }, retrysafe.Won, false},
+	{"3a before 9: a fence and in doubt", lapsed, refuse, ifFence, retrysafe.Won, false},
+	{"3a before 9: a changed fence and to be run again", lapsed, reexecute, func(q *request, r retrysafe.Record) { q.IfFence = r.Fence + 1 }, retrysafe.FenceChanged, false},
+	{"3a before 10: a changed fence and released", released, refuse, func(q *request, r retrysafe.Record) { q.IfFence = r.Fence + 1 }, retrysafe.FenceChanged, false},
+
+	{"4 before 5: another credential and another payload", running, refuse, func(q *request, _ retrysafe.Record) { otherBind(q); otherPrint(q) }, retrysafe.PrincipalChanged, false},
+	{"4 before 5: the same, completed", completed, refuse, func(q *request, _ retrysafe.Record) { otherBind(q); otherPrint(q) }, retrysafe.PrincipalChanged, false},
+	{"4 before 6: another credential and completed", completed, refuse, func(q *request, _ retrysafe.Record) { otherBind(q) }, retrysafe.PrincipalChanged, false},
+	{"4 before 7: another credential and the same owner", running, refuse, func(q *request, r retrysafe.Record) { otherBind(q); sameOwner(q, r) }, retrysafe.PrincipalChanged, false},
+	{"4 before 8: another credential and in progress", running, refuse, func(q *request, _ retrysafe.Record) { otherBind(q) }, retrysafe.PrincipalChanged, false},
+	{"4 before 9: another credential and to be run again", lapsed, reexecute, func(q *request, _ retrysafe.Record) { otherBind(q) }, retrysafe.PrincipalChanged, false},
+
+	{"5 before 6: another payload and completed", completed, refuse, func(q *request, _ retrysafe.Record) { otherPrint(q) }, retrysafe.Mismatch, false},
+	{"5 before 6: another payload and failed", failed, refuse, func(q *request, _ retrysafe.Record) { otherPrint(q) }, retrysafe.Mismatch, false},
+	{"5 before 7: another payload and the same owner", running, refuse, func(q *request, r retrysafe.Record) { otherPrint(q); sameOwner(q, r) }, retrysafe.Mismatch, false},
+	{"5 before 8: another payload and in progress", running, refuse, func(q *request, _ retrysafe.Record) { otherPrint(q) }, retrysafe.Mismatch, false},
+	{"5 before 9: another payload and in doubt", doubted, refuse, func(q *request, _ retrysafe.Record) { otherPrint(q) }, retrysafe.Mismatch, false},
+	{"5 before 9: another payload and to be run again", lapsed, reexecute, func(q *request, _ retrysafe.Record) { otherPrint(q) }, retrysafe.Mismatch, false},
+	{"5 not: another algorithm", completed, refuse, func(q *request, _ retrysafe.Record) { q.Fingerprint = printC }, retrysafe.Finished, false},
+	{"5 not: no payload given", completed, refuse, func(q *request, _ retrysafe.Record) { q.Fingerprint = nil }, retrysafe.Finished, false},
+	{"4 not: no credential given", completed, refuse, func(q *request, _ retrysafe.Record) { q.Binding = nil }, retrysafe.Finished, false},
+
+	{"6 before 7: completed and the same owner", completed, refuse, sameOwner, retrysafe.Finished, false},
+	{"6 before 7: failed and the same owner", failed, reexecute, sameOwner, retrysafe.Finished, false},
+	{"7 before 8: the same owner and in progress", running, refuse, sameOwner, retrysafe.Won, true},
+	{"7 before 9: the same owner and in doubt", lapsed, refuse, sameOwner, retrysafe.Won, true},
+	{"7 before 9: the same owner and to be run again", lapsed, reexecute, sameOwner, retrysafe.Won, true},
+	{"7 as well with a payload of another algorithm", running, refuse, func(q *request, r retrysafe.Record) { q.Fingerprint = printC; sameOwner(q, r) }, retrysafe.Won, true},
+	{"8 before 9: in progress and to be run again", running, reexecute, func(*request, retrysafe.Record) {}, retrysafe.StatusInProgress, false},
+	{"9: to be run again", lapsed, reexecute, func(*request, retrysafe.Record) {}, retrysafe.Won, false},
+	{"9: in doubt", lapsed, refuse, func(*request, retrysafe.Record) {}, retrysafe.StatusInDoubt, false},
+	{"10: released", released, refuse, func(*request, retrysafe.Record) {}, retrysafe.Won, false},
+	{"10: released, with another payload and credential", released, refuse, func(q *request, _ retrysafe.Record) { otherPrint(q); otherBind(q) }, retrysafe.Won, false},
+}
+
+func (m *meeting) absent(e *env) {
+	req := e.ask(e.key())
+	m.ask(&req, retrysafe.Record{})
+	e.acquire(req, m.want, m.name)
+	e.absent(req.Key, m.name)
+}
+
+func (m *meeting) present(e *env) {
+	first := e.ask(e.key())
+	first.Fingerprint, first.Binding, first.OnDoubt = printA, bindA, m.policy
+	r := m.in.reach(e, first)
+	req := e.ask(r.Key)
+	req.Fingerprint, req.Binding, req.OnDoubt = printA, bindA, m.policy
+	m.ask(&req, r)
+	got := e.acquire(req, m.want, m.name)
+	switch {
+	case m.want != retrysafe.Won:
+		e.same(got, r, "the record that is told")
+		e.unchanged(r, m.name)
+	case m.renewed:
+		e.same(e.lookup(r.Key), got, "Lookup after a repeat")
+		assert.Equal(e, got.Attempt, r.Attempt, "attempt of a repeat")
+		assert.Equal(e, got.Fence, r.Fence, "fence of a repeat")
+		assert.True(e, got.LeaseLeft > e.long-time.Minute, "a repeat renews the lease: %v left", got.LeaseLeft)
+	default:
+		e.same(e.lookup(r.Key), got, "Lookup after a new win")
+		assert.Equal(e, got.Attempt, r.Attempt+1, "attempt of a new win")
+		assert.True(e, got.Fence > r.Fence, "the fence grows: %d after %d", got.Fence, r.Fence)
+	}
+}

@@ -1,0 +1,106 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// s06Ownership: Extend, Complete and Release whose owner or fence is not the record's: ErrLeaseLost, nothing changed. With the
+// record's own they are accepted also after the lease has passed. Release of a finished record: ErrLeaseLost, nothing changed.
+func s06Ownership(e *env) {
+	for _, s := range situations {
+		e.run("not the holder, "+s.name, func(e *env) {
+			r := s.reach(e, e.rerun(e.key()))
+			for name, spoil := range strangers {
+				who := r
+				spoil(&who)
+				for _, c := range holderCalls {
+					e.lost(r, c.make(e, who), c.name+" with "+name)
+				}
+			}
+		})
+		e.run("the holder, "+s.name, func(e *env) {
+			for i, c := range holderCalls {
+				r := s.reach(e, e.rerun(e.key()))
+				what := c.name + " by the holder"
+				if accepted[s.name][i] {
+					assert.NoError(e, c.make(e, r), "%s", what)
+				} else {
+					e.lost(r, c.make(e, r), what)
+				}
+			}
+		})
+	}
+	e.run("nobody holds an absent key", func(e *env) {
+		r := retrysafe.Record{Key: e.key(), Owner: newOwner(), Fence: 1}
+		for _, c := range holderCalls {
+			assert.ErrorIs(e, c.make(e, r), retrysafe.ErrLeaseLost, "%s of an absent key", c.name)
+			e.absent(r.Key, "after "+c.name)
+		}
+	})
+	e.run("nobody holds an expired record", func(e *env) {
+		req := e.ask(e.key())
+		expired(e, req)
+		next := e.win(e.ask(req.Key))
+		old := next
+		old.Owner = req.Owner
+		for _, c := range holderCalls {
+			e.lost(next, c.make(e, old), c.name+" by the owner of the record that has expired")
+		}
+	})
+	e.run("the same owner's record before the last is not its own", func(e *env) {
+		req := e.rerun(e.key())
+		req.Lease, req.Retention = e.short, e.short
+		old := e.win(req)
+		e.passUntil(leaseEnd(old).Add(e.short + precision))
+		for _, c := range holderCalls {
+			assert.ErrorIs(e, c.make(e, old), retrysafe.ErrLeaseLost, "%s after the record has expired", c.name)
+		}
+		// A delayed repeat of the owner's Acquire makes a new record with the owner and the attempt number of the old one.
+		again := req
+		again.Lease, again.Retention = e.long, retention
+		next := e.win(again)
+		assert.Equal(e, next.Attempt, old.Attempt, "attempt of the new record")
+		for _, c := range holderCalls {
+			e.lost(next, c.make(e, old), c.name+" with the fence of the record that has expired")
+		}
+	})
+	e.run("after the lease the holder goes on", func(e *env) {
+		r := lapsed.reach(e, e.ask(e.key()))
+		assert.NoError(e, e.tryExtend(r, e.long), "Extend after the lease")
+		got := e.acquire(e.ask(r.Key), retrysafe.StatusInProgress, "after a late Extend")
+		assert.Equal(e, got.Fence, r.Fence, "fence after a late Extend")
+		assert.True(e, got.LeaseLeft > e.long-time.Minute, "the lease is a new one: %v left", got.LeaseLeft)
+		e.complete(ending(r, "late, but known"))
+	})
+	e.run("a release after Complete does not wipe the answer", func(e *env) {
+		r := e.win(e.ask(e.key()))
+		done := e.complete(ending(r, "seen by a client"))
+		e.lost(done, e.tryRelease(r), "Release after Complete")
+		e.lost(done, e.tryDoubt(r), "Release in doubt after Complete")
+		e.answered(e.acquire(e.ask(r.Key), retrysafe.Finished, "after both"), retrysafe.StateCompleted, raw("seen by a client"), "answer")
+	})
+}
+
+// strangers make a holder into somebody who is not, each in one way.
+var strangers = map[string]func(*retrysafe.Record){
+	"another owner":             func(r *retrysafe.Record) { r.Owner = newOwner() },
+	"no owner":                  func(r *retrysafe.Record) { r.Owner = retrysafe.Owner{} },
+	"the fence before":          func(r *retrysafe.Record) { r.Fence-- },
+	"the fence after":           func(r *retrysafe.Record) { r.Fence++ },
+	"the attempt for the fence": func(r *retrysafe.Record) { r.Fence = retrysafe.Fence(r.Attempt) }, //nolint:gosec // small and positive
+	"no fence":                  func(r *retrysafe.Record) { r.Fence = 0 },
+}
+
+// accepted tells which of holderCalls (Extend, Complete, Release, Release in doubt) a holder may make, by the name of the situation.
+// A repeated Complete and a repeated Release are among them. A holder that was in doubt may find out that nothing happened.
+var accepted = map[string][4]bool{
+	running.name:   {true, true, true, true},
+	lapsed.name:    {true, true, true, true},
+	doubted.name:   {false, true, true, true},
+	completed.name: {false, true, false, false},
+	failed.name:    {false, true, false, false},
+	released.name:  {false, false, true, false},
+}

@@ -1,0 +1,153 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// s08Retention: a finished record is answered for the whole retention and never after, even before a sweep; one in progress never
+// expires, nor one in doubt under Refuse. A released record is kept for the retention, at least until its Acquire's NotAfter.
+func s08Retention(e *env) {
+	keep := 4 * e.short
+	for _, state := range []retrysafe.State{retrysafe.StateCompleted, retrysafe.StateFailed} {
+		e.run(state.String(), func(e *env) {
+			end := ending(e.win(e.ask(e.key())), "kept")
+			end.State, end.Retention = state, keep
+			done := e.complete(end)
+			e.expires(done, done.Now.Add(keep))
+			e.until(done.Expires.Add(-e.short/2), done.Expires, end.Key, func(r retrysafe.Record, what string) {
+				e.same(r, done, what)
+			})
+			e.gone(done.Expires, end.Key)
+		})
+	}
+	e.run("the retention counts from the end of the attempt", func(e *env) {
+		req := e.ask(e.key())
+		req.Retention = keep
+		r := e.win(req)
+		e.passUntil(r.Now.Add(keep + precision))
+		done := e.complete(ending(r, "after a long run"))
+		e.expires(done, done.Now.Add(keep))
+		e.acquire(e.ask(r.Key), retrysafe.Finished, "at once after the end")
+	})
+	e.run("a retention without end", func(e *env) {
+		end := ending(e.win(e.ask(e.key())), "for ever")
+		end.Retention = retrysafe.Forever
+		done := e.complete(end)
+		req := e.ask(e.key())
+		req.Retention = retrysafe.Forever
+		e.release(e.win(req))
+		gone := e.lookup(req.Key)
+		e.pass(e.short)
+		if e.Advance != nil {
+			e.Advance(50 * 365 * 24 * time.Hour)
+		}
+		for _, r := range []retrysafe.Record{done, gone} {
+			assert.True(e, r.Expires.IsZero(), "a record without end has no expiry: got %v", r.Expires)
+			e.unchanged(r, "the passing of time")
+		}
+	})
+	for name, policy := range map[string]func(*env, retrysafe.StoreKey) retrysafe.AcquireRequest{"Refuse": (*env).ask, "Reexecute": (*env).rerun} {
+		e.run("in progress longer than the retention, "+name, func(e *env) {
+			req := policy(e, e.key())
+			req.Retention = e.short
+			r := e.win(req)
+			e.passUntil(r.Now.Add(keep))
+			e.unchanged(r, "the passing of the retention while it runs")
+			e.acquire(policy(e, req.Key), retrysafe.StatusInProgress, "past the retention")
+			e.complete(ending(r, "in the end"))
+		})
+	}
+	for _, s := range []situation{lapsed, doubted} {
+		e.run("in doubt under Refuse, "+s.name, func(e *env) {
+			req := e.ask(e.key())
+			req.Retention = e.short
+			r := s.reach(e, req)
+			e.passUntil(r.Now.Add(keep))
+			e.unchanged(r, "the passing of the retention in doubt")
+			e.acquire(e.rerun(req.Key), retrysafe.StatusInDoubt, "past the retention")
+			assert.NoError(e, e.tryComplete(r, "late"), "Complete by the holder, whom nobody replaced")
+		})
+		e.run("in doubt under Reexecute, "+s.name, func(e *env) {
+			req := e.rerun(e.key())
+			req.Retention = keep
+			r := s.reach(e, req)
+			// The retention begins where the attempt ended: with its lease, or when it was put in doubt.
+			expires := r.Updated.Add(keep)
+			if s.name == lapsed.name {
+				expires = expires.Add(e.short)
+			}
+			e.until(expires.Add(-e.short/2), expires, req.Key, func(r retrysafe.Record, what string) {
+				assert.True(e, r.InDoubt(), "%s: in doubt", what)
+			})
+			e.gone(expires, req.Key)
+			assert.ErrorIs(e, e.tryComplete(r, "late"), retrysafe.ErrLeaseLost, "Complete of a record that was replaced after its expiry")
+		})
+	}
+	e.run("released", func(e *env) {
+		r := e.win(e.ask(e.key()))
+		rel := releasing(r)
+		rel.Retention = keep
+		assert.NoError(e, e.Store.Release(e.ctx, rel), "Release by the holder")
+		gone := e.lookup(r.Key)
+		e.expires(gone, gone.Now.Add(keep))
+		e.until(gone.Expires.Add(-e.short/2), gone.Expires, r.Key, func(got retrysafe.Record, what string) {
+			e.same(got, gone, what)
+		})
+		e.gone(gone.Expires, r.Key)
+	})
+	e.run("released, the attempts go on counting", func(e *env) {
+		key := e.key()
+		for n := 1; n <= 3; n++ {
+			r := e.win(e.ask(key))
+			assert.Equal(e, r.Attempt, n, "attempt after %d releases", n-1)
+			e.release(r)
+		}
+	})
+	e.run("released, kept until the limit of its Acquire", func(e *env) {
+		for _, repeated := range []bool{false, true} {
+			req := e.ask(e.key())
+			req.Lease, req.Retention, req.NotAfter = e.short, e.short, e.now().Add(20*e.short)
+			if repeated {
+				// The limit that counts is the last one: a late copy of the repeat could otherwise win.
+				first := req
+				first.NotAfter = e.now().Add(2 * e.short)
+				e.try(first)
+			}
+			e.release(e.win(req))
+			e.passUntil(e.now().Add(3 * e.short))
+			got := e.try(req)
+			if got.err != nil {
+				assert.ErrorIs(e, got.err, retrysafe.ErrTooLate, "a late copy of the Acquire")
+				continue
+			}
+			wantStatus(e, got.Status, retrysafe.OwnerSpent, "a late copy of the Acquire after Release")
+		}
+	})
+}
+
+func (e *env) expires(r retrysafe.Record, want time.Time) {
+	e.Helper()
+	assert.True(e, r.Expires.Sub(want).Abs() <= 10*precision, "the record expires at %v, want %v", r.Expires, want)
+}
+
+// until looks at the record shortly before its end. A store in real time may be slow: it tells its time with the record, and what it says
+// after the end is not judged here.
+func (e *env) until(before, end time.Time, key retrysafe.StoreKey, check func(r retrysafe.Record, what string)) {
+	e.Helper()
+	e.passUntil(before)
+	if r := e.lookup(key); r.Now.Before(end) {
+		check(r, "the record within its retention")
+	}
+}
+
+// gone wants the key to be free from end on, although nobody has swept.
+func (e *env) gone(end time.Time, key retrysafe.StoreKey) {
+	e.Helper()
+	e.passUntil(end.Add(precision))
+	e.absent(key, "after the retention")
+	r := e.win(e.ask(key))
+	assert.Equal(e, r.Attempt, 1, "attempt after the retention")
+}

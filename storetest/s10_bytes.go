@@ -1,0 +1,250 @@
+package storetest
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// s10Bytes: binary-safe; answers to MaxStored; empty, nil and missing told apart; upper and lower case, trailing spaces, Unicode forms are
+// different keys; a longer key is an error, never cut.
+func s10Bytes(e *env) {
+	for name, ids := range lookalikes() {
+		e.run("different keys: "+name, func(e *env) {
+			for _, p := range parts {
+				e.apart(p, ids)
+			}
+		})
+	}
+	e.run("different keys: what stands before and after a separator", func(e *env) {
+		base := e.key()
+		keys := []retrysafe.StoreKey{base, base, base, base}
+		keys[0].Tenant, keys[0].Operation = "a/b", "c"
+		keys[1].Tenant, keys[1].Operation = "a", "b/c"
+		keys[2].Tenant, keys[2].Operation = "", "a/b/c"
+		keys[3].Tenant, keys[3].Operation = "a%2Fb", "c"
+		e.allWin(keys)
+	})
+	e.run("every byte in every part", func(e *env) {
+		all := allBytes()
+		base := e.key()
+		var keys []retrysafe.StoreKey
+		for _, p := range parts {
+			k := base
+			p.set(&k, all)
+			keys = append(keys, k)
+		}
+		e.allWin(keys)
+	})
+	e.run("a part that is too long", tooLong)
+	for name, a := range answers() {
+		e.run("answer: "+name, func(e *env) {
+			r := e.win(e.ask(e.key()))
+			end := ending(r, "")
+			end.Answer = a
+			e.answered(e.complete(end), retrysafe.StateCompleted, a, "what Complete returns")
+			e.answered(e.lookup(r.Key), retrysafe.StateCompleted, a, "what Lookup returns")
+			e.answered(e.acquire(e.ask(r.Key), retrysafe.Finished, "after the end"), retrysafe.StateCompleted, a, "what Acquire returns")
+		})
+	}
+	e.run("every byte in fingerprint and binding", func(e *env) {
+		req := e.ask(e.key())
+		req.Fingerprint, req.Binding = []byte(allBytes())[:200], []byte(allBytes())[56:]
+		e.win(req)
+		r := e.lookup(req.Key)
+		assert.Equal(e, r.Fingerprint, req.Fingerprint, "fingerprint")
+		assert.Equal(e, r.Binding, req.Binding, "binding")
+		last := req
+		last.Owner, last.Fingerprint = newOwner(), bytes.Clone(req.Fingerprint)
+		last.Fingerprint[199]++
+		e.acquire(last, retrysafe.Mismatch, "whose fingerprint differs in its last byte")
+	})
+	e.run("missing fingerprint and binding", func(e *env) {
+		r := running.reach(e, e.ask(e.key()))
+		assert.Equal(e, r.Fingerprint, nil, "fingerprint of a record without one")
+		assert.Equal(e, r.Binding, nil, "binding of a record without one")
+	})
+	e.run("bytes that are given or returned belong to the caller", ownBytes)
+}
+
+// part is one of the five of a key.
+type part struct {
+	name string
+	set  func(*retrysafe.StoreKey, string)
+}
+
+var parts = []part{
+	{"namespace", func(k *retrysafe.StoreKey, s string) { k.Namespace = s }},
+	{"layer", func(k *retrysafe.StoreKey, s string) { k.Layer = s }},
+	{"tenant", func(k *retrysafe.StoreKey, s string) { k.Tenant = s }},
+	{"operation", func(k *retrysafe.StoreKey, s string) { k.Operation = s }},
+	{"id", func(k *retrysafe.StoreKey, s string) { k.ID = s }},
+}
+
+func allBytes() string {
+	b := make([]byte, 256)
+	for i := range b {
+		b[i] = byte(i)
+	}
+	return string(b)
+}
+
+// lookalikes are values that some database, codec or column takes for each other.
+func lookalikes() map[string][]string {
+	long := []string{strings.Repeat("k", retrysafe.MaxPart)}
+	for _, n := range []int{63, 64, 100, 127, 128, 190, 191, 255, 256, 500, retrysafe.MaxPart - 1} {
+		b := []byte(long[0])
+		b[n] = 'K' // differs from all others at this byte only
+		long = append(long, string(b), long[0][:n])
+	}
+	return map[string][]string{
+		"case":              {"abc", "ABC", "Abc", "straße", "STRASSE", "ı", "i", "İ", "I"},
+		"spaces":            {"a", "a ", " a", "a  ", "a\t", "a\n", "a\r\n", "a\u00a0", "a\u200b"},
+		"Unicode forms":     {"é", "e\u0301", "Å", "\u212b", "A\u030a", "ﬁ", "fi", "１", "1", "①"},
+		"zeros and numbers": {"0", "00", "0.0", "-0", "0e1", "0x0", "\x00", "0\x00", "\x000"},
+		"bytes that are not text": {
+			"\xff", "\xfe", "\xc3\x28", "\xc3", "\xed\xa0\x80", "\ufffd", "\xff\xff", "%FF", "%ff",
+		},
+		"quotes and escapes": {`'`, `''`, `"`, `\`, `\\`, `\'`, `%`, `_`, `*`, `{a}`, `{b}`, "$1", "?", "`", ";--", ".", ".."},
+		"length":             long,
+	}
+}
+
+// apart wants different values of one part to be different keys.
+func (e *env) apart(p part, values []string) {
+	e.Helper()
+	base := e.key()
+	keys := make([]retrysafe.StoreKey, len(values))
+	for i, v := range values {
+		keys[i] = base
+		p.set(&keys[i], v)
+	}
+	e.allWin(keys)
+}
+
+// allWin wants each key to be won, and each record to be told with its own key and no other's owner.
+func (e *env) allWin(keys []retrysafe.StoreKey) {
+	e.Helper()
+	won := make([]retrysafe.Record, len(keys))
+	for i, k := range keys {
+		a, err := e.Store.Acquire(e.ctx, e.ask(k))
+		assert.NoError(e, err, "Acquire of key %+q", parted(k))
+		if a.Status != retrysafe.Won {
+			e.Fatalf("Acquire of key %+q: got %s, want Won: it was taken for another key", parted(k), statusName(a.Status))
+		}
+		won[i] = a.Record
+	}
+	for i, k := range keys {
+		r := e.lookup(k)
+		assert.Equal(e, r.Owner, won[i].Owner, "owner of key %+q", parted(k))
+		assert.Equal(e, r.Fence, won[i].Fence, "fence of key %+q", parted(k))
+	}
+}
+
+func parted(k retrysafe.StoreKey) []string {
+	return []string{k.Namespace, k.Layer, k.Tenant, k.Operation, k.ID}
+}
+
+func tooLong(e *env) {
+	long := strings.Repeat("k", retrysafe.MaxPart+1)
+	for _, p := range parts {
+		key := e.key()
+		p.set(&key, long)
+		r := retrysafe.Record{Key: key, Owner: newOwner(), Fence: 1}
+		_, acquireErr := e.Store.Acquire(e.ctx, e.ask(key))
+		_, lookupErr := e.Store.Lookup(e.ctx, key)
+		errs := map[string]error{"Acquire": acquireErr, "Lookup": lookupErr}
+		for _, c := range holderCalls {
+			errs[c.name] = c.make(e, r)
+		}
+		if s, ok := e.Store.(retrysafe.Issuer); ok && e.f.Issuer {
+			_, errs["Issue"] = s.Issue(e.ctx, retrysafe.IssueRequest{Key: key, Owner: r.Owner, Retention: retention})
+		}
+		for name, err := range errs {
+			assert.ErrorIs(e, err, retrysafe.ErrInvalidKey, "%s with a %s of %d bytes", name, p.name, len(long))
+		}
+		// What the long part begins with is another key, and free.
+		p.set(&key, long[:retrysafe.MaxPart])
+		e.win(e.ask(key))
+	}
+}
+
+// answers are told apart and come back byte for byte.
+func answers() map[string]retrysafe.Answer {
+	large := make([]byte, retrysafe.MaxStored)
+	random := rand.NewChaCha8([32]byte{1}) // does not compress, and is the same in each run
+	_, _ = random.Read(large)              // never fails
+	none := sha256.Sum256(nil)
+	return map[string]retrysafe.Answer{
+		"every byte":               {Codec: "raw", Body: []byte(allBytes()), Kept: true},
+		"empty":                    {Codec: "raw", Body: []byte{}, Kept: true},
+		"nil":                      {Codec: "raw", Kept: true},
+		"no codec":                 {Body: []byte("x"), Kept: true},
+		"codec alone":              {Codec: "json", Kept: true},
+		"zero":                     {},
+		"missing, with its head":   {Codec: "message/http", Body: []byte("head"), Size: 5 << 30, Digest: sha256.Sum256([]byte("x"))},
+		"missing, nil":             {Codec: "raw", Size: 1 << 40, Digest: sha256.Sum256([]byte("y"))},
+		"missing, empty":           {Codec: "raw", Body: []byte{}, Size: 12, Digest: sha256.Sum256([]byte("z"))},
+		"missing, of no length":    {Codec: "raw", Digest: none},
+		"not text":                 {Codec: "raw", Body: []byte("\xff\xfe\x00\xc3("), Kept: true},
+		"zero bytes at the end":    {Codec: "raw", Body: []byte("a\x00\x00"), Kept: true},
+		"spaces at the end":        {Codec: "raw", Body: []byte("a  \n"), Kept: true},
+		"the largest":              {Codec: "raw", Body: large, Kept: true},
+		"the largest, all zero":    {Codec: "raw", Body: make([]byte, retrysafe.MaxStored), Kept: true},
+		"what looks like no value": {Codec: "null", Body: []byte("null"), Kept: true},
+	}
+}
+
+// ownBytes changes what it has given and what it was returned, and wants the record to stay as it was.
+func ownBytes(e *env) {
+	spoil := func(bs ...[]byte) {
+		for _, b := range bs {
+			for i := range b {
+				b[i] = '!'
+			}
+		}
+	}
+	req := e.ask(e.key())
+	req.Fingerprint, req.Binding = bytes.Clone(printA), bytes.Clone(bindA)
+	r := e.win(req)
+	spoil(req.Fingerprint, req.Binding, r.Fingerprint, r.Binding)
+	is := func(what string) {
+		e.Helper()
+		got := e.lookup(r.Key)
+		assert.Equal(e, string(got.Fingerprint), string(printA), "fingerprint after the caller changed %s", what)
+		assert.Equal(e, string(got.Binding), string(bindA), "binding after the caller changed %s", what)
+		if got.State.Finished() {
+			assert.Equal(e, string(got.Answer.Body), "answer", "answer after the caller changed %s", what)
+		}
+		spoil(got.Fingerprint, got.Binding, got.Answer.Body)
+	}
+	is("what it gave to and got from Acquire")
+	is("what it got from Lookup")
+	end := ending(r, "answer")
+	for _, what := range []string{"what it gave to and got from Complete", "what it gave to and got from a repeated Complete"} {
+		done := e.complete(end)
+		spoil(end.Answer.Body, done.Fingerprint, done.Binding, done.Answer.Body)
+		is(what)
+		copy(end.Answer.Body, "answer")
+	}
+	again := e.ask(r.Key)
+	again.Fingerprint = bytes.Clone(printA)
+	got := e.acquire(again, retrysafe.Finished, "after the caller changed its bytes")
+	spoil(again.Fingerprint, got.Fingerprint, got.Binding, got.Answer.Body)
+	is("what it gave to and got from Acquire of a finished record")
+	if l, ok := e.Store.(retrysafe.Lister); ok && e.f.Lister {
+		page, err := l.List(e.ctx, retrysafe.ListRequest{Operation: r.Key.Operation})
+		if !errors.Is(err, errors.ErrUnsupported) {
+			assert.NoError(e, err, "List")
+		}
+		for _, got := range page.Records {
+			spoil(got.Fingerprint, got.Binding)
+		}
+		is("what it got from List")
+	}
+}

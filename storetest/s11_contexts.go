@@ -1,0 +1,153 @@
+package storetest
+
+import (
+	"context"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// s11Contexts: a cancelled context leaves all or nothing; no call hangs past its context.
+func s11Contexts(e *env) {
+	e.run("a context that has ended", func(e *env) {
+		ctx, cancel := context.WithCancel(e.ctx)
+		cancel()
+		for _, c := range storeCalls {
+			r := e.win(e.ask(e.key()))
+			before := e.lookup(r.Key)
+			err := ended(e, c.name, func() error { return c.make(ctx, e.Store, r) })
+			assert.ErrorIs(e, err, context.Canceled, "%s with a context that had ended", c.name)
+			e.unchanged(before, c.name+" with a context that had ended")
+		}
+		fresh := e.ask(e.key())
+		_, err := e.Store.Acquire(ctx, fresh)
+		assert.ErrorIs(e, err, context.Canceled, "Acquire with a context that had ended")
+		e.absent(fresh.Key, "Acquire with a context that had ended")
+	})
+	e.run("a context that ends during Acquire", func(e *env) {
+		for i := range 50 {
+			req := e.ask(e.key())
+			req.Fingerprint, req.Binding = printA, bindA
+			a, err := during(e, i, "Acquire", func(ctx context.Context) (retrysafe.Acquired, error) { return e.Store.Acquire(ctx, req) })
+			r := e.lookup(req.Key)
+			if err == nil {
+				e.same(r, a.Record, "the record that was won before the context ended")
+			}
+			if r.State == 0 {
+				continue
+			}
+			// Applied: the whole of it, and a repeat is told so.
+			assert.Equal(e, string(r.Fingerprint)+string(r.Binding), string(printA)+string(bindA), "fingerprint and binding")
+			again := e.acquire(req, retrysafe.Won, "a repeat of a call that was cut off")
+			assert.Equal(e, again.Fence, r.Fence, "fence of a repeat of a call that was cut off")
+		}
+	})
+	e.run("a context that ends during Complete", func(e *env) {
+		body := strings.Repeat("a long answer ", 10_000)
+		for i := range 50 {
+			before := e.win(e.ask(e.key()))
+			_, err := during(e, i, "Complete", func(ctx context.Context) (retrysafe.Record, error) {
+				return e.Store.Complete(ctx, ending(before, body))
+			})
+			if r := e.lookup(before.Key); err == nil || r.State != retrysafe.StateInProgress {
+				e.answered(r, retrysafe.StateCompleted, raw(body), "after a Complete that was cut off")
+			} else {
+				e.same(r, before, "a record whose Complete was cut off before it was applied")
+			}
+			e.answered(e.complete(ending(before, body)), retrysafe.StateCompleted, raw(body), "a repeat of Complete")
+		}
+	})
+	if e.Stall != nil {
+		e.run("a server that hangs", func(e *env) {
+			for _, c := range storeCalls {
+				r := e.win(e.ask(e.key()))
+				resume := sync.OnceFunc(e.Stall())
+				e.Cleanup(resume)
+				ctx, cancel := context.WithCancel(e.ctx)
+				err := ended(e, c.name+" while the server hangs", func() error {
+					defer cancelSoon(cancel)()
+					return c.make(ctx, e.Store, r)
+				})
+				resume()
+				assert.True(e, err != nil, "%s fails while the server hangs", c.name)
+			}
+		})
+	}
+	if e.Hold != nil {
+		e.run("a key in somebody's transaction", func(e *env) {
+			key := e.key()
+			defer e.Hold(key)()
+			ctx, cancel := context.WithCancel(e.ctx)
+			ended(e, "Acquire of a key in somebody's transaction", func() error {
+				defer cancelSoon(cancel)()
+				_, err := e.Store.Acquire(ctx, e.ask(key))
+				return err
+			})
+		})
+	}
+}
+
+// during ends the context of the call at the i-th of many moments after its start.
+func during[R any](e *env, i int, what string, call func(context.Context) (R, error)) (R, error) {
+	e.Helper()
+	type result struct {
+		r   R
+		err error
+	}
+	ctx, cancel := context.WithCancel(e.ctx)
+	defer cancel()
+	got := ended(e, what+" whose context ends", func() result {
+		go func() {
+			for range i * i {
+				runtime.Gosched()
+			}
+			cancel()
+		}()
+		r, err := call(ctx)
+		return result{r, err}
+	})
+	return got.r, got.err
+}
+
+// cancelSoon cancels from another goroutine when the call has most likely begun; the returned function waits for that.
+func cancelSoon(cancel func()) (wait func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 100 {
+			runtime.Gosched()
+		}
+		cancel()
+	}()
+	return func() { <-done }
+}
+
+// storeCalls are the five calls, on a key whose record r is in progress.
+var storeCalls = []struct {
+	name string
+	make func(ctx context.Context, s retrysafe.Store, r retrysafe.Record) error
+}{
+	{"Acquire", func(ctx context.Context, s retrysafe.Store, r retrysafe.Record) error {
+		_, err := s.Acquire(ctx, retrysafe.AcquireRequest{
+			Key: r.Key, Owner: newOwner(), Lease: retention, Retention: retention, OnDoubt: retrysafe.Refuse,
+		})
+		return err
+	}},
+	{"Extend", func(ctx context.Context, s retrysafe.Store, r retrysafe.Record) error {
+		return s.Extend(ctx, retrysafe.ExtendRequest{Key: r.Key, Owner: r.Owner, Fence: r.Fence, Lease: retention})
+	}},
+	{"Complete", func(ctx context.Context, s retrysafe.Store, r retrysafe.Record) error {
+		_, err := s.Complete(ctx, ending(r, "answer"))
+		return err
+	}},
+	{"Release", func(ctx context.Context, s retrysafe.Store, r retrysafe.Record) error {
+		return s.Release(ctx, releasing(r))
+	}},
+	{"Lookup", func(ctx context.Context, s retrysafe.Store, r retrysafe.Record) error {
+		_, err := s.Lookup(ctx, r.Key)
+		return err
+	}},
+}

@@ -1,0 +1,146 @@
+package storetest
+
+import (
+	"errors"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// s12Issue: Issue repeated by the same owner succeeds, by another is an error; winning an issued record clears its issue expiry.
+func s12Issue(e *env) {
+	e.run("an issued key is won once", func(e *env) {
+		key := e.key()
+		e.issue(key, newOwner(), retention)
+		r := e.lookup(key)
+		assert.Equal(e, r.State, retrysafe.StateIssued, "state of an issued key")
+		assert.True(e, r.Issued, "an issued key is marked as issued")
+		assert.Equal(e, r.Attempt, 0, "attempt of an issued key")
+		e.expires(r, r.Created.Add(retention))
+		won := e.win(e.first(key))
+		assert.Equal(e, won.Attempt, 1, "attempt of the first use")
+		assert.True(e, won.Issued, "a used key stays marked as issued")
+		e.acquire(e.first(key), retrysafe.StatusInProgress, "of an issued key in use")
+		e.complete(ending(won, "used"))
+		e.acquire(e.first(key), retrysafe.Finished, "of an issued key that was used")
+	})
+	e.run("a key that was not issued is refused", func(e *env) {
+		req := e.first(e.key())
+		e.acquire(req, retrysafe.NotIssued, "of a key that was not issued")
+		e.absent(req.Key, "after NotIssued")
+	})
+	e.run("a repeat by the same owner", func(e *env) {
+		key, owner := e.key(), newOwner()
+		e.issue(key, owner, retention)
+		r := e.lookup(key)
+		for range 3 {
+			e.pass(e.short)
+			e.issue(key, owner, retention)
+		}
+		e.unchanged(r, "a repeated Issue")
+	})
+	e.run("by another owner", func(e *env) {
+		key := e.key()
+		e.issue(key, newOwner(), retention)
+		r := e.lookup(key)
+		e.wantIssue(key, newOwner(), retrysafe.AlreadyIssued, "by another owner")
+		e.unchanged(r, "Issue by another owner")
+	})
+	for _, s := range situations {
+		e.run("of a key in use, "+s.name, func(e *env) {
+			r := s.reach(e, e.ask(e.key()))
+			e.wantIssue(r.Key, newOwner(), retrysafe.AlreadyIssued, "of a key in use")
+			e.unchanged(r, "Issue of a key in use")
+		})
+	}
+	e.run("of many at once exactly one issues", func(e *env) {
+		type result struct {
+			status retrysafe.Status
+			err    error
+		}
+		key, issued := e.key(), 0
+		for _, got := range atOnce(crowd, func(int) result {
+			status, err := e.tryIssue(key, newOwner(), retention)
+			return result{status, err}
+		}) {
+			assert.NoError(e, got.err, "Issue of %d at once", crowd)
+			if got.status == retrysafe.Won {
+				issued++
+			} else {
+				assert.Equal(e, statusName(got.status), "AlreadyIssued", "status of Issue of %d at once", crowd)
+			}
+		}
+		assert.Equal(e, issued, 1, "owners that issued the key")
+	})
+	e.run("of many at once exactly one uses it", func(e *env) {
+		key := e.key()
+		e.issue(key, newOwner(), retention)
+		r := e.oneWins(func() retrysafe.AcquireRequest { return e.first(key) }, retrysafe.StatusInProgress, 1)
+		assert.True(e, r.Issued, "a used key stays marked as issued")
+	})
+	e.run("expired before its use", func(e *env) {
+		key := e.key()
+		e.issue(key, newOwner(), e.short)
+		e.passUntil(e.lookup(key).Created.Add(e.short + precision))
+		e.absent(key, "after the time of first use")
+		e.acquire(e.first(key), retrysafe.NotIssued, "after the time of first use")
+		e.issue(key, newOwner(), retention)
+		e.win(e.first(key))
+	})
+	e.run("a win clears the expiry of the issue", func(e *env) {
+		key := e.key()
+		e.issue(key, newOwner(), 4*e.short)
+		end := e.lookup(key).Expires
+		got := e.try(e.first(key))
+		assert.NoError(e, got.err, "Acquire of an issued key")
+		if got.Status == retrysafe.NotIssued && !got.Record.Now.Before(end) {
+			return // a slow machine: the time of first use had passed
+		}
+		wantStatus(e, got.Status, retrysafe.Won, "of an issued key")
+		e.passUntil(end.Add(e.short))
+		e.unchanged(got.Record, "the passing of the time of first use")
+		e.complete(ending(got.Record, "begun in time"))
+		e.acquire(e.first(key), retrysafe.Finished, "past the time of first use")
+	})
+	e.run("a released key can be used again", func(e *env) {
+		key := e.key()
+		e.issue(key, newOwner(), retention)
+		e.release(e.win(e.first(key)))
+		assert.Equal(e, e.win(e.first(key)).Attempt, 2, "attempt of the second use")
+	})
+	e.run("an issued key is not protected from a call that asks for none", func(e *env) {
+		key := e.key()
+		e.issue(key, newOwner(), retention)
+		assert.True(e, e.win(e.ask(key)).Issued, "a used key stays marked as issued")
+	})
+}
+
+// first is a use that needs an issued key.
+func (e *env) first(key retrysafe.StoreKey) retrysafe.AcquireRequest {
+	req := e.ask(key)
+	req.MustBeIssued = true
+	return req
+}
+
+func (e *env) issue(key retrysafe.StoreKey, owner retrysafe.Owner, d time.Duration) {
+	e.Helper()
+	status, err := e.tryIssue(key, owner, d)
+	assert.NoError(e, err, "Issue")
+	assert.Equal(e, statusName(status), "Won", "status of Issue")
+}
+
+func (e *env) wantIssue(key retrysafe.StoreKey, owner retrysafe.Owner, want retrysafe.Status, what string) {
+	e.Helper()
+	status, err := e.tryIssue(key, owner, retention)
+	assert.NoError(e, err, "Issue %s", what)
+	assert.Equal(e, statusName(status), statusName(want), "status of Issue %s", what)
+}
+
+func (e *env) tryIssue(key retrysafe.StoreKey, owner retrysafe.Owner, d time.Duration) (retrysafe.Status, error) {
+	s, ok := e.Store.(retrysafe.Issuer)
+	if !ok {
+		return 0, errors.New("the store claims Issuer and does not implement it")
+	}
+	return s.Issue(e.ctx, retrysafe.IssueRequest{Key: key, Owner: owner, Retention: d})
+}

@@ -1,0 +1,84 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// s13Clocks: callers whose clocks are an hour apart see the same leases; nodes of one store whose clocks differ by over a tenth of the lease
+// are reported.
+func s13Clocks(e *env) {
+	e.run("every reply tells the same clock", func(e *env) {
+		last := e.now()
+		tells := func(r retrysafe.Record, what string) {
+			e.Helper()
+			assert.True(e, !r.Now.Before(last), "%s: the clock does not go back: %v after %v", what, r.Now, last)
+			assert.True(e, !r.Created.After(r.Now) && !r.Updated.After(r.Now) && !r.Updated.Before(r.Created),
+				"%s: created %v, then updated %v, then now %v", what, r.Created, r.Updated, r.Now)
+			last = r.Now
+		}
+		r := e.win(e.ask(e.key()))
+		tells(r, "a win")
+		tells(e.acquire(e.ask(r.Key), retrysafe.StatusInProgress, "of a running key"), "in progress")
+		tells(e.lookup(r.Key), "Lookup")
+		e.pass(e.short)
+		last = last.Add(e.short - precision)
+		done := e.complete(ending(r, "answer"))
+		tells(done, "Complete")
+		assert.True(e, done.Updated.Sub(r.Updated) >= e.short-precision, "Complete updates the record: %v, then %v", r.Updated, done.Updated)
+		assert.True(e, near(done.Created, r.Created), "Complete keeps the time of creation: %v, then %v", r.Created, done.Created)
+		tells(e.acquire(e.ask(r.Key), retrysafe.Finished, "of a finished key"), "a replay")
+	})
+	e.run("time passes for a record as the clock tells", func(e *env) {
+		r := e.win(e.ask(e.key()))
+		e.pass(2 * e.short)
+		got := e.lookup(r.Key)
+		passed := got.Now.Sub(r.Now)
+		assert.True(e, passed >= 2*e.short-precision, "the clock moved by %v, want at least %v", passed, 2*e.short)
+		assert.True(e, near(leaseEnd(got), leaseEnd(r)), "the lease ends at %v, want %v as before", leaseEnd(got), leaseEnd(r))
+	})
+	if e.Caller != nil {
+		for _, skew := range []time.Duration{time.Hour, -time.Hour} {
+			e.run("a caller whose clock is off by "+skew.String(), func(e *env) {
+				off := e.Caller(skew)
+				req := e.rerun(e.key())
+				a, err := off.Acquire(e.ctx, req)
+				assert.NoError(e, err, "Acquire by a caller whose clock is off")
+				wantStatus(e, a.Status, retrysafe.Won, "by a caller whose clock is off")
+				e.same(e.lookup(req.Key), a.Record, "the record as another caller sees it")
+				e.acquire(e.rerun(req.Key), retrysafe.StatusInProgress, "by another caller")
+				theirs := e.win(e.rerun(e.key()))
+				got, err := off.Acquire(e.ctx, e.rerun(theirs.Key))
+				assert.NoError(e, err, "Acquire by a caller whose clock is off")
+				wantStatus(e, got.Status, retrysafe.StatusInProgress, "by a caller whose clock is off")
+				e.same(got.Record, theirs, "the record as a caller whose clock is off sees it")
+				assert.True(e, got.Record.Now.Sub(theirs.Now).Abs() < time.Minute, "Now is the store's clock: %v, and %v", got.Record.Now, theirs.Now)
+			})
+		}
+	}
+	if e.Node != nil {
+		e.run("a node whose clock is off is reported", func(e *env) {
+			assert.True(e, e.told(e.long/5), "a node whose clock is off by a fifth of the lease is reported")
+			assert.True(e, !e.told(0), "a node whose clock is right is not reported")
+		})
+	}
+}
+
+// told makes a call on a node whose clock is off by skew, and says whether that was reported.
+func (e *env) told(skew time.Duration) bool {
+	e.Helper()
+	node, reported := e.Node(skew)
+	req := e.ask(e.key())
+	e.win(req)
+	_, err := node.Acquire(e.ctx, e.ask(req.Key))
+	assert.NoError(e, err, "Acquire through a second node")
+	for range 20 {
+		if reported() {
+			return true
+		}
+		e.wait(10 * time.Millisecond)
+	}
+	return false
+}

@@ -1,0 +1,133 @@
+package storetest
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// s14Sweep: Sweep removes only what has expired, in bounded batches, beside live traffic; never what is in progress or in doubt under
+// Refuse.
+func s14Sweep(e *env) {
+	e.run("what has expired, in batches", func(e *env) {
+		e.sweep(100)
+		var gone []retrysafe.Record
+		for range 3 {
+			gone = append(gone, e.shortLived()...)
+		}
+		kept := e.kept()
+		e.passUntil(e.now().Add(4 * e.short))
+		assert.Equal(e, e.sweep(4), len(gone), "records that batches of at most 4 removed")
+		for _, r := range gone {
+			e.absent(r.Key, "after the sweep")
+		}
+		for _, r := range kept {
+			e.unchanged(r, "a sweep")
+		}
+		assert.Equal(e, e.sweep(4), 0, "records that a second sweep removed")
+	})
+	e.run("nothing that is in progress or in doubt under Refuse", func(e *env) {
+		var kept []retrysafe.Record
+		for _, s := range []situation{running, lapsed, doubted} {
+			req := e.ask(e.key())
+			req.Retention = e.short
+			kept = append(kept, s.reach(e, req))
+		}
+		req := e.rerun(e.key())
+		req.Retention = e.short
+		kept = append(kept, running.reach(e, req))
+		e.passUntil(e.now().Add(10 * e.short))
+		assert.Equal(e, e.sweep(10), 0, "records that a sweep removed long after their retention")
+		for _, r := range kept {
+			e.unchanged(r, "a sweep")
+		}
+	})
+	e.run("a swept key is new", func(e *env) {
+		req := e.ask(e.key())
+		expired(e, req)
+		e.sweep(10)
+		other := e.ask(req.Key)
+		other.Fingerprint = printB
+		assert.Equal(e, e.win(other).Attempt, 1, "attempt after the sweep")
+	})
+	e.run("beside live traffic", func(e *env) {
+		for range 4 {
+			e.shortLived()
+		}
+		e.passUntil(e.now().Add(4 * e.short))
+		reqs := make([]retrysafe.AcquireRequest, 2*crowd)
+		for i := range reqs {
+			reqs[i] = e.ask(e.key())
+		}
+		var traffic sync.WaitGroup
+		errs := make([]error, len(reqs))
+		for i, req := range reqs {
+			traffic.Go(func() { errs[i] = e.roundTrip(req) })
+		}
+		e.sweep(3)
+		traffic.Wait()
+		for _, err := range errs {
+			assert.NoError(e, err, "a call beside a sweep")
+		}
+		for _, req := range reqs {
+			e.acquire(e.ask(req.Key), retrysafe.Finished, "of what was completed beside a sweep")
+		}
+	})
+}
+
+// shortLived are records of every kind that soon expires, and stays until it is swept.
+func (e *env) shortLived() (all []retrysafe.Record) {
+	e.Helper()
+	brief := func(policy func(*env, retrysafe.StoreKey) retrysafe.AcquireRequest) retrysafe.AcquireRequest {
+		req := policy(e, e.key())
+		req.Retention = 2 * e.short
+		return req
+	}
+	for _, s := range []situation{completed, failed, released} {
+		all = append(all, s.reach(e, brief((*env).ask)))
+	}
+	all = append(all, doubted.reach(e, brief((*env).rerun)))
+	req := brief((*env).rerun)
+	req.Lease = e.short
+	all = append(all, e.win(req)) // its lease passes, and then its retention
+	if e.f.Issuer {
+		key := e.key()
+		e.issue(key, newOwner(), e.short)
+		all = append(all, retrysafe.Record{Key: key})
+	}
+	return all
+}
+
+// kept are records of every kind that a sweep must leave.
+func (e *env) kept() (all []retrysafe.Record) {
+	e.Helper()
+	for _, s := range situations {
+		all = append(all, s.reach(e, e.ask(e.key())), s.reach(e, e.rerun(e.key())))
+	}
+	end := ending(e.win(e.ask(e.key())), "for ever")
+	end.Retention = retrysafe.Forever
+	all = append(all, e.complete(end))
+	if e.f.Issuer {
+		key := e.key()
+		e.issue(key, newOwner(), retention)
+		all = append(all, e.lookup(key))
+	}
+	return all
+}
+
+func (e *env) roundTrip(req retrysafe.AcquireRequest) error {
+	a, err := e.Store.Acquire(e.ctx, req)
+	if err != nil {
+		return err
+	}
+	if a.Status != retrysafe.Won {
+		return fmt.Errorf("acquire: got %s, want Won", statusName(a.Status))
+	}
+	if err := e.tryExtend(a.Record, time.Hour); err != nil {
+		return err
+	}
+	return e.tryComplete(a.Record, "done")
+}

@@ -1,0 +1,133 @@
+package storetest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// s15NotAfter: Acquire carries NotAfter, in the store's time, and no Acquire is applied after it.
+func s15NotAfter(e *env) {
+	e.run("too late for an absent key", func(e *env) {
+		req := e.ask(e.key())
+		req.NotAfter = e.now().Add(-precision)
+		e.late(req)
+		e.absent(req.Key, "an Acquire that came too late")
+	})
+	for name, c := range map[string]struct {
+		in  situation
+		ask func(req *retrysafe.AcquireRequest, r retrysafe.Record)
+	}{
+		"a takeover":                  {lapsed, func(*retrysafe.AcquireRequest, retrysafe.Record) {}},
+		"the owner's own repeat":      {lapsed, sameOwner},
+		"a released key":              {released, func(*retrysafe.AcquireRequest, retrysafe.Record) {}},
+		"a resolve":                   {doubted, ifFence},
+		"a redrive":                   {failed, ifFence},
+		"a repeat under a live lease": {running, sameOwner},
+	} {
+		e.run("too late for "+name, func(e *env) {
+			r := c.in.reach(e, e.rerun(e.key()))
+			req := e.rerun(r.Key)
+			c.ask(&req, r)
+			req.NotAfter = e.now().Add(-precision)
+			e.late(req)
+			e.unchanged(r, "an Acquire that came too late")
+		})
+	}
+	e.run("in time", func(e *env) {
+		for _, left := range []time.Duration{time.Minute, 24 * time.Hour} {
+			req := e.ask(e.key())
+			req.NotAfter = e.now().Add(left)
+			e.win(req)
+		}
+		req := e.ask(e.key())
+		req.NotAfter = time.Time{}
+		e.win(req)
+	})
+	e.run("time passes between two tries", func(e *env) {
+		req := e.ask(e.key())
+		req.NotAfter = e.now().Add(2 * e.short)
+		first := e.try(req)
+		if first.err != nil {
+			assert.ErrorIs(e, first.err, retrysafe.ErrTooLate, "Acquire by a slow caller")
+			return
+		}
+		wantStatus(e, first.Status, retrysafe.Won, "in time")
+		e.release(first.Record)
+		r := e.lookup(req.Key)
+		e.passUntil(req.NotAfter.Add(precision))
+		e.late(req)
+		e.unchanged(r, "a late copy of an Acquire")
+	})
+	if e.Stall != nil {
+		e.run("sent to a server that hangs", func(e *env) {
+			for _, s := range []situation{{name: "absent"}, lapsed, released} {
+				req := e.rerun(e.key())
+				var before retrysafe.Record
+				if s.reach != nil {
+					before = s.reach(e, e.rerun(req.Key))
+				}
+				req.NotAfter = e.now().Add(e.short)
+				resume := sync.OnceFunc(e.Stall())
+				e.Cleanup(resume)
+				e.leaves(req)
+				e.pass(2 * e.short)
+				resume()
+				e.notApplied(req.Key, before)
+			}
+		})
+	}
+	if e.Hold != nil {
+		e.run("waiting for somebody's transaction", func(e *env) {
+			key := e.key()
+			req := e.ask(key)
+			release := sync.OnceFunc(e.Hold(key))
+			e.Cleanup(release)
+			// Servers limit such a wait in real time, also where the store's clock is moved by hand.
+			const wait = 200 * time.Millisecond
+			req.NotAfter = e.now().Add(wait)
+			e.leaves(req)
+			e.wait(wait)
+			e.pass(wait)
+			release()
+			e.notApplied(key, retrysafe.Record{})
+		})
+	}
+}
+
+// late wants the request to be refused for coming too late.
+func (e *env) late(req retrysafe.AcquireRequest) {
+	e.Helper()
+	_, err := e.Store.Acquire(e.ctx, req)
+	assert.ErrorIs(e, err, retrysafe.ErrTooLate, "Acquire after its NotAfter")
+}
+
+// leaves sends the request, whose caller then goes away.
+func (e *env) leaves(req retrysafe.AcquireRequest) {
+	e.Helper()
+	ctx, cancel := context.WithCancel(e.ctx)
+	a := ended(e, "Acquire whose caller goes away", func() tried {
+		defer cancelSoon(cancel)()
+		a, err := e.Store.Acquire(ctx, req)
+		return tried{a, err}
+	})
+	assert.True(e, a.err != nil || a.Status != retrysafe.Won, "an Acquire that cannot be decided does not win")
+}
+
+// notApplied wants the key as it was, now and a moment later, and free for a new caller.
+func (e *env) notApplied(key retrysafe.StoreKey, before retrysafe.Record) {
+	e.Helper()
+	for range 3 {
+		if before.State == 0 {
+			e.absent(key, "an Acquire whose caller had gone")
+		} else {
+			e.unchanged(before, "an Acquire whose caller had gone")
+		}
+		e.wait(5 * time.Millisecond)
+	}
+	r := e.win(e.rerun(key))
+	assert.Equal(e, r.Attempt, before.Attempt+1, "attempt of a new caller")
+}

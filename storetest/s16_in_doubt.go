@@ -1,0 +1,65 @@
+package storetest
+
+import (
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// s16InDoubt: Release in doubt: in doubt at once, cause kept; Complete by the same owner and fence is still accepted, but Extend is
+// ErrLeaseLost and Acquire by the same owner answers in doubt.
+func s16InDoubt(e *env) {
+	policies := []struct {
+		name string
+		ask  func(*env, retrysafe.StoreKey) retrysafe.AcquireRequest
+	}{{"Refuse", (*env).ask}, {"Reexecute", (*env).rerun}}
+	for _, p := range policies {
+		for _, s := range []situation{running, lapsed} {
+			e.run("at once, "+p.name+", "+s.name, func(e *env) {
+				req := p.ask(e, e.key())
+				req.Fingerprint, req.Binding = printA, bindA
+				before := s.reach(e, req)
+				e.doubt(before)
+				r := e.lookup(req.Key)
+				assert.True(e, r.InDoubt(), "the record is in doubt: %v with %v left", r.State, r.LeaseLeft)
+				assert.Equal(e, r.Cause, "panic", "cause of the doubt")
+				assert.Equal(e, r.LastError, "nil pointer in ünder", "last error")
+				want := before
+				want.LeaseLeft, want.Now, want.Cause, want.LastError, want.Updated = 0, r.Now, r.Cause, r.LastError, r.Updated
+				e.same(r, want, "the rest of the record")
+				got := e.acquire(e.ask(req.Key), retrysafe.StatusInDoubt, "of a record put in doubt")
+				e.same(got, r, "the record that others are told")
+				e.unchanged(r, "Acquire of a record in doubt")
+			})
+		}
+		e.run("the owner, "+p.name, func(e *env) {
+			req := p.ask(e, e.key())
+			r := doubted.reach(e, req)
+			e.acquire(req, retrysafe.StatusInDoubt, "by the owner that put it in doubt")
+			e.lost(r, e.tryExtend(r, e.long), "Extend of a record put in doubt")
+			e.pass(e.short)
+			done := e.complete(ending(r, "it came after all"))
+			e.answered(done, retrysafe.StateCompleted, raw("it came after all"), "what Complete returns")
+			assert.Equal(e, done.Cause, "", "cause after the doubt is over")
+			got := e.acquire(p.ask(e, r.Key), retrysafe.Finished, "after the doubt is over")
+			e.answered(got, retrysafe.StateCompleted, raw("it came after all"), "the replayed record")
+		})
+	}
+	e.run("under Reexecute the next one runs at once", func(e *env) {
+		r := doubted.reach(e, e.rerun(e.key()))
+		next := e.win(e.rerun(r.Key))
+		assert.Equal(e, next.Attempt, 2, "attempt of the takeover")
+		assert.Equal(e, next.Cause, "", "cause of a record that runs again")
+		for _, c := range holderCalls {
+			e.lost(next, c.make(e, r), c.name+" by the one that was in doubt")
+		}
+	})
+	e.run("of many at once exactly one takes over", func(e *env) {
+		r := doubted.reach(e, e.rerun(e.key()))
+		e.oneWins(func() retrysafe.AcquireRequest { return e.rerun(r.Key) }, retrysafe.StatusInProgress, 2)
+	})
+	e.run("a released record keeps its cause", func(e *env) {
+		r := released.reach(e, e.ask(e.key()))
+		assert.Equal(e, r.Cause, "error", "cause of the release")
+		assert.Equal(e, r.LastError, "dial: refused", "last error")
+	})
+}

@@ -1,0 +1,121 @@
+package storetest
+
+import (
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// s17Resolve: Acquire with IfFence is a compare-and-set on the fence that the operator saw, refused while the lease is live unless forced;
+// it wins a new fence, then Complete or Release. A late Complete of the old holder: ErrLeaseLost.
+func s17Resolve(e *env) {
+	for _, s := range []situation{lapsed, doubted, failed, released} {
+		e.run("wins, "+s.name, func(e *env) {
+			first := e.ask(e.key())
+			first.Fingerprint, first.Binding = printA, bindA
+			r := s.reach(e, first)
+			req := e.resolve(r)
+			req.Fingerprint, req.Binding, req.OnDoubt = printB, bindB, retrysafe.Reexecute
+			next := e.win(req)
+			assert.Equal(e, next.Attempt, r.Attempt+1, "attempt of a resolve")
+			assert.True(e, next.Fence > r.Fence, "a resolve wins a new fence: %d after %d", next.Fence, r.Fence)
+			assert.Equal(e, next.OnDoubt, r.OnDoubt, "a resolve keeps the policy of the record")
+			assert.Equal(e, string(next.Fingerprint), string(r.Fingerprint), "a resolve keeps the fingerprint of the record")
+			assert.Equal(e, string(next.Binding), string(r.Binding), "a resolve keeps the binding of the record")
+			e.same(e.lookup(r.Key), next, "Lookup after a resolve")
+			for _, c := range holderCalls {
+				e.lost(next, c.make(e, r), c.name+" by the holder before the resolve")
+			}
+			e.complete(ending(next, "settled"))
+			got := e.acquire(e.ask(r.Key), retrysafe.Finished, "after the resolve")
+			e.answered(got, retrysafe.StateCompleted, raw("settled"), "the settled record")
+		})
+	}
+	e.run("then Release", func(e *env) {
+		r := doubted.reach(e, e.ask(e.key()))
+		next := e.win(e.resolve(r))
+		e.release(next)
+		third := e.win(e.ask(r.Key))
+		assert.Equal(e, third.Attempt, 3, "attempt after the operator allowed another run")
+		e.lost(third, e.tryComplete(r, "late"), "a late Complete of the first holder")
+		e.lost(third, e.tryComplete(next, "late"), "a late Complete of the operator")
+	})
+	e.run("a late Complete after the operator's", func(e *env) {
+		r := lapsed.reach(e, e.ask(e.key()))
+		done := e.complete(ending(e.win(e.resolve(r)), "settled"))
+		e.lost(done, e.tryComplete(r, "what the paused holder has"), "a late Complete of the old holder")
+	})
+	e.run("completed stays completed", func(e *env) {
+		r := completed.reach(e, e.ask(e.key()))
+		for _, force := range []bool{false, true} {
+			req := e.resolve(r)
+			req.Force = force
+			got := e.acquire(req, retrysafe.Finished, "with the fence of a completed record")
+			e.same(got, r, "the record that is told")
+			e.unchanged(r, "a resolve of a completed record")
+		}
+	})
+	e.run("under a live lease", func(e *env) {
+		r := running.reach(e, e.rerun(e.key()))
+		req := e.resolve(r)
+		e.acquire(req, retrysafe.StatusInProgress, "a resolve under a live lease")
+		e.unchanged(r, "a resolve under a live lease")
+		req.Force = true
+		next := e.win(req)
+		assert.Equal(e, next.OnDoubt, retrysafe.Reexecute, "a resolve keeps the policy of the record")
+		for _, c := range holderCalls {
+			e.lost(next, c.make(e, r), c.name+" by the holder who was replaced by force")
+		}
+	})
+	for _, s := range situations {
+		e.run("another fence, "+s.name, func(e *env) {
+			r := s.reach(e, e.rerun(e.key()))
+			for _, fence := range []retrysafe.Fence{r.Fence - 1, r.Fence + 1, retrysafe.Fence(r.Attempt)} { //nolint:gosec // small and positive
+				for _, force := range []bool{false, true} {
+					req := e.rerun(r.Key)
+					req.IfFence, req.Force = fence, force
+					e.acquire(req, retrysafe.FenceChanged, "with another fence than the record's")
+					e.unchanged(r, "a resolve with another fence")
+				}
+			}
+		})
+	}
+	e.run("an absent record", func(e *env) {
+		req := e.ask(e.key())
+		req.IfFence = 1
+		e.acquire(req, retrysafe.FenceChanged, "with a fence on an absent key")
+		e.absent(req.Key, "a resolve of an absent key")
+	})
+	e.run("an expired record", func(e *env) {
+		first := e.ask(e.key())
+		end := ending(e.win(first), "gone")
+		end.Retention = e.short
+		r := e.complete(end)
+		e.passUntil(r.Expires.Add(precision))
+		e.acquire(e.resolve(r), retrysafe.FenceChanged, "with the fence of an expired record")
+		e.absent(r.Key, "a resolve of an expired record")
+	})
+	e.run("a repeat", func(e *env) {
+		for _, s := range []situation{doubted, failed} {
+			req := e.resolve(s.reach(e, e.ask(e.key())))
+			next := e.win(req)
+			for range 2 {
+				again := e.acquire(req, retrysafe.Won, "a repeat of the resolve that won")
+				assert.Equal(e, again.Fence, next.Fence, "fence of a repeat")
+				assert.Equal(e, again.Attempt, next.Attempt, "attempt of a repeat")
+			}
+		}
+	})
+	e.run("of many operators at once exactly one wins", func(e *env) {
+		for range 4 {
+			r := doubted.reach(e, e.ask(e.key()))
+			e.oneWins(func() retrysafe.AcquireRequest { return e.resolve(r) }, retrysafe.FenceChanged, 2)
+		}
+	})
+	e.run("while it is resolved others wait", func(e *env) {
+		r := failed.reach(e, e.ask(e.key()))
+		next := e.win(e.resolve(r))
+		got := e.acquire(e.ask(r.Key), retrysafe.StatusInProgress, "while it is resolved")
+		e.same(got, next, "the record that others are told")
+		assert.True(e, got.Answer.Body == nil && !got.Answer.Kept, "the answer of the failed attempt is not told any more")
+	})
+}

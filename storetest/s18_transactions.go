@@ -1,0 +1,91 @@
+package storetest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// s18Transactions: a call never waits for another caller's transaction longer than its context, and never makes calls for other keys wait.
+func s18Transactions(e *env) {
+	e.run("a call for a held key ends with its context", func(e *env) {
+		key := e.key()
+		release := sync.OnceFunc(e.Hold(key))
+		e.Cleanup(release)
+		for range 3 {
+			ctx, cancel := context.WithTimeout(e.ctx, 50*time.Millisecond)
+			got := ended(e, "Acquire of a held key", func() tried {
+				a, err := e.Store.Acquire(ctx, e.ask(key))
+				return tried{a, err}
+			})
+			cancel()
+			assert.True(e, got.err != nil || got.Status != retrysafe.Won, "a held key is not won: got %s", statusName(got.Status))
+		}
+		release()
+	})
+	e.run("calls for other keys go on", func(e *env) {
+		live := e.win(e.ask(e.key()))
+		key, other := e.key(), e.ask(e.key())
+		release := sync.OnceFunc(e.Hold(key))
+		e.Cleanup(release)
+		// Others wait for the key meanwhile: whoever stands behind them in a batch or a pool must not.
+		ctx, cancel := context.WithCancel(e.ctx)
+		var waiting sync.WaitGroup
+		for range crowd {
+			waiting.Go(func() { _, _ = e.Store.Acquire(ctx, e.ask(key)) })
+		}
+		e.Cleanup(cancel)
+		e.others(live, other)
+		cancel()
+		ended(e, "Acquire of a held key", func() struct{} { waiting.Wait(); return struct{}{} })
+		release()
+	})
+	e.run("when the transaction is rolled back the key is free", func(e *env) {
+		key := e.key()
+		release := sync.OnceFunc(e.Hold(key))
+		e.Cleanup(release)
+		waiter := make(chan tried, 1)
+		go func() { waiter <- e.try(e.ask(key)) }()
+		e.wait(10 * time.Millisecond)
+		release()
+		got := ended(e, "Acquire behind a transaction that was rolled back", func() tried { return <-waiter })
+		if got.err == nil && got.Status == retrysafe.Won {
+			e.release(got.Record)
+		}
+		e.win(e.ask(key))
+	})
+}
+
+// others makes each call for keys that nobody holds. A store with one writer may refuse the writes in time, and only delays them.
+func (e *env) others(live retrysafe.Record, other retrysafe.AcquireRequest) {
+	e.Helper()
+	limit := e.f.Grace / 2
+	if e.f.SingleWriter {
+		limit = 50 * time.Millisecond
+	}
+	for _, c := range []struct {
+		name  string
+		write bool
+		make  func(context.Context) error
+	}{
+		{"Lookup", false, func(ctx context.Context) error { _, err := e.Store.Lookup(ctx, live.Key); return err }},
+		{"Acquire", true, func(ctx context.Context) error { _, err := e.Store.Acquire(ctx, other); return err }},
+		{"Extend", true, func(ctx context.Context) error {
+			return e.Store.Extend(ctx, retrysafe.ExtendRequest{Key: live.Key, Owner: live.Owner, Fence: live.Fence, Lease: time.Hour})
+		}},
+		{"Complete", true, func(ctx context.Context) error {
+			_, err := e.Store.Complete(ctx, ending(live, "done"))
+			return err
+		}},
+	} {
+		ctx, cancel := context.WithTimeout(e.ctx, limit)
+		err := ended(e, c.name+" of another key", func() error { return c.make(ctx) })
+		cancel()
+		if !c.write || !e.f.SingleWriter {
+			assert.NoError(e, err, "%s of another key while somebody's transaction is open", c.name)
+		}
+	}
+}

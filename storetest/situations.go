@@ -1,0 +1,61 @@
+package storetest
+
+import (
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// situation is a way to bring a record into one of the states in which a call may meet it.
+type situation struct {
+	name string
+	// reach acquires with req, whose lease may be shortened, and returns the record as Lookup shows it.
+	reach func(e *env, req retrysafe.AcquireRequest) retrysafe.Record
+}
+
+var (
+	running = situation{"in progress", func(e *env, req retrysafe.AcquireRequest) retrysafe.Record {
+		e.Helper()
+		e.win(req)
+		return e.lookup(req.Key)
+	}}
+	lapsed = situation{"after its lease", func(e *env, req retrysafe.AcquireRequest) retrysafe.Record {
+		e.Helper()
+		req.Lease = e.short
+		e.lapse(e.win(req))
+		return e.lookup(req.Key)
+	}}
+	doubted = situation{"put in doubt", func(e *env, req retrysafe.AcquireRequest) retrysafe.Record {
+		e.Helper()
+		e.doubt(e.win(req))
+		return e.lookup(req.Key)
+	}}
+	completed = situation{"completed", func(e *env, req retrysafe.AcquireRequest) retrysafe.Record {
+		e.Helper()
+		e.complete(ending(e.win(req), "the first answer"))
+		return e.lookup(req.Key)
+	}}
+	failed = situation{"failed", func(e *env, req retrysafe.AcquireRequest) retrysafe.Record {
+		e.Helper()
+		end := ending(e.win(req), "a refusal")
+		end.State = retrysafe.StateFailed
+		e.complete(end)
+		return e.lookup(req.Key)
+	}}
+	released = situation{"released", func(e *env, req retrysafe.AcquireRequest) retrysafe.Record {
+		e.Helper()
+		e.release(e.win(req))
+		return e.lookup(req.Key)
+	}}
+
+	situations = []situation{running, lapsed, doubted, completed, failed, released}
+)
+
+// expired brings a record to its end and past it, without a sweep.
+func expired(e *env, req retrysafe.AcquireRequest) {
+	e.Helper()
+	end := ending(e.win(req), "an answer that is gone")
+	end.Retention = e.short
+	r := e.complete(end)
+	assert.True(e, !r.Expires.IsZero(), "a completed record says when it expires")
+	e.passUntil(r.Expires.Add(precision))
+}

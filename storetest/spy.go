@@ -1,0 +1,152 @@
+package storetest
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// spy is what a wrapper is put around: it keeps what it was asked last and gives the answer that it was told to give.
+type spy struct {
+	reply any
+	err   error
+
+	op   string
+	req  any
+	mark any
+}
+
+type mark struct{}
+
+// seen answers a call. A wrapper may repeat one; it is the same each time.
+func seen[R any](ctx context.Context, s *spy, op string, req any) (zero R, _ error) {
+	s.op, s.req, s.mark = op, req, ctx.Value(mark{})
+	reply, ok := s.reply.(R)
+	if s.err != nil || !ok {
+		return zero, s.err
+	}
+	return reply, nil
+}
+
+// claimsNone implements nothing that is optional.
+type claimsNone struct{ *spy }
+
+func (c *claimsNone) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+	return seen[retrysafe.Acquired](ctx, c.spy, "Acquire", req)
+}
+
+func (c *claimsNone) Extend(ctx context.Context, req retrysafe.ExtendRequest) error {
+	_, err := seen[struct{}](ctx, c.spy, "Extend", req)
+	return err
+}
+
+func (c *claimsNone) Complete(ctx context.Context, req retrysafe.CompleteRequest) (retrysafe.Record, error) {
+	return seen[retrysafe.Record](ctx, c.spy, "Complete", req)
+}
+
+func (c *claimsNone) Release(ctx context.Context, req retrysafe.ReleaseRequest) error {
+	_, err := seen[struct{}](ctx, c.spy, "Release", req)
+	return err
+}
+
+func (c *claimsNone) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
+	return seen[retrysafe.Record](ctx, c.spy, "Lookup", key)
+}
+
+// claimsAll implements everything that is optional too.
+type claimsAll struct{ claimsNone }
+
+func (c *claimsAll) Issue(ctx context.Context, req retrysafe.IssueRequest) (retrysafe.Status, error) {
+	return seen[retrysafe.Status](ctx, c.spy, "Issue", req)
+}
+
+func (c *claimsAll) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.Page, error) {
+	return seen[retrysafe.Page](ctx, c.spy, "List", req)
+}
+
+func (c *claimsAll) Sweep(ctx context.Context, limit int) (int, error) {
+	return seen[int](ctx, c.spy, "Sweep", limit)
+}
+
+// Requests and answers with something in every field, so that one that is left out is missed.
+var (
+	sampleKey = retrysafe.StoreKey{Namespace: "n", Layer: "fn", Key: retrysafe.Key{Tenant: "t", Operation: "o", ID: "i\x00\xff"}}
+	sampleOwn = retrysafe.Owner{1, 2, 3}
+	sampleAt  = time.Date(2026, time.May, 4, 3, 2, 1, 7000, time.UTC)
+
+	sampleAcquire = retrysafe.AcquireRequest{
+		Key: sampleKey, Owner: sampleOwn, Fingerprint: []byte{1, 2}, Binding: []byte{3}, Lease: time.Second, Retention: time.Hour,
+		NotAfter: sampleAt, OnDoubt: retrysafe.Reexecute, IfFence: 42, Force: true, MustBeIssued: true,
+	}
+	sampleExtend   = retrysafe.ExtendRequest{Key: sampleKey, Owner: sampleOwn, Fence: 42, Lease: time.Second}
+	sampleComplete = retrysafe.CompleteRequest{
+		Key: sampleKey, Owner: sampleOwn, Fence: 42, State: retrysafe.StateFailed, Answer: sampleAnswer, Retention: time.Hour,
+	}
+	sampleRelease = retrysafe.ReleaseRequest{
+		Key: sampleKey, Owner: sampleOwn, Fence: 42, Retention: time.Hour, InDoubt: true, Cause: "crash", LastError: "signal: killed",
+	}
+	sampleIssue = retrysafe.IssueRequest{Key: sampleKey, Owner: sampleOwn, Retention: time.Hour}
+	sampleList  = retrysafe.ListRequest{
+		Namespace: "n", Layer: "fn", Tenant: "t", Operation: "o", State: retrysafe.StateFailed, InDoubt: true, After: "cursor", Limit: 7,
+	}
+
+	sampleAnswer = retrysafe.Answer{Codec: "raw", Body: []byte{}, Kept: true, Size: 9, Digest: sha256.Sum256([]byte("x"))}
+	sampleRecord = retrysafe.Record{
+		Key: sampleKey, State: retrysafe.StateFailed, Attempt: 3, Fence: 42, Owner: sampleOwn, OnDoubt: retrysafe.Reexecute,
+		Fingerprint: []byte{1, 2}, Binding: []byte{3}, Issued: true, LeaseLeft: time.Second, Now: sampleAt,
+		Created: sampleAt.Add(1), Updated: sampleAt.Add(2), Expires: sampleAt.Add(3), Answer: sampleAnswer, Cause: "crash",
+		LastError: "signal: killed",
+	}
+	samplePage = retrysafe.Page{Records: []retrysafe.Record{sampleRecord, {Key: sampleKey}}, Next: "after"}
+)
+
+// wrappedCall is one method of a store, with a request and the answer that must come through.
+type wrappedCall struct {
+	name       string
+	optional   bool
+	req, reply any
+	call       func(context.Context, retrysafe.Store) (any, error)
+}
+
+func (w *wrappedCall) set(s *spy, err error) { s.reply, s.err = w.reply, err }
+
+var wrapped = []wrappedCall{
+	{"Acquire", false, sampleAcquire, retrysafe.Acquired{Status: retrysafe.StatusInDoubt, Record: sampleRecord}, func(ctx context.Context, s retrysafe.Store) (any, error) {
+		return s.Acquire(ctx, sampleAcquire)
+	}},
+	{"Extend", false, sampleExtend, struct{}{}, func(ctx context.Context, s retrysafe.Store) (any, error) {
+		return struct{}{}, s.Extend(ctx, sampleExtend)
+	}},
+	{"Complete", false, sampleComplete, sampleRecord, func(ctx context.Context, s retrysafe.Store) (any, error) {
+		return s.Complete(ctx, sampleComplete)
+	}},
+	{"Release", false, sampleRelease, struct{}{}, func(ctx context.Context, s retrysafe.Store) (any, error) {
+		return struct{}{}, s.Release(ctx, sampleRelease)
+	}},
+	{"Lookup", false, sampleKey, sampleRecord, func(ctx context.Context, s retrysafe.Store) (any, error) {
+		return s.Lookup(ctx, sampleKey)
+	}},
+	{"Issue", true, sampleIssue, retrysafe.AlreadyIssued, func(ctx context.Context, s retrysafe.Store) (any, error) {
+		if i, ok := s.(retrysafe.Issuer); ok {
+			return i.Issue(ctx, sampleIssue)
+		}
+		return nil, errHidden
+	}},
+	{"List", true, sampleList, samplePage, func(ctx context.Context, s retrysafe.Store) (any, error) {
+		if l, ok := s.(retrysafe.Lister); ok {
+			return l.List(ctx, sampleList)
+		}
+		return nil, errHidden
+	}},
+	{"Sweep", true, 7, 5, func(ctx context.Context, s retrysafe.Store) (any, error) {
+		if w, ok := s.(retrysafe.Sweeper); ok {
+			return w.Sweep(ctx, 7)
+		}
+		return nil, errHidden
+	}},
+}
+
+var errHidden = errors.New("the wrapper hides the method")

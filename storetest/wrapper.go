@@ -1,0 +1,108 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// Wrap puts a wrapper around a store.
+type Wrap = func(retrysafe.Store) retrysafe.Store
+
+// RunWrapper tests a wrapper (metrics, a prefix, a breaker) over a store that claims everything and over one that claims nothing: it
+// implements every optional interface and forwards each call with what was given and answered; what the inner store lacks answers
+// errors.ErrUnsupported; an error is still the same for errors.Is.
+//
+// A wrapper that changes records on purpose (one that seals answers) cannot pass; it is tested by [Run] over the store that it wraps.
+func RunWrapper(t *testing.T, wrap Wrap) {
+	t.Helper()
+	runWrapper(test{t}, wrap)
+}
+
+func runWrapper(t tb, wrap Wrap) {
+	t.Helper()
+	t.sub("implements what is optional", false, func(t tb) {
+		for name, inner := range map[string]retrysafe.Store{"everything": &claimsAll{}, "nothing": &claimsNone{}} {
+			s := wrap(inner)
+			for what, ok := range map[string]bool{"Issuer": is[retrysafe.Issuer](s), "Lister": is[retrysafe.Lister](s), "Sweeper": is[retrysafe.Sweeper](s)} {
+				assert.True(t, ok, "the wrapper implements %s over a store that claims %s", what, name)
+			}
+		}
+	})
+	for _, op := range wrapped {
+		t.sub("forwards "+op.name, true, func(t tb) {
+			spy := new(spy)
+			s := wrap(&claimsAll{claimsNone{spy}})
+			op.set(spy, nil)
+			got, err := op.call(context.WithValue(t.Context(), mark{}, op.name), s)
+			assert.NoError(t, err, "%s through the wrapper", op.name)
+			assert.Equal(t, spy.op, op.name, "call that the inner store saw")
+			assert.Equal(t, spy.req, op.req, "request of %s that the inner store saw", op.name)
+			assert.Equal(t, spy.mark, any(op.name), "value of the context that the inner store saw")
+			assert.Equal(t, got, op.reply, "answer of %s", op.name)
+		})
+		t.sub("keeps errors of "+op.name, true, func(t tb) {
+			for _, want := range wrapperErrors {
+				spy := new(spy)
+				s := wrap(&claimsAll{claimsNone{spy}})
+				op.set(spy, want)
+				_, err := op.call(t.Context(), s)
+				assert.ErrorIs(t, err, want, "%s through the wrapper, of a store that fails", op.name)
+				var kind *kindError
+				if errors.As(want, &kind) {
+					kind = nil
+					assert.True(t, errors.As(err, &kind), "the type of an error is found by errors.As")
+				}
+			}
+		})
+		if op.optional {
+			t.sub("lacks "+op.name, true, func(t tb) {
+				_, err := op.call(t.Context(), wrap(&claimsNone{new(spy)}))
+				assert.ErrorIs(t, err, errors.ErrUnsupported, "%s over a store that lacks it", op.name)
+			})
+		} else {
+			t.sub("forwards "+op.name+" to a store that claims nothing", true, func(t tb) {
+				spy := new(spy)
+				op.set(spy, nil)
+				got, err := op.call(t.Context(), wrap(&claimsNone{spy}))
+				assert.NoError(t, err, "%s through the wrapper", op.name)
+				assert.Equal(t, spy.req, op.req, "request of %s that the inner store saw", op.name)
+				assert.Equal(t, got, op.reply, "answer of %s", op.name)
+			})
+		}
+	}
+	t.sub("forwards every status", true, func(t tb) {
+		for status := retrysafe.Won; status <= retrysafe.OwnerSpent; status++ {
+			spy := &spy{reply: retrysafe.Acquired{Status: status, Record: sampleRecord}}
+			got, err := wrap(&claimsAll{claimsNone{spy}}).Acquire(t.Context(), sampleAcquire)
+			assert.NoError(t, err, "Acquire that is told %s", statusName(status))
+			wantStatus(t, got.Status, status, "through the wrapper")
+			spy.reply = status
+			if s, ok := wrap(&claimsAll{claimsNone{spy}}).(retrysafe.Issuer); ok {
+				issued, err := s.Issue(t.Context(), sampleIssue)
+				assert.NoError(t, err, "Issue that is told %s", statusName(status))
+				assert.Equal(t, statusName(issued), statusName(status), "status of Issue")
+			}
+		}
+	})
+}
+
+func is[I any](s retrysafe.Store) bool {
+	_, ok := s.(I)
+	return ok
+}
+
+// kindError is an error of a type of its own.
+type kindError struct{ host string }
+
+func (k *kindError) Error() string { return "no route to " + k.host }
+
+var wrapperErrors = []error{
+	retrysafe.ErrLeaseLost, retrysafe.ErrInvalidKey, retrysafe.ErrTooLate, retrysafe.ErrInTransaction, errors.ErrUnsupported,
+	context.Canceled, context.DeadlineExceeded, errors.New("connection reset"), &kindError{"db"},
+	fmt.Errorf("dial: %w", &kindError{"db"}),
+}
