@@ -137,6 +137,12 @@ func (g *Gateway) unknown(r *http.Request, a *retrysafe.Attempt, why *doubt) {
 // answer passes the upstream's answer on. Nothing is given to the client before the whole of it is here, unless it is too large to
 // be kept or a stream of events.
 func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt, resp *http.Response) {
+	if resp.StatusCode < http.StatusOK { // 101: nobody asked for an upgrade
+		why := &doubt{cause: "garbage", err: errors.New("the answer switches protocols")}
+		g.unknown(r, a, why)
+		httpidem.NewProblem("outcome-unknown", why).WithStatus(http.StatusBadGateway).ServeHTTP(w, r)
+		return
+	}
 	events := strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream")
 	var first []byte
 	var err error

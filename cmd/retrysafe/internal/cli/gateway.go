@@ -38,12 +38,11 @@ func gatewayCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			policy, err := f.policy()
 			if err != nil {
-				return &usageError{"gateway", err}
+				return &usageError{err}
 			}
 			return runGateway(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), &f, policy)
 		},
 	}
-	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{"gateway", err} })
 	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:8080", "address to listen on")
 	c.Flags().StringVar(&f.upstream, "upstream", "", "address of the service, for example http://127.0.0.1:9000")
 	c.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "where records are kept: memory: or sqlite:PATH")
@@ -87,11 +86,11 @@ func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, pol
 	secret := []byte(os.Getenv("RETRYSAFE_SECRET"))
 	opts := &retrysafe.Options{Policy: policy, Secret: secret, Logger: log}
 	if err := opts.Validate(); err != nil {
-		return &usageError{"gateway", fmt.Errorf("RETRYSAFE_SECRET: %w", err)}
+		return &usageError{fmt.Errorf("RETRYSAFE_SECRET: %w", err)}
 	}
 	o := &gateway.Options{Upstream: f.upstream, Guard: httpidem.Options{Policy: policy}, Logger: log}
 	if err := o.Validate(policy); err != nil {
-		return &usageError{"gateway", err}
+		return &usageError{err}
 	}
 	listener, err := net.Listen("tcp", f.listen)
 	if err != nil {

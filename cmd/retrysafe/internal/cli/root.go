@@ -30,14 +30,16 @@ func Main(args []string, out, errOut io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(out)
 	root.SetErr(errOut)
+	began := false // a call that never begins was wrong
+	root.PersistentPreRun = func(*cobra.Command, []string) { began = true }
 	root.AddCommand(gatewayCommand(), demo.Command(), demo.ShopCommand())
-	err := root.ExecuteContext(ctx)
+	c, err := root.ExecuteContextC(ctx)
 	var usage *usageError
 	switch {
 	case err == nil:
 		return 0
-	case errors.As(err, &usage):
-		fmt.Fprintf(errOut, "retrysafe: %v\nSee \"retrysafe %s --help\".\n", err, usage.command)
+	case !began, errors.As(err, &usage):
+		fmt.Fprintf(errOut, "retrysafe: %v\nSee \"%s --help\".\n", err, c.CommandPath())
 		return 2
 	}
 	fmt.Fprintf(errOut, "retrysafe: %v\n", err)
@@ -45,10 +47,7 @@ func Main(args []string, out, errOut io.Writer) int {
 }
 
 // usageError is a call that cannot be carried out as it stands.
-type usageError struct {
-	command string
-	err     error
-}
+type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }

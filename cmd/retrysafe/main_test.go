@@ -1,0 +1,247 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// The test binary is the command too, so that it can be killed as one.
+const asCommand = "RETRYSAFE_TEST_AS_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		os.Exit(cli.Main(os.Args[1:], os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+func command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	return commandContext(t.Context(), t, args...)
+}
+
+func commandContext(ctx context.Context, t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	assert.NoError(t, err, "executable")
+	c := exec.CommandContext(ctx, self, args...)
+	c.Env = append(os.Environ(), asCommand+"=1")
+	return c
+}
+
+// startGateway runs a gateway and returns its process and address once it listens.
+func startGateway(t *testing.T, args ...string) (process *exec.Cmd, base string, log *bytes.Buffer) {
+	t.Helper()
+	c := command(t, append([]string{"gateway"}, args...)...)
+	log = new(bytes.Buffer)
+	c.Stderr = log
+	out, err := c.StdoutPipe()
+	assert.NoError(t, err, "pipe")
+	assert.NoError(t, c.Start(), "start")
+	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if _, rest, ok := strings.Cut(lines.Text(), "gateway: http://"); ok {
+			addr, _, _ := strings.Cut(rest, " ")
+			go func() { _, _ = io.Copy(io.Discard, out) }()
+			return c, "http://" + addr, log
+		}
+	}
+	_ = c.Wait()
+	t.Fatalf("the gateway did not start:\n%s", log)
+	return nil, "", nil
+}
+
+func kill(c *exec.Cmd) {
+	_ = c.Process.Kill()
+	_ = c.Wait()
+}
+
+func post(t *testing.T, base, key string) (status int, body string, header http.Header) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), "POST", base+"/orders", strings.NewReader("{}"))
+	assert.NoError(t, err, "request")
+	r.Header.Set("Idempotency-Key", key)
+	r.Header.Set("Authorization", "Bearer opaque")
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
+	if err != nil {
+		return 0, err.Error(), nil
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	assert.NoError(t, err, "body")
+	return resp.StatusCode, string(b), resp.Header
+}
+
+// TestGatewayKilledInTheMiddle: at once 409 in-progress, after the lease 409 outcome-unknown, one effect; earlier answers are still
+// replayed byte for byte.
+func TestGatewayKilledInTheMiddle(t *testing.T) {
+	t.Parallel()
+	var effects atomic.Int64
+	entered, hold := make(chan struct{}, 1), make(chan struct{})
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := effects.Add(1)
+		if r.Header.Get("Idempotency-Key") == "slow" {
+			entered <- struct{}{}
+			<-hold
+		}
+		w.WriteHeader(http.StatusCreated)
+		_, _ = fmt.Fprintf(w, "effect %d", n)
+	}))
+	defer up.Close()
+	defer close(hold)
+	args := []string{"--listen", "127.0.0.1:0", "--upstream", up.URL, "--store", "sqlite:" + filepath.Join(t.TempDir(), "r.db"), "--lease", "3s"}
+	process, base, _ := startGateway(t, args...)
+	firstStatus, firstBody, firstHeader := post(t, base, "earlier")
+	assert.Equal(t, firstStatus, 201, "the earlier request (%s)", firstBody)
+	began := time.Now()
+	go post(t, base, "slow")
+	<-entered
+	kill(process)
+
+	_, base, log := startGateway(t, args...)
+	status, body, header := post(t, base, "slow")
+	assert.True(t, time.Since(began) < 3*time.Second, "this machine is too slow for this test: %v", time.Since(began))
+	assert.Equal(t, status, 409, "at once (%s; %s)", body, log)
+	assert.Contains(t, body, `"code":"in-progress"`, "at once")
+	assert.NotEqual(t, header.Get("Retry-After"), "", "Retry-After")
+	time.Sleep(time.Until(began.Add(3500 * time.Millisecond)))
+	for range 2 {
+		status, body, header = post(t, base, "slow")
+		assert.Equal(t, status, 409, "after the lease")
+		assert.Contains(t, body, `"code":"outcome-unknown"`, "after the lease")
+		assert.Equal(t, header.Get("Retry-After"), "", "Retry-After")
+	}
+	status, body, header = post(t, base, "earlier")
+	assert.Equal(t, fmt.Sprint(status, body), fmt.Sprint(firstStatus, firstBody), "the earlier answer")
+	assert.Equal(t, header.Get("Date"), firstHeader.Get("Date"), "its Date")
+	assert.Equal(t, header.Get("Idempotency-Replayed"), "true", "it is replayed")
+	assert.Equal(t, effects.Load(), int64(2), "effects of two keys")
+	assert.True(t, !strings.Contains(log.String(), "slow") && !strings.Contains(log.String(), "opaque"), "log: %s", log)
+}
+
+func TestGatewayStopsGracefully(t *testing.T) {
+	t.Parallel()
+	entered := make(chan struct{})
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(entered)
+		time.Sleep(500 * time.Millisecond)
+		w.WriteHeader(http.StatusCreated)
+	}))
+	defer up.Close()
+	process, base, log := startGateway(t, "--listen", "127.0.0.1:0", "--upstream", up.URL, "--store", "memory:", "--admin", "127.0.0.1:0")
+	got := make(chan int, 1)
+	go func() {
+		status, _, _ := post(t, base, "k")
+		got <- status
+	}()
+	<-entered
+	assert.NoError(t, process.Process.Signal(syscall.SIGTERM), "signal")
+	assert.Equal(t, <-got, 201, "what ran came to its end")
+	assert.NoError(t, process.Wait(), "exit code (%s)", log)
+}
+
+func TestHealthz(t *testing.T) {
+	t.Parallel()
+	c := command(t, "gateway", "--listen", "127.0.0.1:0", "--upstream", "http://127.0.0.1:1", "--store", "memory:", "--admin", "127.0.0.1:0")
+	out, err := c.StdoutPipe()
+	assert.NoError(t, err, "pipe")
+	assert.NoError(t, c.Start(), "start")
+	defer kill(c)
+	lines := bufio.NewScanner(out)
+	assert.True(t, lines.Scan(), "a first line")
+	_, addr, _ := strings.Cut(lines.Text(), "http://")
+	r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+addr+"/healthz", nil)
+	assert.NoError(t, err, "request")
+	resp, err := http.DefaultClient.Do(r)
+	assert.NoError(t, err, "healthz")
+	defer resp.Body.Close()
+	assert.Equal(t, resp.StatusCode, 200, "status")
+}
+
+func TestBadCalls(t *testing.T) {
+	t.Parallel()
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	assert.NoError(t, err, "listen")
+	t.Cleanup(func() { _ = busy.Close() }) // the subtests run after this function
+	notDB := filepath.Join(t.TempDir(), "not.db")
+	assert.NoError(t, os.WriteFile(notDB, bytes.Repeat([]byte("no database "), 1000), 0o600), "file")
+	const up = "http://127.0.0.1:9"
+	for name, tt := range map[string]struct {
+		args []string
+		env  string
+		code int
+		want string
+	}{
+		"no upstream":     {args: []string{"gateway"}, code: 2, want: "no upstream is given"},
+		"bad upstream":    {args: []string{"gateway", "--upstream", "x"}, code: 2, want: "write it like http://127.0.0.1:9000"},
+		"unknown flag":    {args: []string{"gateway", "--nope"}, code: 2, want: "unknown flag: --nope"},
+		"bad wait":        {args: []string{"gateway", "--upstream", up, "--in-progress", "wait soon"}, code: 2, want: `"wait 5s"`},
+		"bad doubt":       {args: []string{"gateway", "--upstream", up, "--on-doubt", "maybe"}, code: 2, want: "write refuse or reexecute"},
+		"bad lease":       {args: []string{"gateway", "--upstream", up, "--lease", "1ms"}, code: 2, want: "Lease is 1ms"},
+		"short retention": {args: []string{"gateway", "--upstream", up, "--retention", "1s"}, code: 2, want: "shorter than Lease"},
+		"unknown store":   {args: []string{"gateway", "--upstream", up, "--listen", "127.0.0.1:0", "--store", "floppy:a"}, code: 1, want: "this build has memory: and sqlite:PATH"},
+		"sqlite, no path": {args: []string{"gateway", "--upstream", up, "--listen", "127.0.0.1:0", "--store", "sqlite:"}, code: 1, want: "needs a path"},
+		"not a database":  {args: []string{"gateway", "--upstream", up, "--listen", "127.0.0.1:0", "--store", "sqlite:" + notDB}, code: 1, want: "not"},
+		"no such folder":  {args: []string{"gateway", "--upstream", up, "--listen", "127.0.0.1:0", "--store", "sqlite:/no/such/folder/r.db"}, code: 1, want: "/no/such/folder/r.db"},
+		"address in use":  {args: []string{"gateway", "--upstream", up, "--listen", busy.Addr().String()}, code: 1, want: "choose another --listen"},
+		"short secret":    {args: []string{"gateway", "--upstream", up}, env: "RETRYSAFE_SECRET=short", code: 2, want: "at least 16"},
+		"unknown command": {args: []string{"frobnicate"}, code: 2, want: "unknown command"},
+		"too many words":  {args: []string{"demo", "twice"}, code: 2, want: "twice"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			c := commandContext(ctx, t, tt.args...)
+			c.Dir = t.TempDir()
+			if tt.env != "" {
+				c.Env = append(c.Env, tt.env)
+			}
+			out, err := c.CombinedOutput()
+			var exit *exec.ExitError
+			assert.True(t, errors.As(err, &exit) && ctx.Err() == nil, "it ends with an error: %v", err)
+			assert.Equal(t, exit.ExitCode(), tt.code, "exit code (%s)", out)
+			assert.Contains(t, string(out), tt.want, "what it says")
+			assert.True(t, !strings.Contains(string(out), "goroutine"), "no panic: %s", out)
+		})
+	}
+}
+
+// TestDemo plays every scene.
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	out, err := command(t, "demo", "--once", "--json").Output()
+	assert.NoError(t, err, "demo (%s)", out)
+	var rows []struct {
+		Scene   string `json:"scene"`
+		Without string `json:"effects_without"`
+		With    string `json:"effects_with"`
+		OK      bool   `json:"ok"`
+	}
+	assert.NoError(t, json.Unmarshal(out, &rows), "JSON")
+	assert.Equal(t, len(rows), 7, "scenes")
+	for _, r := range rows {
+		assert.True(t, r.OK, "scene %s", r.Scene)
+	}
+	assert.Equal(t, rows[0].Without+", "+rows[0].With, "50 orders, 1 order", "fifty at once")
+}

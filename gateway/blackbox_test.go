@@ -1,0 +1,61 @@
+package gateway_test
+
+import (
+	"context"
+	"io"
+	"log"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/gateway"
+	"github.com/retrysafe/retrysafe/httpidem/httpidemtest"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// open puts the gateway before an origin, each in a server of its own.
+func open(t *testing.T, origin http.Handler, s httpidemtest.Setup) string {
+	t.Helper()
+	up := httptest.NewUnstartedServer(origin)
+	up.Config.ErrorLog = log.New(io.Discard, "", 0) // of the panics that the suite makes
+	up.Start()
+	t.Cleanup(up.Close)
+	e := newEngine(t, s.Store, s.Policy)
+	return serve(t, e, &gateway.Options{Upstream: up.URL, Guard: s.Guard})
+}
+
+func newEngine(t *testing.T, s retrysafe.Store, p retrysafe.Policy) *retrysafe.Engine {
+	t.Helper()
+	e := retrysafe.New(s, &retrysafe.Options{Policy: p, Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = e.Shutdown(ctx)
+	})
+	return e
+}
+
+// serve runs a gateway.
+func serve(t *testing.T, e *retrysafe.Engine, o *gateway.Options) string {
+	t.Helper()
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	g, err := gateway.New(e, o)
+	assert.NoError(t, err, "gateway")
+	front := httptest.NewUnstartedServer(g)
+	front.Config.ErrorLog = log.New(io.Discard, "", 0) // of connections that are cut on purpose
+	front.Start()
+	t.Cleanup(func() {
+		g.Close()
+		front.Close()
+	})
+	return front.URL
+}
+
+func TestBlackBox(t *testing.T) {
+	t.Parallel()
+	httpidemtest.Run(t, open)
+}

@@ -1,0 +1,147 @@
+package gateway_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/gateway"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/memstore"
+)
+
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	for upstream, want := range map[string]string{
+		"": "no upstream", "127.0.0.1:9000": "no http", "ftp://x": "no http", "http://": "with a host", "http://x/?a=b": "leave out", "http://u:p@x": "leave out", "http://%zz": "no http",
+	} {
+		err := (&gateway.Options{Upstream: upstream}).Validate(retrysafe.Policy{})
+		assert.True(t, err != nil && strings.Contains(err.Error(), want), "upstream %q: %v", upstream, err)
+	}
+	assert.NoError(t, (&gateway.Options{Upstream: "https://x:1/base"}).Validate(retrysafe.Policy{}), "a good one")
+	_, err := gateway.New(retrysafe.New(memstore.New(nil), nil), &gateway.Options{Upstream: "http://x", TimeoutAnswer: -1})
+	assert.True(t, err != nil, "a negative time")
+}
+
+// TestWhatTheUpstreamSees of a guarded request and of one that is not.
+func TestWhatTheUpstreamSees(t *testing.T) {
+	t.Parallel()
+	seen := make(chan *http.Request, 1)
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.ReadAll(r.Body)
+		seen <- r
+		w.Header().Set("Connection", "X-Hop")
+		w.Header().Set("X-Hop", "1")
+		w.Header().Set("X-End", "1")
+	}))
+	defer up.Close()
+	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstream: up.URL + "/base"})
+	for _, key := range []string{`"quoted key";p=1`, ""} {
+		resp, _, err := send(t, base, "POST", key, "body", "Idempotency-Attempt", "7", "Idempotency-Fence", "9", "Idempotency-Replayed", "true",
+			"X-Forwarded-For", "10.0.0.1", "Connection", "X-Mine", "X-Mine", "hop", "X-Other", "kept")
+		assert.NoError(t, err, "request")
+		r := <-seen
+		assert.Equal(t, r.URL.Path, "/base/orders", "path")
+		assert.Equal(t, r.Host, strings.TrimPrefix(base, "http://"), "host")
+		assert.Equal(t, r.Header.Get("Idempotency-Key"), key, "the key, as the client sent it")
+		assert.Equal(t, r.Header.Get("Authorization"), "Bearer opaque", "credential")
+		assert.Equal(t, r.Header.Get("X-Other"), "kept", "an end-to-end field")
+		assert.Equal(t, r.Header.Get("X-Mine"), "", "a field of the client's connection")
+		assert.Equal(t, r.Header.Get("X-Forwarded-For"), "10.0.0.1, 127.0.0.1", "X-Forwarded-For")
+		assert.Equal(t, r.Header.Get("Idempotency-Replayed"), "", "what only the gateway may say")
+		assert.Equal(t, resp.Header.Get("X-End")+resp.Header.Get("X-Hop"), "1", "fields of the answer")
+		if key == "" {
+			assert.Equal(t, r.Header.Get("Idempotency-Attempt")+r.Header.Get("Idempotency-Fence"), "", "an unguarded request has no attempt")
+			continue
+		}
+		assert.Equal(t, r.Header.Get("Idempotency-Attempt"), "1", "attempt")
+		fence, err := strconv.ParseUint(r.Header.Get("Idempotency-Fence"), 10, 64)
+		assert.True(t, err == nil && fence > 1e15, "fence: %d, %v", fence, err)
+		assert.Equal(t, r.ContentLength, int64(4), "length")
+	}
+}
+
+// TestNotGuarded: everything else passes as through any proxy.
+func TestNotGuarded(t *testing.T) {
+	t.Parallel()
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/stream":
+			rc := http.NewResponseController(w)
+			_, _ = io.WriteString(w, "first\n")
+			_ = rc.Flush()
+			<-r.Context().Done()
+		case "/upgrade":
+			conn, buf, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			_, _ = buf.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+			_ = buf.Flush()
+			line, _ := buf.ReadString('\n')
+			_, _ = buf.WriteString("echo " + line)
+			_ = buf.Flush()
+		default:
+			body, _ := io.ReadAll(r.Body)
+			_, _ = fmt.Fprintf(w, "%s %s %d", r.Method, r.URL.RequestURI(), len(body))
+		}
+	}))
+	defer up.Close()
+	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstream: up.URL})
+
+	t.Run("large bodies", func(t *testing.T) {
+		resp, body, err := send(t, base, "PUT", "", strings.Repeat("x", 5<<20))
+		assert.NoError(t, err, "request")
+		assert.Equal(t, fmt.Sprint(resp.StatusCode, body), fmt.Sprint(200, "PUT /orders ", 5<<20), "answer")
+	})
+	t.Run("streams", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		r, _ := http.NewRequestWithContext(ctx, "GET", base+"/stream", nil)
+		resp, err := http.DefaultClient.Do(r)
+		assert.NoError(t, err, "request")
+		defer resp.Body.Close()
+		line, err := bufio.NewReader(resp.Body).ReadString('\n')
+		assert.NoError(t, err, "read")
+		assert.Equal(t, line, "first\n", "it comes before the end")
+	})
+	t.Run("upgrades", func(t *testing.T) {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+		assert.NoError(t, err, "dial")
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "GET /upgrade HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		in := bufio.NewReader(conn)
+		resp, err := http.ReadResponse(in, nil)
+		assert.NoError(t, err, "answer")
+		defer resp.Body.Close()
+		assert.Equal(t, resp.StatusCode, 101, "status")
+		_, _ = io.WriteString(conn, "hello\n")
+		line, _ := in.ReadString('\n')
+		assert.Equal(t, line, "echo hello\n", "what came back")
+	})
+}
+
+func TestNotGuardedWithoutUpstream(t *testing.T) {
+	t.Parallel()
+	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstream: "http://127.0.0.1:1"})
+	resp, body, err := send(t, base, "PUT", "", "x")
+	assert.NoError(t, err, "request")
+	assert.Equal(t, resp.StatusCode, 502, "status (%s)", body)
+}
+
+func TestAdmin(t *testing.T) {
+	t.Parallel()
+	w := httptest.NewRecorder()
+	gateway.Admin().ServeHTTP(w, httptest.NewRequest("GET", "/healthz", nil))
+	assert.Equal(t, fmt.Sprint(w.Code, w.Body.String()), "200ok\n", "answer")
+}

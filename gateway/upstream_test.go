@@ -1,0 +1,135 @@
+package gateway_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// rawUpstream is a service that does with its connections what no real one should.
+type rawUpstream struct {
+	addr    string
+	effects atomic.Int64
+	conns   atomic.Int64
+
+	mu   sync.Mutex
+	open []net.Conn
+	head []string // the first lines of each request
+}
+
+// exchange has read a request, which had its effect; n counts the requests of this connection from 1. false ends the connection.
+type exchange func(c net.Conn, r *http.Request, n int) bool
+
+func newRawUpstream(t *testing.T, do exchange) *rawUpstream {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	assert.NoError(t, err, "listen")
+	u := &rawUpstream{addr: l.Addr().String()}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			u.conns.Add(1)
+			u.mu.Lock()
+			u.open = append(u.open, c)
+			u.mu.Unlock()
+			all.Go(func() { u.serve(c, do) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		u.mu.Lock()
+		for _, c := range u.open {
+			_ = c.Close()
+		}
+		u.mu.Unlock()
+		all.Wait()
+	})
+	return u
+}
+
+func (u *rawUpstream) serve(c net.Conn, do exchange) {
+	defer c.Close()
+	var seen strings.Builder
+	in := bufio.NewReader(io.TeeReader(c, &seen))
+	for n := 1; ; n++ {
+		r, err := http.ReadRequest(in)
+		if err != nil {
+			return
+		}
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			return
+		}
+		u.effects.Add(1)
+		u.mu.Lock()
+		u.head = append(u.head, seen.String())
+		u.mu.Unlock()
+		seen.Reset()
+		if !do(c, r, n) {
+			return
+		}
+	}
+}
+
+func ok(c net.Conn) bool {
+	_, err := io.WriteString(c, "HTTP/1.1 201 Created\r\nContent-Length: 4\r\n\r\ndone")
+	return err == nil
+}
+
+// reset ends a connection with RST in place of FIN.
+func reset(c net.Conn) bool {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	return false
+}
+
+// send makes one request to the gateway and repeats nothing.
+func send(t *testing.T, base, method, key, body string, header ...string) (*http.Response, string, error) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, base+"/orders", strings.NewReader(body))
+	assert.NoError(t, err, "request")
+	if body == "" {
+		r.Body = http.NoBody
+	}
+	r.GetBody = nil
+	if key != "" {
+		r.Header.Set("Idempotency-Key", key)
+	}
+	r.Header.Set("Authorization", "Bearer opaque")
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
+	resp, err := client.Do(r)
+	if err != nil {
+		return nil, "", err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return resp, string(b), err
+}
+
+// told is status and problem code of an answer.
+func told(t *testing.T, base, method, key, body string) string {
+	t.Helper()
+	resp, b, err := send(t, base, method, key, body)
+	if err != nil {
+		return "error"
+	}
+	_, code, _ := strings.Cut(b, `"code":"`)
+	code, _, _ = strings.Cut(code, `"`)
+	return strings.TrimSpace(fmt.Sprintf("%d %s %s", resp.StatusCode, code, resp.Header.Get("Retry-After")))
+}

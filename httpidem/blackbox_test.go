@@ -1,0 +1,39 @@
+package httpidem_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	stdlog "log"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpidem"
+	"github.com/retrysafe/retrysafe/httpidem/httpidemtest"
+)
+
+// open puts the middleware before an origin, in a server of net/http.
+func open(t *testing.T, origin http.Handler, s httpidemtest.Setup) string {
+	t.Helper()
+	e := retrysafe.New(s.Store, &retrysafe.Options{Policy: s.Policy, Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
+	o := s.Guard
+	o.Tenant, o.Binding = httpidem.Credential(e)
+	server := httptest.NewUnstartedServer(httpidem.New(e, &o).Handler(origin))
+	server.Config.ErrorLog = stdlog.New(io.Discard, "", 0) // of the panics that the suite makes
+	server.Start()
+	t.Cleanup(func() {
+		server.Close()
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = e.Shutdown(ctx)
+	})
+	return server.URL
+}
+
+func TestBlackBox(t *testing.T) {
+	t.Parallel()
+	httpidemtest.Run(t, open)
+}

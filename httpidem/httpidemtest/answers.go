@@ -1,0 +1,300 @@
+package httpidemtest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpidem"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// testReplay is H4: the first status, end-to-end fields and body, byte for byte.
+func testReplay(t *testing.T, open Open) {
+	t.Run("byte for byte", func(t *testing.T) {
+		t.Parallel()
+		binary := string([]byte{0, 1, 255, '\r', '\n', '\r', '\n'}) + strings.Repeat("x", 5000)
+		wd := newWorld(t, open, Setup{}, func(w http.ResponseWriter, _ *http.Request) {
+			h := w.Header()
+			h["X-Many"] = []string{"one", "two", ""}
+			h.Set("Content-Type", "application/x-test; a=b")
+			h.Set("ETag", `"v1"`)
+			h.Set("Set-Cookie", "session=secret")
+			h.Set("Alt-Svc", "h3=\":443\"")
+			h.Set("Age", "10")
+			h.Set("Keep-Alive", "timeout=5")
+			w.WriteHeader(http.StatusAccepted)
+			_, _ = io.WriteString(w, binary)
+		})
+		first := wd.do(keyed("k", "x"))
+		assert.Equal(t, first.body, binary, "the first body")
+		assert.Equal(t, first.header.Get("Set-Cookie"), "session=secret", "the first caller gets its cookie")
+		again := wd.do(keyed("k", "x"))
+		assert.Equal(t, again.body, first.body, "body")
+		assert.Equal(t, again.status, 202, "status")
+		assert.True(t, again.replayed(), "it says that it is replayed")
+		for _, name := range []string{"X-Many", "Content-Type", "Etag", "Date", "Content-Length"} {
+			assert.Equal(t, again.header[name], first.header[name], "field %s", name)
+		}
+		for _, name := range []string{"Set-Cookie", "Alt-Svc", "Age", "Keep-Alive"} {
+			assert.Equal(t, again.header[name], nil, "field %s", name)
+		}
+		wd.started(1, "in all")
+	})
+	t.Run("kinds of answers", func(t *testing.T) {
+		t.Parallel()
+		for name, handler := range map[string]origin{
+			"nothing at all": func(http.ResponseWriter, *http.Request) {},
+			"no content":     func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
+			"redirect":       func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/orders/1", http.StatusSeeOther) },
+			"sniffed type":   func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html><p>x</p></html>") },
+			"no type": func(w http.ResponseWriter, _ *http.Request) {
+				w.Header()["Content-Type"] = nil
+				_, _ = io.WriteString(w, "{}")
+			},
+			"odd status":   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(299) },
+			"client error": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no such item", http.StatusNotFound) },
+			"many small writes": func(w http.ResponseWriter, _ *http.Request) {
+				for i := range 3000 {
+					_, _ = fmt.Fprintf(w, "%d\n", i)
+				}
+			},
+			"fields after the head": func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(200)
+				w.Header().Set("X-Too-Late", "1")
+				w.WriteHeader(500)
+			},
+		} {
+			wd := newWorld(t, open, Setup{}, handler)
+			first := wd.do(keyed("k", "x"))
+			assert.True(t, !first.replayed(), "%s: the first is not replayed", name)
+			assert.Equal(t, first.header.Get("X-Too-Late"), "", "%s", name)
+			wd.same(first, wd.do(keyed("k", "x")))
+			wd.started(1, name)
+		}
+	})
+	t.Run("cookies where they are kept", func(t *testing.T) {
+		t.Parallel()
+		wd := newWorld(t, open, Setup{Guard: httpidem.Options{KeepCookies: true}}, func(w http.ResponseWriter, _ *http.Request) {
+			http.SetCookie(w, &http.Cookie{Name: "a", Value: "b"})
+		})
+		first := wd.do(keyed("k", "x"))
+		assert.Equal(t, wd.do(keyed("k", "x")).header["Set-Cookie"], first.header["Set-Cookie"], "Set-Cookie")
+	})
+	t.Run("the origin is asked for an answer that everybody can read", func(t *testing.T) {
+		t.Parallel()
+		asked := make(chan string, 2)
+		wd := newWorld(t, open, Setup{}, func(_ http.ResponseWriter, r *http.Request) { asked <- r.Header.Get("Accept-Encoding") })
+		wd.do(keyed("k", "x", "Accept-Encoding", "br"))
+		assert.Equal(t, <-asked, "identity", "Accept-Encoding of a guarded request")
+	})
+}
+
+// testInProgress is H5.
+func testInProgress(t *testing.T, open Open) {
+	t.Run("reject", func(t *testing.T) {
+		t.Parallel()
+		hold, entered := make(chan struct{}), make(chan struct{})
+		wd := newWorld(t, open, Setup{}, func(w http.ResponseWriter, _ *http.Request) {
+			close(entered)
+			<-hold
+			w.WriteHeader(http.StatusCreated)
+		})
+		first := make(chan reply, 1)
+		go func() {
+			r, _ := wd.try(keyed("k", "x"))
+			first <- r
+		}()
+		<-entered
+		for range 5 {
+			wd.problem(wd.do(keyed("k", "x")), 409, "in-progress", true)
+		}
+		close(hold)
+		assert.Equal(t, (<-first).status, 201, "the first")
+		assert.True(t, wd.do(keyed("k", "x")).replayed(), "afterwards it is replayed")
+		wd.started(1, "in all")
+	})
+	t.Run("fifty at once that wait", func(t *testing.T) {
+		t.Parallel()
+		wd := newWorld(t, open, Setup{Policy: retrysafe.Policy{Wait: 20 * time.Second}}, nil)
+		replies, errs := make([]reply, 50), make([]error, 50)
+		var wg sync.WaitGroup
+		for i := range replies {
+			wg.Go(func() { replies[i], errs[i] = wd.try(keyed("k", "x")) })
+		}
+		wg.Wait()
+		assert.NoError(t, errors.Join(errs...), "requests")
+		for i := range replies {
+			assert.Equal(t, replies[i].status, 201, "status (body %s)", replies[i].body)
+			assert.Equal(t, replies[i].body, replies[0].body, "body")
+		}
+		wd.started(1, "in all")
+	})
+	t.Run("waiters of an attempt that fails", func(t *testing.T) {
+		t.Parallel()
+		hold, entered := make(chan struct{}), make(chan struct{}, 10)
+		wd := newWorld(t, open, Setup{Policy: retrysafe.Policy{Wait: 20 * time.Second}}, func(w http.ResponseWriter, _ *http.Request) {
+			entered <- struct{}{}
+			<-hold
+			w.WriteHeader(http.StatusTooManyRequests)
+		})
+		var wg sync.WaitGroup
+		wg.Go(func() { _, _ = wd.try(keyed("k", "x")) })
+		<-entered
+		replies := make([]reply, 5)
+		for i := range replies {
+			wg.Go(func() { replies[i], _ = wd.try(keyed("k", "x")) })
+		}
+		time.Sleep(300 * time.Millisecond) // until they wait; a late one would be told the same by its own attempt
+		close(hold)
+		wg.Wait()
+		failed := 0
+		for _, r := range replies {
+			if r.status == 409 {
+				wd.problem(r, 409, "attempt-failed", true)
+				failed++
+			}
+		}
+		assert.True(t, failed > 0 && wd.starts.Load() == int64(6-failed), "waiters do not execute: %d told, %d starts", failed, wd.starts.Load())
+	})
+	t.Run("patience", func(t *testing.T) {
+		t.Parallel()
+		hold, entered := make(chan struct{}), make(chan struct{})
+		wd := newWorld(t, open, Setup{Policy: retrysafe.Policy{Wait: 200 * time.Millisecond}}, func(http.ResponseWriter, *http.Request) {
+			close(entered)
+			<-hold
+		})
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = wd.try(keyed("k", "x"))
+		}()
+		<-entered
+		wd.problem(wd.do(keyed("k", "x")), 409, "in-progress", true)
+		close(hold)
+		<-done
+	})
+}
+
+// testMismatch is H6: told before in progress, in doubt and completed.
+func testMismatch(t *testing.T, open Open) {
+	other := map[string]func(c *call){
+		"body":         func(c *call) { c.body = `{"cents":900}` },
+		"query":        func(c *call) { c.path += "?x=2" },
+		"content type": func(c *call) { c.header = append(c.header, "Content-Type", "text/csv") },
+	}
+	first := keyed("k", `{"cents":100}`)
+	first.path = "/orders?x=1"
+	for name, change := range other {
+		t.Run("completed, other "+name, func(t *testing.T) {
+			t.Parallel()
+			wd := newWorld(t, open, Setup{}, nil)
+			wd.do(first)
+			c := first
+			c.header = append([]string{}, first.header...)
+			change(&c)
+			wd.problem(wd.do(c), 422, "payload-mismatch", false)
+			wd.started(1, "in all")
+		})
+	}
+	changed := first
+	changed.body = `{"cents":900}`
+	t.Run("in doubt", func(t *testing.T) {
+		t.Parallel()
+		wd := newWorld(t, open, Setup{}, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+		_, _ = wd.try(first)
+		wd.eventually(func() bool { r, _ := wd.try(first); return r.code() == "outcome-unknown" }, "the doubt")
+		wd.problem(wd.do(changed), 422, "payload-mismatch", false)
+	})
+	t.Run("in progress", func(t *testing.T) {
+		t.Parallel()
+		hold, entered := make(chan struct{}), make(chan struct{})
+		wd := newWorld(t, open, Setup{}, func(http.ResponseWriter, *http.Request) { close(entered); <-hold })
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = wd.try(first)
+		}()
+		<-entered
+		wd.problem(wd.do(changed), 422, "payload-mismatch", false)
+		close(hold)
+		<-done
+	})
+	t.Run("released", func(t *testing.T) {
+		t.Parallel()
+		wd := newWorld(t, open, Setup{}, nil)
+		wd2 := newWorld(t, open, Setup{}, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
+		assert.Equal(t, wd2.do(first).status, 401, "first")
+		assert.Equal(t, wd2.do(changed).status, 401, "a corrected request may use the key of one that was not run")
+		wd.do(first)
+	})
+	t.Run("what does not matter", func(t *testing.T) {
+		t.Parallel()
+		wd := newWorld(t, open, Setup{}, nil)
+		a := keyed("m", "--AAA\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n1\r\n--AAA--\r\n", "Content-Type", "multipart/form-data; boundary=AAA")
+		b := keyed("m", "--BBB\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n1\r\n--BBB--\r\n", "Content-Type", "multipart/form-data; boundary=BBB")
+		c := keyed("m", "--BBB\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n2\r\n--BBB--\r\n", "Content-Type", "multipart/form-data; boundary=BBB")
+		wd.same(wd.do(a), wd.do(b))
+		wd.problem(wd.do(c), 422, "payload-mismatch", false)
+		d, e := keyed("p", "x", "Content-Type", "text/plain; charset=utf-8"), keyed("p", "x", "Content-Type", "TEXT/plain", "X-Trace", "2")
+		wd.same(wd.do(d), wd.do(e))
+	})
+}
+
+// testInDoubt is H7.
+func testInDoubt(t *testing.T, open Open) {
+	wd := newWorld(t, open, Setup{}, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	_, _ = wd.try(keyed("k", "x"))
+	wd.eventually(func() bool { r, _ := wd.try(keyed("k", "x")); return r.code() != "in-progress" }, "the end of the attempt")
+	for range 3 {
+		wd.problem(wd.do(keyed("k", "x")), 409, "outcome-unknown", false)
+	}
+	wd.started(1, "in all")
+}
+
+// testDuplicates is H8.
+func testDuplicates(t *testing.T, open Open) {
+	t.Run("reject", func(t *testing.T) {
+		t.Parallel()
+		hold, entered := make(chan struct{}), make(chan struct{})
+		wd := newWorld(t, open, Setup{Policy: retrysafe.Policy{Duplicate: retrysafe.Reject}}, func(http.ResponseWriter, *http.Request) { close(entered); <-hold })
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = wd.try(keyed("k", "x"))
+		}()
+		<-entered
+		r := wd.do(keyed("k", "x"))
+		wd.problem(r, 409, "in-progress", true)
+		assert.Contains(t, r.body, `"error_code":201`, "the code of a repeat that is in progress")
+		close(hold)
+		<-done
+		r = wd.do(keyed("k", "x"))
+		wd.problem(r, 409, "already-done", false)
+		assert.Contains(t, r.body, `"error_code":202`, "the code of a repeat that is done")
+		wd.started(1, "in all")
+	})
+	t.Run("succeed", func(t *testing.T) {
+		t.Parallel()
+		wd := newWorld(t, open, Setup{
+			Policy: retrysafe.Policy{Duplicate: retrysafe.Succeed},
+			Guard:  httpidem.Options{Succeed: httpidem.StaticAnswer{Status: 202, ContentType: "text/x-ok", Body: []byte("success")}},
+		}, nil)
+		assert.Equal(t, wd.do(keyed("k", "x")).status, 201, "the first")
+		r := wd.do(keyed("k", "x"))
+		assert.Equal(t, r.status, 202, "status")
+		assert.Equal(t, r.body, "success", "body")
+		assert.Equal(t, r.header.Get("Content-Type"), "text/x-ok", "content type")
+		wd.started(1, "in all")
+		plain := newWorld(t, open, Setup{Policy: retrysafe.Policy{Duplicate: retrysafe.Succeed}}, nil)
+		plain.do(keyed("k", "x"))
+		r = plain.do(keyed("k", "x"))
+		assert.Equal(t, fmt.Sprint(r.status, r.body), "200", "plain success by default")
+	})
+}

@@ -1,0 +1,182 @@
+package httpidemtest
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/memstore"
+)
+
+// world is a front, the origin behind it, and a client before it.
+type world struct {
+	t      *testing.T
+	base   string
+	http   *http.Client
+	starts atomic.Int64 // of the origin
+}
+
+// origin is what a test puts behind the front.
+type origin func(w http.ResponseWriter, r *http.Request)
+
+// created answers 201 with a body that tells one run from another.
+func (wd *world) created(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Location", "/orders/1")
+	w.WriteHeader(http.StatusCreated)
+	_, _ = w.Write([]byte(`{"run":` + strconv.FormatInt(wd.starts.Load(), 10) + `,"got":` + strconv.Itoa(len(body)) + "}"))
+}
+
+// newWorld opens a front. A nil handler is created; the origin's starts are counted either way.
+func newWorld(t *testing.T, open Open, s Setup, handler origin) *world {
+	t.Helper()
+	wd := &world{t: t}
+	if s.Store == nil {
+		s.Store = memstore.New(nil)
+	}
+	if handler == nil {
+		handler = wd.created
+	}
+	wd.base = open(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		wd.starts.Add(1)
+		handler(w, r)
+	}), s)
+	transport := &http.Transport{DisableCompression: true}
+	t.Cleanup(transport.CloseIdleConnections)
+	wd.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return wd
+}
+
+// reply is an answer, read whole.
+type reply struct {
+	status  int
+	header  http.Header
+	trailer http.Header
+	body    string
+}
+
+// code is the code of a problem.
+func (r reply) code() string {
+	var p struct {
+		Code string `json:"code"`
+	}
+	_ = json.Unmarshal([]byte(r.body), &p)
+	return p.Code
+}
+
+func (r reply) replayed() bool { return r.header.Get("Idempotency-Replayed") == "true" }
+
+// call is a request. Header pairs are added in order, so that a name may come twice.
+type call struct {
+	method, path, body string
+	header             []string
+	ctx                context.Context
+}
+
+// do sends a request once; an error ends the test.
+func (wd *world) do(c call) reply {
+	wd.t.Helper()
+	r, err := wd.try(c)
+	assert.NoError(wd.t, err, "%s %s", c.method, c.path)
+	return r
+}
+
+func (wd *world) try(c call) (reply, error) {
+	if c.method == "" {
+		c.method = http.MethodPost
+	}
+	if c.path == "" {
+		c.path = "/orders"
+	}
+	if c.ctx == nil {
+		c.ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, 30*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, c.method, wd.base+c.path, strings.NewReader(c.body))
+	if err != nil {
+		return reply{}, err
+	}
+	req.GetBody = nil // the client repeats nothing by itself
+	for i := 0; i < len(c.header); i += 2 {
+		req.Header[http.CanonicalHeaderKey(c.header[i])] = append(req.Header[http.CanonicalHeaderKey(c.header[i])], c.header[i+1])
+	}
+	resp, err := wd.http.Do(req)
+	if err != nil {
+		return reply{}, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return reply{resp.StatusCode, resp.Header, resp.Trailer, string(body)}, err
+}
+
+// longKey has more than the 22 characters that callers without a credential need.
+const longKey = "a-key-of-more-than-22-characters"
+
+func withKey(key string, more ...string) []string {
+	return append([]string{"Idempotency-Key", key, "Authorization", "Bearer opaque-token"}, more...)
+}
+
+// keyed is a request with a key and a credential.
+func keyed(key, body string, more ...string) call {
+	return call{body: body, header: withKey(key, more...)}
+}
+
+func (wd *world) started(want int64, what string) {
+	wd.t.Helper()
+	assert.Equal(wd.t, wd.starts.Load(), want, "starts of the origin %s", what)
+}
+
+// problem wants an answer to be the problem with that status and code, with or without Retry-After.
+func (wd *world) problem(r reply, status int, code string, retry bool) {
+	wd.t.Helper()
+	assert.Equal(wd.t, r.status, status, "status (body %s)", r.body)
+	assert.Equal(wd.t, r.code(), code, "code")
+	assert.Equal(wd.t, r.header.Get("Content-Type"), "application/problem+json", "content type")
+	assert.Contains(wd.t, r.header.Get("Link"), `problems/`+code+`.md>; rel="describedby"`, "Link")
+	after := r.header.Get("Retry-After")
+	if !retry {
+		assert.Equal(wd.t, after, "", "Retry-After")
+		return
+	}
+	seconds, err := strconv.Atoi(after)
+	assert.True(wd.t, err == nil && seconds >= 1 && seconds <= 5, "Retry-After is 1 to 5 whole seconds: %q", after)
+}
+
+// same wants a replay of first.
+func (wd *world) same(first, again reply) {
+	wd.t.Helper()
+	assert.True(wd.t, again.replayed(), "the repeat says that it is replayed")
+	assert.Equal(wd.t, again.status, first.status, "status")
+	assert.Equal(wd.t, again.body, first.body, "body")
+	for name, values := range first.header {
+		if name == "Set-Cookie" || name == "Connection" || name == "Idempotency-Replayed" || name == "Trailer" {
+			continue
+		}
+		assert.Equal(wd.t, again.header[name], values, "field %s", name)
+	}
+	for name := range again.header {
+		_, had := first.header[name]
+		assert.True(wd.t, had || name == "Idempotency-Replayed" || name == "Content-Length", "the repeat has no field of its own: %s", name)
+	}
+}
+
+// eventually waits for what another goroutine does.
+func (wd *world) eventually(ok func() bool, what string) {
+	wd.t.Helper()
+	for range 1000 {
+		if ok() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	wd.t.Fatalf("it did not come within 10 s: %s", what)
+}

@@ -1,0 +1,175 @@
+package httpidemtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpidem"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/memstore"
+)
+
+// breakable is a store whose calls fail while a test wants it.
+type breakable struct {
+	retrysafe.Store
+	down     atomic.Bool  // every call
+	complete atomic.Value // an error that Complete returns
+}
+
+var errDown = errors.New("connection refused by /var/lib/secret-host:5432")
+
+func (b *breakable) Acquire(ctx context.Context, r retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+	if b.down.Load() {
+		return retrysafe.Acquired{}, errDown
+	}
+	return b.Store.Acquire(ctx, r)
+}
+
+func (b *breakable) Lookup(ctx context.Context, k retrysafe.StoreKey) (retrysafe.Record, error) {
+	if b.down.Load() {
+		return retrysafe.Record{}, errDown
+	}
+	return b.Store.Lookup(ctx, k)
+}
+
+func (b *breakable) Complete(ctx context.Context, r retrysafe.CompleteRequest) (retrysafe.Record, error) {
+	if err, ok := b.complete.Load().(error); ok {
+		return retrysafe.Record{}, err
+	}
+	return b.Store.Complete(ctx, r)
+}
+
+// testStoreDown is H13: fail closed, and recover without help.
+func testStoreDown(t *testing.T, open Open) {
+	s := &breakable{Store: memstore.New(nil)}
+	s.down.Store(true)
+	wd := newWorld(t, open, Setup{Store: s}, nil)
+	r := wd.do(keyed("k", "x"))
+	wd.problem(r, 503, "store-unavailable", true)
+	assert.True(t, !strings.Contains(r.body, "secret-host"), "the cause is not for clients: %s", r.body)
+	wd.started(0, "while the store is away")
+	wd.do(call{body: "x"})
+	wd.started(1, "without a key: that needs no store")
+	s.down.Store(false)
+	assert.Equal(t, wd.do(keyed("k", "x")).status, 201, "when it is back")
+}
+
+// testProblems is H14; the codes are tested where they belong.
+func testProblems(t *testing.T, open Open) {
+	t.Run("outer fields stay", func(t *testing.T) {
+		t.Parallel()
+		wd := newWorld(t, open, Setup{Guard: httpidem.Options{Key: httpidem.Required, Docs: "https://docs.example/"}}, nil)
+		r := wd.do(call{})
+		assert.Contains(t, r.header.Get("Link"), "<https://docs.example/key-missing.md>", "Link")
+		assert.Contains(t, r.body, `"type":"https://docs.example/key-missing.md"`, "type")
+		assert.Contains(t, r.body, `"status":400`, "status")
+	})
+	t.Run("answers of one's own", func(t *testing.T) {
+		t.Parallel()
+		wd := newWorld(t, open, Setup{Guard: httpidem.Options{Key: httpidem.Required, Answer: func(w http.ResponseWriter, _ *http.Request, err error) {
+			var p *httpidem.Problem
+			if !errors.As(err, &p) {
+				http.Error(w, "no problem", 500)
+				return
+			}
+			http.Error(w, "own "+p.Code, p.Status)
+		}}}, nil)
+		r := wd.do(call{})
+		assert.Equal(t, fmt.Sprint(r.status, r.body), "400own key-missing\n", "answer")
+	})
+}
+
+// testSecrets is H16: keys, bodies, queries and causes are in no answer of the front's own.
+func testSecrets(t *testing.T, open Open) {
+	wd := newWorld(t, open, Setup{Guard: httpidem.Options{MaxBody: 100}}, func(_ http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "panic") {
+			panic("panic-secret")
+		}
+	})
+	var all strings.Builder
+	send := func(path, key, body string) {
+		c := keyed(key, body)
+		c.path = path + "?q=query-secret"
+		r, _ := wd.try(c)
+		all.WriteString(r.body + fmt.Sprint(r.header))
+	}
+	send("/a", "key-secret", "body-secret")
+	send("/a", "key-secret", "another body-secret")
+	send("/a", "key-secret,", "body-secret")
+	send("/a", "key-secret-2", strings.Repeat("body-secret", 100))
+	send("/panic", "key-secret", "body-secret")
+	send("/panic", "key-secret", "body-secret")
+	assert.True(t, !strings.Contains(all.String(), "secret"), "answers: %s", all.String())
+	assert.True(t, strings.Contains(all.String(), "payload-mismatch") && strings.Contains(all.String(), "key-malformed"), "the answers came")
+}
+
+// testOrder is H17: an answer is sent when it is kept, and marked where that is not known.
+func testOrder(t *testing.T, open Open) {
+	stream := func(w http.ResponseWriter, _ *http.Request) {
+		rc := http.NewResponseController(w)
+		_, _ = io.WriteString(w, "first part,")
+		_ = rc.Flush()
+		_, _ = io.WriteString(w, "last part")
+	}
+	buffered := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Order", "1")
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, "whole")
+	}
+	failing := func(t *testing.T, err error, o origin) *world {
+		t.Helper()
+		s := &breakable{Store: memstore.New(nil)}
+		s.complete.Store(err)
+		return newWorld(t, open, Setup{Store: s}, o)
+	}
+	t.Run("unconfirmed", func(t *testing.T) {
+		t.Parallel()
+		wd := failing(t, errDown, buffered)
+		r := wd.do(keyed("k", "x"))
+		assert.Equal(t, fmt.Sprint(r.status, r.body), "201whole", "the answer")
+		assert.Equal(t, r.header.Get("Idempotency-Stored"), "unconfirmed", "its mark")
+	})
+	t.Run("unconfirmed, streamed", func(t *testing.T) {
+		t.Parallel()
+		wd := failing(t, errDown, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream") // what a gateway passes on as it comes
+			stream(w, r)
+		})
+		r := wd.do(keyed("k", "x"))
+		assert.Equal(t, r.body, "first part,last part", "body")
+		assert.Equal(t, r.trailer.Get("Idempotency-Stored"), "unconfirmed", "its mark, as a trailer")
+	})
+	t.Run("lease lost", func(t *testing.T) {
+		t.Parallel()
+		wd := failing(t, retrysafe.ErrLeaseLost, buffered)
+		r := wd.do(keyed("k", "x"))
+		wd.problem(r, 409, "lease-lost", true)
+		assert.Equal(t, r.header.Get("Retry-After"), "1", "Retry-After")
+		assert.Equal(t, r.header.Get("X-Order"), "", "nothing of the handler's answer is left")
+	})
+	t.Run("lease lost, streamed", func(t *testing.T) {
+		t.Parallel()
+		wd := failing(t, retrysafe.ErrLeaseLost, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			stream(w, r)
+		})
+		r, err := wd.try(keyed("k", "x"))
+		assert.True(t, err != nil, "the client must not take it for whole: %q", r.body)
+		assert.True(t, !strings.HasSuffix(r.body, "last part"), "its last byte was held back: %q", r.body)
+	})
+	t.Run("confirmed answers are not marked", func(t *testing.T) {
+		t.Parallel()
+		for _, o := range []origin{buffered, stream} {
+			wd := newWorld(t, open, Setup{}, o)
+			r := wd.do(keyed("k", "x"))
+			assert.Equal(t, r.header.Get("Idempotency-Stored")+r.trailer.Get("Idempotency-Stored"), "", "mark")
+		}
+	})
+}

@@ -1,0 +1,56 @@
+// Package httpidemtest is the HTTP contract (H1 to H17 of docs/design.md) as a black-box suite: every adapter and the gateway must pass
+// it. It speaks HTTP to whatever stands before an origin, and knows nothing of what that is.
+package httpidemtest
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpidem"
+)
+
+// Setup is what a test asks of the front. The tenant is [httpidem.Credential] with its binding; everything that is zero is at its
+// default.
+type Setup struct {
+	// Store has the records. It is set always, and the suite makes it fail.
+	Store  retrysafe.Store
+	Policy retrysafe.Policy
+	// Guard has the options that a test changes. Tenant, Binding and Policy are the front's to fill from the above.
+	Guard httpidem.Options
+}
+
+// Open puts what is tested before origin, and returns the address at which it answers, for example http://127.0.0.1:4711.
+// What it started ends with the test.
+type Open func(t *testing.T, origin http.Handler, s Setup) (base string)
+
+// Run runs the suite; subtests are named after the clauses.
+func Run(t *testing.T, open Open) {
+	t.Helper()
+	for _, clause := range []struct {
+		name string
+		run  func(*testing.T, Open)
+	}{
+		{"H1", testKeys},
+		{"H2", testGuarded},
+		{"H3", testTenants},
+		{"H4", testReplay},
+		{"H5", testInProgress},
+		{"H6", testMismatch},
+		{"H7", testInDoubt},
+		{"H8", testDuplicates},
+		{"H9", testEndings},
+		{"H10", testCrashes},
+		{"H11", testNotKept},
+		{"H12", testBodies},
+		{"H13", testStoreDown},
+		{"H14", testProblems},
+		{"H16", testSecrets},
+		{"H17", testOrder},
+	} {
+		t.Run(clause.name, func(t *testing.T) {
+			t.Parallel()
+			clause.run(t, open)
+		})
+	}
+}

@@ -1,0 +1,87 @@
+package httpidemtest
+
+import (
+	"encoding/base64"
+	"testing"
+
+	"github.com/retrysafe/retrysafe/httpidem"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+func basic(user, password string) string {
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
+}
+
+// jwt has the form of a token; nothing in it is verified.
+func jwt(claims, signature string) string {
+	enc := base64.RawURLEncoding.EncodeToString
+	return "Bearer " + enc([]byte(`{"alg":"RS256"}`)) + "." + enc([]byte(claims)) + "." + enc([]byte(signature))
+}
+
+// testTenants is H3: the tenant is a stable principal, the credential only a binding.
+func testTenants(t *testing.T, open Open) {
+	for name, tt := range map[string]struct{ first, second, want string }{
+		"the same credential":              {basic("ann", "1"), basic("ann", "1"), "replayed"},
+		"another user":                     {basic("ann", "1"), basic("bob", "1"), "apart"},
+		"the same user, another password":  {basic("ann", "1"), basic("ann", "2"), "principal-changed"},
+		"a refreshed token":                {jwt(`{"iss":"i","sub":"ann","exp":1}`, "a"), jwt(`{"iss":"i","sub":"ann","exp":2}`, "b"), "principal-changed"},
+		"a token of another subject":       {jwt(`{"iss":"i","sub":"ann"}`, "a"), jwt(`{"iss":"i","sub":"bob"}`, "a"), "apart"},
+		"a token of another issuer":        {jwt(`{"iss":"i","sub":"ann"}`, "a"), jwt(`{"iss":"j","sub":"ann"}`, "a"), "apart"},
+		"an opaque token":                  {"Bearer abc", "Bearer abc", "replayed"},
+		"another opaque token":             {"Bearer abc", "Bearer abd", "apart"},
+		"no credential":                    {"", "", "replayed"},
+		"none, then one":                   {"", "Bearer abc", "apart"},
+		"a user that looks like a token":   {basic("ann", "1"), "Bearer ann", "apart"},
+		"a token that is no JSON":          {jwt(`no`, "a"), jwt(`no`, "a"), "replayed"},
+		"basic that cannot be decoded":     {"Basic ???", "Basic ???", "replayed"},
+		"basic that cannot be decoded (2)": {"Basic ???", "Basic !!!", "apart"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			wd := newWorld(t, open, Setup{}, nil)
+			send := func(credential string) reply {
+				c := call{body: "x", header: []string{"Idempotency-Key", longKey}}
+				if credential != "" {
+					c.header = append(c.header, "Authorization", credential)
+				}
+				return wd.do(c)
+			}
+			first, second := send(tt.first), send(tt.second)
+			switch tt.want {
+			case "replayed":
+				wd.same(first, second)
+				wd.started(1, "in all")
+			case "apart":
+				assert.Equal(t, second.status, 201, "status")
+				assert.True(t, !second.replayed() && second.body != first.body, "an answer of its own: %s", second.body)
+				wd.started(2, "in all")
+			default:
+				wd.problem(second, 409, tt.want, false)
+				wd.started(1, "in all")
+				wd.same(first, send(tt.first))
+			}
+		})
+	}
+	t.Run("short keys of anonymous callers", func(t *testing.T) {
+		t.Parallel()
+		wd := newWorld(t, open, Setup{}, nil)
+		wd.problem(wd.do(call{header: []string{"Idempotency-Key", "123456789012345678901"}}), 400, "key-too-short", false)
+		wd.started(0, "for 21 characters")
+		assert.Equal(t, wd.do(call{header: []string{"Idempotency-Key", "1234567890123456789012"}}).status, 201, "22 characters")
+		loose := newWorld(t, open, Setup{Guard: httpidem.Options{MinKey: 3}}, nil)
+		assert.Equal(t, loose.do(call{header: []string{"Idempotency-Key", "abc"}}).status, 201, "where shorter ones are allowed")
+	})
+	t.Run("operations", func(t *testing.T) {
+		t.Parallel()
+		wd := newWorld(t, open, Setup{}, nil)
+		for i, path := range []string{"/orders", "/orders/", "/Orders", "/orders%2F", "/payments"} {
+			c := keyed("k", "x")
+			c.path = path
+			assert.True(t, !wd.do(c).replayed(), "one key on %s is another operation", path)
+			wd.started(int64(i+1), "after "+path)
+		}
+		c := keyed("k", "x")
+		c.method = "PATCH"
+		assert.True(t, !wd.do(c).replayed(), "one key with another method is another operation")
+	})
+}
