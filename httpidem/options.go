@@ -103,7 +103,7 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 	if o.Key > Off || o.After5xx > ReleaseIt {
 		wrong("Key is %d and After5xx %d; use the constants of this package", o.Key, o.After5xx)
 	}
-	if o.After5xx == ReleaseIt && p.OnDoubt == retrysafe.Refuse {
+	if o.After5xx == ReleaseIt && p.OnDoubt != retrysafe.Reexecute {
 		wrong("After5xx ReleaseIt runs work again that may have acted; set Policy.OnDoubt to Reexecute, or use Auto")
 	}
 	for _, m := range o.Methods {

@@ -38,8 +38,9 @@ func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.
 		if string(text) <= req.After {
 			continue
 		}
-		rec := row.Record(key, now)
-		rec.Answer.Body = nil
+		listed := *row
+		listed.Answer.Body = nil
+		rec := export(&listed, key, now)
 		all = append(all, found{string(text), rec})
 	}
 	slices.SortFunc(all, func(a, b found) int { return strings.Compare(a.text, b.text) })

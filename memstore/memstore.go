@@ -59,10 +59,10 @@ func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retr
 		next.Fingerprint, next.Binding = bytes.Clone(next.Fingerprint), bytes.Clone(next.Binding)
 		s.put(req.Key, row, next)
 	}
-	if status == retrysafe.Won && len(req.Fingerprint) > 0 {
+	if status == retrysafe.Won && bytes.Equal(next.Fingerprint, req.Fingerprint) {
 		// The caller knows the fingerprint that it has just given: it is not copied out again.
 		rec := next.Record(req.Key, now)
-		rec.Fingerprint, rec.Binding = req.Fingerprint, bytes.Clone(rec.Binding)
+		rec.Fingerprint, rec.Binding, rec.Answer.Body = req.Fingerprint, bytes.Clone(rec.Binding), bytes.Clone(rec.Answer.Body)
 		return retrysafe.Acquired{Status: status, Record: rec}, nil
 	}
 	return retrysafe.Acquired{Status: status, Record: export(&next, req.Key, now)}, nil
@@ -100,7 +100,7 @@ func (s *Store) Complete(ctx context.Context, req retrysafe.CompleteRequest) (re
 		s.put(req.Key, row, next)
 		// The caller knows the answer that it has just given: it is not copied out again.
 		rec := next.Record(req.Key, now)
-		rec.Answer = req.Answer
+		rec.Fingerprint, rec.Binding, rec.Answer = bytes.Clone(rec.Fingerprint), bytes.Clone(rec.Binding), req.Answer
 		return rec, nil
 	}
 	return export(&next, req.Key, now), nil

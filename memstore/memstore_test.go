@@ -12,7 +12,8 @@ func TestStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(*testing.T) storetest.Backend {
 		clock := storetest.NewClock()
-		return storetest.Backend{Store: memstore.New(&memstore.Options{Clock: clock.Now}), Advance: clock.Advance}
+		store := memstore.New(&memstore.Options{Clock: clock.Now})
+		return storetest.Backend{Store: store, Advance: clock.Advance, Rewind: clock.Rewind}
 	}, storetest.Features{Issuer: true, Lister: true, Sweeper: true})
 }
 

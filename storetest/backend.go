@@ -13,6 +13,9 @@ type Backend struct {
 	Store retrysafe.Store
 	// Advance moves the store's clock forward; see [Clock]. Nil means real time: the suite then uses short leases and waits.
 	Advance func(time.Duration)
+	// Rewind moves the store's clock back, as a server's clock is set right (S9). Only for a store whose fences grow over that even where
+	// records were removed; others rely on their clock there. Needs Advance.
+	Rewind func(time.Duration)
 	// Reopen returns the same data through a new handle, as another process would see them (S1, S9). The old handle stays in use.
 	Reopen func() retrysafe.Store
 	// Caller returns the store as a process sees it whose own clock is off by skew (S13).

@@ -49,7 +49,10 @@ func TestControl(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			control := broken.Control(single)
-			storetest.Run(t, func(t *testing.T) storetest.Backend { return control.Open(t.Cleanup) }, control.Features)
+			storetest.Run(t, func(t *testing.T) storetest.Backend {
+				t.Helper()
+				return control.Open(t.Cleanup)
+			}, control.Features)
 		})
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Clock is a clock that stands still until it is advanced. A store that can be given a clock is tested with it in no time.
+// Clock is a clock that stands still until it is moved. A store that can be given a clock is tested with it in no time.
 type Clock struct{ nanos atomic.Int64 }
 
 // NewClock returns a clock that stands at some point in 2026.
@@ -18,5 +18,8 @@ func NewClock() *Clock {
 // Now returns the time at which the clock stands.
 func (c *Clock) Now() time.Time { return time.Unix(0, c.nanos.Load()).UTC() }
 
-// Advance moves the clock by d.
+// Advance moves the clock forward by d.
 func (c *Clock) Advance(d time.Duration) { c.nanos.Add(int64(d)) }
+
+// Rewind moves the clock back by d.
+func (c *Clock) Rewind(d time.Duration) { c.nanos.Add(-int64(d)) }

@@ -23,6 +23,8 @@ type env struct {
 	ctx context.Context
 	// short is a lease that can be waited for, long one that does not end while a test runs.
 	short, long time.Duration
+	// brink is how shortly before the end of something a test still looks; real time gives no more than half a lease.
+	brink time.Duration
 
 	salt string
 	keys *atomic.Int64
@@ -40,10 +42,10 @@ func newEnv(t tb, b Backend, f Features, name string, alone bool) *env {
 	t.Cleanup(cancel)
 	e := &env{
 		tb: t, Backend: b, f: f, name: name, alone: alone, ctx: ctx, short: f.Unit, long: time.Hour,
-		salt: random(4), keys: new(atomic.Int64),
+		brink: f.Unit / 2, salt: random(4), keys: new(atomic.Int64),
 	}
 	if b.Advance != nil {
-		e.short = 10 * time.Second
+		e.short, e.brink = 10*time.Second, 2*precision
 	}
 	return e
 }

@@ -74,25 +74,26 @@ func diff(got, want retrysafe.Record) string {
 	var d []string
 	field := func(name string, got, want any) {
 		if !reflect.DeepEqual(got, want) {
-			d = append(d, fmt.Sprintf("%s is %v, want %v", name, got, want))
+			d = append(d, fmt.Sprintf("%s is %+v, want %+v", name, got, want))
 		}
 	}
+	text := func(name, got, want string) { field(name, fmt.Sprintf("%+q", got), fmt.Sprintf("%+q", want)) }
 	instant := func(name string, got, want time.Time) {
 		if got.IsZero() != want.IsZero() || !near(got, want) {
 			d = append(d, fmt.Sprintf("%s is %v, want %v", name, got, want))
 		}
 	}
-	field("key", got.Key, want.Key)
+	text("key", strings.Join(parted(got.Key), "/"), strings.Join(parted(want.Key), "/"))
 	field("state", got.State, want.State)
 	field("attempt", got.Attempt, want.Attempt)
 	field("fence", got.Fence, want.Fence)
 	field("owner", got.Owner, want.Owner)
 	field("policy on doubt", got.OnDoubt, want.OnDoubt)
-	field("fingerprint", string(got.Fingerprint), string(want.Fingerprint))
-	field("binding", string(got.Binding), string(want.Binding))
+	text("fingerprint", string(got.Fingerprint), string(want.Fingerprint))
+	text("binding", string(got.Binding), string(want.Binding))
 	field("issued", got.Issued, want.Issued)
-	field("cause", got.Cause, want.Cause)
-	field("last error", got.LastError, want.LastError)
+	text("cause", got.Cause, want.Cause)
+	text("last error", got.LastError, want.LastError)
 	instant("created", got.Created, want.Created)
 	instant("updated", got.Updated, want.Updated)
 	instant("expires", got.Expires, want.Expires)

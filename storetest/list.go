@@ -158,6 +158,7 @@ func (e *env) listed(req retrysafe.ListRequest) (ids []string) {
 			return ids
 		}
 		assert.True(e, len(page.Records) > 0, "a page before the last has records")
+		assert.NotEqual(e, page.Next, req.After, "where the next page begins")
 		req.After = page.Next
 	}
 }

@@ -40,6 +40,21 @@ func s02InProgress(e *env) {
 		got := e.lookup(r.Key)
 		assert.True(e, got.LeaseLeft > 0 && got.LeaseLeft <= e.long/4+precision, "the lease counts from Extend: %v left", got.LeaseLeft)
 	})
+	e.run("until the lease ends", func(e *env) {
+		req := e.ask(e.key())
+		req.Lease = 2 * e.short
+		r := e.win(req)
+		e.passUntil(leaseEnd(r).Add(-e.brink))
+		got := e.try(e.ask(req.Key))
+		assert.NoError(e, got.err, "Acquire at the end of the lease")
+		want := retrysafe.StatusInProgress
+		if !got.Record.Now.Before(leaseEnd(r)) {
+			want = retrysafe.StatusInDoubt
+		}
+		wantStatus(e, got.Status, want, "at the end of the lease")
+		e.passUntil(leaseEnd(r))
+		e.acquire(e.ask(req.Key), retrysafe.StatusInDoubt, "after the lease")
+	})
 	e.run("when the lease has passed it is in doubt", func(e *env) {
 		r := lapsed.reach(e, e.ask(e.key()))
 		assert.Equal(e, r.State, retrysafe.StateInProgress, "state after the lease")

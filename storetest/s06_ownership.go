@@ -90,7 +90,7 @@ var strangers = map[string]func(*retrysafe.Record){
 	"no owner":                  func(r *retrysafe.Record) { r.Owner = retrysafe.Owner{} },
 	"the fence before":          func(r *retrysafe.Record) { r.Fence-- },
 	"the fence after":           func(r *retrysafe.Record) { r.Fence++ },
-	"the attempt for the fence": func(r *retrysafe.Record) { r.Fence = retrysafe.Fence(r.Attempt) }, //nolint:gosec // small and positive
+	"the attempt for the fence": func(r *retrysafe.Record) { r.Fence = retrysafe.Fence(r.Attempt) },
 	"no fence":                  func(r *retrysafe.Record) { r.Fence = 0 },
 }
 

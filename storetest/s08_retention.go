@@ -17,7 +17,7 @@ func s08Retention(e *env) {
 			end.State, end.Retention = state, keep
 			done := e.complete(end)
 			e.expires(done, done.Now.Add(keep))
-			e.until(done.Expires.Add(-e.short/2), done.Expires, end.Key, func(r retrysafe.Record, what string) {
+			e.until(done.Expires.Add(-e.brink), done.Expires, end.Key, func(r retrysafe.Record, what string) {
 				e.same(r, done, what)
 			})
 			e.gone(done.Expires, end.Key)
@@ -79,7 +79,7 @@ func s08Retention(e *env) {
 			if s.name == lapsed.name {
 				expires = expires.Add(e.short)
 			}
-			e.until(expires.Add(-e.short/2), expires, req.Key, func(r retrysafe.Record, what string) {
+			e.until(expires.Add(-e.brink), expires, req.Key, func(r retrysafe.Record, what string) {
 				assert.True(e, r.InDoubt(), "%s: in doubt", what)
 			})
 			e.gone(expires, req.Key)
@@ -93,7 +93,7 @@ func s08Retention(e *env) {
 		assert.NoError(e, e.Store.Release(e.ctx, rel), "Release by the holder")
 		gone := e.lookup(r.Key)
 		e.expires(gone, gone.Now.Add(keep))
-		e.until(gone.Expires.Add(-e.short/2), gone.Expires, r.Key, func(got retrysafe.Record, what string) {
+		e.until(gone.Expires.Add(-e.brink), gone.Expires, r.Key, func(got retrysafe.Record, what string) {
 			e.same(got, gone, what)
 		})
 		e.gone(gone.Expires, r.Key)

@@ -41,14 +41,14 @@ func s09Fences(e *env) {
 	e.run("a fence is the clock in microseconds, if it is not more", func(e *env) {
 		before := e.now()
 		r := e.win(e.ask(e.key()))
-		assert.True(e, int64(r.Fence) >= before.UnixMicro(), //nolint:gosec // fences stay below 2^53
+		assert.True(e, int64(r.Fence) >= before.UnixMicro(),
 			"the fence %d is at least the store's clock %d before the win", r.Fence, before.UnixMicro())
 		assert.True(e, r.Fence < 1<<53, "the fence %d is exact as a float64", r.Fence)
 		e.release(r)
 		e.pass(e.short)
 		before = e.now()
 		r = e.win(e.ask(r.Key))
-		assert.True(e, int64(r.Fence) >= before.UnixMicro(), //nolint:gosec // as above
+		assert.True(e, int64(r.Fence) >= before.UnixMicro(),
 			"the fence %d of a later win is at least the store's clock %d before it", r.Fence, before.UnixMicro())
 	})
 	e.run("over expiry", func(e *env) {
@@ -75,6 +75,9 @@ func s09Fences(e *env) {
 			}
 		})
 	}
+	if e.Rewind != nil && e.Advance != nil {
+		e.run("while the clock goes back", rewound)
+	}
 	if e.f.Issuer {
 		e.run("over expiry and a new issue", func(e *env) {
 			r := e.win(e.ask(e.key()))
@@ -96,6 +99,40 @@ func s09Fences(e *env) {
 			assert.Equal(e, got.Record.Attempt, 2, "attempt through another handle")
 			assert.True(e, got.Record.Fence > r.Fence, "the fence grows through another handle")
 		})
+	}
+}
+
+// rewound sets the clock back to before a record was made, and forward again.
+func rewound(e *env) {
+	back := func(key retrysafe.StoreKey, last retrysafe.Fence, how string) {
+		e.Helper()
+		e.Rewind(e.long)
+		got := e.win(e.ask(key))
+		e.Advance(e.long)
+		assert.True(e, got.Fence > last, "the fence grows after the clock went back over %s: %d after %d", how, got.Fence, last)
+	}
+	r := e.win(e.ask(e.key()))
+	e.release(r)
+	back(r.Key, r.Fence, "a release")
+
+	r = lapsed.reach(e, e.rerun(e.key()))
+	e.Rewind(e.long)
+	e.doubt(r) // with the clock its lease has come back
+	got := e.win(e.rerun(r.Key))
+	e.Advance(e.long)
+	assert.True(e, got.Fence > r.Fence, "the fence grows after the clock went back over a lease: %d after %d", got.Fence, r.Fence)
+
+	if e.f.Sweeper {
+		key := e.key()
+		last := e.grown(key, 0)
+		e.sweep(100)
+		back(key, last, "a sweep")
+	}
+	if e.f.Issuer {
+		key := e.key()
+		last := e.grown(key, 0)
+		e.issue(key, newOwner(), retention)
+		back(key, last, "a new issue")
 	}
 }
 

@@ -28,7 +28,7 @@ func s11Contexts(e *env) {
 		e.absent(fresh.Key, "Acquire with a context that had ended")
 	})
 	e.run("a context that ends during Acquire", func(e *env) {
-		for i := range 50 {
+		for i := range 25 {
 			req := e.ask(e.key())
 			req.Fingerprint, req.Binding = printA, bindA
 			a, err := during(e, i, "Acquire", func(ctx context.Context) (retrysafe.Acquired, error) { return e.Store.Acquire(ctx, req) })
@@ -47,7 +47,7 @@ func s11Contexts(e *env) {
 	})
 	e.run("a context that ends during Complete", func(e *env) {
 		body := strings.Repeat("a long answer ", 10_000)
-		for i := range 50 {
+		for i := range 25 {
 			before := e.win(e.ask(e.key()))
 			_, err := during(e, i, "Complete", func(ctx context.Context) (retrysafe.Record, error) {
 				return e.Store.Complete(ctx, ending(before, body))
@@ -81,7 +81,7 @@ func s11Contexts(e *env) {
 			key := e.key()
 			defer e.Hold(key)()
 			ctx, cancel := context.WithCancel(e.ctx)
-			ended(e, "Acquire of a key in somebody's transaction", func() error {
+			_ = ended(e, "Acquire of a key in somebody's transaction", func() error {
 				defer cancelSoon(cancel)()
 				_, err := e.Store.Acquire(ctx, e.ask(key))
 				return err
@@ -101,7 +101,7 @@ func during[R any](e *env, i int, what string, call func(context.Context) (R, er
 	defer cancel()
 	got := ended(e, what+" whose context ends", func() result {
 		go func() {
-			for range i * i {
+			for range 8 * i {
 				runtime.Gosched()
 			}
 			cancel()

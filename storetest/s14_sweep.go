@@ -39,7 +39,7 @@ func s14Sweep(e *env) {
 		req := e.rerun(e.key())
 		req.Retention = e.short
 		kept = append(kept, running.reach(e, req))
-		e.passUntil(e.now().Add(10 * e.short))
+		e.passUntil(e.now().Add(5 * e.short))
 		assert.Equal(e, e.sweep(10), 0, "records that a sweep removed long after their retention")
 		for _, r := range kept {
 			e.unchanged(r, "a sweep")

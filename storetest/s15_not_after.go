@@ -87,7 +87,7 @@ func s15NotAfter(e *env) {
 			release := sync.OnceFunc(e.Hold(key))
 			e.Cleanup(release)
 			// Servers limit such a wait in real time, also where the store's clock is moved by hand.
-			const wait = 200 * time.Millisecond
+			const wait = 100 * time.Millisecond
 			req.NotAfter = e.now().Add(wait)
 			e.leaves(req)
 			e.wait(wait)

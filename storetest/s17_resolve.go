@@ -69,7 +69,7 @@ func s17Resolve(e *env) {
 	for _, s := range situations {
 		e.run("another fence, "+s.name, func(e *env) {
 			r := s.reach(e, e.rerun(e.key()))
-			for _, fence := range []retrysafe.Fence{r.Fence - 1, r.Fence + 1, retrysafe.Fence(r.Attempt)} { //nolint:gosec // small and positive
+			for _, fence := range []retrysafe.Fence{r.Fence - 1, r.Fence + 1, retrysafe.Fence(r.Attempt)} {
 				for _, force := range []bool{false, true} {
 					req := e.rerun(r.Key)
 					req.IfFence, req.Force = fence, force

@@ -15,8 +15,8 @@ func s18Transactions(e *env) {
 		key := e.key()
 		release := sync.OnceFunc(e.Hold(key))
 		e.Cleanup(release)
-		for range 3 {
-			ctx, cancel := context.WithTimeout(e.ctx, 50*time.Millisecond)
+		for range 2 {
+			ctx, cancel := context.WithTimeout(e.ctx, 30*time.Millisecond)
 			got := ended(e, "Acquire of a held key", func() tried {
 				a, err := e.Store.Acquire(ctx, e.ask(key))
 				return tried{a, err}

@@ -100,7 +100,7 @@ func ParseRow(b []byte) (Row, error) {
 	r.Fingerprint = p.nilable(f&flagNilPrint != 0, p.short())
 	r.Binding = p.nilable(f&flagNilBind != 0, p.short())
 	r.Cause = string(p.short())
-	r.LastError = string(p.take(int(p.uint(2))))
+	r.LastError = string(p.take(p.length(2)))
 	r.Answer.Codec = string(p.short())
 	r.Answer.Size = int64(p.uint(8)) //nolint:gosec // two's complement is the format
 	if f&flagDigest != 0 {
@@ -138,7 +138,10 @@ func (p *parser) uint(n int) (v uint64) {
 	return v
 }
 
-func (p *parser) short() []byte { return p.take(int(p.uint(1))) }
+func (p *parser) short() []byte { return p.take(p.length(1)) }
+
+// length is a length of one or two bytes.
+func (p *parser) length(n int) int { return int(p.uint(n)) } //nolint:gosec // at most 65535
 
 // nilable copies field, and tells nil from empty; a nil with bytes is damage.
 func (p *parser) nilable(isNil bool, field []byte) []byte {

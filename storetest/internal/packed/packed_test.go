@@ -11,6 +11,6 @@ func TestStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(*testing.T) storetest.Backend {
 		clock := storetest.NewClock()
-		return storetest.Backend{Store: packed.New(clock.Now), Advance: clock.Advance}
+		return storetest.Backend{Store: packed.New(clock.Now), Advance: clock.Advance, Rewind: clock.Rewind}
 	}, storetest.Features{Issuer: true, Lister: true, Sweeper: true})
 }

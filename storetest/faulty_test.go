@@ -1,0 +1,184 @@
+package storetest_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storetest"
+	"github.com/retrysafe/retrysafe/storetest/internal/packed"
+)
+
+var faultyKey = retrysafe.StoreKey{Namespace: "n", Layer: "fn", Key: retrysafe.Key{Operation: "charge", ID: "1"}}
+
+func acquiring() retrysafe.AcquireRequest {
+	return retrysafe.AcquireRequest{
+		Key: faultyKey, Owner: retrysafe.Owner{1}, Lease: time.Minute, Retention: time.Hour, OnDoubt: retrysafe.Refuse,
+		Fingerprint: []byte("\x01print"),
+	}
+}
+
+// first returns a hook that hits the first call of the op.
+func first(op string, f storetest.Fault) func(string, int) storetest.Fault {
+	return func(got string, call int) storetest.Fault {
+		if got == op && call == 1 {
+			return f
+		}
+		return 0
+	}
+}
+
+func faulty(hook func(string, int) storetest.Fault) (*storetest.Faulty, *storetest.Clock) {
+	clock := storetest.NewClock()
+	return storetest.NewFaulty(packed.New(clock.Now), hook), clock
+}
+
+func TestFaultyPassesTheSuite(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(*testing.T) storetest.Backend {
+		s, clock := faulty(nil)
+		return storetest.Backend{Store: s, Advance: clock.Advance}
+	}, claims)
+}
+
+func TestFaultyLosesARequest(t *testing.T) {
+	t.Parallel()
+	s, _ := faulty(first("acquire", storetest.LoseRequest))
+	_, err := s.Acquire(t.Context(), acquiring())
+	assert.ErrorIs(t, err, storetest.ErrFault, "the call that is lost")
+	r, err := s.Lookup(t.Context(), faultyKey)
+	assert.NoError(t, err, "Lookup")
+	assert.Equal(t, r.State, 0, "state after a lost request")
+	a, err := s.Acquire(t.Context(), acquiring())
+	assert.NoError(t, err, "the second call")
+	assert.Equal(t, a.Status, retrysafe.Won, "the second call")
+	assert.Equal(t, s.Calls("acquire"), 2, "calls of acquire")
+}
+
+func TestFaultyLosesAReply(t *testing.T) {
+	t.Parallel()
+	s, _ := faulty(first("acquire", storetest.LoseReply))
+	_, err := s.Acquire(t.Context(), acquiring())
+	assert.ErrorIs(t, err, storetest.ErrFault, "the call whose reply is lost")
+	r, err := s.Lookup(t.Context(), faultyKey)
+	assert.NoError(t, err, "Lookup")
+	assert.Equal(t, r.State, retrysafe.StateInProgress, "state after a lost reply")
+}
+
+func TestFaultyDelays(t *testing.T) {
+	t.Parallel()
+	s, clock := faulty(func(op string, call int) storetest.Fault {
+		if op == "acquire" && call <= 3 {
+			return storetest.Delay
+		}
+		return 0
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	req := acquiring()
+	_, err := s.Acquire(ctx, req)
+	assert.ErrorIs(t, err, storetest.ErrFault, "the call that is delayed")
+	req.Fingerprint[1] = '?' // the caller's bytes are its own again
+	second := acquiring()
+	second.Owner = retrysafe.Owner{2}
+	_, err = s.Acquire(ctx, second)
+	assert.ErrorIs(t, err, storetest.ErrFault, "the second call that is delayed")
+	late := acquiring()
+	late.Owner, late.NotAfter = retrysafe.Owner{3}, clock.Now().Add(time.Second)
+	_, err = s.Acquire(ctx, late)
+	assert.ErrorIs(t, err, storetest.ErrFault, "the third call that is delayed")
+	cancel() // the callers are gone
+
+	assert.Equal(t, s.Pending(), 3, "requests that wait")
+	r, err := s.Lookup(t.Context(), faultyKey)
+	assert.NoError(t, err, "Lookup")
+	assert.Equal(t, r.State, 0, "state before the requests are delivered")
+
+	clock.Advance(time.Minute)
+	errs := s.Deliver()
+	assert.Equal(t, len(errs), 3, "requests that were delivered")
+	assert.NoError(t, errs[0], "the first to be delivered")
+	assert.NoError(t, errs[1], "the second to be delivered")
+	assert.ErrorIs(t, errs[2], retrysafe.ErrTooLate, "one that is delivered after its limit")
+	r, err = s.Lookup(t.Context(), faultyKey)
+	assert.NoError(t, err, "Lookup")
+	assert.Equal(t, r.Owner, retrysafe.Owner{1}, "owner: they are delivered in their order")
+	assert.Equal(t, string(r.Fingerprint), "\x01print", "fingerprint as it was sent")
+	assert.Equal(t, s.Pending(), 0, "requests that wait")
+	assert.Equal(t, len(s.Deliver()), 0, "requests that are delivered twice")
+}
+
+// An answer that is overtaken by its own release: the reason for which an engine never releases what it has tried to complete.
+func TestFaultyOvertakes(t *testing.T) {
+	t.Parallel()
+	s, _ := faulty(first("complete", storetest.Delay))
+	a, err := s.Acquire(t.Context(), acquiring())
+	assert.NoError(t, err, "Acquire")
+	_, err = s.Complete(t.Context(), retrysafe.CompleteRequest{
+		Key: faultyKey, Owner: a.Record.Owner, Fence: a.Record.Fence, State: retrysafe.StateCompleted,
+	})
+	assert.ErrorIs(t, err, storetest.ErrFault, "Complete that is delayed")
+	err = s.Release(t.Context(), retrysafe.ReleaseRequest{Key: faultyKey, Owner: a.Record.Owner, Fence: a.Record.Fence})
+	assert.NoError(t, err, "Release that overtakes it")
+	assert.ErrorIs(t, s.Deliver()[0], retrysafe.ErrLeaseLost, "Complete that was overtaken")
+}
+
+func TestFaultyBlocks(t *testing.T) {
+	t.Parallel()
+	for fault, want := range map[storetest.Fault]retrysafe.State{
+		storetest.Block:      0,
+		storetest.BlockReply: retrysafe.StateInProgress,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s, _ := faulty(first("acquire", fault))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			begun := time.Now()
+			_, err := s.Acquire(ctx, acquiring())
+			assert.ErrorIs(t, err, context.DeadlineExceeded, "the call that is blocked")
+			assert.Equal(t, time.Since(begun), time.Minute, "time until the call returned")
+			r, err := s.Lookup(t.Context(), faultyKey)
+			assert.NoError(t, err, "Lookup")
+			assert.Equal(t, r.State, want, "state after fault %d", fault)
+		})
+	}
+}
+
+// TestFaultyAsksAboutEachCall shows what the hook is told: a chaos test prints it and repeats it.
+func TestFaultyAsksAboutEachCall(t *testing.T) {
+	t.Parallel()
+	asked := map[string]int{}
+	s, _ := faulty(func(op string, call int) storetest.Fault {
+		asked[op] = call
+		return storetest.LoseRequest
+	})
+	ctx := t.Context()
+	for range 2 {
+		_, _ = s.Acquire(ctx, acquiring())
+		_ = s.Extend(ctx, retrysafe.ExtendRequest{})
+		_, _ = s.Complete(ctx, retrysafe.CompleteRequest{})
+		_ = s.Release(ctx, retrysafe.ReleaseRequest{})
+		_, _ = s.Lookup(ctx, faultyKey)
+		_, _ = s.Issue(ctx, retrysafe.IssueRequest{})
+		_, _ = s.List(ctx, retrysafe.ListRequest{})
+		_, _ = s.Sweep(ctx, 1)
+	}
+	assert.Equal(t, asked, map[string]int{
+		"acquire": 2, "extend": 2, "complete": 2, "release": 2, "lookup": 2, "issue": 2, "list": 2, "sweep": 2,
+	}, "calls that the hook was asked about")
+}
+
+// A chaos test decides by the op and the number of the call alone, so that a run can be repeated.
+func ExampleFaulty() {
+	clock := storetest.NewClock()
+	store := storetest.NewFaulty(packed.New(clock.Now), func(op string, call int) storetest.Fault {
+		if op == "complete" && call%2 == 1 {
+			return storetest.LoseReply // applied, but the caller does not hear of it
+		}
+		return 0
+	})
+	_ = store // give it to retrysafe.New
+	// Output:
+}

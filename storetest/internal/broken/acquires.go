@@ -1,0 +1,190 @@
+package broken
+
+import (
+	"slices"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/protocol"
+)
+
+// acquires are mistakes in who may run.
+func acquires() []Broken {
+	return []Broken{
+		rule("a new key is read and then written", "S1", func(r *rules) {
+			r.gap = func(cur row, _ micros) bool { return cur.State == 0 }
+		}),
+		rule("a takeover is read and then written", "S5", func(r *rules) {
+			r.gap = func(cur row, now micros) bool { return cur.InDoubt(now) && cur.OnDoubt == retrysafe.Reexecute }
+		}, "S16"),
+		rule("another caller renews the lease", "S2", func(r *rules) {
+			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
+				if s == retrysafe.StatusInProgress {
+					next.LeaseEnd, write = now+req.Lease.Microseconds(), true
+				}
+				return next, s, write, err
+			}
+		}),
+		rule("the request alone allows a takeover", "S5", func(r *rules) {
+			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
+				if s == retrysafe.StatusInDoubt && req.OnDoubt == retrysafe.Reexecute && cur.Owner != req.Owner {
+					cur.OnDoubt = retrysafe.Reexecute
+					return protocol.Acquire(cur, now, floor, &req)
+				}
+				return next, s, write, err
+			}
+		}, "S8"),
+		rule("the record alone allows a takeover", "S5", func(r *rules) {
+			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+				if cur.InDoubt(now) && cur.Owner != req.Owner && req.IfFence == 0 {
+					req.OnDoubt = cur.OnDoubt
+				}
+				return protocol.Acquire(cur, now, floor, &req)
+			}
+		}, "S16"),
+		rule("a finished record is told before a mismatch", "S4", func(r *rules) {
+			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+				if cur.State.Finished() {
+					req.Fingerprint = nil
+				}
+				return protocol.Acquire(cur, now, floor, &req)
+			}
+		}),
+		rule("a mismatch is told before another credential", "S4", func(r *rules) {
+			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+				first := req
+				first.Binding = nil
+				if next, s, write, err := protocol.Acquire(cur, now, floor, &first); s == retrysafe.Mismatch {
+					return next, s, write, err
+				}
+				return protocol.Acquire(cur, now, floor, &req)
+			}
+		}),
+		rule("fingerprints of two algorithms are compared", "S4", func(r *rules) {
+			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+				if cur.State != 0 && !cur.Absent(now) && req.IfFence == 0 && len(cur.Fingerprint) > 0 && len(req.Fingerprint) > 0 &&
+					cur.Fingerprint[0] != req.Fingerprint[0] {
+					return cur, retrysafe.Mismatch, false, nil
+				}
+				return protocol.Acquire(cur, now, floor, &req)
+			}
+		}),
+		rule("the fingerprint outlives a release", "S4", func(r *rules) {
+			r.release = func(cur row, now micros, req releaseReq) (row, bool, error) {
+				kept := cur.Fingerprint
+				next, write, err := protocol.Release(cur, now, &req)
+				next.Fingerprint = kept
+				return next, write, err
+			}
+		}),
+		rule("a late Acquire is applied", "S15", func(r *rules) {
+			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+				if now > req.NotAfter.UnixMicro() {
+					req.NotAfter = protocol.Time(now)
+				}
+				return protocol.Acquire(cur, now, floor, &req)
+			}
+		}),
+		rule("the owner's repeat is a new attempt", "S7", func(r *rules) {
+			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
+				if s == retrysafe.Won && write && next.Attempt == cur.Attempt && !cur.Absent(now) {
+					next.Attempt++
+					next.Fence++
+				}
+				return next, s, write, err
+			}
+		}, "S4", "S11", "S17"),
+		rule("an owner wins again after its own release", "S7", func(r *rules) {
+			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+				if cur.State == retrysafe.StateReleased && cur.Owner == req.Owner {
+					cur.Owner = retrysafe.Owner{}
+				}
+				return protocol.Acquire(cur, now, floor, &req)
+			}
+		}, "S8"),
+		rule("the fence is ignored", "S17", func(r *rules) {
+			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+				if req.IfFence != 0 && !cur.Absent(now) {
+					req.IfFence = cur.Fence
+				}
+				return protocol.Acquire(cur, now, floor, &req)
+			}
+		}, "S4"),
+		rule("a resolve keeps the fence", "S17", func(r *rules) {
+			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
+				if req.IfFence != 0 && s == retrysafe.Won {
+					next.Fence = cur.Fence
+				}
+				return next, s, write, err
+			}
+		}, "S4", "S9"),
+		rule("a resolve brings its own policy", "S17", func(r *rules) {
+			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
+				if req.IfFence != 0 && s == retrysafe.Won {
+					next.OnDoubt = req.OnDoubt
+				}
+				return next, s, write, err
+			}
+		}),
+		rule("a resolve reopens what is completed", "S17", func(r *rules) {
+			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+				if req.IfFence == cur.Fence && cur.State == retrysafe.StateCompleted {
+					cur.State = retrysafe.StateFailed
+				}
+				return protocol.Acquire(cur, now, floor, &req)
+			}
+		}),
+		rule("a resolve needs no force", "S17", func(r *rules) {
+			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+				req.Force = true
+				return protocol.Acquire(cur, now, floor, &req)
+			}
+		}, "S4"),
+		rule("a key need not be issued", "S12", func(r *rules) {
+			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+				req.MustBeIssued = false
+				return protocol.Acquire(cur, now, floor, &req)
+			}
+		}, "S4"),
+		rule("another owner issues the key again", "S12", func(r *rules) {
+			r.issue = func(cur row, now micros, req issueReq) (row, status, bool) {
+				if cur.State == retrysafe.StateIssued {
+					cur.Owner = req.Owner
+				}
+				return protocol.Issue(cur, now, &req)
+			}
+		}),
+		rule("a key in use is issued", "S12", func(r *rules) {
+			r.issue = func(cur row, now micros, req issueReq) (row, status, bool) {
+				next, s, write := protocol.Issue(cur, now, &req)
+				if s == retrysafe.AlreadyIssued && cur.State != retrysafe.StateIssued {
+					s = retrysafe.Won
+				}
+				return next, s, write
+			}
+		}),
+		rule("a used key expires as if it were not", "S12", func(r *rules) {
+			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
+				if s == retrysafe.Won && cur.State == retrysafe.StateIssued {
+					next.Expires = cur.Expires
+				}
+				return next, s, write, err
+			}
+		}),
+		rule("a repeat adopts another fingerprint", "S4", func(r *rules) {
+			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
+				if s == retrysafe.Won && len(req.Fingerprint) > 0 {
+					next.Fingerprint = slices.Clone(req.Fingerprint)
+					write = write && next.Fence != cur.Fence // told, not kept
+				}
+				return next, s, write, err
+			}
+		}, "S17"),
+	}
+}

@@ -1,0 +1,41 @@
+// Package broken holds stores that break the contract on purpose, each in one way and with the clause that must catch it. A suite
+// that they pass would prove nothing.
+package broken
+
+import (
+	"slices"
+
+	"github.com/retrysafe/retrysafe/storetest"
+)
+
+// Broken is a store with one mistake.
+type Broken struct {
+	// Name says what is wrong.
+	Name string
+	// Clause is the one that must catch it.
+	Clause string
+	// Also are the other clauses that fail, since they use what is broken. All others must pass.
+	Also []string
+	// Open makes an empty one.
+	Open func(cleanup func(func())) storetest.Backend
+	// Features are what it claims.
+	Features storetest.Features
+}
+
+// All returns every broken store.
+func All() []Broken {
+	return slices.Concat(claims(), acquires(), owners(), ends(), retentions(), bytes(), worlds(), lists())
+}
+
+// plain are the claims of a store without hooks.
+var plain = storetest.Features{Issuer: true, Sweeper: true}
+
+// rule is a store with one rule changed.
+func rule(name, clause string, change func(*rules), also ...string) Broken {
+	return Broken{name, clause, also, func(func(func())) storetest.Backend {
+		clock := storetest.NewClock()
+		s := newStore(clock.Now)
+		change(&s.rules)
+		return storetest.Backend{Store: s, Advance: clock.Advance, Rewind: clock.Rewind}
+	}, plain}
+}

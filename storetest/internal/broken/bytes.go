@@ -1,0 +1,64 @@
+package broken
+
+import (
+	"strings"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// bytes are mistakes in what a key and an answer are.
+func bytes() []Broken {
+	id := func(change func(string) string) func(*rules) {
+		return func(r *rules) {
+			r.key = func(k retrysafe.StoreKey) retrysafe.StoreKey {
+				k.ID = change(k.ID)
+				return k
+			}
+		}
+	}
+	answer := func(change func(*retrysafe.Answer)) func(*rules) {
+		return func(r *rules) {
+			r.show = func(rec retrysafe.Record) retrysafe.Record {
+				if rec.State.Finished() {
+					change(&rec.Answer)
+				}
+				return rec
+			}
+		}
+	}
+	return []Broken{
+		rule("the key is cut at 64 bytes", "S10", id(func(s string) string { return s[:min(len(s), 64)] })),
+		rule("the key is cut at 255 bytes", "S10", id(func(s string) string { return s[:min(len(s), 255)] })),
+		rule("upper and lower case are one key", "S10", id(strings.ToLower)),
+		rule("spaces at the end are trimmed", "S10", id(func(s string) string { return strings.TrimRight(s, " ") })),
+		rule("the key ends at a zero byte", "S10", id(func(s string) string { s, _, _ = strings.Cut(s, "\x00"); return s })),
+		rule("the key is made valid UTF-8", "S10", id(func(s string) string { return strings.ToValidUTF8(s, "\ufffd") })),
+		rule("a part that is too long is cut", "S10", func(r *rules) {
+			r.valid = func(k retrysafe.StoreKey) error {
+				k.ID = k.ID[:min(len(k.ID), retrysafe.MaxPart)]
+				return k.Validate()
+			}
+			id(func(s string) string { return s[:min(len(s), retrysafe.MaxPart)] })(r)
+		}, "S4"),
+		rule("the parts of the key are joined", "S10", func(r *rules) {
+			r.key = func(k retrysafe.StoreKey) retrysafe.StoreKey {
+				return retrysafe.StoreKey{Key: retrysafe.Key{ID: strings.Join([]string{k.Namespace, k.Layer, k.Tenant, k.Operation, k.ID}, "/")}}
+			}
+		}),
+		rule("an empty answer is nil", "S10", answer(func(a *retrysafe.Answer) {
+			if len(a.Body) == 0 {
+				a.Body = nil
+			}
+		})),
+		rule("a nil answer is empty", "S10", answer(func(a *retrysafe.Answer) { a.Body = append([]byte{}, a.Body...) })),
+		rule("an answer that is not kept is told as empty", "S10", answer(func(a *retrysafe.Answer) { a.Kept = true }), "S3"),
+		rule("an answer is made valid UTF-8", "S3", answer(func(a *retrysafe.Answer) {
+			if a.Body != nil {
+				a.Body = append([]byte{}, strings.ToValidUTF8(string(a.Body), "\ufffd")...)
+			}
+		}), "S10"),
+		rule("an answer is cut at 1 MiB", "S10", answer(func(a *retrysafe.Answer) { a.Body = a.Body[:min(len(a.Body), 1<<20)] })),
+		rule("bytes that were given are kept", "S10", func(r *rules) { r.keepsGiven = true }),
+		rule("bytes that are kept are given away", "S10", func(r *rules) { r.givesKept = true }),
+	}
+}

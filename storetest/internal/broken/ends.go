@@ -1,0 +1,293 @@
+package broken
+
+import (
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/protocol"
+)
+
+// owners are mistakes in whose the record is.
+func owners() []Broken {
+	return []Broken{
+		rule("the fence alone owns", "S6", func(r *rules) {
+			owner := func(cur row, f fence, o retrysafe.Owner) retrysafe.Owner {
+				if cur.Fence == f {
+					return cur.Owner
+				}
+				return o
+			}
+			r.extend = func(cur row, now micros, req extendReq) (row, error) {
+				req.Owner = owner(cur, req.Fence, req.Owner)
+				return protocol.Extend(cur, now, &req)
+			}
+			r.complete = func(cur row, now micros, req completeReq) (row, bool, error) {
+				req.Owner = owner(cur, req.Fence, req.Owner)
+				return protocol.Complete(cur, now, &req)
+			}
+			r.release = func(cur row, now micros, req releaseReq) (row, bool, error) {
+				req.Owner = owner(cur, req.Fence, req.Owner)
+				return protocol.Release(cur, now, &req)
+			}
+		}),
+		rule("the owner alone owns", "S6", func(r *rules) {
+			r.complete = func(cur row, now micros, req completeReq) (row, bool, error) {
+				req.Fence = cur.Fence
+				return protocol.Complete(cur, now, &req)
+			}
+		}),
+		rule("the attempt number owns", "S6", func(r *rules) {
+			// What a caller gets as its fence is the number of the attempt, as far as ownership goes.
+			r.release = func(cur row, now micros, req releaseReq) (row, bool, error) {
+				if req.Fence == retrysafe.Fence(cur.Attempt) {
+					req.Fence = cur.Fence
+				}
+				return protocol.Release(cur, now, &req)
+			}
+		}),
+		rule("Extend takes the record back", "S6", func(r *rules) {
+			r.extend = func(cur row, now micros, req extendReq) (row, error) {
+				if cur.State == retrysafe.StateInProgress && req.Fence < cur.Fence {
+					cur.Owner, cur.Fence = req.Owner, req.Fence
+				}
+				return protocol.Extend(cur, now, &req)
+			}
+		}, "S5", "S16", "S17"),
+		rule("Extend ends a doubt", "S16", func(r *rules) {
+			r.extend = func(cur row, now micros, req extendReq) (row, error) {
+				if cur.State == retrysafe.StateInProgress && cur.LeaseEnd == 0 {
+					cur.LeaseEnd = now
+				}
+				return protocol.Extend(cur, now, &req)
+			}
+		}, "S6"),
+		rule("Complete after the lease is refused", "S6", func(r *rules) {
+			r.complete = func(cur row, now micros, req completeReq) (row, bool, error) {
+				if cur.State == retrysafe.StateInProgress && cur.LeaseEnd != 0 && cur.LeaseEnd <= now {
+					return cur, false, retrysafe.ErrLeaseLost
+				}
+				return protocol.Complete(cur, now, &req)
+			}
+		}, "S5", "S8"),
+		rule("Release wipes what is completed", "S6", func(r *rules) {
+			r.release = func(cur row, now micros, req releaseReq) (row, bool, error) {
+				if cur.State.Finished() {
+					cur.State, cur.Answer = retrysafe.StateInProgress, retrysafe.Answer{}
+				}
+				return protocol.Release(cur, now, &req)
+			}
+		}),
+		rule("Release of another's record says that it was done", "S6", func(r *rules) {
+			r.release = func(cur row, now micros, req releaseReq) (row, bool, error) {
+				next, write, _ := protocol.Release(cur, now, &req)
+				return next, write, nil
+			}
+		}, "S5", "S7", "S16", "S17"),
+	}
+}
+
+// ends are mistakes in how an attempt ends.
+func ends() []Broken {
+	return []Broken{
+		rule("Complete overwrites another answer", "S7", func(r *rules) {
+			r.complete = func(cur row, now micros, req completeReq) (row, bool, error) {
+				if cur.State.Finished() && cur.Owner == req.Owner && cur.Fence == req.Fence {
+					cur.Answer = req.Answer
+					return cur, true, nil
+				}
+				return protocol.Complete(cur, now, &req)
+			}
+		}),
+		rule("a repeated Complete returns what it was given", "S7", func(r *rules) {
+			r.complete = func(cur row, now micros, req completeReq) (row, bool, error) {
+				next, write, err := protocol.Complete(cur, now, &req)
+				next.Answer = req.Answer
+				return next, write, err
+			}
+		}),
+		rule("a repeated Complete begins the retention anew", "S7", func(r *rules) {
+			r.complete = func(cur row, now micros, req completeReq) (row, bool, error) {
+				next, write, err := protocol.Complete(cur, now, &req)
+				if err == nil && !write {
+					next.Expires, write = now+next.Retention, true
+				}
+				return next, write, err
+			}
+		}),
+		rule("a repeated Complete is told by changed rows", "S7", func(r *rules) {
+			r.complete = func(cur row, now micros, req completeReq) (row, bool, error) {
+				next, write, err := protocol.Complete(cur, now, &req)
+				if err == nil && !write {
+					err = retrysafe.ErrLeaseLost
+				}
+				return next, write, err
+			}
+		}, "S6", "S10", "S11"),
+		rule("a repeated Extend is told by changed rows", "S7", func(r *rules) {
+			r.extend = func(cur row, now micros, req extendReq) (row, error) {
+				next, err := protocol.Extend(cur, now, &req)
+				if err == nil && next.LeaseEnd == cur.LeaseEnd {
+					err = retrysafe.ErrLeaseLost
+				}
+				return next, err
+			}
+		}, "S6", "S14"),
+		rule("a repeated Release is told by changed rows", "S7", func(r *rules) {
+			r.release = func(cur row, now micros, req releaseReq) (row, bool, error) {
+				next, write, err := protocol.Release(cur, now, &req)
+				if err == nil && !write {
+					err = retrysafe.ErrLeaseLost
+				}
+				return next, write, err
+			}
+		}, "S6"),
+		rule("a doubt waits for the end of the lease", "S16", func(r *rules) {
+			r.release = func(cur row, now micros, req releaseReq) (row, bool, error) {
+				next, write, err := protocol.Release(cur, now, &req)
+				if req.InDoubt && write {
+					next.LeaseEnd = max(cur.LeaseEnd, now+1)
+				}
+				return next, write, err
+			}
+		}, "S4", "S6", "S7", "S8", "S9", "S17"),
+		rule("the cause of a doubt is not kept", "S16", func(r *rules) {
+			r.release = func(cur row, now micros, req releaseReq) (row, bool, error) {
+				req.Cause = ""
+				return protocol.Release(cur, now, &req)
+			}
+		}),
+		rule("nobody completes a doubt", "S16", func(r *rules) {
+			r.complete = func(cur row, now micros, req completeReq) (row, bool, error) {
+				if cur.State == retrysafe.StateInProgress && cur.LeaseEnd == 0 {
+					return cur, false, retrysafe.ErrLeaseLost
+				}
+				return protocol.Complete(cur, now, &req)
+			}
+		}, "S6", "S8"),
+		rule("the owner wins back what it put in doubt", "S16", func(r *rules) {
+			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+				if cur.State == retrysafe.StateInProgress && cur.LeaseEnd == 0 && cur.Owner == req.Owner {
+					cur.LeaseEnd = now
+				}
+				return protocol.Acquire(cur, now, floor, &req)
+			}
+		}),
+	}
+}
+
+// retentions are mistakes in how long a record and its fence stay.
+func retentions() []Broken {
+	return []Broken{
+		rule("a finished record is answered until it is swept", "S8", func(r *rules) {
+			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+				if cur.State == retrysafe.StateCompleted && cur.Expired(now) {
+					cur.Expires = 0
+				}
+				return protocol.Acquire(cur, now, floor, &req)
+			}
+		}, "S4", "S6", "S9", "S17"),
+		rule("a finished record goes early", "S8", func(r *rules) {
+			r.show = func(rec retrysafe.Record) retrysafe.Record {
+				if rec.State.Finished() && !rec.Expires.IsZero() && rec.Expires.Sub(rec.Now) < time.Second {
+					return retrysafe.Record{Key: rec.Key, Now: rec.Now}
+				}
+				return rec
+			}
+		}),
+		rule("the retention counts from the start", "S8", func(r *rules) {
+			r.complete = func(cur row, now micros, req completeReq) (row, bool, error) {
+				next, write, err := protocol.Complete(cur, now, &req)
+				if write && next.Expires != 0 {
+					next.Expires -= now - cur.Created
+				}
+				return next, write, err
+			}
+		}),
+		rule("a record in progress expires with its retention", "S8", func(r *rules) {
+			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
+				if s == retrysafe.Won && write {
+					next.Expires = now + req.Retention.Microseconds()
+				}
+				return next, s, write, err
+			}
+		}, "S14"),
+		rule("a record in progress expires with its lease", "S8", func(r *rules) {
+			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
+				if s == retrysafe.Won && write {
+					next.Expires = now + req.Lease.Microseconds()
+				}
+				return next, s, write, err
+			}
+		}, "S2", "S3", "S4", "S5", "S6", "S7", "S9", "S12", "S14", "S16", "S17"),
+		rule("a doubt under Refuse expires", "S8", func(r *rules) {
+			r.release = func(cur row, now micros, req releaseReq) (row, bool, error) {
+				next, write, err := protocol.Release(cur, now, &req)
+				if write && req.InDoubt {
+					next.Expires = now + next.Retention
+				}
+				return next, write, err
+			}
+		}, "S14"),
+		rule("a doubt under Reexecute never expires", "S8", func(r *rules) {
+			r.release = func(cur row, now micros, req releaseReq) (row, bool, error) {
+				next, write, err := protocol.Release(cur, now, &req)
+				if write && req.InDoubt {
+					next.Expires = 0
+				}
+				return next, write, err
+			}
+		}, "S14"),
+		rule("a released record is deleted", "S9", func(r *rules) {
+			r.release = func(cur row, now micros, req releaseReq) (row, bool, error) {
+				next, write, err := protocol.Release(cur, now, &req)
+				if write && !req.InDoubt {
+					next.Expires = now
+				}
+				return next, write, err
+			}
+		}, "S6", "S7", "S8", "S12", "S14", "S16", "S17"),
+		rule("a released record goes before its Acquire can", "S8", func(r *rules) {
+			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
+				next.NotAfter = 0
+				return next, s, write, err
+			}
+		}),
+		rule("the fence begins again after expiry", "S9", func(r *rules) {
+			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
+				if s == retrysafe.Won && next.Fence != cur.Fence {
+					next.Fence = 1000
+					if !cur.Absent(now) {
+						next.Fence = cur.Fence + 1
+					}
+				}
+				return next, s, write, err
+			}
+		}, "S6"),
+		rule("the fence is forgotten by a sweep", "S9", func(r *rules) { r.forgets = true }),
+		rule("the fence stands still within a tick", "S9", func(r *rules) {
+			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
+				if s == retrysafe.Won {
+					next.Fence = min(next.Fence, fence(max(now, 0)))
+				}
+				return next, s, write, err
+			}
+		}, "S4", "S17"),
+		rule("a sweep removes doubts under Refuse", "S14", func(r *rules) {
+			r.swept = func(cur row, now micros) bool { return cur.Expired(now) || cur.InDoubt(now) }
+		}),
+		rule("a sweep removes what is released", "S14", func(r *rules) {
+			r.swept = func(cur row, now micros) bool { return cur.Expired(now) || cur.State == retrysafe.StateReleased }
+		}),
+		rule("a sweep forgets issued keys", "S14", func(r *rules) {
+			r.swept = func(cur row, now micros) bool { return cur.Expired(now) && cur.State != retrysafe.StateIssued }
+		}),
+		rule("a sweep has no bounds", "S14", func(r *rules) {
+			r.limit = func(int) int { return 1 << 30 }
+		}),
+	}
+}

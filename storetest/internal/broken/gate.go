@@ -1,0 +1,167 @@
+package broken
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// gate stands before a store like a server and the connections to it: it can hang, and a key can be held by somebody's transaction.
+type gate struct {
+	inner *store
+	// deaf: callers wait for the server past the end of their contexts.
+	deaf bool
+	// deafToHolds: the same, for a held key only.
+	deafToHolds bool
+	// oneLane: a held key delays the writes of all keys.
+	oneLane bool
+	// asksEarly: NotAfter is looked at before the wait instead of after it.
+	asksEarly bool
+	// servesAll: who left while it waited for a held key is served all the same.
+	servesAll bool
+
+	mu      sync.Mutex // guards what follows
+	stalled chan struct{}
+	held    map[retrysafe.StoreKey]chan struct{}
+	taken   sync.WaitGroup
+	closed  chan struct{}
+}
+
+func newGate(s *store) *gate {
+	return &gate{inner: s, held: map[retrysafe.StoreKey]chan struct{}{}, closed: make(chan struct{})}
+}
+
+// close ends every wait.
+func (g *gate) close() {
+	close(g.closed)
+	g.taken.Wait()
+}
+
+func (g *gate) stall() (resume func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	stalled := make(chan struct{})
+	g.stalled = stalled
+	return func() {
+		g.mu.Lock()
+		g.stalled = nil
+		g.mu.Unlock()
+		close(stalled)
+		g.taken.Wait()
+	}
+}
+
+func (g *gate) hold(key retrysafe.StoreKey) (release func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	held := make(chan struct{})
+	g.held[key] = held
+	return func() {
+		g.mu.Lock()
+		delete(g.held, key)
+		g.mu.Unlock()
+		close(held)
+		g.taken.Wait()
+	}
+}
+
+// before is what a call has to wait for; nil: nothing.
+func (g *gate) before(key retrysafe.StoreKey, write bool) (wait chan struct{}, hang bool) {
+	if g.stalled != nil {
+		return g.stalled, true
+	}
+	if held := g.held[key]; held != nil {
+		return held, false
+	}
+	if g.oneLane && write {
+		for _, held := range g.held {
+			return held, false
+		}
+	}
+	return nil, false
+}
+
+// enter makes a call when the server takes it. A server that hangs has taken the request already and applies it when it goes on; a call
+// that waits for a transaction is withdrawn when its caller leaves.
+func enter[R any](ctx context.Context, g *gate, key retrysafe.StoreKey, write bool, apply func(context.Context) (R, error)) (zero R, err error) {
+	g.mu.Lock()
+	wait, hang := g.before(key, write)
+	if wait == nil {
+		g.mu.Unlock()
+		return apply(ctx)
+	}
+	g.taken.Add(1)
+	g.mu.Unlock()
+	type result struct {
+		r   R
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		defer g.taken.Done()
+		select {
+		case <-wait:
+		case <-g.closed:
+			done <- result{err: context.Canceled}
+			return
+		}
+		in := ctx
+		if hang || g.servesAll {
+			in = context.WithoutCancel(ctx)
+		}
+		r, err := apply(in)
+		done <- result{r, err}
+	}()
+	left := ctx.Done()
+	if g.deaf || g.deafToHolds && !hang {
+		left = nil
+	}
+	select {
+	case got := <-done:
+		return got.r, got.err
+	case <-left:
+		return zero, ctx.Err()
+	}
+}
+
+func (g *gate) Acquire(ctx context.Context, req acquireReq) (retrysafe.Acquired, error) {
+	if g.asksEarly {
+		if g.inner.clock().After(req.NotAfter) && !req.NotAfter.IsZero() {
+			return retrysafe.Acquired{}, retrysafe.ErrTooLate
+		}
+		late := req.NotAfter
+		return enter(ctx, g, req.Key, true, func(ctx context.Context) (retrysafe.Acquired, error) {
+			if g.inner.clock().After(late) {
+				req.NotAfter = time.Time{}
+			}
+			return g.inner.Acquire(ctx, req)
+		})
+	}
+	return enter(ctx, g, req.Key, true, func(ctx context.Context) (retrysafe.Acquired, error) { return g.inner.Acquire(ctx, req) })
+}
+
+func (g *gate) Extend(ctx context.Context, req extendReq) error {
+	_, err := enter(ctx, g, req.Key, true, func(ctx context.Context) (struct{}, error) { return struct{}{}, g.inner.Extend(ctx, req) })
+	return err
+}
+
+func (g *gate) Complete(ctx context.Context, req completeReq) (retrysafe.Record, error) {
+	return enter(ctx, g, req.Key, true, func(ctx context.Context) (retrysafe.Record, error) { return g.inner.Complete(ctx, req) })
+}
+
+func (g *gate) Release(ctx context.Context, req releaseReq) error {
+	_, err := enter(ctx, g, req.Key, true, func(ctx context.Context) (struct{}, error) { return struct{}{}, g.inner.Release(ctx, req) })
+	return err
+}
+
+func (g *gate) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
+	return enter(ctx, g, key, false, func(ctx context.Context) (retrysafe.Record, error) { return g.inner.Lookup(ctx, key) })
+}
+
+func (g *gate) Issue(ctx context.Context, req issueReq) (status, error) {
+	return enter(ctx, g, req.Key, true, func(ctx context.Context) (status, error) { return g.inner.Issue(ctx, req) })
+}
+
+func (g *gate) Sweep(ctx context.Context, limit int) (int, error) { return g.inner.Sweep(ctx, limit) }

@@ -1,0 +1,61 @@
+package broken
+
+import (
+	"context"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storetest"
+	"github.com/retrysafe/retrysafe/storetest/internal/packed"
+)
+
+// listing is a store whose List is changed.
+type listing struct {
+	*packed.Store
+	list func(context.Context, *packed.Store, retrysafe.ListRequest) (retrysafe.Page, error)
+}
+
+func (l *listing) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.Page, error) {
+	return l.list(ctx, l.Store, req)
+}
+
+// lists are mistakes in what is shown to people.
+func lists() []Broken {
+	list := func(name string, list func(context.Context, *packed.Store, retrysafe.ListRequest) (retrysafe.Page, error)) Broken {
+		all := plain
+		all.Lister = true
+		return Broken{name, "List", nil, func(func(func())) storetest.Backend {
+			clock := storetest.NewClock()
+			return storetest.Backend{Store: &listing{packed.New(clock.Now), list}, Advance: clock.Advance}
+		}, all}
+	}
+	return []Broken{
+		list("a listing ends with its first page", func(ctx context.Context, s *packed.Store, req retrysafe.ListRequest) (retrysafe.Page, error) {
+			page, err := s.List(ctx, req)
+			page.Next = ""
+			return page, err
+		}),
+		list("a page begins with the last record of the one before", func(ctx context.Context, s *packed.Store, req retrysafe.ListRequest) (retrysafe.Page, error) {
+			if n := len(req.After); n > 0 {
+				req.After = req.After[:n-1]
+			}
+			return s.List(ctx, req)
+		}),
+		list("a listing shows answers", func(ctx context.Context, s *packed.Store, req retrysafe.ListRequest) (retrysafe.Page, error) {
+			page, err := s.List(ctx, req)
+			for i := range page.Records {
+				page.Records[i].Answer.Body = []byte("answer")
+			}
+			return page, err
+		}),
+		list("a listing takes every record in progress for one in doubt", func(ctx context.Context, s *packed.Store, req retrysafe.ListRequest) (retrysafe.Page, error) {
+			if req.InDoubt && req.State == 0 {
+				req.InDoubt, req.State = false, retrysafe.StateInProgress
+			}
+			return s.List(ctx, req)
+		}),
+		list("a listing forgets the tenant", func(ctx context.Context, s *packed.Store, req retrysafe.ListRequest) (retrysafe.Page, error) {
+			req.Tenant = ""
+			return s.List(ctx, req)
+		}),
+	}
+}

@@ -1,0 +1,233 @@
+package broken
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/protocol"
+)
+
+type (
+	row    = protocol.Row
+	micros = protocol.Micros
+	fence  = retrysafe.Fence
+	status = retrysafe.Status
+
+	acquireReq  = retrysafe.AcquireRequest
+	extendReq   = retrysafe.ExtendRequest
+	completeReq = retrysafe.CompleteRequest
+	releaseReq  = retrysafe.ReleaseRequest
+	issueReq    = retrysafe.IssueRequest
+)
+
+// rules are what a broken store does otherwise. They start as the right ones.
+type rules struct {
+	valid    func(retrysafe.StoreKey) error
+	key      func(retrysafe.StoreKey) retrysafe.StoreKey
+	acquire  func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error)
+	extend   func(cur row, now micros, req extendReq) (row, error)
+	complete func(cur row, now micros, req completeReq) (row, bool, error)
+	release  func(cur row, now micros, req releaseReq) (row, bool, error)
+	issue    func(cur row, now micros, req issueReq) (row, status, bool)
+	swept    func(cur row, now micros) bool
+	// limit is how many records a sweep removes when asked for n.
+	limit func(n int) int
+	// show is the last touch to every record that is returned.
+	show func(retrysafe.Record) retrysafe.Record
+	// forgets: a sweep does not remember the fences that it removed.
+	forgets bool
+	// gap tells whether Acquire lets go of the record between reading and writing it.
+	gap func(cur row, now micros) bool
+	// keepsGiven and givesKept are for slices that are not copied.
+	keepsGiven, givesKept bool
+}
+
+func right() rules {
+	return rules{
+		valid: retrysafe.StoreKey.Validate,
+		key:   func(k retrysafe.StoreKey) retrysafe.StoreKey { return k },
+		acquire: func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+			return protocol.Acquire(cur, now, floor, &req)
+		},
+		extend: func(cur row, now micros, req extendReq) (row, error) { return protocol.Extend(cur, now, &req) },
+		complete: func(cur row, now micros, req completeReq) (row, bool, error) {
+			return protocol.Complete(cur, now, &req)
+		},
+		release: func(cur row, now micros, req releaseReq) (row, bool, error) { return protocol.Release(cur, now, &req) },
+		issue:   func(cur row, now micros, req issueReq) (row, status, bool) { return protocol.Issue(cur, now, &req) },
+		swept:   func(cur row, now micros) bool { return cur.Expired(now) },
+		limit:   func(n int) int { return n },
+		show:    func(r retrysafe.Record) retrysafe.Record { return r },
+		gap:     func(row, micros) bool { return false },
+	}
+}
+
+// store keeps rows in memory and follows its rules. With the right ones it passes the suite.
+type store struct {
+	rules
+	clock func() time.Time
+	meet  chan struct{}
+	*data
+}
+
+// data is what handles on one store share.
+type data struct {
+	mu    sync.Mutex // guards what follows
+	rows  map[retrysafe.StoreKey]row
+	floor fence
+	trips int
+}
+
+func newStore(clock func() time.Time) *store {
+	return &store{right(), clock, make(chan struct{}), &data{rows: map[retrysafe.StoreKey]row{}}}
+}
+
+// begin checks the call and takes the lock.
+func (s *store) begin(ctx context.Context, key retrysafe.StoreKey) (retrysafe.StoreKey, row, micros, error) {
+	if err := ctx.Err(); err != nil {
+		return key, row{}, 0, err
+	}
+	if err := s.valid(key); err != nil {
+		return key, row{}, 0, err
+	}
+	s.mu.Lock()
+	s.trips++
+	stored := s.key(key)
+	return stored, s.rows[stored], s.clock().UnixMicro(), nil
+}
+
+func (s *store) record(r row, key retrysafe.StoreKey, now micros) retrysafe.Record {
+	rec := s.show(r.Record(key, now))
+	if !s.givesKept {
+		rec.Fingerprint, rec.Binding, rec.Answer.Body = slices.Clone(rec.Fingerprint), slices.Clone(rec.Binding), slices.Clone(rec.Answer.Body)
+	}
+	return rec
+}
+
+func (s *store) Acquire(ctx context.Context, req acquireReq) (retrysafe.Acquired, error) {
+	key, cur, now, err := s.begin(ctx, req.Key)
+	if err != nil {
+		return retrysafe.Acquired{}, err
+	}
+	defer s.mu.Unlock()
+	given := req
+	if !s.keepsGiven {
+		given.Fingerprint, given.Binding = slices.Clone(req.Fingerprint), slices.Clone(req.Binding)
+	}
+	next, status, write, err := s.acquire(cur, now, s.floor, given)
+	if err != nil {
+		return retrysafe.Acquired{}, err
+	}
+	if write {
+		if s.gap(cur, now) {
+			s.letGo()
+		}
+		s.rows[key] = next
+	}
+	return retrysafe.Acquired{Status: status, Record: s.record(next, req.Key, now)}, nil
+}
+
+// letGo lets another caller in, and waits for one for a moment.
+func (s *store) letGo() {
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	moment := time.NewTimer(time.Millisecond)
+	defer moment.Stop()
+	select {
+	case s.meet <- struct{}{}:
+	case <-s.meet:
+	case <-moment.C:
+	}
+}
+
+func (s *store) Extend(ctx context.Context, req extendReq) error {
+	key, cur, now, err := s.begin(ctx, req.Key)
+	if err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	next, err := s.extend(cur, now, req)
+	if err == nil {
+		s.rows[key] = next
+	}
+	return err
+}
+
+func (s *store) Complete(ctx context.Context, req completeReq) (retrysafe.Record, error) {
+	key, cur, now, err := s.begin(ctx, req.Key)
+	if err != nil {
+		return retrysafe.Record{}, err
+	}
+	defer s.mu.Unlock()
+	if !s.keepsGiven {
+		req.Answer.Body = slices.Clone(req.Answer.Body)
+	}
+	next, write, err := s.complete(cur, now, req)
+	if err != nil {
+		return retrysafe.Record{}, err
+	}
+	if write {
+		s.rows[key] = next
+	}
+	return s.record(next, req.Key, now), nil
+}
+
+func (s *store) Release(ctx context.Context, req releaseReq) error {
+	key, cur, now, err := s.begin(ctx, req.Key)
+	if err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	next, write, err := s.release(cur, now, req)
+	if write {
+		s.rows[key] = next
+	}
+	return err
+}
+
+func (s *store) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
+	_, cur, now, err := s.begin(ctx, key)
+	if err != nil {
+		return retrysafe.Record{}, err
+	}
+	defer s.mu.Unlock()
+	return s.record(cur, key, now), nil
+}
+
+func (s *store) Issue(ctx context.Context, req issueReq) (status, error) {
+	key, cur, now, err := s.begin(ctx, req.Key)
+	if err != nil {
+		return 0, err
+	}
+	defer s.mu.Unlock()
+	next, status, write := s.issue(cur, now, req)
+	if write {
+		s.rows[key] = next
+	}
+	return status, nil
+}
+
+func (s *store) Sweep(ctx context.Context, limit int) (removed int, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock().UnixMicro()
+	for key, cur := range s.rows {
+		if removed >= s.limit(limit) {
+			break
+		}
+		if s.swept(cur, now) {
+			if !s.forgets {
+				s.floor = max(s.floor, cur.Fence)
+			}
+			delete(s.rows, key)
+			removed++
+		}
+	}
+	return removed, nil
+}

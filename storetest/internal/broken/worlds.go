@@ -1,0 +1,153 @@
+package broken
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storetest"
+)
+
+// claims are stores that can do more or less than they say.
+func claims() []Broken {
+	open := func(wrap func(*store) retrysafe.Store) func(func(func())) storetest.Backend {
+		return func(func(func())) storetest.Backend {
+			clock := storetest.NewClock()
+			return storetest.Backend{Store: wrap(newStore(clock.Now)), Advance: clock.Advance}
+		}
+	}
+	whole := func(s *store) retrysafe.Store { return s }
+	return []Broken{
+		{"it issues and does not say so", "claims", nil, open(whole), storetest.Features{Sweeper: true}},
+		{"it says that it lists and does not", "claims", []string{"List"}, open(whole), storetest.Features{Issuer: true, Sweeper: true, Lister: true}},
+		{"it hides that it sweeps", "claims", []string{"S9", "S14"}, open(func(s *store) retrysafe.Store {
+			return struct {
+				retrysafe.Store
+				retrysafe.Issuer
+			}{s, s}
+		}), plain},
+	}
+}
+
+// Control is a right store with every hook; it passes every clause but List, which it does not claim.
+func Control(singleWriter bool) Broken {
+	return world("right", "", func(w *worldly) { w.gate.oneLane, w.f.SingleWriter = singleWriter, singleWriter })
+}
+
+// worldly is a store, the server before it, and what a test may do to both.
+type worldly struct {
+	store *store
+	gate  *gate
+	b     storetest.Backend
+	f     storetest.Features
+}
+
+// world is a store with one thing changed in the world around it.
+func world(name, clause string, change func(*worldly), also ...string) Broken {
+	build := func() *worldly {
+		clock := storetest.NewClock()
+		s := newStore(clock.Now)
+		g := newGate(s)
+		w := &worldly{s, g, storetest.Backend{
+			Store: g, Advance: clock.Advance, Rewind: clock.Rewind, Hold: g.hold, Stall: g.stall,
+			Reopen: func() retrysafe.Store { return &store{right(), clock.Now, nil, s.data} },
+			Caller: func(time.Duration) retrysafe.Store { return s },
+			Node: func(skew time.Duration) (retrysafe.Store, func() bool) {
+				return s, func() bool { return skew.Abs() > time.Minute }
+			},
+			Trips: func() int { s.mu.Lock(); defer s.mu.Unlock(); return s.trips },
+		}, storetest.Features{Issuer: true, Sweeper: true, Durable: true, Transactions: true}}
+		change(w)
+		return w
+	}
+	return Broken{name, clause, also, func(cleanup func(func())) storetest.Backend {
+		w := build()
+		cleanup(w.gate.close)
+		return w.b
+	}, build().f}
+}
+
+// worlds are mistakes that show when the server hangs, restarts, or is used by others.
+func worlds() []Broken {
+	impatient := func(w *worldly) { w.f.Grace = 200 * time.Millisecond }
+	return []Broken{
+		world("a win is lost with its handle", "S1", func(w *worldly) {
+			w.b.Reopen = func() retrysafe.Store {
+				s := newStore(w.store.clock)
+				w.store.mu.Lock()
+				defer w.store.mu.Unlock()
+				s.rows = maps.Clone(w.store.rows)
+				for key, r := range s.rows {
+					if r.State == retrysafe.StateInProgress {
+						delete(s.rows, key)
+					}
+				}
+				return s
+			}
+		}),
+		world("the fence is kept by the handle", "S9", func(w *worldly) {
+			w.b.Reopen = func() retrysafe.Store {
+				s := &store{right(), w.store.clock, nil, w.store.data}
+				s.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+					next, st, write, err := right().acquire(cur, now, floor, req)
+					if st == retrysafe.Won {
+						next.Fence = 1
+					}
+					return next, st, write, err
+				}
+				return s
+			}
+		}),
+		world("a replay reads twice", "S3", func(w *worldly) {
+			w.b.Store = &twice{w.gate}
+		}),
+		world("a call hangs with the server", "S11", func(w *worldly) {
+			impatient(w)
+			w.gate.deaf = true
+		}, "S15", "S18"),
+		world("a call that waited is not asked for its limit", "S15", func(w *worldly) {
+			w.gate.asksEarly = true
+		}),
+		world("a caller that left is served when the transaction is gone", "S15", func(w *worldly) {
+			w.gate.asksEarly, w.gate.servesAll = true, true
+		}),
+		world("a caller's clock decides", "S13", func(w *worldly) {
+			w.b.Caller = func(skew time.Duration) retrysafe.Store {
+				return &store{right(), func() time.Time { return w.store.clock().Add(skew) }, nil, w.store.data}
+			}
+		}),
+		world("Now is the caller's clock", "S13", func(w *worldly) {
+			w.b.Caller = func(skew time.Duration) retrysafe.Store {
+				s := &store{right(), w.store.clock, nil, w.store.data}
+				s.show = func(r retrysafe.Record) retrysafe.Record { r.Now = r.Now.Add(skew); return r }
+				return s
+			}
+		}),
+		world("nobody is told of a node whose clock is off", "S13", func(w *worldly) {
+			impatient(w)
+			w.b.Node = func(time.Duration) (retrysafe.Store, func() bool) { return w.store, func() bool { return false } }
+		}),
+		world("every node is reported", "S13", func(w *worldly) {
+			w.b.Node = func(time.Duration) (retrysafe.Store, func() bool) { return w.store, func() bool { return true } }
+		}),
+		world("a transaction holds up all keys", "S18", func(w *worldly) {
+			impatient(w)
+			w.gate.oneLane = true
+		}),
+		world("a loser waits for the winner's transaction", "S18", func(w *worldly) {
+			impatient(w)
+			w.gate.deafToHolds = true
+		}, "S11", "S15"),
+	}
+}
+
+// twice looks before it asks.
+type twice struct{ *gate }
+
+func (t *twice) Acquire(ctx context.Context, req acquireReq) (retrysafe.Acquired, error) {
+	if _, err := t.gate.Lookup(ctx, req.Key); err != nil {
+		return retrysafe.Acquired{}, err
+	}
+	return t.gate.Acquire(ctx, req)
+}

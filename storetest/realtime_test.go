@@ -1,0 +1,34 @@
+package storetest_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/retrysafe/retrysafe/storetest"
+	"github.com/retrysafe/retrysafe/storetest/internal/packed"
+)
+
+var claims = storetest.Features{Issuer: true, Lister: true, Sweeper: true}
+
+// fast waits for less than the default: nothing here is slower than memory.
+var fast = storetest.Features{Issuer: true, Lister: true, Sweeper: true, Unit: 20 * time.Millisecond}
+
+// TestRealTime runs the suite as a store meets it that nobody can give a clock.
+func TestRealTime(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(*testing.T) storetest.Backend { return storetest.Backend{Store: packed.New(time.Now)} }, fast)
+}
+
+// TestRealTimeExact does the same where time passes in the waits alone, so that no clause leaves anything to a slow machine.
+func TestRealTimeExact(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		open := func(func(func())) storetest.Backend { return storetest.Backend{Store: packed.New(time.Now)} }
+		for clause, failures := range storetest.Check(t.Context(), open, claims) {
+			for _, text := range failures {
+				t.Errorf("%s: %s", clause, text)
+			}
+		}
+	})
+}

@@ -1,0 +1,114 @@
+package storetest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storetest"
+)
+
+func TestFaultyIsAWrapper(t *testing.T) {
+	t.Parallel()
+	storetest.RunWrapper(t, func(s retrysafe.Store) retrysafe.Store { return storetest.NewFaulty(s, nil) })
+}
+
+// metrics forwards everything, as a wrapper should; the bad ones below change one thing each.
+type metrics struct{ retrysafe.Store }
+
+func (m *metrics) Issue(ctx context.Context, req retrysafe.IssueRequest) (retrysafe.Status, error) {
+	if s, ok := m.Store.(retrysafe.Issuer); ok {
+		return s.Issue(ctx, req)
+	}
+	return 0, errors.ErrUnsupported
+}
+
+func (m *metrics) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.Page, error) {
+	if s, ok := m.Store.(retrysafe.Lister); ok {
+		return s.List(ctx, req)
+	}
+	return retrysafe.Page{}, errors.ErrUnsupported
+}
+
+func (m *metrics) Sweep(ctx context.Context, limit int) (int, error) {
+	if s, ok := m.Store.(retrysafe.Sweeper); ok {
+		return s.Sweep(ctx, limit)
+	}
+	return 0, errors.ErrUnsupported
+}
+
+// hiding is what comes of embedding the interface alone.
+type hiding struct{ retrysafe.Store }
+
+type flattening struct{ metrics }
+
+func (f *flattening) Complete(ctx context.Context, req retrysafe.CompleteRequest) (retrysafe.Record, error) {
+	r, err := f.Store.Complete(ctx, req)
+	if err != nil {
+		err = fmt.Errorf("complete: %v", err) //nolint:errorlint // this is the mistake
+	}
+	return r, err
+}
+
+type dropping struct{ metrics }
+
+func (d *dropping) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+	return d.Store.Acquire(ctx, retrysafe.AcquireRequest{
+		Key: req.Key, Owner: req.Owner, Fingerprint: req.Fingerprint, Binding: req.Binding, Lease: req.Lease, Retention: req.Retention,
+		NotAfter: req.NotAfter, OnDoubt: req.OnDoubt, // written before there was IfFence
+	})
+}
+
+type detaching struct{ metrics }
+
+func (d *detaching) Lookup(_ context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
+	return d.Store.Lookup(context.Background(), key)
+}
+
+type silent struct{ metrics }
+
+func (s *silent) Sweep(ctx context.Context, limit int) (int, error) {
+	n, err := s.metrics.Sweep(ctx, limit)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return 0, nil
+	}
+	return n, err
+}
+
+type emptying struct{ metrics }
+
+func (e *emptying) Complete(ctx context.Context, req retrysafe.CompleteRequest) (retrysafe.Record, error) {
+	if len(req.Answer.Body) == 0 {
+		req.Answer.Body = nil
+	}
+	return e.Store.Complete(ctx, req)
+}
+
+func TestRunWrapper(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		wrap storetest.Wrap
+		want string // in a failure; empty: there is none
+	}{
+		{"a good one", func(s retrysafe.Store) retrysafe.Store { return &metrics{s} }, ""},
+		{"no wrapper", func(s retrysafe.Store) retrysafe.Store { return s }, "over a store that claims nothing"},
+		{"hides", func(s retrysafe.Store) retrysafe.Store { return &hiding{s} }, "over a store that claims everything"},
+		{"flattens errors", func(s retrysafe.Store) retrysafe.Store { return &flattening{metrics{s}} }, "keeps errors of Complete"},
+		{"drops a field", func(s retrysafe.Store) retrysafe.Store { return &dropping{metrics{s}} }, "request of Acquire"},
+		{"drops the context", func(s retrysafe.Store) retrysafe.Store { return &detaching{metrics{s}} }, "value of the context"},
+		{"is silent", func(s retrysafe.Store) retrysafe.Store { return &silent{metrics{s}} }, "lacks Sweep"},
+		{"makes an empty answer nil", func(s retrysafe.Store) retrysafe.Store { return &emptying{metrics{s}} }, "request of Complete"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			got := strings.Join(storetest.CheckWrapper(t.Context(), c.wrap), "\n")
+			if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
+				t.Errorf("got failures %q, want %q among them", got, c.want)
+			}
+		})
+	}
+}
