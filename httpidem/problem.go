@@ -3,8 +3,10 @@ package httpidem
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -63,6 +65,9 @@ var problems = map[string]entry{
 	"shutting-down":        {503, "This server is shutting down", "Nothing was done. Send the request again with the same key after Retry-After."},
 	"upstream-unreachable": {503, "The service cannot be reached", "The request was not sent. Send it again with the same key after Retry-After."},
 }
+
+// Codes are all codes of problems, in order.
+func Codes() []string { return slices.Sorted(maps.Keys(problems)) }
 
 // NewProblem returns the problem with a code of docs/problems. It panics on a code that has no page.
 func NewProblem(code string, cause error) *Problem {
