@@ -38,7 +38,7 @@ var advice = []struct {
 }{
 	{ErrInDoubt, "find out what became of it (Engine.Lookup) and settle it with Engine.Resolve; do not retry with a new key"},
 	{ErrLeaseLost, "do not report success; a retry with the same key gets the answer of the attempt that took over"},
-	{ErrUnconfirmed, "the engine goes on storing it; until then a repeat is told that it is in progress"},
+	{ErrUnconfirmed, "do not do it again in another way; repeat the call with the same key to learn what became of it"},
 	{ErrInProgress, "retry with the same key later, or let Policy.Wait wait for it"},
 	{ErrAttemptFailed, "retry with the same key"},
 	{ErrFingerprintMismatch, "use a new key for a new request, and the old payload for a retry"},
@@ -47,7 +47,7 @@ var advice = []struct {
 	{ErrAnswerNotKept, "look up what it made; nothing was run again"},
 	{ErrFenceChanged, "look the record up again and decide anew"},
 	{ErrInTransaction, "give the call a store on another database, or move it out of the transaction"},
-	{ErrUnavailable, "nothing was run; retry with the same key"},
+	{ErrUnavailable, "nothing took effect; retry with the same key"},
 	{ErrClosed, "nothing was run; retry with the same key on another process"},
 }
 

@@ -20,13 +20,15 @@ const maxFingerprint = 254
 // WithFingerprint gives a digest of the request: a repeat of the key with another digest is refused with [ErrFingerprintMismatch].
 // At most 254 bytes.
 func WithFingerprint(digest []byte) CallOption {
-	return optionFunc(func(c *callOptions) {
-		if len(digest) > maxFingerprint {
-			c.err = errors.Join(c.err, fmt.Errorf("retrysafe: WithFingerprint: the digest has %d bytes, at most %d are allowed; hash it", len(digest), maxFingerprint))
-			return
-		}
-		c.fingerprint = append([]byte{fingerprintGiven}, digest...)
-	})
+	return optionFunc(func(c *callOptions) { c.give(digest) })
+}
+
+func (c *callOptions) give(digest []byte) {
+	if len(digest) > maxFingerprint {
+		c.err = errors.Join(c.err, fmt.Errorf("retrysafe: the fingerprint has %d bytes, at most %d are allowed; hash it", len(digest), maxFingerprint))
+		return
+	}
+	c.fingerprint = append(append(c.space[:0], fingerprintGiven), digest...)
 }
 
 // WithPayload makes the fingerprint of the request: SHA-256 of its JSON form (of a []byte or string: of its bytes). The form must be

@@ -1,6 +1,7 @@
 package retrysafe
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -50,7 +51,8 @@ type CallOption interface{ apply(*callOptions) }
 type callOptions struct {
 	policy      Policy
 	fingerprint []byte
-	binding     []byte // the credential itself; digested by the engine
+	space       [1 + sha256.Size]byte // of a fingerprint of the usual size
+	binding     []byte                // the credential itself; digested by the engine
 	detached    bool
 	err         error
 }
@@ -70,6 +72,26 @@ func WithPolicy(p Policy) CallOption {
 // WithBinding ties the key to a credential: a repeat with another one is refused with [ErrPrincipalChanged]. Only a digest is kept.
 func WithBinding(credential []byte) CallOption {
 	return optionFunc(func(c *callOptions) { c.binding = credential })
+}
+
+// Call is several options in one, for callers on a hot path: a pointer to it is an option. Zero fields change nothing.
+type Call struct {
+	// Fingerprint is as in [WithFingerprint].
+	Fingerprint []byte
+	// Binding is as in [WithBinding].
+	Binding []byte
+	// Detached is as in the function [Detached].
+	Detached bool
+}
+
+func (c *Call) apply(o *callOptions) {
+	if c.Fingerprint != nil {
+		o.give(c.Fingerprint)
+	}
+	if c.Binding != nil {
+		o.binding = c.Binding
+	}
+	o.detached = o.detached || c.Detached
 }
 
 // Detached lets the attempt outlive ctx: its context keeps ctx's values but does not end when ctx does. Begin itself still does.

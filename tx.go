@@ -97,7 +97,7 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn f
 		}
 		return res, true, workErr
 	case err != nil:
-		return res, ran, c.wrap(key, rec.Attempt, txError(err), txRetry(err))
+		return res, ran, c.wrap(key, rec.Attempt, txError(err), txRetry(txError(err)))
 	case rec.Owner == req.Owner:
 		res.Value, res.Stored = value, true
 		return res, true, encodeErr
@@ -123,8 +123,8 @@ func txError(err error) error {
 }
 
 func txRetry(err error) time.Duration {
-	if errors.Is(err, ErrInvalidKey) || errors.Is(err, ErrFingerprintMismatch) || errors.Is(err, ErrPrincipalChanged) || errors.Is(err, ErrInTransaction) {
-		return 0
+	if errors.Is(err, ErrInProgress) || errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrUnconfirmed) {
+		return time.Second
 	}
-	return time.Second
+	return 0
 }

@@ -2,10 +2,7 @@ module github.com/retrysafe/retrysafe/bench
 
 go 1.26
 
-require (
-	github.com/retrysafe/retrysafe v0.0.0
-	github.com/retrysafe/retrysafe/gateway v0.0.0
-)
+require github.com/retrysafe/retrysafe v0.0.0
 
 replace (
 	github.com/retrysafe/retrysafe => ../

@@ -85,70 +85,67 @@ func validFieldName(name string) bool {
 	return true
 }
 
-// message is a stored answer, read.
+// message is a stored answer, read. Names and values belong together by index.
 type message struct {
-	status int
-	fields []field
-	body   []byte
+	status        int
+	names, values []string
+	body          []byte
+	space         [16]string // of names
 }
-
-type field struct{ name, value string }
 
 var errMessage = errors.New("the stored answer is damaged")
 
-// parseMessage reads what appendHead and a body make. It does not copy the body.
-func parseMessage(b []byte) (m message, err error) {
+// parse reads what appendHead and a body make. It does not copy the body.
+func (m *message) parse(b []byte) error {
 	end := bytes.Index(b, []byte("\r\n\r\n"))
 	if end < 0 {
-		return m, errMessage
+		return errMessage
 	}
 	head := string(b[:end])
 	m.body = b[end+4:]
-	line, rest, more := strings.Cut(head, "\r\n")
+	line, rest, _ := strings.Cut(head, "\r\n")
 	code, ok := strings.CutPrefix(line, "HTTP/1.1 ")
 	if !ok || len(code) < 4 || code[3] != ' ' {
-		return m, errMessage
+		return errMessage
 	}
-	m.status, err = strconv.Atoi(code[:3])
-	if err != nil || m.status < 200 || m.status > 999 {
-		return m, errMessage
+	status, err := strconv.Atoi(code[:3])
+	if err != nil || status < 200 || status > 999 {
+		return errMessage
 	}
-	if !more {
-		return m, nil
-	}
-	m.fields = make([]field, 0, strings.Count(rest, "\r\n")+1)
+	m.status, m.names = status, m.space[:0]
+	m.values = make([]string, 0, strings.Count(rest, "\r\n")+2) // with room for a length
 	for rest != "" {
 		line, rest, _ = strings.Cut(rest, "\r\n")
 		name, value, ok := strings.Cut(line, ":")
 		if !ok || !validFieldName(name) || strings.IndexByte(value, '\r') >= 0 || strings.IndexByte(value, '\n') >= 0 {
-			return message{}, errMessage
+			return errMessage
 		}
-		m.fields = append(m.fields, field{name, strings.TrimPrefix(value, " ")})
+		m.names = append(m.names, name)
+		m.values = append(m.values, strings.TrimPrefix(value, " "))
 	}
-	return m, nil
+	return nil
 }
 
 func (m *message) get(name string) string {
-	for _, f := range m.fields {
-		if f.name == name {
-			return f.value
-		}
+	if i := slices.Index(m.names, name); i >= 0 {
+		return m.values[i]
 	}
 	return ""
 }
 
-// header sets the fields on h, values of one name together. All share one slice.
+// header sets the fields on h, values of one name together, and the length where there may be a body.
 func (m *message) header(h http.Header) {
-	values := make([]string, len(m.fields))
-	for i, f := range m.fields {
-		values[i] = f.value
-	}
-	for i := 0; i < len(m.fields); {
+	for i := 0; i < len(m.names); {
 		j := i + 1
-		for j < len(m.fields) && m.fields[j].name == m.fields[i].name {
+		for j < len(m.names) && m.names[j] == m.names[i] {
 			j++
 		}
-		h[m.fields[i].name] = values[i:j:j]
+		h[m.names[i]] = m.values[i:j:j]
 		i = j
+	}
+	if bodyAllowed(m.status) {
+		n := len(m.values)
+		m.values = append(m.values, strconv.Itoa(len(m.body)))
+		h["Content-Length"] = m.values[n : n+1 : n+1]
 	}
 }

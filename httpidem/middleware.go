@@ -2,6 +2,7 @@ package httpidem
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"maps"
 	"net/http"
@@ -128,29 +129,35 @@ func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Han
 		return
 	}
 	defer body.free()
-	print := fingerprint(r, body.bytes())
-	opts := [3]retrysafe.CallOption{retrysafe.WithFingerprint(print[:]), detached}
-	n := 2
+	x := &exchange{print: fingerprint(r, body.bytes())}
+	x.call = retrysafe.Call{Fingerprint: x.print[:], Detached: true}
 	if m.o.Binding != nil {
-		opts[n] = retrysafe.WithBinding(m.o.Binding(r))
-		n++
+		x.call.Binding = m.o.Binding(r)
 	}
-	a, rec, err := m.engine.Begin(r.Context(), key, opts[:n]...)
+	x.opts[0] = &x.call
+	a, rec, err := m.engine.Begin(r.Context(), key, x.opts[:]...)
 	switch {
 	case err != nil:
 		m.answer(w, r, problemOf(err, m.policy.Duplicate == retrysafe.Reject))
 	case rec != nil:
 		m.replay(w, r, rec)
 	default:
-		m.run(w, r, next, a, body)
+		m.run(&x.capture, w, r, next, a, body)
 	}
 }
 
-var detached = retrysafe.Detached()
+// exchange is what a guarded request needs, in one piece of memory. It is not used again for another request: a handler may have
+// left a goroutine behind that still writes.
+type exchange struct {
+	print   [sha256.Size]byte
+	call    retrysafe.Call
+	opts    [1]retrysafe.CallOption
+	capture capture
+}
 
 // run lets the handler work, under a context that does not end when the client hangs up.
-func (m *Middleware) run(w http.ResponseWriter, r *http.Request, next http.Handler, a *retrysafe.Attempt, body *buffer) {
-	c := newCapture(m, w, r)
+func (m *Middleware) run(c *capture, w http.ResponseWriter, r *http.Request, next http.Handler, a *retrysafe.Attempt, body *buffer) {
+	c.begin(m, w, r)
 	returned := false
 	defer func() {
 		c.free()

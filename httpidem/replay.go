@@ -46,8 +46,8 @@ func (m *Middleware) replay(w http.ResponseWriter, r *http.Request, rec *retrysa
 }
 
 func (m *Middleware) replayMessage(w http.ResponseWriter, r *http.Request, rec *retrysafe.Record) {
-	msg, err := parseMessage(rec.Answer.Body)
-	if err != nil {
+	var msg message
+	if msg.parse(rec.Answer.Body) != nil {
 		w.Header().Del(headerReplayed)
 		m.answer(w, r, notKept(rec))
 		return
@@ -59,8 +59,9 @@ func (m *Middleware) replayMessage(w http.ResponseWriter, r *http.Request, rec *
 }
 
 func write(w http.ResponseWriter, status int, body []byte) {
-	if bodyAllowed(status) {
-		w.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
+	h := w.Header()
+	if _, set := h["Content-Length"]; !set && bodyAllowed(status) {
+		h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
 	w.WriteHeader(status)
 	if len(body) > 0 {
@@ -74,7 +75,8 @@ func notKept(rec *retrysafe.Record) *Problem {
 	size := rec.Answer.Size
 	p.AnswerLength = &size
 	p.AnswerSHA256 = hex.EncodeToString(rec.Answer.Digest[:])
-	if msg, err := parseMessage(rec.Answer.Body); err == nil {
+	var msg message
+	if msg.parse(rec.Answer.Body) == nil {
 		p.AnswerStatus, p.Location = msg.status, msg.get("Location")
 	}
 	return p

@@ -202,6 +202,7 @@ func TestAllowanceForSleepMustBeUsed(t *testing.T) {
 	t.Parallel()
 	all := clean()
 	all["core_test.go"] = goFile("m_test", "time") + "func wait() { time.Sleep(1) }\n"
+	all["b_test.go"] = goFile("m_test")
 	tree := read(t, all)
 	if got := archtest.Sleeps(tree, map[string]string{"core_test.go": "a reason"}); len(got) != 0 {
 		t.Errorf("an allowed sleep is reported: %v", got)

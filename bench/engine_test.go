@@ -1,0 +1,81 @@
+package bench_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/memstore"
+)
+
+var answer = []byte(`{"id":"o-1","status":"paid"}`)
+
+func work(context.Context) ([]byte, error) { return answer, nil }
+
+func newEngine(tb testing.TB) *retrysafe.Engine {
+	tb.Helper()
+	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Codec: retrysafe.Raw, Sweep: -1, Secret: []byte("a secret of tests")})
+	tb.Cleanup(func() { _ = e.Shutdown(context.Background()) })
+	return e
+}
+
+// keys are made before the clock runs.
+func keys(n int) []retrysafe.Key {
+	all := make([]retrysafe.Key, n)
+	for i := range all {
+		all[i] = retrysafe.Key{Tenant: "ann", Operation: "charge", ID: "k-" + strconv.Itoa(i)}
+	}
+	return all
+}
+
+func replay(tb testing.TB) func() {
+	tb.Helper()
+	e, ctx, k := newEngine(tb), context.Background(), keys(1)[0]
+	return func() {
+		if _, err := retrysafe.Do(ctx, e, k, work); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+func firstRun(tb testing.TB, n int) func() {
+	tb.Helper()
+	e, ctx, all, i := newEngine(tb), context.Background(), keys(n), 0
+	return func() {
+		if _, err := retrysafe.Do(ctx, e, all[i], work); err != nil {
+			tb.Fatal(err)
+		}
+		i++
+	}
+}
+
+// TestEngineAllocations holds the goals: a replay costs one allocation (the copy of the answer), a first run six.
+func TestEngineAllocations(t *testing.T) {
+	call := replay(t)
+	call()
+	if got := testing.AllocsPerRun(1000, call); got > 1 {
+		t.Errorf("replay: %v allocations, at most 1", got)
+	}
+	if got := testing.AllocsPerRun(1000, firstRun(t, 1001)); got > 6 {
+		t.Errorf("acquire and complete: %v allocations, at most 6", got)
+	}
+}
+
+func BenchmarkEngineReplay(b *testing.B) {
+	call := replay(b)
+	call()
+	b.ReportAllocs()
+	for b.Loop() {
+		call()
+	}
+}
+
+func BenchmarkEngineFirstRun(b *testing.B) {
+	call := firstRun(b, b.N)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		call()
+	}
+}

@@ -1,0 +1,192 @@
+package bench_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpidem"
+	"github.com/retrysafe/retrysafe/memstore"
+)
+
+var (
+	jsonType = []string{"application/json"}
+	location = []string{"/orders/1"}
+)
+
+// bare answers as a small service would.
+func bare(w http.ResponseWriter, _ *http.Request) {
+	h := w.Header()
+	h["Content-Type"], h["Location"] = jsonType, location
+	w.WriteHeader(http.StatusCreated)
+	_, _ = w.Write(answer)
+}
+
+func guarded(tb testing.TB) http.Handler {
+	tb.Helper()
+	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Sweep: -1, Secret: []byte("a secret of tests")})
+	tb.Cleanup(func() { _ = e.Shutdown(context.Background()) })
+	m := httpidem.New(e, &httpidem.Options{Tenant: func(*http.Request) (string, error) { return "ann", nil }})
+	return m.Handler(http.HandlerFunc(bare))
+}
+
+// sink takes an answer and keeps nothing of it.
+type sink struct{ header http.Header }
+
+func (s *sink) Header() http.Header         { return s.header }
+func (s *sink) Write(p []byte) (int, error) { return len(p), nil }
+func (s *sink) WriteHeader(int)             {}
+
+type body struct{ bytes.Reader }
+
+func (*body) Close() error { return nil }
+
+// calls returns a function that makes one request after the other to h; next is the key of each, an empty one sends none.
+func calls(h http.Handler, next func() string) func() {
+	request, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://shop.example/orders", nil)
+	request.Header.Set("Content-Type", "application/json")
+	w, in, payload, key := &sink{http.Header{}}, new(body), []byte(`{"item":"tea","cents":4200}`), make([]string, 1)
+	return func() {
+		if key[0] = next(); key[0] != "" {
+			request.Header["Idempotency-Key"] = key
+		}
+		in.Reset(payload)
+		request.Body, request.ContentLength = in, int64(len(payload))
+		clear(w.header)
+		h.ServeHTTP(w, request)
+	}
+}
+
+func texts(n int) func() string {
+	all, i := make([]string, n), -1
+	for i := range all {
+		all[i] = "key-" + strconv.Itoa(i)
+	}
+	return func() string { i++; return all[i] }
+}
+
+// TestMiddlewareAllocations holds the goals: 20 allocations over the bare handler on a first run, none where nothing is guarded.
+func TestMiddlewareAllocations(t *testing.T) {
+	plain := testing.AllocsPerRun(1000, calls(http.HandlerFunc(bare), func() string { return "" }))
+	first := testing.AllocsPerRun(1000, calls(guarded(t), texts(1001)))
+	t.Logf("first run: %v allocations, bare handler %v", first, plain)
+	if first-plain > 20 {
+		t.Errorf("first run: %v allocations over the bare handler, at most 20", first-plain)
+	}
+	off := testing.AllocsPerRun(1000, calls(guarded(t), func() string { return "" }))
+	if off != plain {
+		t.Errorf("not guarded: %v allocations, the bare handler %v", off, plain)
+	}
+}
+
+func BenchmarkHandlerBare(b *testing.B) {
+	call := calls(http.HandlerFunc(bare), func() string { return "" })
+	b.ReportAllocs()
+	for b.Loop() {
+		call()
+	}
+}
+
+func BenchmarkHandlerNotGuarded(b *testing.B) {
+	call := calls(guarded(b), func() string { return "" })
+	b.ReportAllocs()
+	for b.Loop() {
+		call()
+	}
+}
+
+func BenchmarkHandlerFirstRun(b *testing.B) {
+	call := calls(guarded(b), texts(b.N))
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		call()
+	}
+}
+
+func BenchmarkHandlerReplay(b *testing.B) {
+	call := calls(guarded(b), func() string { return "key" })
+	call()
+	b.ReportAllocs()
+	for b.Loop() {
+		call()
+	}
+}
+
+// serverCPU runs b.N requests over 64 connections against a net/http server, all in this process, and reports the processor time
+// of a request, client included. Compare two of them: the client's part is the same.
+func serverCPU(b *testing.B, h http.Handler) {
+	b.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	server := &http.Server{Handler: h} //nolint:gosec // loopback, for the length of a benchmark
+	go func() { _ = server.Serve(l) }()
+	defer server.Close()
+
+	const conns = 64
+	per := b.N/conns + 1
+	b.ResetTimer()
+	before := cpuTime(b)
+	var all sync.WaitGroup
+	for range conns {
+		all.Go(func() {
+			if err := drive(l.Addr().String(), per); err != nil {
+				b.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	b.ReportMetric(float64((cpuTime(b)-before).Nanoseconds())/float64(per*conns)/1000, "cpu-µs/req")
+}
+
+// drive sends the same request n times on one connection. It is as small as a client can be, so that the server's part shows.
+func drive(addr string, n int) error {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	request := []byte("POST /orders HTTP/1.1\r\nHost: shop.example\r\nContent-Type: application/json\r\nIdempotency-Key: key\r\nContent-Length: 27\r\n\r\n{\"item\":\"tea\",\"cents\":4200}")
+	buf, end := make([]byte, 4096), answer[len(answer)-1]
+	for range n {
+		if _, err := conn.Write(request); err != nil {
+			return err
+		}
+		for got := 0; ; {
+			k, err := conn.Read(buf[got:])
+			if err != nil {
+				return err
+			}
+			if got += k; buf[got-1] == end && bytes.HasSuffix(buf[:got], answer) {
+				break
+			}
+			if got == len(buf) {
+				return io.ErrShortBuffer
+			}
+		}
+	}
+	return nil
+}
+
+// BenchmarkServerEmpty answers the bytes of a replay from an otherwise empty handler: the anchor of BenchmarkServerReplay.
+func BenchmarkServerEmpty(b *testing.B) {
+	length, replayed := []string{strconv.Itoa(len(answer))}, []string{"true"}
+	date := []string{"Thu, 01 Jan 2026 00:00:00 GMT"}
+	serverCPU(b, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		h := w.Header()
+		h["Content-Type"], h["Location"], h["Content-Length"], h["Idempotency-Replayed"], h["Date"] = jsonType, location, length, replayed, date
+		w.WriteHeader(http.StatusCreated)
+		_, _ = w.Write(answer)
+	}))
+}
+
+func BenchmarkServerReplay(b *testing.B) { serverCPU(b, guarded(b)) }

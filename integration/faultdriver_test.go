@@ -1,0 +1,125 @@
+package integration_test
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// fault is asked at each step that a driver takes: "open", "begin", "commit", "rollback", or the text of a statement. run takes the step; a fault may leave it out, take it and say otherwise, or do something around it.
+type fault func(step string, run func() error) error
+
+// faultyDriver stands around another driver.
+type faultyDriver struct {
+	inner driver.Driver
+	dsn   string
+	hook  *atomic.Pointer[fault]
+}
+
+// openFaulty is a handle on a SQLite file whose driver does what the fault says that is set at the time; none at first.
+func openFaulty(t *testing.T, dsn string) (db *sql.DB, set func(fault)) {
+	t.Helper()
+	inner := openDB(t, "sqlite", dsn).Driver()
+	hook := new(atomic.Pointer[fault])
+	db = sql.OpenDB(&faultyDriver{inner, dsn, hook})
+	t.Cleanup(func() { _ = db.Close() })
+	return db, func(f fault) {
+		if f == nil {
+			hook.Store(nil)
+			return
+		}
+		hook.Store(&f)
+	}
+}
+
+func (d *faultyDriver) step(name string, run func() error) error {
+	if f := d.hook.Load(); f != nil {
+		return (*f)(name, run)
+	}
+	return run()
+}
+
+func (d *faultyDriver) Driver() driver.Driver { return d.inner }
+
+func (d *faultyDriver) Connect(context.Context) (conn driver.Conn, err error) {
+	err = d.step("open", func() error {
+		inner, err := d.inner.Open(d.dsn)
+		conn = &faultyConn{inner, d}
+		return err
+	})
+	return conn, err
+}
+
+// faultyConn forwards what database/sql asks of a connection of SQLite.
+type faultyConn struct {
+	driver.Conn
+	d *faultyDriver
+}
+
+var errNotOffered = errors.New("the inner driver does not offer this")
+
+func (c *faultyConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (res driver.Result, err error) {
+	inner, ok := c.Conn.(driver.ExecerContext)
+	if !ok {
+		return nil, errNotOffered
+	}
+	err = c.d.step(query, func() (err error) { res, err = inner.ExecContext(ctx, query, args); return err })
+	return res, err
+}
+
+func (c *faultyConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (rows driver.Rows, err error) {
+	inner, ok := c.Conn.(driver.QueryerContext)
+	if !ok {
+		return nil, errNotOffered
+	}
+	err = c.d.step(query, func() (err error) { rows, err = inner.QueryContext(ctx, query, args); return err })
+	if err != nil && rows != nil {
+		_ = rows.Close()
+		rows = nil
+	}
+	return rows, err
+}
+
+func (c *faultyConn) BeginTx(ctx context.Context, o driver.TxOptions) (tx driver.Tx, err error) {
+	inner, ok := c.Conn.(driver.ConnBeginTx)
+	if !ok {
+		return nil, errNotOffered
+	}
+	err = c.d.step("begin", func() (err error) { tx, err = inner.BeginTx(ctx, o); return err })
+	return &faultyTx{tx, c.d}, err
+}
+
+func (c *faultyConn) ResetSession(ctx context.Context) error {
+	if inner, ok := c.Conn.(driver.SessionResetter); ok {
+		return inner.ResetSession(ctx)
+	}
+	return nil
+}
+
+func (c *faultyConn) IsValid() bool {
+	inner, ok := c.Conn.(driver.Validator)
+	return !ok || inner.IsValid()
+}
+
+type faultyTx struct {
+	driver.Tx
+	d *faultyDriver
+}
+
+func (t *faultyTx) Commit() error   { return t.d.step("commit", t.Tx.Commit) }
+func (t *faultyTx) Rollback() error { return t.d.step("rollback", t.Tx.Rollback) }
+
+// soon waits for what a goroutine of the test does next; a test that would hang fails instead.
+func soon[V any](t *testing.T, c <-chan V, what string) (v V) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(30 * time.Second):
+		t.Fatalf("%s: nothing has happened for 30s", what)
+	}
+	return v
+}

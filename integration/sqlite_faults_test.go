@@ -1,0 +1,302 @@
+package integration_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storetest"
+)
+
+var errCut = errors.New("connection cut")
+
+// faultyShop is a shop whose driver fails on demand.
+func faultyShop(t *testing.T, o *sqlstore.Options) (s *shop, set func(fault)) {
+	t.Helper()
+	db, set := openFaulty(t, sqliteDSN(newFile(t)))
+	return newShop(t, db, o), set
+}
+
+// once is a fault at the first step of that name; applied says whether the step is taken all the same.
+func once(name string, applied bool) fault {
+	hit := false
+	return func(step string, run func() error) error {
+		if hit || step != name {
+			return run()
+		}
+		hit = true
+		if !applied {
+			return errCut
+		}
+		return errors.Join(run(), errCut)
+	}
+}
+
+// TestSQLiteTxCommitReplyLost: a COMMIT without a reply is settled before the caller is told.
+func TestSQLiteTxCommitReplyLost(t *testing.T) {
+	t.Parallel()
+	for _, conns := range []int{0, 1} {
+		s, set := faultyShop(t, nil)
+		s.db.SetMaxOpenConns(conns)
+
+		set(once("commit", true))
+		res, err := s.order(t.Context(), "ada")
+		assert.NoError(t, err, "DoTx whose COMMIT was applied")
+		assert.True(t, res.Stored && !res.Replayed, "the result of a COMMIT that was applied: %+v", res)
+		s.wantOnce(t, "ada", "a lost reply")
+
+		set(once("commit", false))
+		_, err = s.order(t.Context(), "bob")
+		assert.ErrorIs(t, err, retrysafe.ErrUnavailable, "DoTx whose COMMIT was not applied")
+		assert.ErrorIs(t, err, errCut, "DoTx whose COMMIT was not applied")
+		s.wantNothing(t, "bob", "a COMMIT that was not applied")
+		s.wantOnce(t, "bob", "a COMMIT that was not applied")
+	}
+}
+
+// TestSQLiteTxUnconfirmed: where nobody can say what became of the COMMIT, the caller is told that.
+func TestSQLiteTxUnconfirmed(t *testing.T) {
+	t.Parallel()
+	for _, applied := range []bool{true, false} {
+		s, set := faultyShop(t, nil)
+		down := false
+		set(func(step string, run func() error) error {
+			if down {
+				return errCut
+			}
+			if step == "commit" {
+				down = true
+				if applied {
+					return errors.Join(run(), errCut)
+				}
+				return errCut
+			}
+			return run()
+		})
+		_, err := s.order(t.Context(), "ada")
+		assert.ErrorIs(t, err, retrysafe.ErrUnconfirmed, "DoTx whose COMMIT is unknown")
+		set(nil)
+		want := 0
+		if applied {
+			want = 1
+		}
+		assert.Equal(t, s.orders(t, "ada"), want, "orders after a COMMIT that was applied: %v", applied)
+		s.wantOnce(t, "ada", "an unknown COMMIT")
+	}
+}
+
+// TestSQLiteTxFailsAtEveryStep: wherever the database fails, effect and record are both there or both not.
+func TestSQLiteTxFailsAtEveryStep(t *testing.T) {
+	t.Parallel()
+	s, set := faultyShop(t, nil)
+	for at := range 40 {
+		for _, applied := range []bool{true, false} {
+			customer, n, hit := fmt.Sprint("customer ", at, applied), 0, ""
+			set(func(step string, run func() error) error {
+				n++
+				if n != at+1 {
+					return run()
+				}
+				hit = step
+				if applied {
+					return errors.Join(run(), errCut)
+				}
+				return errCut
+			})
+			_, err := s.order(t.Context(), customer)
+			set(nil)
+			kept := s.record(t, customer).State == retrysafe.StateCompleted
+			assert.Equal(t, s.orders(t, customer) == 1, kept, "effect and record after a failure of %q", hit)
+			assert.True(t, err != nil || kept, "success means that it is kept, failure of %q", hit)
+			s.wantOnce(t, customer, "a failure of "+hit)
+			if hit == "" {
+				assert.True(t, at > 8, "the steps of a transaction were all cut: %d", at)
+				return
+			}
+		}
+	}
+	t.Error("a transaction has more steps than were tried")
+}
+
+// TestSQLiteCallsFailAtEveryStep: a store call that fails was applied or not, and its repeat is answered as if it had not failed.
+func TestSQLiteCallsFailAtEveryStep(t *testing.T) {
+	t.Parallel()
+	s, set := faultyShop(t, nil)
+	for at := range 30 {
+		for _, applied := range []bool{true, false} {
+			req := request(fmt.Sprint(at, applied))
+			n, hit := 0, ""
+			set(func(step string, run func() error) error {
+				n++
+				if n%30 != at {
+					return run()
+				}
+				hit += " " + step
+				if applied {
+					return errors.Join(run(), errCut)
+				}
+				return errCut
+			})
+			var a retrysafe.Acquired
+			persist(t, func() (err error) { a, err = s.store.Acquire(t.Context(), req); return err })
+			assert.Equal(t, a.Status, retrysafe.Won, "status of a repeat after%s", hit)
+			assert.Equal(t, a.Record.Attempt, 1, "attempt of a repeat after%s", hit)
+			end := retrysafe.CompleteRequest{
+				Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, State: retrysafe.StateCompleted,
+				Answer: retrysafe.Answer{Codec: "raw", Body: []byte("once"), Kept: true},
+			}
+			persist(t, func() error { _, err := s.store.Complete(t.Context(), end); return err })
+			set(nil)
+			rec, err := s.store.Lookup(t.Context(), req.Key)
+			assert.NoError(t, err, "Lookup")
+			assert.Equal(t, string(rec.Answer.Body), "once", "answer after%s", hit)
+		}
+	}
+}
+
+// persist repeats a call a few times, as an engine does.
+func persist(t *testing.T, call func() error) {
+	t.Helper()
+	var err error
+	for range 5 {
+		if err = call(); err == nil {
+			return
+		}
+		assert.True(t, !errors.Is(err, retrysafe.ErrLeaseLost), "a repeat by the owner: %v", err)
+	}
+	assert.NoError(t, err, "the last of many repeats")
+}
+
+// TestSQLiteTxContextEnds: whenever the context ends, effect and record are both there or both not, and the next call is not in its way.
+func TestSQLiteTxContextEnds(t *testing.T) {
+	t.Parallel()
+	s := fileShop(t)
+	begun := time.Now()
+	s.wantOnce(t, "the first", "nothing")
+	usual := time.Since(begun) // of two calls
+	ended := 0
+	for i := range 60 {
+		customer := fmt.Sprint("customer ", i)
+		ctx, cancel := context.WithTimeout(t.Context(), rand.N(usual))
+		_, err := s.order(ctx, customer)
+		cancel()
+		if err != nil {
+			ended++
+			assert.True(t, errors.Is(err, context.DeadlineExceeded), "the error of a call whose context ended: %v", err)
+		}
+		kept := s.record(t, customer).State == retrysafe.StateCompleted
+		assert.Equal(t, s.orders(t, customer) == 1, kept, "effect and record after the context ended")
+		assert.Equal(t, kept, err == nil, "success means that it is kept, an error that it is not")
+		s.wantOnce(t, customer, "the context ended")
+	}
+	assert.True(t, ended > 0, "some contexts ended during the call")
+}
+
+// TestSQLiteTxContextEndsInTheWork: the transaction ends with the context, whatever the work makes of that.
+func TestSQLiteTxContextEndsInTheWork(t *testing.T) {
+	t.Parallel()
+	s := fileShop(t)
+	for name, result := range map[string]error{"success": nil, "a refusal": retrysafe.Permanent("no", errors.New("no"))} {
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := retrysafe.DoTx(ctx, s.engine, s.store, orderKey(name), func(ctx context.Context, tx *sql.Tx) (int64, error) {
+			id, err := insert(ctx, tx, name)
+			cancel()
+			<-ctx.Done()
+			return id, errors.Join(err, result)
+		})
+		assert.True(t, err != nil, "%s in a context that has ended is an error", name)
+		s.wantNothing(t, name, "the context ended")
+		s.wantOnce(t, name, "the context ended")
+	}
+}
+
+// TestSQLiteTooLateBehindALock: whether an Acquire comes too late is judged when it writes, not when it was sent.
+func TestSQLiteTooLateBehindALock(t *testing.T) {
+	t.Parallel()
+	clock, path := storetest.NewClock(), newFile(t)
+	db, set := openFaulty(t, sqliteDSN(path))
+	s := migrated(t, db, &sqlstore.Options{Clock: clock.Now})
+	release := holdFile(t, path)
+	defer release()
+	set(func(step string, run func() error) error {
+		err := run()
+		if step == "BEGIN IMMEDIATE" && err != nil { // it has met the lock
+			clock.Advance(2 * time.Minute)
+			release()
+		}
+		return err
+	})
+	req := request("a")
+	req.NotAfter = clock.Now().Add(time.Minute)
+	_, err := s.Acquire(t.Context(), req)
+	assert.ErrorIs(t, err, retrysafe.ErrTooLate, "Acquire whose time passed while it waited")
+	set(nil)
+	rec, err := s.Lookup(t.Context(), req.Key)
+	assert.NoError(t, err, "Lookup")
+	assert.Equal(t, rec.State, 0, "state")
+}
+
+// TestSQLiteWritersQueue: while one call writes, the others of its store wait in turn and do not ask the file again and again.
+func TestSQLiteWritersQueue(t *testing.T) {
+	t.Parallel()
+	s, set := faultyShop(t, nil)
+	finish := s.blockedOrder(t, "ada", nil)
+	var tries atomic.Int32
+	set(func(step string, run func() error) error {
+		if step == "BEGIN IMMEDIATE" || step == "begin" {
+			tries.Add(1)
+		}
+		return run()
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	defer cancel()
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			_, err := s.store.Acquire(ctx, request(fmt.Sprint(i)))
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Acquire beside an open transaction: %v", err)
+			}
+		})
+	}
+	all.Wait()
+	assert.Equal(t, tries.Load(), int32(0), "transactions that were tried meanwhile")
+	assert.NoError(t, finish(), "the open transaction")
+}
+
+// TestSQLiteErrorsHideKeys: what drivers and the store say may be logged.
+func TestSQLiteErrorsHideKeys(t *testing.T) {
+	t.Parallel()
+	s, set := faultyShop(t, nil)
+	const secret = "sk-live-4242"
+	var said []error
+	for _, step := range []string{"begin", "commit", "BEGIN IMMEDIATE", "COMMIT"} {
+		set(once(step, false))
+		_, err := s.order(t.Context(), secret)
+		_, err2 := s.store.Acquire(t.Context(), request(secret+step))
+		said = append(said, err, err2)
+	}
+	set(nil)
+	execSQL(t, s.db, "CREATE TRIGGER no BEFORE INSERT ON retrysafe_records BEGIN SELECT raise(ABORT, 'no'); END")
+	_, err := s.order(t.Context(), secret+"2")
+	_, err2 := s.store.Acquire(t.Context(), request(secret+"3"))
+	said = append(said, err, err2)
+	n := 0
+	for _, err := range said {
+		if err != nil {
+			n++
+			assert.True(t, !strings.Contains(err.Error(), secret), "the error does not show the key: %v", err)
+		}
+	}
+	assert.True(t, n >= 5, "calls that failed: %d", n)
+}

@@ -1,0 +1,212 @@
+package integration_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/sqlstore"
+)
+
+func init() {
+	children["sqlite order"] = playOrder
+	children["sqlite orders"] = playOrders
+	children["sqlite claims"] = playClaims
+}
+
+// childShop is a shop in a child, on a file that the test has prepared. The fault may be nil.
+func childShop(path string, f fault) (*shop, error) {
+	inner, err := sql.Open("sqlite", sqliteDSN(path))
+	if err != nil {
+		return nil, err
+	}
+	hook := new(atomic.Pointer[fault])
+	db := sql.OpenDB(&faultyDriver{inner.Driver(), sqliteDSN(path), hook})
+	store, err := sqlstore.New(db, sqlstore.SQLite, &sqlstore.Options{LockWait: time.Minute})
+	if err != nil {
+		return nil, err
+	}
+	if f != nil {
+		hook.Store(&f)
+	}
+	engine := retrysafe.New(store, &retrysafe.Options{Secret: []byte("0123456789abcdef"), Sweep: -1})
+	return &shop{store: store, engine: engine, db: db}, nil
+}
+
+// playOrder makes an order and is killed before or after a step of it: file, customer, step, "before" or "after".
+func playOrder(args []string) error {
+	path, customer, point, after := args[0], args[1], args[2], args[3] == "after"
+	s, err := childShop(path, func(step string, run func() error) error {
+		if !strings.HasPrefix(step, point) {
+			return run()
+		}
+		if after {
+			_ = run()
+		}
+		die()
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	_, err = s.order(context.Background(), customer)
+	return errors.Join(errors.New("the point was not reached"), err)
+}
+
+// TestSQLiteKilledAtAPoint: a process that dies leaves effect and record, or neither, and its key is free or answered.
+func TestSQLiteKilledAtAPoint(t *testing.T) {
+	t.Parallel()
+	path := newFile(t)
+	first := newShop(t, openDB(t, "sqlite", sqliteDSN(path)), nil)
+	for i, c := range []struct {
+		step, when string
+		kept       bool
+	}{
+		{"begin", "after", false},
+		{`INSERT INTO "retrysafe_records"`, "after", false}, // claimed
+		{"INSERT INTO orders", "after", false},              // the effect
+		{`UPDATE "retrysafe_records"`, "after", false},      // completed
+		{"commit", "before", false},
+		{"commit", "after", true},
+	} {
+		if i%2 == 1 {
+			_ = first.db.Close() // so that the next one has to recover the file, and not only the rest of it
+		}
+		customer := c.when + " " + c.step
+		dead := startChild(t, "sqlite order", path, customer, c.step, c.when)
+		assert.True(t, dead.wait(t), "the child was killed %s %s", c.when, c.step)
+		s := newShop(t, openDB(t, "sqlite", sqliteDSN(path)), nil)
+		want := 0
+		if c.kept {
+			want = 1
+		}
+		assert.Equal(t, s.orders(t, customer), want, "orders of a process that was killed %s", customer)
+		assert.Equal(t, s.record(t, customer).State == retrysafe.StateCompleted, c.kept, "the record of a process that was killed %s", customer)
+		s.wantOnce(t, customer, "a kill "+customer)
+		first = s
+	}
+}
+
+// playOrders makes orders until it is killed, and tells of each that was acknowledged: file, prefix of the customers.
+func playOrders(args []string) error {
+	s, err := childShop(args[0], nil)
+	if err != nil {
+		return err
+	}
+	for i := 0; ; i++ {
+		customer := args[1] + strconv.Itoa(i)
+		if _, err := s.order(context.Background(), customer); err != nil {
+			return err
+		}
+		fmt.Println(customer)
+	}
+}
+
+// TestSQLiteKilledAnywhere: what was acknowledged is there after a kill, and nothing is there by half.
+func TestSQLiteKilledAnywhere(t *testing.T) {
+	t.Parallel()
+	path := newFile(t)
+	s := newShop(t, openDB(t, "sqlite", sqliteDSN(path)), nil)
+	for round := range 3 {
+		prefix := fmt.Sprint("round ", round, " customer ")
+		c := startChild(t, "sqlite orders", path, prefix)
+		var acknowledged []string
+		for range 5 + 4*round {
+			customer, ok := c.read()
+			assert.True(t, ok, "the child goes on: %s", c.stderr.String())
+			acknowledged = append(acknowledged, customer)
+		}
+		assert.NoError(t, c.cmd.Process.Kill(), "kill the child")
+		for customer, ok := c.read(); ok; customer, ok = c.read() {
+			acknowledged = append(acknowledged, customer) // it was on its way
+		}
+		assert.True(t, c.wait(t), "the child was killed")
+		for _, customer := range acknowledged {
+			assert.Equal(t, s.orders(t, customer), 1, "orders of %s, which was acknowledged", customer)
+		}
+		assert.Equal(t, count(t, s.db, "orders"), count(t, s.db, "retrysafe_records"), "effects and records after a kill")
+		next := prefix + strconv.Itoa(len(acknowledged))
+		s.wantOnce(t, next, "a kill during its transaction")
+	}
+	assert.Equal(t, count(t, s.db, "retrysafe_records WHERE state <> 3"), 0, "records that are not completed")
+}
+
+// playClaims waits for a line, and then claims keys and makes orders that others claim too: file, how many.
+func playClaims(args []string) error {
+	s, err := childShop(args[0], nil)
+	if err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(args[1])
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	if _, err := s.store.Lookup(ctx, request("none").Key); err != nil { // the file is open
+		return err
+	}
+	fmt.Println("ready")
+	var line string
+	if _, err := fmt.Scanln(&line); err != nil {
+		return err
+	}
+	for i := range n {
+		_, err := retrysafe.Run(ctx, s.engine, orderKey(fmt.Sprint("claim ", i)), func(context.Context) error {
+			fmt.Println("won", i)
+			return nil
+		})
+		if err != nil && !errors.Is(err, retrysafe.ErrInProgress) {
+			return err
+		}
+		if _, err := s.order(ctx, fmt.Sprint("customer ", i)); err != nil {
+			return err
+		}
+	}
+	return s.engine.Shutdown(ctx)
+}
+
+// TestSQLiteTwoProcesses: of several processes on one file each key has one winner, and each order one effect.
+func TestSQLiteTwoProcesses(t *testing.T) {
+	t.Parallel()
+	const keys = 20
+	path := newFile(t)
+	s := newShop(t, openDB(t, "sqlite", sqliteDSN(path)), nil)
+	all := []*child{startChild(t, "sqlite claims", path, strconv.Itoa(keys)), startChild(t, "sqlite claims", path, strconv.Itoa(keys))}
+	for _, c := range all {
+		line, ok := c.read()
+		assert.True(t, ok && line == "ready", "the child is ready: %q %s", line, c.stderr.String())
+	}
+	wins := map[string]int{}
+	var mu sync.Mutex
+	var readers sync.WaitGroup
+	for _, c := range all {
+		_, err := fmt.Fprintln(c.stdin, "go")
+		assert.NoError(t, err, "tell the child to go on")
+		readers.Go(func() {
+			for line, ok := c.read(); ok; line, ok = c.read() {
+				mu.Lock()
+				wins[line]++
+				mu.Unlock()
+			}
+		})
+	}
+	readers.Wait()
+	for _, c := range all {
+		assert.True(t, !c.wait(t), "the child ends by itself")
+	}
+	assert.Equal(t, len(wins), keys, "keys that were won")
+	for line, n := range wins {
+		assert.Equal(t, n, 1, "processes that have %s", line)
+	}
+	assert.Equal(t, count(t, s.db, "orders"), keys, "orders")
+	assert.Equal(t, count(t, s.db, "retrysafe_records WHERE state = 3"), 2*keys, "completed records")
+}

@@ -1,0 +1,232 @@
+package integration_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/sqlstore"
+)
+
+// TestSQLiteTxEndedByTheWork: a work that ends the transaction by itself is told so. What it has committed is in doubt, since the part
+// behind its COMMIT may be missing; what it has rolled back is nothing.
+func TestSQLiteTxEndedByTheWork(t *testing.T) {
+	t.Parallel()
+	statement := func(q string) func(context.Context, *sql.Tx) error {
+		return func(ctx context.Context, tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, q)
+			return err
+		}
+	}
+	for name, c := range map[string]struct {
+		end   func(context.Context, *sql.Tx) error
+		doubt bool
+	}{
+		"tx.Commit":     {func(_ context.Context, tx *sql.Tx) error { return tx.Commit() }, true},
+		"tx.Rollback":   {func(_ context.Context, tx *sql.Tx) error { return tx.Rollback() }, false},
+		"COMMIT":        {statement("COMMIT"), true},
+		"COMMIT, BEGIN": {statement("COMMIT; BEGIN"), true},
+		"ROLLBACK":      {statement("ROLLBACK"), false},
+		"an OR ROLLBACK clause": {func(ctx context.Context, tx *sql.Tx) error {
+			_ = statement("INSERT OR ROLLBACK INTO orders VALUES (1, NULL)")(ctx, tx)
+			return nil
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := fileShop(t)
+			_, err := retrysafe.DoTx(t.Context(), s.engine, s.store, orderKey("ada"), func(ctx context.Context, tx *sql.Tx) (int64, error) {
+				id, err := insert(ctx, tx, "ada")
+				return id, errors.Join(err, c.end(ctx, tx))
+			})
+			assert.Contains(t, fmt.Sprint(err), "the work has ended the transaction by itself", "the error")
+			if !c.doubt {
+				assert.True(t, !errors.Is(err, retrysafe.ErrInDoubt), "nothing is in doubt: %v", err)
+				s.wantNothing(t, "ada", name)
+				s.wantOnce(t, "ada", name)
+				return
+			}
+			assert.ErrorIs(t, err, retrysafe.ErrInDoubt, "the error")
+			rec := s.record(t, "ada")
+			assert.True(t, rec.InDoubt(), "the record is in doubt: %+v", rec)
+			_, err = s.order(t.Context(), "ada")
+			assert.ErrorIs(t, err, retrysafe.ErrInDoubt, "a repeat")
+			assert.Equal(t, s.orders(t, "ada"), 1, "orders")
+			s.wantOnce(t, "bob", "another's mistake") // the connection has not kept anything of it
+		})
+	}
+}
+
+// TestSQLiteTxRecordTouchedByTheWork: the record must be this attempt's until the end.
+func TestSQLiteTxRecordTouchedByTheWork(t *testing.T) {
+	t.Parallel()
+	for _, q := range []string{
+		"DELETE FROM retrysafe_records",
+		"UPDATE retrysafe_records SET fence = fence + 1",
+		"UPDATE retrysafe_records SET owner = zeroblob(16)",
+		"UPDATE retrysafe_records SET state = 5",
+	} {
+		s := fileShop(t)
+		_, err := retrysafe.DoTx(t.Context(), s.engine, s.store, orderKey("ada"), func(ctx context.Context, tx *sql.Tx) (int64, error) {
+			_, err := tx.ExecContext(ctx, q)
+			assert.NoError(t, err, "%s", q)
+			return insert(ctx, tx, "ada")
+		})
+		assert.Contains(t, fmt.Sprint(err), "removed or changed the record of its own key", "the error after %s", q)
+		s.wantNothing(t, "ada", q)
+	}
+}
+
+func TestSQLiteTxAttachedFile(t *testing.T) {
+	t.Parallel()
+	s := fileShop(t)
+	s.db.SetMaxOpenConns(1)
+	execSQL(t, s.db, "ATTACH ? AS archive", filepath.Join(t.TempDir(), "archive.db"))
+	_, err := s.order(t.Context(), "ada")
+	assert.Contains(t, fmt.Sprint(err), `another file attached (as "archive")`, "DoTx beside an attached file")
+	s.wantNothing(t, "ada", "the refusal")
+	execSQL(t, s.db, "DETACH archive")
+	s.wantOnce(t, "ada", "the file was detached")
+}
+
+// TestSQLiteTxMeetsCommittedRecords: a record that another surface has committed is answered as anywhere else.
+func TestSQLiteTxMeetsCommittedRecords(t *testing.T) {
+	t.Parallel()
+	s := fileShop(t)
+	never := func(context.Context, *sql.Tx) (int64, error) { t.Error("the work was run"); return 0, nil }
+	try := func(id string, opts ...retrysafe.CallOption) error {
+		_, err := retrysafe.DoTx(t.Context(), s.engine, s.store, orderKey(id), never, opts...)
+		return err
+	}
+	layer := s.engine.Layer("tx")
+	running, _, err := layer.Begin(t.Context(), orderKey("running"))
+	assert.NoError(t, err, "Begin")
+	defer func() { _ = running.Release(context.Background(), nil) }()
+	assert.ErrorIs(t, try("running"), retrysafe.ErrInProgress, "DoTx of a key that runs elsewhere")
+	doubtful, _, err := layer.Begin(t.Context(), orderKey("doubtful"))
+	assert.NoError(t, err, "Begin")
+	assert.NoError(t, doubtful.Doubt(t.Context(), errors.New("cut")), "Doubt")
+	assert.ErrorIs(t, try("doubtful"), retrysafe.ErrInDoubt, "DoTx of a key in doubt")
+
+	// The same owner again: its work has committed by itself and died, or this is no transaction's record at all.
+	own := txRequest("own")
+	_, err = s.store.Acquire(t.Context(), retrysafe.AcquireRequest{Key: own.Key, Owner: own.Owner, Lease: time.Minute, Retention: time.Hour})
+	assert.NoError(t, err, "Acquire")
+	_, err = s.store.RunTx(t.Context(), own, func(context.Context, *sql.Tx) (retrysafe.State, retrysafe.Answer, error) {
+		t.Error("the work was run")
+		return noEffect(t.Context(), nil)
+	})
+	assert.ErrorIs(t, err, retrysafe.ErrInDoubt, "RunTx of a key that its own owner holds")
+
+	_, err = s.order(t.Context(), "ada", retrysafe.WithPayload("one"), retrysafe.WithBinding([]byte("hers")))
+	assert.NoError(t, err, "DoTx")
+	assert.ErrorIs(t, try("ada", retrysafe.WithPayload("two")), retrysafe.ErrFingerprintMismatch, "another payload")
+	assert.ErrorIs(t, try("ada", retrysafe.WithBinding([]byte("his"))), retrysafe.ErrPrincipalChanged, "another credential")
+	reject := retrysafe.WithPolicy(retrysafe.Policy{Duplicate: retrysafe.Reject})
+	assert.ErrorIs(t, try("ada", reject), retrysafe.ErrDuplicate, "a duplicate that is to be rejected")
+}
+
+// TestSQLiteTxNoUpgradeTrap: a transaction that has read before it writes fails at once (517) if somebody wrote in between. The claim
+// is the first statement, so that what others commit just before it does no harm.
+func TestSQLiteTxNoUpgradeTrap(t *testing.T) {
+	t.Parallel()
+	path := newFile(t)
+	db, set := openFaulty(t, sqliteDSN(path))
+	s := newShop(t, db, nil)
+	other := newShop(t, openDB(t, "sqlite", sqliteDSN(path)), nil)
+	n := 0
+	set(func(step string, run func() error) error {
+		err := run()
+		if step == "begin" && n < 5 {
+			n++
+			_, err := other.order(context.Background(), fmt.Sprint("other ", n))
+			return err
+		}
+		return err
+	})
+	for i := range 5 {
+		_, err := s.order(t.Context(), fmt.Sprint("ours ", i))
+		assert.NoError(t, err, "an order after somebody else's commit")
+	}
+	assert.Equal(t, n, 5, "commits in between")
+	assert.Equal(t, count(t, db, "orders"), 10, "orders")
+}
+
+// TestSQLiteRollbackJournal: without WAL readers and writers wait for each other, and nothing is lost by it.
+func TestSQLiteRollbackJournal(t *testing.T) {
+	t.Parallel()
+	log := new(logBuffer)
+	db := openDB(t, "sqlite", "file:"+newFile(t)+"?_pragma=journal_mode(DELETE)&_pragma=synchronous(OFF)")
+	s := newShop(t, db, &sqlstore.Options{LockWait: time.Minute, Logger: log.logger()})
+	const workers, each = 4, 5
+	errs := make(chan error, workers*each)
+	for w := range workers {
+		go func() {
+			for i := range each {
+				id := fmt.Sprint(w, " ", i)
+				_, err := s.order(context.Background(), id)
+				rec, looked := s.engine.Layer("tx").Lookup(context.Background(), orderKey(id))
+				if rec.State != retrysafe.StateCompleted {
+					looked = errors.Join(looked, fmt.Errorf("state %v", rec.State))
+				}
+				_, ran := retrysafe.Run(context.Background(), s.engine, orderKey(id), func(context.Context) error { return nil })
+				errs <- errors.Join(err, looked, ran)
+			}
+		}()
+	}
+	for range workers * each {
+		assert.NoError(t, soon(t, errs, "a worker"), "a call")
+	}
+	assert.Equal(t, count(t, db, "orders"), workers*each, "orders")
+}
+
+// TestSQLiteCommitWaitsForReaders: without WAL a reader stands in the way of a COMMIT, and not of what came before it.
+func TestSQLiteCommitWaitsForReaders(t *testing.T) {
+	t.Parallel()
+	dsn := "file:" + newFile(t) + "?_pragma=journal_mode(DELETE)&_pragma=synchronous(OFF)"
+	db, set := openFaulty(t, dsn)
+	s := newShop(t, db, &sqlstore.Options{LockWait: time.Minute, Logger: slog.New(slog.DiscardHandler)})
+	s.wantOnce(t, "first", "nothing")
+	read := func() (end func()) {
+		reader, err := openDB(t, "sqlite", dsn).BeginTx(t.Context(), nil)
+		assert.NoError(t, err, "begin to read")
+		var n int
+		assert.NoError(t, reader.QueryRowContext(t.Context(), "SELECT count(*) FROM orders").Scan(&n), "read")
+		return sync.OnceFunc(func() { _ = reader.Rollback() })
+	}
+
+	end := read()
+	_, err := s.hasty(t).order(t.Context(), "ada")
+	assert.ErrorIs(t, err, retrysafe.ErrUnavailable, "an order beside a reader that does not end")
+	_, err = s.hasty(t).store.Acquire(t.Context(), request("a"))
+	assert.Contains(t, fmt.Sprint(err), "have held the database file", "Acquire beside a reader that does not end")
+	end()
+	s.wantNothing(t, "ada", "a COMMIT that could not be")
+	rec, err := s.store.Lookup(t.Context(), request("a").Key)
+	assert.NoError(t, err, "Lookup")
+	assert.Equal(t, rec.State, 0, "state of a key whose COMMIT could not be")
+
+	for step, call := range map[string]func() error{
+		"commit": func() error { _, err := s.order(t.Context(), "bob"); return err },
+		"COMMIT": func() error { _, err := s.store.Acquire(t.Context(), request("b")); return err },
+	} {
+		end := read()
+		set(func(now string, run func() error) error {
+			if now == step {
+				time.AfterFunc(10*time.Millisecond, end)
+			}
+			return run()
+		})
+		assert.NoError(t, call(), "a call that waits for a reader at %s", step)
+		set(nil)
+		end()
+	}
+}

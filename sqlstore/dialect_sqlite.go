@@ -1,0 +1,145 @@
+package sqlstore
+
+import (
+	_ "embed" // the schema
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// sqliteSchema makes version 1, with the default names. It is frozen: a change is a new version and a step in Migrate.
+//
+//go:embed schema/sqlite_v1.sql
+var sqliteSchema string
+
+// schemaVersion is the newest version that this build knows.
+const schemaVersion = 1
+
+// queries are the statements of one store. Arguments stand in the order of the comments.
+type queries struct {
+	schema []string // makes the tables
+	// exists: the name of the meta table.
+	exists string
+	// touch writes without a change, to learn whether that is possible.
+	touch string
+	// lock takes the write lock and changes nothing: a transaction of database/sql begins without one.
+	lock string
+	// load: id. One row, whether or not there is a record.
+	load string
+	// put: id, the parts, the columns of a row.
+	put string
+	// finish: the columns of a row, then id, owner and fence of the attempt.
+	finish string
+	// list: without its conditions.
+	list string
+	// expired: time, limit.
+	expired string
+	// remove: id, time; returns the fence.
+	remove string
+	// raise: fence.
+	raise string
+}
+
+// stored are the columns of a row that are written, in the order of rowArgs.
+var stored = []string{
+	"state", "attempt", "fence", "owner", "on_doubt", "issued", "fingerprint", "binding", "lease_end", "expires", "created", "updated",
+	"not_after", "retention", "cause", "last_error", "answer_codec", "answer_kept", "answer_size", "answer_digest", "answer",
+}
+
+// selected are the columns that are read, in the order of rowScan. An absent record is zeros. Whether a value is NULL is
+// asked for by itself, since drivers return an empty one and none alike. Text stands there as it is: of an expression some drivers
+// would make a time if it looks like one.
+const selected = `coalesce(r.state, 0), coalesce(r.attempt, 0), coalesce(r.fence, 0), r.owner, coalesce(r.on_doubt, 0),
+  coalesce(r.issued, 0), r.fingerprint, r.fingerprint IS NULL, r.binding, r.binding IS NULL, coalesce(r.lease_end, 0),
+  coalesce(r.expires, 0), coalesce(r.created, 0), coalesce(r.updated, 0), coalesce(r.not_after, 0), coalesce(r.retention, 0),
+  r.cause, r.last_error, r.answer_codec, coalesce(r.answer_kept, 0),
+  coalesce(r.answer_size, 0), r.answer_digest, `
+
+func sqliteQueries(table string) queries {
+	t, meta := `"`+table+`"`, `"`+table+`_meta"`
+	excluded := make([]string, len(stored))
+	for i, c := range stored {
+		excluded[i] = c + " = excluded." + c
+	}
+	return queries{
+		schema: statements(strings.ReplaceAll(sqliteSchema, DefaultTable, table)),
+		exists: `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = '` + table + `_meta' COLLATE NOCASE`,
+		touch:  `UPDATE ` + meta + ` SET version = version WHERE id = 1`,
+		lock:   `UPDATE ` + meta + ` SET version = version WHERE id = 0`,
+		load: `SELECT m.version, m.fence_floor, ` + selected + `r.answer, r.answer IS NULL
+			FROM ` + meta + ` m LEFT JOIN ` + t + ` r ON r.id = ? WHERE m.id = 1`,
+		put: `INSERT INTO ` + t + ` (id, namespace, layer, tenant, operation, key_id, ` + strings.Join(stored, ", ") + `)
+			VALUES (?, ?, ?, ?, ?, ?` + strings.Repeat(", ?", len(stored)) + `)
+			ON CONFLICT (id) DO UPDATE SET ` + strings.Join(excluded, ", "),
+		finish: `UPDATE ` + t + ` SET ` + strings.Join(stored, " = ?, ") + ` = ? WHERE id = ? AND owner = ? AND fence = ? AND state = 2`,
+		list: `SELECT r.id, r.namespace, r.layer, r.tenant, r.operation, r.key_id, ` + selected + `NULL, 1
+			FROM ` + t + ` r WHERE r.id > ? AND (r.expires = 0 OR r.expires > ?)`,
+		expired: `SELECT id FROM ` + t + ` WHERE expires <> 0 AND expires <= ? ORDER BY expires LIMIT ?`,
+		remove:  `DELETE FROM ` + t + ` WHERE id = ? AND expires <> 0 AND expires <= ? RETURNING fence`,
+		raise:   `UPDATE ` + meta + ` SET fence_floor = max(fence_floor, ?) WHERE id = 1`,
+	}
+}
+
+// statements splits a script; not every driver takes more than one at a time.
+func statements(script string) []string {
+	var all []string
+	for part := range strings.SplitSeq(script, ";\n") {
+		if part = strings.TrimSpace(part); part != "" {
+			all = append(all, part)
+		}
+	}
+	return all
+}
+
+// Primary result codes of SQLite; the extended ones have them in their low byte.
+const (
+	codeError    = 1
+	codeBusy     = 5
+	codeReadOnly = 8
+	codeIO       = 10
+	codeCorrupt  = 11
+	codeFull     = 13
+	codeCantOpen = 14
+	codeProtocol = 15
+	codeNotADB   = 26
+
+	codeLockedSharedCache = 6 | 1<<8
+)
+
+// sqliteCode is the result code of a driver's error, or zero.
+func sqliteCode(err error) int {
+	var e interface{ Code() int }
+	if errors.As(err, &e) {
+		return e.Code()
+	}
+	return 0
+}
+
+// sqliteBusy tells whether another transaction stands in the way, so that the same call may succeed later.
+func sqliteBusy(err error) bool {
+	code := sqliteCode(err)
+	return code&0xff == codeBusy || code&0xff == codeProtocol || code == codeLockedSharedCache
+}
+
+// sqliteAdvice says in plain words what a result code means and what to do.
+var sqliteAdvice = map[int]string{
+	codeBusy:     "another transaction holds the database file",
+	codeReadOnly: "the database file can only be read, and nothing was changed; open it without mode=ro, and let this user write to the file and to its directory",
+	codeIO:       "the disk has failed; look into the system's log before you go on",
+	codeCorrupt:  "the database file is damaged; stop the program, keep a copy, and restore a backup (PRAGMA integrity_check tells more)",
+	codeFull:     "the disk is full, or the file has reached its max_page_count, and nothing was written; make room",
+	codeCantOpen: "the database file cannot be opened; look whether its directory exists and this user may write to it",
+	codeNotADB:   "the file is not a SQLite database, or it is encrypted; look at the path, nothing was changed",
+}
+
+// explain adds the advice for err to it. A table that is not there is the one mistake that SQLite has no code for.
+func (s *Store) explain(step string, err error) error {
+	code := sqliteCode(err)
+	if code == codeError && strings.Contains(err.Error(), "no such table: "+s.table) {
+		return s.notMigrated()
+	}
+	if text, ok := sqliteAdvice[code&0xff]; ok {
+		return fmt.Errorf("sqlstore: %s: %s: %w", step, text, err)
+	}
+	return fmt.Errorf("sqlstore: %s: %w", step, err)
+}

@@ -1,0 +1,39 @@
+package sqlstore
+
+import (
+	"errors"
+	"fmt"
+)
+
+// stateError is an error that speaks for itself, of the tables and not of one call.
+type stateError string
+
+func (e stateError) Error() string { return string(e) }
+
+func (s *Store) notMigrated() error {
+	return stateError(fmt.Sprintf("sqlstore: the table %s is not there; call Store.Migrate once before the store is used", s.table))
+}
+
+func (s *Store) wrongVersion(found int) error {
+	if found > schemaVersion {
+		return stateError(fmt.Sprintf("sqlstore: the table %s was written by a newer retrysafe (schema %d, this build knows %d); update this program, nothing was changed",
+			s.table, found, schemaVersion))
+	}
+	return stateError(fmt.Sprintf("sqlstore: the table %s has schema %d, which no retrysafe has written; look whether the name is used by something else, nothing was changed",
+		s.table, found))
+}
+
+// failed makes the failure of a step what callers see. It never carries a key: drivers do not show arguments.
+func (s *Store) failed(step string, err error) error {
+	var state stateError
+	var lock *lockError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &state):
+		return state
+	case errors.As(err, &lock):
+		return lock
+	}
+	return s.explain(step, err)
+}

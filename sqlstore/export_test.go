@@ -1,0 +1,22 @@
+package sqlstore
+
+// Schema are the statements that make the tables of version 1 under a name.
+func Schema(table string) []string { return sqliteQueries(table).schema }
+
+// Busy tells whether a driver's error is worth another try.
+func Busy(err error) bool { return sqliteBusy(err) }
+
+// Explain makes a driver's error what callers see.
+func Explain(s *Store, step string, err error) error { return s.failed(step, err) }
+
+// Statements are all statements of a store but the schema.
+func Statements(table string) []string {
+	q := sqliteQueries(table)
+	return []string{q.exists, q.touch, q.lock, q.load, q.put, q.finish, q.list, q.expired, q.remove, q.raise}
+}
+
+// Marked and InTransaction mark a context as that of a transaction on a database, and look for the mark.
+var (
+	Marked        = marked
+	InTransaction = inTransaction
+)

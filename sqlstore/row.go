@@ -1,0 +1,130 @@
+package sqlstore
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/protocol"
+)
+
+// execer is a connection or a transaction.
+type execer interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// loaded is what a call decides on.
+type loaded struct {
+	row   protocol.Row
+	floor retrysafe.Fence // the largest fence of a record that was removed
+}
+
+// load reads the record, and in the same step whether this build may touch it.
+func (s *Store) load(ctx context.Context, db execer, id recordID) (l loaded, err error) {
+	var version int
+	var floor int64
+	var scan rowScan
+	err = db.QueryRowContext(ctx, s.queries.load, id[:]).Scan(append([]any{&version, &floor}, scan.fields()...)...)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return l, s.notMigrated()
+	case err != nil:
+		return l, err
+	case version != schemaVersion:
+		return l, s.wrongVersion(version)
+	}
+	l.floor = retrysafe.Fence(floor) //nolint:gosec // fences stay below 2^53
+	l.row, err = scan.row()
+	return l, err
+}
+
+// put writes the row of key, whether or not there is one.
+func (s *Store) put(ctx context.Context, db execer, key *retrysafe.StoreKey, id recordID, row *protocol.Row) error {
+	args := append([]any{
+		id[:], []byte(key.Namespace), []byte(key.Layer), []byte(key.Tenant), []byte(key.Operation), []byte(key.ID),
+	}, rowArgs(row)...)
+	_, err := db.ExecContext(ctx, s.queries.put, args...)
+	return err
+}
+
+// rowArgs are the values of stored.
+func rowArgs(r *protocol.Row) []any {
+	var digest []byte
+	if r.Answer.Digest != [sha256.Size]byte{} {
+		digest = r.Answer.Digest[:]
+	}
+	return []any{
+		int64(r.State), int64(r.Attempt), int64(r.Fence), r.Owner[:], int64(r.OnDoubt), flag(r.Issued), blob(r.Fingerprint), blob(r.Binding), //nolint:gosec // fences stay below 2^53
+		r.LeaseEnd, r.Expires, r.Created, r.Updated, r.NotAfter, r.Retention, r.Cause, r.LastError,
+		r.Answer.Codec, flag(r.Answer.Kept), r.Answer.Size, blob(digest), blob(r.Answer.Body),
+	}
+}
+
+// blob is NULL for nil. A typed nil would be an empty value with some drivers.
+func blob(b []byte) any {
+	if b == nil {
+		return nil
+	}
+	return b
+}
+
+func flag(set bool) int64 {
+	if set {
+		return 1
+	}
+	return 0
+}
+
+// rowScan takes up the columns of selected and of the answer behind them.
+type rowScan struct {
+	r                         protocol.Row
+	state, onDoubt            uint8
+	fence                     int64
+	owner, digest             []byte
+	cause, lastError, codec   sql.NullString
+	noPrint, noBinding, noAns bool
+}
+
+func (s *rowScan) fields() []any {
+	r := &s.r
+	return []any{
+		&s.state, &r.Attempt, &s.fence, &s.owner, &s.onDoubt, &r.Issued, &r.Fingerprint, &s.noPrint, &r.Binding, &s.noBinding,
+		&r.LeaseEnd, &r.Expires, &r.Created, &r.Updated, &r.NotAfter, &r.Retention, &s.cause, &s.lastError,
+		&s.codec, &r.Answer.Kept, &r.Answer.Size, &s.digest, &r.Answer.Body, &s.noAns,
+	}
+}
+
+// row is what was read, or an error where no call of this package can have written it: nothing is decided on damage.
+func (s *rowScan) row() (protocol.Row, error) {
+	r := s.r
+	if s.state == 0 {
+		return protocol.Row{}, nil
+	}
+	r.State, r.OnDoubt = retrysafe.State(s.state), retrysafe.OnDoubt(s.onDoubt)
+	if r.State > retrysafe.StateReleased || r.OnDoubt == 0 || r.OnDoubt > retrysafe.Reexecute ||
+		len(s.owner) != len(r.Owner) || len(s.digest) != 0 && len(s.digest) != len(r.Answer.Digest) {
+		return protocol.Row{}, fmt.Errorf("the record is damaged: state %d, policy on doubt %d, owner of %d bytes; look at it by its id before you remove it",
+			s.state, s.onDoubt, len(s.owner))
+	}
+	r.Fence = retrysafe.Fence(s.fence) //nolint:gosec // fences stay below 2^53
+	r.Cause, r.LastError, r.Answer.Codec = s.cause.String, s.lastError.String, s.codec.String
+	copy(r.Owner[:], s.owner)
+	copy(r.Answer.Digest[:], s.digest)
+	r.Fingerprint, r.Binding, r.Answer.Body = nilable(r.Fingerprint, s.noPrint), nilable(r.Binding, s.noBinding), nilable(r.Answer.Body, s.noAns)
+	return r, nil
+}
+
+func nilable(b []byte, null bool) []byte {
+	if null {
+		return nil
+	}
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}

@@ -1,0 +1,126 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// session is a connection of the pool for one call. SQLite does not wait on it: its busy handler sleeps whatever becomes of the caller, so
+// waiting is done here.
+type session struct {
+	*sql.Conn
+	timeout int64 // the caller's busy_timeout in milliseconds
+	set     int64 // the one that is set
+}
+
+// session takes a connection; ctx bounds the wait for it.
+func (s *Store) session(ctx context.Context) (*session, error) {
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("no connection to the database: %w", err)
+	}
+	se := &session{Conn: conn}
+	if err = conn.QueryRowContext(context.WithoutCancel(ctx), "PRAGMA busy_timeout").Scan(&se.timeout); err == nil {
+		se.set = se.timeout
+		err = se.wait(ctx, 0)
+	}
+	if err != nil {
+		se.discard()
+		return nil, err
+	}
+	return se, nil
+}
+
+// wait sets how long SQLite itself waits for locks.
+func (se *session) wait(ctx context.Context, d time.Duration) error {
+	ms := d.Milliseconds()
+	if ms == se.set {
+		return nil
+	}
+	_, err := se.ExecContext(context.WithoutCancel(ctx), fmt.Sprintf("PRAGMA busy_timeout = %d", ms))
+	if err == nil {
+		se.set = ms
+	}
+	return err
+}
+
+// end gives the connection back as it was.
+func (se *session) end(ctx context.Context) {
+	if err := se.wait(ctx, time.Duration(se.timeout)*time.Millisecond); err != nil && !errors.Is(err, sql.ErrConnDone) {
+		se.discard()
+		return
+	}
+	_ = se.Close()
+}
+
+// discard closes the connection for good: what it has not committed is undone, and nobody meets the state that it is in.
+func (se *session) discard() {
+	_ = se.Raw(func(any) error { return driver.ErrBadConn })
+	_ = se.Close()
+}
+
+// patience is the caller's context with the longest wait for a lock as its end.
+type patience struct {
+	context.Context
+	caller context.Context
+	limit  time.Duration
+}
+
+// patience begins to count now. notAfter is on the store's clock; zero: no limit of its own.
+func (s *Store) patience(ctx context.Context, notAfter time.Time) (p patience, cancel context.CancelFunc) {
+	p = patience{caller: ctx, limit: s.lockWait}
+	if !notAfter.IsZero() {
+		p.limit = min(p.limit, max(0, notAfter.Sub(s.clock()))+time.Millisecond)
+	}
+	p.Context, cancel = context.WithTimeout(ctx, p.limit)
+	return p, cancel
+}
+
+// retry calls f until no other transaction stands in its way, or wait ends.
+func retry(wait patience, f func() error) error {
+	for {
+		err := f()
+		if err == nil || !sqliteBusy(err) || !pause(wait) {
+			return err
+		}
+	}
+}
+
+// pause lets others go first; false when ctx ends. Jitter keeps processes from asking in step.
+func pause(ctx context.Context) bool {
+	t := time.NewTimer(time.Millisecond + rand.N(9*time.Millisecond)) //nolint:gosec // not a secret
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// over makes the error of a wait that was in vain; any other error stays what it is.
+func (p patience) over(err error) error {
+	if err == nil {
+		return nil
+	}
+	if end := p.caller.Err(); end != nil && (sqliteBusy(err) || errors.Is(err, end)) {
+		return fmt.Errorf("sqlstore: the call ended while it waited for the database file, and nothing was changed: %w", end)
+	}
+	if end := p.Err(); sqliteBusy(err) || end != nil && errors.Is(err, end) {
+		return &lockError{after: p.limit}
+	}
+	return err
+}
+
+// lockError says that nothing was changed, since somebody else was writing all the time.
+type lockError struct{ after time.Duration }
+
+func (e *lockError) Error() string {
+	return fmt.Sprintf("sqlstore: other transactions have held the database file, or all connections to it, for %v, and nothing was changed; SQLite has "+
+		"one writer at a time: keep transactions short, look for one that was left open, or raise Options.LockWait", e.after)
+}

@@ -1,0 +1,144 @@
+package sqlstore_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"database/sql/driver"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/sqlstore"
+)
+
+// noDriver opens nothing: New does not touch the database.
+type noDriver struct{ driver.Connector }
+
+func (noDriver) Connect(context.Context) (driver.Conn, error) {
+	return nil, errors.New("there is nothing to connect to")
+}
+func (noDriver) Driver() driver.Driver { return nil }
+
+func unopened(t *testing.T) *sql.DB {
+	t.Helper()
+	db := sql.OpenDB(noDriver{})
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func TestNewChecksItsArguments(t *testing.T) {
+	t.Parallel()
+	db := unopened(t)
+	for _, o := range []*sqlstore.Options{nil, {}, {Table: "a"}, {Table: "_Idem_2"}, {Table: strings.Repeat("x", 40)}, {LockWait: time.Millisecond}} {
+		_, err := sqlstore.New(db, sqlstore.SQLite, o)
+		assert.NoError(t, err, "New with %+v", o)
+	}
+	for _, table := range []string{
+		"2nd", "a b", "a-b", "a.b", `a"b`, "a;drop", "täble", strings.Repeat("x", 41), "sqlite_records", "SQLite_x", "a\x00", "a\n",
+	} {
+		_, err := sqlstore.New(db, sqlstore.SQLite, &sqlstore.Options{Table: table})
+		assert.True(t, err != nil, "the table name %q is refused", table)
+		assert.Contains(t, err.Error(), "table name", "the error for %q", table)
+	}
+	_, err := sqlstore.New(nil, sqlstore.SQLite, nil)
+	assert.Contains(t, fmt.Sprint(err), "sql.Open", "the error without a database")
+	_, err = sqlstore.New(db, 0, nil)
+	assert.Contains(t, fmt.Sprint(err), "sqlstore.SQLite", "the error without a dialect")
+	_, err = sqlstore.New(db, sqlstore.SQLite, &sqlstore.Options{LockWait: -1})
+	assert.Contains(t, fmt.Sprint(err), "LockWait", "the error for a negative wait")
+}
+
+// TestSchemaIsFrozen: files of version 1 are out there. A change is a new version and a step from the old one, never another text here.
+func TestSchemaIsFrozen(t *testing.T) {
+	t.Parallel()
+	golden, err := os.ReadFile("testdata/sqlite_v1.golden.sql")
+	assert.NoError(t, err, "the golden file")
+	embedded, err := os.ReadFile("schema/sqlite_v1.sql")
+	assert.NoError(t, err, "the schema")
+	assert.Equal(t, string(embedded), string(golden), "the schema of version 1")
+	sum := sha256.Sum256(golden)
+	assert.Equal(t, hex.EncodeToString(sum[:]), "cea6bc311e36c031991ae85c5e2c174a6b82f42192260edc338db20a7c6ef432", "the digest of the golden file")
+	left := string(golden)
+	for _, q := range sqlstore.Schema(sqlstore.DefaultTable) {
+		before, after, found := strings.Cut(left, q+";\n")
+		assert.True(t, found && strings.TrimSpace(before) == "", "Migrate runs the statements of the file in their order, next %.40q", q)
+		left = after
+	}
+	assert.Equal(t, strings.TrimSpace(left), "", "what Migrate does not run")
+}
+
+func TestTableNameReachesEveryStatement(t *testing.T) {
+	t.Parallel()
+	for _, q := range append(sqlstore.Schema("orders_idem"), sqlstore.Statements("orders_idem")...) {
+		assert.True(t, !strings.Contains(q, sqlstore.DefaultTable), "the default name is not left in %q", q)
+		assert.Contains(t, q, "orders_idem", "a statement")
+	}
+}
+
+// coded is an error as drivers of SQLite make it.
+type coded int
+
+func (c coded) Error() string { return fmt.Sprintf("driver says %d", int(c)) }
+func (c coded) Code() int     { return int(c) }
+
+func TestErrorsAreClassified(t *testing.T) {
+	t.Parallel()
+	for code, busy := range map[int]bool{
+		5: true, 261: true, 517: true, 773: true, // busy, and its extended codes
+		262: true, // a shared cache
+		15:  true, // a race for the WAL
+		6:   false, 1: false, 8: false, 11: false, 13: false, 19: false, 787: false,
+	} {
+		assert.Equal(t, sqlstore.Busy(fmt.Errorf("wrapped: %w", coded(code))), busy, "busy with code %d", code)
+	}
+	assert.Equal(t, sqlstore.Busy(errors.New("database is locked")), false, "busy by its text alone")
+
+	s, err := sqlstore.New(unopened(t), sqlstore.SQLite, nil)
+	assert.NoError(t, err, "New")
+	for code, advice := range map[int]string{
+		8: "without mode=ro", 8 | 6<<8: "without mode=ro", 11: "restore a backup", 11 | 1<<8: "restore a backup", 13: "make room",
+		14: "cannot be opened", 26: "not a SQLite database", 10 | 3<<8: "disk has failed",
+	} {
+		err := sqlstore.Explain(s, "write", coded(code))
+		assert.Contains(t, err.Error(), advice, "the error for code %d", code)
+		assert.Contains(t, err.Error(), "driver says", "the error for code %d", code)
+		assert.ErrorIs(t, err, coded(code), "the cause of the error")
+	}
+	other := errors.New("something else")
+	assert.ErrorIs(t, sqlstore.Explain(s, "write", other), other, "an error without a code")
+	assert.NoError(t, sqlstore.Explain(s, "write", nil), "no error")
+}
+
+func TestDatabaseThatCannotBeReached(t *testing.T) {
+	t.Parallel()
+	s, err := sqlstore.New(unopened(t), sqlstore.SQLite, nil)
+	assert.NoError(t, err, "New")
+	err = s.Migrate(t.Context())
+	assert.Contains(t, fmt.Sprint(err), "there is nothing to connect to", "the error of Migrate")
+}
+
+func TestMarkedContexts(t *testing.T) {
+	t.Parallel()
+	a, b := unopened(t), unopened(t)
+	outer, endOuter := sqlstore.Marked(t.Context(), a)
+	inner, endInner := sqlstore.Marked(outer, b)
+	for name, c := range map[string]struct {
+		ctx  context.Context
+		a, b bool
+	}{"none": {t.Context(), false, false}, "outer": {outer, true, false}, "inner": {inner, true, true}} {
+		assert.Equal(t, sqlstore.InTransaction(c.ctx, a), c.a, "%s: on the outer database", name)
+		assert.Equal(t, sqlstore.InTransaction(c.ctx, b), c.b, "%s: on the inner database", name)
+	}
+	assert.True(t, sqlstore.InTransaction(context.WithoutCancel(inner), a), "a detached context is marked too")
+	endInner()
+	assert.Equal(t, sqlstore.InTransaction(inner, b), false, "after the inner transaction")
+	assert.Equal(t, sqlstore.InTransaction(inner, a), true, "the outer one still runs")
+	endOuter()
+	assert.Equal(t, sqlstore.InTransaction(inner, a), false, "after both")
+}

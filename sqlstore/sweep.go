@@ -1,0 +1,97 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// sweepBatch is how many records one transaction removes: others write in between.
+const sweepBatch = 128
+
+// Sweep implements [retrysafe.Sweeper]. Expired records are looked for without a lock, and removed a few at a time, each if it is still
+// expired then.
+func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
+	if err := s.enter(ctx); err != nil {
+		return 0, err
+	}
+	for removed < limit {
+		batch := min(limit-removed, sweepBatch)
+		ids, err := s.expired(ctx, batch)
+		if err != nil {
+			return removed, err
+		}
+		n, err := s.remove(ctx, ids)
+		removed += n
+		if err != nil || len(ids) < batch {
+			return removed, err
+		}
+	}
+	return removed, nil
+}
+
+// expired are the keys of at most n expired records, the oldest first.
+func (s *Store) expired(ctx context.Context, n int) (ids [][]byte, err error) {
+	wait, cancel := s.patience(ctx, time.Time{})
+	defer cancel()
+	err = retry(wait, func() error {
+		ids = nil
+		se, err := s.session(wait)
+		if err != nil {
+			return err
+		}
+		defer se.end(ctx)
+		if _, err := s.load(ctx, se, recordID{}); err != nil { // for the version
+			return err
+		}
+		rows, err := se.QueryContext(ctx, s.queries.expired, s.clock().UnixMicro(), n)
+		if err != nil {
+			return err
+		}
+		defer rows.Close() //nolint:errcheck // Err says more
+		for rows.Next() {
+			var id []byte
+			if err := rows.Scan(&id); err != nil {
+				return err
+			}
+			ids = append(ids, id)
+		}
+		return rows.Err()
+	})
+	return ids, s.failed("look for expired records", wait.over(err))
+}
+
+// remove removes those of the records that are still expired. The largest fence among them is kept with the same transaction: a
+// record that comes again begins above it, also if the clock was set back.
+func (s *Store) remove(ctx context.Context, ids [][]byte) (removed int, err error) {
+	if len(ids) == 0 {
+		return 0, nil
+	}
+	n := 0
+	err = s.write(ctx, time.Time{}, func(ctx context.Context, w *session) (bool, error) {
+		now, floor := s.clock().UnixMicro(), int64(0)
+		for _, id := range ids {
+			var fence int64
+			err := w.QueryRowContext(ctx, s.queries.remove, id, now).Scan(&fence)
+			if errors.Is(err, sql.ErrNoRows) {
+				continue // it came to life again
+			}
+			if err != nil {
+				return false, fmt.Errorf("remove a record: %w", err)
+			}
+			n++
+			floor = max(floor, fence)
+		}
+		if n == 0 {
+			return false, nil
+		}
+		_, err := w.ExecContext(ctx, s.queries.raise, floor)
+		return true, err
+	})
+	if err != nil {
+		return 0, s.failed("remove expired records", err)
+	}
+	return n, nil
+}

@@ -1,0 +1,151 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// writeTx is a transaction of database/sql that has the file's write lock.
+type writeTx struct {
+	*sql.Tx
+	s       *Store
+	session *session
+	unlock  func()
+	lost    bool // the connection is in an unknown state
+}
+
+// begin opens a transaction for RunTx. It ends with ctx.
+func (s *Store) begin(ctx context.Context) (*writeTx, error) {
+	wait, cancel := s.patience(ctx, time.Time{})
+	defer cancel()
+	unlock, err := s.turn(wait)
+	if err != nil {
+		return nil, wait.over(err)
+	}
+	tx := &writeTx{s: s, unlock: unlock}
+	if tx.session, err = s.session(wait); err != nil {
+		unlock()
+		return nil, wait.over(err)
+	}
+	err = alone(ctx, tx.session)
+	if err == nil {
+		err = retry(wait, func() error { return tx.open(ctx) })
+	}
+	if err != nil {
+		tx.end()
+		return nil, wait.over(err)
+	}
+	return tx, nil
+}
+
+// open begins, and takes the lock with a statement that changes nothing. A transaction of database/sql begins without a lock, and once
+// it had read it could not get one any more if somebody else wrote in between.
+func (w *writeTx) open(ctx context.Context) error {
+	tx, err := w.session.BeginTx(ctx, nil)
+	if err != nil {
+		w.lost = !sqliteBusy(err) // it may have begun all the same
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, w.s.queries.lock); err != nil {
+		w.lost = tx.Rollback() != nil
+		return err
+	}
+	w.Tx = tx
+	return nil
+}
+
+// alone refuses a connection with attached files: record and effect could come apart.
+func alone(ctx context.Context, db execer) error {
+	rows, err := db.QueryContext(ctx, "PRAGMA database_list")
+	if err != nil {
+		return err
+	}
+	defer rows.Close() //nolint:errcheck // Err says more
+	for rows.Next() {
+		var seq int
+		var name string
+		var file sql.NullString
+		if err := rows.Scan(&seq, &name, &file); err != nil {
+			return err
+		}
+		if name != "main" && name != "temp" {
+			return stateError(fmt.Sprintf("sqlstore: the connection has another file attached (as %q), and a commit is atomic for each file by itself; "+
+				"detach it, or use a *sql.DB of its own for what needs it", name))
+		}
+	}
+	return rows.Err()
+}
+
+// commit sends COMMIT, which cannot be called back. Readers of a file without WAL stand in its way; here only SQLite can wait for
+// them, since a driver rolls back when it fails.
+func (w *writeTx) commit(ctx context.Context) error {
+	limit := w.s.lockWait
+	if end, ok := ctx.Deadline(); ok {
+		limit = min(limit, max(0, time.Until(end)))
+	}
+	if _, err := w.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout = %d", limit.Milliseconds())); err != nil {
+		return err
+	}
+	w.session.set = limit.Milliseconds()
+	err := w.Tx.Commit()
+	w.lost = err != nil
+	return err
+}
+
+// undo rolls back what was not committed and gives the connection back. It may be called again.
+func (w *writeTx) undo() {
+	if w.session == nil {
+		return
+	}
+	if w.Tx != nil {
+		if err := w.Rollback(); err != nil && !errors.Is(err, sql.ErrTxDone) {
+			w.lost = true
+		}
+	}
+	if w.lost {
+		w.session.discard()
+	} else {
+		w.session.end(context.Background())
+	}
+	w.session = nil
+}
+
+// end is undo, and lets the next one write.
+func (w *writeTx) end() {
+	w.undo()
+	w.unlock()
+}
+
+// settle finds out what became of a COMMIT that failed: whoever has the write lock sees what is committed and what never will be.
+func (c *claim) settle(ctx context.Context, tx *writeTx, rec retrysafe.Record, failed error) (retrysafe.Record, error) {
+	tx.undo() // whatever the connection still holds ends with it
+	whole := context.WithoutCancel(ctx)
+	var l loaded
+	now := c.clock().UnixMicro()
+	wait, cancel := c.patience(whole, time.Time{})
+	defer cancel()
+	err := c.writeInTurn(wait, func(ctx context.Context, w *session) (bool, error) {
+		var err error
+		l, err = c.load(ctx, w, c.id)
+		return false, err
+	})
+	if err != nil {
+		return rec, fmt.Errorf("%w: COMMIT has failed, and nobody can say what became of it: %w",
+			retrysafe.ErrUnconfirmed, errors.Join(c.failed("commit", failed), c.failed("look for the record", err)))
+	}
+	switch {
+	case l.row.Owner == c.r.Owner && l.row.State.Finished():
+		return l.row.Record(c.r.Key, now), nil
+	case l.row.Owner == c.r.Owner && l.row.State != 0:
+		c.ended = &endedError{cause: failed}
+		return rec, c.ended
+	case ctx.Err() != nil:
+		return rec, c.broken(ctx, failed)
+	}
+	return rec, unavailable(c.failed("COMMIT has failed, and all was rolled back", failed))
+}
