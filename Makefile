@@ -17,8 +17,8 @@ lint: ## run golangci-lint and gofumpt over every module
 bench: ## run the benchmarks
 	cd bench && GOWORK=off go test -run '^$$' -bench . -benchmem ./...
 
-soak: ## run the long tests of integration (up to an hour)
-	cd integration && GOWORK=off RETRYSAFE_SOAK=long go test -run Soak -count=1 -timeout 60m ./...
+soak: ## run the long tests (up to an hour)
+	RETRYSAFE_SOAK=long scripts/soak.sh
 
 tidy: ## tidy every module
 	scripts/tidy.sh

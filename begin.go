@@ -63,7 +63,7 @@ func (e *Engine) claim(ctx context.Context, k Key, o *callOptions) (*Attempt, Re
 // win acquires the key, and waits for another's attempt where the policy says so.
 func (c *core) win(ctx context.Context, key StoreKey, o *callOptions) (*Attempt, Record, error) {
 	req := AcquireRequest{
-		Key: key, Owner: newOwner(), Fingerprint: o.fingerprint,
+		Key: key, Fingerprint: o.fingerprint,
 		Lease: o.policy.Lease, Retention: o.policy.Retention, OnDoubt: o.policy.OnDoubt,
 	}
 	if len(o.binding) > 0 {
@@ -72,6 +72,8 @@ func (c *core) win(ctx context.Context, key StoreKey, o *callOptions) (*Attempt,
 	}
 	var limit waitLimit
 	for {
+		// A new owner each time: what is left of an earlier round is given back by its owner.
+		req.Owner = newOwner()
 		got, sent, err := c.acquire(ctx, &req)
 		if err != nil {
 			return nil, Record{}, c.wrap(key, 0, err, time.Second)
@@ -126,6 +128,9 @@ func (c *core) acquire(ctx context.Context, req *AcquireRequest) (got Acquired, 
 		done(err)
 		if err == nil {
 			c.clock.learn(got.Record.Now, sent)
+			if unanswered && got.Status != Won {
+				c.reclaim(*req) // an earlier try may still be on its way, and win when the key is free
+			}
 			return got, sent, nil
 		}
 		if errors.Is(err, ErrTooLate) {
@@ -163,7 +168,7 @@ func (c *core) reclaim(req AcquireRequest) {
 	started := c.background.start(func() {
 		defer c.life.leave()
 		const slack = 100 * time.Millisecond
-		giveUp := time.Now().Add(acquireLimit + 2*req.Lease + time.Minute)
+		giveUp := time.Now().Add(giveBackTime)
 		wait := max(0, req.NotAfter.Sub(c.clock.now())) + slack
 		for time.Now().Before(giveUp) && c.sleep(wait) {
 			ctx, cancel := context.WithTimeout(c.ctx, acquireLimit)

@@ -25,6 +25,7 @@ var (
 	ErrInvalidKey          = errors.New("invalid key")
 	ErrTooLate             = errors.New("the call reached the store after its time limit and was not applied")
 	ErrInTransaction       = errors.New("the engine was called on the database of the open DoTx")
+	ErrTxEnded             = errors.New("the work has ended its transaction by itself")
 	ErrUnavailable         = errors.New("store unavailable")
 	ErrUnconfirmed         = errors.New("the work is done, but the store has not confirmed its answer yet")
 	ErrEnded               = errors.New("the attempt has ended")
@@ -47,6 +48,7 @@ var advice = []struct {
 	{ErrAnswerNotKept, "look up what it made; nothing was run again"},
 	{ErrFenceChanged, "look the record up again and decide anew"},
 	{ErrInTransaction, "give the call a store on another database, or move it out of the transaction"},
+	{ErrTxEnded, "let the work return an error to roll back and nil to commit; look the key up to see what was kept"},
 	{ErrUnavailable, "nothing took effect; retry with the same key"},
 	{ErrClosed, "nothing was run; retry with the same key on another process"},
 }

@@ -273,3 +273,24 @@ func TestShutdownGivesUp(t *testing.T) {
 		assert.Equal(t, f.Calls("release"), 0, "releases")
 	})
 }
+
+// TestEarlierTryArrivesLate: the second try is told that another attempt runs; when that one gives the key back, the first try, which
+// the network has kept, must not hold it for nobody.
+func TestEarlierTryArrivesLate(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore()
+		holder := engineOn(t, s, retrysafe.Policy{})
+		a, _, err := holder.Begin(ctx, charge)
+		assert.NoError(t, err, "begin")
+		f := storetest.NewFaulty(s, only("acquire", storetest.Delay, 1, 1))
+		e, c := engineOn(t, f, retrysafe.Policy{}), new(counter)
+		_, err = retrysafe.Do(ctx, e, charge, c.work)
+		assert.ErrorIs(t, err, retrysafe.ErrInProgress, "the second try")
+		assert.NoError(t, a.Release(ctx, nil), "release")
+		f.Deliver()
+		assert.Equal(t, lookup(t, e, charge).State, retrysafe.StateInProgress, "the first try has won")
+		time.Sleep(6 * time.Second)
+		_, err = retrysafe.Do(ctx, e, charge, c.work)
+		assert.NoError(t, err, "and was given back")
+	})
+}

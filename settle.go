@@ -68,10 +68,18 @@ func (a *Attempt) send(ctx context.Context, e *ending) error {
 	return err
 }
 
-// settle repeats the call until it is answered, MaxRun has passed or the engine ends.
+// giveBackTime is how long the engine goes on giving back what certainly did not happen, while the store is away. Longer than an
+// outage should take: what is not given back is in doubt under Refuse, and a person has to look into nothing.
+const giveBackTime = time.Hour
+
+// settle repeats the call until it is answered, MaxRun (for a release: giveBackTime) has passed or the engine ends.
 func (a *Attempt) settle(e *ending) error {
 	err := ErrUnavailable
-	for wait := 25 * time.Millisecond; time.Now().Before(a.boundAt); wait = min(2*wait, time.Second) {
+	end := a.boundAt
+	if long := a.started.Add(giveBackTime); !e.completes() && !e.release.InDoubt && long.After(end) {
+		end = long
+	}
+	for wait := 25 * time.Millisecond; time.Now().Before(end); wait = min(2*wait, time.Second) {
 		if !a.core.sleep(wait/2 + rand.N(wait)) {
 			break
 		}

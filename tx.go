@@ -113,7 +113,7 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn f
 func txError(err error) error {
 	for _, known := range []error{
 		ErrInProgress, ErrInDoubt, ErrFingerprintMismatch, ErrPrincipalChanged, ErrNotIssued, ErrLeaseLost, ErrInvalidKey,
-		ErrInTransaction, ErrUnconfirmed, ErrUnavailable,
+		ErrInTransaction, ErrTxEnded, ErrUnconfirmed, ErrUnavailable,
 	} {
 		if errors.Is(err, known) {
 			return err

@@ -48,6 +48,7 @@ func TestSQLiteTxEndedByTheWork(t *testing.T) {
 				return id, errors.Join(err, c.end(ctx, tx))
 			})
 			assert.Contains(t, fmt.Sprint(err), "the work has ended the transaction by itself", "the error")
+			assert.ErrorIs(t, err, retrysafe.ErrTxEnded, "the error")
 			if !c.doubt {
 				assert.True(t, !errors.Is(err, retrysafe.ErrInDoubt), "nothing is in doubt: %v", err)
 				s.wantNothing(t, "ada", name)

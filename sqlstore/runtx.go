@@ -215,7 +215,7 @@ func (e *endedError) Error() string {
 		"return an error to roll back and nil to commit: " + e.cause.Error()
 }
 
-func (e *endedError) Unwrap() error { return e.cause }
+func (e *endedError) Unwrap() []error { return []error{retrysafe.ErrTxEnded, e.cause} }
 
 // afterwards puts the record in doubt if work has committed it: its effect, or a part of it, is there too.
 func (c *claim) afterwards(ctx context.Context) error {

@@ -1,0 +1,161 @@
+package retrysafe_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/storetest"
+)
+
+// TestSoakFaults sends callers of several processes at few keys through a network that loses requests and replies, delays what it
+// delivers and goes away altogether, while work fails, panics and is too slow. Under Refuse no work starts twice, and whoever is told a
+// final answer is told the same; under Reexecute no key stays stuck. RETRYSAFE_SOAK=long makes it long; a failure names its seed.
+func TestSoakFaults(t *testing.T) {
+	t.Parallel()
+	rounds := 1_500
+	if os.Getenv("RETRYSAFE_SOAK") == "long" {
+		rounds = 20_000
+	}
+	first, _ := strconv.ParseUint(os.Getenv("RETRYSAFE_SEED"), 10, 64)
+	for i := range rounds {
+		seed := first + uint64(i)
+		for _, onDoubt := range []retrysafe.OnDoubt{retrysafe.Refuse, retrysafe.Reexecute} {
+			synctest.Test(t, func(t *testing.T) {
+				storm(t, seed, onDoubt)
+				if t.Failed() {
+					t.Logf("again: RETRYSAFE_SEED=%d, policy %d", seed, onDoubt)
+				}
+			})
+		}
+	}
+}
+
+// weather decides on faults by a seed.
+type weather struct {
+	mu   sync.Mutex
+	rand *rand.Rand
+	bad  bool
+}
+
+func (w *weather) n(n int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.rand.IntN(n)
+}
+
+func (w *weather) hook(string, int) storetest.Fault {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.bad {
+		return 0
+	}
+	switch w.rand.IntN(12) {
+	case 0:
+		return storetest.LoseRequest
+	case 1, 2:
+		return storetest.LoseReply
+	case 3:
+		return storetest.Delay
+	case 4:
+		return storetest.Block
+	case 5:
+		return storetest.BlockReply
+	}
+	return 0
+}
+
+func storm(t *testing.T, seed uint64, onDoubt retrysafe.OnDoubt) {
+	w := &weather{rand: rand.New(rand.NewPCG(seed, 1)), bad: true} //nolint:gosec // repeatable on purpose
+	s := newStore()
+	const processes, keys, calls = 3, 2, 12
+	p := retrysafe.Policy{Lease: 10 * time.Second, OnDoubt: onDoubt, Wait: 3 * time.Second}
+	engines, nets := make([]*retrysafe.Engine, processes), make([]*storetest.Faulty, processes)
+	for i := range engines {
+		nets[i] = storetest.NewFaulty(s, w.hook)
+		engines[i] = engineOn(t, nets[i], p)
+	}
+	var mu sync.Mutex
+	starts, told := map[string]int{}, map[string]string{}
+	maybe := map[string]bool{} // a start that may have acted
+	call := func(e *retrysafe.Engine, id string) {
+		defer func() { _ = recover() }()
+		ctx, cancel := context.WithTimeout(ctx, time.Duration(1+w.n(20))*time.Second)
+		defer cancel()
+		res, err := retrysafe.Do(ctx, e, retrysafe.Key{Operation: "storm", ID: id}, func(context.Context) (string, error) {
+			mu.Lock()
+			starts[id]++
+			n := starts[id]
+			if n > 1 && maybe[id] && onDoubt == retrysafe.Refuse {
+				t.Errorf("key %s: start %d although an earlier one may have acted", id, n)
+			}
+			maybe[id] = true
+			mu.Unlock()
+			time.Sleep(time.Duration(w.n(30)) * time.Second)
+			switch w.n(8) {
+			case 0:
+				panic("storm")
+			case 1:
+				return "", errWork
+			case 2:
+				mu.Lock()
+				maybe[id] = false
+				mu.Unlock()
+				return "", retrysafe.NothingDone(errWork)
+			}
+			return fmt.Sprintf("answer of start %d", n), nil
+		})
+		if err == nil && (res.Stored || onDoubt == retrysafe.Refuse) {
+			mu.Lock()
+			defer mu.Unlock()
+			if before := told[id]; before != "" && before != res.Value {
+				t.Errorf("key %s: told %q, and before %q", id, res.Value, before)
+			}
+			told[id] = res.Value
+		}
+	}
+	var all sync.WaitGroup
+	for i := range calls {
+		e, id, begin := engines[w.n(processes)], strconv.Itoa(i%keys), time.Duration(w.n(60))*time.Second
+		all.Go(func() {
+			time.Sleep(begin)
+			call(e, id)
+		})
+	}
+	all.Go(func() { // what was delayed arrives some time
+		for range 60 {
+			time.Sleep(2 * time.Second)
+			nets[w.n(processes)].Deliver()
+		}
+	})
+	all.Wait()
+	w.mu.Lock()
+	w.bad = false
+	w.mu.Unlock()
+	for _, n := range nets {
+		n.Deliver()
+	}
+	time.Sleep(3 * time.Minute) // leases lapse, answers that were under way arrive, claims are given back
+	for i := range keys {
+		id := strconv.Itoa(i)
+		settled(t, engines[0], id, onDoubt == retrysafe.Refuse && starts[id] > 0)
+	}
+}
+
+// settled: once the weather is fine, a call ends: with an answer, or, where something was started under Refuse, with the word that
+// nobody knows. Nothing crashed here, so that there is no doubt without a start.
+func settled(t *testing.T, e *retrysafe.Engine, id string, mayDoubt bool) {
+	t.Helper()
+	_, err := retrysafe.Do(ctx, e, retrysafe.Key{Operation: "storm", ID: id}, func(context.Context) (string, error) { return "fair weather", nil })
+	if err != nil && (!mayDoubt || !errors.Is(err, retrysafe.ErrInDoubt)) {
+		t.Errorf("key %s: %v", id, err)
+	}
+}

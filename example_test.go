@@ -1,0 +1,144 @@
+package retrysafe_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/memstore"
+)
+
+type Order struct {
+	Item  string
+	Cents int
+}
+
+type Receipt struct{ ID string }
+
+// pay stands for a call of a payment provider.
+func pay(context.Context, Order) (Receipt, error) { return Receipt{ID: "r-1"}, nil }
+
+// A click, a retry, a redelivered message: however often it comes, the card is charged once.
+func ExampleDo() {
+	ctx := context.Background()
+	engine := retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("from your configuration")})
+	defer engine.Shutdown(ctx)
+
+	order := Order{Item: "tea", Cents: 4200}
+	for range 3 {
+		res, err := retrysafe.Do(ctx, engine, retrysafe.Key{Tenant: "ann", Operation: "charge", ID: "8e03978e"},
+			func(ctx context.Context) (Receipt, error) { return pay(ctx, order) },
+			retrysafe.WithPayload(order))
+		fmt.Println(res.Value.ID, res.Replayed, err)
+	}
+	// Output:
+	// r-1 false <nil>
+	// r-1 true <nil>
+	// r-1 true <nil>
+}
+
+// An operation is declared once: its name, its policy and its work; the input is the fingerprint, so that it cannot be forgotten.
+func ExampleNewOperation() {
+	ctx := context.Background()
+	engine := retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("from your configuration")})
+	defer engine.Shutdown(ctx)
+
+	charge := retrysafe.NewOperation(engine, "charge", pay, &retrysafe.Policy{Lease: 20 * time.Second, Retention: 30 * 24 * time.Hour})
+
+	res, err := charge.Do(ctx, "ann", "8e03978e", Order{Item: "tea", Cents: 4200})
+	fmt.Println(res.Value.ID, err)
+	_, err = charge.Do(ctx, "ann", "8e03978e", Order{Item: "tea", Cents: 99})
+	fmt.Println(errors.Is(err, retrysafe.ErrFingerprintMismatch))
+	// Output:
+	// r-1 <nil>
+	// true
+}
+
+// What an error of the work means is said by a mark. Without one it may have happened, and under Refuse nobody runs it again.
+func ExampleNothingDone() {
+	ctx := context.Background()
+	engine := retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("from your configuration")})
+	defer engine.Shutdown(ctx)
+
+	call := func(id string, err error) error {
+		_, err = retrysafe.Run(ctx, engine, retrysafe.Key{Operation: "charge", ID: id}, func(context.Context) error { return err })
+		return err
+	}
+	fmt.Println(call("a", retrysafe.NothingDone(errors.New("connection refused"))))
+	fmt.Println(call("a", nil))
+	_ = call("b", retrysafe.Permanent("declined", errors.New("card declined")))
+	var failure *retrysafe.Failure
+	fmt.Println(errors.As(call("b", nil), &failure), failure.Code)
+	_ = call("c", errors.New("time-out"))
+	fmt.Println(errors.Is(call("c", nil), retrysafe.ErrInDoubt))
+	// Output:
+	// connection refused
+	// <nil>
+	// true declined
+	// true
+}
+
+// Begin is for code that ends the attempt itself.
+func ExampleEngine_Begin() {
+	ctx := context.Background()
+	engine := retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("from your configuration")})
+	defer engine.Shutdown(ctx)
+
+	key := retrysafe.Key{Tenant: "ann", Operation: "report", ID: "2026-11"}
+	for range 2 {
+		attempt, record, err := engine.Begin(ctx, key)
+		switch {
+		case err != nil:
+			fmt.Println(err)
+		case record != nil:
+			fmt.Printf("again: %s\n", record.Answer.Body)
+		default:
+			body := []byte("report of November")
+			if err := attempt.Complete(ctx, retrysafe.Answer{Codec: "raw", Body: body, Kept: true}); err != nil {
+				fmt.Println(err)
+			}
+			fmt.Printf("first: %s\n", body)
+		}
+	}
+	// Output:
+	// first: report of November
+	// again: report of November
+}
+
+// A key in doubt is settled by whoever found out what became of it.
+func ExampleEngine_Resolve() {
+	ctx := context.Background()
+	engine := retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("from your configuration")})
+	defer engine.Shutdown(ctx)
+
+	key := retrysafe.Key{Tenant: "ann", Operation: "charge", ID: "8e03978e"}
+	charge := func() error {
+		_, err := retrysafe.Run(ctx, engine, key, func(context.Context) error { return errors.New("time-out") })
+		return err
+	}
+	_ = charge()
+
+	record, _ := engine.Lookup(ctx, key)
+	fmt.Println(record.State, record.InDoubt(), record.LastError)
+	err := engine.Resolve(ctx, key, retrysafe.Resolution{Fence: record.Fence, Outcome: retrysafe.NotDone, By: "ops: the provider has no such charge"})
+	fmt.Println(err)
+	record, _ = engine.Lookup(ctx, key)
+	fmt.Println(record.State)
+	// Output:
+	// in-progress true time-out
+	// <nil>
+	// released
+}
+
+func ExampleRetryable() {
+	err := &retrysafe.Error{Op: "charge", Err: retrysafe.ErrInProgress, RetryAfter: 2 * time.Second}
+	after, ok := retrysafe.Retryable(err)
+	fmt.Println(after, ok)
+	_, ok = retrysafe.Retryable(&retrysafe.Error{Op: "charge", Err: retrysafe.ErrInDoubt})
+	fmt.Println(ok)
+	// Output:
+	// 2s true
+	// false
+}
