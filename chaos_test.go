@@ -74,7 +74,8 @@ func (w *weather) hook(string, int) storetest.Fault {
 }
 
 func storm(t *testing.T, seed uint64, onDoubt retrysafe.OnDoubt) {
-	w := &weather{rand: rand.New(rand.NewPCG(seed, 1)), bad: true} //nolint:gosec // repeatable on purpose
+	t.Helper()
+	w := &weather{rand: rand.New(rand.NewPCG(seed, 1)), bad: true}
 	s := newStore()
 	const processes, keys, calls = 3, 2, 12
 	p := retrysafe.Policy{Lease: 10 * time.Second, OnDoubt: onDoubt, Wait: 3 * time.Second}

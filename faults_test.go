@@ -15,6 +15,7 @@ import (
 
 // TestLostReplyOfAcquire: the repeat carries the same owner, so that the claim is the caller's own and not a duplicate.
 func TestLostReplyOfAcquire(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]storetest.Fault{"request": storetest.LoseRequest, "reply": storetest.LoseReply} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -52,6 +53,7 @@ func TestUnansweredClaimIsGivenBack(t *testing.T) {
 
 // TestClaimThatArrivesLate: a request that the network delivers after its caller has gone wins nothing.
 func TestClaimThatArrivesLate(t *testing.T) {
+	t.Parallel()
 	for name, late := range map[string]time.Duration{"before its limit": time.Second, "after its limit": 7 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -105,6 +107,7 @@ func TestCallerGoneBeforeTheWork(t *testing.T) {
 
 // TestNoReleaseAfterComplete is E1: an answer that may have been kept is never taken back.
 func TestNoReleaseAfterComplete(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]storetest.Fault{"request lost": storetest.LoseRequest, "reply lost": storetest.LoseReply} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -125,6 +128,7 @@ func TestNoReleaseAfterComplete(t *testing.T) {
 
 // TestStoreAwayAtComplete is E8: after two seconds the caller has its value; the answer is stored when the store is back.
 func TestStoreAwayAtComplete(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]storetest.Fault{"refuses": storetest.LoseRequest, "hangs": storetest.Block} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

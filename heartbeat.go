@@ -191,7 +191,7 @@ func (q attemptQueue) Swap(i, j int) {
 }
 
 func (q *attemptQueue) Push(x any) {
-	a := x.(*Attempt) //nolint:forcetypeassert // heap.Push is only called by add
+	a := x.(*Attempt) //nolint:errcheck // heap.Push is only called by add
 	a.index = len(*q)
 	*q = append(*q, a)
 }

@@ -46,6 +46,7 @@ func TestAShortRunCostsNoHeartbeat(t *testing.T) {
 // TestContextEndsInTime is E3: a tenth of the lease before the lease does, counted from when the call was sent, whether the store
 // loses calls, blocks, or is gone.
 func TestContextEndsInTime(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]storetest.Fault{
 		"extends are lost": storetest.LoseRequest, "extends block": storetest.Block, "their replies block": storetest.BlockReply,
 	} {
@@ -117,6 +118,7 @@ func TestMaxRun(t *testing.T) {
 
 // TestCompleteAfterLoss is E4's other half, and E8: work that was done in spite of a lost lease is recorded if nobody took over.
 func TestCompleteAfterLoss(t *testing.T) {
+	t.Parallel()
 	for name, takeover := range map[string]bool{"nobody took over": false, "somebody took over": true} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -145,6 +147,7 @@ func TestCompleteAfterLoss(t *testing.T) {
 
 // TestClocksAnHourApart is S13 seen from the engine: only the store's clock counts.
 func TestClocksAnHourApart(t *testing.T) {
+	t.Parallel()
 	for name, skew := range map[string]time.Duration{"store ahead": time.Hour, "store behind": -time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

@@ -103,6 +103,7 @@ func TestResolveUnderALiveLease(t *testing.T) {
 
 // TestResolveWithLostReplies: each call of it may be lost, and it still comes out right or says that it did not.
 func TestResolveWithLostReplies(t *testing.T) {
+	t.Parallel()
 	for _, op := range []string{"acquire", "complete"} {
 		t.Run(op, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

@@ -33,8 +33,8 @@ type room struct {
 const (
 	maxWaitersPerKey = 1_000
 	maxWaiters       = 10_000
-	pollMin          = 100 * time.Millisecond
-	pollMax          = time.Second
+	shortPoll        = 100 * time.Millisecond
+	longPoll         = time.Second
 )
 
 // waitLimit is the end of a caller's patience, which begins when it first has to wait.
@@ -144,7 +144,7 @@ func (r *room) look() {
 // watch looks at the record until the attempt is over or nobody waits any more. It looks first, since the attempt may have ended
 // before anybody listened.
 func (w *waitRoom) watch(k waitKey, r *room) {
-	interval := pollMin
+	interval := shortPoll
 	for {
 		ctx, cancel := context.WithTimeout(w.core.ctx, acquireLimit)
 		rec, err := w.core.lookup(ctx, k.key)
@@ -157,7 +157,7 @@ func (w *waitRoom) watch(k waitKey, r *room) {
 		if err == nil {
 			pause = min(pause, rec.LeaseLeft+time.Millisecond)
 		}
-		interval = min(2*interval, pollMax)
+		interval = min(2*interval, longPoll)
 		t := time.NewTimer(pause)
 		select {
 		case <-t.C:

@@ -81,6 +81,7 @@ func TestWaitEnds(t *testing.T) {
 
 // TestWaitersDoNotExecute: fifty waiters of an attempt that fails would run the failing work fifty times.
 func TestWaitersDoNotExecute(t *testing.T) {
+	t.Parallel()
 	for _, onDoubt := range []retrysafe.OnDoubt{retrysafe.Refuse, retrysafe.Reexecute} {
 		t.Run(fmt.Sprint(onDoubt), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

@@ -96,15 +96,17 @@ func TestNotGuarded(t *testing.T) {
 			_, _ = fmt.Fprintf(w, "%s %s %d", r.Method, r.URL.RequestURI(), len(body))
 		}
 	}))
-	defer up.Close()
+	t.Cleanup(up.Close)
 	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstream: up.URL})
 
 	t.Run("large bodies", func(t *testing.T) {
+		t.Parallel()
 		resp, body, err := send(t, base, "PUT", "", strings.Repeat("x", 5<<20))
 		assert.NoError(t, err, "request")
 		assert.Equal(t, fmt.Sprint(resp.StatusCode, body), fmt.Sprint(200, "PUT /orders ", 5<<20), "answer")
 	})
 	t.Run("streams", func(t *testing.T) {
+		t.Parallel()
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		r, _ := http.NewRequestWithContext(ctx, "GET", base+"/stream", nil)
@@ -116,6 +118,7 @@ func TestNotGuarded(t *testing.T) {
 		assert.Equal(t, line, "first\n", "it comes before the end")
 	})
 	t.Run("upgrades", func(t *testing.T) {
+		t.Parallel()
 		conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
 		assert.NoError(t, err, "dial")
 		defer conn.Close()

@@ -20,7 +20,7 @@ var buffers = sync.Pool{New: func() any { return &buffer{b: make([]byte, 0, 4<<1
 const keepSize = 256 << 10
 
 func newBuffer() *buffer {
-	return buffers.Get().(*buffer) //nolint:forcetypeassert // the pool has nothing else
+	return buffers.Get().(*buffer) //nolint:errcheck // the pool has nothing else
 }
 
 func (b *buffer) bytes() []byte { return b.b }
@@ -54,7 +54,7 @@ func readBody(r *http.Request, limit int64) (*buffer, *Problem) {
 		case int64(len(buf.b)) > limit:
 			buf.free()
 			return nil, NewProblem("body-too-large", nil)
-		case err == io.EOF: //nolint:errorlint // a Reader ends with io.EOF itself; one that wraps it broke off
+		case err == io.EOF: // itself: a Reader that wraps it broke off
 			return buf, nil
 		case err != nil:
 			buf.free()

@@ -31,7 +31,6 @@ type capture struct {
 	body      *buffer
 	size      int64
 	over      hash.Hash // of a body over the limit, whose beginning is dropped
-	digest    [sha256.Size]byte
 	streaming bool
 	held      []byte // the last byte, while streaming
 	heldByte  [1]byte

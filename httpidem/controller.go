@@ -17,8 +17,8 @@ func (c *capture) FlushError() error {
 	}
 	c.stream()
 	err := http.NewResponseController(c.w).Flush()
-	if c.r.Context().Err() != nil {
-		return nil
+	if gone := c.r.Context().Err() != nil; gone {
+		return nil //nolint:nilerr // see above
 	}
 	return err
 }

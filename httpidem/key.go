@@ -21,14 +21,14 @@ func ParseKey(lines []string) (string, error) {
 	case v == "":
 		return "", errors.New("the value is empty; send a random key, for example a UUID")
 	case v[0] == '"':
-		rest := ""
-		var ok bool
-		if key, rest, ok = cutString(v); !ok {
+		inside, rest, ok := cutString(v)
+		if !ok {
 			return "", errors.New("the value begins with a quote and is no String of RFC 8941: it needs a closing quote, printable ASCII, and no escapes but \\\" and \\\\")
 		}
 		if !parameters(rest) {
 			return "", errors.New("something other than parameters follows the closing quote; a list of keys is not allowed")
 		}
+		key = inside
 	default:
 		for i := range len(v) {
 			if c := v[i]; c < 0x21 || c > 0x7E || c == '"' || c == ',' || c == ';' || c == '\\' {

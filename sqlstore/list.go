@@ -52,7 +52,7 @@ func (s *Store) page(ctx context.Context, db execer, req *retrysafe.ListRequest,
 	if err != nil {
 		return page, err
 	}
-	defer rows.Close() //nolint:errcheck // Err says more
+	defer rows.Close()
 	var last []byte
 	for rows.Next() {
 		if len(page.Records) == limit {

@@ -50,7 +50,7 @@ func (s *Store) expired(ctx context.Context, n int) (ids [][]byte, err error) {
 		if err != nil {
 			return err
 		}
-		defer rows.Close() //nolint:errcheck // Err says more
+		defer rows.Close()
 		for rows.Next() {
 			var id []byte
 			if err := rows.Scan(&id); err != nil {

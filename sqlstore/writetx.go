@@ -65,7 +65,7 @@ func alone(ctx context.Context, db execer) error {
 	if err != nil {
 		return err
 	}
-	defer rows.Close() //nolint:errcheck // Err says more
+	defer rows.Close()
 	for rows.Next() {
 		var seq int
 		var name string

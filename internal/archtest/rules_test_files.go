@@ -35,6 +35,7 @@ func testsDoNotSkip(t *Tree) []Violation {
 
 // maySleep are the files of tests that may call time.Sleep outside a synctest bubble, each with its reason.
 var maySleep = map[string]string{
+	"chaos_test.go":                    "callers of a storm, all of them in bubbles",
 	"cmd/retrysafe/main_test.go":       "the lease of a process that was killed has to pass, and a service is slow",
 	"faults_test.go":                   "a store that answers late; it is used in bubbles only",
 	"gateway/once_test.go":             "the ends of real connections, and a lease that has to pass",

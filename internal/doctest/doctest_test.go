@@ -1,0 +1,129 @@
+package doctest_test
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+const root = "../.."
+
+// files returns the texts of all files of the repository with one of the suffixes, by path.
+func files(t *testing.T, suffixes ...string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			if d != nil && d.Name() == ".git" {
+				return filepath.SkipDir
+			}
+			return err
+		}
+		for _, s := range suffixes {
+			if strings.HasSuffix(path, s) {
+				text, err := os.ReadFile(path)
+				all[strings.TrimPrefix(path, root+"/")] = string(text)
+				return err
+			}
+		}
+		return nil
+	})
+	assert.NoError(t, err, "walk")
+	return all
+}
+
+var (
+	named  = regexp.MustCompile("`((?:Test|Fuzz|storetest/|httpidemtest/)[A-Za-z0-9_/]+)`")
+	clause = regexp.MustCompile(`(?m)^\| ([ESH][0-9]+) \|`)
+)
+
+// missing are the tests that text names and code does not have.
+func missing(text, code string) []string {
+	var found []string
+	for _, m := range named.FindAllStringSubmatch(text, -1) {
+		name := m[1]
+		want := "func " + name + "("
+		if suite, id, ok := strings.Cut(name, "/"); ok {
+			want = map[string]string{"storetest": `{id: "` + id + `", `, "httpidemtest": `{"` + id + `", `}[suite]
+		}
+		if !strings.Contains(code, want) {
+			found = append(found, name)
+		}
+	}
+	return found
+}
+
+func code(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	for _, text := range files(t, "_test.go", "storetest/run.go", "httpidemtest/run.go") {
+		b.WriteString(text)
+	}
+	return b.String()
+}
+
+// TestGuaranteesAreShown: each clause of the design has a test, and each test that the page names exists.
+func TestGuaranteesAreShown(t *testing.T) {
+	t.Parallel()
+	docs, all := files(t, ".md"), code(t)
+	guarantees := docs["docs/guarantees.md"]
+	assert.Equal(t, missing(guarantees, all), nil, "tests that do not exist")
+	clauses := clause.FindAllStringSubmatch(docs["docs/design.md"], -1)
+	assert.True(t, len(clauses) >= 40, "clauses in the design: %d", len(clauses))
+	for _, c := range clauses {
+		row := regexp.MustCompile(fmt.Sprintf(`(?m)^\| %s \| .*`, c[1])).FindString(guarantees)
+		assert.True(t, named.MatchString(row), "clause %s has a test in docs/guarantees.md", c[1])
+	}
+}
+
+func TestMissingFindsWhatIsNotThere(t *testing.T) {
+	t.Parallel()
+	text := "`TestThere` and `TestGone`, `storetest/S1`, `storetest/S99`, `httpidemtest/H1`, `httpidemtest/H99`"
+	got := missing(text, "func TestThere(t) {id: \"S1\", {\"H1\", ")
+	assert.Equal(t, got, []string{"TestGone", "storetest/S99", "httpidemtest/H99"}, "missing")
+}
+
+var (
+	snippet = regexp.MustCompile("(?s)```go\n(.*?)```")
+	space   = regexp.MustCompile(`\s+`)
+	link    = regexp.MustCompile(`\]\(([^)#:]+?)(?:#[^)]*)?\)`)
+)
+
+// shown tells whether the snippet stands in code, but for white space.
+func shown(snippet, code string) bool {
+	return strings.Contains(space.ReplaceAllString(code, " "), strings.TrimSpace(space.ReplaceAllString(snippet, " ")))
+}
+
+// TestSnippetsOfTheReadmeCompile: each stands in an example or test, word for word.
+func TestSnippetsOfTheReadmeCompile(t *testing.T) {
+	t.Parallel()
+	docs, all := files(t, ".md"), code(t)
+	for _, page := range []string{"README.md", "README.zh-CN.md"} {
+		found := snippet.FindAllStringSubmatch(docs[page], -1)
+		assert.True(t, len(found) >= 3, "snippets in %s: %d", page, len(found))
+		for _, s := range found {
+			assert.True(t, shown(s[1], all), "%s shows code that no example has:\n%s", page, s[1])
+		}
+	}
+	assert.True(t, !shown("retrysafe.NoSuch"+"Call()", all), "and the check can fail")
+}
+
+// TestLinks: what a page links to in the repository is there.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	n := 0
+	for page, text := range files(t, ".md") {
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			n++
+			_, err := os.Stat(filepath.Join(root, filepath.Dir(page), m[1]))
+			assert.NoError(t, err, "%s links to %s", page, m[1])
+		}
+	}
+	assert.True(t, n > 30, "links: %d", n)
+}
