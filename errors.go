@@ -99,7 +99,7 @@ func Retryable(err error) (after time.Duration, ok bool) {
 	if errors.Is(err, ErrInDoubt) {
 		return 0, false
 	}
-	for _, base := range []error{ErrInProgress, ErrAttemptFailed, ErrLeaseLost, ErrUnavailable, ErrClosed} {
+	for _, base := range []error{ErrInProgress, ErrAttemptFailed, ErrLeaseLost, ErrUnconfirmed, ErrUnavailable, ErrClosed} {
 		if !errors.Is(err, base) {
 			continue
 		}

@@ -123,7 +123,7 @@ func txError(err error) error {
 }
 
 func txRetry(err error) time.Duration {
-	if errors.Is(err, ErrInProgress) || errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrUnconfirmed) {
+	if errors.Is(err, ErrInProgress) || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnconfirmed) {
 		return time.Second
 	}
 	return 0

@@ -60,6 +60,7 @@ func (g *Gateway) outgoing(ctx context.Context, r *http.Request, a *retrysafe.At
 	g.rewrite(&p)
 	out := p.Out
 	dropHopByHop(out.Header)
+	delete(out.Header, "Expect") // the body is here: there is nothing to wait for
 	if _, ok := out.Header["User-Agent"]; !ok {
 		out.Header["User-Agent"] = []string{""} // or net/http would add its own
 	}
