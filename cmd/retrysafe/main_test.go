@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -48,11 +49,29 @@ func commandContext(ctx context.Context, t *testing.T, args ...string) *exec.Cmd
 	return c
 }
 
+// output is what a process has said so far.
+type output struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
 // startGateway runs a gateway and returns its process and address once it listens.
-func startGateway(t *testing.T, args ...string) (process *exec.Cmd, base string, log *bytes.Buffer) {
+func startGateway(t *testing.T, args ...string) (process *exec.Cmd, base string, log *output) {
 	t.Helper()
 	c := command(t, append([]string{"gateway"}, args...)...)
-	log = new(bytes.Buffer)
+	log = new(output)
 	c.Stderr = log
 	out, err := c.StdoutPipe()
 	assert.NoError(t, err, "pipe")
