@@ -13,9 +13,15 @@ import (
 // record: it is finished, and the record has the answer ([Record].Answer.Kept says whether it was kept). An error: neither.
 // Under [Reject] finished work is [ErrDuplicate].
 func (e *Engine) Begin(ctx context.Context, k Key, opts ...CallOption) (*Attempt, *Record, error) {
-	a, rec, err := e.begin(ctx, k, e.callOptions(opts))
-	if a != nil || err != nil {
-		return a, nil, err
+	call := e.traceCall(&ctx, k)
+	a, rec, err := e.claim(ctx, k, e.callOptions(opts))
+	if a != nil {
+		a.call = call
+		return a, nil, nil
+	}
+	call.done(outcome(err), rec.Attempt, err)
+	if err != nil {
+		return nil, nil, err
 	}
 	finished := rec // apart, so that rec goes to the heap only here
 	return nil, &finished, nil
@@ -26,29 +32,14 @@ const (
 	acquireLimit = 5 * time.Second // the longest that an Acquire may be under way
 )
 
-// begin returns an attempt, or a finished record, or an error.
-func (e *Engine) begin(ctx context.Context, k Key, o *callOptions) (*Attempt, Record, error) {
-	call := e.traceCall(&ctx, k)
-	a, rec, err := e.claim(ctx, k, o)
-	if a != nil {
-		a.call = call
-		return a, rec, nil
-	}
-	call.done(outcome(err), rec.Attempt, err)
-	return nil, rec, err
-}
-
+// claim returns an attempt, or a finished record, or an error.
 func (e *Engine) claim(ctx context.Context, k Key, o *callOptions) (*Attempt, Record, error) {
 	c, key := e.c, e.storeKey(k)
 	if err := errors.Join(o.err, key.Validate()); err != nil {
 		return nil, Record{}, &Error{Op: k.Operation, Err: err}
 	}
-	ok, first := c.life.enter()
-	if !ok {
+	if !c.enter() {
 		return nil, Record{}, c.wrap(key, 0, ErrClosed, time.Second)
-	}
-	if s, can := c.store.(Sweeper); first && can {
-		c.background.start(func() { c.runSweeper(s) })
 	}
 	a, rec, err := c.win(ctx, key, o)
 	if a == nil {
@@ -92,6 +83,9 @@ func (c *core) win(ctx context.Context, key StoreKey, o *callOptions) (*Attempt,
 			case rec.State.Finished():
 				return nil, rec, nil
 			}
+			if c.life.isClosing() {
+				return nil, Record{}, c.wrap(key, 0, ErrClosed, time.Second)
+			}
 			// In doubt, or taken over: ask again. Acquire decides, and of all that ask at most one wins.
 		case StatusInDoubt:
 			return nil, got.Record, c.wrap(key, got.Record.Attempt, ErrInDoubt, 0)
@@ -113,7 +107,7 @@ func (c *core) acquire(ctx context.Context, req *AcquireRequest) (got Acquired, 
 			break
 		}
 		if !c.clock.known.Load() || errors.Is(err, ErrTooLate) {
-			if _, err = c.lookup(ctx, req.Key); err != nil {
+			if err = c.readClock(ctx, req.Key); err != nil {
 				continue
 			}
 		}
@@ -146,6 +140,14 @@ func (c *core) acquire(ctx context.Context, req *AcquireRequest) (got Acquired, 
 		c.reclaim(*req)
 	}
 	return Acquired{}, sent, unavailable(err)
+}
+
+// readClock sets the estimate of the store's clock by a look at any key.
+func (c *core) readClock(ctx context.Context, key StoreKey) error {
+	ctx, cancel := context.WithTimeout(ctx, acquireLimit)
+	defer cancel()
+	_, err := c.lookup(ctx, key)
+	return err
 }
 
 // pause returns false when ctx ends first.
@@ -181,7 +183,9 @@ func (c *core) reclaim(req AcquireRequest) {
 				return
 			default:
 				if err == nil {
-					err = c.release(ctx, ReleaseRequest{Key: req.Key, Owner: rec.Owner, Fence: rec.Fence, Cause: "unanswered"})
+					err = c.release(ctx, ReleaseRequest{
+						Key: req.Key, Owner: rec.Owner, Fence: rec.Fence, Cause: "unanswered", InDoubt: afterDoubt(&rec, req.IfFence),
+					})
 				}
 				if err == nil || !mayBeApplied(err) {
 					cancel()
@@ -195,6 +199,12 @@ func (c *core) reclaim(req AcquireRequest) {
 	if !started {
 		c.life.leave()
 	}
+}
+
+// afterDoubt tells whether the record that was won may have been in doubt, or failed, before: then it goes back to being in doubt. That
+// this attempt did nothing says nothing of the one before.
+func afterDoubt(rec *Record, ifFence Fence) bool {
+	return ifFence != 0 || rec.OnDoubt == Reexecute && rec.Attempt > 1
 }
 
 func (c *core) release(ctx context.Context, req ReleaseRequest) error {
@@ -230,12 +240,17 @@ func (c *core) start(ctx context.Context, rec *Record, sent time.Time, o *callOp
 	if err == nil && !time.Now().Before(a.until) {
 		err = fmt.Errorf("%w: its answer came after the lease (%v) had passed", ErrUnavailable, o.policy.Lease)
 	}
-	if err != nil {
-		a.call = noCall
-		c.life.stay() // the attempt leaves by itself; the caller of start leaves as well
-		_ = a.Release(ctx, err)
-		return nil, c.wrap(rec.Key, rec.Attempt, err, time.Second)
+	if err == nil && !c.beat.add(a) {
+		err = ErrClosed
 	}
-	c.beat.add(a)
-	return a, nil
+	if err == nil {
+		return a, nil
+	}
+	c.life.stay() // the attempt leaves by itself; the caller of start leaves as well
+	if afterDoubt(rec, 0) {
+		_ = a.Doubt(ctx, err)
+	} else {
+		_ = a.Release(ctx, err)
+	}
+	return nil, c.wrap(rec.Key, rec.Attempt, err, time.Second)
 }

@@ -12,12 +12,10 @@ type callTrace struct {
 	end   func(CallDone)
 }
 
-var noCall *callTrace
-
 func (e *Engine) traceCall(ctx *context.Context, k Key) *callTrace {
 	t := &e.c.trace
 	if t.Call == nil {
-		return noCall
+		return nil
 	}
 	call := &callTrace{begun: time.Now()}
 	*ctx, call.end = t.Call(*ctx, CallInfo{Key: k, Hash: e.KeyHash(k), Layer: e.layer})
@@ -25,7 +23,7 @@ func (e *Engine) traceCall(ctx *context.Context, k Key) *callTrace {
 }
 
 func (t *callTrace) done(outcome string, attempt int, err error) {
-	if t == nil || t.end == nil {
+	if t == nil {
 		return
 	}
 	t.end(CallDone{Outcome: outcome, Attempt: attempt, Took: time.Since(t.begun), Err: err})
@@ -48,6 +46,7 @@ var outcomes = []struct {
 	{ErrInvalidKey, "invalid"},
 	{ErrUnavailable, "unavailable"},
 	{ErrClosed, "closed"},
+	{ErrInTransaction, "invalid"},
 	{context.Canceled, "cancelled"},
 	{context.DeadlineExceeded, "cancelled"},
 }

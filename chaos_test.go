@@ -86,7 +86,8 @@ func storm(t *testing.T, seed uint64, onDoubt retrysafe.OnDoubt) {
 	}
 	var mu sync.Mutex
 	starts, told := map[string]int{}, map[string]string{}
-	maybe := map[string]bool{} // a start that may have acted
+	maybe := map[string]bool{}    // a start that may have acted
+	resolved := map[string]bool{} // somebody has looked into it: a doubt that was none may be kept by that
 	call := func(e *retrysafe.Engine, id string) {
 		defer func() { _ = recover() }()
 		ctx, cancel := context.WithTimeout(ctx, time.Duration(1+w.n(20))*time.Second)
@@ -114,7 +115,7 @@ func storm(t *testing.T, seed uint64, onDoubt retrysafe.OnDoubt) {
 			}
 			return fmt.Sprintf("answer of start %d", n), nil
 		})
-		if err == nil && (res.Stored || onDoubt == retrysafe.Refuse) {
+		if err == nil && res.Stored {
 			mu.Lock()
 			defer mu.Unlock()
 			if before := told[id]; before != "" && before != res.Value {
@@ -137,6 +138,29 @@ func storm(t *testing.T, seed uint64, onDoubt retrysafe.OnDoubt) {
 			nets[w.n(processes)].Deliver()
 		}
 	})
+	if onDoubt == retrysafe.Refuse {
+		all.Go(func() { // somebody resolves what is in doubt, over the same network
+			for range 20 {
+				time.Sleep(time.Duration(1+w.n(10)) * time.Second)
+				ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+				defer cancel()
+				e, k := engines[w.n(processes)], retrysafe.Key{Operation: "storm", ID: strconv.Itoa(w.n(keys))}
+				rec, err := e.Lookup(ctx, k)
+				if err != nil || !rec.InDoubt() {
+					continue
+				}
+				mu.Lock()
+				resolved[k.ID] = true
+				mu.Unlock()
+				r := retrysafe.Resolution{Fence: rec.Fence, Outcome: retrysafe.Doubtful}
+				if w.n(2) == 0 {
+					r.Outcome = retrysafe.Done
+					r.Answer = retrysafe.Answer{Codec: "json", Body: []byte(fmt.Sprintf("%q", "found out at "+rec.Now.String())), Kept: true}
+				}
+				_ = e.Resolve(ctx, k, r)
+			}
+		})
+	}
 	all.Wait()
 	w.mu.Lock()
 	w.bad = false
@@ -147,7 +171,7 @@ func storm(t *testing.T, seed uint64, onDoubt retrysafe.OnDoubt) {
 	time.Sleep(3 * time.Minute) // leases lapse, answers that were under way arrive, claims are given back
 	for i := range keys {
 		id := strconv.Itoa(i)
-		settled(t, engines[0], id, onDoubt == retrysafe.Refuse && starts[id] > 0)
+		settled(t, engines[0], id, onDoubt == retrysafe.Refuse && (starts[id] > 0 || resolved[id]))
 	}
 }
 

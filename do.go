@@ -24,8 +24,10 @@ type Result[T any] struct {
 //
 // Errors: [ErrInProgress], [ErrAttemptFailed], [ErrInDoubt], [ErrFingerprintMismatch], [ErrPrincipalChanged], [ErrDuplicate],
 // [ErrAnswerNotKept], [ErrInvalidKey], [ErrUnavailable], [ErrClosed] come with nothing run in this call; [*Failure] is the kept
-// refusal. [ErrLeaseLost] comes with the value: the work succeeded, but another attempt had taken over. An error of fn is returned
-// as it is, or, where it leaves the key in doubt, wrapped together with ErrInDoubt. Use [Retryable] to tell what may be retried.
+// refusal. [ErrLeaseLost] comes with the value: the work succeeded, but another attempt had taken over. An error of fn comes back
+// wrapped, with ErrInDoubt where it leaves the key in doubt; errors.Is and errors.As see through. Use [Retryable] to tell what may be
+// retried. The marks of a call count for that call alone: work that calls Do itself and returns its error has to mark it anew, since
+// "nothing was done" by the inner call says nothing of what the outer one did before.
 func Do[T any](ctx context.Context, e *Engine, k Key, fn func(context.Context) (T, error), opts ...CallOption) (Result[T], error) {
 	return do(ctx, e, k, fn, e.callOptions(opts))
 }
@@ -37,28 +39,44 @@ func Run(ctx context.Context, e *Engine, k Key, fn func(context.Context) error, 
 }
 
 func do[T any](ctx context.Context, e *Engine, k Key, fn func(context.Context) (T, error), o *callOptions) (Result[T], error) {
-	a, rec, err := e.begin(ctx, k, o)
-	switch {
-	case err != nil:
-		return Result[T]{}, err
-	case a == nil:
-		return replay[T](e.c, &rec, o.policy.Duplicate)
+	call := e.traceCall(&ctx, k)
+	a, rec, err := e.claim(ctx, k, o)
+	if a != nil {
+		a.call = call
+		return execute(ctx, a, fn)
 	}
-	return execute(ctx, a, fn)
+	var res Result[T]
+	if err == nil {
+		res, err = replay[T](e.c, &rec, o.policy.Duplicate)
+	}
+	call.done(told(err, o.policy.Duplicate), rec.Attempt, err)
+	return res, err
+}
+
+// told names what a repeat was told.
+func told(err error, d Duplicate) string {
+	if err == nil && d == Succeed {
+		return "succeeded"
+	}
+	var kept *Failure
+	if errors.As(err, &kept) {
+		return "replayed"
+	}
+	return outcome(err)
 }
 
 // replay gives the answer of a finished record.
 func replay[T any](c *core, rec *Record, d Duplicate) (res Result[T], err error) {
 	res = Result[T]{Replayed: true, Stored: true, Attempt: rec.Attempt, Fence: rec.Fence}
 	switch {
-	case d == Succeed:
+	case d == Succeed && rec.State == StateCompleted:
+	case !rec.Answer.Kept:
+		err = c.wrap(rec.Key, rec.Attempt, ErrAnswerNotKept, 0)
 	case rec.State == StateFailed:
 		var f *Failure
 		if f, err = FailureOf(rec.Answer); err == nil {
-			err = f
+			err = &settledError{err: f}
 		}
-	case !rec.Answer.Kept:
-		err = c.wrap(rec.Key, rec.Attempt, ErrAnswerNotKept, 0)
 	default:
 		res.Value, err = decode[T](c.codec, &rec.Answer)
 	}
@@ -70,26 +88,24 @@ var errCrashed = errors.New("the work panicked or ended its goroutine")
 // execute runs the work of an attempt and ends it.
 func execute[T any](ctx context.Context, a *Attempt, fn func(context.Context) (T, error)) (res Result[T], err error) {
 	res.Attempt, res.Fence = a.n, a.fence
-	returned := false
 	defer func() {
-		if !returned { // a panic or Goexit is on its way up; it is not stopped
+		if !a.Ended() { // a panic or Goexit, of the work or of a codec, is on its way up; it is not stopped
 			a.crashed(ctx)
 		}
 	}()
 	v, err := fn(&a.ctx)
-	returned = true
 
 	switch outcomeOf(err, a.policy) {
 	case Failed:
 		f := failureOf(err)
-		return res, keptOr(&res.Stored, a.Fail(ctx, f), f)
+		return res, keptOr(&res.Stored, a.Fail(ctx, f), &settledError{err: f})
 	case NotDone:
 		_ = a.Release(ctx, err) // what cannot be released lapses
-		return res, err
+		return res, &settledError{err: err, again: true}
 	case Doubtful:
 		_ = a.Doubt(ctx, err)
 		if a.policy.OnDoubt == Reexecute {
-			return res, err
+			return res, &settledError{err: err, again: true}
 		}
 		return res, a.core.wrap(a.key, a.n, fmt.Errorf("%w: %w", ErrInDoubt, err), 0)
 	}
@@ -99,16 +115,16 @@ func execute[T any](ctx context.Context, a *Attempt, fn func(context.Context) (T
 	return res, keptOr(&res.Stored, err, encodeErr)
 }
 
-// keptOr sets stored by the error of an ending, and returns what the caller is told: that another took over, or else told.
-func keptOr(stored *bool, err, told error) error {
+// keptOr sets stored by the error of an ending, and returns what the caller is told: that another took over, or else what follows.
+func keptOr(stored *bool, err, follows error) error {
 	*stored = err == nil
 	if errors.Is(err, ErrUnconfirmed) {
-		return told // the work is done and the engine goes on storing
+		return follows // the work is done and the engine goes on storing
 	}
 	if err != nil {
 		return err
 	}
-	return told
+	return follows
 }
 
 // crashed ends an attempt whose work did not return.

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 )
@@ -53,7 +54,7 @@ func New(s Store, o *Options) *Engine {
 		o = new(Options)
 	}
 	c := &core{
-		store: s, namespace: o.Namespace, secret: o.Secret, codec: o.Codec, logger: o.Logger,
+		store: s, namespace: o.Namespace, secret: slices.Clone(o.Secret), codec: o.Codec, logger: o.Logger,
 	}
 	if c.namespace == "" {
 		c.namespace = "app"
@@ -70,7 +71,7 @@ func New(s Store, o *Options) *Engine {
 	c.clock.base = time.Now()
 	c.beat = heartbeat{core: c, kick: make(chan struct{}, 1)}
 	c.waiting = waitRoom{core: c, rooms: make(map[waitKey]*room)}
-	c.life.sweep = o.Sweep
+	c.life.sweep, c.life.closing = o.Sweep, make(chan struct{})
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	return &Engine{c: c, layer: "fn", defaults: &callOptions{policy: o.Policy.complete()}}
 }
@@ -163,15 +164,22 @@ func (c *core) lookup(ctx context.Context, key StoreKey) (Record, error) {
 }
 
 // Shutdown takes no new attempts, waits for the live ones until ctx ends, and then ends their contexts. It never releases them: work
-// that did not return may still act, so their leases lapse. It returns nil when all have ended, and does not close the store.
+// that did not return may still act, so their leases lapse. Calls that wait for others are told [ErrClosed] at once; transactions of
+// DoTx that are open at the end of ctx have their contexts ended. It returns nil when all have ended, and does not close the store.
 func (e *Engine) Shutdown(ctx context.Context) error {
 	c := e.c
+	idle := c.life.close()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
 	var err error
 	select {
-	case <-c.life.close():
-	case <-ctx.Done():
-		n := c.beat.stopAll()
-		err = fmt.Errorf("retrysafe: shutdown: %d attempts had not ended; their keys stay taken until their leases lapse: %w", n, context.Cause(ctx))
+	case <-idle: // also where ctx had ended before
+	default:
+		err = fmt.Errorf("retrysafe: shutdown: %d calls had not ended; the keys of their attempts stay taken until the leases lapse: %w",
+			c.life.count(), context.Cause(ctx))
+		c.beat.stopAll()
 	}
 	c.stop()
 	c.background.wait()

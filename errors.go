@@ -37,7 +37,7 @@ var advice = []struct {
 	err  error
 	text string
 }{
-	{ErrInDoubt, "find out what became of it (Engine.Lookup) and settle it with Engine.Resolve; do not retry with a new key"},
+	{ErrInDoubt, "find out what became of it (Engine.Lookup, on the layer of the call) and settle it with Engine.Resolve; do not retry with a new key"},
 	{ErrLeaseLost, "do not report success; a retry with the same key gets the answer of the attempt that took over"},
 	{ErrUnconfirmed, "do not do it again in another way; repeat the call with the same key to learn what became of it"},
 	{ErrInProgress, "retry with the same key later, or let Policy.Wait wait for it"},
@@ -80,6 +80,9 @@ func (e *Error) Error() string {
 	if e.Attempt > 0 {
 		fmt.Fprintf(&b, " (attempt %d)", e.Attempt)
 	}
+	if e.Err == nil {
+		return b.String()
+	}
 	b.WriteString(": " + e.Err.Error())
 	for _, a := range advice {
 		if errors.Is(e.Err, a.err) {
@@ -109,8 +112,8 @@ func Retryable(err error) (after time.Duration, ok bool) {
 		}
 		return after, true
 	}
-	var nothing *nothingDone
-	return 0, errors.As(err, &nothing)
+	var settled *settledError
+	return 0, errors.As(err, &settled) && settled.again
 }
 
 // mayBeApplied tells whether a store call that failed may have been applied all the same.

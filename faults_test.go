@@ -271,7 +271,7 @@ func TestShutdownGivesUp(t *testing.T) {
 		defer cancel()
 		err := e.Shutdown(end)
 		assert.ErrorIs(t, err, context.DeadlineExceeded, "shutdown")
-		assert.Contains(t, err.Error(), "1 attempt", "it says how many")
+		assert.Contains(t, err.Error(), "1 calls", "it says how many")
 		assert.ErrorIs(t, <-cause, retrysafe.ErrClosed, "the work was told")
 		time.Sleep(5 * time.Second)
 		assert.Equal(t, f.Calls("release"), 0, "releases")

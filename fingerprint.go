@@ -17,13 +17,16 @@ const (
 // maxFingerprint leaves room for a version byte in the one-byte length of the packed form.
 const maxFingerprint = 254
 
-// WithFingerprint gives a digest of the request: a repeat of the key with another digest is refused with [ErrFingerprintMismatch].
+// WithFingerprint gives a digest of the request (an empty one gives none): a repeat of the key with another digest is refused with [ErrFingerprintMismatch].
 // At most 254 bytes.
 func WithFingerprint(digest []byte) CallOption {
 	return optionFunc(func(c *callOptions) { c.give(digest) })
 }
 
 func (c *callOptions) give(digest []byte) {
+	if len(digest) == 0 {
+		return
+	}
 	if len(digest) > maxFingerprint {
 		c.err = errors.Join(c.err, fmt.Errorf("retrysafe: the fingerprint has %d bytes, at most %d are allowed; hash it", len(digest), maxFingerprint))
 		return

@@ -22,14 +22,13 @@ type heartbeat struct {
 	stopped bool
 }
 
-// add begins to look after a.
-func (h *heartbeat) add(a *Attempt) {
+// add begins to look after a; false, and it does not, once the engine has been stopped.
+func (h *heartbeat) add(a *Attempt) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.stopped {
-		a.lose(ErrClosed)
 		a.index = -1
-		return
+		return false
 	}
 	a.next = a.due()
 	heap.Push(&h.queue, a)
@@ -39,6 +38,7 @@ func (h *heartbeat) add(a *Attempt) {
 	case a.next.Before(h.wakeAt):
 		h.wake()
 	}
+	return true
 }
 
 func (h *heartbeat) wake() {
@@ -57,19 +57,17 @@ func (h *heartbeat) remove(a *Attempt) {
 	}
 }
 
-// stopAll ends the contexts of all live attempts and says how many they were. Their leases lapse.
-func (h *heartbeat) stopAll() int {
+// stopAll ends the contexts of all live attempts. Their leases lapse.
+func (h *heartbeat) stopAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.stopped = true
-	n := len(h.queue)
 	for _, a := range h.queue {
 		a.index = -1
 		a.lose(ErrClosed)
 	}
 	h.queue = nil
 	h.wake()
-	return n
 }
 
 // due is when the next thing is to be done for a.
@@ -88,7 +86,7 @@ func (a *Attempt) due() time.Time {
 func (a *Attempt) lose(cause error) {
 	a.lost.Store(true)
 	a.cancel(cause)
-	if t := a.core.trace.Lost; t != nil {
+	if t := a.core.trace.Lost; t != nil && !a.ended.Load() { // its ending may have arrived, and the reply not
 		// Apart, since the lock is held and the function is the user's.
 		a.core.background.start(func() { t(&a.ctx, a.Key(), a.n, cause) })
 	}

@@ -13,6 +13,7 @@ type life struct {
 	closed   bool
 	n        int
 	idle     chan struct{} // made by close; closed when n is zero
+	closing  chan struct{} // closed by close
 	sweep    time.Duration
 	sweeping bool
 }
@@ -27,6 +28,32 @@ func (l *life) enter() (ok, begin bool) {
 	l.n++
 	begin, l.sweeping = !l.sweeping && l.sweep >= 0, true
 	return true, begin
+}
+
+// enter counts a call, and starts the sweeper with the first.
+func (c *core) enter() bool {
+	ok, first := c.life.enter()
+	if s, can := c.store.(Sweeper); first && can {
+		c.background.start(func() { c.runSweeper(s) })
+	}
+	return ok
+}
+
+// isClosing tells whether close was called.
+func (l *life) isClosing() bool {
+	select {
+	case <-l.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// count is how many have not left.
+func (l *life) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.n
 }
 
 // stay counts one more for work that is already counted, also after close.
@@ -50,7 +77,10 @@ func (l *life) leave() {
 func (l *life) close() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.closed = true
+	if !l.closed {
+		l.closed = true
+		close(l.closing)
+	}
 	if l.n == 0 {
 		through := make(chan struct{})
 		close(through)

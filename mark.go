@@ -91,22 +91,16 @@ func outcomeOf(err error, p *Policy) Outcome {
 }
 
 func outcomeOfError(err error, p *Policy) Outcome {
-	var (
-		failure *Failure
-		nothing *nothingDone
-		doubt   *inDoubt
-	)
-	switch {
-	case errors.As(err, &doubt):
-		return Doubtful
-	case errors.As(err, &nothing):
-		return NotDone
-	case errors.As(err, &failure):
-		return Failed
+	if o := marked(err); o != 0 {
+		return o
 	}
 	if p.Classify != nil {
-		if o := p.Classify(err); o != 0 {
+		switch o := p.Classify(err); o {
+		case Done, NotDone, Failed, Doubtful:
 			return o
+		case 0:
+		default:
+			return Doubtful // a verdict that nobody knows is none
 		}
 	}
 	if p.OnDoubt == Reexecute {
@@ -114,6 +108,40 @@ func outcomeOfError(err error, p *Policy) Outcome {
 	}
 	return Doubtful
 }
+
+// marked finds the marks of err itself, not those that an inner call has settled; the most careful one counts.
+func marked(err error) Outcome {
+	switch e := err.(type) { //nolint:errorlint // this is the walk
+	case *settledError, *Error:
+		return 0
+	case *inDoubt:
+		return Doubtful
+	case *nothingDone:
+		return NotDone
+	case *Failure:
+		return Failed
+	case interface{ Unwrap() error }:
+		return marked(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, careful := range []Outcome{Doubtful, NotDone, Failed} {
+			for _, one := range e.Unwrap() {
+				if marked(one) == careful {
+					return careful
+				}
+			}
+		}
+	}
+	return 0
+}
+
+// settledError is what a call returns of an error that it has settled. Its marks do not count for a call around it.
+type settledError struct {
+	err   error
+	again bool // a retry runs
+}
+
+func (e *settledError) Error() string { return e.err.Error() }
+func (e *settledError) Unwrap() error { return e.err }
 
 // failureOf is the failure that err stands for.
 func failureOf(err error) *Failure {

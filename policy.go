@@ -73,7 +73,7 @@ type Policy struct {
 	// caller; repeats are told [ErrAnswerNotKept]. It never leads to a second run.
 	MaxAnswer int64
 	// Classify says what an error of the work means; it is not asked about errors marked with [NothingDone], [Permanent] or [InDoubt].
-	// A zero Outcome leaves it to the default: in doubt under Refuse, not done under Reexecute.
+	// A zero Outcome leaves it to the default: in doubt under Refuse, not done under Reexecute. Done drops the error: it was none.
 	Classify func(error) Outcome
 }
 

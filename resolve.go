@@ -13,7 +13,7 @@ type Resolution struct {
 	Fence Fence
 	// Force resolves also under a live lease. The holder may still act: its fence is the only guard.
 	Force bool
-	// Outcome: Done keeps Answer, Failed keeps Failure, NotDone lets the next call run, Doubtful leaves it in doubt. NotDone is only
+	// Outcome: Done keeps Answer (an empty one says that it was done and nobody knows the answer), Failed keeps Failure, NotDone lets the next call run, Doubtful leaves it in doubt. NotDone is only
 	// safe where the first run is known to be dead, or the resource checks the fence: one that is paused can still act.
 	Outcome Outcome
 	Answer  Answer
@@ -25,15 +25,16 @@ type Resolution struct {
 // Resolve settles a key that is in doubt (or failed: NotDone lets it run again). It is a win of its own: it takes a new fence, and a
 // late answer of the old holder is refused with ErrLeaseLost. A completed record is never changed.
 //
-// Errors: [ErrNotFound], [ErrFenceChanged], [ErrInProgress] (a live lease, without Force), [ErrDuplicate] (completed), [ErrUnavailable].
-// After ErrUnavailable the same Resolve may be made again, once the record was looked up again.
+// The record keeps its retention. Use the layer of the call that made it: e.Layer("http"), "gw" or "tx" for those surfaces.
+//
+// Errors: [ErrNotFound], [ErrFenceChanged], [ErrInProgress] (a live lease, without Force), [ErrDuplicate] (completed), [ErrUnavailable],
+// [ErrUnconfirmed] (it may have begun: look the record up again).
 func (e *Engine) Resolve(ctx context.Context, k Key, r Resolution) error {
 	c, key := e.c, e.storeKey(k)
 	if err := errors.Join(r.validate(), key.Validate()); err != nil {
 		return &Error{Op: k.Operation, Err: err}
 	}
-	ok, _ := c.life.enter()
-	if !ok {
+	if !c.enter() {
 		return c.wrap(key, 0, ErrClosed, 0)
 	}
 	rec, err := c.lookup(ctx, key)
@@ -70,6 +71,8 @@ func (r *Resolution) validate() error {
 		return fmt.Errorf("retrysafe: Resolve: Outcome is %d; use Done, NotDone, Failed or Doubtful", r.Outcome)
 	case r.Outcome == Failed && r.Failure == nil:
 		return errors.New("retrysafe: Resolve: the outcome is Failed and Failure is nil; say what repeats are told")
+	case r.Outcome == Done && r.Answer.Body != nil && !r.Answer.Kept:
+		return errors.New("retrysafe: Resolve: Answer has a body and Kept is false; set Kept, or leave the answer empty if nobody knows it")
 	case r.Outcome == Done && len(r.Answer.Body) > MaxStored:
 		return fmt.Errorf("retrysafe: Resolve: the answer has %d bytes, at most %d are kept", len(r.Answer.Body), MaxStored)
 	}
@@ -81,13 +84,15 @@ func (e *Engine) seize(ctx context.Context, rec *Record, r Resolution) (*Attempt
 	c, o := e.c, *e.defaults
 	o.detached = true
 	o.policy.MaxAnswer = MaxStored // a person's answer is kept whatever the calls' limit
+	o.policy.Retention = 0         // that of the record stays
 	req := AcquireRequest{
-		Key: rec.Key, Owner: newOwner(), Lease: o.policy.Lease, Retention: o.policy.Retention,
+		Key: rec.Key, Owner: newOwner(), Lease: o.policy.Lease,
 		OnDoubt: rec.OnDoubt, IfFence: r.Fence, Force: r.Force,
 	}
 	got, sent, err := c.acquire(ctx, &req)
 	if err != nil {
-		return nil, c.wrap(rec.Key, 0, err, 0)
+		// It may have begun: then the record has another fence, and goes back to being in doubt.
+		return nil, c.wrap(rec.Key, 0, fmt.Errorf("%w: look the record up again before you resolve it: %w", ErrUnconfirmed, err), 0)
 	}
 	if got.Status == Finished {
 		return nil, c.wrap(rec.Key, got.Record.Attempt, ErrDuplicate, 0)
@@ -96,7 +101,11 @@ func (e *Engine) seize(ctx context.Context, rec *Record, r Resolution) (*Attempt
 		return nil, c.wrap(rec.Key, got.Record.Attempt, got.Err(), 0)
 	}
 	a := newAttempt(ctx, c, &got.Record, sent, &o)
-	c.beat.add(a)
+	if !c.beat.add(a) {
+		c.life.stay()
+		_ = a.Doubt(ctx, ErrClosed)
+		return nil, c.wrap(rec.Key, 0, ErrClosed, 0)
+	}
 	return a, nil
 }
 

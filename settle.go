@@ -32,6 +32,10 @@ func (a *Attempt) end(ctx context.Context, e ending) error {
 	a.late.values, a.late.deadline = ctx, begun.Add(ackTime)
 	err := a.send(&a.late, &e)
 	a.late.stop()
+	if errors.Is(err, ErrInTransaction) { // certainly not applied: the caller can end the attempt elsewhere
+		a.ended.Store(false)
+		return a.core.wrap(a.key, a.n, err, 0)
+	}
 	if err == nil || !mayBeApplied(err) {
 		return a.settled(e.outcome, e.why, err)
 	}
@@ -51,6 +55,9 @@ func (a *Attempt) endLater(ctx context.Context, e ending, begun time.Time, err e
 	defer t.Stop()
 	select {
 	case err := <-result:
+		if errors.Is(err, ErrUnconfirmed) {
+			return a.unconfirmed(ctx, err)
+		}
 		return err
 	case <-t.C:
 		return a.unconfirmed(ctx, err)
@@ -76,6 +83,9 @@ const giveBackTime = time.Hour
 func (a *Attempt) settle(e *ending) error {
 	err := ErrUnavailable
 	end := a.boundAt
+	if least := time.Now().Add(a.policy.Lease); least.After(end) {
+		end = least // work that took longer than MaxRun has an answer too
+	}
 	if long := a.started.Add(giveBackTime); !e.completes() && !e.release.InDoubt && long.After(end) {
 		end = long
 	}
@@ -91,7 +101,7 @@ func (a *Attempt) settle(e *ending) error {
 		}
 	}
 	a.leave(e.outcome, e.why)
-	return a.core.wrap(a.key, a.n, errors.Join(ErrUnconfirmed, err), 0)
+	return errors.Join(ErrUnconfirmed, err)
 }
 
 // settled ends an attempt that the store has answered.

@@ -33,8 +33,8 @@ type TxRequest struct {
 // dies, either both are there or neither; a half-done call leaves nothing behind.
 //
 // fn gets the transaction and must do its work in it: what it does elsewhere is not covered. It must not commit or roll back, and must
-// not call an engine on the same database ([ErrInTransaction]). An error of fn rolls back and is returned as it is, except that a
-// [Permanent] one is kept, without its effect. The record's layer is "tx".
+// not call an engine on the same database ([ErrInTransaction]). An error of fn rolls back and comes back wrapped, except that a
+// [Permanent] one is kept, without its effect. The record's layer is "tx"; the context of fn ends when Shutdown gives up.
 //
 // Under an HTTP middleware or a consumer, put DoTx inside and set their policy to [Reexecute]: a second run meets the database.
 //
@@ -43,14 +43,19 @@ type TxRequest struct {
 func DoTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn func(context.Context, Tx) (T, error), opts ...CallOption) (Result[T], error) {
 	e = e.Layer("tx")
 	call := e.traceCall(&ctx, k)
-	res, ran, err := doTx(ctx, e, db, k, fn, e.callOptions(opts))
-	told := "executed"
-	if !ran {
-		told = outcome(err)
-	} else if err != nil {
-		told = "failed"
+	outcome, attempt := "failed", 0
+	var res Result[T]
+	var err error
+	defer func() { call.done(outcome, attempt, err) }() // also when fn panics
+	var ran bool
+	res, ran, err = doTx(ctx, e, db, k, fn, e.callOptions(opts))
+	attempt = res.Attempt
+	switch {
+	case !ran:
+		outcome = told(err, e.callOptions(opts).policy.Duplicate)
+	case err == nil:
+		outcome = "executed"
 	}
-	call.done(told, res.Attempt, err)
 	return res, err
 }
 
@@ -59,14 +64,23 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn f
 	if err := errors.Join(o.err, key.Validate()); err != nil {
 		return res, false, &Error{Op: k.Operation, Err: err}
 	}
-	if ok, _ := c.life.enter(); !ok {
+	if !c.enter() {
 		return res, false, c.wrap(key, 0, ErrClosed, time.Second)
 	}
 	defer c.life.leave()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(ErrEnded)
+	defer context.AfterFunc(c.ctx, func() { cancel(ErrClosed) })() // Shutdown has given up: what is open rolls back
 	req := TxRequest{Key: key, Owner: newOwner(), Fingerprint: o.fingerprint, Retention: o.policy.Retention, Wait: o.policy.Wait}
 	if len(o.binding) > 0 {
 		sum := c.digest("credential", o.binding)
 		req.Binding = sum[:]
+	}
+	limited := func(a Answer) Answer {
+		if a.Kept && int64(len(a.Body)) > o.policy.MaxAnswer {
+			return notKept(a)
+		}
+		return a
 	}
 
 	var value T
@@ -76,26 +90,23 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn f
 		value, workErr = fn(ctx, tx)
 		if workErr != nil && outcomeOf(workErr, &Policy{}) == Failed {
 			answer, err := failureOf(workErr).answer()
-			return StateFailed, answer, err
+			return StateFailed, limited(answer), err
 		}
 		if workErr != nil {
 			return 0, Answer{}, workErr
 		}
 		var answer Answer
 		answer, encodeErr = encode(c.codec, &value)
-		if answer.Kept && int64(len(answer.Body)) > o.policy.MaxAnswer {
-			answer = notKept(answer)
-		}
-		return StateCompleted, answer, nil
+		return StateCompleted, limited(answer), nil
 	})
 	res.Attempt, res.Fence = rec.Attempt, rec.Fence
 	switch {
 	case ran && workErr != nil && (err == nil || errors.Is(err, workErr)):
 		res.Stored = err == nil
 		if res.Stored {
-			workErr = failureOf(workErr)
+			return res, true, &settledError{err: failureOf(workErr)}
 		}
-		return res, true, workErr
+		return res, true, &settledError{err: err, again: !errors.Is(err, ErrTxEnded)}
 	case err != nil:
 		return res, ran, c.wrap(key, rec.Attempt, txError(err), txRetry(txError(err)))
 	case rec.Owner == req.Owner:

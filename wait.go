@@ -62,7 +62,7 @@ func (w *waitRoom) wait(ctx context.Context, found *Record, p *Policy, limit *wa
 		return Record{}, w.inProgress(found)
 	case <-ctx.Done():
 		return Record{}, w.core.wrap(found.Key, found.Attempt, context.Cause(ctx), 0)
-	case <-w.core.ctx.Done():
+	case <-w.core.life.closing:
 		return Record{}, w.core.wrap(found.Key, found.Attempt, ErrClosed, time.Second)
 	}
 	return w.verdict(found, r.rec, p)

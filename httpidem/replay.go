@@ -19,7 +19,7 @@ func (m *Middleware) replay(w http.ResponseWriter, r *http.Request, rec *retrysa
 	h := w.Header()
 	h[headerReplayed] = yes
 	switch {
-	case m.policy.Duplicate == retrysafe.Succeed:
+	case m.policy.Duplicate == retrysafe.Succeed && rec.State == retrysafe.StateCompleted:
 		s := &m.o.Succeed
 		if s.ContentType != "" {
 			h["Content-Type"] = []string{s.ContentType}

@@ -66,6 +66,34 @@ func TestSQLiteTxEndedByTheWork(t *testing.T) {
 	}
 }
 
+// TestSQLiteTxCommittedAndFailed: the error of a work that has committed by itself, and a context that ends behind its COMMIT, must not
+// pass for a rollback.
+func TestSQLiteTxCommittedAndFailed(t *testing.T) {
+	t.Parallel()
+	for name, after := range map[string]func(cancel func()) error{
+		"returns an error":  func(func()) error { return errors.New("too late") },
+		"its context ended": func(cancel func()) error { cancel(); return nil },
+		"both":              func(cancel func()) error { cancel(); return errors.New("too late") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := fileShop(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			_, err := retrysafe.DoTx(ctx, s.engine, s.store, orderKey("ada"), func(ctx context.Context, tx *sql.Tx) (int64, error) {
+				id, err := insert(ctx, tx, "ada")
+				return id, errors.Join(err, tx.Commit(), after(cancel))
+			})
+			assert.ErrorIs(t, err, retrysafe.ErrTxEnded, "the error")
+			assert.ErrorIs(t, err, retrysafe.ErrInDoubt, "the error")
+			_, ok := retrysafe.Retryable(err)
+			assert.True(t, !ok, "it is not to be retried: %v", err)
+			rec := s.record(t, "ada")
+			assert.True(t, rec.InDoubt(), "the record is in doubt: %+v", rec)
+		})
+	}
+}
+
 // TestSQLiteTxRecordTouchedByTheWork: the record must be this attempt's until the end.
 func TestSQLiteTxRecordTouchedByTheWork(t *testing.T) {
 	t.Parallel()

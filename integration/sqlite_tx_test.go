@@ -316,5 +316,7 @@ func TestSQLiteTxStoreCallsInside(t *testing.T) {
 	assert.NoError(t, err, "the outer transaction")
 	assert.Equal(t, calls.Load(), int32(8), "calls that were tried")
 	_, err = s.store.List(leaked, retrysafe.ListRequest{})
-	assert.NoError(t, err, "List with the context of a transaction that has ended")
+	assert.ErrorIs(t, err, context.Canceled, "List with the context of a transaction that has ended")
+	_, err = s.store.List(context.WithoutCancel(leaked), retrysafe.ListRequest{})
+	assert.NoError(t, err, "List with its values")
 }

@@ -34,6 +34,9 @@ func (s *Store) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(cont
 	}
 	defer end()
 	rec, err = c.run(ctx)
+	if err != nil && c.worked && c.ended == nil && c.committed(ctx) {
+		c.ended = &endedError{cause: err}
+	}
 	if c.ended != nil {
 		return rec, c.afterwards(ctx)
 	}
@@ -46,6 +49,8 @@ type claim struct {
 	r    *retrysafe.TxRequest
 	id   recordID
 	work func(context.Context, *sql.Tx) (retrysafe.State, retrysafe.Answer, error)
+	// worked: work was called.
+	worked bool
 	// ended is set where work has ended the transaction by itself. It is no error to look for in err, which may be the work's own.
 	ended *endedError
 }
@@ -164,6 +169,7 @@ func (c *claim) callWork(ctx context.Context, tx *writeTx) (state retrysafe.Stat
 	}
 	inside, end := marked(ctx, c.db)
 	defer end()
+	c.worked = true
 	state, answer, err = c.work(inside, tx.Tx)
 	if err != nil {
 		return 0, answer, err
@@ -216,6 +222,13 @@ func (e *endedError) Error() string {
 }
 
 func (e *endedError) Unwrap() []error { return []error{retrysafe.ErrTxEnded, e.cause} }
+
+// committed tells, of a call that was to roll back, whether its claim is there all the same: then work has committed, and an error that it
+// returned or a context that ended hide it.
+func (c *claim) committed(ctx context.Context) bool {
+	l, _, err := c.look(context.WithoutCancel(ctx), c.id)
+	return err == nil && l.row.Owner == c.r.Owner && l.row.State == retrysafe.StateInProgress
+}
 
 // afterwards puts the record in doubt if work has committed it: its effect, or a part of it, is there too.
 func (c *claim) afterwards(ctx context.Context) error {

@@ -75,8 +75,8 @@ func Time(m Micros) time.Time { return time.UnixMicro(m).UTC() }
 
 // span rounds d up to microseconds, so that a positive duration never becomes zero.
 func span(d time.Duration) Micros {
-	if d == retrysafe.Forever {
-		return forever
+	if d > retrysafe.Forever-time.Microsecond {
+		return forever // rounding up would have no room
 	}
 	return int64((d + time.Microsecond - 1) / time.Microsecond)
 }
