@@ -14,7 +14,8 @@ import (
 // Under [Reject] finished work is [ErrDuplicate].
 func (e *Engine) Begin(ctx context.Context, k Key, opts ...CallOption) (*Attempt, *Record, error) {
 	call := e.traceCall(&ctx, k)
-	a, rec, err := e.claim(ctx, k, e.callOptions(opts))
+	var rec Record
+	a, err := e.claim(ctx, k, e.callOptions(opts), &rec)
 	if a != nil {
 		a.call = call
 		return a, nil, nil
@@ -32,27 +33,27 @@ const (
 	acquireLimit = 5 * time.Second // the longest that an Acquire may be under way
 )
 
-// claim returns an attempt, or a finished record, or an error.
-func (e *Engine) claim(ctx context.Context, k Key, o *callOptions) (*Attempt, Record, error) {
+// claim returns an attempt, or sets rec to the finished record, or returns an error (and rec has what was found).
+func (e *Engine) claim(ctx context.Context, k Key, o *callOptions, rec *Record) (*Attempt, error) {
 	c, key := e.c, e.storeKey(k)
 	if err := errors.Join(o.err, key.Validate()); err != nil {
-		return nil, Record{}, &Error{Op: k.Operation, Err: err}
+		return nil, &Error{Op: k.Operation, Err: err}
 	}
 	if !c.enter() {
-		return nil, Record{}, c.wrap(key, 0, ErrClosed, time.Second)
+		return nil, c.wrap(key, 0, ErrClosed, time.Second)
 	}
-	a, rec, err := c.win(ctx, key, o)
+	a, err := c.win(ctx, key, o, rec)
 	if a == nil {
 		c.life.leave()
 	}
 	if a == nil && err == nil && o.policy.Duplicate == Reject {
 		err = c.wrap(key, rec.Attempt, ErrDuplicate, 0)
 	}
-	return a, rec, err
+	return a, err
 }
 
 // win acquires the key, and waits for another's attempt where the policy says so.
-func (c *core) win(ctx context.Context, key StoreKey, o *callOptions) (*Attempt, Record, error) {
+func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Record) (*Attempt, error) {
 	req := AcquireRequest{
 		Key: key, Fingerprint: o.fingerprint,
 		Lease: o.policy.Lease, Retention: o.policy.Retention, OnDoubt: o.policy.OnDoubt,
@@ -67,30 +68,28 @@ func (c *core) win(ctx context.Context, key StoreKey, o *callOptions) (*Attempt,
 		req.Owner = newOwner()
 		got, sent, err := c.acquire(ctx, &req)
 		if err != nil {
-			return nil, Record{}, c.wrap(key, 0, err, time.Second)
+			return nil, c.wrap(key, 0, err, time.Second)
 		}
+		*rec = got.Record
 		switch got.Status {
 		case Won:
-			a, err := c.start(ctx, &got.Record, sent, o)
-			return a, Record{}, err
+			return c.start(ctx, rec, sent, o)
 		case Finished:
-			return nil, got.Record, nil
+			return nil, nil
 		case StatusInProgress:
-			rec, err := c.waiting.wait(ctx, &got.Record, &o.policy, &limit)
+			ended, err := c.waiting.wait(ctx, rec, &o.policy, &limit)
 			switch {
 			case err != nil:
-				return nil, Record{}, err
-			case rec.State.Finished():
-				return nil, rec, nil
-			}
-			if c.life.isClosing() {
-				return nil, Record{}, c.wrap(key, 0, ErrClosed, time.Second)
+				return nil, err
+			case ended.State.Finished():
+				*rec = ended
+				return nil, nil
+			case c.life.isClosing():
+				return nil, c.wrap(key, 0, ErrClosed, time.Second)
 			}
 			// In doubt, or taken over: ask again. Acquire decides, and of all that ask at most one wins.
-		case StatusInDoubt:
-			return nil, got.Record, c.wrap(key, got.Record.Attempt, ErrInDoubt, 0)
 		default:
-			return nil, got.Record, c.wrap(key, got.Record.Attempt, got.Err(), 0)
+			return nil, c.wrap(key, rec.Attempt, got.Err(), 0)
 		}
 	}
 }
@@ -111,12 +110,12 @@ func (c *core) acquire(ctx context.Context, req *AcquireRequest) (got Acquired, 
 				continue
 			}
 		}
+		sent = time.Now()
 		limit := acquireLimit
 		if end, ok := ctx.Deadline(); ok {
-			limit = min(limit, time.Until(end))
+			limit = min(limit, end.Sub(sent))
 		}
-		req.NotAfter = c.clock.now().Add(limit)
-		sent = time.Now()
+		req.NotAfter = c.clock.at(sent).Add(limit)
 		done := c.trace.store(ctx, "acquire")
 		got, err = c.store.Acquire(ctx, *req)
 		done(err)
@@ -171,7 +170,7 @@ func (c *core) reclaim(req AcquireRequest) {
 		defer c.life.leave()
 		const slack = 100 * time.Millisecond
 		giveUp := time.Now().Add(giveBackTime)
-		wait := max(0, req.NotAfter.Sub(c.clock.now())) + slack
+		wait := max(0, req.NotAfter.Sub(c.clock.at(time.Now()))) + slack
 		for time.Now().Before(giveUp) && c.sleep(wait) {
 			ctx, cancel := context.WithTimeout(c.ctx, acquireLimit)
 			rec, err := c.lookup(ctx, req.Key)

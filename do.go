@@ -40,7 +40,8 @@ func Run(ctx context.Context, e *Engine, k Key, fn func(context.Context) error, 
 
 func do[T any](ctx context.Context, e *Engine, k Key, fn func(context.Context) (T, error), o *callOptions) (Result[T], error) {
 	call := e.traceCall(&ctx, k)
-	a, rec, err := e.claim(ctx, k, o)
+	var rec Record
+	a, err := e.claim(ctx, k, o, &rec)
 	if a != nil {
 		a.call = call
 		return execute(ctx, a, fn)
@@ -55,8 +56,11 @@ func do[T any](ctx context.Context, e *Engine, k Key, fn func(context.Context) (
 
 // told names what a repeat was told.
 func told(err error, d Duplicate) string {
-	if err == nil && d == Succeed {
+	switch {
+	case err == nil && d == Succeed:
 		return "succeeded"
+	case err == nil:
+		return "replayed"
 	}
 	var kept *Failure
 	if errors.As(err, &kept) {

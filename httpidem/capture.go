@@ -37,13 +37,15 @@ type capture struct {
 	head      *buffer // what is stored, once made
 }
 
-func (c *capture) begin(m *Middleware, w http.ResponseWriter, r *http.Request) {
-	c.m, c.w, c.r, c.declared, c.body = m, w, r, -1, newBuffer()
+// newCapture makes a capture for one request. It is not used again for another: a handler may leave a goroutine behind that writes.
+func newCapture(m *Middleware, w http.ResponseWriter, r *http.Request) *capture {
+	c := &capture{m: m, w: w, r: r, declared: -1, body: newBuffer()}
 	if outer := w.Header(); len(outer) > 0 {
 		c.before, c.header = maps.Clone(outer), outer.Clone()
 	} else {
 		c.header = make(http.Header, 8)
 	}
+	return c
 }
 
 func (c *capture) free() {

@@ -101,9 +101,9 @@ func (m *message) parse(b []byte) error {
 	if end < 0 {
 		return errMessage
 	}
-	head := string(b[:end])
 	m.body = b[end+4:]
-	line, rest, _ := strings.Cut(head, "\r\n")
+	rest := string(b[:end+2]) // each line with its end
+	line, rest, _ := cutLine(rest)
 	code, ok := strings.CutPrefix(line, "HTTP/1.1 ")
 	if !ok || len(code) < 4 || code[3] != ' ' {
 		return errMessage
@@ -113,17 +113,26 @@ func (m *message) parse(b []byte) error {
 		return errMessage
 	}
 	m.status, m.names = status, m.space[:0]
-	m.values = make([]string, 0, strings.Count(rest, "\r\n")+2) // with room for a length
+	m.values = make([]string, 0, strings.Count(rest, "\n")+1) // with room for a length
 	for rest != "" {
-		line, rest, _ = strings.Cut(rest, "\r\n")
-		name, value, ok := strings.Cut(line, ":")
-		if !ok || !validFieldName(name) || strings.IndexByte(value, '\r') >= 0 || strings.IndexByte(value, '\n') >= 0 {
+		line, rest, ok = cutLine(rest)
+		colon := strings.IndexByte(line, ':')
+		if !ok || colon < 0 || !validFieldName(line[:colon]) {
 			return errMessage
 		}
-		m.names = append(m.names, name)
-		m.values = append(m.values, strings.TrimPrefix(value, " "))
+		m.names = append(m.names, line[:colon])
+		m.values = append(m.values, strings.TrimPrefix(line[colon+1:], " "))
 	}
 	return nil
+}
+
+// cutLine cuts s behind its first line; not ok where that has no proper end.
+func cutLine(s string) (line, rest string, ok bool) {
+	i := strings.IndexByte(s, '\n')
+	if i < 1 || strings.IndexByte(s[:i], '\r') != i-1 {
+		return "", "", false
+	}
+	return s[:i-1], s[i+1:], true
 }
 
 func (m *message) get(name string) string {

@@ -142,22 +142,20 @@ func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Han
 	case rec != nil:
 		m.replay(w, r, rec)
 	default:
-		m.run(&x.capture, w, r, next, a, body)
+		m.run(w, r, next, a, body)
 	}
 }
 
-// exchange is what a guarded request needs, in one piece of memory. It is not used again for another request: a handler may have
-// left a goroutine behind that still writes.
+// exchange is what the claim of a guarded request needs, in one piece of memory.
 type exchange struct {
-	print   [sha256.Size]byte
-	call    retrysafe.Call
-	opts    [1]retrysafe.CallOption
-	capture capture
+	print [sha256.Size]byte
+	call  retrysafe.Call
+	opts  [1]retrysafe.CallOption
 }
 
 // run lets the handler work, under a context that does not end when the client hangs up.
-func (m *Middleware) run(c *capture, w http.ResponseWriter, r *http.Request, next http.Handler, a *retrysafe.Attempt, body *buffer) {
-	c.begin(m, w, r)
+func (m *Middleware) run(w http.ResponseWriter, r *http.Request, next http.Handler, a *retrysafe.Attempt, body *buffer) {
+	c := newCapture(m, w, r)
 	returned := false
 	defer func() {
 		c.free()

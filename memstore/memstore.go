@@ -59,7 +59,7 @@ func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retr
 		next.Fingerprint, next.Binding = bytes.Clone(next.Fingerprint), bytes.Clone(next.Binding)
 		s.put(req.Key, row, next)
 	}
-	if status == retrysafe.Won && bytes.Equal(next.Fingerprint, req.Fingerprint) {
+	if bytes.Equal(next.Fingerprint, req.Fingerprint) {
 		// The caller knows the fingerprint that it has just given: it is not copied out again.
 		rec := next.Record(req.Key, now)
 		rec.Fingerprint, rec.Binding, rec.Answer.Body = req.Fingerprint, bytes.Clone(rec.Binding), bytes.Clone(rec.Answer.Body)
