@@ -64,6 +64,9 @@ func AttemptFrom(ctx context.Context) (*Attempt, bool) {
 // Key returns the key.
 func (a *Attempt) Key() Key { return a.key.Key }
 
+// Layer is that of the engine's view that began the attempt.
+func (a *Attempt) Layer() string { return a.key.Layer }
+
 // N counts the attempts of the record's life, from 1: for people and retry limits.
 func (a *Attempt) N() int { return a.n }
 

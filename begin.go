@@ -97,7 +97,7 @@ func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Recor
 // acquire asks until it is answered, a few times. Repeats carry the same owner, so that a lost reply does no harm. An error says that
 // the caller must not run; if a claim may have been made all the same, it is given back in the background.
 func (c *core) acquire(ctx context.Context, req *AcquireRequest) (got Acquired, sent time.Time, err error) {
-	unanswered := false
+	var unanswered time.Time // the latest NotAfter of a try without an answer
 	for try := range acquireTries {
 		if try > 0 && !pause(ctx, time.Duration(try*try)*50*time.Millisecond) {
 			break
@@ -121,8 +121,13 @@ func (c *core) acquire(ctx context.Context, req *AcquireRequest) (got Acquired, 
 		done(err)
 		if err == nil {
 			c.clock.learn(got.Record.Now, sent)
-			if unanswered && got.Status != Won {
-				c.reclaim(*req) // an earlier try may still be on its way, and win when the key is free
+			if !unanswered.IsZero() {
+				// An earlier try may still be on its way, and win when the key is free again.
+				var ours Fence
+				if got.Status == Won {
+					ours = got.Record.Fence
+				}
+				c.reclaim(*req, unanswered, ours)
 			}
 			return got, sent, nil
 		}
@@ -133,10 +138,12 @@ func (c *core) acquire(ctx context.Context, req *AcquireRequest) (got Acquired, 
 		if !mayBeApplied(err) {
 			break
 		}
-		unanswered = true
+		if req.NotAfter.After(unanswered) {
+			unanswered = req.NotAfter
+		}
 	}
-	if unanswered {
-		c.reclaim(*req)
+	if !unanswered.IsZero() {
+		c.reclaim(*req, unanswered, 0)
 	}
 	return Acquired{}, sent, unavailable(err)
 }
@@ -161,23 +168,23 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// reclaim gives back a claim whose reply was lost: after NotAfter nothing of it can be applied any more, and a record that is in
-// progress under its owner was given to nobody, for owners are made for one call. Without this, an outage of the store
-// would leave keys in doubt although nothing ran.
-func (c *core) reclaim(req AcquireRequest) {
+// reclaim gives back a claim whose reply was lost: after notAfter nothing of it can be applied any more, and a record that is in
+// progress under its owner was given to nobody, for owners are made for one call; ours is the fence that this call was given in the
+// end, if it was. Without this, an outage of the store would leave keys in doubt although nothing ran.
+func (c *core) reclaim(req AcquireRequest, notAfter time.Time, ours Fence) {
 	c.life.stay()
 	started := c.background.start(func() {
 		defer c.life.leave()
 		const slack = 100 * time.Millisecond
 		giveUp := time.Now().Add(giveBackTime)
-		wait := max(0, req.NotAfter.Sub(c.clock.at(time.Now()))) + slack
+		wait := max(0, notAfter.Sub(c.clock.at(time.Now()))) + slack
 		for time.Now().Before(giveUp) && c.sleep(wait) {
 			ctx, cancel := context.WithTimeout(c.ctx, acquireLimit)
 			rec, err := c.lookup(ctx, req.Key)
 			switch {
-			case err == nil && !rec.Now.After(req.NotAfter):
-				wait = req.NotAfter.Sub(rec.Now) + slack
-			case err == nil && (rec.State != StateInProgress || rec.Owner != req.Owner):
+			case err == nil && !rec.Now.After(notAfter):
+				wait = notAfter.Sub(rec.Now) + slack
+			case err == nil && (rec.State != StateInProgress || rec.Owner != req.Owner || rec.Fence == ours):
 				cancel()
 				return
 			default:

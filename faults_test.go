@@ -298,3 +298,22 @@ func TestEarlierTryArrivesLate(t *testing.T) {
 		assert.NoError(t, err, "and was given back")
 	})
 }
+
+// TestEarlierTryArrivesAfterTheEnd: the call was given its attempt by a later try, and is over; the first try must hold nothing.
+func TestEarlierTryArrivesAfterTheEnd(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore()
+		f := storetest.NewFaulty(s, only("acquire", storetest.Delay, 1, 1))
+		a, b, c := engineOn(t, f, retrysafe.Policy{}), engineOn(t, s, retrysafe.Policy{}), new(counter)
+		for _, e := range []*retrysafe.Engine{a, b} {
+			_, err := retrysafe.Do(ctx, e, charge, func(context.Context) (string, error) { return "", retrysafe.NothingDone(errWork) })
+			assert.ErrorIs(t, err, errWork, "a call that did nothing")
+		}
+		f.Deliver()
+		assert.Equal(t, lookup(t, b, charge).State, retrysafe.StateInProgress, "the first try has won")
+		time.Sleep(6 * time.Second)
+		_, err := retrysafe.Do(ctx, b, charge, c.work)
+		assert.NoError(t, err, "and was given back")
+		c.started(t, 1)
+	})
+}

@@ -16,12 +16,10 @@ import (
 // Gateway is the proxy, an http.Handler. It is safe for concurrent use.
 type Gateway struct {
 	upstream *url.URL
-	timeout  time.Duration
 	logger   *slog.Logger
 	wire     *wire
 	guarded  http.Handler
 	plain    *httputil.ReverseProxy
-	limit    int64 // of an answer that is kept
 }
 
 // fromUs are fields that only this gateway may set: a client must not pretend to be it.
@@ -39,30 +37,44 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{upstream: u, timeout: o.TimeoutAnswer, logger: o.Logger, wire: newWire()}
-	if g.timeout == 0 {
-		g.timeout = time.Minute
-	}
+	g := &Gateway{upstream: u, logger: o.Logger, wire: newWire()}
 	if g.logger == nil {
 		g.logger = slog.Default()
 	}
-	guard := o.Guard
-	if guard.Tenant == nil {
-		guard.Tenant, guard.Binding = httpidem.Credential(e)
-	}
-	if guard.Layer == "" {
-		guard.Layer = "gw"
-	}
-	g.limit = min(guard.Policy.Or(e.Policy()).MaxAnswer, 1<<20)
 	g.plain = &httputil.ReverseProxy{
 		Rewrite:       g.rewrite,
 		Transport:     g.wire,
 		FlushInterval: -1,
 		ErrorHandler:  g.plainFailed,
-		ErrorLog:      slog.NewLogLogger(g.logger.Handler(), slog.LevelWarn),
+		ModifyResponse: func(r *http.Response) error {
+			delete(r.Header, "Idempotency-Outcome") // between service and gateway
+			return nil
+		},
+		ErrorLog: slog.NewLogLogger(g.logger.Handler(), slog.LevelWarn),
 	}
-	g.guarded = httpidem.New(e, &guard).Handler(http.HandlerFunc(g.pass))
+	timeout := o.TimeoutAnswer
+	if timeout == 0 {
+		timeout = time.Minute
+	}
+	g.guarded = g.guard(e, o.Guard, timeout)
 	return g, nil
+}
+
+// guard makes the handler that guards.
+func (g *Gateway) guard(e *retrysafe.Engine, o httpidem.Options, timeout time.Duration) http.Handler {
+	if o.Tenant == nil {
+		o.Tenant, o.Binding = httpidem.Credential(e)
+	}
+	if o.Layer == "" {
+		o.Layer = "gw"
+	}
+	m := httpidem.New(e, &o)
+	policy := o.Policy.Or(e.Policy())
+	s := &sender{Gateway: g, middleware: m, keys: o.KeyHeader, timeout: min(timeout, policy.MaxRun), limit: min(policy.MaxAnswer, 1<<20)}
+	if len(s.keys) == 0 {
+		s.keys = []string{"Idempotency-Key"}
+	}
+	return m.Handler(s)
 }
 
 // ServeHTTP implements [http.Handler].
@@ -76,19 +88,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Close ends the idle connections to the upstream.
 func (g *Gateway) Close() { g.wire.CloseIdleConnections() }
 
-// pass is behind the guard: what carries an attempt is sent at most once, all else is proxied as usual.
-func (g *Gateway) pass(w http.ResponseWriter, r *http.Request) {
-	if a, ok := retrysafe.AttemptFrom(r.Context()); ok {
-		g.sendOnce(w, r, a)
-		return
-	}
-	g.plain.ServeHTTP(w, r)
-}
-
 // rewrite addresses a request that is not guarded.
 func (g *Gateway) rewrite(p *httputil.ProxyRequest) {
-	p.SetURL(g.upstream)
-	p.Out.Host = p.In.Host
+	p.SetURL(g.upstream) // and its host: keys do not have the client's, so that the service should not go by it
 	p.Out.Header["X-Forwarded-For"] = p.In.Header["X-Forwarded-For"]
 	p.SetXForwarded()
 }
@@ -100,7 +102,7 @@ func (g *Gateway) plainFailed(w http.ResponseWriter, r *http.Request, err error)
 		status = http.StatusGatewayTimeout
 	}
 	if r.Context().Err() == nil {
-		g.logger.Warn("upstream failed", "method", r.Method, "path", r.URL.EscapedPath(), "error", err)
+		g.logger.Warn("upstream failed", "method", r.Method, "path", r.URL.EscapedPath(), "cause", class(err))
 	}
 	http.Error(w, "The service did not answer.", status)
 }

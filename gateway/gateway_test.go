@@ -51,7 +51,8 @@ func TestWhatTheUpstreamSees(t *testing.T) {
 		assert.NoError(t, err, "request")
 		r := <-seen
 		assert.Equal(t, r.URL.Path, "/base/orders", "path")
-		assert.Equal(t, r.Host, strings.TrimPrefix(base, "http://"), "host")
+		assert.Equal(t, r.Host, strings.TrimPrefix(up.URL, "http://"), "host")
+		assert.Equal(t, r.Header.Get("X-Forwarded-Host"), strings.TrimPrefix(base, "http://"), "the client's host")
 		assert.Equal(t, r.Header.Get("Idempotency-Key"), key, "the key, as the client sent it")
 		assert.Equal(t, r.Header.Get("Authorization"), "Bearer opaque", "credential")
 		assert.Equal(t, r.Header.Get("X-Other"), "kept", "an end-to-end field")

@@ -17,7 +17,8 @@ type Options struct {
 	Upstream string
 	// Guard says what is guarded and how. Its Tenant is [httpidem.Credential] with its binding unless set, its Layer "gw".
 	Guard httpidem.Options
-	// TimeoutAnswer is how long a guarded request waits for the whole answer; default 60 s. After it the outcome is unknown.
+	// TimeoutAnswer is how long a guarded request waits for the whole answer (of one that is passed on as it comes: for each part);
+	// default 60 s, or MaxRun if that is shorter. After it the outcome is unknown.
 	TimeoutAnswer time.Duration
 	// Logger gets what operators should see: no keys, no bodies, no queries. Default slog.Default().
 	Logger *slog.Logger
@@ -32,6 +33,9 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 	if o.TimeoutAnswer < 0 {
 		errs = append(errs, fmt.Errorf("gateway: TimeoutAnswer is %v; use a positive time, or zero for 60s", o.TimeoutAnswer))
 	}
+	if run := o.Guard.Policy.Or(base).MaxRun; o.TimeoutAnswer > run && run > 0 {
+		errs = append(errs, fmt.Errorf("gateway: TimeoutAnswer (%v) is longer than a request may run (MaxRun %v); raise Lease or MaxRun", o.TimeoutAnswer, run))
+	}
 	guard := o.Guard
 	if guard.Tenant == nil {
 		guard.Tenant = httpidem.Global // stands for the default, which needs the engine
@@ -45,7 +49,7 @@ func parseUpstream(s string) (*url.URL, error) {
 	}
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("gateway: upstream %q is no http:// or https:// address with a host; write it like http://127.0.0.1:9000", s)
+		return nil, errors.New("gateway: the upstream is no http:// or https:// address with a host; write it like http://127.0.0.1:9000")
 	}
 	if u.RawQuery != "" || u.Fragment != "" || u.User != nil {
 		return nil, errors.New("gateway: the upstream must be scheme, host and path alone: leave out user, query and fragment")

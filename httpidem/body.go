@@ -8,11 +8,8 @@ import (
 	"sync"
 )
 
-// buffer is memory that is used again for the next request. Nobody may keep its bytes after free.
-type buffer struct {
-	b []byte
-	r bytes.Reader
-}
+// buffer is memory that is used again for the next request. Nobody may keep its bytes after free: handlers never get it.
+type buffer struct{ b []byte }
 
 var buffers = sync.Pool{New: func() any { return &buffer{b: make([]byte, 0, 4<<10)} }}
 
@@ -30,7 +27,6 @@ func (b *buffer) free() {
 		return
 	}
 	b.b = b.b[:0]
-	b.r.Reset(nil)
 	buffers.Put(b)
 }
 
@@ -39,6 +35,10 @@ func (b *buffer) free() {
 func readBody(r *http.Request, limit int64) (*buffer, *Problem) {
 	if r.ContentLength > limit {
 		return nil, NewProblem("body-too-large", nil)
+	}
+	if r.PostForm != nil || r.MultipartForm != nil {
+		// What is gone cannot be told from another request's.
+		return nil, NewProblem("body-incomplete", errBodyRead)
 	}
 	buf := newBuffer()
 	if r.Body == nil || r.Body == http.NoBody {
@@ -55,6 +55,10 @@ func readBody(r *http.Request, limit int64) (*buffer, *Problem) {
 			buf.free()
 			return nil, NewProblem("body-too-large", nil)
 		case err == io.EOF: // itself: a Reader that wraps it broke off
+			if r.ContentLength > 0 && int64(len(buf.b)) != r.ContentLength {
+				buf.free()
+				return nil, NewProblem("body-incomplete", errBodyRead)
+			}
 			return buf, nil
 		case err != nil:
 			buf.free()
@@ -62,6 +66,8 @@ func readBody(r *http.Request, limit int64) (*buffer, *Problem) {
 		}
 	}
 }
+
+var errBodyRead = errors.New("the body was read before it came to the middleware; Tenant, Operation and outer handlers must leave it alone")
 
 func bodyProblem(err error) *Problem {
 	var tooLarge *http.MaxBytesError // an outer handler has a limit of its own
@@ -71,17 +77,16 @@ func bodyProblem(err error) *Problem {
 	return NewProblem("body-incomplete", err)
 }
 
-// reader gives the body to the handler.
-func (b *buffer) reader() io.ReadCloser {
+// body returns a copy of the bytes as a request's body. What a handler leaves behind may read it for as long as it likes.
+func (b *buffer) body() io.ReadCloser {
 	if len(b.b) == 0 {
 		return http.NoBody
 	}
-	b.r.Reset(b.b)
-	return (*bodyReader)(b)
+	r := new(bodyReader)
+	r.Reset(bytes.Clone(b.b))
+	return r
 }
 
-type bodyReader buffer
+type bodyReader struct{ bytes.Reader }
 
-func (b *bodyReader) Read(p []byte) (int, error)         { return b.r.Read(p) }
-func (b *bodyReader) WriteTo(w io.Writer) (int64, error) { return b.r.WriteTo(w) }
-func (b *bodyReader) Close() error                       { return nil }
+func (*bodyReader) Close() error { return nil }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +22,8 @@ type capture struct {
 	w http.ResponseWriter
 	r *http.Request
 
+	mu sync.Mutex // guards the rest against what a handler leaves behind; free once closed
+
 	before    http.Header // what outer handlers had set
 	header    http.Header // the handler's
 	status    int
@@ -35,6 +38,7 @@ type capture struct {
 	held      []byte // the last byte, while streaming
 	heldByte  [1]byte
 	head      *buffer // what is stored, once made
+	cut       bool    // the head was too large
 }
 
 // newCapture makes a capture for one request. It is not used again for another: a handler may leave a goroutine behind that writes.
@@ -55,11 +59,30 @@ func (c *capture) free() {
 	}
 }
 
+// crash is close for a handler that did not return: what is left of it writes nowhere, and an outer handler that answers in its place
+// finds the fields as they were.
+func (c *capture) crash() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if !c.streaming {
+		c.restore()
+	}
+}
+
 // Header returns the handler's fields. As with net/http, changes after WriteHeader have no effect.
 func (c *capture) Header() http.Header { return c.header }
 
 // WriteHeader takes the status and the fields as they are now. 1xx go out at once.
 func (c *capture) WriteHeader(status int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.writeHeader(status)
+	}
+}
+
+func (c *capture) writeHeader(status int) {
 	if status < 100 || status > 999 {
 		panic("httpidem: invalid status " + strconv.Itoa(status)) // as net/http does
 	}
@@ -118,11 +141,13 @@ func (c *capture) Write(p []byte) (int, error) { return take(c, p) }
 func (c *capture) WriteString(s string) (int, error) { return take(c, s) }
 
 func take[S []byte | string](c *capture, p S) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.closed { // the memory may be another request's by now
 		return 0, http.ErrHandlerTimeout
 	}
 	if !c.wrote {
-		c.WriteHeader(http.StatusOK)
+		c.writeHeader(http.StatusOK)
 	}
 	if len(p) == 0 {
 		return 0, nil
@@ -170,6 +195,7 @@ func (c *capture) stream() {
 	}
 	c.streaming = true
 	c.sniff()
+	c.makeHead() // before outer handlers see the head, and change it
 	h := c.w.Header()
 	h.Add("Trailer", headerStored)
 	if c.declared >= 0 && c.r.ProtoMajor >= 2 {
@@ -206,8 +232,10 @@ func (c *capture) sniff() {
 
 // close ends the handler's part.
 func (c *capture) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if !c.wrote {
-		c.WriteHeader(http.StatusOK)
+		c.writeHeader(http.StatusOK)
 	}
 	c.closed = true
 	if !c.streaming {
@@ -220,21 +248,29 @@ func (c *capture) whole() bool {
 	return c.declared < 0 || c.declared == c.size || !bodyAllowed(c.status)
 }
 
+// makeHead makes the head as it is stored.
+func (c *capture) makeHead() {
+	c.head = newBuffer()
+	c.head.b = appendHead(c.head.b, c.status, c.w.Header(), c.before, c.m.o.KeepCookies)
+	if len(c.head.b) <= maxHead {
+		return
+	}
+	c.cut = true
+	h := make(http.Header, 1)
+	if v := c.w.Header()["Location"]; len(v) > 0 && len(v[0]) < maxHead/2 {
+		h["Location"] = v[:1]
+	}
+	c.head.b = appendHead(c.head.b[:0], c.status, h, nil, false)
+}
+
 // stored is the answer as the record gets it. It uses memory of the capture.
 func (c *capture) stored() retrysafe.Answer {
-	c.head = newBuffer()
-	c.head.b = appendHead(c.head.b, c.status, c.w.Header(), c.m.o.KeepCookies)
-	kept := c.over == nil && c.whole() && len(c.head.b) <= maxHead
-	if kept {
+	if c.head == nil {
+		c.makeHead()
+	}
+	if c.over == nil && c.whole() && !c.cut {
 		c.head.b = append(c.head.b, c.body.b...)
 		return retrysafe.Answer{Codec: codecName, Body: c.head.b, Kept: true}
-	}
-	if len(c.head.b) > maxHead {
-		h := make(http.Header, 1)
-		if v := c.w.Header()["Location"]; len(v) > 0 && len(v[0]) < maxHead/2 {
-			h["Location"] = v[:1]
-		}
-		c.head.b = appendHead(c.head.b[:0], c.status, h, false)
 	}
 	a := retrysafe.Answer{Codec: codecName, Body: c.head.b, Size: c.size}
 	if c.over != nil {

@@ -12,8 +12,13 @@ func (c *capture) Flush() { _ = c.FlushError() }
 
 // FlushError is Flush. That the client has gone is not the handler's matter; that the server cannot flush is.
 func (c *capture) FlushError() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return http.ErrHandlerTimeout
+	}
 	if !c.wrote {
-		c.WriteHeader(http.StatusOK)
+		c.writeHeader(http.StatusOK)
 	}
 	c.stream()
 	err := http.NewResponseController(c.w).Flush()

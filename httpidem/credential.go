@@ -58,11 +58,19 @@ func jwtSubject(token string) (iss, sub string, ok bool) {
 		return "", "", false
 	}
 	var claims struct {
-		Iss string `json:"iss"`
-		Sub string `json:"sub"`
+		Iss string          `json:"iss"`
+		Sub json.RawMessage `json:"sub"`
 	}
-	if json.Unmarshal(payload, &claims) != nil || claims.Sub == "" {
+	if json.Unmarshal(payload, &claims) != nil || len(claims.Sub) == 0 {
 		return "", "", false
 	}
-	return claims.Iss, claims.Sub, true
+	var text string
+	if json.Unmarshal(claims.Sub, &text) == nil {
+		return claims.Iss, text, text != ""
+	}
+	var number json.Number // not what RFC 7519 says, but common
+	if json.Unmarshal(claims.Sub, &number) != nil {
+		return "", "", false
+	}
+	return claims.Iss, number.String(), true
 }

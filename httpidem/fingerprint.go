@@ -28,9 +28,21 @@ func fingerprint(r *http.Request, body []byte) [sha256.Size]byte {
 	var space [512]byte
 	b := append(space[:0], "rs1\n"...)
 	b = append(append(b, r.Method...), '\n')
-	b = append(append(b, r.URL.EscapedPath()...), '\n')
+	b = append(append(b, sentPath(r)...), '\n')
 	b = append(append(b, r.URL.RawQuery...), '\n')
 	b = append(append(b, media...), '\n')
 	b = hex.AppendEncode(b, inner[:])
 	return sha256.Sum256(b)
 }
+
+// sentPath is the escaped path as the client sent it: outer handlers may have cut the URL's (http.StripPrefix).
+func sentPath(r *http.Request) string {
+	path, _, _ := strings.Cut(r.RequestURI, "?")
+	if strings.HasPrefix(path, "/") {
+		return path
+	}
+	return r.URL.EscapedPath() // absolute form, or a request that no server has read
+}
+
+// asSent is the default operation.
+func asSent(r *http.Request) string { return r.Method + " " + sentPath(r) }

@@ -22,8 +22,8 @@ var notStored = map[string]bool{
 	headerReplayed: true, headerStored: true, headerOutcome: true,
 }
 
-// appendHead appends status line and fields.
-func appendHead(b []byte, status int, h http.Header, cookies bool) []byte {
+// appendHead appends status line and fields; those that outer handlers have set, and the handler left as they were, are theirs to set anew.
+func appendHead(b []byte, status int, h, outer http.Header, cookies bool) []byte {
 	b = append(b, "HTTP/1.1 "...)
 	b = strconv.AppendInt(b, int64(status), 10)
 	b = append(b, ' ')
@@ -32,7 +32,11 @@ func appendHead(b []byte, status int, h http.Header, cookies bool) []byte {
 	var space [24]string
 	names := space[:0]
 	for name := range h {
-		if !notStored[name] && (cookies || name != "Set-Cookie") && validFieldName(name) && !named(h["Connection"], name) {
+		proper := http.CanonicalHeaderKey(name) // handlers may write into the map what they like
+		if notStored[proper] || !cookies && proper == "Set-Cookie" || !validFieldName(name) || named(h["Connection"], name) {
+			continue
+		}
+		if before, set := outer[name]; !set || !slices.Equal(before, h[name]) {
 			names = append(names, name)
 		}
 	}

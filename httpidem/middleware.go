@@ -85,6 +85,9 @@ func (m *Middleware) keyLines(r *http.Request) []string {
 	return nil
 }
 
+// Problem writes a problem as the options say, for handlers behind the middleware that have one of its kind.
+func (m *Middleware) Problem(w http.ResponseWriter, r *http.Request, p *Problem) { m.answer(w, r, p) }
+
 // answer writes a problem.
 func (m *Middleware) answer(w http.ResponseWriter, r *http.Request, p *Problem) {
 	p.Type = m.o.Docs + p.Code + ".md"
@@ -110,8 +113,12 @@ func (m *Middleware) identify(r *http.Request, lines []string) (retrysafe.Key, *
 	if tenant == "" && len(id) < m.o.MinKey {
 		return retrysafe.Key{}, NewProblem("key-too-short", nil)
 	}
+	operation := m.o.Operation(r)
+	if operation == "" {
+		operation = asSent(r)
+	}
 	return retrysafe.Key{
-		Tenant: retrysafe.KeyPart(tenant), Operation: retrysafe.KeyPart(m.o.Operation(r)), ID: retrysafe.KeyPart(id),
+		Tenant: retrysafe.KeyPart(tenant), Operation: retrysafe.KeyPart(operation), ID: retrysafe.KeyPart(id),
 	}, nil
 }
 
@@ -120,6 +127,10 @@ func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Han
 	key, p := m.identify(r, lines)
 	if p != nil {
 		m.answer(w, r, p)
+		return
+	}
+	if a, ok := retrysafe.AttemptFrom(r.Context()); ok && a.Layer() == m.o.Layer && a.Key() == key {
+		next.ServeHTTP(w, r) // guarded by an outer one already: it would wait for itself
 		return
 	}
 	body, p := readBody(r, m.o.MaxBody)
@@ -156,20 +167,19 @@ type exchange struct {
 // run lets the handler work, under a context that does not end when the client hangs up.
 func (m *Middleware) run(w http.ResponseWriter, r *http.Request, next http.Handler, a *retrysafe.Attempt, body *buffer) {
 	c := newCapture(m, w, r)
-	returned := false
 	defer func() {
-		c.free()
-		if !returned { // a panic or Goexit is on its way up; it is not stopped
+		if !a.Ended() { // a panic or Goexit is on its way up; it is not stopped
+			c.crash()
 			m.crashed(r.Context(), a)
 		}
+		c.free()
 	}()
 	inner := r.WithContext(a.Context())
 	inner.Header = maps.Clone(r.Header)
 	inner.Header["Accept-Encoding"] = identity // a repeat may not accept what the first one did
-	inner.Body, inner.ContentLength, inner.GetBody = body.reader(), int64(len(body.bytes())), nil
+	inner.Body, inner.ContentLength, inner.GetBody = body.body(), int64(len(body.bytes())), nil
 	inner.TransferEncoding = nil
 	next.ServeHTTP(c, inner)
-	returned = true
 	c.close()
 	m.settle(c, r, a)
 }

@@ -39,7 +39,7 @@ const (
 type Options struct {
 	// Tenant names the caller by a stable principal (a user id, never a credential that rotates): it keeps one caller from reading
 	// another's answer. Required; [Global] is for services without users, [Credential] for those that see only the Authorization
-	// header. An error answers 403 tenant-missing. An empty tenant is anonymous: its keys need MinKey characters.
+	// header. It must not read the body. An error answers 403 tenant-missing. An empty tenant is anonymous: its keys need MinKey characters.
 	Tenant func(*http.Request) (string, error)
 	// Binding returns the credential that a repeat must come with, or nil; only a keyed digest is kept. Another one: 409 principal-changed.
 	Binding func(*http.Request) []byte
@@ -51,7 +51,8 @@ type Options struct {
 	KeyHeader []string
 	// Methods that are guarded; default POST and PATCH. GET, HEAD, OPTIONS and TRACE never are.
 	Methods []string
-	// Operation names what the key is for; default the method and the escaped path as sent.
+	// Operation names what the key is for; default (also where it is empty) the method and the escaped path as sent. The host is not
+	// part of it: where one service serves several hosts that must not share keys, put the host into it.
 	Operation func(*http.Request) string
 	// After5xx is Auto by default.
 	After5xx After5xx
@@ -142,7 +143,7 @@ func (o *Options) fill() {
 		o.Methods = []string{http.MethodPost, http.MethodPatch}
 	}
 	if o.Operation == nil {
-		o.Operation = func(r *http.Request) string { return r.Method + " " + r.URL.EscapedPath() }
+		o.Operation = asSent
 	}
 	if o.After5xx == 0 {
 		o.After5xx = Auto

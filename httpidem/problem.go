@@ -84,6 +84,9 @@ func (p *Problem) RetryAfter(d time.Duration) *Problem {
 	return p
 }
 
+// RetrySeconds is what Retry-After says; zero: there is none.
+func (p *Problem) RetrySeconds() int { return p.retryAfter }
+
 // WithStatus changes the status where a code has several.
 func (p *Problem) WithStatus(status int) *Problem {
 	p.Status = status

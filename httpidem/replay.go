@@ -17,10 +17,10 @@ var (
 // replay gives the answer of a finished record.
 func (m *Middleware) replay(w http.ResponseWriter, r *http.Request, rec *retrysafe.Record) {
 	h := w.Header()
-	h[headerReplayed] = yes
 	switch {
-	case m.policy.Duplicate == retrysafe.Succeed && rec.State == retrysafe.StateCompleted:
+	case m.policy.Duplicate == retrysafe.Succeed && succeeded(rec):
 		s := &m.o.Succeed
+		h[headerReplayed] = yes
 		if s.ContentType != "" {
 			h["Content-Type"] = []string{s.ContentType}
 		}
@@ -37,7 +37,7 @@ func (m *Middleware) replay(w http.ResponseWriter, r *http.Request, rec *retrysa
 		m.answer(w, r, notKept(rec))
 	default:
 		// An answer that a person gave, resolving a doubt.
-		h["Content-Type"] = octetStreamType
+		h["Content-Type"], h[headerReplayed] = octetStreamType, yes
 		if rec.Answer.Codec == "json" {
 			h["Content-Type"] = jsonType
 		}
@@ -48,14 +48,27 @@ func (m *Middleware) replay(w http.ResponseWriter, r *http.Request, rec *retrysa
 func (m *Middleware) replayMessage(w http.ResponseWriter, r *http.Request, rec *retrysafe.Record) {
 	var msg message
 	if msg.parse(rec.Answer.Body) != nil {
-		w.Header().Del(headerReplayed)
 		m.answer(w, r, notKept(rec))
 		return
 	}
 	h := w.Header()
-	h["Date"], h["Content-Type"] = nil, nil // net/http adds its own only where there is no entry
+	for _, name := range []string{"Date", "Content-Type"} {
+		if _, set := h[name]; !set {
+			h[name] = nil // net/http adds its own only where there is no entry
+		}
+	}
+	h[headerReplayed] = yes
 	msg.header(h)
 	write(w, msg.status, msg.body)
+}
+
+// succeeded tells whether the first answer was no refusal: a repeat of that is not told success.
+func succeeded(rec *retrysafe.Record) bool {
+	var msg message
+	if rec.State != retrysafe.StateCompleted || rec.Answer.Codec == codecName && (msg.parse(rec.Answer.Body) != nil || msg.status >= 400) {
+		return false
+	}
+	return true
 }
 
 func write(w http.ResponseWriter, status int, body []byte) {

@@ -112,9 +112,13 @@ func testInProgress(t *testing.T, open Open) {
 			first <- r
 		}()
 		<-entered
-		for range 5 {
-			wd.problem(wd.do(keyed("k", "x")), 409, "in-progress", true)
+		seconds := map[string]bool{}
+		for range 20 {
+			r := wd.do(keyed("k", "x"))
+			wd.problem(r, 409, "in-progress", true)
+			seconds[r.header.Get("Retry-After")] = true
 		}
+		assert.True(t, len(seconds) > 1, "repeats are spread over the seconds: %v", seconds)
 		close(hold)
 		assert.Equal(t, (<-first).status, 201, "the first")
 		assert.True(t, wd.do(keyed("k", "x")).replayed(), "afterwards it is replayed")

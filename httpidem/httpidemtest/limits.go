@@ -106,8 +106,8 @@ func testNotKept(t *testing.T, open Open) {
 	})
 }
 
-// raw sends bytes as they are, and returns the status line and code of the answer, or nothing where there is none.
-func (wd *world) raw(request string, closeWrite bool) (status int, code string) {
+// raw sends bytes as they are, and returns status and code of the answer, or nothing where there is none, and whether the connection ends.
+func (wd *world) raw(request string, closeWrite bool) (status int, code string, closes bool) {
 	wd.t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(wd.base, "http://"))
 	assert.NoError(wd.t, err, "dial")
@@ -122,11 +122,11 @@ func (wd *world) raw(request string, closeWrite bool) (status int, code string) 
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
-		return 0, ""
+		return 0, "", true
 	}
 	defer resp.Body.Close()
 	body, _ := io.ReadAll(resp.Body)
-	return resp.StatusCode, reply{body: string(body)}.code()
+	return resp.StatusCode, reply{body: string(body)}.code(), resp.Close
 }
 
 // testBodies is H12.
@@ -138,8 +138,9 @@ func testBodies(t *testing.T, open Open) {
 		assert.NoError(t, err, "request")
 		wd.problem(r, 413, "body-too-large", false)
 		head := "POST /orders HTTP/1.1\r\nHost: x\r\nIdempotency-Key: " + longKey + "\r\n"
-		status, code := wd.raw(head+"Transfer-Encoding: chunked\r\n\r\n3e9\r\n"+strings.Repeat("x", 1001)+"\r\n0\r\n\r\n", false)
+		status, code, closes := wd.raw(head+"Transfer-Encoding: chunked\r\n\r\n3e9\r\n"+strings.Repeat("x", 1001)+"\r\n0\r\n\r\n", false)
 		assert.Equal(t, fmt.Sprint(status, code), "413body-too-large", "without a length")
+		assert.True(t, closes, "what is left of the body is not read")
 		wd.started(0, "for bodies over the limit")
 		assert.Equal(t, wd.do(keyed("k", strings.Repeat("x", 1000))).status, 201, "a body of the limit runs, under the same key")
 	})
@@ -153,7 +154,7 @@ func testBodies(t *testing.T, open Open) {
 			"a chunk that is cut":       "Transfer-Encoding: chunked\r\n\r\na\r\nabc",
 			"chunks that make no sense": "Transfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n0\r\n\r\n",
 		} {
-			status, code := wd.raw(head+rest, true)
+			status, code, _ := wd.raw(head+rest, true)
 			assert.True(t, status == 0 || status == 400 && code == "body-incomplete", "%s: %d %s", name, status, code)
 		}
 		wd.started(0, "for bodies that did not arrive")
@@ -165,7 +166,7 @@ func testBodies(t *testing.T, open Open) {
 		wd := newWorld(t, open, Setup{}, nil)
 		head := "POST /orders HTTP/1.1\r\nHost: x\r\nConnection: close\r\nIdempotency-Key: " + longKey + "\r\n"
 		for i, rest := range []string{"Content-Length: 0\r\n\r\n", "\r\n", "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"} {
-			status, _ := wd.raw(head+rest, false)
+			status, _, _ := wd.raw(head+rest, false)
 			assert.Equal(t, status, 201, "form %d of an empty body", i)
 		}
 		wd.started(1, "for three forms of one empty body")

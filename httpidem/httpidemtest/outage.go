@@ -117,6 +117,7 @@ func testOrder(t *testing.T, open Open) {
 		_, _ = io.WriteString(w, "first part,")
 		_ = rc.Flush()
 		_, _ = io.WriteString(w, "last part")
+		_ = rc.Flush() // all but the last byte goes out
 	}
 	buffered := func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-Order", "1")

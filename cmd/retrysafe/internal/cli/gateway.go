@@ -92,11 +92,18 @@ func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, pol
 	if err := o.Validate(policy); err != nil {
 		return &usageError{err}
 	}
-	listener, err := net.Listen("tcp", f.listen)
+	listener, err := listen("--listen", f.listen)
 	if err != nil {
-		return fmt.Errorf("gateway: cannot listen on %s: %w; choose another --listen", f.listen, err)
+		return err
 	}
 	defer listener.Close()
+	var adminListener net.Listener
+	if f.admin != "" {
+		if adminListener, err = listen("--admin", f.admin); err != nil {
+			return err
+		}
+		defer adminListener.Close()
+	}
 	store, closeStore, err := openStore(ctx, f.store, log)
 	if err != nil {
 		return err
@@ -108,18 +115,13 @@ func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, pol
 	}
 	defer g.Close()
 
-	front := server(g, log)
+	front, admin := server(g, log), server(gateway.Admin(), log)
 	failed := make(chan error, 2)
-	go func() { failed <- front.Serve(listener) }()
-	admin := server(gateway.Admin(), log)
-	if f.admin != "" {
-		l, err := net.Listen("tcp", f.admin)
-		if err != nil {
-			return errors.Join(fmt.Errorf("gateway: cannot listen on %s: %w; choose another --admin", f.admin, err), front.Close(), closeStore())
-		}
-		go func() { failed <- admin.Serve(l) }()
-		fmt.Fprintf(out, "retrysafe gateway: admin on http://%s\n", l.Addr())
+	if adminListener != nil {
+		go func() { failed <- admin.Serve(adminListener) }()
+		fmt.Fprintf(out, "retrysafe gateway: admin on http://%s\n", adminListener.Addr())
 	}
+	go func() { failed <- front.Serve(listener) }()
 	fmt.Fprintf(out, "retrysafe gateway: http://%s -> %s, records in %s\n", listener.Addr(), f.upstream, f.store)
 
 	select {
@@ -127,9 +129,25 @@ func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, pol
 	case <-ctx.Done():
 		log.Info("stopping: no new requests, those that run come to their end")
 	}
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	// As long as a request may wait for its answer, and a little more.
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 65*time.Second)
 	defer cancel()
 	return errors.Join(err, front.Shutdown(end), engine.Shutdown(end), admin.Close(), closeStore())
+}
+
+// listen opens an address; flag is where it comes from.
+func listen(flag, addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if err == nil {
+		return l, nil
+	}
+	err = fmt.Errorf("gateway: cannot listen on %s: %w; choose another %s", addr, err, flag)
+	var badAddr *net.AddrError
+	var badHost *net.DNSError
+	if errors.As(err, &badAddr) || errors.As(err, &badHost) {
+		return nil, &usageError{err}
+	}
+	return nil, err
 }
 
 func server(h http.Handler, log *slog.Logger) *http.Server {

@@ -20,16 +20,16 @@ func openStore(ctx context.Context, name string, log *slog.Logger) (s retrysafe.
 	switch scheme {
 	case "memory":
 		if rest != "" {
-			return nil, nil, fmt.Errorf("store %q: memory: takes nothing behind the colon", name)
+			return nil, nil, &usageError{fmt.Errorf("store %q: memory: takes nothing behind the colon", name)}
 		}
 		return memstore.New(nil), func() error { return nil }, nil
 	case "sqlite":
 		if rest == "" {
-			return nil, nil, errors.New("store sqlite: needs a path behind the colon, for example sqlite:retrysafe.db")
+			return nil, nil, &usageError{errors.New("store sqlite: needs a path behind the colon, for example sqlite:retrysafe.db")}
 		}
 		return openSQLite(ctx, rest, log)
 	}
-	return nil, nil, fmt.Errorf("store %q is not known; this build has memory: and sqlite:PATH", name)
+	return nil, nil, &usageError{fmt.Errorf("store %q is not known; this build has memory: and sqlite:PATH", name)}
 }
 
 // openSQLite opens a file in the way that keeps what it was given: write-ahead log, and a sync at each commit.

@@ -19,7 +19,8 @@ type row struct {
 	Error    string `json:"error,omitempty"`
 }
 
-// scene runs one side: protected or not. It returns what happened, what the answers were like, and whether both are as they should be.
+// scene runs one side: protected or not. It returns what happened, what the answers were like, and whether both are as they should be
+// with protection. Without it they must not be, or the scene would show nothing.
 type scene struct {
 	name     string
 	requests int
@@ -28,12 +29,12 @@ type scene struct {
 
 var scenes = []scene{
 	{"50 at once with one key", 50, atOnce},
-	{"retry after a lost answer", 2, lostAnswer},
-	{"process killed in the middle, restarted", 3, killed},
+	{"two retries after a lost answer", 3, lostAnswer},
+	{"killed in the middle (shop | gateway)", 4, killed},
 	{"other body, same key", 2, otherBody},
-	{"another user's key", 2, otherUser},
-	{"payment pressed again after time-outs", 4, pressedAgain},
-	{"half-done call, plain or with DoTx", 3, halfDone},
+	{"another user's key, and a retry", 3, otherUser},
+	{"payment pressed again after time-outs", 5, pressedAgain},
+	{"half-done call, plain | with DoTx", 3, halfDone},
 }
 
 func orders(e effects) string   { return plural(e.Orders, "order") }
@@ -77,17 +78,12 @@ func lostAnswer(ctx context.Context, s *stage, protected bool) (string, string, 
 	if err := c.postAndLose(ctx, "/payments", "pay-lost", req, acted); err != nil {
 		return "", "", false, err
 	}
-	first, err := c.post(ctx, "/payments", "pay-lost", req)
+	first, equal, err := twice(ctx, c, "pay-lost", req)
 	if err != nil {
 		return "", "", false, err
 	}
 	e, err := count(ctx, s.shop.addr, name)
-	if err != nil {
-		return "", "", false, err
-	}
-	// The shop's first payment is what the lost answer spoke of.
-	equal := e.Payments == 1 && first.status == http.StatusCreated
-	return payments(e), yes(equal), equal, nil
+	return payments(e), yes(equal), e.Payments == 1 && equal && first.status == http.StatusCreated, err
 }
 
 // killed: with protection it is the gateway that dies, without it the shop; either way the client only knows that nothing came back.
@@ -160,17 +156,31 @@ func otherBody(ctx context.Context, s *stage, protected bool) (string, string, b
 func otherUser(ctx context.Context, s *stage, protected bool) (string, string, bool, error) {
 	name := s.scene("other-user", protected)
 	req := request{Scene: name, Cents: 100}
-	ann, err := s.client(protected, "ann").post(ctx, "/payments", "pay-shared", req)
-	if err != nil {
-		return "", "", false, err
-	}
 	bob, err := s.client(protected, "bob").post(ctx, "/payments", "pay-shared", req)
 	if err != nil {
 		return "", "", false, err
 	}
+	ann, equal, err := twice(ctx, s.client(protected, "ann"), "pay-shared", req)
+	if err != nil {
+		return "", "", false, err
+	}
 	e, err := count(ctx, s.shop.addr, name)
-	apart := ann.body != bob.body && !bob.replayed
-	return payments(e), "each their own", e.Payments == 2 && apart, err
+	apart := ann.body != bob.body && !ann.replayed
+	told := yes(equal)
+	if equal && apart {
+		told = "yes, to each their own"
+	}
+	return payments(e), told, e.Payments == 2 && apart && equal, err
+}
+
+// twice sends a request two times, and tells whether both answers are the same.
+func twice(ctx context.Context, c *client, key string, req request) (first answer, equal bool, err error) {
+	first, err = c.post(ctx, "/payments", key, req)
+	if err != nil {
+		return first, false, err
+	}
+	again, err := c.post(ctx, "/payments", key, req)
+	return first, first.same(again), err
 }
 
 // pressedAgain is the payment that is charged twice: the charge works, the answer is too slow, and the user presses again.
@@ -182,13 +192,12 @@ func pressedAgain(ctx context.Context, s *stage, protected bool) (string, string
 		_, _ = c.post(short, "/payments", "pay-again", req)
 		cancel()
 	}
-	last, err := c.post(ctx, "/payments", "pay-again", req)
+	first, equal, err := twice(ctx, c, "pay-again", req)
 	if err != nil {
 		return "", "", false, err
 	}
 	e, err := count(ctx, s.shop.addr, name)
-	equal := e.Payments == 1 && last.status == http.StatusCreated
-	return payments(e), yes(equal), equal, err
+	return payments(e), yes(equal), e.Payments == 1 && equal && first.status == http.StatusCreated, err
 }
 
 // halfDone: the shop dies between the order and its payment. Protection here is in the shop itself: record and effect in one transaction.

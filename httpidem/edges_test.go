@@ -1,0 +1,224 @@
+package httpidem_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpidem"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/memstore"
+)
+
+func request(key, body string) *http.Request {
+	r := keyed(body)
+	r.Header.Set("Idempotency-Key", key)
+	return r
+}
+
+// TestWhatAHandlerLeavesBehind: a goroutine that goes on after its request reads and writes nothing of another's.
+func TestWhatAHandlerLeavesBehind(t *testing.T) {
+	t.Parallel()
+	m := newMiddleware(t, &httpidem.Options{})
+	var bodies []io.Reader
+	var writers []http.ResponseWriter
+	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		bodies, writers = append(bodies, r.Body), append(writers, w)
+		if len(writers) == 1 {
+			panic(http.ErrAbortHandler)
+		}
+		_, _ = io.WriteString(w, "bob's ")
+		_, err := io.WriteString(writers[0], "ann's secret")
+		assert.True(t, err != nil, "a write after a panic is refused")
+		writers[0].WriteHeader(500)
+		_ = http.NewResponseController(writers[0]).Flush()
+		_, _ = io.WriteString(w, "answer")
+	}))
+	func() {
+		defer func() { _ = recover() }()
+		h.ServeHTTP(httptest.NewRecorder(), request("a", "ann's body"))
+	}()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, request("b", "bob's body"))
+	assert.Equal(t, w.Body.String(), "bob's answer", "bob's answer")
+	ann, err := io.ReadAll(bodies[0])
+	assert.Equal(t, fmt.Sprint(string(ann), err), "ann's body<nil>", "what is left of ann's handler reads")
+}
+
+// TestOuterFieldsAreNotStored: what outer handlers set belongs to each answer anew, also where they set it late.
+func TestOuterFieldsAreNotStored(t *testing.T) {
+	t.Parallel()
+	for name, flush := range map[string]bool{"whole": false, "flushed": true} {
+		m, n := newMiddleware(t, &httpidem.Options{}), 0
+		inner := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Own", "1")
+			_, _ = io.WriteString(w, "plain")
+			if flush {
+				_ = http.NewResponseController(w).Flush()
+			}
+		}))
+		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			n++
+			w.Header().Set("X-Request-Id", fmt.Sprint(n))
+			if n == 1 {
+				w.Header().Set("Content-Encoding", "gzip")
+			}
+			inner.ServeHTTP(&late{w}, r)
+		})
+		for i := range 2 {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, request("k", "x"))
+			assert.Equal(t, w.Header().Get("X-Request-Id"), fmt.Sprint(i+1), "%s: answer %d: the outer field", name, i)
+			assert.Equal(t, w.Header().Get("X-Own"), "1", "%s: answer %d: the handler's field", name, i)
+			if i == 1 {
+				assert.Equal(t, w.Header().Get("Content-Encoding")+w.Header().Get("X-Late"), "late", "%s: the repeat is not marked as the first was", name)
+			}
+		}
+	}
+}
+
+// late sets a field when the head goes out, as compressors do.
+type late struct{ http.ResponseWriter }
+
+func (l *late) WriteHeader(status int) {
+	l.Header().Set("X-Late", "late")
+	l.ResponseWriter.WriteHeader(status)
+}
+
+func (l *late) Flush() {}
+
+// TestABodyThatWasReadBefore must not pass for an empty one: two different requests would share a fingerprint.
+func TestABodyThatWasReadBefore(t *testing.T) {
+	t.Parallel()
+	m := newMiddleware(t, &httpidem.Options{Tenant: func(r *http.Request) (string, error) { return r.FormValue("user"), nil }, MinKey: 1})
+	starts := 0
+	h := m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { starts++ }))
+	for _, chunked := range []bool{false, true} {
+		r := request("k", "user=ann&amount=1")
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		if chunked {
+			r.ContentLength = -1
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		assert.Equal(t, w.Code, 400, "chunked %v: status", chunked)
+		assert.Contains(t, w.Body.String(), "body-incomplete", "chunked %v: code", chunked)
+	}
+	assert.Equal(t, starts, 0, "starts")
+}
+
+// TestOperationIsAsSent: outer handlers may cut the path, and the key must not cross what they cut.
+func TestOperationIsAsSent(t *testing.T) {
+	t.Parallel()
+	m, starts := newMiddleware(t, &httpidem.Options{}), 0
+	inner := m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { starts++ }))
+	mux := http.NewServeMux()
+	mux.Handle("/eu/", http.StripPrefix("/eu", inner))
+	mux.Handle("/us/", http.StripPrefix("/us", inner))
+	for _, path := range []string{"/eu/charge", "/us/charge", "/eu/charge"} {
+		r := httptest.NewRequest("POST", path, strings.NewReader("x"))
+		r.Header.Set("Idempotency-Key", "k")
+		mux.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	assert.Equal(t, starts, 2, "starts")
+}
+
+// TestCallbacksThatPanic end the attempt.
+func TestCallbacksThatPanic(t *testing.T) {
+	t.Parallel()
+	e := retrysafe.New(memstore.New(nil), nil)
+	m := httpidem.New(e, &httpidem.Options{Tenant: httpidem.Global, Keep: func(int, http.Header) retrysafe.Outcome { panic("keep") }})
+	func() {
+		defer func() { assert.Equal(t, recover(), any("keep"), "the panic goes on up") }()
+		m.Handler(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), request("k", "x"))
+	}()
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	assert.NoError(t, e.Shutdown(gone), "nothing is left running")
+}
+
+// TestNestedGuards: the inner one of two sees that the outer one has the key.
+func TestNestedGuards(t *testing.T) {
+	t.Parallel()
+	m := newMiddleware(t, &httpidem.Options{})
+	h := m.Handler(m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201) })))
+	for range 2 {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, request("k", "x"))
+		assert.Equal(t, w.Code, 201, "status")
+	}
+}
+
+// TestSucceedIsNotForRefusals: the first answer was a refusal, and so is the repeat's.
+func TestSucceedIsNotForRefusals(t *testing.T) {
+	t.Parallel()
+	m := newMiddleware(t, &httpidem.Options{Policy: retrysafe.Policy{Duplicate: retrysafe.Succeed}})
+	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusPaymentRequired) }))
+	for range 2 {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, request("k", "x"))
+		assert.Equal(t, w.Code, 402, "status")
+	}
+}
+
+func TestOddFieldNames(t *testing.T) {
+	t.Parallel()
+	m := newMiddleware(t, &httpidem.Options{})
+	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header()["set-cookie"] = []string{"a=b"} }))
+	for i := range 2 {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, request("k", "x"))
+		assert.Equal(t, len(w.Header()["set-cookie"]), 1-i, "cookies of answer %d", i)
+	}
+}
+
+func TestOperationMayBeEmpty(t *testing.T) {
+	t.Parallel()
+	m := newMiddleware(t, &httpidem.Options{Operation: func(*http.Request) string { return "" }})
+	w := httptest.NewRecorder()
+	m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, request("k", "x"))
+	assert.Equal(t, w.Code, 200, "status")
+}
+
+// TestRecoveredPanics: an outer handler that answers for a panic does not send the handler's fields along.
+func TestRecoveredPanics(t *testing.T) {
+	t.Parallel()
+	m := newMiddleware(t, &httpidem.Options{})
+	inner := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", "/orders/1")
+		w.WriteHeader(201)
+		panic("broken")
+	}))
+	w := httptest.NewRecorder()
+	func() {
+		defer func() {
+			_ = recover()
+			w.WriteHeader(500)
+		}()
+		inner.ServeHTTP(w, request("k", "x"))
+	}()
+	assert.Equal(t, fmt.Sprint(w.Code, w.Header().Get("Location")), "500", "answer")
+}
+
+func TestProblemsForHandlers(t *testing.T) {
+	t.Parallel()
+	m := newMiddleware(t, &httpidem.Options{Answer: func(w http.ResponseWriter, _ *http.Request, err error) {
+		var p *httpidem.Problem
+		errors.As(err, &p)
+		w.WriteHeader(p.Status)
+		_, _ = fmt.Fprintf(w, "%s %d", p.Code, p.RetrySeconds())
+	}})
+	w := httptest.NewRecorder()
+	m.Problem(w, keyed("x"), httpidem.NewProblem("upstream-unreachable", nil).RetryAfter(1500))
+	assert.Equal(t, w.Body.String(), "upstream-unreachable 1", "answer")
+	assert.True(t, bytes.HasPrefix([]byte(httpidem.NewProblem("in-progress", errWork).Error()), []byte("in-progress: ")), "error")
+}
+
+var errWork = errors.New("secret cause")

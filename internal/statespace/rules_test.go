@@ -1,0 +1,108 @@
+package statespace_test
+
+import (
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/protocol"
+)
+
+// rules are what a variant of the store or of its callers does wrong. The zero rules are the real ones.
+type rules struct {
+	// before changes what the store decides on.
+	before func(*protocol.Row, *retrysafe.AcquireRequest)
+	// won changes what a win or a repeat writes.
+	won func(before, next *protocol.Row, req *retrysafe.AcquireRequest)
+	// owns recognises the holder of a record by something else than its owner and fence.
+	owns func(*protocol.Row, holder) bool
+	// wipes: a Release is applied to a completed record.
+	wipes bool
+	// forgetful: a sweep does not keep the fence of what it removes.
+	forgetful bool
+	// late: an Acquire may be applied after its NotAfter.
+	late bool
+
+	// strays: callers send a Release behind a Complete that was not answered.
+	strays bool
+	// reclaimsAll: callers give back also what they were told that they won.
+	reclaimsAll bool
+	// forgetsTries: once a try is answered, callers forget those before it.
+	forgetsTries bool
+	// forgetsAtWin: they do so if that answer is a win.
+	forgetsAtWin bool
+	// opensDoubt: an operator's unanswered claim is given back by a release.
+	opensDoubt bool
+}
+
+// variant is the rules with one of them broken, and the properties that do not survive it.
+type variant struct {
+	name   string
+	rules  rules
+	breaks []property
+	// needs is what the search has to have beside two callers.
+	needs []func(*config)
+}
+
+func bothPolicies(c *config) { c.policies = mixed }
+func twoTries(c *config)     { c.tries = 2 }
+func operator(c *config)     { c.operators, c.operatorTries = 1, 1 }
+func writes(c *config)       { c.writes = true }
+func clockBack(c *config)    { c.backs, c.back = 1, 8 }
+
+// variants are searched for one property at a time.
+var variants = []variant{
+	{"takeover by the request alone", rules{before: takeoverByRequest}, []property{oneStart}, needs(bothPolicies)},
+	{"Release behind an unanswered Complete", rules{strays: true}, []property{oneStart, doubtKept}, nil},
+	{"Release wipes completed", rules{wipes: true, strays: true}, []property{answerKept, oneStart, oneAnswer}, nil},
+	{"Acquire applied after its time limit", rules{late: true, before: noLimit}, []property{noGhost}, nil},
+	{"ownership by attempt number", rules{owns: byAttempt}, []property{oneAnswer, staleRefused}, nil},
+	{"fence is the attempt", rules{won: fenceIsAttempt}, []property{fencesGrow, fenced}, needs(writes)},
+	{"fences from the clock alone", rules{forgetful: true}, []property{fencesGrow, fenced}, needs(writes, clockBack)},
+	{"records in progress expire", rules{won: expires}, []property{oneStart, doubtKept}, nil},
+	{"give-back of an attempt that ran", rules{reclaimsAll: true}, []property{oneStart, doubtKept}, needs(twoTries)},
+	{"give-back forgets tries before an answered one", rules{forgetsTries: true}, []property{noGhost}, needs(twoTries)},
+	{"give-back forgets tries before one that won", rules{forgetsAtWin: true}, []property{noGhost}, needs(twoTries)},
+	{"give-back of an operator's claim opens the doubt", rules{opensDoubt: true}, []property{oneStart, doubtKept}, needs(operator)},
+	{"Resolve keeps the fence", rules{won: keepsFence, owns: byFence}, []property{fencesGrow, oneAnswer}, needs(operator)},
+	{"Resolve over a completed record", rules{before: overCompleted}, []property{answerKept, oneAnswer}, needs(operator)},
+	{"no takeover", rules{before: noTakeover, won: expiresNever}, []property{notStuck}, needs(bothPolicies)},
+}
+
+func needs(all ...func(*config)) []func(*config) { return all }
+
+func takeoverByRequest(row *protocol.Row, req *retrysafe.AcquireRequest) {
+	if req.IfFence == 0 && row.State == retrysafe.StateInProgress {
+		row.OnDoubt = req.OnDoubt
+	}
+}
+
+func overCompleted(row *protocol.Row, req *retrysafe.AcquireRequest) {
+	if req.IfFence != 0 && row.State == retrysafe.StateCompleted {
+		row.State = retrysafe.StateFailed
+	}
+}
+
+func noTakeover(row *protocol.Row, req *retrysafe.AcquireRequest) {
+	if req.IfFence == 0 && row.State == retrysafe.StateInProgress {
+		req.OnDoubt = retrysafe.Refuse
+	}
+}
+
+func noLimit(_ *protocol.Row, req *retrysafe.AcquireRequest) { req.NotAfter = protocol.Time(1 << 40) }
+
+func fenceIsAttempt(_, next *protocol.Row, _ *retrysafe.AcquireRequest) {
+	next.Fence = retrysafe.Fence(next.Attempt)
+}
+
+func expires(_, next *protocol.Row, _ *retrysafe.AcquireRequest) {
+	next.Expires = next.LeaseEnd + next.Retention
+}
+
+func expiresNever(_, next *protocol.Row, _ *retrysafe.AcquireRequest) { next.Expires = 0 }
+
+func keepsFence(before, next *protocol.Row, req *retrysafe.AcquireRequest) {
+	if req.IfFence != 0 {
+		next.Fence = before.Fence
+	}
+}
+
+func byAttempt(row *protocol.Row, h holder) bool { return row.Attempt == h.attempt }
+func byFence(row *protocol.Row, h holder) bool   { return row.Fence == h.fence }
