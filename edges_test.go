@@ -78,6 +78,7 @@ func (n noTx) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(contex
 
 // TestSweeperStartsWithAnyCall: an engine whose first call is a transaction or a resolution sweeps too.
 func TestSweeperStartsWithAnyCall(t *testing.T) {
+	t.Parallel()
 	for name, call := range map[string]func(e *retrysafe.Engine){
 		"transaction": func(e *retrysafe.Engine) {
 			_, _ = retrysafe.DoTx(ctx, e, noTx{}, charge, func(context.Context, int) (int, error) { return 1, nil })

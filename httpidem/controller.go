@@ -23,7 +23,7 @@ func (c *capture) FlushError() error {
 	c.stream()
 	err := http.NewResponseController(c.w).Flush()
 	if gone := c.r.Context().Err() != nil; gone {
-		return nil //nolint:nilerr // see above
+		return nil
 	}
 	return err
 }

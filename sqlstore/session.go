@@ -93,7 +93,7 @@ func retry(wait patience, f func() error) error {
 
 // pause lets others go first; false when ctx ends. Jitter keeps processes from asking in step.
 func pause(ctx context.Context) bool {
-	t := time.NewTimer(time.Millisecond + rand.N(9*time.Millisecond)) //nolint:gosec // not a secret
+	t := time.NewTimer(time.Millisecond + rand.N(9*time.Millisecond))
 	defer t.Stop()
 	select {
 	case <-t.C:

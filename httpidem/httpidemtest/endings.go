@@ -84,10 +84,10 @@ func testEndings(t *testing.T, open Open) {
 // testCrashes is H10.
 func testCrashes(t *testing.T, open Open) {
 	crashes := map[string]func(){
-		"panic":   func() { panic("the origin is broken") },
-		"abort":   func() { panic(http.ErrAbortHandler) },
-		"goexit":  runtime.Goexit,
-		"nil map": func() { var m map[string]int; m["x"] = 1 },
+		"panic":     func() { panic("the origin is broken") },
+		"abort":     func() { panic(http.ErrAbortHandler) },
+		"goexit":    runtime.Goexit,
+		"bad index": func() { none := []int{}; none[len(none)] = 1 },
 	}
 	for name, crash := range crashes {
 		for _, onDoubt := range []retrysafe.OnDoubt{retrysafe.Refuse, retrysafe.Reexecute} {

@@ -38,6 +38,7 @@ var maySleep = map[string]string{
 	"chaos_test.go":                    "callers of a storm, all of them in bubbles",
 	"cmd/retrysafe/main_test.go":       "the lease of a process that was killed has to pass, and a service is slow",
 	"faults_test.go":                   "a store that answers late; it is used in bubbles only",
+	"gateway/edges_test.go":            "a client that does not read for a while",
 	"gateway/once_test.go":             "the ends of real connections, and a lease that has to pass",
 	"httpidem/httpidemtest/answers.go": "waiters have to be waiting, which nothing tells from outside",
 	"httpidem/httpidemtest/client.go":  "it looks at a black box again and again, up to a limit",
