@@ -13,19 +13,25 @@ import (
 // record: it is finished, and the record has the answer ([Record].Answer.Kept says whether it was kept). An error: neither.
 // Under [Reject] finished work is [ErrDuplicate].
 func (e *Engine) Begin(ctx context.Context, k Key, opts ...CallOption) (*Attempt, *Record, error) {
-	call := e.traceCall(&ctx, k)
 	var rec Record
-	a, err := e.claim(ctx, k, e.callOptions(opts), &rec)
-	if a != nil {
-		a.call = call
-		return a, nil, nil
-	}
-	call.done(outcome(err), rec.Attempt, err)
-	if err != nil {
-		return nil, nil, err
+	a, err := e.BeginTo(ctx, k, &rec, opts...)
+	if a != nil || err != nil {
+		return a, nil, err
 	}
 	finished := rec // apart, so that rec goes to the heap only here
 	return nil, &finished, nil
+}
+
+// BeginTo is [Engine.Begin] for callers that have a place for the finished record. Without an attempt and an error, rec is it.
+func (e *Engine) BeginTo(ctx context.Context, k Key, rec *Record, opts ...CallOption) (*Attempt, error) {
+	call := e.traceCall(&ctx, k)
+	a, err := e.claim(ctx, k, e.callOptions(opts), rec)
+	if a != nil {
+		a.call = call
+		return a, nil
+	}
+	call.done(outcome(err), rec.Attempt, err)
+	return nil, err
 }
 
 const (
@@ -36,7 +42,11 @@ const (
 // claim returns an attempt, or sets rec to the finished record, or returns an error (and rec has what was found).
 func (e *Engine) claim(ctx context.Context, k Key, o *callOptions, rec *Record) (*Attempt, error) {
 	c, key := e.c, e.storeKey(k)
-	if err := errors.Join(o.err, key.Validate()); err != nil {
+	err := o.err
+	if err == nil {
+		err = key.Validate()
+	}
+	if err != nil {
 		return nil, &Error{Op: k.Operation, Err: err}
 	}
 	if !c.enter() {
@@ -77,7 +87,7 @@ func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Recor
 		case Finished:
 			return nil, nil
 		case StatusInProgress:
-			ended, err := c.waiting.wait(ctx, rec, &o.policy, &limit)
+			ended, err := c.waiting.wait(ctx, rec, o.policy, &limit)
 			switch {
 			case err != nil:
 				return nil, err
@@ -223,7 +233,7 @@ func (c *core) release(ctx context.Context, req ReleaseRequest) error {
 // newAttempt makes the attempt of a record that was won. It is not looked after yet.
 func newAttempt(ctx context.Context, c *core, rec *Record, sent time.Time, o *callOptions) *Attempt {
 	a := &Attempt{
-		core: c, key: rec.Key, n: rec.Attempt, fence: rec.Fence, owner: rec.Owner, policy: &o.policy, codec: c.codec,
+		core: c, key: rec.Key, n: rec.Attempt, fence: rec.Fence, owner: rec.Owner, policy: o.policy, codec: c.codec,
 		started: sent,
 	}
 	parent := ctx

@@ -154,9 +154,9 @@ func NewOperation[In, Out any](e *Engine, name string, work func(context.Context
 	if p == nil {
 		p = new(Policy)
 	}
-	o := &Operation[In, Out]{engine: e, name: name, work: work, options: *e.defaults}
-	o.options.policy = p.Or(o.options.policy)
-	if err := errors.Join(o.options.policy.Validate(), Key{Operation: name, ID: "x"}.Validate()); err != nil {
+	policy := p.Or(*e.defaults.policy)
+	o := &Operation[In, Out]{engine: e, name: name, work: work, options: callOptions{policy: &policy}}
+	if err := errors.Join(policy.Validate(), Key{Operation: name, ID: "x"}.Validate()); err != nil {
 		panic(err)
 	}
 	return o

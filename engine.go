@@ -73,7 +73,8 @@ func New(s Store, o *Options) *Engine {
 	c.waiting = waitRoom{core: c, rooms: make(map[waitKey]*room)}
 	c.life.sweep, c.life.closing = o.Sweep, make(chan struct{})
 	c.ctx, c.stop = context.WithCancel(context.Background())
-	return &Engine{c: c, layer: "fn", defaults: &callOptions{policy: o.Policy.complete()}}
+	policy := o.Policy.complete()
+	return &Engine{c: c, layer: "fn", defaults: &callOptions{policy: &policy}}
 }
 
 // Layer is a view of the engine whose keys live apart, for a surface of its own: a gateway, a middleware and a function that see one
@@ -85,15 +86,15 @@ func (e *Engine) Layer(name string) *Engine {
 // WithPolicy is a view of the engine with other defaults; a zero field of p keeps the present one. It panics on a policy that
 // [Policy.Validate] refuses.
 func (e *Engine) WithPolicy(p Policy) *Engine {
-	p = p.Or(e.defaults.policy)
+	p = p.Or(*e.defaults.policy)
 	if err := p.Validate(); err != nil {
 		panic(err)
 	}
-	return &Engine{c: e.c, layer: e.layer, defaults: &callOptions{policy: p}}
+	return &Engine{c: e.c, layer: e.layer, defaults: &callOptions{policy: &p}}
 }
 
 // Policy returns the policy that calls without options go by, every field filled.
-func (e *Engine) Policy() Policy { return e.defaults.policy }
+func (e *Engine) Policy() Policy { return *e.defaults.policy }
 
 // Digest is HMAC-SHA-256 of data under Options.Secret, or plain SHA-256 without one: for what must be told apart but not be read,
 // such as credentials.

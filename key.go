@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -41,13 +40,15 @@ func (k Key) Validate() error {
 	case k.ID == "":
 		return fmt.Errorf("%w: the id is empty; use the client's key, a message id or a digest of the parameters", ErrInvalidKey)
 	}
-	return errors.Join(checkPart("tenant", k.Tenant), checkPart("operation", k.Operation), checkPart("id", k.ID))
+	for _, part := range []struct{ name, s string }{{"tenant", k.Tenant}, {"operation", k.Operation}, {"id", k.ID}} {
+		if len(part.s) > MaxPart {
+			return tooLong(part.name, part.s)
+		}
+	}
+	return nil
 }
 
-func checkPart(name, s string) error {
-	if len(s) <= MaxPart {
-		return nil
-	}
+func tooLong(name, s string) error {
 	return fmt.Errorf("%w: the %s has %d bytes, at most %d are allowed; pass it through retrysafe.KeyPart", ErrInvalidKey, name, len(s), MaxPart)
 }
 
@@ -113,7 +114,12 @@ func (k StoreKey) Validate() error {
 	if k.Namespace == "" || k.Layer == "" {
 		return fmt.Errorf("%w: namespace and layer must not be empty", ErrInvalidKey)
 	}
-	return errors.Join(checkPart("namespace", k.Namespace), checkPart("layer", k.Layer), k.Key.Validate())
+	for _, part := range []struct{ name, s string }{{"namespace", k.Namespace}, {"layer", k.Layer}} {
+		if len(part.s) > MaxPart {
+			return tooLong(part.name, part.s)
+		}
+	}
+	return k.Key.Validate()
 }
 
 // MarshalText returns namespace/layer/tenant/operation/id, encoded as in [Key.MarshalText]. The format is version 1 and frozen.

@@ -33,8 +33,10 @@ func (l *life) enter() (ok, begin bool) {
 // enter counts a call, and starts the sweeper with the first.
 func (c *core) enter() bool {
 	ok, first := c.life.enter()
-	if s, can := c.store.(Sweeper); first && can {
-		c.background.start(func() { c.runSweeper(s) })
+	if first {
+		if s, can := c.store.(Sweeper); can {
+			c.background.start(func() { c.runSweeper(s) })
+		}
 	}
 	return ok
 }

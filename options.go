@@ -49,7 +49,7 @@ func (o *Options) Validate() error {
 type CallOption interface{ apply(*callOptions) }
 
 type callOptions struct {
-	policy      Policy
+	policy      *Policy // never changed: options make another
 	fingerprint []byte
 	space       [1 + sha256.Size]byte // of a fingerprint of the usual size
 	binding     []byte                // the credential itself; digested by the engine
@@ -64,8 +64,8 @@ func (f optionFunc) apply(c *callOptions) { f(c) }
 // WithPolicy changes the policy of this call; a zero field keeps the engine's.
 func WithPolicy(p Policy) CallOption {
 	return optionFunc(func(c *callOptions) {
-		c.policy = p.Or(c.policy)
-		c.err = errors.Join(c.err, c.policy.Validate())
+		p := p.Or(*c.policy)
+		c.policy, c.err = &p, errors.Join(c.err, p.Validate())
 	})
 }
 

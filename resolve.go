@@ -81,12 +81,12 @@ func (r *Resolution) validate() error {
 
 // seize wins the record for a person.
 func (e *Engine) seize(ctx context.Context, rec *Record, r Resolution) (*Attempt, error) {
-	c, o := e.c, *e.defaults
-	o.detached = true
-	o.policy.MaxAnswer = MaxStored // a person's answer is kept whatever the calls' limit
-	o.policy.Retention = 0         // that of the record stays
+	c, policy := e.c, *e.defaults.policy
+	policy.MaxAnswer = MaxStored // a person's answer is kept whatever the calls' limit
+	policy.Retention = 0         // that of the record stays
+	o := callOptions{policy: &policy, detached: true}
 	req := AcquireRequest{
-		Key: rec.Key, Owner: newOwner(), Lease: o.policy.Lease,
+		Key: rec.Key, Owner: newOwner(), Lease: policy.Lease,
 		OnDoubt: rec.OnDoubt, IfFence: r.Fence, Force: r.Force,
 	}
 	got, sent, err := c.acquire(ctx, &req)

@@ -81,13 +81,21 @@ func validFieldName(name string) bool {
 		return false
 	}
 	for i := range len(name) {
-		c := name[i]
-		if !alpha(c) && !digit(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+		if !fieldNameByte[name[i]] {
 			return false
 		}
 	}
 	return true
 }
+
+// fieldNameByte are the characters of a token of RFC 9110, section 5.6.2.
+var fieldNameByte = func() (ok [256]bool) {
+	for c := range len(ok) {
+		b := byte(c)
+		ok[c] = alpha(b) || digit(b) || strings.IndexByte("!#$%&'*+-.^_`|~", b) >= 0
+	}
+	return ok
+}()
 
 // message is a stored answer, read. Names and values belong together by index.
 type message struct {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -140,28 +141,39 @@ func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Han
 		return
 	}
 	defer body.free()
-	x := &exchange{print: fingerprint(r, body.bytes())}
+	x := claims.Get().(*claim) //nolint:errcheck // the pool has nothing else
+	defer x.free()
+	x.print = fingerprint(r, body.bytes())
 	x.call = retrysafe.Call{Fingerprint: x.print[:], Detached: true}
 	if m.o.Binding != nil {
 		x.call.Binding = m.o.Binding(r)
 	}
 	x.opts[0] = &x.call
-	a, rec, err := m.engine.Begin(r.Context(), key, x.opts[:]...)
+	a, err := m.engine.BeginTo(r.Context(), key, &x.found, x.opts[:]...)
 	switch {
 	case err != nil:
 		m.answer(w, r, problemOf(err, m.policy.Duplicate == retrysafe.Reject))
-	case rec != nil:
-		m.replay(w, r, rec)
+	case a == nil:
+		m.replay(w, r, &x.found)
 	default:
 		m.run(w, r, next, a, body)
 	}
 }
 
-// exchange is what the claim of a guarded request needs, in one piece of memory.
-type exchange struct {
+// claim is what a guarded request needs until it is known whether it runs. The engine keeps nothing of it, nor do handlers get any of
+// it, so that it is used again.
+type claim struct {
 	print [sha256.Size]byte
 	call  retrysafe.Call
 	opts  [1]retrysafe.CallOption
+	found retrysafe.Record
+}
+
+var claims = sync.Pool{New: func() any { return new(claim) }}
+
+func (x *claim) free() {
+	*x = claim{}
+	claims.Put(x)
 }
 
 // run lets the handler work, under a context that does not end when the client hangs up.

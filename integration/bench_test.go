@@ -1,0 +1,26 @@
+package integration_test
+
+import (
+	"database/sql"
+	"path/filepath"
+	"testing"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storetest"
+)
+
+// BenchmarkSQLite measures the store on a file with the settings that the documentation asks for.
+func BenchmarkSQLite(b *testing.B) {
+	storetest.Benchmark(b, func(b *testing.B) retrysafe.Store {
+		b.Helper()
+		db, err := sql.Open("sqlite", "file:"+filepath.Join(b.TempDir(), "r.db")+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
+		assert.NoError(b, err, "open")
+		b.Cleanup(func() { _ = db.Close() })
+		s, err := sqlstore.New(db, sqlstore.SQLite, nil)
+		assert.NoError(b, err, "store")
+		assert.NoError(b, s.Migrate(b.Context()), "migrate")
+		return s
+	})
+}
