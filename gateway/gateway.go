@@ -18,7 +18,8 @@ type Gateway struct {
 	upstream *url.URL
 	logger   *slog.Logger
 	wire     *wire
-	guarded  http.Handler
+	routes   []routed
+	guarded  http.Handler // of what no route matches
 	plain    *httputil.ReverseProxy
 }
 
@@ -57,10 +58,20 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 		timeout = time.Minute
 	}
 	g.guarded = g.guard(e, o.Guard, timeout)
+	for _, r := range o.Routes {
+		m, err := parsePattern(r.Match)
+		if err != nil {
+			return nil, err
+		}
+		if r.TimeoutAnswer == 0 {
+			r.TimeoutAnswer = timeout
+		}
+		g.routes = append(g.routes, routed{m, g.guard(e, *guardOf(r.Guard, m), r.TimeoutAnswer)})
+	}
 	return g, nil
 }
 
-// guard makes the handler that guards.
+// guard makes the handler of a route.
 func (g *Gateway) guard(e *retrysafe.Engine, o httpidem.Options, timeout time.Duration) http.Handler {
 	if o.Tenant == nil {
 		o.Tenant, o.Binding = httpidem.Credential(e)
@@ -82,7 +93,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, name := range fromUs {
 		delete(r.Header, name)
 	}
-	g.guarded.ServeHTTP(w, r)
+	g.handler(r).ServeHTTP(w, r)
 }
 
 // Close ends the idle connections to the upstream.

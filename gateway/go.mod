@@ -2,6 +2,9 @@ module github.com/retrysafe/retrysafe/gateway
 
 go 1.26
 
-require github.com/retrysafe/retrysafe v0.0.0
+require (
+	github.com/goccy/go-yaml v1.19.2
+	github.com/retrysafe/retrysafe v0.0.0
+)
 
 replace github.com/retrysafe/retrysafe => ../

@@ -17,6 +17,8 @@ type Options struct {
 	Upstream string
 	// Guard says what is guarded and how. Its Tenant is [httpidem.Credential] with its binding unless set, its Layer "gw".
 	Guard httpidem.Options
+	// Routes are what differs; the first that matches counts, and what none matches goes by Guard.
+	Routes []Route
 	// TimeoutAnswer is how long a guarded request waits for the whole answer (of one that is passed on as it comes: for each part);
 	// default 60 s, or MaxRun if that is shorter. After it the outcome is unknown.
 	TimeoutAnswer time.Duration
@@ -33,14 +35,22 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 	if o.TimeoutAnswer < 0 {
 		errs = append(errs, fmt.Errorf("gateway: TimeoutAnswer is %v; use a positive time, or zero for 60s", o.TimeoutAnswer))
 	}
-	if run := o.Guard.Policy.Or(base).MaxRun; o.TimeoutAnswer > run && run > 0 {
-		errs = append(errs, fmt.Errorf("gateway: TimeoutAnswer (%v) is longer than a request may run (MaxRun %v); raise Lease or MaxRun", o.TimeoutAnswer, run))
+	errs = append(errs, validateGuard(o.Guard, o.TimeoutAnswer, base))
+	for _, r := range o.Routes {
+		errs = append(errs, r.validate(base))
 	}
-	guard := o.Guard
-	if guard.Tenant == nil {
-		guard.Tenant = httpidem.Global // stands for the default, which needs the engine
+	return errors.Join(errs...)
+}
+
+func validateGuard(o httpidem.Options, timeout time.Duration, base retrysafe.Policy) error {
+	if o.Tenant == nil {
+		o.Tenant = httpidem.Global // stands for the default, which needs the engine
 	}
-	return errors.Join(append(errs, guard.Validate(base))...)
+	var late error
+	if run := o.Policy.Or(base).MaxRun; timeout > run && run > 0 {
+		late = fmt.Errorf("gateway: TimeoutAnswer (%v) is longer than a request may run (MaxRun %v); raise Lease or MaxRun", timeout, run)
+	}
+	return errors.Join(late, o.Validate(base))
 }
 
 func parseUpstream(s string) (*url.URL, error) {

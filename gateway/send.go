@@ -18,7 +18,7 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// sender is what stands behind the guard.
+// sender is what stands behind the guard of a route.
 type sender struct {
 	*Gateway
 	middleware *httpidem.Middleware

@@ -90,7 +90,7 @@ func validFieldName(name string) bool {
 
 // fieldNameByte are the characters of a token of RFC 9110, section 5.6.2.
 var fieldNameByte = func() (ok [256]bool) {
-	for c := range len(ok) {
+	for c := range ok {
 		b := byte(c)
 		ok[c] = alpha(b) || digit(b) || strings.IndexByte("!#$%&'*+-.^_`|~", b) >= 0
 	}

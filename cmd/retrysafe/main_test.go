@@ -247,6 +247,45 @@ func TestBadCalls(t *testing.T) {
 	}
 }
 
+// TestConfiguration: a file is checked, and served; flags stand above its addresses.
+func TestConfiguration(t *testing.T) {
+	t.Parallel()
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }))
+	t.Cleanup(up.Close)
+	good := filepath.Join(t.TempDir(), "gateway.yaml")
+	text := "upstream: " + up.URL + "\nstore: memory\nroutes:\n  - {match: \"POST /orders\", key: required}\n"
+	assert.NoError(t, os.WriteFile(good, []byte(text), 0o600), "file")
+	bad := filepath.Join(t.TempDir(), "bad.yaml")
+	assert.NoError(t, os.WriteFile(bad, []byte("upstream: "+up.URL+"\nstoer: memory\n"), 0o600), "file")
+	run := func(args ...string) (string, int) {
+		out, err := command(t, append([]string{"gateway"}, args...)...).CombinedOutput()
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			return string(out), exit.ExitCode()
+		}
+		assert.NoError(t, err, "run")
+		return string(out), 0
+	}
+	out, code := run("--config", good, "--check-config")
+	assert.Equal(t, code, 0, "a good file (%s)", out)
+	assert.Contains(t, out, "1 routes", "a good file")
+	out, code = run("--config", bad, "--check-config")
+	assert.Equal(t, code, 2, "a bad file (%s)", out)
+	assert.Contains(t, out, `bad.yaml: configuration: [2:1] unknown field "stoer"`, "a bad file")
+	out, code = run("--config", good, "--lease", "3s")
+	assert.Equal(t, code, 2, "a setting in two places (%s)", out)
+
+	_, base, _ := startGateway(t, "--config", good, "--listen", "127.0.0.1:0")
+	r, err := http.NewRequestWithContext(t.Context(), "POST", base+"/orders", nil)
+	assert.NoError(t, err, "request")
+	resp, err := http.DefaultClient.Do(r)
+	assert.NoError(t, err, "answer")
+	_ = resp.Body.Close()
+	assert.Equal(t, resp.StatusCode, 400, "a route that requires a key")
+	status, _, _ := post(t, base, "k")
+	assert.Equal(t, status, 201, "a request with a key")
+}
+
 // TestDemo plays every scene.
 func TestDemo(t *testing.T) {
 	t.Parallel()

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +19,8 @@ import (
 )
 
 type gatewayFlags struct {
+	config                         string
+	check                          bool
 	listen, upstream, store, admin string
 	lease, retention               time.Duration
 	inProgress, onDoubt            string
@@ -36,13 +37,19 @@ func gatewayCommand() *cobra.Command {
 			"RETRYSAFE_SECRET in the environment keys the digests of credentials: set it, the same on all gateways of one store.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			policy, err := f.policy()
+			o, policy, err := f.options(c.Flags().Changed)
 			if err != nil {
 				return &usageError{err}
 			}
-			return runGateway(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), &f, policy)
+			if f.check {
+				fmt.Fprintf(c.OutOrStdout(), "retrysafe gateway: the configuration is good: %d routes\n", len(o.Routes))
+				return nil
+			}
+			return runGateway(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), &f, o, policy)
 		},
 	}
+	c.Flags().StringVar(&f.config, "config", "", "configuration file in YAML; docs/gateway.md has its options")
+	c.Flags().BoolVar(&f.check, "check-config", false, "say whether the configuration is good, and end")
 	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:8080", "address to listen on")
 	c.Flags().StringVar(&f.upstream, "upstream", "", "address of the service, for example http://127.0.0.1:9000")
 	c.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "where records are kept: memory: or sqlite:PATH")
@@ -54,20 +61,44 @@ func gatewayCommand() *cobra.Command {
 	return c
 }
 
+// options are those of the file, with the addresses that flags give above it, or without a file those of the flags. changed tells
+// which flags were given.
+func (f *gatewayFlags) options(changed func(string) bool) (*gateway.Options, retrysafe.Policy, error) {
+	if f.config == "" {
+		return f.plain()
+	}
+	for _, name := range []string{"lease", "retention", "in-progress", "on-doubt"} {
+		if changed(name) {
+			return nil, retrysafe.Policy{}, fmt.Errorf("--%s beside --config: say it in the file, under defaults", name)
+		}
+	}
+	c, err := gateway.LoadConfig(f.config)
+	if err != nil {
+		return nil, retrysafe.Policy{}, err
+	}
+	for name, v := range map[string]struct{ flag, file *string }{
+		"listen": {&f.listen, &c.Listen}, "admin": {&f.admin, &c.Admin}, "upstream": {&f.upstream, &c.Upstream}, "store": {&f.store, &c.Store},
+	} {
+		if changed(name) {
+			*v.file = *v.flag
+		} else {
+			*v.flag = *v.file
+		}
+	}
+	return c.Options()
+}
+
+func (f *gatewayFlags) plain() (*gateway.Options, retrysafe.Policy, error) {
+	p, err := f.policy()
+	o := &gateway.Options{Upstream: f.upstream, Guard: httpidem.Options{Policy: p}}
+	return o, p, errors.Join(err, o.Validate(p))
+}
+
 func (f *gatewayFlags) policy() (retrysafe.Policy, error) {
 	p := retrysafe.Policy{Lease: f.lease, Retention: f.retention}
-	word, rest, _ := strings.Cut(f.inProgress, " ")
-	switch word {
-	case "reject":
-		p.Wait = -1
-	case "wait":
-		d, err := time.ParseDuration(strings.TrimSpace(rest))
-		if err != nil || d <= 0 {
-			return p, fmt.Errorf("--in-progress %q: write reject, or wait and a time, for example \"wait 5s\"", f.inProgress)
-		}
-		p.Wait = d
-	default:
-		return p, fmt.Errorf("--in-progress %q: write reject, or wait and a time, for example \"wait 5s\"", f.inProgress)
+	var err error
+	if p.Wait, err = gateway.ParsePatience(f.inProgress); err != nil {
+		return p, fmt.Errorf("--in-progress %w", err)
 	}
 	switch f.onDoubt {
 	case "refuse":
@@ -81,17 +112,14 @@ func (f *gatewayFlags) policy() (retrysafe.Policy, error) {
 }
 
 // runGateway serves until ctx ends, and then lets what runs come to its end.
-func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, policy retrysafe.Policy) error {
+func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, o *gateway.Options, policy retrysafe.Policy) error {
 	log := slog.New(slog.NewTextHandler(errOut, nil))
 	secret := []byte(os.Getenv("RETRYSAFE_SECRET"))
 	opts := &retrysafe.Options{Policy: policy, Secret: secret, Logger: log}
 	if err := opts.Validate(); err != nil {
 		return &usageError{fmt.Errorf("RETRYSAFE_SECRET: %w", err)}
 	}
-	o := &gateway.Options{Upstream: f.upstream, Guard: httpidem.Options{Policy: policy}, Logger: log}
-	if err := o.Validate(policy); err != nil {
-		return &usageError{err}
-	}
+	o.Logger = log
 	listener, err := listen("--listen", f.listen)
 	if err != nil {
 		return err

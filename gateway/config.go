@@ -1,0 +1,166 @@
+package gateway
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpidem"
+)
+
+// Config is the configuration file. Every field but Upstream may be left out. docs/gateway.md is made from the tags.
+type Config struct {
+	Listen    string        `yaml:"listen" default:"127.0.0.1:8080" doc:"address to listen on"`
+	Admin     string        `yaml:"admin" default:"none" doc:"address for operators (/healthz)"`
+	Upstream  string        `yaml:"upstream" default:"required" doc:"the service, for example http://127.0.0.1:9000"`
+	Store     string        `yaml:"store" default:"sqlite:retrysafe.db" doc:"where records are kept: memory or sqlite:PATH"`
+	KeyHeader headerList    `yaml:"key_header" default:"Idempotency-Key" doc:"header of the key, or a list: of several the first that is present"`
+	Defaults  Settings      `yaml:"defaults" default:"below" doc:"settings of requests that no route matches, inherited by routes"`
+	Routes    []RouteConfig `yaml:"routes" default:"none" doc:"what differs; the first that matches counts"`
+}
+
+// RouteConfig is one entry of routes.
+type RouteConfig struct {
+	Match    pattern `yaml:"match" default:"required" doc:"method and path: POST /orders/**; * is one segment, a final ** any rest; * as the method is every guarded one"`
+	Settings `yaml:",inline"`
+}
+
+// Settings are what a route may say. A field that is left out is inherited.
+type Settings struct {
+	Key           keyMode   `yaml:"key" default:"optional" doc:"required, optional, or off"`
+	MinKey        count     `yaml:"min_key" default:"22" doc:"least length of keys of callers without a credential"`
+	Tenant        tenant    `yaml:"tenant" default:"credential" doc:"credential (from the Authorization header), or global (one key space for all callers)"`
+	Operation     string    `yaml:"operation" default:"method and path as sent" doc:"what keys are for; routes that share a name share keys"`
+	InProgress    patience  `yaml:"in_progress" default:"reject" doc:"what a repeat meets while the first runs: reject, or wait 5s"`
+	OnDoubt       onDoubt   `yaml:"on_doubt" default:"refuse" doc:"what becomes of a request that may have taken effect: refuse or reexecute"`
+	OnDuplicate   duplicate `yaml:"on_duplicate" default:"replay" doc:"what a repeat of finished work is told: replay, reject, or {status: 200, body: done, content_type: text/plain}"`
+	After5xx      after5xx  `yaml:"after_5xx" default:"auto" doc:"auto (keep under refuse, release under reexecute), keep, or release (reexecute only)"`
+	Lease         duration  `yaml:"lease" default:"30s" doc:"how long a request is believed to run without a sign of life"`
+	MaxRun        duration  `yaml:"max_run" default:"ten leases" doc:"how long one may run at all"`
+	Retention     duration  `yaml:"retention" default:"24h" doc:"how long an answer is kept, or forever"`
+	MaxBody       size      `yaml:"max_body" default:"1MiB" doc:"largest request body that is guarded"`
+	MaxAnswer     size      `yaml:"max_answer" default:"1MiB" doc:"largest answer that is kept, at most 1MiB"`
+	TimeoutAnswer duration  `yaml:"timeout_answer" default:"60s" doc:"how long to wait for the whole answer; what a route inherits is at most its max_run"`
+	KeepCookies   *bool     `yaml:"keep_cookies" default:"false" doc:"keep Set-Cookie with the answer"`
+}
+
+// environment names the variables that stand above the file, and what they set. Secrets have no other place.
+var environment = []struct {
+	name string
+	set  func(*Config) *string
+}{
+	{"RETRYSAFE_LISTEN", func(c *Config) *string { return &c.Listen }},
+	{"RETRYSAFE_ADMIN", func(c *Config) *string { return &c.Admin }},
+	{"RETRYSAFE_UPSTREAM", func(c *Config) *string { return &c.Upstream }},
+	{"RETRYSAFE_STORE", func(c *Config) *string { return &c.Store }},
+}
+
+// ParseConfig reads a configuration file and lays the environment over it; getenv may be nil for none. An error says what is wrong, at
+// which line and column, and what would be right. What needs the whole is checked by [Config.Options].
+func ParseConfig(file []byte, getenv func(string) string) (*Config, error) {
+	c := new(Config)
+	err := yaml.NewDecoder(bytes.NewReader(file), yaml.Strict()).Decode(c)
+	if err != nil && !errors.Is(err, io.EOF) { // an empty file is no mistake
+		return nil, fmt.Errorf("configuration: %s", strings.TrimSpace(yaml.FormatError(err, false, false)))
+	}
+	if getenv != nil {
+		for _, v := range environment {
+			if value := getenv(v.name); value != "" {
+				*v.set(c) = value
+			}
+		}
+	}
+	inherit(&c.Listen, "127.0.0.1:8080")
+	inherit(&c.Store, "sqlite:retrysafe.db")
+	return c, nil
+}
+
+// LoadConfig is ParseConfig of a file and this process's environment.
+func LoadConfig(path string) (*Config, error) {
+	file, err := os.ReadFile(path) //nolint:gosec // the operator names the file
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	c, err := ParseConfig(file, os.Getenv)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+// Options makes the options of a gateway, and the policy of its engine. The error names each route that makes no sense, and its line.
+func (c *Config) Options() (*Options, retrysafe.Policy, error) {
+	policy := c.Defaults.policy()
+	o := &Options{Upstream: c.Upstream, TimeoutAnswer: c.Defaults.TimeoutAnswer.d, Guard: c.Defaults.guard(c.KeyHeader)}
+	errs := []error{policy.Validate()}
+	for _, r := range c.Routes {
+		s := r.Settings.or(&c.Defaults)
+		// A time that is inherited gives way to a short MaxRun; one that the route names itself has to fit.
+		route := Route{Match: r.Match.text, TimeoutAnswer: r.TimeoutAnswer.d, Guard: s.guard(c.KeyHeader)}
+		if err := route.validate(policy); err != nil {
+			errs = append(errs, fmt.Errorf("configuration: line %d: %w", r.Match.line, err))
+			continue
+		}
+		o.Routes = append(o.Routes, route)
+	}
+	errs = append(errs, o.Validate(policy))
+	return o, policy, errors.Join(errs...)
+}
+
+func (s *Settings) policy() retrysafe.Policy {
+	return retrysafe.Policy{
+		Lease: s.Lease.d, MaxRun: s.MaxRun.d, Retention: s.Retention.d, Wait: s.InProgress.wait, OnDoubt: s.OnDoubt.v,
+		Duplicate: s.OnDuplicate.v, MaxAnswer: s.MaxAnswer.n,
+	}
+}
+
+func (s *Settings) guard(header headerList) httpidem.Options {
+	o := httpidem.Options{
+		Policy: s.policy(), Key: s.Key.v, KeyHeader: header, MinKey: int(s.MinKey.n), MaxBody: s.MaxBody.n,
+		After5xx: s.After5xx.v, Succeed: s.OnDuplicate.answer, KeepCookies: s.KeepCookies != nil && *s.KeepCookies,
+	}
+	if s.Tenant.global {
+		o.Tenant = httpidem.Global // else the gateway's default, the credential
+	}
+	if name := s.Operation; name != "" {
+		o.Operation = func(*http.Request) string { return name }
+	}
+	return o
+}
+
+// or returns s with each field that was left out taken from base.
+func (s Settings) or(base *Settings) Settings {
+	inherit(&s.Key, base.Key)
+	inherit(&s.MinKey, base.MinKey)
+	inherit(&s.Tenant, base.Tenant)
+	inherit(&s.Operation, base.Operation)
+	inherit(&s.InProgress, base.InProgress)
+	inherit(&s.OnDoubt, base.OnDoubt)
+	inherit(&s.After5xx, base.After5xx)
+	if s.MaxRun == (duration{}) && s.Lease == (duration{}) { // ten leases of one's own, not those of others
+		s.MaxRun = base.MaxRun
+	}
+	inherit(&s.Lease, base.Lease)
+	inherit(&s.Retention, base.Retention)
+	inherit(&s.MaxBody, base.MaxBody)
+	inherit(&s.MaxAnswer, base.MaxAnswer)
+	inherit(&s.KeepCookies, base.KeepCookies)
+	if s.OnDuplicate.v == 0 {
+		s.OnDuplicate = base.OnDuplicate
+	}
+	return s
+}
+
+func inherit[T comparable](field *T, base T) {
+	var unset T
+	if *field == unset {
+		*field = base
+	}
+}

@@ -1,0 +1,208 @@
+package gateway_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/gateway"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/memstore"
+)
+
+// whole has every kind of value.
+const whole = `
+listen: 127.0.0.1:8080
+admin: 127.0.0.1:8081
+upstream: http://127.0.0.1:9000
+store: sqlite:retrysafe.db
+key_header: [Idempotency-Key, X-Request-Id]
+defaults: {tenant: credential, lease: 30s, retention: 24h, in_progress: reject, on_doubt: refuse, after_5xx: auto, max_body: 1MiB, max_answer: 1MiB, timeout_answer: 60s}
+routes:                                          # first match wins; ** = any rest; no match = guarded where a key is sent
+  - {match: "POST /orders/**", key: required, in_progress: "wait 5s"}
+  - {match: "POST /votes", retention: forever, on_duplicate: reject}
+  - {match: "POST /notify", on_duplicate: {status: 200, body: "success"}}
+  - {match: "POST /reports", on_doubt: reexecute, lease: 2s}
+  - {match: "PUT /things/*", key: required, tenant: global, operation: thing, min_key: 8, keep_cookies: true, max_run: 2m}
+  - {match: "POST /search", key: "off"}
+`
+
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	c, err := gateway.ParseConfig([]byte(whole), nil)
+	assert.NoError(t, err, "parse")
+	assert.Equal(t, fmt.Sprint(c.Listen, c.Admin, c.Upstream, c.Store), "127.0.0.1:8080127.0.0.1:8081http://127.0.0.1:9000sqlite:retrysafe.db", "addresses")
+	o, policy, err := c.Options()
+	assert.NoError(t, err, "options")
+	assert.Equal(t, policy.Lease, 30*time.Second, "lease")
+	assert.Equal(t, o.TimeoutAnswer, time.Minute, "timeout_answer")
+	assert.Equal(t, o.Guard.KeyHeader, []string{"Idempotency-Key", "X-Request-Id"}, "key_header")
+	assert.Equal(t, len(o.Routes), 6, "routes")
+	assert.Equal(t, o.Routes[0].Guard.Policy.Wait, 5*time.Second, "in_progress of the first route")
+	assert.Equal(t, o.Routes[0].Guard.Policy.Lease, 30*time.Second, "an inherited lease")
+	assert.Equal(t, o.Routes[1].Guard.Policy.Retention, retrysafe.Forever, "retention of the second")
+	assert.Equal(t, o.Routes[1].Guard.Policy.Duplicate, retrysafe.Reject, "on_duplicate of the second")
+	assert.Equal(t, string(o.Routes[2].Guard.Succeed.Body), "success", "body of the third")
+	assert.Equal(t, o.Routes[3].Guard.Policy.OnDoubt, retrysafe.Reexecute, "on_doubt of the fourth")
+	assert.Equal(t, o.Routes[3].Guard.Policy.Lease, 2*time.Second, "its lease")
+	assert.Equal(t, o.Routes[4].Guard.Policy.MaxRun, 2*time.Minute, "max_run of the fifth")
+	assert.True(t, o.Routes[4].Guard.KeepCookies && o.Routes[4].Guard.MinKey == 8, "the rest of the fifth")
+}
+
+func TestConfigMayBeShort(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{"RETRYSAFE_UPSTREAM": "http://127.0.0.1:9", "RETRYSAFE_STORE": "memory:"}
+	for _, text := range []string{"", "# nothing\n", "upstream: http://elsewhere\n"} {
+		c, err := gateway.ParseConfig([]byte(text), func(name string) string { return env[name] })
+		assert.NoError(t, err, "%q", text)
+		assert.Equal(t, c.Upstream+c.Store+c.Listen, "http://127.0.0.1:9memory:127.0.0.1:8080", "%q: the environment stands above the file", text)
+		_, policy, err := c.Options()
+		assert.NoError(t, err, "%q: options", text)
+		assert.Equal(t, policy.OnDoubt, retrysafe.OnDoubt(0), "%q: what is not said is the engine's default", text)
+	}
+}
+
+// TestConfigErrors: each says where and what would be right.
+func TestConfigErrors(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"upstrem: http://x":                                             `[1:1] unknown field "upstrem"`,
+		"listen: a\nlisten: b":                                          "[2:1]",
+		"listen: [1":                                                    "[2:1]",
+		"- a":                                                           "[2:1]",
+		"routes: 3":                                                     "[1:9]",
+		"defaults:\n  lease: soon":                                      `[2:10] "soon" is no time; write a time such as 500ms, 30s or 24h, or forever`,
+		"defaults: {lease: -3s}":                                        "[1:19]",
+		"defaults: {lease: [3s]}":                                       "[1:19] write a time",
+		"defaults: {max_body: lots}":                                    `"lots" is no size; write a size such as 64KiB or 1MiB`,
+		"defaults: {max_body: 99999999999GiB}":                          "is no size",
+		"defaults: {min_key: none}":                                     `"none" is no number above zero`,
+		"defaults: {on_doubt: maybe}":                                   `"maybe" is unknown; write refuse or reexecute`,
+		"defaults: {in_progress: wait}":                                 `write reject, or wait and a time`,
+		"defaults: {on_duplicate: {status: 500}}":                       "use 200 to 299",
+		"defaults: {on_duplicate: {statsu: 200}}":                       `unknown field "statsu"`,
+		"defaults: {on_duplicate: {status: many}}":                      "[1:",
+		"defaults: {tenant: nobody}":                                    "write credential or global",
+		"defaults: {after_5xx: maybe}":                                  "write auto, keep or release",
+		"routes: [{match: \"POST /a\", key: {fields: [a]}}]":            "not in this build",
+		"routes: [{match: \"POST /a\", key: token}]":                    "not in this build",
+		"routes: [{match: \"POST /a\", key: {params: [a]}}]":            "not in this build",
+		"routes: [{match: \"POST orders\"}]":                            "write it like POST /orders/**",
+		"routes: [{match: \"post /orders\"}]":                           "write it in capitals",
+		"routes: [{match: \"POST /a/**/b\"}]":                           "** only at the end",
+		"routes: [{match: \"POST /a*\"}]":                               "a whole segment",
+		"routes: [{key: required}]":                                     "is no method and path",
+		"routes:\n  - {match: GET /a, key: required}":                   "line 2: route \"GET /a\"",
+		"routes:\n\n  - {match: POST /a, after_5xx: release}":           "line 3: route \"POST /a\"",
+		"routes:\n  - {match: POST /a, lease: 2s, timeout_answer: 60s}": "MaxRun",
+		"defaults: {after_5xx: release}":                                "Reexecute",
+		"defaults: {lease: 1ms}":                                        "Lease is 1ms",
+		"key_header: [a b]":                                             "no header name",
+		"upstream: ftp://x":                                             "http:// or https://",
+	} {
+		if !strings.Contains(text, "upstream") {
+			text += "\nupstream: http://127.0.0.1:9\n"
+		}
+		c, err := gateway.ParseConfig([]byte(text), nil)
+		if err == nil {
+			_, _, err = c.Options()
+		}
+		assert.True(t, err != nil && strings.Contains(err.Error(), want), "%q: got %v, want %q", text, err, want)
+	}
+	_, err := gateway.LoadConfig("no/such/file.yaml")
+	assert.True(t, err != nil && strings.Contains(err.Error(), "no/such/file.yaml"), "a file that is not there: %v", err)
+}
+
+// TestRoutes: what a route says holds for what it matches, however the path is spelt.
+func TestRoutes(t *testing.T) {
+	t.Parallel()
+	var effects atomic.Int64
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = fmt.Fprintf(w, "effect %d", effects.Add(1))
+	}))
+	t.Cleanup(up.Close)
+	c, err := gateway.ParseConfig([]byte(strings.Replace(whole, "http://127.0.0.1:9000", up.URL, 1)), nil)
+	assert.NoError(t, err, "configuration")
+	o, policy, err := c.Options()
+	assert.NoError(t, err, "options")
+	base := serve(t, newEngine(t, memstore.New(nil), policy), o)
+	post := func(method, path, key string) string {
+		r, err := http.NewRequestWithContext(t.Context(), method, base+path, strings.NewReader("x"))
+		assert.NoError(t, err, "request")
+		r.Header.Set("Authorization", "Bearer opaque")
+		if key != "" {
+			r.Header.Set("X-Request-Id", key)
+		}
+		resp, err := http.DefaultClient.Do(r)
+		assert.NoError(t, err, "answer")
+		defer resp.Body.Close()
+		body, _ := io.ReadAll(resp.Body)
+		_, code, _ := strings.Cut(string(body), `"code":"`)
+		code, _, _ = strings.Cut(code, `"`)
+		return strings.TrimSpace(fmt.Sprint(resp.StatusCode, " ", code, " ", resp.Header.Get("Idempotency-Replayed")))
+	}
+	for _, path := range []string{"/orders", "/orders/", "/orders/1/items", "/%6Frders/1", "//orders/1", "/x/../orders/1"} {
+		assert.Equal(t, post("POST", path, ""), "400 key-missing", "%s needs a key", path)
+	}
+	assert.Equal(t, post("POST", "/ordersX", ""), "200", "another path")
+	assert.Equal(t, post("GET", "/orders", ""), "200", "another method")
+	assert.Equal(t, post("PUT", "/things/1", ""), "400 key-missing", "a method that a route guards")
+	assert.Equal(t, post("PUT", "/things/1/2", ""), "200", "two segments are not one")
+	for _, tt := range []struct{ path, want string }{
+		{"/orders/2", "200  true"}, {"/votes", "409 already-done"}, {"/notify", "200  true"}, {"/search", "200"}, {"/other", "200  true"},
+	} {
+		assert.Equal(t, post("POST", tt.path, "k"), "200", "the first %s", tt.path)
+		assert.Equal(t, post("POST", tt.path, "k"), tt.want, "a repeat of %s", tt.path)
+	}
+}
+
+// TestReference: docs/gateway.md lists every option; UPDATE=1 writes it anew.
+func TestReference(t *testing.T) {
+	t.Parallel()
+	const page = "../docs/gateway.md"
+	text, err := os.ReadFile(page)
+	assert.NoError(t, err, "page")
+	const begin, end = "<!-- options: made from the code by UPDATE=1 go test -run TestReference ./gateway -->\n", "<!-- end of options -->\n"
+	before, rest, ok := strings.Cut(string(text), begin)
+	_, after, ok2 := strings.Cut(rest, end)
+	assert.True(t, ok && ok2, "the page has both marks")
+	want := before + begin + gateway.Reference() + end + after
+	if os.Getenv("UPDATE") != "" {
+		assert.NoError(t, os.WriteFile(page, []byte(want), 0o600), "write") //nolint:gosec // the page of this repository
+		return
+	}
+	assert.Equal(t, string(text) == want, true, "docs/gateway.md has the options of the code; UPDATE=1 go test -run TestReference writes them")
+	for _, name := range []string{"listen", "defaults", "routes", "match", "timeout_answer", "keep_cookies"} {
+		assert.Contains(t, gateway.Reference(), "`"+name+"`", "reference")
+	}
+}
+
+func FuzzParseConfig(f *testing.F) {
+	f.Add([]byte(whole))
+	f.Add([]byte("upstream: http://x\nroutes:\n - match: '* /**'\n   key: {fields: [a]}"))
+	f.Add([]byte("defaults: {on_duplicate: {status: 299, body: x}, max_body: 1GB}"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c, err := gateway.ParseConfig(text, nil)
+		if err != nil {
+			return
+		}
+		o, policy, err := c.Options()
+		if err != nil {
+			return
+		}
+		e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Policy: policy, Sweep: -1})
+		g, err := gateway.New(e, o)
+		if err != nil {
+			t.Fatalf("what Options accepts, New refuses: %v", err)
+		}
+		g.Close()
+	})
+}

@@ -1,0 +1,34 @@
+package gateway
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// Reference is the table of all options of the configuration file, in Markdown. It is made from the code, so that it leaves none out.
+func Reference() string {
+	var b strings.Builder
+	table(&b, "The file", reflect.TypeFor[Config]())
+	table(&b, "An entry of `routes`, besides the settings below", reflect.TypeFor[RouteConfig]())
+	table(&b, "Settings, in `defaults` and in each route", reflect.TypeFor[Settings]())
+	b.WriteString("\nAbove the file stand, where they are set: ")
+	for i, v := range environment {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString("`" + v.name + "`")
+	}
+	b.WriteString(".\n")
+	return b.String()
+}
+
+func table(b *strings.Builder, title string, of reflect.Type) {
+	fmt.Fprintf(b, "\n### %s\n\n| option | default | meaning |\n|---|---|---|\n", title)
+	for i := range of.NumField() {
+		f := of.Field(i)
+		if name := f.Tag.Get("yaml"); !strings.HasPrefix(name, ",") {
+			fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, f.Tag.Get("default"), f.Tag.Get("doc"))
+		}
+	}
+}

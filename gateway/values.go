@@ -1,0 +1,238 @@
+package gateway
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpidem"
+)
+
+// The values of the configuration file. Each reads itself from its node, so that an error can say where it stands.
+
+// wrong is an error at a node.
+func wrong(n ast.Node, format string, args ...any) error {
+	at := n.GetToken().Position
+	return fmt.Errorf("[%d:%d] %s", at.Line, at.Column, fmt.Sprintf(format, args...))
+}
+
+// scalar is the text of a node that is one value.
+func scalar(n ast.Node, want string) (string, error) {
+	switch n := n.(type) {
+	case *ast.StringNode:
+		return n.Value, nil
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+		return n.GetToken().Value, nil
+	case *ast.AnchorNode:
+		return scalar(n.Value, want)
+	}
+	return "", wrong(n, "write %s", want)
+}
+
+// choose reads one word out of some.
+func choose[T any](n ast.Node, words string, values ...T) (v T, err error) {
+	names := strings.Split(words, " ")
+	want := strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
+	text, err := scalar(n, want)
+	if err != nil {
+		return v, err
+	}
+	if i := slices.Index(names, text); i >= 0 {
+		return values[i], nil
+	}
+	return v, wrong(n, "%q is unknown; write %s", text, want)
+}
+
+type duration struct{ d time.Duration }
+
+func (v *duration) UnmarshalYAML(n ast.Node) error {
+	const want = "a time such as 500ms, 30s or 24h, or forever"
+	text, err := scalar(n, want)
+	if err != nil {
+		return err
+	}
+	if text == "forever" {
+		v.d = retrysafe.Forever
+		return nil
+	}
+	if v.d, err = time.ParseDuration(text); err != nil || v.d <= 0 {
+		return wrong(n, "%q is no time; write %s", text, want)
+	}
+	return nil
+}
+
+type size struct{ n int64 }
+
+var units = []struct {
+	name string
+	n    int64
+}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1}, {"", 1}}
+
+func (v *size) UnmarshalYAML(n ast.Node) error {
+	const want = "a size such as 64KiB or 1MiB"
+	text, err := scalar(n, want)
+	if err != nil {
+		return err
+	}
+	for _, u := range units {
+		number, ok := strings.CutSuffix(text, u.name)
+		if !ok {
+			continue
+		}
+		x, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
+		if err != nil || x <= 0 || x > math.MaxInt64/u.n {
+			break
+		}
+		v.n = x * u.n
+		return nil
+	}
+	return wrong(n, "%q is no size; write %s", text, want)
+}
+
+type count struct{ n int64 }
+
+func (v *count) UnmarshalYAML(n ast.Node) error {
+	text, err := scalar(n, "a number")
+	if err != nil {
+		return err
+	}
+	if v.n, err = strconv.ParseInt(text, 10, 32); err != nil || v.n <= 0 {
+		return wrong(n, "%q is no number above zero", text)
+	}
+	return nil
+}
+
+type headerList []string
+
+func (v *headerList) UnmarshalYAML(n ast.Node) error {
+	if list, ok := n.(*ast.SequenceNode); ok {
+		for _, one := range list.Values {
+			name, err := scalar(one, "the name of a header")
+			if err != nil {
+				return err
+			}
+			*v = append(*v, name)
+		}
+		return nil
+	}
+	name, err := scalar(n, "the name of a header, or a list of names")
+	*v = headerList{name}
+	return err
+}
+
+type keyMode struct{ v httpidem.KeyMode }
+
+func (v *keyMode) UnmarshalYAML(n ast.Node) (err error) {
+	if m, ok := n.(*ast.MappingNode); ok && len(m.Values) == 1 {
+		switch m.Values[0].Key.String() {
+		case "fields", "params":
+			return wrong(n, "keys made from %s are not in this build; write required, optional or off", m.Values[0].Key)
+		}
+	}
+	switch text, _ := scalar(n, ""); text {
+	case "token", "params":
+		return wrong(n, "%q is not in this build; write required, optional or off", text)
+	}
+	v.v, err = choose(n, "required optional off", httpidem.Required, httpidem.Optional, httpidem.Off)
+	return err
+}
+
+type tenant struct{ credential, global bool }
+
+func (v *tenant) UnmarshalYAML(n ast.Node) (err error) {
+	*v, err = choose(n, "credential global", tenant{credential: true}, tenant{global: true})
+	return err
+}
+
+type patience struct{ wait time.Duration }
+
+func (v *patience) UnmarshalYAML(n ast.Node) error {
+	text, err := scalar(n, `reject, or wait and a time`)
+	if err != nil {
+		return err
+	}
+	if v.wait, err = ParsePatience(text); err != nil {
+		return wrong(n, "%s", err)
+	}
+	return nil
+}
+
+// ParsePatience reads what a repeat meets while the first request runs: reject (a negative wait), or wait and a time.
+func ParsePatience(text string) (wait time.Duration, err error) {
+	if text == "reject" {
+		return -1, nil
+	}
+	if rest, ok := strings.CutPrefix(text, "wait "); ok {
+		if d, err := time.ParseDuration(strings.TrimSpace(rest)); err == nil && d > 0 {
+			return d, nil
+		}
+	}
+	return 0, fmt.Errorf("%q: write reject, or wait and a time, for example \"wait 5s\"", text)
+}
+
+type onDoubt struct{ v retrysafe.OnDoubt }
+
+func (v *onDoubt) UnmarshalYAML(n ast.Node) (err error) {
+	v.v, err = choose(n, "refuse reexecute", retrysafe.Refuse, retrysafe.Reexecute)
+	return err
+}
+
+type after5xx struct{ v httpidem.After5xx }
+
+func (v *after5xx) UnmarshalYAML(n ast.Node) (err error) {
+	v.v, err = choose(n, "auto keep release", httpidem.Auto, httpidem.KeepIt, httpidem.ReleaseIt)
+	return err
+}
+
+type duplicate struct {
+	v      retrysafe.Duplicate
+	answer httpidem.StaticAnswer
+}
+
+func (v *duplicate) UnmarshalYAML(n ast.Node) (err error) {
+	if _, ok := n.(*ast.MappingNode); !ok {
+		v.v, err = choose(n, "replay reject", retrysafe.Replay, retrysafe.Reject)
+		return err
+	}
+	var a struct {
+		Status      int    `yaml:"status"`
+		Body        string `yaml:"body"`
+		ContentType string `yaml:"content_type"`
+	}
+	if err := yaml.NodeToValue(n, &a, yaml.Strict()); err != nil {
+		return err
+	}
+	if a.Status != 0 && (a.Status < 200 || a.Status > 299) {
+		return wrong(n, "status %d: a repeat of finished work is told success; use 200 to 299", a.Status)
+	}
+	v.v = retrysafe.Succeed
+	v.answer = httpidem.StaticAnswer{Status: a.Status, ContentType: a.ContentType, Body: []byte(a.Body)}
+	if v.answer.ContentType == "" && a.Body != "" {
+		v.answer.ContentType = "text/plain; charset=utf-8"
+	}
+	return nil
+}
+
+type pattern struct {
+	text string
+	line int
+}
+
+func (v *pattern) UnmarshalYAML(n ast.Node) error {
+	text, err := scalar(n, "a method and a path, for example POST /orders/**")
+	if err != nil {
+		return err
+	}
+	if _, err := parsePattern(text); err != nil {
+		return wrong(n, "%s", err)
+	}
+	*v = pattern{text, n.GetToken().Position.Line}
+	return nil
+}
