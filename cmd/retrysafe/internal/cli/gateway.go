@@ -113,7 +113,7 @@ func (f *gatewayFlags) policy() (retrysafe.Policy, error) {
 
 // runGateway serves until ctx ends, and then lets what runs come to its end.
 func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, o *gateway.Options, policy retrysafe.Policy) error {
-	log := slog.New(slog.NewTextHandler(errOut, nil))
+	log := logger(errOut)
 	secret := []byte(os.Getenv("RETRYSAFE_SECRET"))
 	opts := &retrysafe.Options{Policy: policy, Secret: secret, Logger: log}
 	if err := opts.Validate(); err != nil {
@@ -177,6 +177,8 @@ func listen(flag, addr string) (net.Listener, error) {
 	}
 	return nil, err
 }
+
+func logger(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
 
 func server(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{

@@ -1,0 +1,20 @@
+package httpidem
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// StoredAnswer makes the answer that repeats of a request will get, for whoever resolves a request in doubt and knows what it was.
+func StoredAnswer(status int, h http.Header, body []byte) (retrysafe.Answer, error) {
+	if status < 200 || status > 599 {
+		return retrysafe.Answer{}, fmt.Errorf("httpidem: status %d is no answer; use 200 to 599", status)
+	}
+	msg := append(appendHead(nil, status, h, nil, false), body...)
+	if len(msg) > retrysafe.MaxStored {
+		return retrysafe.Answer{}, fmt.Errorf("httpidem: the answer has %d bytes, at most %d are kept", len(msg), retrysafe.MaxStored)
+	}
+	return retrysafe.Answer{Codec: codecName, Body: msg, Kept: true}, nil
+}
