@@ -59,11 +59,14 @@ func (c *capture) free() {
 	}
 }
 
-// crash is close for a handler that did not return: what is left of it writes nowhere, and an outer handler that answers in its place
-// finds the fields as they were.
+// crash is close for a handler that did not return, and nothing after close: what is left of the handler writes nowhere, and an outer
+// one that answers in its place finds the fields as they were.
 func (c *capture) crash() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
 	c.closed = true
 	if !c.streaming {
 		c.restore()

@@ -52,6 +52,25 @@ func TestWhatAHandlerLeavesBehind(t *testing.T) {
 	assert.Equal(t, fmt.Sprint(string(ann), err), "ann's body<nil>", "what is left of ann's handler reads")
 }
 
+// TestSettledAndCrashed: a handler that has settled its attempt and panics leaves nothing behind that writes either.
+func TestSettledAndCrashed(t *testing.T) {
+	t.Parallel()
+	m := newMiddleware(t, &httpidem.Options{})
+	var kept http.ResponseWriter
+	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		kept = w
+		a, _ := retrysafe.AttemptFrom(r.Context())
+		_ = a.Doubt(r.Context(), errWork)
+		panic(http.ErrAbortHandler)
+	}))
+	func() {
+		defer func() { _ = recover() }()
+		h.ServeHTTP(httptest.NewRecorder(), request("k", "x"))
+	}()
+	_, err := io.WriteString(kept, "late")
+	assert.True(t, err != nil, "a write after the end is refused")
+}
+
 // TestOuterFieldsAreNotStored: what outer handlers set belongs to each answer anew, also where they set it late.
 func TestOuterFieldsAreNotStored(t *testing.T) {
 	t.Parallel()

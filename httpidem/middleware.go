@@ -180,8 +180,8 @@ func (x *claim) free() {
 func (m *Middleware) run(w http.ResponseWriter, r *http.Request, next http.Handler, a *retrysafe.Attempt, body *buffer) {
 	c := newCapture(m, w, r)
 	defer func() {
+		c.crash()
 		if !a.Ended() { // a panic or Goexit is on its way up; it is not stopped
-			c.crash()
 			m.crashed(r.Context(), a)
 		}
 		c.free()
