@@ -73,7 +73,7 @@ func New(s Store, o *Options) *Engine {
 	c.waiting = waitRoom{core: c, rooms: make(map[waitKey]*room)}
 	c.life.sweep, c.life.closing = o.Sweep, make(chan struct{})
 	c.ctx, c.stop = context.WithCancel(context.Background())
-	policy := o.Policy.complete()
+	policy := o.Policy.WithDefaults()
 	return &Engine{c: c, layer: "fn", defaults: &callOptions{policy: &policy}}
 }
 

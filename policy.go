@@ -109,8 +109,8 @@ func set[T comparable](field *T, base T) {
 	}
 }
 
-// complete fills what is still zero with the documented defaults.
-func (p Policy) complete() Policy {
+// WithDefaults returns p with the documented defaults where it is zero.
+func (p Policy) WithDefaults() Policy {
 	p = p.Or(defaultPolicy)
 	set(&p.MaxRun, tenLeases(p.Lease))
 	return p
@@ -120,7 +120,7 @@ func tenLeases(lease time.Duration) time.Duration { return 10 * min(lease, Forev
 
 // Validate says what is wrong with p, whose zero fields stand for the documented defaults.
 func (p Policy) Validate() error {
-	p = p.complete()
+	p = p.WithDefaults()
 	var errs []error
 	wrong := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("retrysafe: policy: "+format, args...))

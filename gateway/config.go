@@ -43,7 +43,7 @@ type Settings struct {
 	OnDuplicate   duplicate `yaml:"on_duplicate" default:"replay" doc:"what a repeat of finished work is told: replay, reject, or {status: 200, body: done, content_type: text/plain}"`
 	After5xx      after5xx  `yaml:"after_5xx" default:"auto" doc:"auto (keep under refuse, release under reexecute), keep, or release (reexecute only)"`
 	Lease         duration  `yaml:"lease" default:"30s" doc:"how long a request is believed to run without a sign of life"`
-	MaxRun        duration  `yaml:"max_run" default:"ten leases" doc:"how long one may run at all"`
+	MaxRun        duration  `yaml:"max_run" default:"ten leases" doc:"how long one may run at all; a route with a lease of its own gets ten of those"`
 	Retention     duration  `yaml:"retention" default:"24h" doc:"how long an answer is kept, or forever"`
 	MaxBody       size      `yaml:"max_body" default:"1MiB" doc:"largest request body that is guarded"`
 	MaxAnswer     size      `yaml:"max_answer" default:"1MiB" doc:"largest answer that is kept, at most 1MiB"`
@@ -66,9 +66,13 @@ var environment = []struct {
 // which line and column, and what would be right. What needs the whole is checked by [Config.Options].
 func ParseConfig(file []byte, getenv func(string) string) (*Config, error) {
 	c := new(Config)
-	err := yaml.NewDecoder(bytes.NewReader(file), yaml.Strict()).Decode(c)
+	in := yaml.NewDecoder(bytes.NewReader(file), yaml.Strict())
+	err := in.Decode(c)
 	if err != nil && !errors.Is(err, io.EOF) { // an empty file is no mistake
 		return nil, fmt.Errorf("configuration: %s", strings.TrimSpace(yaml.FormatError(err, false, false)))
+	}
+	if err == nil && !errors.Is(in.Decode(new(any)), io.EOF) {
+		return nil, errors.New("configuration: the file has more than one document; write one, without ---")
 	}
 	if getenv != nil {
 		for _, v := range environment {
@@ -100,7 +104,11 @@ func (c *Config) Options() (*Options, retrysafe.Policy, error) {
 	policy := c.Defaults.policy()
 	o := &Options{Upstream: c.Upstream, TimeoutAnswer: c.Defaults.TimeoutAnswer.d, Guard: c.Defaults.guard(c.KeyHeader)}
 	errs := []error{policy.Validate()}
-	for _, r := range c.Routes {
+	for i, r := range c.Routes {
+		if r.Match.text == "" {
+			errs = append(errs, fmt.Errorf("configuration: entry %d of routes has no match; write it like POST /orders/**", i+1))
+			continue
+		}
 		s := r.Settings.or(&c.Defaults)
 		// A time that is inherited gives way to a short MaxRun; one that the route names itself has to fit.
 		route := Route{Match: r.Match.text, TimeoutAnswer: r.TimeoutAnswer.d, Guard: s.guard(c.KeyHeader)}

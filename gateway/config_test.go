@@ -31,6 +31,8 @@ routes:                                          # first match wins; ** = any re
   - {match: "POST /notify", on_duplicate: {status: 200, body: "success"}}
   - {match: "POST /reports", on_doubt: reexecute, lease: 2s}
   - {match: "PUT /things/*", key: required, tenant: global, operation: thing, min_key: 8, keep_cookies: true, max_run: 2m}
+  - {match: "* /things/**", key: required}
+  - {match: "PUT /things/a/b", key: required}
   - {match: "POST /search", key: "off"}
 `
 
@@ -44,7 +46,7 @@ func TestConfig(t *testing.T) {
 	assert.Equal(t, policy.Lease, 30*time.Second, "lease")
 	assert.Equal(t, o.TimeoutAnswer, time.Minute, "timeout_answer")
 	assert.Equal(t, o.Guard.KeyHeader, []string{"Idempotency-Key", "X-Request-Id"}, "key_header")
-	assert.Equal(t, len(o.Routes), 6, "routes")
+	assert.Equal(t, len(o.Routes), 8, "routes")
 	assert.Equal(t, o.Routes[0].Guard.Policy.Wait, 5*time.Second, "in_progress of the first route")
 	assert.Equal(t, o.Routes[0].Guard.Policy.Lease, 30*time.Second, "an inherited lease")
 	assert.Equal(t, o.Routes[1].Guard.Policy.Retention, retrysafe.Forever, "retention of the second")
@@ -98,7 +100,10 @@ func TestConfigErrors(t *testing.T) {
 		"routes: [{match: \"post /orders\"}]":                           "write it in capitals",
 		"routes: [{match: \"POST /a/**/b\"}]":                           "** only at the end",
 		"routes: [{match: \"POST /a*\"}]":                               "a whole segment",
-		"routes: [{key: required}]":                                     "is no method and path",
+		"routes: [{key: required}]":                                     "entry 1 of routes has no match",
+		"routes: [{match: \"POST /a%20b\"}]":                            "the path decoded",
+		"defaults: {timeout_answer: 10m}":                               "MaxRun",
+		"listen: a\n---\nlisten: b":                                     "more than one document",
 		"routes:\n  - {match: GET /a, key: required}":                   "line 2: route \"GET /a\"",
 		"routes:\n\n  - {match: POST /a, after_5xx: release}":           "line 3: route \"POST /a\"",
 		"routes:\n  - {match: POST /a, lease: 2s, timeout_answer: 60s}": "MaxRun",
@@ -152,10 +157,18 @@ func TestRoutes(t *testing.T) {
 	for _, path := range []string{"/orders", "/orders/", "/orders/1/items", "/%6Frders/1", "//orders/1", "/x/../orders/1"} {
 		assert.Equal(t, post("POST", path, ""), "400 key-missing", "%s needs a key", path)
 	}
+	for _, path := range []string{"/orders/x%2F..%2F..%2Fsearch", "/x%2F..%2Forders", "/orders%2F1", "/orders%5C..%2f1"} {
+		assert.Equal(t, post("POST", path, "")[:3], "400", "%s can be read in two ways", path)
+	}
+	assert.Equal(t, post("post", "/orders", ""), "400", "a method in small letters")
+	assert.Equal(t, post("POST", "/orders/1%2Fitems", ""), "400 key-missing", "an encoded slash that makes no difference")
+	assert.Equal(t, post("POST", "/other%2Fpath", ""), "200", "one that no route is near")
 	assert.Equal(t, post("POST", "/ordersX", ""), "200", "another path")
 	assert.Equal(t, post("GET", "/orders", ""), "200", "another method")
 	assert.Equal(t, post("PUT", "/things/1", ""), "400 key-missing", "a method that a route guards")
-	assert.Equal(t, post("PUT", "/things/1/2", ""), "200", "two segments are not one")
+	assert.Equal(t, post("PUT", "/things/1/2", ""), "200", "two segments are not one, and * is no method that is not guarded")
+	assert.Equal(t, post("PUT", "/things/a/b", ""), "400 key-missing", "a later route for a method that * does not stand for")
+	assert.Equal(t, post("PATCH", "/things/1/2", ""), "400 key-missing", "one that it stands for")
 	for _, tt := range []struct{ path, want string }{
 		{"/orders/2", "200  true"}, {"/votes", "409 already-done"}, {"/notify", "200  true"}, {"/search", "200"}, {"/other", "200  true"},
 	} {

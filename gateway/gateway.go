@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -66,7 +67,15 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 		if r.TimeoutAnswer == 0 {
 			r.TimeoutAnswer = timeout
 		}
-		g.routes = append(g.routes, routed{m, g.guard(e, *guardOf(r.Guard, m), r.TimeoutAnswer)})
+		guard := guardOf(r.Guard, m)
+		methods := guard.Methods
+		switch {
+		case m.method != "*":
+			methods = []string{m.method}
+		case len(methods) == 0:
+			methods = []string{http.MethodPost, http.MethodPatch} // what is guarded by default
+		}
+		g.routes = append(g.routes, routed{m, methods, g.guard(e, *guard, r.TimeoutAnswer)})
 	}
 	return g, nil
 }
@@ -93,7 +102,13 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, name := range fromUs {
 		delete(r.Header, name)
 	}
-	g.handler(r).ServeHTTP(w, r)
+	h := g.handler(r)
+	if h == nil || r.Method != strings.ToUpper(r.Method) || r.URL.Opaque != "" {
+		// The service might see a request that another route guards.
+		http.Error(w, "The method or the path of this request can be read in two ways.", http.StatusBadRequest)
+		return
+	}
+	h.ServeHTTP(w, r)
 }
 
 // Close ends the idle connections to the upstream.

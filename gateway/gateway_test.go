@@ -149,3 +149,22 @@ func TestAdmin(t *testing.T) {
 	gateway.Admin().ServeHTTP(w, httptest.NewRequest("GET", "/healthz", nil))
 	assert.Equal(t, fmt.Sprint(w.Code, w.Body.String()), "200ok\n", "answer")
 }
+
+// TestTargetsThatAreNoPath: a request line that the service would read otherwise than the gateway goes nowhere.
+func TestTargetsThatAreNoPath(t *testing.T) {
+	t.Parallel()
+	u := newRawUpstream(t, func(c net.Conn, _ *http.Request, _ int) bool { return ok(c) })
+	base := before(t, u, retrysafe.Policy{}, 0)
+	for target, want := range map[string]int{"http:orders/1": 400, "http://x/orders": 201} {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+		assert.NoError(t, err, "dial")
+		_, err = io.WriteString(conn, "POST "+target+" HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer opaque\r\nIdempotency-Key: k\r\nContent-Length: 1\r\n\r\nx")
+		assert.NoError(t, err, "request")
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		assert.NoError(t, err, "answer")
+		_ = resp.Body.Close()
+		_ = conn.Close()
+		assert.Equal(t, resp.StatusCode, want, "target %s", target)
+	}
+	assert.Equal(t, u.effects.Load(), int64(1), "effects")
+}

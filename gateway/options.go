@@ -47,7 +47,7 @@ func validateGuard(o httpidem.Options, timeout time.Duration, base retrysafe.Pol
 		o.Tenant = httpidem.Global // stands for the default, which needs the engine
 	}
 	var late error
-	if run := o.Policy.Or(base).MaxRun; timeout > run && run > 0 {
+	if run := o.Policy.Or(base).WithDefaults().MaxRun; timeout > run {
 		late = fmt.Errorf("gateway: TimeoutAnswer (%v) is longer than a request may run (MaxRun %v); raise Lease or MaxRun", timeout, run)
 	}
 	return errors.Join(late, o.Validate(base))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -16,7 +17,8 @@ import (
 // Route is what differs for the requests that it matches; of several the first counts.
 type Route struct {
 	// Match is a method and a path, "POST /orders/**": * is one segment, ** at the end any rest, also none. The method * is every
-	// guarded one. Paths are compared decoded and cleaned, so that no spelling of a path goes around a route.
+	// guarded one. Paths are compared decoded and cleaned, so that percent-encoding, doubled slashes and dot segments do not go around a
+	// route; a path that can be read in two ways (%2F, \) is refused where that makes a difference. Case counts.
 	Match string
 	// Guard is as in [Options]. Where Match names a method, that one is guarded.
 	Guard httpidem.Options
@@ -52,8 +54,8 @@ type matcher struct {
 
 func parsePattern(text string) (*matcher, error) {
 	method, p, ok := strings.Cut(text, " ")
-	if !ok || !strings.HasPrefix(p, "/") || strings.ContainsAny(p, " ?#") {
-		return nil, fmt.Errorf("%q is no method and path; write it like POST /orders/**", text)
+	if !ok || !strings.HasPrefix(p, "/") || strings.ContainsAny(p, " ?#%") {
+		return nil, fmt.Errorf("%q is no method and path; write it like POST /orders/**, the path decoded", text)
 	}
 	if method != "*" && (method != strings.ToUpper(method) || strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") != "") {
 		return nil, fmt.Errorf("%q is no method; write it in capitals, or * for all", method)
@@ -77,8 +79,8 @@ func split(p string) []string {
 	return strings.Split(p, "/")
 }
 
-func (m *matcher) matches(method string, segments []string) bool {
-	if m.method != "*" && m.method != method || len(segments) < len(m.segments) || !m.rest && len(segments) != len(m.segments) {
+func (m *matcher) matches(segments []string) bool {
+	if len(segments) < len(m.segments) || !m.rest && len(segments) != len(m.segments) {
 		return false
 	}
 	for i, s := range m.segments {
@@ -92,18 +94,43 @@ func (m *matcher) matches(method string, segments []string) bool {
 // routed is a route at work.
 type routed struct {
 	*matcher
+	methods []string
 	handler http.Handler
 }
 
-// handler returns what serves r.
+// handler returns what serves r; nil where the service may read the path as another route's.
 func (g *Gateway) handler(r *http.Request) http.Handler {
-	if len(g.routes) > 0 {
-		segments := split(r.URL.Path)
-		for _, route := range g.routes {
-			if route.matches(r.Method, segments) {
-				return route.handler
-			}
-		}
+	if len(g.routes) == 0 {
+		return g.guarded
 	}
-	return g.guarded
+	if strings.Contains(r.URL.Path, `\`) {
+		return nil // some services take it for a slash
+	}
+	decoded := g.route(r.Method, split(r.URL.Path))
+	if r.URL.RawPath == "" {
+		return g.serve(decoded)
+	}
+	var apart []string // an encoded slash is part of its segment
+	for _, s := range split(r.URL.EscapedPath()) {
+		if one, err := url.PathUnescape(s); err == nil {
+			s = one
+		}
+		apart = append(apart, s)
+	}
+	if g.route(r.Method, apart) != decoded {
+		return nil
+	}
+	return g.serve(decoded)
+}
+
+// route is the index of the first route that matches, or -1.
+func (g *Gateway) route(method string, segments []string) int {
+	return slices.IndexFunc(g.routes, func(r routed) bool { return slices.Contains(r.methods, method) && r.matches(segments) })
+}
+
+func (g *Gateway) serve(route int) http.Handler {
+	if route < 0 {
+		return g.guarded
+	}
+	return g.routes[route].handler
 }

@@ -41,7 +41,10 @@ func sentPath(r *http.Request) string {
 	if strings.HasPrefix(path, "/") {
 		return path
 	}
-	return r.URL.EscapedPath() // absolute form, or a request that no server has read
+	if path := r.URL.EscapedPath(); path != "" {
+		return path // absolute form, or a request that no server has read
+	}
+	return r.RequestURI
 }
 
 // asSent is the default operation.

@@ -114,21 +114,26 @@ func TestKeys(t *testing.T) {
 func TestKeysBadCalls(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
+	strange := filepath.Join(dir, "strange.db")
+	assert.NoError(t, os.WriteFile(strange, nil, 0o600), "an empty file is a database without tables")
 	for name, tt := range map[string]struct {
 		args []string
 		code int
 		want string
 	}{
-		"no such store": {[]string{"list", "--store", "sqlite:" + filepath.Join(dir, "none.db")}, 1, "no such file"},
-		"bad state":     {[]string{"list", "--store", "memory:", "--state", "lost"}, 2, "write issued, in-progress"},
-		"bad name":      {[]string{"show", "--store", "memory:", "no hash"}, 2, "hash of 16 digits"},
-		"unknown hash":  {[]string{"show", "--store", "memory:", "0123456789abcdef"}, 1, "RETRYSAFE_SECRET"},
-		"unknown key":   {[]string{"show", "--store", "memory:", "app/gw/t/o/i"}, 1, "no such record"},
-		"no fence":      {[]string{"release", "--store", "memory:", "0123456789abcdef"}, 2, "fence"},
-		"bad outcome":   {[]string{"resolve", "--store", "memory:", "0123456789abcdef", "--fence", "1", "--outcome", "maybe"}, 2, "done, failed or not-done"},
-		"no words":      {[]string{"resolve", "--store", "memory:", "0123456789abcdef", "--fence", "1", "--outcome", "failed"}, 2, "--failure"},
-		"bad status":    {[]string{"resolve", "--store", "memory:", "0123456789abcdef", "--fence", "1", "--outcome", "done", "--status", "99"}, 2, "use 200 to 599"},
-		"no body file":  {[]string{"resolve", "--store", "memory:", "0123456789abcdef", "--fence", "1", "--outcome", "done", "--status", "200", "--body", filepath.Join(dir, "none")}, 1, "--body"},
+		"no such store":   {[]string{"list", "--store", "sqlite:" + filepath.Join(dir, "none.db")}, 1, "no such file"},
+		"bad state":       {[]string{"list", "--store", "memory:", "--state", "lost"}, 2, "write issued, in-progress"},
+		"bad name":        {[]string{"show", "--store", "memory:", "no hash"}, 2, "hash of 16 digits"},
+		"unknown hash":    {[]string{"show", "--store", "memory:", "0123456789abcdef"}, 1, "RETRYSAFE_SECRET"},
+		"unknown key":     {[]string{"show", "--store", "memory:", "app/gw/t/o/i"}, 1, "no such record"},
+		"no fence":        {[]string{"release", "--store", "memory:", "0123456789abcdef"}, 2, "fence"},
+		"bad outcome":     {[]string{"resolve", "--store", "memory:", "0123456789abcdef", "--fence", "1", "--outcome", "maybe"}, 2, "done, failed or not-done"},
+		"no words":        {[]string{"resolve", "--store", "memory:", "0123456789abcdef", "--fence", "1", "--outcome", "failed"}, 2, "--failure"},
+		"bad status":      {[]string{"resolve", "--store", "memory:", "0123456789abcdef", "--fence", "1", "--outcome", "done", "--status", "99"}, 2, "use 200 to 599"},
+		"unknown verb":    {[]string{"lst"}, 2, "unknown command"},
+		"body, no status": {[]string{"resolve", "--store", "memory:", "0123456789abcdef", "--fence", "1", "--outcome", "done", "--body", "x"}, 2, "--status"},
+		"a strange file":  {[]string{"list", "--store", "sqlite:" + strange}, 1, "Migrate"},
+		"no body file":    {[]string{"resolve", "--store", "memory:", "0123456789abcdef", "--fence", "1", "--outcome", "done", "--status", "200", "--body", filepath.Join(dir, "none")}, 1, "--body"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -141,4 +146,8 @@ func TestKeysBadCalls(t *testing.T) {
 	}
 	_, err := os.Stat(filepath.Join(dir, "none.db"))
 	assert.True(t, os.IsNotExist(err), "looking makes no file")
+	t.Cleanup(func() { // after the subtests
+		text, err := os.ReadFile(strange)
+		assert.True(t, err == nil && len(text) == 0, "looking makes no tables: %d bytes", len(text))
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,6 +40,9 @@ func gatewayCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			o, policy, err := f.options(c.Flags().Changed)
 			if err != nil {
+				return &usageError{err}
+			}
+			if err := f.addresses(); err != nil {
 				return &usageError{err}
 			}
 			if f.check {
@@ -88,6 +92,20 @@ func (f *gatewayFlags) options(changed func(string) bool) (*gateway.Options, ret
 	return c.Options()
 }
 
+// addresses checks what can be checked before anything is opened.
+func (f *gatewayFlags) addresses() error {
+	scheme, rest, _ := strings.Cut(f.store, ":")
+	if scheme != "memory" && (scheme != "sqlite" || rest == "") {
+		return fmt.Errorf("store %q is not known; this build has memory: and sqlite:PATH, which needs a path", f.store)
+	}
+	for name, addr := range map[string]string{"listen": f.listen, "admin": f.admin} {
+		if _, _, err := net.SplitHostPort(addr); err != nil && addr != "" {
+			return fmt.Errorf("--%s %q: write it like 127.0.0.1:8080; choose another --%s", name, addr, name)
+		}
+	}
+	return nil
+}
+
 func (f *gatewayFlags) plain() (*gateway.Options, retrysafe.Policy, error) {
 	p, err := f.policy()
 	o := &gateway.Options{Upstream: f.upstream, Guard: httpidem.Options{Policy: p}}
@@ -132,7 +150,7 @@ func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, o *
 		}
 		defer adminListener.Close()
 	}
-	store, closeStore, err := openStore(ctx, f.store, log)
+	store, closeStore, err := openStore(ctx, f.store, log, toServe)
 	if err != nil {
 		return err
 	}
@@ -157,10 +175,18 @@ func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, o *
 	case <-ctx.Done():
 		log.Info("stopping: no new requests, those that run come to their end")
 	}
-	// As long as a request may wait for its answer, and a little more.
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 65*time.Second)
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace(o))
 	defer cancel()
 	return errors.Join(err, front.Shutdown(end), engine.Shutdown(end), admin.Close(), closeStore())
+}
+
+// grace is as long as a request may wait for its answer, and a little more.
+func grace(o *gateway.Options) time.Duration {
+	longest := max(o.TimeoutAnswer, time.Minute)
+	for _, r := range o.Routes {
+		longest = max(longest, r.TimeoutAnswer)
+	}
+	return longest + 5*time.Second
 }
 
 // listen opens an address; flag is where it comes from.

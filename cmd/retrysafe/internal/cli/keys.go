@@ -8,9 +8,11 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -33,6 +35,12 @@ func keysCommand() *cobra.Command {
 		Short: "Look at the records of a store, and settle what is in doubt",
 		Long: "keys shows what a store knows. A key may be a secret: it is shown as a hash, 16 digits keyed by RETRYSAFE_SECRET,\n" +
 			"which has to be the one of the gateway. show, release and resolve take that hash, or the whole text of a key.",
+	}
+	keys.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return &usageError{fmt.Errorf("unknown command %q for %q", args[0], c.CommandPath())}
+		}
+		return c.Help()
 	}
 	keys.PersistentFlags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store: sqlite:PATH")
 	keys.PersistentFlags().StringVar(&f.namespace, "namespace", "", "only this namespace")
@@ -58,12 +66,15 @@ func keysCommand() *cobra.Command {
 
 // open opens a store that is there: looking at records must not make a file.
 func (f *keysFlags) open(c *cobra.Command) (s retrysafe.Store, closeStore func() error, err error) {
+	if err := (&retrysafe.Options{Secret: []byte(os.Getenv("RETRYSAFE_SECRET"))}).Validate(); err != nil {
+		return nil, nil, &usageError{fmt.Errorf("RETRYSAFE_SECRET: %w", err)}
+	}
 	if path, ok := strings.CutPrefix(f.store, "sqlite:"); ok && path != "" {
 		if _, err := os.Stat(path); err != nil {
 			return nil, nil, fmt.Errorf("store %s: %w", f.store, err)
 		}
 	}
-	return openStore(c.Context(), f.store, logger(c.ErrOrStderr()))
+	return openStore(c.Context(), f.store, logger(c.ErrOrStderr()), asItIs)
 }
 
 // engine is an engine on the layer of a record, which sweeps nothing.
@@ -141,6 +152,14 @@ func lineOf(e *retrysafe.Engine, rec *retrysafe.Record) line {
 	}
 }
 
+// printable keeps what came from outside from talking to the terminal.
+func printable(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
 func (f *keysFlags) list(c *cobra.Command) (err error) {
 	s, closeStore, err := f.open(c)
 	if err != nil {
@@ -159,10 +178,13 @@ func (f *keysFlags) list(c *cobra.Command) (err error) {
 		if f.json {
 			_ = out.Encode(l) // to a pipe that may be closed: the walk ends with the limit
 		} else {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\n", l.Hash, l.Layer, l.Operation, l.State, l.Attempt, l.Fence,
-				time.Duration(l.AgeS)*time.Second, l.Cause)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\n", l.Hash, printable(l.Layer), printable(l.Operation), l.State, l.Attempt, l.Fence,
+				time.Duration(l.AgeS)*time.Second, printable(l.Cause))
 		}
-		return f.limit == 0 || n < f.limit
+		if n%1000 == 0 {
+			_ = w.Flush() // a long list is not kept in memory; the last Flush has the error
+		}
+		return f.limit <= 0 || n < f.limit
 	})
 	return errors.Join(err, w.Flush())
 }
@@ -213,7 +235,7 @@ func (f *keysFlags) show(c *cobra.Command, name string) (err error) {
 	row := func(name string, v any) { fmt.Fprintf(w, "%s\t%v\n", name, v) }
 	row("hash", l.Hash)
 	row("layer", l.Layer)
-	row("operation", l.Operation)
+	row("operation", printable(l.Operation))
 	row("state", l.State)
 	row("on doubt", rec.OnDoubt)
 	row("attempt", l.Attempt)

@@ -74,6 +74,9 @@ func (r *resolveFlags) resolution() (retrysafe.Resolution, error) {
 		res.Outcome, res.Failure = retrysafe.Failed, &retrysafe.Failure{Code: "resolved", Message: r.failure}
 	case "done":
 		res.Outcome = retrysafe.Done
+		if r.status == 0 && (r.body != "" || r.location != "") {
+			return res, &usageError{errors.New("--body and --location belong to an answer: give its --status too")}
+		}
 		if r.status == 0 {
 			return res, nil
 		}
@@ -111,6 +114,9 @@ func (f *keysFlags) resolve(c *cobra.Command, name string, r *resolveFlags) (err
 	e, rec, err := f.find(c, s, name)
 	if err != nil {
 		return err
+	}
+	if layer := rec.Key.Layer; r.status != 0 && layer != "gw" && layer != "http" {
+		return &usageError{fmt.Errorf("--status makes an HTTP answer, and this record is of layer %s; leave it out", layer)}
 	}
 	if err := e.Resolve(c.Context(), rec.Key.Key, res); err != nil {
 		return err

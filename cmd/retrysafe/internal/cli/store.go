@@ -14,8 +14,16 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
+// access says what may be done to a store that is opened.
+type access uint8
+
+const (
+	toServe access = iota + 1 // make what is missing
+	asItIs                    // change nothing that is not a record
+)
+
 // openStore opens the store that a URL names. close may be called once.
-func openStore(ctx context.Context, name string, log *slog.Logger) (s retrysafe.Store, closeStore func() error, err error) {
+func openStore(ctx context.Context, name string, log *slog.Logger, how access) (s retrysafe.Store, closeStore func() error, err error) {
 	scheme, rest, _ := strings.Cut(name, ":")
 	switch scheme {
 	case "memory":
@@ -27,20 +35,23 @@ func openStore(ctx context.Context, name string, log *slog.Logger) (s retrysafe.
 		if rest == "" {
 			return nil, nil, &usageError{errors.New("store sqlite: needs a path behind the colon, for example sqlite:retrysafe.db")}
 		}
-		return openSQLite(ctx, rest, log)
+		return openSQLite(ctx, rest, log, how)
 	}
 	return nil, nil, &usageError{fmt.Errorf("store %q is not known; this build has memory: and sqlite:PATH", name)}
 }
 
 // openSQLite opens a file in the way that keeps what it was given: write-ahead log, and a sync at each commit.
-func openSQLite(ctx context.Context, path string, log *slog.Logger) (retrysafe.Store, func() error, error) {
-	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
+func openSQLite(ctx context.Context, path string, log *slog.Logger, how access) (retrysafe.Store, func() error, error) {
+	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_pragma=synchronous(FULL)"
+	if how == toServe {
+		dsn += "&_pragma=journal_mode(WAL)"
+	}
 	db, err := sql.Open("sqlite", dsn)
 	if err != nil {
 		return nil, nil, fmt.Errorf("store sqlite:%s: %w", path, err)
 	}
 	s, err := sqlstore.New(db, sqlstore.SQLite, &sqlstore.Options{Logger: log})
-	if err == nil {
+	if err == nil && how == toServe {
 		err = s.Migrate(ctx)
 	}
 	if err != nil {
