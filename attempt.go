@@ -106,9 +106,7 @@ func (a *Attempt) Fail(ctx context.Context, f *Failure) error {
 }
 
 func (a *Attempt) finish(ctx context.Context, state State, answer Answer) error {
-	if int64(len(answer.Body)) > a.policy.MaxAnswer && answer.Kept {
-		answer = notKept(answer)
-	}
+	answer = answer.limited(a.policy.MaxAnswer)
 	outcome := "executed"
 	if state == StateFailed {
 		outcome = "failed"
@@ -118,8 +116,11 @@ func (a *Attempt) finish(ctx context.Context, state State, answer Answer) error 
 	}})
 }
 
-// notKept is what stands for an answer that is too large.
-func notKept(a Answer) Answer {
+// limited returns a, or what stands for it where its body is larger than most.
+func (a Answer) limited(most int64) Answer {
+	if !a.Kept || int64(len(a.Body)) <= most {
+		return a
+	}
 	return Answer{Codec: a.Codec, Size: int64(len(a.Body)), Digest: sha256.Sum256(a.Body)}
 }
 

@@ -68,10 +68,7 @@ func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Recor
 		Key: key, Fingerprint: o.fingerprint,
 		Lease: o.policy.Lease, Retention: o.policy.Retention, OnDoubt: o.policy.OnDoubt,
 	}
-	if len(o.binding) > 0 {
-		sum := c.digest("credential", o.binding)
-		req.Binding = sum[:]
-	}
+	req.Binding = c.binding(o)
 	var limit waitLimit
 	for {
 		// A new owner each time: what is left of an earlier round is given back by its owner.

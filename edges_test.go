@@ -179,12 +179,9 @@ func TestShutdownTellsWaiters(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore()
 		p := retrysafe.Policy{Wait: time.Hour, OnDoubt: retrysafe.Reexecute, Lease: 10 * time.Second}
-		holder := retrysafe.New(s, &retrysafe.Options{Policy: p})
-		_, _, err := holder.Begin(ctx, charge)
-		assert.NoError(t, err, "begin")
+		crashed(t, s, p)
 		gone, cancel := context.WithCancel(ctx)
 		cancel()
-		_ = holder.Shutdown(gone)
 		e, c, told := retrysafe.New(s, &retrysafe.Options{Policy: p}), new(counter), make(chan error, 1)
 		go func() {
 			_, err := retrysafe.Do(ctx, e, charge, c.work)

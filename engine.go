@@ -121,6 +121,15 @@ func (c *core) digest(purpose string, data []byte) (sum [sha256.Size]byte) {
 	return sum
 }
 
+// binding is the digest of the credential that a call came with, or nil.
+func (c *core) binding(o *callOptions) []byte {
+	if len(o.binding) == 0 {
+		return nil
+	}
+	sum := c.digest("credential", o.binding)
+	return sum[:]
+}
+
 func (c *core) keyHash(k StoreKey) string {
 	text, _ := k.AppendText(nil)
 	sum := c.digest("key", text)

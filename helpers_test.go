@@ -45,6 +45,17 @@ func engineWith(t *testing.T, s retrysafe.Store, o *retrysafe.Options) *retrysaf
 	return e
 }
 
+// crashed claims charge in a process that dies: its heartbeats stop, and its lease lapses.
+func crashed(t *testing.T, s retrysafe.Store, p retrysafe.Policy) {
+	t.Helper()
+	e := retrysafe.New(s, &retrysafe.Options{Policy: p})
+	_, _, err := e.Begin(ctx, charge)
+	assert.NoError(t, err, "begin")
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	_ = e.Shutdown(gone)
+}
+
 // counter is work that counts how often it was started.
 type counter struct{ n atomic.Int64 }
 

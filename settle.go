@@ -1,6 +1,7 @@
 package retrysafe
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -45,7 +46,7 @@ func (a *Attempt) end(ctx context.Context, e ending) error {
 // endLater repeats an ending that was not answered, and waits for it as long as the caller is willing to.
 func (a *Attempt) endLater(ctx context.Context, e ending, begun time.Time, err error) error {
 	// The repeats outlive this call, and the caller may use its buffer again.
-	e.complete.Answer.Body = cloneBody(e.complete.Answer.Body)
+	e.complete.Answer.Body = bytes.Clone(e.complete.Answer.Body)
 	result := make(chan error, 1)
 	if !a.core.background.start(func() { result <- a.settle(&e) }) {
 		a.leave(e.outcome, e.why)

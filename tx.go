@@ -42,17 +42,17 @@ type TxRequest struct {
 // what became of it.
 func DoTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn func(context.Context, Tx) (T, error), opts ...CallOption) (Result[T], error) {
 	e = e.Layer("tx")
-	call := e.traceCall(&ctx, k)
+	call, o := e.traceCall(&ctx, k), e.callOptions(opts)
 	outcome, attempt := "failed", 0
 	var res Result[T]
 	var err error
 	defer func() { call.done(outcome, attempt, err) }() // also when fn panics
 	var ran bool
-	res, ran, err = doTx(ctx, e, db, k, fn, e.callOptions(opts))
+	res, ran, err = doTx(ctx, e, db, k, fn, o)
 	attempt = res.Attempt
 	switch {
 	case !ran:
-		outcome = told(err, e.callOptions(opts).policy.Duplicate)
+		outcome = told(err, o.policy.Duplicate)
 	case err == nil:
 		outcome = "executed"
 	}
@@ -72,16 +72,7 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn f
 	defer cancel(ErrEnded)
 	defer context.AfterFunc(c.ctx, func() { cancel(ErrClosed) })() // Shutdown has given up: what is open rolls back
 	req := TxRequest{Key: key, Owner: newOwner(), Fingerprint: o.fingerprint, Retention: o.policy.Retention, Wait: o.policy.Wait}
-	if len(o.binding) > 0 {
-		sum := c.digest("credential", o.binding)
-		req.Binding = sum[:]
-	}
-	limited := func(a Answer) Answer {
-		if a.Kept && int64(len(a.Body)) > o.policy.MaxAnswer {
-			return notKept(a)
-		}
-		return a
-	}
+	req.Binding = c.binding(o)
 
 	var value T
 	var workErr, encodeErr error
@@ -90,14 +81,14 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn f
 		value, workErr = fn(ctx, tx)
 		if workErr != nil && outcomeOf(workErr, &Policy{}) == Failed {
 			answer, err := failureOf(workErr).answer()
-			return StateFailed, limited(answer), err
+			return StateFailed, answer.limited(o.policy.MaxAnswer), err
 		}
 		if workErr != nil {
 			return 0, Answer{}, workErr
 		}
 		var answer Answer
 		answer, encodeErr = encode(c.codec, &value)
-		return StateCompleted, limited(answer), nil
+		return StateCompleted, answer.limited(o.policy.MaxAnswer), nil
 	})
 	res.Attempt, res.Fence = rec.Attempt, rec.Fence
 	switch {
@@ -108,7 +99,8 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn f
 		}
 		return res, true, &settledError{err: err, again: !errors.Is(err, ErrTxEnded)}
 	case err != nil:
-		return res, ran, c.wrap(key, rec.Attempt, txError(err), txRetry(txError(err)))
+		err = txError(err)
+		return res, ran, c.wrap(key, rec.Attempt, err, txRetry(err))
 	case rec.Owner == req.Owner:
 		res.Value, res.Stored = value, true
 		return res, true, encodeErr

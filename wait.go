@@ -1,6 +1,7 @@
 package retrysafe
 
 import (
+	"bytes"
 	"context"
 	"math/rand/v2"
 	"sync"
@@ -75,19 +76,12 @@ func (w *waitRoom) verdict(found *Record, rec Record, p *Policy) (Record, error)
 	switch {
 	case rec.State.Finished() && rec.Fence == found.Fence:
 		// Every waiter gets a body of its own.
-		rec.Answer.Body = cloneBody(rec.Answer.Body)
+		rec.Answer.Body = bytes.Clone(rec.Answer.Body)
 		return rec, nil
 	case rec.State.Finished(), rec.InDoubt(), rec.State == StateInProgress && takeover:
 		return Record{}, nil
 	}
 	return Record{}, w.core.wrap(found.Key, found.Attempt, ErrAttemptFailed, time.Second+rand.N(2*time.Second))
-}
-
-func cloneBody(b []byte) []byte {
-	if b == nil {
-		return nil
-	}
-	return append([]byte{}, b...)
 }
 
 func (w *waitRoom) inProgress(found *Record) error {

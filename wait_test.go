@@ -125,12 +125,7 @@ func TestTakeoverAfterACrash(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore()
 		p := retrysafe.Policy{Wait: time.Minute, OnDoubt: retrysafe.Reexecute, Lease: 10 * time.Second}
-		dead := retrysafe.New(s, &retrysafe.Options{Policy: p})
-		_, _, err := dead.Begin(ctx, charge)
-		assert.NoError(t, err, "begin")
-		gone, cancel := context.WithCancel(ctx)
-		cancel()
-		_ = dead.Shutdown(gone) // its heartbeats stop, as in a crash
+		crashed(t, s, p)
 		c := new(counter)
 		var wg sync.WaitGroup
 		for range 2 { // two processes

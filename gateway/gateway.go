@@ -58,7 +58,8 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 	if timeout == 0 {
 		timeout = time.Minute
 	}
-	g.guarded = g.guard(e, o.Guard, timeout)
+	s := g.guard(e, o.Guard, timeout)
+	g.guarded = s.middleware.Handler(s)
 	for _, r := range o.Routes {
 		m, err := parsePattern(r.Match)
 		if err != nil {
@@ -67,21 +68,18 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 		if r.TimeoutAnswer == 0 {
 			r.TimeoutAnswer = timeout
 		}
-		guard := guardOf(r.Guard, m)
-		methods := guard.Methods
-		switch {
-		case m.method != "*":
-			methods = []string{m.method}
-		case len(methods) == 0:
-			methods = []string{http.MethodPost, http.MethodPatch} // what is guarded by default
+		s := g.guard(e, *guardOf(r.Guard, m), r.TimeoutAnswer)
+		methods := s.middleware.Options().Methods
+		if m.method != "*" {
+			methods = []string{m.method} // also where the route guards nothing
 		}
-		g.routes = append(g.routes, routed{m, methods, g.guard(e, *guard, r.TimeoutAnswer)})
+		g.routes = append(g.routes, routed{m, methods, s.middleware.Handler(s)})
 	}
 	return g, nil
 }
 
-// guard makes the handler of a route.
-func (g *Gateway) guard(e *retrysafe.Engine, o httpidem.Options, timeout time.Duration) http.Handler {
+// guard makes the middleware of a route, and what stands behind it.
+func (g *Gateway) guard(e *retrysafe.Engine, o httpidem.Options, timeout time.Duration) *sender {
 	if o.Tenant == nil {
 		o.Tenant, o.Binding = httpidem.Credential(e)
 	}
@@ -90,11 +88,9 @@ func (g *Gateway) guard(e *retrysafe.Engine, o httpidem.Options, timeout time.Du
 	}
 	m := httpidem.New(e, &o)
 	policy := o.Policy.Or(e.Policy())
-	s := &sender{Gateway: g, middleware: m, keys: o.KeyHeader, timeout: min(timeout, policy.MaxRun), limit: min(policy.MaxAnswer, 1<<20)}
-	if len(s.keys) == 0 {
-		s.keys = []string{"Idempotency-Key"}
+	return &sender{
+		Gateway: g, middleware: m, keys: m.Options().KeyHeader, timeout: min(timeout, policy.MaxRun), limit: min(policy.MaxAnswer, 1<<20),
 	}
-	return m.Handler(s)
 }
 
 // ServeHTTP implements [http.Handler].

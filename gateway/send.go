@@ -22,7 +22,7 @@ import (
 type sender struct {
 	*Gateway
 	middleware *httpidem.Middleware
-	keys       []string // the headers that may have the key
+	keys       []string // the headers that may have the key, in canonical form
 	timeout    time.Duration
 	limit      int64 // of an answer that is kept
 }
@@ -86,7 +86,7 @@ func (g *sender) outgoing(ctx context.Context, r *http.Request, a *retrysafe.Att
 	g.rewrite(&p)
 	out := p.Out
 	for _, name := range g.keys { // a client that names it in Connection does not take it from the service
-		if name = http.CanonicalHeaderKey(name); r.Header[name] != nil {
+		if r.Header[name] != nil {
 			out.Header[name] = r.Header[name]
 		}
 	}

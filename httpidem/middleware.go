@@ -50,10 +50,16 @@ func New(e *retrysafe.Engine, o *Options) *Middleware {
 	return m
 }
 
-// With returns a middleware with other options, for a route that differs. It panics like [New].
-func (m *Middleware) With(change func(*Options)) *Middleware {
+// Options returns the options, every default filled in.
+func (m *Middleware) Options() Options {
 	o := m.o
 	o.KeyHeader, o.Methods = slices.Clone(o.KeyHeader), slices.Clone(o.Methods)
+	return o
+}
+
+// With returns a middleware with other options, for a route that differs. It panics like [New].
+func (m *Middleware) With(change func(*Options)) *Middleware {
+	o := m.Options()
 	change(&o)
 	return New(m.source, &o)
 }
@@ -70,7 +76,7 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 		case lines != nil:
 			m.guard(w, r, next, lines)
 		case m.o.Key == Required:
-			m.answer(w, r, NewProblem("key-missing", nil))
+			m.Problem(w, r, NewProblem("key-missing", nil))
 		default:
 			next.ServeHTTP(w, r)
 		}
@@ -86,11 +92,8 @@ func (m *Middleware) keyLines(r *http.Request) []string {
 	return nil
 }
 
-// Problem writes a problem as the options say, for handlers behind the middleware that have one of its kind.
-func (m *Middleware) Problem(w http.ResponseWriter, r *http.Request, p *Problem) { m.answer(w, r, p) }
-
-// answer writes a problem.
-func (m *Middleware) answer(w http.ResponseWriter, r *http.Request, p *Problem) {
+// Problem writes a problem as the options say; handlers behind the middleware that have one of its kind may use it too.
+func (m *Middleware) Problem(w http.ResponseWriter, r *http.Request, p *Problem) {
 	p.Type = m.o.Docs + p.Code + ".md"
 	if m.o.Answer != nil {
 		m.o.Answer(w, r, p)
@@ -127,7 +130,7 @@ func (m *Middleware) identify(r *http.Request, lines []string) (retrysafe.Key, *
 func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Handler, lines []string) {
 	key, p := m.identify(r, lines)
 	if p != nil {
-		m.answer(w, r, p)
+		m.Problem(w, r, p)
 		return
 	}
 	if a, ok := retrysafe.AttemptFrom(r.Context()); ok && a.Layer() == m.o.Layer && a.Key() == key {
@@ -137,7 +140,7 @@ func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Han
 	body, p := readBody(r, m.o.MaxBody)
 	if p != nil {
 		w.Header().Set("Connection", "close") // what is left of the body is not read
-		m.answer(w, r, p)
+		m.Problem(w, r, p)
 		return
 	}
 	defer body.free()
@@ -152,7 +155,7 @@ func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Han
 	a, err := m.engine.BeginTo(r.Context(), key, &x.found, x.opts[:]...)
 	switch {
 	case err != nil:
-		m.answer(w, r, problemOf(err, m.policy.Duplicate == retrysafe.Reject))
+		m.Problem(w, r, problemOf(err, m.policy.Duplicate == retrysafe.Reject))
 	case a == nil:
 		m.replay(w, r, &x.found)
 	default:
@@ -247,7 +250,7 @@ func (m *Middleware) refuse(c *capture, r *http.Request, p *Problem) {
 		panic(http.ErrAbortHandler)
 	}
 	c.restore()
-	m.answer(c.w, r, p)
+	m.Problem(c.w, r, p)
 }
 
 // notRun are the answers that handlers give before they act; one that may come after says "Idempotency-Outcome: executed".

@@ -32,9 +32,9 @@ func (m *Middleware) replay(w http.ResponseWriter, r *http.Request, rec *retrysa
 		if f, err := retrysafe.FailureOf(rec.Answer); err == nil {
 			p.Detail = f.Message
 		}
-		m.answer(w, r, p)
+		m.Problem(w, r, p)
 	case !rec.Answer.Kept:
-		m.answer(w, r, notKept(rec))
+		m.Problem(w, r, notKept(rec))
 	default:
 		// An answer that a person gave, resolving a doubt.
 		h["Content-Type"], h[headerReplayed] = octetStreamType, yes
@@ -48,7 +48,7 @@ func (m *Middleware) replay(w http.ResponseWriter, r *http.Request, rec *retrysa
 func (m *Middleware) replayMessage(w http.ResponseWriter, r *http.Request, rec *retrysafe.Record) {
 	var msg message
 	if msg.parse(rec.Answer.Body) != nil {
-		m.answer(w, r, notKept(rec))
+		m.Problem(w, r, notKept(rec))
 		return
 	}
 	h := w.Header()

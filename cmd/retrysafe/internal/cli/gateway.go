@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -94,9 +93,8 @@ func (f *gatewayFlags) options(changed func(string) bool) (*gateway.Options, ret
 
 // addresses checks what can be checked before anything is opened.
 func (f *gatewayFlags) addresses() error {
-	scheme, rest, _ := strings.Cut(f.store, ":")
-	if scheme != "memory" && (scheme != "sqlite" || rest == "") {
-		return fmt.Errorf("store %q is not known; this build has memory: and sqlite:PATH, which needs a path", f.store)
+	if _, err := parseStore(f.store); err != nil {
+		return err
 	}
 	for name, addr := range map[string]string{"listen": f.listen, "admin": f.admin} {
 		if _, _, err := net.SplitHostPort(addr); err != nil && addr != "" {

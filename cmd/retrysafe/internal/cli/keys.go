@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -69,7 +68,7 @@ func (f *keysFlags) open(c *cobra.Command) (s retrysafe.Store, closeStore func()
 	if err := (&retrysafe.Options{Secret: []byte(os.Getenv("RETRYSAFE_SECRET"))}).Validate(); err != nil {
 		return nil, nil, &usageError{fmt.Errorf("RETRYSAFE_SECRET: %w", err)}
 	}
-	if path, ok := strings.CutPrefix(f.store, "sqlite:"); ok && path != "" {
+	if path, _ := parseStore(f.store); path != "" {
 		if _, err := os.Stat(path); err != nil {
 			return nil, nil, fmt.Errorf("store %s: %w", f.store, err)
 		}
@@ -257,7 +256,7 @@ func (f *keysFlags) show(c *cobra.Command, name string) (err error) {
 		return err
 	}
 	if f.reveal && len(rec.Answer.Body) > 0 {
-		_, err = fmt.Fprintf(c.OutOrStdout(), "\n%s\n", slices.Clip(rec.Answer.Body))
+		_, err = fmt.Fprintf(c.OutOrStdout(), "\n%s\n", rec.Answer.Body)
 	} else if len(rec.Answer.Body) > 0 {
 		fmt.Fprintln(c.ErrOrStderr(), "key, last error and body are hidden; --reveal shows them")
 	}

@@ -24,20 +24,30 @@ const (
 
 // openStore opens the store that a URL names. close may be called once.
 func openStore(ctx context.Context, name string, log *slog.Logger, how access) (s retrysafe.Store, closeStore func() error, err error) {
-	scheme, rest, _ := strings.Cut(name, ":")
-	switch scheme {
-	case "memory":
-		if rest != "" {
-			return nil, nil, &usageError{fmt.Errorf("store %q: memory: takes nothing behind the colon", name)}
-		}
-		return memstore.New(nil), func() error { return nil }, nil
-	case "sqlite":
-		if rest == "" {
-			return nil, nil, &usageError{errors.New("store sqlite: needs a path behind the colon, for example sqlite:retrysafe.db")}
-		}
-		return openSQLite(ctx, rest, log, how)
+	path, err := parseStore(name)
+	if err != nil {
+		return nil, nil, &usageError{err}
 	}
-	return nil, nil, &usageError{fmt.Errorf("store %q is not known; this build has memory: and sqlite:PATH", name)}
+	if path == "" {
+		return memstore.New(nil), func() error { return nil }, nil
+	}
+	return openSQLite(ctx, path, log, how)
+}
+
+// parseStore reads the name of a store: the path of a SQLite file, or nothing for memory.
+func parseStore(name string) (path string, err error) {
+	scheme, rest, _ := strings.Cut(name, ":")
+	switch {
+	case scheme == "memory" && rest == "":
+		return "", nil
+	case scheme == "memory":
+		return "", fmt.Errorf("store %q: memory: takes nothing behind the colon", name)
+	case scheme == "sqlite" && rest == "":
+		return "", errors.New("store sqlite: needs a path behind the colon, for example sqlite:retrysafe.db")
+	case scheme == "sqlite":
+		return rest, nil
+	}
+	return "", fmt.Errorf("store %q is not known; this build has memory: and sqlite:PATH", name)
 }
 
 // openSQLite opens a file in the way that keeps what it was given: write-ahead log, and a sync at each commit.

@@ -84,8 +84,8 @@ func openShop(ctx context.Context, path string) (*shop, error) {
 
 func (s *shop) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /orders", s.order)
-	mux.HandleFunc("POST /payments", s.pay)
+	mux.HandleFunc("POST /orders", s.single("order", insertOrder))
+	mux.HandleFunc("POST /payments", s.single("payment", insertPayment))
 	mux.HandleFunc("POST /checkout", s.checkout)
 	mux.HandleFunc("POST /checkout-tx", s.checkoutTx)
 	mux.HandleFunc("GET /effects", s.effects)
@@ -114,22 +114,16 @@ func customer(r *http.Request) string {
 	return user
 }
 
-func (s *shop) order(w http.ResponseWriter, r *http.Request) {
-	req, ok := read(w, r)
-	if !ok {
-		return
+// single answers with the id of the one row that insert makes.
+func (s *shop) single(what string, insert func(context.Context, execer, string, request) (int64, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		req, ok := read(w, r)
+		if !ok {
+			return
+		}
+		id, err := insert(r.Context(), s.db, customer(r), req)
+		s.reply(w, req, what, id, err)
 	}
-	id, err := insertOrder(r.Context(), s.db, customer(r), req)
-	s.reply(w, req, "order", id, err)
-}
-
-func (s *shop) pay(w http.ResponseWriter, r *http.Request) {
-	req, ok := read(w, r)
-	if !ok {
-		return
-	}
-	id, err := insertPayment(r.Context(), s.db, customer(r), req)
-	s.reply(w, req, "payment", id, err)
 }
 
 // checkout is two effects one after the other; a crash between them leaves an order that nobody paid.
