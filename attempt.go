@@ -82,6 +82,43 @@ func (a *Attempt) Policy() Policy { return *a.policy }
 // monotonic clock may stand still: then only the fence protects the resource.
 func (a *Attempt) Context() context.Context { return &a.ctx }
 
+// LeaseLeft is how long Context still lives if no Extend is answered from now on; zero once the attempt has ended or was lost.
+func (a *Attempt) LeaseLeft() time.Duration {
+	h := &a.core.beat
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if a.index < 0 {
+		return 0
+	}
+	return max(time.Until(a.until), 0)
+}
+
+// Extend renews the lease now. Heartbeats do that by themselves; it is for work that is about to do what cannot be taken back, and
+// wants to be sure that the time for it is its own. [ErrLeaseLost]: somebody took over, or the attempt has ended; do not act.
+// [ErrUnavailable]: the store has not answered, and nothing is sure.
+func (a *Attempt) Extend(ctx context.Context) error {
+	h := &a.core.beat
+	h.mu.Lock()
+	live := a.index >= 0
+	h.mu.Unlock()
+	err := ErrLeaseLost
+	if live {
+		err = h.call(ctx, a, time.Now())
+	}
+	switch {
+	case err == nil:
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if a.index >= 0 {
+			h.moved(a)
+		}
+		return nil
+	case !errors.Is(err, ErrLeaseLost):
+		err = unavailable(err)
+	}
+	return a.core.wrap(a.key, a.n, err, 0)
+}
+
 // Ended tells whether the attempt was ended by one of its methods.
 func (a *Attempt) Ended() bool { return a.ended.Load() }
 

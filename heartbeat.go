@@ -147,11 +147,30 @@ func (h *heartbeat) moved(a *Attempt) {
 	heap.Fix(&h.queue, a.index)
 }
 
-// extend makes one Extend call, and takes its answer. The new end counts from when the call was sent: that is the latest time from
-// which the store can have counted at least a whole lease.
+// extend is what the heartbeat does when it is time.
 func (h *heartbeat) extend(a *Attempt, sent time.Time) {
+	err := h.call(h.core.ctx, a, sent)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	a.extending = false
+	if a.index < 0 {
+		return // ended or lost meanwhile
+	}
+	if err != nil {
+		a.beatAt = time.Now().Add(min(a.policy.Lease/20, time.Second))
+	}
+	h.moved(a)
+	h.wake()
+}
+
+// call makes one Extend call, and takes its answer. The new end counts from when the call was sent: that is the latest time from
+// which the store can have counted at least a whole lease.
+func (h *heartbeat) call(ctx context.Context, a *Attempt, sent time.Time) error {
 	lease := a.policy.Lease
-	ctx, cancel := context.WithTimeout(h.core.ctx, max(time.Until(a.until), 0))
+	h.mu.Lock()
+	until := a.until
+	h.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, max(time.Until(until), 0))
 	defer cancel()
 	done := h.core.trace.store(ctx, "extend")
 	err := h.core.store.Extend(ctx, ExtendRequest{Key: a.key, Owner: a.owner, Fence: a.fence, Lease: lease})
@@ -159,23 +178,17 @@ func (h *heartbeat) extend(a *Attempt, sent time.Time) {
 
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	a.extending = false
-	if a.index < 0 {
-		return // ended or lost meanwhile
-	}
 	switch {
+	case a.index < 0: // ended or lost meanwhile
 	case err == nil:
-		a.until = sent.Add(lease - lease/10)
-		a.beatAt = sent.Add(lease / 3)
+		if end := sent.Add(lease - lease/10); end.After(a.until) { // of two calls the later one counts
+			a.until, a.beatAt = end, sent.Add(lease/3)
+		}
 	case errors.Is(err, ErrLeaseLost):
 		heap.Remove(&h.queue, a.index)
 		a.lose(ErrLeaseLost)
-		return
-	default:
-		a.beatAt = time.Now().Add(min(lease/20, time.Second))
 	}
-	h.moved(a)
-	h.wake()
+	return err
 }
 
 // attemptQueue is a heap of live attempts.

@@ -209,3 +209,28 @@ func TestAttemptContext(t *testing.T) {
 		assert.NoError(t, b.Release(caller, nil), "and can still be ended")
 	})
 }
+
+// TestExtendNow: work that is about to act makes sure of its lease, and one that was taken over, has ended or cannot be sure is told.
+func TestExtendNow(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := storetest.NewFaulty(newStore(), only("extend", storetest.LoseRequest, 2, 2))
+		e := engineOn(t, f, retrysafe.Policy{Lease: 30 * time.Second})
+		a, _, err := e.Begin(ctx, charge)
+		assert.NoError(t, err, "begin")
+		assert.Equal(t, a.LeaseLeft(), 27*time.Second, "lease left at first")
+		time.Sleep(5 * time.Second)
+		assert.Equal(t, a.LeaseLeft(), 22*time.Second, "lease left")
+		assert.NoError(t, a.Extend(ctx), "extend")
+		assert.Equal(t, a.LeaseLeft(), 27*time.Second, "lease left after it")
+		time.Sleep(9 * time.Second) // the heartbeat counts from the last call: not due yet
+		assert.Equal(t, f.Calls("extend"), 1, "extends so far")
+		assert.ErrorIs(t, a.Extend(ctx), retrysafe.ErrUnavailable, "the call is lost")
+		assert.NoError(t, context.Cause(a.Context()), "nothing is lost by that")
+		rec := lookup(t, e, charge)
+		assert.NoError(t, f.Release(ctx, retrysafe.ReleaseRequest{Key: rec.Key, Owner: rec.Owner, Fence: rec.Fence, InDoubt: true}), "release")
+		assert.ErrorIs(t, a.Extend(ctx), retrysafe.ErrLeaseLost, "somebody else has settled it")
+		assert.ErrorIs(t, context.Cause(a.Context()), retrysafe.ErrLeaseLost, "its context has ended")
+		assert.Equal(t, a.LeaseLeft(), time.Duration(0), "lease left")
+		assert.ErrorIs(t, a.Extend(ctx), retrysafe.ErrLeaseLost, "once more")
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,10 @@ type capture struct {
 	w http.ResponseWriter
 	r *http.Request
 
+	attempt  *retrysafe.Attempt
+	inner    *http.Request // as the handler got it
+	detached bool          // somebody else settles the attempt
+
 	mu sync.Mutex // guards the rest against what a handler leaves behind; free once closed
 
 	before    http.Header // what outer handlers had set
@@ -35,6 +40,7 @@ type capture struct {
 	size      int64
 	over      hash.Hash // of a body over the limit, whose beginning is dropped
 	streaming bool
+	hijacked  bool
 	held      []byte // the last byte, while streaming
 	heldByte  [1]byte
 	head      *buffer // what is stored, once made
@@ -68,7 +74,7 @@ func (c *capture) crash() {
 		return
 	}
 	c.closed = true
-	if !c.streaming {
+	if !c.streaming && !c.hijacked {
 		c.restore()
 	}
 }
@@ -148,6 +154,9 @@ func take[S []byte | string](c *capture, p S) (int, error) {
 	defer c.mu.Unlock()
 	if c.closed { // the memory may be another request's by now
 		return 0, http.ErrHandlerTimeout
+	}
+	if c.hijacked {
+		return 0, http.ErrHijacked
 	}
 	if !c.wrote {
 		c.writeHeader(http.StatusOK)
@@ -237,10 +246,13 @@ func (c *capture) sniff() {
 func (c *capture) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.closed = true
+	if c.hijacked {
+		return
+	}
 	if !c.wrote {
 		c.writeHeader(http.StatusOK)
 	}
-	c.closed = true
 	if !c.streaming {
 		c.sniff()
 	}
@@ -268,6 +280,9 @@ func (c *capture) makeHead() {
 
 // stored is the answer as the record gets it. It uses memory of the capture.
 func (c *capture) stored() retrysafe.Answer {
+	if c.hijacked {
+		return retrysafe.Answer{Codec: codecName} // nobody knows what was said on the connection
+	}
 	if c.head == nil {
 		c.makeHead()
 	}
@@ -286,10 +301,14 @@ func (c *capture) stored() retrysafe.Answer {
 
 // send gives the answer to the client, or what is left of it.
 func (c *capture) send(unconfirmed bool) {
+	if c.hijacked {
+		return
+	}
 	h := c.w.Header()
 	if unconfirmed {
 		h[headerStored] = []string{"unconfirmed"} // a trailer where the head is gone
 	}
+	trailer := c.trailer()
 	if c.streaming {
 		if !c.whole() {
 			panic(http.ErrAbortHandler) // the client must not take it for whole
@@ -297,21 +316,51 @@ func (c *capture) send(unconfirmed bool) {
 		if len(c.held) > 0 {
 			_, _ = c.w.Write(c.held)
 		}
+		maps.Copy(h, trailer)
 		return
 	}
-	if bodyAllowed(c.status) {
+	switch {
+	case len(trailer) > 0: // HTTP/1.1 has none beside a length
+	case bodyAllowed(c.status):
 		length := c.size
 		if !c.whole() {
 			length = c.declared
 		}
 		h["Content-Length"] = []string{strconv.FormatInt(length, 10)}
-	} else if c.declared >= 0 && c.status == http.StatusNotModified {
+	case c.declared >= 0 && c.status == http.StatusNotModified:
 		h["Content-Length"] = []string{strconv.FormatInt(c.declared, 10)}
 	}
 	c.w.WriteHeader(c.status)
 	if len(c.body.b) > 0 {
 		_, _ = c.w.Write(c.body.b)
 	}
+	maps.Copy(h, trailer)
+}
+
+// trailer returns what the handler has set after its head, of the names that it announced or under [http.TrailerPrefix]. Trailers go
+// to the first client alone: they speak of one transfer.
+func (c *capture) trailer() http.Header {
+	var t http.Header
+	set := func(name string, values []string) {
+		if t == nil {
+			t = http.Header{}
+		}
+		t[name] = values
+	}
+	for _, line := range c.header["Trailer"] {
+		for name := range strings.SplitSeq(line, ",") {
+			name = http.CanonicalHeaderKey(strings.TrimSpace(name))
+			if v, ok := c.header[name]; ok && !notStored[name] {
+				set(name, v)
+			}
+		}
+	}
+	for name, v := range c.header {
+		if strings.HasPrefix(name, http.TrailerPrefix) {
+			set(name, v)
+		}
+	}
+	return t
 }
 
 // restore takes the handler's fields back.

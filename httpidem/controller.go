@@ -1,6 +1,9 @@
 package httpidem
 
 import (
+	"bufio"
+	"io"
+	"net"
 	"net/http"
 	"time"
 )
@@ -26,6 +29,30 @@ func (c *capture) FlushError() error {
 		return nil
 	}
 	return err
+}
+
+// Hijack hands the connection over. What the handler says on it is its own: the key is completed when it returns, without an answer.
+func (c *capture) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, nil, http.ErrHandlerTimeout
+	}
+	if c.wrote { // what was written before goes first
+		c.stream()
+		_, _ = c.w.Write(c.held)
+		c.held = nil
+	}
+	conn, rw, err := http.NewResponseController(c.w).Hijack()
+	c.hijacked = c.hijacked || err == nil
+	return conn, rw, err
+}
+
+// ReadFrom is io.Copy without memory of its own.
+func (c *capture) ReadFrom(src io.Reader) (int64, error) {
+	b := newBuffer()
+	defer b.free()
+	return io.CopyBuffer(struct{ io.Writer }{c}, src, b.b[:cap(b.b)])
 }
 
 // SetReadDeadline implements what [http.ResponseController] asks for.

@@ -181,22 +181,27 @@ func (x *claim) free() {
 
 // run lets the handler work, under a context that does not end when the client hangs up.
 func (m *Middleware) run(w http.ResponseWriter, r *http.Request, next http.Handler, a *retrysafe.Attempt, body *buffer) {
-	c := newCapture(m, w, r)
-	defer func() {
-		c.crash()
-		if !a.Ended() { // a panic or Goexit is on its way up; it is not stopped
-			m.crashed(r.Context(), a)
-		}
-		c.free()
-	}()
 	inner := r.WithContext(a.Context())
 	inner.Header = maps.Clone(r.Header)
 	inner.Header["Accept-Encoding"] = identity // a repeat may not accept what the first one did
 	inner.Body, inner.ContentLength, inner.GetBody = body.body(), int64(len(body.bytes())), nil
 	inner.TransferEncoding = nil
+	m.work(newCapture(m, w, r), inner, next, a)
+}
+
+// work lets next make the answer that c takes, and settles the attempt by it.
+func (m *Middleware) work(c *capture, inner *http.Request, next http.Handler, a *retrysafe.Attempt) {
+	c.attempt, c.inner = a, inner
+	defer func() {
+		c.crash()
+		if !a.Ended() && !c.detached { // a panic or Goexit is on its way up; it is not stopped
+			m.crashed(inner.Context(), a)
+		}
+		c.free()
+	}()
 	next.ServeHTTP(c, inner)
 	c.close()
-	m.settle(c, r, a)
+	m.settle(c)
 }
 
 var identity = []string{"identity"}
@@ -212,9 +217,9 @@ func (m *Middleware) crashed(ctx context.Context, a *retrysafe.Attempt) {
 }
 
 // settle records what the handler did, and then sends the answer: one that a client has seen whole is one that is kept.
-func (m *Middleware) settle(c *capture, r *http.Request, a *retrysafe.Attempt) {
-	ctx := r.Context()
-	if a.Ended() { // the handler has settled it itself
+func (m *Middleware) settle(c *capture) {
+	a, ctx := c.attempt, c.r.Context()
+	if a.Ended() || c.detached { // the handler has settled it itself, or will
 		c.send(false)
 		return
 	}
@@ -237,7 +242,7 @@ func (m *Middleware) settle(c *capture, r *http.Request, a *retrysafe.Attempt) {
 	case errors.Is(err, retrysafe.ErrUnconfirmed):
 		c.send(true)
 	case errors.Is(err, retrysafe.ErrLeaseLost):
-		m.refuse(c, r, NewProblem("lease-lost", err).RetryAfter(time.Second))
+		m.refuse(c, NewProblem("lease-lost", err).RetryAfter(time.Second))
 	default:
 		// The store will not have the answer, and says so: the work is done, and a repeat finds it in doubt.
 		c.send(true)
@@ -245,12 +250,15 @@ func (m *Middleware) settle(c *capture, r *http.Request, a *retrysafe.Attempt) {
 }
 
 // refuse gives a problem in place of the handler's answer; where that is under way already, the connection is cut.
-func (m *Middleware) refuse(c *capture, r *http.Request, p *Problem) {
+func (m *Middleware) refuse(c *capture, p *Problem) {
+	if c.hijacked {
+		return // the connection is the handler's
+	}
 	if c.streaming {
 		panic(http.ErrAbortHandler)
 	}
 	c.restore()
-	m.Problem(c.w, r, p)
+	m.Problem(c.w, c.r, p)
 }
 
 // notRun are the answers that handlers give before they act; one that may come after says "Idempotency-Outcome: executed".
@@ -259,6 +267,9 @@ var notRun = []int{401, 403, 407, 408, 409, 421, 423, 425, 429}
 // classify says what the answer means for the key.
 func (m *Middleware) classify(c *capture) retrysafe.Outcome {
 	refuse := m.policy.OnDoubt == retrysafe.Refuse
+	if c.hijacked {
+		return retrysafe.Done
+	}
 	if c.outcome == "not-executed" {
 		return retrysafe.NotDone
 	}

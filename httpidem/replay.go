@@ -85,6 +85,9 @@ func write(w http.ResponseWriter, status int, body []byte) {
 // notKept tells what is known of an answer that was too large.
 func notKept(rec *retrysafe.Record) *Problem {
 	p := NewProblem("answer-not-kept", nil)
+	if rec.Answer.Digest == ([32]byte{}) {
+		return p // nobody saw it: the handler took the connection over, or a person resolved a doubt
+	}
 	size := rec.Answer.Size
 	p.AnswerLength = &size
 	p.AnswerSHA256 = hex.EncodeToString(rec.Answer.Digest[:])

@@ -1,0 +1,117 @@
+package httpidem
+
+import (
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// Status is what [Middleware.Status] tells of a key.
+type Status struct {
+	// State is absent, in-progress, in-doubt, completed, failed, or released (nothing was done; a request with the key runs).
+	State string `json:"state"`
+	// Attempt counts the runs so far.
+	Attempt int `json:"attempt,omitempty"`
+	// HTTPStatus is that of the answer that a repeat gets, where it is known.
+	HTTPStatus int `json:"http_status,omitempty"`
+	// RetryAfterS is when to ask again, in seconds, while the request is in progress.
+	RetryAfterS int `json:"retry_after_s,omitempty"`
+}
+
+// Status answers clients that want to know what became of a key without sending the request again:
+//
+//	GET /.retrysafe/status?method=POST&path=/orders
+//
+// with the key and the credential of the request. Nothing runs and nothing is changed. It answers a [Status] as JSON, 404 where no record
+// is, or a problem. The path to serve it at is the caller's choice; tenant and operation are made from a request with that method and path.
+func (m *Middleware) Status() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked, p := m.asked(r)
+		if p != nil {
+			m.Problem(w, r, p)
+			return
+		}
+		rec, p := m.lookup(asked)
+		switch {
+		case p != nil:
+			m.Problem(w, r, p)
+		case rec == nil:
+			tell(w, http.StatusNotFound, &Status{State: "absent"})
+		default:
+			tell(w, http.StatusOK, statusOf(rec))
+		}
+	})
+}
+
+// AskedFor reads the request that a status request asks about: its method and path are in the query, its header is the same.
+func AskedFor(r *http.Request) (*http.Request, error) {
+	q := r.URL.Query()
+	method, path := q.Get("method"), q.Get("path")
+	u, err := url.ParseRequestURI(path)
+	if err != nil || method == "" || path[0] != '/' {
+		return nil, errors.New("the query has no method and path of a request")
+	}
+	asked := r.Clone(r.Context())
+	asked.Method, asked.URL, asked.RequestURI, asked.Body = method, u, path, http.NoBody
+	return asked, nil
+}
+
+func (m *Middleware) asked(r *http.Request) (*http.Request, *Problem) {
+	asked, err := AskedFor(r)
+	if err != nil {
+		return nil, NewProblem("query-malformed", err)
+	}
+	return asked, nil
+}
+
+// lookup finds the record of a request, if the caller may know of it.
+func (m *Middleware) lookup(asked *http.Request) (*retrysafe.Record, *Problem) {
+	lines := m.keyLines(asked)
+	if lines == nil {
+		return nil, NewProblem("key-missing", nil)
+	}
+	key, p := m.identify(asked, lines)
+	if p != nil {
+		return nil, p
+	}
+	rec, err := m.engine.Lookup(asked.Context(), key)
+	if errors.Is(err, retrysafe.ErrNotFound) {
+		return nil, nil //nolint:nilnil // no record, and no problem
+	}
+	if err != nil {
+		return nil, problemOf(err, false)
+	}
+	if m.o.Binding != nil && rec.Binding != nil {
+		sum := m.engine.Digest(m.o.Binding(asked))
+		if subtle.ConstantTimeCompare(sum[:], rec.Binding) != 1 {
+			return nil, NewProblem("principal-changed", nil)
+		}
+	}
+	return &rec, nil
+}
+
+func statusOf(rec *retrysafe.Record) *Status {
+	s := &Status{State: rec.State.String(), Attempt: rec.Attempt}
+	var msg message
+	switch {
+	case rec.InDoubt():
+		s.State = "in-doubt"
+	case rec.State == retrysafe.StateInProgress:
+		s.RetryAfterS = min(5, max(1, int((rec.LeaseLeft+time.Second-1)/time.Second)))
+	case rec.Answer.Codec == codecName && msg.parse(rec.Answer.Body) == nil:
+		s.HTTPStatus = msg.status
+	}
+	return s
+}
+
+func tell(w http.ResponseWriter, status int, s *Status) {
+	body, _ := json.Marshal(s) // strings and numbers only: cannot fail
+	h := w.Header()
+	h["Content-Type"], h["Cache-Control"] = jsonType, []string{"no-store"}
+	write(w, status, append(body, '\n'))
+}
