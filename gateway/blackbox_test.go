@@ -23,7 +23,7 @@ func open(t *testing.T, origin http.Handler, s httpidemtest.Setup) string {
 	up.Start()
 	t.Cleanup(up.Close)
 	e := newEngine(t, s.Store, s.Policy)
-	return serve(t, e, &gateway.Options{Upstream: up.URL, Guard: s.Guard})
+	return serve(t, e, &gateway.Options{Upstreams: []string{up.URL}, Guard: s.Guard})
 }
 
 func newEngine(t *testing.T, s retrysafe.Store, p retrysafe.Policy) *retrysafe.Engine {
@@ -40,6 +40,12 @@ func newEngine(t *testing.T, s retrysafe.Store, p retrysafe.Policy) *retrysafe.E
 // serve runs a gateway.
 func serve(t *testing.T, e *retrysafe.Engine, o *gateway.Options) string {
 	t.Helper()
+	_, base := serveGateway(t, e, o)
+	return base
+}
+
+func serveGateway(t *testing.T, e *retrysafe.Engine, o *gateway.Options) (*gateway.Gateway, string) {
+	t.Helper()
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -49,10 +55,10 @@ func serve(t *testing.T, e *retrysafe.Engine, o *gateway.Options) string {
 	front.Config.ErrorLog = log.New(io.Discard, "", 0) // of connections that are cut on purpose
 	front.Start()
 	t.Cleanup(func() {
-		g.Close()
 		front.Close()
+		g.Close()
 	})
-	return front.URL
+	return g, front.URL
 }
 
 func TestBlackBox(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 type Config struct {
 	Listen    string        `yaml:"listen" default:"127.0.0.1:8080" doc:"address to listen on"`
 	Admin     string        `yaml:"admin" default:"none" doc:"address for operators (/healthz)"`
-	Upstream  string        `yaml:"upstream" default:"required" doc:"the service, for example http://127.0.0.1:9000"`
+	Upstream  addressList   `yaml:"upstream" default:"required" doc:"the service, for example http://127.0.0.1:9000, or a list of its addresses, which get requests in turn"`
 	Store     string        `yaml:"store" default:"sqlite:retrysafe.db" doc:"where records are kept: memory or sqlite:PATH"`
 	KeyHeader headerList    `yaml:"key_header" default:"Idempotency-Key" doc:"header of the key, or a list: of several the first that is present"`
 	Defaults  Settings      `yaml:"defaults" default:"below" doc:"settings of requests that no route matches, inherited by routes"`
@@ -54,12 +54,12 @@ type Settings struct {
 // environment names the variables that stand above the file, and what they set. Secrets have no other place.
 var environment = []struct {
 	name string
-	set  func(*Config) *string
+	set  func(*Config, string)
 }{
-	{"RETRYSAFE_LISTEN", func(c *Config) *string { return &c.Listen }},
-	{"RETRYSAFE_ADMIN", func(c *Config) *string { return &c.Admin }},
-	{"RETRYSAFE_UPSTREAM", func(c *Config) *string { return &c.Upstream }},
-	{"RETRYSAFE_STORE", func(c *Config) *string { return &c.Store }},
+	{"RETRYSAFE_LISTEN", func(c *Config, v string) { c.Listen = v }},
+	{"RETRYSAFE_ADMIN", func(c *Config, v string) { c.Admin = v }},
+	{"RETRYSAFE_UPSTREAM", func(c *Config, v string) { c.Upstream = strings.Split(v, ",") }},
+	{"RETRYSAFE_STORE", func(c *Config, v string) { c.Store = v }},
 }
 
 // ParseConfig reads a configuration file and lays the environment over it; getenv may be nil for none. An error says what is wrong, at
@@ -77,7 +77,7 @@ func ParseConfig(file []byte, getenv func(string) string) (*Config, error) {
 	if getenv != nil {
 		for _, v := range environment {
 			if value := getenv(v.name); value != "" {
-				*v.set(c) = value
+				v.set(c, value)
 			}
 		}
 	}
@@ -102,7 +102,7 @@ func LoadConfig(path string) (*Config, error) {
 // Options makes the options of a gateway, and the policy of its engine. The error names each route that makes no sense, and its line.
 func (c *Config) Options() (*Options, retrysafe.Policy, error) {
 	policy := c.Defaults.policy()
-	o := &Options{Upstream: c.Upstream, TimeoutAnswer: c.Defaults.TimeoutAnswer.d, Guard: c.Defaults.guard(c.KeyHeader)}
+	o := &Options{Upstreams: c.Upstream, TimeoutAnswer: c.Defaults.TimeoutAnswer.d, Guard: c.Defaults.guard(c.KeyHeader)}
 	errs := []error{policy.Validate()}
 	for i, r := range c.Routes {
 		if r.Match.text == "" {

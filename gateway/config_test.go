@@ -40,7 +40,7 @@ func TestConfig(t *testing.T) {
 	t.Parallel()
 	c, err := gateway.ParseConfig([]byte(whole), nil)
 	assert.NoError(t, err, "parse")
-	assert.Equal(t, fmt.Sprint(c.Listen, c.Admin, c.Upstream, c.Store), "127.0.0.1:8080127.0.0.1:8081http://127.0.0.1:9000sqlite:retrysafe.db", "addresses")
+	assert.Equal(t, fmt.Sprint(c.Listen, c.Admin, c.Upstream[0], c.Store), "127.0.0.1:8080127.0.0.1:8081http://127.0.0.1:9000sqlite:retrysafe.db", "addresses")
 	o, policy, err := c.Options()
 	assert.NoError(t, err, "options")
 	assert.Equal(t, policy.Lease, 30*time.Second, "lease")
@@ -64,7 +64,7 @@ func TestConfigMayBeShort(t *testing.T) {
 	for _, text := range []string{"", "# nothing\n", "upstream: http://elsewhere\n"} {
 		c, err := gateway.ParseConfig([]byte(text), func(name string) string { return env[name] })
 		assert.NoError(t, err, "%q", text)
-		assert.Equal(t, c.Upstream+c.Store+c.Listen, "http://127.0.0.1:9memory:127.0.0.1:8080", "%q: the environment stands above the file", text)
+		assert.Equal(t, c.Upstream[0]+c.Store+c.Listen, "http://127.0.0.1:9memory:127.0.0.1:8080", "%q: the environment stands above the file", text)
 		_, policy, err := c.Options()
 		assert.NoError(t, err, "%q: options", text)
 		assert.Equal(t, policy.OnDoubt, retrysafe.OnDoubt(0), "%q: what is not said is the engine's default", text)

@@ -38,7 +38,7 @@ func TestTLSUpstream(t *testing.T) {
 	trust := t.TempDir() + "/ca.pem"
 	writePEM(t, trust, up.Certificate())
 	t.Setenv("SSL_CERT_FILE", trust) // read once in a process, when the first certificate is checked
-	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstream: up.URL})
+	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstreams: []string{up.URL}})
 	assert.Equal(t, told(t, base, "POST", "good", "x"), "201", "a good answer")
 	broken.Store(true)
 	for _, body := range []string{"x", ""} {
@@ -51,7 +51,7 @@ func TestTLSUpstream(t *testing.T) {
 	stranger := httptest.NewTLSServer(http.NotFoundHandler()) // its certificate has the same key, but another name
 	t.Cleanup(stranger.Close)
 	wrong := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}),
-		&gateway.Options{Upstream: strings.Replace(stranger.URL, "127.0.0.1", "127.0.0.2", 1)})
+		&gateway.Options{Upstreams: []string{strings.Replace(stranger.URL, "127.0.0.1", "127.0.0.2", 1)}})
 	assert.Equal(t, told(t, wrong, "POST", "k", "x"), "503 upstream-unreachable 1", "a handshake that fails: nothing was sent")
 }
 
@@ -63,7 +63,7 @@ func TestSlowClients(t *testing.T) {
 		_, _ = w.Write(bytes.Repeat([]byte("x"), size))
 	}))
 	t.Cleanup(up.Close)
-	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstream: up.URL, TimeoutAnswer: 500 * time.Millisecond})
+	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstreams: []string{up.URL}, TimeoutAnswer: 500 * time.Millisecond})
 	conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
 	assert.NoError(t, err, "dial")
 	defer conn.Close()
@@ -103,7 +103,7 @@ func TestFieldsThatAClientTakesAway(t *testing.T) {
 		w.Header().Set("Idempotency-Outcome", "executed")
 	}))
 	t.Cleanup(up.Close)
-	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstream: up.URL})
+	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstreams: []string{up.URL}})
 	for _, key := range []string{"k", ""} {
 		resp, _, err := send(t, base, "POST", key, "x", "Connection", "X-Forwarded-For, X-Forwarded-Proto, Idempotency-Key, Idempotency-Fence",
 			"Forwarded", "for=10.0.0.9", "X-Forwarded-Proto", "gopher", "Expect", "100-continue", "Idempotency-Stored", "x", "Idempotency-Outcome", "executed")
@@ -146,7 +146,7 @@ func TestLogsShowNoSecrets(t *testing.T) {
 		return false
 	})
 	log := new(lockedBuffer)
-	o := &gateway.Options{Upstream: "http://" + u.addr, Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	o := &gateway.Options{Upstreams: []string{"http://" + u.addr}, Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), o)
 	for _, key := range []string{"key-secret", ""} {
 		r, err := http.NewRequestWithContext(t.Context(), "POST", base+"/orders?q=query-secret", strings.NewReader("body-secret"))
@@ -166,7 +166,7 @@ func TestLogsShowNoSecrets(t *testing.T) {
 func TestOwnProblems(t *testing.T) {
 	t.Parallel()
 	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{
-		Upstream: "http://127.0.0.1:1", Guard: httpidem.Options{Docs: "https://docs.example/"},
+		Upstreams: []string{"http://127.0.0.1:1"}, Guard: httpidem.Options{Docs: "https://docs.example/"},
 	})
 	_, body, err := send(t, base, "POST", "k", "x")
 	assert.NoError(t, err, "request")
@@ -175,9 +175,9 @@ func TestOwnProblems(t *testing.T) {
 
 func TestTimesThatDoNotFit(t *testing.T) {
 	t.Parallel()
-	o := &gateway.Options{Upstream: "http://x", TimeoutAnswer: time.Minute, Guard: httpidem.Options{Policy: retrysafe.Policy{Lease: 2 * time.Second}}}
+	o := &gateway.Options{Upstreams: []string{"http://x"}, TimeoutAnswer: time.Minute, Guard: httpidem.Options{Policy: retrysafe.Policy{Lease: 2 * time.Second}}}
 	err := o.Validate(retrysafe.Policy{})
 	assert.True(t, err != nil && strings.Contains(err.Error(), "MaxRun"), "a request cannot wait longer than it may run: %v", err)
-	err = (&gateway.Options{Upstream: "http://user:secret@x:1"}).Validate(retrysafe.Policy{})
+	err = (&gateway.Options{Upstreams: []string{"http://user:secret@x:1"}}).Validate(retrysafe.Policy{})
 	assert.True(t, err != nil && !strings.Contains(err.Error(), "secret"), "the error shows no password: %v", err)
 }

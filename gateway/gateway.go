@@ -6,8 +6,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
-	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -16,18 +16,26 @@ import (
 
 // Gateway is the proxy, an http.Handler. It is safe for concurrent use.
 type Gateway struct {
-	upstream *url.URL
-	logger   *slog.Logger
-	wire     *wire
-	routes   []routed
-	guarded  http.Handler // of what no route matches
-	plain    *httputil.ReverseProxy
+	upstreams upstreams
+	logger    *slog.Logger
+	wire      *wire
+	routes    []*routed
+	rest      *routed // what no route matches
+	plain     *httputil.ReverseProxy
+
+	life     context.Context // of what runs beside requests
+	end      context.CancelFunc
+	running  sync.WaitGroup
+	watching context.CancelFunc // ends the health checks
 }
+
+// StatusPath is where clients ask what became of a key; see [httpidem.Middleware.Status].
+const StatusPath = "/.retrysafe/status"
 
 // fromUs are fields that only this gateway may set: a client must not pretend to be it.
 var fromUs = []string{"Idempotency-Attempt", "Idempotency-Fence", "Idempotency-Replayed", "Idempotency-Stored", "Idempotency-Outcome"}
 
-// New returns a gateway on the engine e; the caller shuts both down, the gateway's server first.
+// New returns a gateway on the engine e. The caller ends first the server before it, then the engine, then the gateway.
 func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 	if o == nil {
 		o = new(Options)
@@ -35,17 +43,21 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 	if err := o.Validate(e.Policy()); err != nil {
 		return nil, err
 	}
-	u, err := parseUpstream(o.Upstream)
-	if err != nil {
-		return nil, err
+	g := &Gateway{logger: o.Logger, wire: newWire(o.Trust)}
+	g.life, g.end = context.WithCancel(context.Background())
+	for _, s := range o.Upstreams {
+		u, err := parseUpstream(s)
+		if err != nil {
+			return nil, err
+		}
+		g.upstreams.all = append(g.upstreams.all, &upstream{url: u})
 	}
-	g := &Gateway{upstream: u, logger: o.Logger, wire: newWire()}
 	if g.logger == nil {
 		g.logger = slog.Default()
 	}
 	g.plain = &httputil.ReverseProxy{
-		Rewrite:       g.rewrite,
-		Transport:     g.wire,
+		Rewrite:       forwarded,
+		Transport:     balancer{g},
 		FlushInterval: -1,
 		ErrorHandler:  g.plainFailed,
 		ModifyResponse: func(r *http.Response) error {
@@ -58,8 +70,7 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 	if timeout == 0 {
 		timeout = time.Minute
 	}
-	s := g.guard(e, o.Guard, timeout)
-	g.guarded = s.middleware.Handler(s)
+	g.rest = g.guard(e, o.Guard, timeout)
 	for _, r := range o.Routes {
 		m, err := parsePattern(r.Match)
 		if err != nil {
@@ -68,18 +79,37 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 		if r.TimeoutAnswer == 0 {
 			r.TimeoutAnswer = timeout
 		}
-		s := g.guard(e, *guardOf(r.Guard, m), r.TimeoutAnswer)
-		methods := s.middleware.Options().Methods
+		x := g.guard(e, *guardOf(r.Guard, m), r.TimeoutAnswer)
+		x.matcher = m
 		if m.method != "*" {
-			methods = []string{m.method} // also where the route guards nothing
+			x.methods = []string{m.method} // also where the route guards nothing
 		}
-		g.routes = append(g.routes, routed{m, methods, s.middleware.Handler(s)})
+		g.routes = append(g.routes, x)
 	}
+	g.watch(o.Health)
 	return g, nil
 }
 
+// watch begins the health checks.
+func (g *Gateway) watch(h Health) {
+	ctx, cancel := context.WithCancel(g.life)
+	g.watching = cancel
+	if h.Path == "" {
+		return
+	}
+	if h.Every == 0 {
+		h.Every = 5 * time.Second
+	}
+	if h.Timeout == 0 {
+		h.Timeout = 2 * time.Second
+	}
+	for _, u := range g.upstreams.all {
+		g.running.Go(func() { u.watch(ctx, h, g.wire, g.logger) })
+	}
+}
+
 // guard makes the middleware of a route, and what stands behind it.
-func (g *Gateway) guard(e *retrysafe.Engine, o httpidem.Options, timeout time.Duration) *sender {
+func (g *Gateway) guard(e *retrysafe.Engine, o httpidem.Options, timeout time.Duration) *routed {
 	if o.Tenant == nil {
 		o.Tenant, o.Binding = httpidem.Credential(e)
 	}
@@ -88,9 +118,10 @@ func (g *Gateway) guard(e *retrysafe.Engine, o httpidem.Options, timeout time.Du
 	}
 	m := httpidem.New(e, &o)
 	policy := o.Policy.Or(e.Policy())
-	return &sender{
+	s := &sender{
 		Gateway: g, middleware: m, keys: m.Options().KeyHeader, timeout: min(timeout, policy.MaxRun), limit: min(policy.MaxAnswer, 1<<20),
 	}
+	return &routed{methods: m.Options().Methods, handler: m.Handler(s), status: m.Status()}
 }
 
 // ServeHTTP implements [http.Handler].
@@ -98,23 +129,42 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, name := range fromUs {
 		delete(r.Header, name)
 	}
-	h := g.handler(r)
-	if h == nil || r.Method != strings.ToUpper(r.Method) || r.URL.Opaque != "" {
+	if r.URL.Path == StatusPath && r.Method == http.MethodGet {
+		g.status(w, r)
+		return
+	}
+	x := g.find(r)
+	if x == nil || r.Method != strings.ToUpper(r.Method) || r.URL.Opaque != "" {
 		// The service might see a request that another route guards.
 		http.Error(w, "The method or the path of this request can be read in two ways.", http.StatusBadRequest)
 		return
 	}
-	h.ServeHTTP(w, r)
+	x.handler.ServeHTTP(w, r)
 }
 
-// Close ends the idle connections to the upstream.
-func (g *Gateway) Close() { g.wire.CloseIdleConnections() }
+// status answers what became of a key, by the route of the request that is asked about.
+func (g *Gateway) status(w http.ResponseWriter, r *http.Request) {
+	x := g.rest
+	if asked, err := httpidem.AskedFor(r); err == nil {
+		if found := g.find(asked); found != nil {
+			x = found
+		}
+	}
+	x.status.ServeHTTP(w, r)
+}
 
-// rewrite addresses a request that is not guarded.
-func (g *Gateway) rewrite(p *httputil.ProxyRequest) {
-	p.SetURL(g.upstream) // and its host: keys do not have the client's, so that the service should not go by it
-	p.Out.Header["X-Forwarded-For"] = p.In.Header["X-Forwarded-For"]
-	p.SetXForwarded()
+// Close ends what runs beside requests, and waits for it: health checks, and the reading of answers that came too late for their
+// clients, whose keys are then in doubt. Requests that still run are not touched.
+func (g *Gateway) Close() {
+	g.end()
+	g.running.Wait()
+	g.wire.CloseIdleConnections()
+}
+
+// retire lets what runs come to its end; nothing new begins.
+func (g *Gateway) retire() {
+	g.watching()
+	g.wire.CloseIdleConnections() // and each other one once it is idle
 }
 
 // plainFailed answers for an upstream that did not.

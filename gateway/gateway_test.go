@@ -22,13 +22,17 @@ import (
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	for upstream, want := range map[string]string{
-		"": "no upstream", "127.0.0.1:9000": "no http", "ftp://x": "no http", "http://": "with a host", "http://x/?a=b": "leave out", "http://u:p@x": "leave out", "http://%zz": "no http",
+		"127.0.0.1:9000": "no http", "ftp://x": "no http", "http://": "with a host", "http://x/?a=b": "leave out", "http://u:p@x": "leave out", "http://%zz": "no http",
 	} {
-		err := (&gateway.Options{Upstream: upstream}).Validate(retrysafe.Policy{})
+		err := (&gateway.Options{Upstreams: []string{upstream}}).Validate(retrysafe.Policy{})
 		assert.True(t, err != nil && strings.Contains(err.Error(), want), "upstream %q: %v", upstream, err)
 	}
-	assert.NoError(t, (&gateway.Options{Upstream: "https://x:1/base"}).Validate(retrysafe.Policy{}), "a good one")
-	_, err := gateway.New(retrysafe.New(memstore.New(nil), nil), &gateway.Options{Upstream: "http://x", TimeoutAnswer: -1})
+	assert.NoError(t, (&gateway.Options{Upstreams: []string{"https://x:1/base", "http://y"}}).Validate(retrysafe.Policy{}), "good ones")
+	err := new(gateway.Options).Validate(retrysafe.Policy{})
+	assert.True(t, err != nil && strings.Contains(err.Error(), "no upstream is given"), "none: %v", err)
+	err = (&gateway.Options{Upstreams: []string{"http://x"}, Health: gateway.Health{Path: "health"}}).Validate(retrysafe.Policy{})
+	assert.True(t, err != nil && strings.Contains(err.Error(), "begins with a slash"), "a health path: %v", err)
+	_, err = gateway.New(retrysafe.New(memstore.New(nil), nil), &gateway.Options{Upstreams: []string{"http://x"}, TimeoutAnswer: -1})
 	assert.True(t, err != nil, "a negative time")
 }
 
@@ -44,7 +48,7 @@ func TestWhatTheUpstreamSees(t *testing.T) {
 		w.Header().Set("X-End", "1")
 	}))
 	defer up.Close()
-	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstream: up.URL + "/base"})
+	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstreams: []string{up.URL + "/base"}})
 	for _, key := range []string{`"quoted key";p=1`, ""} {
 		resp, _, err := send(t, base, "POST", key, "body", "Idempotency-Attempt", "7", "Idempotency-Fence", "9", "Idempotency-Replayed", "true",
 			"X-Forwarded-For", "10.0.0.1", "Connection", "X-Mine", "X-Mine", "hop", "X-Other", "kept")
@@ -98,7 +102,7 @@ func TestNotGuarded(t *testing.T) {
 		}
 	}))
 	t.Cleanup(up.Close)
-	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstream: up.URL})
+	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstreams: []string{up.URL}})
 
 	t.Run("large bodies", func(t *testing.T) {
 		t.Parallel()
@@ -137,7 +141,7 @@ func TestNotGuarded(t *testing.T) {
 
 func TestNotGuardedWithoutUpstream(t *testing.T) {
 	t.Parallel()
-	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstream: "http://127.0.0.1:1"})
+	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstreams: []string{"http://127.0.0.1:1"}})
 	resp, body, err := send(t, base, "PUT", "", "x")
 	assert.NoError(t, err, "request")
 	assert.Equal(t, resp.StatusCode, 502, "status (%s)", body)

@@ -1,10 +1,12 @@
 package gateway
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -13,14 +15,20 @@ import (
 
 // Options configure a [Gateway].
 type Options struct {
-	// Upstream is the service: http:// or https://, host, and optionally a path that is put before every request's. Required.
-	Upstream string
+	// Upstreams are the addresses of the service: http:// or https://, host, and optionally a path that is put before every request's.
+	// They get requests in turn; records are in the store, so that any of them may get the repeat of a key. At least one is required.
+	Upstreams []string
+	// Health says how they are asked whether they are well.
+	Health Health
+	// Trust are the authorities that may vouch for an https:// upstream; default those of the system.
+	Trust *x509.CertPool
 	// Guard says what is guarded and how. Its Tenant is [httpidem.Credential] with its binding unless set, its Layer "gw".
 	Guard httpidem.Options
 	// Routes are what differs; the first that matches counts, and what none matches goes by Guard.
 	Routes []Route
-	// TimeoutAnswer is how long a guarded request waits for the whole answer (of one that is passed on as it comes: for each part);
-	// default 60 s, or MaxRun if that is shorter. After it the outcome is unknown.
+	// TimeoutAnswer is how long a client waits for the whole answer to a guarded request (for the beginning of one that is passed on as it
+	// comes); default 60 s, or MaxRun if that is shorter. After it the client is told that the outcome is unknown; under Refuse an answer
+	// that comes before MaxRun is kept for its repeats.
 	TimeoutAnswer time.Duration
 	// Logger gets what operators should see: no keys, no bodies, no queries. Default slog.Default().
 	Logger *slog.Logger
@@ -29,8 +37,15 @@ type Options struct {
 // Validate says what is wrong with o for an engine with the policy base.
 func (o *Options) Validate(base retrysafe.Policy) error {
 	var errs []error
-	if _, err := parseUpstream(o.Upstream); err != nil {
+	if len(o.Upstreams) == 0 {
+		errs = append(errs, errors.New("gateway: no upstream is given; name the service, for example http://127.0.0.1:9000"))
+	}
+	for _, s := range o.Upstreams {
+		_, err := parseUpstream(s)
 		errs = append(errs, err)
+	}
+	if h := o.Health; h.Path != "" && !strings.HasPrefix(h.Path, "/") || h.Every < 0 || h.Timeout < 0 {
+		errs = append(errs, errors.New("gateway: Health needs a path that begins with a slash, and positive times"))
 	}
 	if o.TimeoutAnswer < 0 {
 		errs = append(errs, fmt.Errorf("gateway: TimeoutAnswer is %v; use a positive time, or zero for 60s", o.TimeoutAnswer))
@@ -54,9 +69,6 @@ func validateGuard(o httpidem.Options, timeout time.Duration, base retrysafe.Pol
 }
 
 func parseUpstream(s string) (*url.URL, error) {
-	if s == "" {
-		return nil, errors.New("gateway: no upstream is given; name the service, for example http://127.0.0.1:9000")
-	}
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, errors.New("gateway: the upstream is no http:// or https:// address with a host; write it like http://127.0.0.1:9000")

@@ -94,21 +94,21 @@ func (m *matcher) matches(segments []string) bool {
 // routed is a route at work.
 type routed struct {
 	*matcher
-	methods []string
-	handler http.Handler
+	methods         []string
+	handler, status http.Handler
 }
 
-// handler returns what serves r; nil where the service may read the path as another route's.
-func (g *Gateway) handler(r *http.Request) http.Handler {
+// find returns what serves r; nil where the service may read the path as another route's.
+func (g *Gateway) find(r *http.Request) *routed {
 	if len(g.routes) == 0 {
-		return g.guarded
+		return g.rest
 	}
 	if strings.Contains(r.URL.Path, `\`) {
 		return nil // some services take it for a slash
 	}
 	decoded := g.route(r.Method, split(r.URL.Path))
 	if r.URL.RawPath == "" {
-		return g.serve(decoded)
+		return decoded
 	}
 	var apart []string // an encoded slash is part of its segment
 	for _, s := range split(r.URL.EscapedPath()) {
@@ -120,17 +120,15 @@ func (g *Gateway) handler(r *http.Request) http.Handler {
 	if g.route(r.Method, apart) != decoded {
 		return nil
 	}
-	return g.serve(decoded)
+	return decoded
 }
 
-// route is the index of the first route that matches, or -1.
-func (g *Gateway) route(method string, segments []string) int {
-	return slices.IndexFunc(g.routes, func(r routed) bool { return slices.Contains(r.methods, method) && r.matches(segments) })
-}
-
-func (g *Gateway) serve(route int) http.Handler {
-	if route < 0 {
-		return g.guarded
+// route is the first route that matches, or the rest.
+func (g *Gateway) route(method string, segments []string) *routed {
+	for _, r := range g.routes {
+		if slices.Contains(r.methods, method) && r.matches(segments) {
+			return r
+		}
 	}
-	return g.routes[route].handler
+	return g.rest
 }

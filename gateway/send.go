@@ -1,17 +1,11 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httputil"
-	"strconv"
-	"strings"
-	"syscall"
+	"slices"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -36,9 +30,19 @@ func (g *sender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.plain.ServeHTTP(w, r)
 }
 
+// exchange is one guarded request to the service.
+type exchange struct {
+	trip  *trip
+	resp  *http.Response
+	first []byte // the answer's body as far as it is kept, and one byte more of a longer one; nothing of a stream of events
+	err   error  // there is no answer
+	cut   error  // the answer broke off
+}
+
 // sendOnce sends a guarded request upstream at most once, and settles its attempt where there is no whole answer. What was not sent
-// is released. Everything else may have happened: in doubt under Refuse; under Reexecute the lease is left to lapse, for the
-// service may still be working.
+// is released. Everything else may have happened: under Reexecute the lease is left to lapse, for the service may still be working;
+// under Refuse it is in doubt, but not before MaxRun if the connection holds: the client is told in time, and an answer that comes
+// later is kept for its repeats.
 func (g *sender) sendOnce(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt) {
 	body, err := io.ReadAll(r.Body) // in memory already
 	if err != nil {
@@ -47,201 +51,120 @@ func (g *sender) sendOnce(w http.ResponseWriter, r *http.Request, a *retrysafe.A
 		return
 	}
 	ctx, cancel := context.WithCancelCause(a.Context())
-	defer cancel(nil)
-	// The time counts for the upstream alone: a client that reads slowly does not make an answer late.
-	limit := time.AfterFunc(g.timeout, func() { cancel(context.DeadlineExceeded) })
-	defer limit.Stop()
-	resp, t, err := g.send(ctx, r, a, body)
-	if err != nil {
-		g.failed(w, r, a, t, errors.Join(context.Cause(ctx), err))
-		return
+	stop := context.AfterFunc(g.life, func() { cancel(retrysafe.ErrClosed) })
+	free := func() { stop(); cancel(nil) }
+	x, came := new(exchange), make(chan struct{})
+	out := g.outgoing(ctx, r, a)
+	g.running.Go(func() {
+		defer close(came)
+		g.exchange(ctx, x, out, a, body)
+	})
+	late := time.NewTimer(g.timeout)
+	defer late.Stop()
+	select {
+	case <-came:
+	case <-late.C:
+		finish, ok := g.detach(w, a)
+		if ok {
+			g.logger.Warn("no answer in time; the client was told so, and the gateway reads on", "method", r.Method,
+				"path", r.URL.EscapedPath(), "attempt", a.N())
+			g.middleware.Problem(w, r, httpidem.NewProblem("outcome-unknown", context.DeadlineExceeded).WithStatus(http.StatusGatewayTimeout))
+			g.running.Go(func() {
+				defer free()
+				<-came
+				finish(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.conclude(w, r, a, x) }))
+			})
+			return
+		}
+		cancel(context.DeadlineExceeded)
+		<-came
 	}
-	defer resp.Body.Close()
-	g.answer(w, r, a, resp, limit)
+	defer free()
+	g.conclude(w, r, a, x)
 }
 
-// send tries again only where certainly nothing was sent: on a kept connection that the upstream had closed.
-func (g *sender) send(ctx context.Context, r *http.Request, a *retrysafe.Attempt, body []byte) (*http.Response, *trip, error) {
-	for {
-		t := new(trip)
-		resp, err := g.wire.RoundTrip(g.outgoing(t.follow(ctx), r, a, body))
+// detach makes ready to read on without the client.
+func (g *sender) detach(w http.ResponseWriter, a *retrysafe.Attempt) (func(http.Handler), bool) {
+	if a.Policy().OnDoubt == retrysafe.Reexecute {
+		return nil, false
+	}
+	return httpidem.Detach(w)
+}
+
+// exchange fills x: it sends, and reads as much of the answer as decides what is told.
+func (g *sender) exchange(ctx context.Context, x *exchange, out *http.Request, a *retrysafe.Attempt, body []byte) {
+	x.resp, x.trip, x.err = g.send(ctx, out, a, body)
+	if x.err != nil {
+		x.err = errors.Join(context.Cause(ctx), x.err)
+		return
+	}
+	if !events(x.resp) && x.resp.StatusCode >= http.StatusOK {
+		x.first, x.cut = io.ReadAll(io.LimitReader(x.resp.Body, g.limit+1))
+	}
+}
+
+// send tries again only where certainly nothing was sent: on a kept connection that the service had closed, or to another address.
+func (g *sender) send(ctx context.Context, out *http.Request, a *retrysafe.Attempt, body []byte) (*http.Response, *trip, error) {
+	var tried []*upstream
+	u := g.upstreams.pick(nil)
+	for again := 0; ; again++ {
+		t := &trip{check: func() error { return sure(ctx, a) }}
+		resp, err := g.wire.RoundTrip(to(u, t.follow(ctx), out, body))
 		if err == nil {
 			return resp, t, nil
 		}
-		if !t.reused || !t.notSent() || ctx.Err() != nil {
+		if !t.notSent(err) || t.stopped != nil || ctx.Err() != nil {
+			return nil, t, err
+		}
+		if t.conn != nil && !refused(err) && (t.reused || goneAway(err)) && again < 1000 {
+			continue // it was well a moment ago, and each of these connections is gone now
+		}
+		if t.conn == nil {
+			u.rest()
+		}
+		tried = append(tried, u)
+		if u = g.upstreams.pick(tried); u == nil {
 			return nil, t, err
 		}
 	}
 }
 
-// outgoing is the request as the upstream gets it.
-func (g *sender) outgoing(ctx context.Context, r *http.Request, a *retrysafe.Attempt, body []byte) *http.Request {
-	in := r.Clone(ctx)
-	in.Body, in.GetBody, in.ContentLength, in.TransferEncoding, in.RequestURI = http.NoBody, nil, 0, nil, ""
-	dropHopByHop(in.Header)
-	for _, name := range []string{"Expect", "Forwarded", "X-Forwarded-Host", "X-Forwarded-Proto"} {
-		delete(in.Header, name) // the body is here, so that there is nothing to wait for; and only we say how it came
+// sure makes sure, just before a request is sent, that there is time for it: a process that was held up may have lost its lease.
+func sure(ctx context.Context, a *retrysafe.Attempt) error {
+	if a.LeaseLeft() >= a.Policy().Lease/2 {
+		return nil
 	}
-	p := httputil.ProxyRequest{In: r, Out: in}
-	g.rewrite(&p)
-	out := p.Out
-	for _, name := range g.keys { // a client that names it in Connection does not take it from the service
-		if r.Header[name] != nil {
-			out.Header[name] = r.Header[name]
-		}
-	}
-	if _, ok := out.Header["User-Agent"]; !ok {
-		out.Header["User-Agent"] = []string{""} // or net/http would add its own
-	}
-	out.Header["Idempotency-Attempt"] = []string{strconv.Itoa(a.N())}
-	out.Header["Idempotency-Fence"] = []string{strconv.FormatUint(uint64(a.Fence()), 10)}
-	if len(body) > 0 {
-		out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	}
-	out.Close = false
-	return out
+	return a.Extend(ctx)
 }
 
-var hopByHop = []string{
-	"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
-}
+// balancer sends requests that are not guarded. Where no connection can be made, nothing of the body was read, and another
+// address is tried.
+type balancer struct{ *Gateway }
 
-func dropHopByHop(h http.Header) {
-	for _, line := range h["Connection"] {
-		for name := range strings.SplitSeq(line, ",") {
-			h.Del(strings.TrimSpace(name))
-		}
+func (b balancer) RoundTrip(r *http.Request) (*http.Response, error) {
+	body := r.Body
+	if body != nil && body != http.NoBody {
+		defer body.Close()
 	}
-	for _, name := range hopByHop {
-		delete(h, name)
-	}
-}
-
-// doubt is why an outcome is unknown, in a word for the record.
-type doubt struct {
-	cause string
-	err   error
-}
-
-func (d *doubt) Error() string      { return d.cause + ": " + d.err.Error() }
-func (d *doubt) Unwrap() error      { return d.err }
-func (d *doubt) DoubtCause() string { return d.cause }
-
-// failed settles a request that got no answer, and tells the client.
-func (g *sender) failed(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt, t *trip, err error) {
-	if t.notSent() {
-		g.logger.Warn("upstream cannot be reached; nothing was sent", "method", r.Method, "path", r.URL.EscapedPath(), "cause", class(err))
-		_ = a.Release(r.Context(), err)
-		g.middleware.Problem(w, r, httpidem.NewProblem("upstream-unreachable", err).RetryAfter(time.Second))
-		return
-	}
-	why := &doubt{cause: "reset", err: err}
-	status := http.StatusGatewayTimeout
-	switch {
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		why.cause = "timeout"
-	case t.answered() && !broken(err):
-		why.cause, status = "garbage", http.StatusBadGateway
-	}
-	g.unknown(r, a, why)
-	g.middleware.Problem(w, r, httpidem.NewProblem("outcome-unknown", why).WithStatus(status))
-}
-
-// class is what a log may say of an error: the text of some has parts of what the upstream said.
-func class(err error) string {
-	var op *net.OpError
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return "time-out"
-	case errors.Is(err, context.Canceled):
-		return "cancelled"
-	case errors.As(err, &op):
-		return op.Error() // addresses and system calls
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return "connection closed"
-	}
-	return fmt.Sprintf("%T", err)
-}
-
-// broken tells a connection that broke from an answer that made no sense.
-func broken(err error) bool {
-	var netErr net.Error
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
-		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.As(err, &netErr)
-}
-
-// unknown settles an attempt that may have taken effect.
-func (g *Gateway) unknown(r *http.Request, a *retrysafe.Attempt, why *doubt) {
-	g.logger.Warn("outcome unknown", "method", r.Method, "path", r.URL.EscapedPath(), "cause", why.cause, "attempt", a.N(), "error", class(why.err))
-	if a.Policy().OnDoubt == retrysafe.Reexecute {
-		a.Lapse(why)
-		return
-	}
-	_ = a.Doubt(r.Context(), why)
-}
-
-// answer passes the upstream's answer on. Nothing is given to the client before the whole of it is here, unless it is too large to
-// be kept or a stream of events.
-func (g *sender) answer(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt, resp *http.Response, limit *time.Timer) {
-	if resp.StatusCode < http.StatusOK { // 101: nobody asked for an upgrade
-		why := &doubt{cause: "garbage", err: errors.New("the answer switches protocols")}
-		g.unknown(r, a, why)
-		g.middleware.Problem(w, r, httpidem.NewProblem("outcome-unknown", why).WithStatus(http.StatusBadGateway))
-		return
-	}
-	events := strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream")
-	var first []byte
-	var err error
-	if !events {
-		first, err = io.ReadAll(io.LimitReader(resp.Body, g.limit+1))
-		if err != nil {
-			why := &doubt{cause: "truncated", err: err}
-			g.unknown(r, a, why)
-			g.middleware.Problem(w, r, httpidem.NewProblem("outcome-unknown", why).WithStatus(http.StatusGatewayTimeout))
-			return
-		}
-	}
-	limit.Stop()
-	h := w.Header()
-	dropHopByHop(resp.Header)
-	for name, values := range resp.Header {
-		h[name] = values
-	}
-	w.WriteHeader(resp.StatusCode)
-	_, _ = w.Write(first)
-	if !events && int64(len(first)) <= g.limit {
-		return
-	}
-	if err := g.copyOn(w, resp.Body, events, limit); err != nil {
-		g.unknown(r, a, &doubt{cause: "truncated", err: err})
-		panic(http.ErrAbortHandler) // the head is gone: the client must not take this answer for whole
-	}
-}
-
-// clientTime is how long a client may take to read one part of an answer that is passed on as it comes.
-const clientTime = 30 * time.Second
-
-// copyOn returns the error of the upstream alone: that the client has gone, or reads too slowly, stops nothing. Each part of the
-// upstream's may take as long as a whole answer.
-func (g *sender) copyOn(w http.ResponseWriter, from io.Reader, flush bool, limit *time.Timer) error {
-	rc := http.NewResponseController(w)
-	buf := make([]byte, 32<<10)
+	var tried []*upstream
+	u := b.upstreams.pick(nil)
 	for {
-		limit.Reset(g.timeout)
-		n, err := from.Read(buf)
-		limit.Stop()
-		if n > 0 {
-			_ = rc.SetWriteDeadline(time.Now().Add(clientTime))
-			_, _ = w.Write(buf[:n])
-			if flush {
-				_ = rc.Flush()
-			}
+		t := new(trip)
+		try := r.WithContext(t.follow(r.Context()))
+		address := *r.URL
+		try.URL = &address
+		u.address(try)
+		if body != nil && body != http.NoBody {
+			try.Body = io.NopCloser(body)
 		}
-		if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil
+		resp, err := b.wire.RoundTrip(try)
+		if err == nil || t.conn != nil || r.Context().Err() != nil {
+			return resp, err
 		}
-		if err != nil {
-			return err
+		u.rest()
+		tried = append(slices.Clip(tried), u)
+		if u = b.upstreams.pick(tried); u == nil {
+			return nil, err
 		}
 	}
 }

@@ -50,14 +50,19 @@ func newRawUpstream(t *testing.T, do exchange) *rawUpstream {
 	})
 	t.Cleanup(func() {
 		_ = l.Close()
-		u.mu.Lock()
-		for _, c := range u.open {
-			_ = c.Close()
-		}
-		u.mu.Unlock()
+		u.hangUp()
 		all.Wait()
 	})
 	return u
+}
+
+// hangUp closes all its connections.
+func (u *rawUpstream) hangUp() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, c := range u.open {
+		_ = c.Close()
+	}
 }
 
 func (u *rawUpstream) serve(c net.Conn, do exchange) {

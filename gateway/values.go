@@ -111,20 +111,34 @@ func (v *count) UnmarshalYAML(n ast.Node) error {
 
 type headerList []string
 
-func (v *headerList) UnmarshalYAML(n ast.Node) error {
-	if list, ok := n.(*ast.SequenceNode); ok {
-		for _, one := range list.Values {
-			name, err := scalar(one, "the name of a header")
-			if err != nil {
-				return err
-			}
-			*v = append(*v, name)
-		}
-		return nil
-	}
-	name, err := scalar(n, "the name of a header, or a list of names")
-	*v = headerList{name}
+func (v *headerList) UnmarshalYAML(n ast.Node) (err error) {
+	*v, err = list(n, "the name of a header")
 	return err
+}
+
+type addressList []string
+
+func (v *addressList) UnmarshalYAML(n ast.Node) (err error) {
+	*v, err = list(n, "an address such as http://127.0.0.1:9000")
+	return err
+}
+
+// list reads one value, or several.
+func list(n ast.Node, want string) ([]string, error) {
+	several, ok := n.(*ast.SequenceNode)
+	if !ok {
+		one, err := scalar(n, want+", or a list of them")
+		return []string{one}, err
+	}
+	var all []string
+	for _, one := range several.Values {
+		text, err := scalar(one, want)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, text)
+	}
+	return all, nil
 }
 
 type keyMode struct{ v httpidem.KeyMode }

@@ -2,10 +2,12 @@ package gateway
 
 import (
 	"context"
-	"errors"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
 	"net"
 	"net/http"
-	"net/http/httptrace"
+	"net/url"
 	"sync"
 	"time"
 )
@@ -13,16 +15,32 @@ import (
 // wire sends requests upstream, and never the same one twice.
 //
 // net/http's Transport sends a request again on another connection when a reused one breaks and it takes the request for replayable:
-// one with an Idempotency-Key and no body, or a body that it can rewind. Ours have a body that it cannot rewind; those without a
-// body would go out chunked that way, which old servers reject, so they travel with Content-Length 0 on a connection of their own,
-// and a fresh connection is never retried.
+// one with an Idempotency-Key and no body, or a body that it can rewind. Ours have a body that it cannot rewind. Over HTTP/1.1 a
+// request without a body would go out chunked that way, which old servers reject, so it travels with Content-Length 0 on a connection
+// of its own, and a fresh connection is never retried. Over HTTP/2 there are no chunks, and an empty body does no harm.
 type wire struct {
 	pooled, fresh *http.Transport
+	trust         *x509.CertPool
+	http2         sync.Map // host -> whether it speaks HTTP/2
 }
 
-func newWire() *wire {
+func newWire(trust *x509.CertPool) *wire {
+	x := &wire{pooled: newTransport(trust), fresh: newTransport(trust), trust: trust} // no Clone, which would settle the protocols
+	x.pooled.Protocols.SetHTTP2(true)
+	x.fresh.DisableKeepAlives = true
+	return x
+}
+
+func tlsConfig(trust *x509.CertPool) *tls.Config {
+	return &tls.Config{RootCAs: trust, MinVersion: tls.VersionTLS12}
+}
+
+func newTransport(trust *x509.CertPool) *http.Transport {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
-	base := &http.Transport{
+	return &http.Transport{
+		Protocols: protocols,
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			c, err := dialer.DialContext(ctx, network, addr)
 			if err != nil {
@@ -30,16 +48,16 @@ func newWire() *wire {
 			}
 			return &meter{Conn: c}, nil
 		},
+		TLSClientConfig:        tlsConfig(trust),
 		TLSHandshakeTimeout:    10 * time.Second,
 		MaxIdleConnsPerHost:    256,
 		MaxResponseHeaderBytes: 256 << 10,
 		// Below the idle limits that servers usually have, so that it is this side that closes.
 		IdleConnTimeout:    5 * time.Second,
 		DisableCompression: true, // answers are passed on as they are
+		// A connection that is silent in HTTP/2 is asked whether it lives.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
 	}
-	fresh := base.Clone()
-	fresh.DisableKeepAlives = true
-	return &wire{pooled: base, fresh: fresh}
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -48,102 +66,59 @@ func (x *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
 		return x.pooled.RoundTrip(r)
 	}
-	if r.Body == nil || r.Body == http.NoBody {
-		return x.fresh.RoundTrip(r)
+	empty := r.Body == nil || r.Body == http.NoBody
+	if empty {
+		http2, err := x.speaksHTTP2(r.Context(), r.URL)
+		if err != nil {
+			return nil, err
+		}
+		if !http2 {
+			return x.fresh.RoundTrip(r)
+		}
 	}
-	if r.GetBody != nil {
+	if empty || r.GetBody != nil {
 		r = r.WithContext(r.Context()) // a copy
 		r.GetBody = nil
+		if empty {
+			r.Body, r.ContentLength = io.NopCloser(new(emptyBody)), 0
+		}
 	}
 	return x.pooled.RoundTrip(r)
 }
+
+// speaksHTTP2 finds out by a handshake, once for each address, what the service would rather speak.
+func (x *wire) speaksHTTP2(ctx context.Context, u *url.URL) (bool, error) {
+	if u.Scheme != "https" {
+		return false, nil
+	}
+	if known, ok := x.http2.Load(u.Host); ok {
+		return known == true, nil
+	}
+	addr, config := u.Host, tlsConfig(x.trust)
+	if u.Port() == "" {
+		addr = net.JoinHostPort(u.Hostname(), "443")
+	}
+	config.NextProtos = []string{"h2", "http/1.1"}
+	d := tls.Dialer{NetDialer: &net.Dialer{Timeout: 10 * time.Second}, Config: config}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	c, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return false, err
+	}
+	defer c.Close()
+	over, ok := c.(*tls.Conn)
+	http2 := ok && over.ConnectionState().NegotiatedProtocol == "h2"
+	x.http2.Store(u.Host, http2)
+	return http2, nil
+}
+
+type emptyBody struct{}
+
+func (*emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
 
 // CloseIdleConnections ends what is not in use.
 func (x *wire) CloseIdleConnections() {
 	x.pooled.CloseIdleConnections()
 	x.fresh.CloseIdleConnections()
-}
-
-// meter is a connection that knows whether anything was given to the kernel, and can be told to give nothing more.
-type meter struct {
-	net.Conn
-
-	mu     sync.Mutex
-	writes int
-	reads  int
-	sealed bool
-}
-
-var errSealed = errors.New("the gateway has given this request up before it was sent")
-
-// Write counts before it writes: what may have left counts as sent.
-func (m *meter) Write(p []byte) (int, error) {
-	m.mu.Lock()
-	if m.sealed {
-		m.mu.Unlock()
-		return 0, errSealed
-	}
-	m.writes++
-	m.mu.Unlock()
-	return m.Conn.Write(p)
-}
-
-func (m *meter) Read(p []byte) (int, error) {
-	n, err := m.Conn.Read(p)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.reads += n
-	return n, err
-}
-
-// trip follows one request to its connection.
-type trip struct {
-	mu     sync.Mutex
-	conn   *meter
-	writes int // of the connection before this request
-	reads  int
-	reused bool
-}
-
-func (t *trip) follow(ctx context.Context) context.Context {
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
-		c := info.Conn
-		if inner, ok := c.(interface{ NetConn() net.Conn }); ok {
-			c = inner.NetConn() // TLS
-		}
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.reused = info.Reused
-		t.conn, _ = c.(*meter)
-		if t.conn != nil {
-			t.conn.mu.Lock()
-			t.writes, t.reads = t.conn.writes, t.conn.reads
-			t.conn.mu.Unlock()
-		}
-	}})
-}
-
-// notSent tells of a request that failed whether no byte of it was given to the kernel, and makes sure that none is later.
-func (t *trip) notSent() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.conn == nil {
-		return true // it never had a connection
-	}
-	t.conn.mu.Lock()
-	defer t.conn.mu.Unlock()
-	t.conn.sealed = true
-	return t.conn.writes == t.writes
-}
-
-// answered tells whether anything came back.
-func (t *trip) answered() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.conn == nil {
-		return false
-	}
-	t.conn.mu.Lock()
-	defer t.conn.mu.Unlock()
-	return t.conn.reads > t.reads
 }

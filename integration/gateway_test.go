@@ -36,7 +36,7 @@ func TestGatewayOnAFullDisk(t *testing.T) {
 		cancel()
 		_ = engine.Shutdown(gone)
 	})
-	g, err := gateway.New(engine, &gateway.Options{Upstream: up.URL, Logger: quiet})
+	g, err := gateway.New(engine, &gateway.Options{Upstreams: []string{up.URL}, Logger: quiet})
 	assert.NoError(t, err, "gateway")
 	front := httptest.NewServer(g)
 	t.Cleanup(func() { g.Close(); front.Close() })

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,7 +22,8 @@ import (
 type gatewayFlags struct {
 	config                         string
 	check                          bool
-	listen, upstream, store, admin string
+	listen, store, admin           string
+	upstream                       []string
 	lease, retention               time.Duration
 	inProgress, onDoubt            string
 }
@@ -54,7 +56,7 @@ func gatewayCommand() *cobra.Command {
 	c.Flags().StringVar(&f.config, "config", "", "configuration file in YAML; docs/gateway.md has its options")
 	c.Flags().BoolVar(&f.check, "check-config", false, "say whether the configuration is good, and end")
 	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:8080", "address to listen on")
-	c.Flags().StringVar(&f.upstream, "upstream", "", "address of the service, for example http://127.0.0.1:9000")
+	c.Flags().StringSliceVar(&f.upstream, "upstream", nil, "address of the service, for example http://127.0.0.1:9000; may be given several times")
 	c.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "where records are kept: memory: or sqlite:PATH")
 	c.Flags().StringVar(&f.admin, "admin", "", "address for operators (/healthz); none by default")
 	c.Flags().DurationVar(&f.lease, "lease", 30*time.Second, "how long a request is believed to run without a sign of life")
@@ -79,8 +81,12 @@ func (f *gatewayFlags) options(changed func(string) bool) (*gateway.Options, ret
 	if err != nil {
 		return nil, retrysafe.Policy{}, err
 	}
+	if changed("upstream") {
+		c.Upstream = f.upstream
+	}
+	f.upstream = c.Upstream
 	for name, v := range map[string]struct{ flag, file *string }{
-		"listen": {&f.listen, &c.Listen}, "admin": {&f.admin, &c.Admin}, "upstream": {&f.upstream, &c.Upstream}, "store": {&f.store, &c.Store},
+		"listen": {&f.listen, &c.Listen}, "admin": {&f.admin, &c.Admin}, "store": {&f.store, &c.Store},
 	} {
 		if changed(name) {
 			*v.file = *v.flag
@@ -106,7 +112,7 @@ func (f *gatewayFlags) addresses() error {
 
 func (f *gatewayFlags) plain() (*gateway.Options, retrysafe.Policy, error) {
 	p, err := f.policy()
-	o := &gateway.Options{Upstream: f.upstream, Guard: httpidem.Options{Policy: p}}
+	o := &gateway.Options{Upstreams: f.upstream, Guard: httpidem.Options{Policy: p}}
 	return o, p, errors.Join(err, o.Validate(p))
 }
 
@@ -166,7 +172,7 @@ func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, o *
 		fmt.Fprintf(out, "retrysafe gateway: admin on http://%s\n", adminListener.Addr())
 	}
 	go func() { failed <- front.Serve(listener) }()
-	fmt.Fprintf(out, "retrysafe gateway: http://%s -> %s, records in %s\n", listener.Addr(), f.upstream, f.store)
+	fmt.Fprintf(out, "retrysafe gateway: http://%s -> %s, records in %s\n", listener.Addr(), strings.Join(f.upstream, ", "), f.store)
 
 	select {
 	case err = <-failed:

@@ -1,0 +1,87 @@
+package gateway
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpidem"
+)
+
+func events(resp *http.Response) bool {
+	return strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream")
+}
+
+// conclude settles an exchange that has come to its end, or to the part of an answer that is passed on as it comes.
+func (g *sender) conclude(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt, x *exchange) {
+	if x.err != nil {
+		g.failed(w, r, a, x)
+		return
+	}
+	defer x.resp.Body.Close()
+	why, status := (*doubt)(nil), http.StatusGatewayTimeout
+	switch {
+	case x.resp.StatusCode < http.StatusOK: // 101: nobody asked for an upgrade
+		why, status = &doubt{cause: "garbage", err: errors.New("the answer switches protocols")}, http.StatusBadGateway
+	case x.cut != nil:
+		why = &doubt{cause: "truncated", err: x.cut}
+	}
+	if why != nil {
+		g.unknown(r, a, why)
+		g.middleware.Problem(w, r, httpidem.NewProblem("outcome-unknown", why).WithStatus(status))
+		return
+	}
+	g.answer(w, r, a, x)
+}
+
+// answer passes the service's answer on. Nothing is given to the client before the whole of it is here, unless it is too large to be
+// kept or a stream of events: that is passed on as it comes, and may take until MaxRun.
+func (g *sender) answer(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt, x *exchange) {
+	resp, h := x.resp, w.Header()
+	dropHopByHop(resp.Header)
+	for name, values := range resp.Header {
+		h[name] = values
+	}
+	for name := range resp.Trailer {
+		h.Add("Trailer", name)
+	}
+	w.WriteHeader(resp.StatusCode)
+	_, _ = w.Write(x.first)
+	if events(resp) || int64(len(x.first)) > g.limit {
+		if err := copyOn(w, resp.Body, events(resp)); err != nil {
+			g.unknown(r, a, &doubt{cause: "truncated", err: err})
+			panic(http.ErrAbortHandler) // the head is gone: the client must not take this answer for whole
+		}
+	}
+	for name, values := range resp.Trailer {
+		h[http.TrailerPrefix+name] = values
+	}
+}
+
+// clientTime is how long a client may take to read one part of an answer that is passed on as it comes.
+const clientTime = 30 * time.Second
+
+// copyOn returns the error of the upstream alone: that the client has gone, or reads too slowly, stops nothing.
+func copyOn(w http.ResponseWriter, from io.Reader, flush bool) error {
+	rc := http.NewResponseController(w)
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			_ = rc.SetWriteDeadline(time.Now().Add(clientTime))
+			_, _ = w.Write(buf[:n])
+			if flush {
+				_ = rc.Flush()
+			}
+		}
+		if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

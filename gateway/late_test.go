@@ -1,0 +1,168 @@
+package gateway_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/gateway"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/storetest"
+)
+
+// slow answers when it is told to, after an effect.
+func slow(t *testing.T, before, after string) (u *rawUpstream, answer chan struct{}) {
+	t.Helper()
+	answer = make(chan struct{})
+	return newRawUpstream(t, func(c net.Conn, _ *http.Request, _ int) bool {
+		_, _ = io.WriteString(c, before)
+		select {
+		case <-answer:
+		case <-t.Context().Done():
+			return false
+		}
+		_, _ = io.WriteString(c, after)
+		return true
+	}), answer
+}
+
+// becomes asks until a repeat is told something else than in-progress.
+func becomes(t *testing.T, base, key string) string {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
+		if said := told(t, base, "POST", key, "x"); !strings.HasPrefix(said, "409 in-progress") {
+			return said
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return "in progress for ever"
+}
+
+// TestLateAnswers: the client is told at the time-out that nobody knows; the gateway reads on, and repeats get the answer that came.
+func TestLateAnswers(t *testing.T) {
+	t.Parallel()
+	const head = "HTTP/1.1 201 Created\r\nContent-Length: 8\r\n\r\n"
+	for name, tt := range map[string]struct{ before, after, want string }{
+		"before the head":         {"", head + "answered", "201"},
+		"in the body":             {head + "answ", "ered", "201"},
+		"a refusal":               {"", "HTTP/1.1 429 Slow Down\r\nContent-Length: 0\r\n\r\n", "429"},
+		"a large answer":          {"", "HTTP/1.1 201 Created\r\nContent-Length: 2000000\r\n\r\n" + strings.Repeat("x", 2000000), "409 answer-not-kept"},
+		"a large one that is cut": {"", "HTTP/1.1 201 Created\r\nConnection: close\r\nContent-Length: 3000000\r\n\r\n" + strings.Repeat("x", 2000000), "in doubt"},
+		"garbage":                 {"", "no answer at all\r\n\r\n", "in doubt"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u, answer := slow(t, tt.before, tt.after)
+			base := before(t, u, retrysafe.Policy{Lease: 20 * time.Second}, 300*time.Millisecond)
+			assert.Equal(t, told(t, base, "POST", "k", "x"), "504 outcome-unknown", "the first, at the time-out")
+			assert.Contains(t, told(t, base, "POST", "k", "x"), "409 in-progress", "a repeat, before the answer")
+			assert.Equal(t, u.effects.Load(), int64(1), "effects")
+			close(answer)
+			if tt.want == "in doubt" {
+				if strings.Contains(tt.after, "3000000") {
+					u.hangUp()
+				}
+				tt.want = "409 outcome-unknown"
+			}
+			assert.Equal(t, becomes(t, base, "k"), tt.want, "a repeat, after it")
+			want := int64(1)
+			if tt.want == "429" { // nothing was done, said the service: the repeat was sent
+				want = 2
+			}
+			assert.Equal(t, u.effects.Load(), want, "requests that were sent")
+		})
+	}
+}
+
+// TestNoAnswerBeforeMaxRun: then the key is in doubt, and nothing is read any more.
+func TestNoAnswerBeforeMaxRun(t *testing.T) {
+	t.Parallel()
+	for _, head := range []string{"", "HTTP/1.1 201 Created\r\nContent-Length: 8\r\n\r\nhalf"} {
+		u, _ := slow(t, head, "")
+		base := before(t, u, retrysafe.Policy{Lease: time.Second, MaxRun: 1500 * time.Millisecond}, 200*time.Millisecond)
+		assert.Equal(t, told(t, base, "POST", "k", "x"), "504 outcome-unknown", "the first")
+		begun := time.Now()
+		assert.Equal(t, becomes(t, base, "k"), "409 outcome-unknown", "in the end")
+		assert.True(t, time.Since(begun) > time.Second/2, "it read on: %v", time.Since(begun))
+		assert.Equal(t, u.effects.Load(), int64(1), "effects")
+	}
+}
+
+// TestTimeoutUnderReexecute: the attempt is left to lapse, and nothing is read on.
+func TestTimeoutUnderReexecute(t *testing.T) {
+	t.Parallel()
+	u, _ := slow(t, "", "")
+	base := before(t, u, retrysafe.Policy{Lease: time.Second, OnDoubt: retrysafe.Reexecute}, 200*time.Millisecond)
+	assert.Equal(t, told(t, base, "POST", "k", "x"), "504 outcome-unknown", "the first")
+	assert.Equal(t, becomes(t, base, "k"), "504 outcome-unknown", "the next run, after the lease")
+	assert.Equal(t, u.effects.Load(), int64(2), "effects")
+}
+
+// TestCloseEndsLateReading: what is read on when the gateway closes is in doubt, and Close waits for that.
+func TestCloseEndsLateReading(t *testing.T) {
+	t.Parallel()
+	u, _ := slow(t, "", "")
+	e := newEngine(t, memstore.New(nil), retrysafe.Policy{})
+	g, base := serveGateway(t, e, &gateway.Options{Upstreams: []string{"http://" + u.addr}, TimeoutAnswer: 200 * time.Millisecond})
+	assert.Equal(t, told(t, base, "POST", "k", "x"), "504 outcome-unknown", "the first")
+	g.Close()
+	assert.Equal(t, told(t, base, "POST", "k", "x"), "409 outcome-unknown", "a repeat")
+}
+
+// TestSendingNeedsALease: where less than half of the lease is left when the request would be sent, the lease is renewed first, or
+// nothing is sent.
+func TestSendingNeedsALease(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		fault storetest.Fault
+		want  string
+		sent  int64
+	}{
+		"renewed": {0, "201", 1},
+		"unknown": {storetest.LoseRequest, "503 store-unavailable 1", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := newRawUpstream(t, func(c net.Conn, _ *http.Request, _ int) bool { return ok(c) })
+			s := &held{Faulty: storetest.NewFaulty(memstore.New(nil), func(op string, _ int) storetest.Fault {
+				if op == "extend" {
+					return tt.fault
+				}
+				return 0
+			})}
+			base := serve(t, newEngine(t, s, retrysafe.Policy{Lease: 2 * time.Second}), &gateway.Options{Upstreams: []string{"http://" + u.addr}})
+			assert.Equal(t, told(t, base, "POST", "k", "x"), tt.want, "the answer")
+			assert.Equal(t, u.effects.Load(), tt.sent, "requests that were sent")
+			assert.True(t, s.Calls("extend") >= 1, "extends: %d", s.Calls("extend"))
+		})
+	}
+	t.Run("taken over", func(t *testing.T) {
+		t.Parallel()
+		u := newRawUpstream(t, func(c net.Conn, _ *http.Request, _ int) bool { return ok(c) })
+		s := &held{Faulty: storetest.NewFaulty(memstore.New(nil), nil), taken: true}
+		base := serve(t, newEngine(t, s, retrysafe.Policy{Lease: 2 * time.Second}), &gateway.Options{Upstreams: []string{"http://" + u.addr}})
+		assert.Equal(t, told(t, base, "POST", "k", "x"), "409 lease-lost 1", "the answer")
+		assert.Equal(t, u.effects.Load(), int64(0), "requests that were sent")
+	})
+}
+
+// held is a store whose reply to Acquire comes when most of the lease has passed.
+type held struct {
+	*storetest.Faulty
+	taken bool // meanwhile somebody has settled the record
+}
+
+func (s *held) Acquire(ctx context.Context, r retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+	got, err := s.Faulty.Acquire(ctx, r)
+	if err == nil && s.taken {
+		err = s.Release(ctx, retrysafe.ReleaseRequest{Key: r.Key, Owner: r.Owner, Fence: got.Record.Fence, InDoubt: true})
+	}
+	time.Sleep(1100 * time.Millisecond) // of two seconds, and before the first heartbeat of the engine, which counts from now
+	return got, err
+}

@@ -1,0 +1,98 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpidem"
+)
+
+// doubt is why an outcome is unknown, in a word for the record.
+type doubt struct {
+	cause string
+	err   error
+}
+
+func (d *doubt) Error() string      { return d.cause + ": " + d.err.Error() }
+func (d *doubt) Unwrap() error      { return d.err }
+func (d *doubt) DoubtCause() string { return d.cause }
+
+// failed settles a request that got no answer, and tells the client.
+func (g *sender) failed(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt, x *exchange) {
+	if x.trip.notSent(x.err) {
+		g.notSent(w, r, a, x)
+		return
+	}
+	why := &doubt{cause: "reset", err: x.err}
+	status := http.StatusGatewayTimeout
+	switch {
+	case errors.Is(x.err, context.DeadlineExceeded), errors.Is(x.err, context.Canceled):
+		why.cause = "timeout"
+	case x.trip.answered() && !broken(x.err):
+		why.cause, status = "garbage", http.StatusBadGateway
+	}
+	g.unknown(r, a, why)
+	g.middleware.Problem(w, r, httpidem.NewProblem("outcome-unknown", why).WithStatus(status))
+}
+
+// notSent gives the key back.
+func (g *sender) notSent(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt, x *exchange) {
+	why := errors.Join(x.trip.stopped, x.err)
+	if errors.Is(why, retrysafe.ErrLeaseLost) { // the key is somebody else's
+		a.Lapse(why)
+		g.middleware.Problem(w, r, httpidem.NewProblem("lease-lost", why).RetryAfter(time.Second))
+		return
+	}
+	code := "store-unavailable"
+	if x.trip.stopped == nil {
+		code = "upstream-unreachable"
+		g.logger.Warn("upstream cannot be reached; nothing was sent", "method", r.Method, "path", r.URL.EscapedPath(), "cause", class(x.err))
+	}
+	_ = a.Release(r.Context(), why)
+	g.middleware.Problem(w, r, httpidem.NewProblem(code, why).RetryAfter(time.Second))
+}
+
+// unknown settles an attempt that may have taken effect.
+func (g *Gateway) unknown(r *http.Request, a *retrysafe.Attempt, why *doubt) {
+	g.logger.Warn("outcome unknown", "method", r.Method, "path", r.URL.EscapedPath(), "cause", why.cause, "attempt", a.N(), "error", class(why.err))
+	if a.Policy().OnDoubt == retrysafe.Reexecute {
+		a.Lapse(why)
+		return
+	}
+	_ = a.Doubt(r.Context(), why)
+}
+
+// class is what a log may say of an error: the text of some has parts of what the upstream said.
+func class(err error) string {
+	var op *net.OpError
+	var status unwell
+	switch {
+	case errors.As(err, &status):
+		return fmt.Sprintf("it answers %d", int(status))
+	case errors.Is(err, context.DeadlineExceeded):
+		return "time-out"
+	case errors.Is(err, context.Canceled):
+		return "cancelled"
+	case errors.As(err, &op):
+		return op.Error() // addresses and system calls
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "connection closed"
+	case refused(err), goneAway(err):
+		return "refused by the service"
+	}
+	return fmt.Sprintf("%T", err)
+}
+
+// broken tells a connection that broke from an answer that made no sense.
+func broken(err error) bool {
+	var netErr net.Error
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.As(err, &netErr)
+}

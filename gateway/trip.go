@@ -1,0 +1,148 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http/httptrace"
+	"strings"
+	"sync"
+)
+
+// meter is a connection that knows whether anything was given to the kernel, and can be told to give nothing more.
+type meter struct {
+	net.Conn
+
+	mu     sync.Mutex
+	writes int
+	reads  int
+	sealed bool
+}
+
+var errSealed = errors.New("the gateway has given this request up before it was sent")
+
+// Write counts before it writes: what may have left counts as sent.
+func (m *meter) Write(p []byte) (int, error) {
+	m.mu.Lock()
+	if m.sealed {
+		m.mu.Unlock()
+		return 0, errSealed
+	}
+	m.writes++
+	m.mu.Unlock()
+	return m.Conn.Write(p)
+}
+
+func (m *meter) Read(p []byte) (int, error) {
+	n, err := m.Conn.Read(p)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.reads += n
+	return n, err
+}
+
+func (m *meter) seal() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sealed = true
+}
+
+// trip follows one request to its connection.
+type trip struct {
+	// check is asked once there is a connection, just before the request is written; its error stops the request.
+	check func() error
+
+	mu      sync.Mutex
+	conn    *meter
+	writes  int // of the connection before this request
+	reads   int
+	reused  bool
+	shared  bool  // HTTP/2: other requests travel on the connection
+	stopped error // of check: nothing was written
+}
+
+// follow returns the context for the request.
+func (t *trip) follow(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancelCause(ctx)
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+		t.got(info)
+		if t.check == nil {
+			return
+		}
+		if err := t.check(); err != nil {
+			t.stop(err)
+			cancel(err) // net/http asks for it before it writes the head of a request of HTTP/2
+		}
+	}})
+}
+
+func (t *trip) got(info httptrace.GotConnInfo) {
+	c := info.Conn
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.reused = info.Reused
+	if over, ok := c.(*tls.Conn); ok {
+		t.shared = over.ConnectionState().NegotiatedProtocol == "h2"
+		c = over.NetConn()
+	}
+	t.conn, _ = c.(*meter)
+	if t.conn != nil {
+		t.conn.mu.Lock()
+		t.writes, t.reads = t.conn.writes, t.conn.reads
+		t.conn.mu.Unlock()
+	}
+}
+
+func (t *trip) stop(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stopped = err
+	if t.conn != nil && !t.shared {
+		t.conn.seal()
+	}
+}
+
+// notSent tells of a request that failed with err whether no byte of it was given to the kernel, or the service said that it did not
+// take it; and it makes sure that no byte is given later.
+func (t *trip) notSent(err error) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.conn == nil, t.stopped != nil:
+		return true
+	case t.shared:
+		return refused(err) || goneAway(err)
+	}
+	t.conn.seal()
+	t.conn.mu.Lock()
+	defer t.conn.mu.Unlock()
+	return t.conn.writes == t.writes
+}
+
+// answered tells whether anything came back.
+func (t *trip) answered() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.conn == nil || t.shared {
+		return false
+	}
+	t.conn.mu.Lock()
+	defer t.conn.mu.Unlock()
+	return t.conn.reads > t.reads
+}
+
+// net/http has no error value for a stream that the service has certainly not taken (RFC 9113, section 8.7). It says in this text why
+// it would have sent a request again if its body allowed that. One of the reasons, PROTOCOL_ERROR, is no such promise.
+const cannotRetry = "http2: Transport: cannot retry err ["
+
+func refused(err error) bool {
+	_, why, ok := strings.Cut(err.Error(), cannotRetry)
+	return ok && strings.Contains(why, "; REFUSED_STREAM; received from peer]")
+}
+
+// goneAway is a GOAWAY that says that our stream was not taken.
+func goneAway(err error) bool {
+	_, why, ok := strings.Cut(err.Error(), cannotRetry)
+	return ok && strings.HasPrefix(why, "http2: Transport received Server's graceful shutdown GOAWAY]")
+}
