@@ -2,12 +2,16 @@ package gateway
 
 import (
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/goccy/go-yaml"
 
@@ -18,12 +22,41 @@ import (
 // Config is the configuration file. Every field but Upstream may be left out. docs/gateway.md is made from the tags.
 type Config struct {
 	Listen    string        `yaml:"listen" default:"127.0.0.1:8080" doc:"address to listen on"`
-	Admin     string        `yaml:"admin" default:"none" doc:"address for operators (/healthz)"`
+	Admin     string        `yaml:"admin" default:"none" doc:"address for operators: /healthz, /readyz, /metrics"`
+	TLS       TLSConfig     `yaml:"tls" default:"none" doc:"certificate of listen; read again on SIGHUP"`
 	Upstream  addressList   `yaml:"upstream" default:"required" doc:"the service, for example http://127.0.0.1:9000, or a list of its addresses, which get requests in turn"`
+	CA        string        `yaml:"upstream_ca" default:"those of the system" doc:"file with the authorities that may vouch for an https:// upstream, in PEM"`
+	Health    HealthConfig  `yaml:"health" default:"none" doc:"how upstreams are asked whether they are well"`
+	Trusted   prefixList    `yaml:"trusted" default:"none" doc:"addresses of the servers before the gateway that may set a tenant's header, such as 10.0.0.0/8"`
 	Store     string        `yaml:"store" default:"sqlite:retrysafe.db" doc:"where records are kept: memory or sqlite:PATH"`
+	AccessLog string        `yaml:"access_log" default:"off" doc:"a line of JSON for each request: off, stdout, or a file, opened again on SIGHUP"`
+	Limits    LimitsConfig  `yaml:"limits" default:"below" doc:"limits of the server"`
+	Drain     duration      `yaml:"drain" default:"the longest timeout_answer and 5s" doc:"how long what runs may take when the gateway is told to end"`
 	KeyHeader headerList    `yaml:"key_header" default:"Idempotency-Key" doc:"header of the key, or a list: of several the first that is present"`
 	Defaults  Settings      `yaml:"defaults" default:"below" doc:"settings of requests that no route matches, inherited by routes"`
 	Routes    []RouteConfig `yaml:"routes" default:"none" doc:"what differs; the first that matches counts"`
+}
+
+// TLSConfig names the files of a certificate and its key, in PEM.
+type TLSConfig struct {
+	Cert string `yaml:"cert" default:"required" doc:"file with the certificate and those between it and a root"`
+	Key  string `yaml:"key" default:"required" doc:"file with its private key"`
+}
+
+// HealthConfig is [Health] in the file.
+type HealthConfig struct {
+	Path    string   `yaml:"path" default:"required" doc:"asked for with GET; 200 to 399 is good, two bad answers in a row take the upstream out"`
+	Every   duration `yaml:"every" default:"5s" doc:"time between two questions"`
+	Timeout duration `yaml:"timeout" default:"2s" doc:"how long an answer may take"`
+}
+
+// LimitsConfig is [Limits] in the file.
+type LimitsConfig struct {
+	Header     size     `yaml:"header" default:"64KiB" doc:"largest head of a request; a larger one meets 431"`
+	HeaderTime duration `yaml:"header_time" default:"10s" doc:"how long a head may take to arrive"`
+	BodyTime   duration `yaml:"body_time" default:"60s" doc:"how long the body of a guarded request may take to arrive"`
+	IdleTime   duration `yaml:"idle_time" default:"2m" doc:"how long a connection is kept without a request"`
+	Streams    count    `yaml:"streams" default:"250" doc:"requests that one connection of HTTP/2 may have at once"`
 }
 
 // RouteConfig is one entry of routes.
@@ -36,7 +69,7 @@ type RouteConfig struct {
 type Settings struct {
 	Key           keyMode   `yaml:"key" default:"optional" doc:"required, optional, or off"`
 	MinKey        count     `yaml:"min_key" default:"22" doc:"least length of keys of callers without a credential"`
-	Tenant        tenant    `yaml:"tenant" default:"credential" doc:"credential (from the Authorization header), or global (one key space for all callers)"`
+	Tenant        tenant    `yaml:"tenant" default:"credential" doc:"credential (from the Authorization header), global (one key space for all callers), or header:NAME (set by a server of trusted, taken away from others)"`
 	Operation     string    `yaml:"operation" default:"method and path as sent" doc:"what keys are for; routes that share a name share keys"`
 	InProgress    patience  `yaml:"in_progress" default:"reject" doc:"what a repeat meets while the first runs: reject, or wait 5s"`
 	OnDoubt       onDoubt   `yaml:"on_doubt" default:"refuse" doc:"what becomes of a request that may have taken effect: refuse or reexecute"`
@@ -81,6 +114,7 @@ func ParseConfig(file []byte, getenv func(string) string) (*Config, error) {
 			}
 		}
 	}
+	inherit(&c.AccessLog, "off")
 	inherit(&c.Listen, "127.0.0.1:8080")
 	inherit(&c.Store, "sqlite:retrysafe.db")
 	return c, nil
@@ -102,8 +136,12 @@ func LoadConfig(path string) (*Config, error) {
 // Options makes the options of a gateway, and the policy of its engine. The error names each route that makes no sense, and its line.
 func (c *Config) Options() (*Options, retrysafe.Policy, error) {
 	policy := c.Defaults.policy()
-	o := &Options{Upstreams: c.Upstream, TimeoutAnswer: c.Defaults.TimeoutAnswer.d, Guard: c.Defaults.guard(c.KeyHeader)}
-	errs := []error{policy.Validate()}
+	o := &Options{
+		Upstreams: c.Upstream, TimeoutAnswer: c.Defaults.TimeoutAnswer.d, Guard: c.guard(&c.Defaults), Trusted: c.Trusted,
+		Health: Health{Path: c.Health.Path, Every: c.Health.Every.d, Timeout: c.Health.Timeout.d},
+	}
+	errs := []error{policy.Validate(), c.files(o)}
+	tenants := []string{c.Defaults.Tenant.header}
 	for i, r := range c.Routes {
 		if r.Match.text == "" {
 			errs = append(errs, fmt.Errorf("configuration: entry %d of routes has no match; write it like POST /orders/**", i+1))
@@ -111,15 +149,66 @@ func (c *Config) Options() (*Options, retrysafe.Policy, error) {
 		}
 		s := r.Settings.or(&c.Defaults)
 		// A time that is inherited gives way to a short MaxRun; one that the route names itself has to fit.
-		route := Route{Match: r.Match.text, TimeoutAnswer: r.TimeoutAnswer.d, Guard: s.guard(c.KeyHeader)}
+		route := Route{Match: r.Match.text, TimeoutAnswer: r.TimeoutAnswer.d, Guard: c.guard(&s)}
+		tenants = append(tenants, s.Tenant.header)
 		if err := route.validate(policy); err != nil {
 			errs = append(errs, fmt.Errorf("configuration: line %d: %w", r.Match.line, err))
 			continue
 		}
 		o.Routes = append(o.Routes, route)
 	}
+	for _, name := range tenants {
+		if name != "" && !slices.Contains(o.FromFronts, name) {
+			o.FromFronts = append(o.FromFronts, name)
+		}
+	}
 	errs = append(errs, o.Validate(policy))
 	return o, policy, errors.Join(errs...)
+}
+
+// files reads what other files have.
+func (c *Config) files(o *Options) error {
+	var errs []error
+	if c.CA != "" {
+		pem, err := os.ReadFile(c.CA)
+		if o.Trust = x509.NewCertPool(); err == nil && !o.Trust.AppendCertsFromPEM(pem) {
+			err = fmt.Errorf("%s has no certificate in PEM", c.CA)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("configuration: upstream_ca: %w", err))
+		}
+	}
+	if c.Health.Path == "" && c.Health != (HealthConfig{}) {
+		errs = append(errs, errors.New("configuration: health has no path; write it like health: {path: /healthz}"))
+	}
+	if _, err := c.Certificate(); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// Certificate reads the certificate of tls; nil: there is none.
+func (c *Config) Certificate() (*tls.Certificate, error) {
+	if c.TLS == (TLSConfig{}) {
+		return nil, nil //nolint:nilnil // not configured
+	}
+	if c.TLS.Cert == "" || c.TLS.Key == "" {
+		return nil, errors.New("configuration: tls needs both: cert and key")
+	}
+	cert, err := tls.LoadX509KeyPair(c.TLS.Cert, c.TLS.Key)
+	if err != nil {
+		return nil, fmt.Errorf("configuration: tls: %w", err)
+	}
+	return &cert, nil
+}
+
+// DrainTime is what drain says; zero: its default.
+func (c *Config) DrainTime() time.Duration { return c.Drain.d }
+
+// ServerLimits are what limits says of the server.
+func (c *Config) ServerLimits() Limits {
+	l := &c.Limits
+	return Limits{Header: l.Header.n, HeaderTime: l.HeaderTime.d, IdleTime: l.IdleTime.d, Streams: int(l.Streams.n)}
 }
 
 func (s *Settings) policy() retrysafe.Policy {
@@ -129,13 +218,21 @@ func (s *Settings) policy() retrysafe.Policy {
 	}
 }
 
-func (s *Settings) guard(header headerList) httpidem.Options {
+func (c *Config) guard(s *Settings) httpidem.Options {
 	o := httpidem.Options{
-		Policy: s.policy(), Key: s.Key.v, KeyHeader: header, MinKey: int(s.MinKey.n), MaxBody: s.MaxBody.n,
+		Policy: s.policy(), Key: s.Key.v, KeyHeader: c.KeyHeader, BodyTime: c.Limits.BodyTime.d, MinKey: int(s.MinKey.n), MaxBody: s.MaxBody.n,
 		After5xx: s.After5xx.v, Succeed: s.OnDuplicate.answer, KeepCookies: s.KeepCookies != nil && *s.KeepCookies,
 	}
-	if s.Tenant.global {
+	switch name := s.Tenant.header; {
+	case s.Tenant.global:
 		o.Tenant = httpidem.Global // else the gateway's default, the credential
+	case name != "":
+		o.Tenant = func(r *http.Request) (string, error) {
+			if who := r.Header[name]; len(who) == 1 && who[0] != "" {
+				return who[0], nil
+			}
+			return "", errors.New("the request has not passed a server that names its caller")
+		}
 	}
 	if name := s.Operation; name != "" {
 		o.Operation = func(*http.Request) string { return name }

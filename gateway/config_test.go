@@ -58,6 +58,42 @@ func TestConfig(t *testing.T) {
 	assert.True(t, o.Routes[4].Guard.KeepCookies && o.Routes[4].Guard.MinKey == 8, "the rest of the fifth")
 }
 
+// TestConfigOfOperation: what concerns the server, and who may say what.
+func TestConfigOfOperation(t *testing.T) {
+	t.Parallel()
+	c, err := gateway.ParseConfig([]byte(`
+upstream: [http://127.0.0.1:9000, "http://127.0.0.1:9001"]
+trusted: [127.0.0.1, "10.1.2.3/8", "::1"]
+health: {path: /healthz, every: 1s}
+access_log: stdout
+drain: 20s
+limits: {header: 16KiB, header_time: 3s, body_time: 30s, idle_time: 1m, streams: 50}
+defaults: {tenant: "header:x-user"}
+routes:
+  - {match: "POST /a", tenant: credential}
+  - {match: "POST /b", tenant: "header:X-Account"}
+`), nil)
+	assert.NoError(t, err, "parse")
+	o, _, err := c.Options()
+	assert.NoError(t, err, "options")
+	assert.Equal(t, o.Upstreams, []string{"http://127.0.0.1:9000", "http://127.0.0.1:9001"}, "upstreams")
+	assert.Equal(t, fmt.Sprint(o.Trusted), "[127.0.0.1/32 10.0.0.0/8 ::1/128]", "trusted")
+	assert.Equal(t, o.FromFronts, []string{"X-User", "X-Account"}, "fields of fronts")
+	assert.Equal(t, o.Health, gateway.Health{Path: "/healthz", Every: time.Second}, "health")
+	assert.Equal(t, o.Guard.BodyTime, 30*time.Second, "body_time")
+	assert.Equal(t, c.ServerLimits(), gateway.Limits{Header: 16 << 10, HeaderTime: 3 * time.Second, IdleTime: time.Minute, Streams: 50}, "limits")
+	assert.Equal(t, fmt.Sprint(c.DrainTime(), c.AccessLog), "20sstdout", "drain and access_log")
+	r := httptest.NewRequest("POST", "/", nil)
+	_, err = o.Guard.Tenant(r)
+	assert.True(t, err != nil, "no user")
+	r.Header["X-User"] = []string{"ann"}
+	who, err := o.Guard.Tenant(r)
+	assert.Equal(t, fmt.Sprint(who, err), "ann<nil>", "the user")
+	r.Header["X-User"] = []string{"ann", "bob"}
+	_, err = o.Guard.Tenant(r)
+	assert.True(t, err != nil, "two users")
+}
+
 func TestConfigMayBeShort(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{"RETRYSAFE_UPSTREAM": "http://127.0.0.1:9", "RETRYSAFE_STORE": "memory:"}
@@ -91,7 +127,22 @@ func TestConfigErrors(t *testing.T) {
 		"defaults: {on_duplicate: {status: 500}}":                       "use 200 to 299",
 		"defaults: {on_duplicate: {statsu: 200}}":                       `unknown field "statsu"`,
 		"defaults: {on_duplicate: {status: many}}":                      "[1:",
-		"defaults: {tenant: nobody}":                                    "write credential or global",
+		"defaults: {tenant: nobody}":                                    "write credential, global or header:NAME",
+		"defaults: {tenant: \"header:\"}":                               "names no header",
+		"defaults: {tenant: \"header:X User\"}":                         "names no header",
+		"defaults: {tenant: jwt}":                                       "not in this build",
+		"defaults: {tenant: header:X-User}":                             "in Trusted",
+		"trusted: [10.0.0.0/8, nowhere]":                                `[1:10] "nowhere" is no address`,
+		"tls: {cert: a.pem}":                                            "tls needs both",
+		"tls: {cert: none.pem, key: none.pem}":                          "configuration: tls: open none.pem",
+		"upstream_ca: none.pem":                                         "configuration: upstream_ca: open none.pem",
+		"upstream_ca: config_test.go":                                   "has no certificate in PEM",
+		"health: {every: 3s}":                                           "health has no path",
+		"health: {path: healthz}":                                       "begins with a slash",
+		"health: {path: /x, evry: 3s}":                                  `unknown field "evry"`,
+		"limits: {header: none}":                                        "is no size",
+		"upstream: [http://a, ftp://b]":                                 "http:// or https://",
+		"upstream: []":                                                  "no upstream is given",
 		"defaults: {after_5xx: maybe}":                                  "write auto, keep or release",
 		"routes: [{match: \"POST /a\", key: {fields: [a]}}]":            "not in this build",
 		"routes: [{match: \"POST /a\", key: token}]":                    "not in this build",

@@ -6,8 +6,11 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
+	"net/netip"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -22,6 +25,12 @@ type Gateway struct {
 	routes    []*routed
 	rest      *routed // what no route matches
 	plain     *httputil.ReverseProxy
+
+	monitor *Monitor
+	access  *slog.Logger
+	strip   []string // fields that only trusted fronts may set
+	trusted []netip.Prefix
+	busy    atomic.Int64 // guarded requests that are with the service
 
 	life     context.Context // of what runs beside requests
 	end      context.CancelFunc
@@ -43,7 +52,10 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 	if err := o.Validate(e.Policy()); err != nil {
 		return nil, err
 	}
-	g := &Gateway{logger: o.Logger, wire: newWire(o.Trust)}
+	g := &Gateway{logger: o.Logger, wire: newWire(o.Trust), monitor: o.Monitor, access: o.AccessLog, trusted: o.Trusted}
+	for _, name := range o.FromFronts {
+		g.strip = append(g.strip, http.CanonicalHeaderKey(name))
+	}
 	g.life, g.end = context.WithCancel(context.Background())
 	for _, s := range o.Upstreams {
 		u, err := parseUpstream(s)
@@ -71,6 +83,7 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 		timeout = time.Minute
 	}
 	g.rest = g.guard(e, o.Guard, timeout)
+	g.rest.name = "default"
 	for _, r := range o.Routes {
 		m, err := parsePattern(r.Match)
 		if err != nil {
@@ -80,7 +93,7 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 			r.TimeoutAnswer = timeout
 		}
 		x := g.guard(e, *guardOf(r.Guard, m), r.TimeoutAnswer)
-		x.matcher = m
+		x.matcher, x.name = m, r.Match
 		if m.method != "*" {
 			x.methods = []string{m.method} // also where the route guards nothing
 		}
@@ -116,6 +129,9 @@ func (g *Gateway) guard(e *retrysafe.Engine, o httpidem.Options, timeout time.Du
 	if o.Layer == "" {
 		o.Layer = "gw"
 	}
+	if o.BodyTime == 0 {
+		o.BodyTime = time.Minute
+	}
 	m := httpidem.New(e, &o)
 	policy := o.Policy.Or(e.Policy())
 	s := &sender{
@@ -129,17 +145,36 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, name := range fromUs {
 		delete(r.Header, name)
 	}
+	if len(g.strip) > 0 && !g.fromFront(r) {
+		for _, name := range g.strip {
+			delete(r.Header, name)
+		}
+	}
 	if r.URL.Path == StatusPath && r.Method == http.MethodGet {
-		g.status(w, r)
+		g.observed(w, r, "status", http.HandlerFunc(g.status))
 		return
 	}
 	x := g.find(r)
 	if x == nil || r.Method != strings.ToUpper(r.Method) || r.URL.Opaque != "" {
-		// The service might see a request that another route guards.
-		http.Error(w, "The method or the path of this request can be read in two ways.", http.StatusBadRequest)
+		g.observed(w, r, "none", http.HandlerFunc(twoWays))
 		return
 	}
-	x.handler.ServeHTTP(w, r)
+	g.observed(w, r, x.name, x.handler)
+}
+
+// twoWays refuses what the service might take for a request that another route guards.
+func twoWays(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "The method or the path of this request can be read in two ways.", http.StatusBadRequest)
+}
+
+// fromFront tells whether the request comes from one of the servers that stand before the gateway.
+func (g *Gateway) fromFront(r *http.Request) bool {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return false
+	}
+	addr := from.Addr().Unmap().WithZone("")
+	return slices.ContainsFunc(g.trusted, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
 // status answers what became of a key, by the route of the request that is asked about.
@@ -177,14 +212,4 @@ func (g *Gateway) plainFailed(w http.ResponseWriter, r *http.Request, err error)
 		g.logger.Warn("upstream failed", "method", r.Method, "path", r.URL.EscapedPath(), "cause", class(err))
 	}
 	http.Error(w, "The service did not answer.", status)
-}
-
-// Admin is for operators: GET /healthz answers 200 while the process lives. Keep it on an address of its own.
-func Admin() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = w.Write([]byte("ok\n"))
-	})
-	return mux
 }

@@ -147,13 +147,6 @@ func TestNotGuardedWithoutUpstream(t *testing.T) {
 	assert.Equal(t, resp.StatusCode, 502, "status (%s)", body)
 }
 
-func TestAdmin(t *testing.T) {
-	t.Parallel()
-	w := httptest.NewRecorder()
-	gateway.Admin().ServeHTTP(w, httptest.NewRequest("GET", "/healthz", nil))
-	assert.Equal(t, fmt.Sprint(w.Code, w.Body.String()), "200ok\n", "answer")
-}
-
 // TestTargetsThatAreNoPath: a request line that the service would read otherwise than the gateway goes nowhere.
 func TestTargetsThatAreNoPath(t *testing.T) {
 	t.Parallel()

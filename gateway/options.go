@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -30,6 +31,14 @@ type Options struct {
 	// comes); default 60 s, or MaxRun if that is shorter. After it the client is told that the outcome is unknown; under Refuse an answer
 	// that comes before MaxRun is kept for its repeats.
 	TimeoutAnswer time.Duration
+	// Trusted are the addresses of servers that stand before the gateway, and FromFronts the fields that only they may set (a tenant's
+	// name, for example): from anybody else these are taken away.
+	Trusted    []netip.Prefix
+	FromFronts []string
+	// Monitor counts; its Trace has to be among the options of the engine. Default none.
+	Monitor *Monitor
+	// AccessLog gets a line for each request: no keys, no bodies, no queries. Default none. Outcomes are known to it by the Monitor's Trace.
+	AccessLog *slog.Logger
 	// Logger gets what operators should see: no keys, no bodies, no queries. Default slog.Default().
 	Logger *slog.Logger
 }
@@ -51,6 +60,9 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 		errs = append(errs, fmt.Errorf("gateway: TimeoutAnswer is %v; use a positive time, or zero for 60s", o.TimeoutAnswer))
 	}
 	errs = append(errs, validateGuard(o.Guard, o.TimeoutAnswer, base))
+	if len(o.FromFronts) > 0 && len(o.Trusted) == 0 {
+		errs = append(errs, errors.New("gateway: FromFronts names fields that nobody may set: give the addresses of the fronts in Trusted"))
+	}
 	for _, r := range o.Routes {
 		errs = append(errs, r.validate(base))
 	}

@@ -10,6 +10,9 @@ import (
 func Reference() string {
 	var b strings.Builder
 	table(&b, "The file", reflect.TypeFor[Config]())
+	table(&b, "`tls`", reflect.TypeFor[TLSConfig]())
+	table(&b, "`health`", reflect.TypeFor[HealthConfig]())
+	table(&b, "`limits`", reflect.TypeFor[LimitsConfig]())
 	table(&b, "An entry of `routes`, besides the settings below", reflect.TypeFor[RouteConfig]())
 	table(&b, "Settings, in `defaults` and in each route", reflect.TypeFor[Settings]())
 	b.WriteString("\nAbove the file stand, where they are set: ")

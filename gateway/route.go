@@ -94,6 +94,7 @@ func (m *matcher) matches(segments []string) bool {
 // routed is a route at work.
 type routed struct {
 	*matcher
+	name            string
 	methods         []string
 	handler, status http.Handler
 }

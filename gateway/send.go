@@ -27,6 +27,7 @@ func (g *sender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.sendOnce(w, r, a)
 		return
 	}
+	visitOf(r.Context()).comes("unguarded")
 	g.plain.ServeHTTP(w, r)
 }
 
@@ -52,7 +53,14 @@ func (g *sender) sendOnce(w http.ResponseWriter, r *http.Request, a *retrysafe.A
 	}
 	ctx, cancel := context.WithCancelCause(a.Context())
 	stop := context.AfterFunc(g.life, func() { cancel(retrysafe.ErrClosed) })
-	free := func() { stop(); cancel(nil) }
+	g.busy.Add(1)
+	g.monitor.attempt(+1)
+	free := func() {
+		stop()
+		cancel(nil)
+		g.busy.Add(-1)
+		g.monitor.attempt(-1)
+	}
 	x, came := new(exchange), make(chan struct{})
 	out := g.outgoing(ctx, r, a)
 	g.running.Go(func() {
@@ -68,6 +76,7 @@ func (g *sender) sendOnce(w http.ResponseWriter, r *http.Request, a *retrysafe.A
 		if ok {
 			g.logger.Warn("no answer in time; the client was told so, and the gateway reads on", "method", r.Method,
 				"path", r.URL.EscapedPath(), "attempt", a.N())
+			visitOf(r.Context()).comes("late")
 			g.middleware.Problem(w, r, httpidem.NewProblem("outcome-unknown", context.DeadlineExceeded).WithStatus(http.StatusGatewayTimeout))
 			g.running.Go(func() {
 				defer free()

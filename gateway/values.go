@@ -3,6 +3,8 @@ package gateway
 import (
 	"fmt"
 	"math"
+	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -158,10 +160,45 @@ func (v *keyMode) UnmarshalYAML(n ast.Node) (err error) {
 	return err
 }
 
-type tenant struct{ credential, global bool }
+type prefixList []netip.Prefix
+
+func (v *prefixList) UnmarshalYAML(n ast.Node) error {
+	const want = "an address such as 127.0.0.1 or 10.0.0.0/8"
+	all, err := list(n, want)
+	if err != nil {
+		return err
+	}
+	for _, text := range all {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			addr, wrongAddr := netip.ParseAddr(text)
+			if wrongAddr != nil {
+				return wrong(n, "%q is no address; write %s", text, want)
+			}
+			p = netip.PrefixFrom(addr, addr.BitLen())
+		}
+		*v = append(*v, p.Masked())
+	}
+	return nil
+}
+
+type tenant struct {
+	credential, global bool
+	header             string
+}
 
 func (v *tenant) UnmarshalYAML(n ast.Node) (err error) {
-	*v, err = choose(n, "credential global", tenant{credential: true}, tenant{global: true})
+	text, _ := scalar(n, "")
+	if name, ok := strings.CutPrefix(text, "header:"); ok {
+		if v.header = http.CanonicalHeaderKey(name); name == "" || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+			return wrong(n, "%q names no header; write it like header:X-User", text)
+		}
+		return nil
+	}
+	if text == "jwt" {
+		return wrong(n, "a verified jwt is not in this build; write credential, global or header:NAME")
+	}
+	*v, err = choose(n, "credential global header:NAME", tenant{credential: true}, tenant{global: true}, tenant{})
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"time"
 )
 
 // buffer is memory that is used again for the next request. Nobody may keep its bytes after free: handlers never get it.
@@ -28,6 +29,20 @@ func (b *buffer) free() {
 	}
 	b.b = b.b[:0]
 	buffers.Put(b)
+}
+
+// readBodyIn is readBody within a time. A deadline that is left behind would end the request later.
+func readBodyIn(w http.ResponseWriter, r *http.Request, limit time.Duration, size int64) (*buffer, *Problem) {
+	if limit <= 0 || r.Body == nil || r.Body == http.NoBody {
+		return readBody(r, size)
+	}
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Now().Add(limit)) // a writer that cannot has no connection that could be slow
+	body, p := readBody(r, size)
+	if p == nil {
+		_ = rc.SetReadDeadline(time.Time{})
+	}
+	return body, p
 }
 
 // readBody reads the whole body, which must be known before anything is decided: it is part of the fingerprint, and a body that

@@ -137,7 +137,7 @@ func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Han
 		next.ServeHTTP(w, r) // guarded by an outer one already: it would wait for itself
 		return
 	}
-	body, p := readBody(r, m.o.MaxBody)
+	body, p := readBodyIn(w, r, m.o.BodyTime, m.o.MaxBody)
 	if p != nil {
 		w.Header().Set("Connection", "close") // what is left of the body is not read
 		m.Problem(w, r, p)

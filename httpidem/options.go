@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -61,6 +62,8 @@ type Options struct {
 	Keep func(status int, h http.Header) retrysafe.Outcome
 	// MaxBody is the largest request body of a guarded request in bytes; default 1 MiB. A larger one: 413 body-too-large.
 	MaxBody int64
+	// BodyTime is how long the body of a guarded request may take to arrive; default: as long as the server lets it. 400 body-incomplete.
+	BodyTime time.Duration
 	// MinKey is the least length of keys of the anonymous tenant; default 22, the length of 128 bits in base64.
 	MinKey int
 	// KeepCookies keeps Set-Cookie with the answer; by default a replay sets none.
@@ -116,6 +119,9 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 		if http.CanonicalHeaderKey(h) == "" || !validFieldName(h) {
 			wrong("KeyHeader has %q, which is no header name", h)
 		}
+	}
+	if o.BodyTime < 0 {
+		wrong("BodyTime is %v; use a positive time, or zero for no limit", o.BodyTime)
 	}
 	if o.MaxBody < 0 || o.MinKey < 0 || o.MinKey > maxKey {
 		wrong("MaxBody is %d and MinKey %d; use positive numbers, MinKey up to %d", o.MaxBody, o.MinKey, maxKey)

@@ -41,6 +41,7 @@ var maySleep = map[string]string{
 	"gateway/balance_test.go":          "it waits for health checks over real connections",
 	"gateway/edges_test.go":            "a client that does not read for a while",
 	"gateway/late_test.go":             "answers that come late over real connections, and a store that is slow",
+	"gateway/operation_test.go":        "it looks at real servers again and again, up to a limit",
 	"gateway/once_test.go":             "the ends of real connections, and a lease that has to pass",
 	"httpidem/httpidemtest/answers.go": "waiters have to be waiting, which nothing tells from outside",
 	"httpidem/httpidemtest/client.go":  "it looks at a black box again and again, up to a limit",

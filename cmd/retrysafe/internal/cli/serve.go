@@ -1,0 +1,193 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/gateway"
+)
+
+// running is a gateway at work.
+type running struct {
+	flags  *gatewayFlags
+	log    *slog.Logger
+	out    io.Writer
+	engine *retrysafe.Engine // its policy is the default; each configuration has a view of it
+	mon    *gateway.Monitor
+	live   *gateway.Live
+	access *accessLog
+	cert   atomic.Pointer[tls.Certificate]
+}
+
+// runGateway serves until ctx ends, and then lets what runs come to its end.
+func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, s *setup) error {
+	x := &running{flags: f, log: logger(errOut), out: out, mon: gateway.NewMonitor()}
+	secret := []byte(os.Getenv("RETRYSAFE_SECRET"))
+	opts := &retrysafe.Options{Secret: secret, Logger: x.log, Trace: x.mon.Trace()}
+	if err := opts.Validate(); err != nil {
+		return &usageError{fmt.Errorf("RETRYSAFE_SECRET: %w", err)}
+	}
+	listener, err := listen("--listen", s.Listen)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	var adminListener net.Listener
+	if s.Admin != "" {
+		if adminListener, err = listen("--admin", s.Admin); err != nil {
+			return err
+		}
+		defer adminListener.Close()
+	}
+	if x.access, err = openAccessLog(s.AccessLog, out); err != nil {
+		return err
+	}
+	defer x.access.Close()
+	store, closeStore, err := openStore(ctx, s.Store, x.log, toServe)
+	if err != nil {
+		return err
+	}
+	x.mon.WatchDoubts(store)
+	x.engine = retrysafe.New(store, opts)
+	g, err := x.gateway(s)
+	if err != nil {
+		return errors.Join(err, closeStore())
+	}
+	x.live = gateway.NewLive(g)
+	if err := x.useCertificate(s); err != nil {
+		return errors.Join(err, closeStore())
+	}
+	front := gateway.NewServer(x.live, s.limits, x.log)
+	admin := gateway.NewServer(gateway.Admin(x.live, x.engine, x.mon), gateway.Limits{}, x.log)
+	failed := make(chan error, 2)
+	if adminListener != nil {
+		go func() { failed <- admin.Serve(adminListener) }()
+		fmt.Fprintf(out, "retrysafe gateway: admin on http://%s\n", adminListener.Addr())
+	}
+	scheme := "http"
+	if x.cert.Load() != nil {
+		scheme = "https"
+	}
+	go func() { failed <- x.serve(front, listener) }()
+	fmt.Fprintf(out, "retrysafe gateway: %s://%s -> %s, records in %s\n", scheme, listener.Addr(), strings.Join(s.Upstream, ", "), s.Store)
+
+	err = x.until(ctx, failed)
+	x.live.Drain()
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), x.flags.current.grace())
+	defer cancel()
+	err = errors.Join(err, front.Shutdown(end), x.engine.Shutdown(end))
+	x.live.Close()
+	return errors.Join(err, admin.Close(), closeStore())
+}
+
+// until waits for the end, and reloads when it is told to.
+func (x *running) until(ctx context.Context, failed <-chan error) error {
+	hup := make(chan os.Signal, 1)
+	if reloadSignal != nil {
+		signal.Notify(hup, reloadSignal)
+		defer signal.Stop(hup)
+	}
+	for {
+		select {
+		case err := <-failed:
+			return err
+		case <-ctx.Done():
+			x.log.Info("stopping: no new requests, those that run come to their end")
+			return nil
+		case <-hup:
+			if err := x.reload(); err != nil {
+				x.log.Error("not reloaded; the configuration stays as it was", "error", err.Error())
+			}
+		}
+	}
+}
+
+// reload takes the configuration as it is now. What is wrong with it changes nothing.
+func (x *running) reload() error {
+	s, err := x.flags.setup()
+	if err != nil {
+		return err
+	}
+	if err := x.flags.current.same(s); err != nil {
+		return err
+	}
+	g, err := x.gateway(s)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(x.useCertificate(s), x.access.reopen()); err != nil {
+		g.Close()
+		return err
+	}
+	x.live.Replace(g)
+	x.flags.current = s
+	x.log.Info("configuration reloaded", "routes", len(s.gateway.Routes), "upstreams", len(s.Upstream))
+	return nil
+}
+
+// gateway makes one of a configuration, on the engine that all share.
+func (x *running) gateway(s *setup) (*gateway.Gateway, error) {
+	o := *s.gateway
+	o.Logger, o.Monitor, o.AccessLog = x.log, x.mon, x.access.logger()
+	return gateway.New(x.engine.WithPolicy(s.policy), &o)
+}
+
+func (x *running) useCertificate(s *setup) error {
+	cert, err := s.certificate()
+	if err == nil {
+		x.cert.Store(cert)
+	}
+	return err
+}
+
+func (x *running) serve(front *http.Server, l net.Listener) error {
+	if x.cert.Load() == nil {
+		return front.Serve(l)
+	}
+	front.TLSConfig = &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return x.cert.Load(), nil },
+	}
+	return front.ServeTLS(l, "", "")
+}
+
+// listen opens an address; flag is where it comes from.
+func listen(flag, addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if err == nil {
+		return l, nil
+	}
+	err = fmt.Errorf("gateway: cannot listen on %s: %w; choose another %s", addr, err, flag)
+	var badAddr *net.AddrError
+	var badHost *net.DNSError
+	if errors.As(err, &badAddr) || errors.As(err, &badHost) {
+		return nil, &usageError{err}
+	}
+	return nil, err
+}
+
+func logger(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
+
+// grace is as long as a request may wait for its answer, and a little more.
+func (s *setup) grace() time.Duration {
+	if s.drain > 0 {
+		return s.drain
+	}
+	longest := max(s.gateway.TimeoutAnswer, time.Minute)
+	for _, r := range s.gateway.Routes {
+		longest = max(longest, r.TimeoutAnswer)
+	}
+	return longest + 5*time.Second
+}

@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/gateway"
+	"github.com/retrysafe/retrysafe/httpidem"
+)
+
+// setup is what a gateway is made of: the file, or the flags alone.
+type setup struct {
+	Listen, Admin, Store, AccessLog string
+	Upstream                        []string
+
+	gateway *gateway.Options
+	policy  retrysafe.Policy
+	limits  gateway.Limits
+	drain   time.Duration
+	file    *gateway.Config // nil without one
+}
+
+// setup reads the configuration as it is now.
+func (f *gatewayFlags) setup() (*setup, error) {
+	s := &setup{Listen: f.listen, Admin: f.admin, Store: f.store, AccessLog: f.accessLog, Upstream: f.upstream}
+	var err error
+	if f.config == "" {
+		s.policy, err = f.policy()
+		s.gateway = &gateway.Options{Upstreams: f.upstream, Guard: httpidem.Options{Policy: s.policy}}
+		err = errors.Join(err, s.gateway.Validate(s.policy))
+	} else {
+		err = f.read(s)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, s.addresses()
+}
+
+// read takes the file, with what flags give above it.
+func (f *gatewayFlags) read(s *setup) error {
+	for _, name := range []string{"lease", "retention", "in-progress", "on-doubt"} {
+		if f.given(name) {
+			return fmt.Errorf("--%s beside --config: say it in the file, under defaults", name)
+		}
+	}
+	c, err := gateway.LoadConfig(f.config)
+	if err != nil {
+		return err
+	}
+	if f.given("upstream") {
+		c.Upstream = f.upstream
+	}
+	for name, v := range map[string]struct{ flag, file *string }{
+		"listen": {&f.listen, &c.Listen}, "admin": {&f.admin, &c.Admin}, "store": {&f.store, &c.Store}, "access-log": {&f.accessLog, &c.AccessLog},
+	} {
+		if f.given(name) {
+			*v.file = *v.flag
+		}
+	}
+	s.Listen, s.Admin, s.Store, s.AccessLog, s.Upstream = c.Listen, c.Admin, c.Store, c.AccessLog, c.Upstream
+	s.file, s.limits, s.drain = c, c.ServerLimits(), c.DrainTime()
+	s.gateway, s.policy, err = c.Options()
+	return err
+}
+
+func (s *setup) certificate() (*tls.Certificate, error) {
+	if s.file == nil {
+		return nil, nil //nolint:nilnil // flags alone have none
+	}
+	return s.file.Certificate()
+}
+
+// addresses checks what can be checked before anything is opened.
+func (s *setup) addresses() error {
+	if _, err := parseStore(s.Store); err != nil {
+		return err
+	}
+	for name, addr := range map[string]string{"listen": s.Listen, "admin": s.Admin} {
+		if _, _, err := net.SplitHostPort(addr); err != nil && addr != "" {
+			return fmt.Errorf("--%s %q: write it like 127.0.0.1:8080; choose another --%s", name, addr, name)
+		}
+	}
+	return nil
+}
+
+// same says what a reload cannot change.
+func (s *setup) same(next *setup) error {
+	var errs []error
+	for name, changed := range map[string]bool{
+		"listen": s.Listen != next.Listen, "admin": s.Admin != next.Admin, "store": s.Store != next.Store,
+		"access_log": s.AccessLog != next.AccessLog, "limits": s.limits != next.limits,
+		"tls": (s.file != nil && s.file.TLS.Cert != "") != (next.file != nil && next.file.TLS.Cert != ""),
+	} {
+		if changed {
+			errs = append(errs, fmt.Errorf("%s has changed, which takes a restart", name))
+		}
+	}
+	return errors.Join(errs...)
+}

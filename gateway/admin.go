@@ -1,0 +1,80 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// Admin is for operators, on an address of its own. Nothing of it shows a key, a path or a secret.
+//
+//	GET /healthz   200 while the process lives
+//	GET /readyz    200 if requests can be served: the store answers, an upstream is well, and the process is not going away; else 503
+//	GET /metrics   the monitor's figures, if there is one
+func Admin(l *Live, e *retrysafe.Engine, m *Monitor) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
+	probe := &readiness{live: l, engine: e}
+	mux.HandleFunc("GET /readyz", probe.serve)
+	if m != nil {
+		mux.Handle("GET /metrics", m.Handler())
+	}
+	return mux
+}
+
+func plain(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(text))
+}
+
+// readiness asks the store once a second at most, however often it is asked itself.
+type readiness struct {
+	live   *Live
+	engine *retrysafe.Engine
+
+	mu    sync.Mutex
+	at    time.Time
+	store error
+}
+
+func (p *readiness) serve(w http.ResponseWriter, r *http.Request) {
+	g := p.live.now.Load()
+	well, all := g.upstreams.well(), len(g.upstreams.all)
+	store, draining := p.ask(r.Context()), p.live.draining.Load()
+	status, said := http.StatusOK, "ready\n"
+	if store != nil || well == 0 || draining {
+		status, said = http.StatusServiceUnavailable, "not ready\n"
+	}
+	word := "answers"
+	if store != nil {
+		word = "does not answer"
+	}
+	said += fmt.Sprintf("store: %s\nupstreams: %d of %d are well\n", word, well, all)
+	if draining {
+		said += "this process is going away\n"
+	}
+	plain(w, status, said)
+}
+
+func (p *readiness) ask(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Since(p.at) < time.Second {
+		return p.store
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_, err := p.engine.Layer("gw").Lookup(ctx, retrysafe.Key{Operation: "readyz", ID: "readyz"})
+	if errors.Is(err, retrysafe.ErrNotFound) {
+		err = nil
+	}
+	p.at, p.store = time.Now(), err
+	return err
+}

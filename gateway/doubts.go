@@ -1,0 +1,110 @@
+package gateway
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// doubtAges are the bounds of the ages that records in doubt are counted by; "older" is the rest.
+var doubtAges = []struct {
+	name string
+	most time.Duration
+}{{"5m", 5 * time.Minute}, {"1h", time.Hour}, {"24h", 24 * time.Hour}}
+
+// mostDoubts is how many records are counted at most: a store that is full of them is not read through for every look.
+const mostDoubts = 10_000
+
+// openDoubts counts the records in doubt that the store has now, by age: of all processes, and also those that nobody was told of
+// because a process died.
+type openDoubts struct {
+	store  retrysafe.Lister
+	count  *prometheus.Desc
+	oldest *prometheus.Desc
+	failed prometheus.Counter
+
+	mu      sync.Mutex
+	at      time.Time
+	ages    map[string]int
+	longest time.Duration
+}
+
+// WatchDoubts counts what is in doubt in s, where it can list its records.
+func (m *Monitor) WatchDoubts(s retrysafe.Store) {
+	lister, ok := s.(retrysafe.Lister)
+	if !ok {
+		return
+	}
+	d := &openDoubts{
+		store:  lister,
+		count:  prometheus.NewDesc("retrysafe_doubts", "Records in doubt, by age (less than): somebody has to resolve them. Counted up to 10000.", []string{"age"}, nil),
+		oldest: prometheus.NewDesc("retrysafe_oldest_doubt_seconds", "Age of the oldest record in doubt.", nil, nil),
+		failed: prometheus.NewCounter(prometheus.CounterOpts{Name: "retrysafe_doubts_errors_total", Help: "Times when the store could not be asked what is in doubt."}),
+	}
+	m.registry.MustRegister(d)
+}
+
+// Describe implements [prometheus.Collector].
+func (d *openDoubts) Describe(to chan<- *prometheus.Desc) {
+	to <- d.count
+	to <- d.oldest
+	d.failed.Describe(to)
+}
+
+// Collect implements [prometheus.Collector]. The store is asked every ten seconds at most.
+func (d *openDoubts) Collect(to chan<- prometheus.Metric) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if time.Since(d.at) > 10*time.Second {
+		d.look()
+	}
+	d.failed.Collect(to)
+	if d.ages == nil {
+		return // not known: no figure is better than a wrong one
+	}
+	for age, n := range d.ages {
+		to <- prometheus.MustNewConstMetric(d.count, prometheus.GaugeValue, float64(n), age)
+	}
+	to <- prometheus.MustNewConstMetric(d.oldest, prometheus.GaugeValue, d.longest.Seconds())
+}
+
+func (d *openDoubts) look() {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	d.at, d.ages, d.longest = time.Now(), nil, 0
+	ages := map[string]int{"older": 0}
+	for _, a := range doubtAges {
+		ages[a.name] = 0
+	}
+	req := retrysafe.ListRequest{InDoubt: true, Limit: 1000}
+	for n := 0; n < mostDoubts; {
+		page, err := d.store.List(ctx, req)
+		if err != nil {
+			d.failed.Inc()
+			return
+		}
+		for i := range page.Records {
+			age := page.Records[i].Now.Sub(page.Records[i].Updated)
+			d.longest = max(d.longest, age)
+			ages[ageName(age)]++
+		}
+		n += len(page.Records)
+		if req.After = page.Next; page.Next == "" {
+			break
+		}
+	}
+	d.ages = ages
+}
+
+func ageName(age time.Duration) string {
+	for _, a := range doubtAges {
+		if age < a.most {
+			return a.name
+		}
+	}
+	return "older"
+}

@@ -1,0 +1,107 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// Monitor counts what gateways do, in the form of Prometheus. One serves a process: it goes on counting when the configuration is
+// replaced. A nil Monitor counts nothing. It shows routes as they are configured, and never a key, a path or a tenant.
+type Monitor struct {
+	registry    *prometheus.Registry
+	requests    *prometheus.CounterVec
+	seconds     *prometheus.HistogramVec
+	attempts    *prometheus.CounterVec
+	live        prometheus.Gauge
+	doubts      *prometheus.CounterVec
+	store       *prometheus.HistogramVec
+	storeErrors *prometheus.CounterVec
+}
+
+// NewMonitor returns a monitor.
+func NewMonitor() *Monitor {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	seconds := func(name, help string, label string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: name, Help: help, Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+		}, []string{label})
+	}
+	m := &Monitor{
+		registry: prometheus.NewRegistry(),
+		requests: counter("retrysafe_requests_total", "Requests that were answered, by route and by what became of them.", "route", "outcome"),
+		seconds:  seconds("retrysafe_request_seconds", "Time from a request to the end of its answer.", "route"),
+		attempts: counter("retrysafe_attempts_total", "Attempts that have ended, by route and by how; late ones too.", "route", "outcome"),
+		live: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "retrysafe_live_attempts", Help: "Guarded requests that are with the service now, also those whose client was told already.",
+		}),
+		doubts:      counter("retrysafe_doubts_total", "Attempts that ended in doubt, by route and cause.", "route", "cause"),
+		store:       seconds("retrysafe_store_seconds", "Time of calls of the store.", "op"),
+		storeErrors: counter("retrysafe_store_errors_total", "Calls of the store that failed.", "op"),
+	}
+	m.registry.MustRegister(m.requests, m.seconds, m.attempts, m.live, m.doubts, m.store, m.storeErrors,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Trace is for the options of the engine, so that the monitor and the access log learn what it does.
+func (m *Monitor) Trace() *retrysafe.Trace {
+	return &retrysafe.Trace{
+		Call: func(ctx context.Context, info retrysafe.CallInfo) (context.Context, func(retrysafe.CallDone)) {
+			v := visitOf(ctx)
+			return ctx, func(d retrysafe.CallDone) {
+				if v == nil {
+					return
+				}
+				v.done(info.Hash, d)
+				if ended[d.Outcome] {
+					m.attempts.WithLabelValues(v.route, d.Outcome).Inc()
+				}
+			}
+		},
+		Store: func(_ context.Context, info retrysafe.StoreInfo) func(error) {
+			begun := time.Now()
+			return func(err error) {
+				m.store.WithLabelValues(info.Op).Observe(time.Since(begun).Seconds())
+				if err != nil && !errors.Is(err, retrysafe.ErrLeaseLost) {
+					m.storeErrors.WithLabelValues(info.Op).Inc()
+				}
+			}
+		},
+		Doubt: func(ctx context.Context, _ retrysafe.Key, _ int, cause string) {
+			if v := visitOf(ctx); v != nil {
+				m.doubts.WithLabelValues(v.route, cause).Inc()
+			}
+		},
+	}
+}
+
+// ended are the outcomes of calls that had an attempt of their own.
+var ended = map[string]bool{"executed": true, "failed": true, "released": true, "doubt": true, "lease-lost": true, "unconfirmed": true}
+
+func (m *Monitor) served(route, outcome string, took time.Duration) {
+	if m != nil {
+		m.requests.WithLabelValues(route, outcome).Inc()
+		m.seconds.WithLabelValues(route).Observe(took.Seconds())
+	}
+}
+
+func (m *Monitor) attempt(change float64) {
+	if m != nil {
+		m.live.Add(change)
+	}
+}
+
+// Handler answers the metrics.
+func (m *Monitor) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+}

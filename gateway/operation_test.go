@@ -1,0 +1,317 @@
+package gateway_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/gateway"
+	"github.com/retrysafe/retrysafe/httpidem"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/storetest"
+)
+
+func ask(t *testing.T, h http.Handler, path string) (int, string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", path, nil))
+	return w.Code, w.Body.String()
+}
+
+// metric is the value of one line of /metrics, or -1.
+func metric(t *testing.T, h http.Handler, line string) float64 {
+	t.Helper()
+	_, text := ask(t, h, "/metrics")
+	for l := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(l, line+" "); ok {
+			var v float64
+			_, err := fmt.Sscan(value, &v)
+			assert.NoError(t, err, "value of %s", line)
+			return v
+		}
+	}
+	return -1
+}
+
+// TestMonitor: each request is counted once, by its route and by what became of it, and nothing tells of keys or paths.
+func TestMonitor(t *testing.T) {
+	t.Parallel()
+	var broken atomic.Bool
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if broken.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		w.WriteHeader(http.StatusCreated)
+	}))
+	up.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	t.Cleanup(up.Close)
+	m, store, access := gateway.NewMonitor(), memstore.New(nil), new(lockedBuffer)
+	m.WatchDoubts(store)
+	e := retrysafe.New(store, &retrysafe.Options{Sweep: -1, Logger: slog.New(slog.DiscardHandler), Trace: m.Trace()})
+	g, base := serveGateway(t, e, &gateway.Options{
+		Upstreams: []string{up.URL}, Monitor: m, Routes: []gateway.Route{{Match: "POST /orders/**"}},
+		AccessLog: slog.New(slog.NewJSONHandler(access, nil)),
+	})
+	admin := gateway.Admin(gateway.NewLive(g), e, m)
+	for range 3 {
+		_, _, err := send(t, base, "POST", "key-secret", "body-secret")
+		assert.NoError(t, err, "request")
+	}
+	_, _, _ = send(t, base, "POST", "key-secret", "other body-secret")
+	_, _, _ = send(t, base, "POST", "bad,key-secret", "body-secret")
+	_, _, _ = send(t, base, "POST", "", "body-secret")
+	broken.Store(true)
+	_, _, _ = send(t, base, "POST", "doubt-secret", "body-secret")
+	_, _, _ = send(t, base, "POST", "doubt-secret", "body-secret")
+	broken.Store(false)
+	for line, want := range map[string]float64{
+		`retrysafe_requests_total{outcome="executed",route="POST /orders/**"}`:  1,
+		`retrysafe_requests_total{outcome="replayed",route="POST /orders/**"}`:  2,
+		`retrysafe_requests_total{outcome="mismatch",route="POST /orders/**"}`:  1,
+		`retrysafe_requests_total{outcome="refused",route="POST /orders/**"}`:   1,
+		`retrysafe_requests_total{outcome="unguarded",route="POST /orders/**"}`: 1,
+		`retrysafe_requests_total{outcome="doubt",route="POST /orders/**"}`:     1,
+		`retrysafe_requests_total{outcome="in-doubt",route="POST /orders/**"}`:  1,
+		`retrysafe_attempts_total{outcome="doubt",route="POST /orders/**"}`:     1,
+		`retrysafe_doubts_total{cause="reset",route="POST /orders/**"}`:         1,
+		`retrysafe_doubts{age="5m"}`:                                            1,
+		`retrysafe_doubts{age="older"}`:                                         0,
+		`retrysafe_live_attempts`:                                               0,
+		`retrysafe_store_seconds_count{op="complete"}`:                          1,
+		`retrysafe_request_seconds_count{route="POST /orders/**"}`:              8,
+	} {
+		assert.Equal(t, metric(t, admin, line), want, "%s", line)
+	}
+	_, text := ask(t, admin, "/metrics")
+	assert.True(t, !strings.Contains(text, "secret"), "metrics show no secrets")
+	assert.True(t, !strings.Contains(access.String(), "secret"), "the access log shows no secrets: %s", access)
+	var lines []map[string]any
+	for l := range strings.Lines(access.String()) {
+		var one map[string]any
+		assert.NoError(t, json.Unmarshal([]byte(l), &one), "line %s", l)
+		lines = append(lines, one)
+	}
+	assert.Equal(t, len(lines), 8, "lines of the access log")
+	assert.Equal(t, fmt.Sprint(lines[1]["method"], lines[1]["path"], lines[1]["route"], lines[1]["status"], lines[1]["outcome"], lines[1]["attempt"]),
+		"POST/ordersPOST /orders/**201replayed1", "a line")
+	assert.Equal(t, lines[0]["key_hash"], lines[1]["key_hash"], "the hash of one key")
+}
+
+// TestMonitorOfLateAnswers: the request is counted as late, its attempt as it ended, and it is live in between.
+func TestMonitorOfLateAnswers(t *testing.T) {
+	t.Parallel()
+	u, answer := slow(t, "", "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")
+	m := gateway.NewMonitor()
+	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Sweep: -1, Logger: slog.New(slog.DiscardHandler), Trace: m.Trace()})
+	g, base := serveGateway(t, e, &gateway.Options{Upstreams: []string{"http://" + u.addr}, Monitor: m, TimeoutAnswer: 100 * time.Millisecond})
+	admin := gateway.Admin(gateway.NewLive(g), e, m)
+	assert.Equal(t, told(t, base, "POST", "k", "x"), "504 outcome-unknown", "the first")
+	assert.Equal(t, metric(t, admin, "retrysafe_live_attempts"), 1.0, "live")
+	close(answer)
+	assert.Equal(t, becomes(t, base, "k"), "201", "a repeat")
+	assert.Equal(t, metric(t, admin, `retrysafe_requests_total{outcome="late",route="default"}`), 1.0, "late requests")
+	assert.Equal(t, metric(t, admin, `retrysafe_attempts_total{outcome="executed",route="default"}`), 1.0, "attempts")
+	assert.Equal(t, metric(t, admin, "retrysafe_live_attempts"), 0.0, "live")
+}
+
+// TestAdmin: alive is not ready.
+func TestAdmin(t *testing.T) {
+	t.Parallel()
+	var away atomic.Bool
+	f := storetest.NewFaulty(memstore.New(nil), func(string, int) storetest.Fault {
+		if away.Load() {
+			return storetest.LoseRequest
+		}
+		return 0
+	})
+	open := func(upstreams ...string) (*gateway.Live, http.Handler) {
+		e := newEngine(t, f, retrysafe.Policy{})
+		g, _ := serveGateway(t, e, &gateway.Options{Upstreams: upstreams, Health: gateway.Health{Path: "/health", Every: 10 * time.Millisecond}})
+		l := gateway.NewLive(g)
+		return l, gateway.Admin(l, e, nil)
+	}
+	good := newNode(t)
+	live, admin := open(good.URL, nobody(t))
+	status, said := ask(t, admin, "/readyz")
+	assert.Equal(t, status, 200, "readyz: %s", said)
+	live.Drain()
+	status, said = ask(t, admin, "/readyz")
+	assert.True(t, status == 503 && strings.Contains(said, "going away"), "while it ends: %d %s", status, said)
+	status, said = ask(t, admin, "/healthz")
+	assert.Equal(t, fmt.Sprint(status, said), "200ok\n", "healthz")
+	status, _ = ask(t, admin, "/metrics")
+	assert.Equal(t, status, 404, "metrics without a monitor")
+
+	away.Store(true)
+	_, admin = open(good.URL)
+	status, said = ask(t, admin, "/readyz")
+	assert.True(t, status == 503 && strings.Contains(said, "store: does not answer"), "the store is away: %d %s", status, said)
+	away.Store(false)
+	_, admin = open(nobody(t))
+	for end := time.Now().Add(10 * time.Second); ; {
+		if status, said = ask(t, admin, "/readyz"); status == 503 || time.Now().After(end) {
+			break
+		}
+	}
+	assert.True(t, status == 503 && strings.Contains(said, "0 of 1 are well"), "no upstream: %d %s", status, said)
+}
+
+// TestReplace: the new gateway serves what comes next, and what runs on the old one comes to its end, also without its client.
+func TestReplace(t *testing.T) {
+	t.Parallel()
+	u, answer := slow(t, "", "HTTP/1.1 201 Created\r\nContent-Length: 3\r\n\r\nold")
+	other := newNode(t)
+	e := newEngine(t, memstore.New(nil), retrysafe.Policy{})
+	open := func(o *gateway.Options) *gateway.Gateway {
+		o.Logger = slog.New(slog.DiscardHandler)
+		g, err := gateway.New(e, o)
+		assert.NoError(t, err, "gateway")
+		return g
+	}
+	live := gateway.NewLive(open(&gateway.Options{Upstreams: []string{"http://" + u.addr}, TimeoutAnswer: 200 * time.Millisecond}))
+	front := httptest.NewServer(live)
+	t.Cleanup(func() { front.Close(); live.Close() })
+	assert.Equal(t, told(t, front.URL, "POST", "old", "x"), "504 outcome-unknown", "on the old one")
+	first := make(chan string, 1)
+	go func() { first <- told(t, front.URL, "POST", "old-2", "x") }()
+	for u.effects.Load() < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	for range 3 {
+		live.Replace(open(&gateway.Options{Upstreams: []string{other.URL}}))
+	}
+	assert.Equal(t, told(t, front.URL, "POST", "new", "x"), "201", "on the new one")
+	assert.Equal(t, other.got.Load(), int64(1), "requests to the new service")
+	close(answer)
+	said := <-first // whichever was sooner, its time or the answer
+	assert.True(t, said == "201" || said == "504 outcome-unknown", "the request that ran: %s", said)
+	assert.Equal(t, becomes(t, front.URL, "old"), "201", "the late answer")
+	assert.Equal(t, becomes(t, front.URL, "old-2"), "201", "the one that ran")
+	assert.Equal(t, u.effects.Load()+other.got.Load(), int64(3), "effects")
+}
+
+// TestTenantOfAFront: the field counts where it comes from a front that is trusted, and is taken away from anybody else.
+func TestTenantOfAFront(t *testing.T) {
+	t.Parallel()
+	seen := make(chan string, 10)
+	up := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen <- r.Header.Get("X-User") }))
+	t.Cleanup(up.Close)
+	tenant := func(r *http.Request) (string, error) {
+		if who := r.Header.Get("X-User"); who != "" {
+			return who, nil
+		}
+		return "", errors.New("nobody")
+	}
+	o := &gateway.Options{
+		Upstreams: []string{up.URL}, Guard: httpidem.Options{Tenant: tenant}, FromFronts: []string{"x-user"},
+		Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+	}
+	trusted := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), o)
+	o.Trusted = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	strange := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), o)
+	post := func(base, key, user string) int {
+		resp, _, err := send(t, base, "POST", key, "x", "X-User", user)
+		assert.NoError(t, err, "request")
+		return resp.StatusCode
+	}
+	assert.Equal(t, post(trusted, "k", "ann"), 200, "from a front")
+	assert.Equal(t, <-seen, "ann", "the service sees the user")
+	assert.Equal(t, post(trusted, "k", "bob"), 200, "another user's key")
+	assert.Equal(t, <-seen, "bob", "it ran: tenants are apart")
+	assert.Equal(t, post(strange, "k", "ann"), 403, "from somebody else")
+	assert.Equal(t, post(strange, "", "ann"), 200, "not guarded, from somebody else")
+	assert.Equal(t, <-seen, "", "the service does not see what a stranger says")
+	err := (&gateway.Options{Upstreams: []string{up.URL}, FromFronts: []string{"X-User"}}).Validate(retrysafe.Policy{})
+	assert.True(t, err != nil && strings.Contains(err.Error(), "Trusted"), "fronts without addresses: %v", err)
+}
+
+// TestSlowRequests: heads and bodies that drip in, and heads that are too large, end in time, and nothing runs.
+func TestSlowRequests(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	o := &gateway.Options{Upstreams: []string{n.URL}, Guard: httpidem.Options{BodyTime: 300 * time.Millisecond}, Logger: slog.New(slog.DiscardHandler)}
+	g, err := gateway.New(newEngine(t, memstore.New(nil), retrysafe.Policy{}), o)
+	assert.NoError(t, err, "gateway")
+	s := gateway.NewServer(g, gateway.Limits{Header: 4 << 10, HeaderTime: 300 * time.Millisecond, IdleTime: time.Second}, o.Logger)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	assert.NoError(t, err, "listen")
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(func() { _ = s.Close(); g.Close() })
+	const head = "POST /orders HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer opaque\r\nIdempotency-Key: k\r\n"
+	for name, tt := range map[string]struct{ begin, drip, want string }{
+		"a head that drips":       {"POST /orders HT", "X-A: b\r\n", ""},
+		"a body that drips":       {head + "Content-Length: 1000\r\n\r\n", "x", "400"},
+		"a chunk that drips":      {head + "Transfer-Encoding: chunked\r\n\r\nff\r\n", "x", "400"},
+		"a head that is large":    {head + "X-Large: " + strings.Repeat("x", 16<<10) + "\r\n\r\n", "", "431"},
+		"a connection that idles": {"", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, err := net.Dial("tcp", l.Addr().String())
+			assert.NoError(t, err, "dial")
+			defer c.Close()
+			_, err = io.WriteString(c, tt.begin)
+			assert.NoError(t, err, "begin")
+			ended := make(chan []byte, 1)
+			go func() {
+				said, _ := io.ReadAll(c)
+				ended <- said
+			}()
+			tick := time.NewTicker(20 * time.Millisecond)
+			defer tick.Stop()
+			late := time.After(10 * time.Second)
+			for {
+				select {
+				case said := <-ended:
+					status, _, _ := strings.Cut(strings.TrimPrefix(string(said), "HTTP/1.1 "), " ")
+					assert.True(t, status == tt.want || tt.want == "" && (status == "" || status == "408" || status == "400"), "the end: %q", said)
+					return
+				case <-tick.C:
+					_, _ = io.WriteString(c, tt.drip)
+				case <-late:
+					t.Fatal("the connection is held for ever")
+				}
+			}
+		})
+	}
+	t.Cleanup(func() { assert.Equal(t, n.got.Load(), int64(0), "requests that reached the service") })
+}
+
+// TestFrontsOfHTTP2: with TLS and by prior knowledge.
+func TestFrontsOfHTTP2(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	g, _ := serveGateway(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstreams: []string{n.URL}})
+	s := gateway.NewServer(g, gateway.Limits{}, slog.New(slog.DiscardHandler))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	assert.NoError(t, err, "listen")
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(func() { _ = s.Close() })
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	client := &http.Client{Transport: &http.Transport{Protocols: protocols}}
+	for i := range 3 {
+		r, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+l.Addr().String()+"/orders", bytes.NewReader([]byte("x")))
+		assert.NoError(t, err, "request")
+		r.Header = http.Header{"Idempotency-Key": {"k"}, "Authorization": {"Bearer opaque"}}
+		resp, err := client.Do(r)
+		assert.NoError(t, err, "request")
+		_ = resp.Body.Close()
+		assert.Equal(t, fmt.Sprint(resp.StatusCode, resp.ProtoMajor, resp.Header.Get("Idempotency-Replayed")), fmt.Sprint(201, 2, map[bool]string{true: "true"}[i > 0]), "answer %d", i)
+	}
+	assert.Equal(t, n.got.Load(), int64(1), "effects")
+}
