@@ -6,12 +6,18 @@ import (
 	"time"
 )
 
-// cpuTime is the processor time of this process so far, by the kernel's accounting.
+// usage is the processor time of this process so far, by the kernel's accounting.
+func usage() (time.Duration, error) {
+	var u syscall.Rusage
+	err := syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), err
+}
+
 func cpuTime(tb testing.TB) time.Duration {
 	tb.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+	used, err := usage()
+	if err != nil {
 		tb.Fatal(err)
 	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return used
 }

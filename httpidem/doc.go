@@ -7,4 +7,6 @@
 //
 // It works with every router that takes func(http.Handler) http.Handler. Put it behind authentication: a replay is an access. The
 // header follows draft-ietf-httpapi-idempotency-key-header; errors are problem documents (RFC 9457) whose codes docs/problems explains.
+//
+// [Transport] is the client's side: it repeats a request with one key, and only where that is safe.
 package httpidem

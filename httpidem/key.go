@@ -2,6 +2,7 @@ package httpidem
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -31,7 +32,7 @@ func ParseKey(lines []string) (string, error) {
 		key = inside
 	default:
 		for i := range len(v) {
-			if c := v[i]; c < 0x21 || c > 0x7E || c == '"' || c == ',' || c == ';' || c == '\\' {
+			if !bare(v[i]) {
 				return "", errors.New("the value has a character that a bare key may not have (only 0x21 to 0x7E without \" , ; \\); quote it")
 			}
 		}
@@ -41,6 +42,41 @@ func ParseKey(lines []string) (string, error) {
 		return "", errors.New("the key must have 1 to 255 octets")
 	}
 	return key, nil
+}
+
+// FormatKey writes a key as the value of an Idempotency-Key: bare where [ParseKey] reads it so, else as a String of RFC 8941, section
+// 4.1.6. ParseKey gives the key back. A key that has no such form is an error, which never shows it.
+func FormatKey(key string) (string, error) {
+	switch {
+	case key == "":
+		return "", errors.New("it is empty; use a random text, for example a UUID")
+	case len(key) > maxKey:
+		return "", fmt.Errorf("it has %d octets, at most %d are allowed; use a digest of it", len(key), maxKey)
+	}
+	quote := false
+	for i := range len(key) {
+		c := key[i]
+		if c < 0x20 || c > 0x7E {
+			return "", errors.New("it has a character that is not printable ASCII; use a digest of it, in hex")
+		}
+		quote = quote || !bare(c)
+	}
+	if !quote {
+		return key, nil
+	}
+	b := append(make([]byte, 0, len(key)+8), '"')
+	for i := range len(key) {
+		if key[i] == '"' || key[i] == '\\' {
+			b = append(b, '\\')
+		}
+		b = append(b, key[i])
+	}
+	return string(append(b, '"')), nil
+}
+
+// bare tells the characters that a key may have without quotes.
+func bare(c byte) bool {
+	return c >= 0x21 && c <= 0x7E && c != '"' && c != ',' && c != ';' && c != '\\'
 }
 
 // cutString reads an sf-string at the front of v.

@@ -33,6 +33,12 @@ type Problem struct {
 	cause      error
 }
 
+// What error_code says of a repeat under the policy Reject.
+const (
+	errorInProgress = 201
+	errorDone       = 202
+)
+
 // Error returns the title and what to do.
 func (p *Problem) Error() string { return p.Code + ": " + p.Title + "; " + p.Detail }
 
@@ -130,12 +136,12 @@ func problemOf(err error, reject bool) *Problem {
 	case errors.Is(err, retrysafe.ErrInProgress):
 		p := NewProblem("in-progress", err).jittered(after)
 		if reject {
-			p.ErrorCode = 201
+			p.ErrorCode = errorInProgress
 		}
 		return p
 	case errors.Is(err, retrysafe.ErrDuplicate):
 		p := NewProblem("already-done", err)
-		p.ErrorCode = 202
+		p.ErrorCode = errorDone
 		return p
 	case errors.Is(err, retrysafe.ErrAttemptFailed):
 		return NewProblem("attempt-failed", err).jittered(min(after, 3*time.Second))

@@ -1,0 +1,86 @@
+package httpidem
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// again says whether the n-th try is followed by another one, and after how long.
+func (t *Transport) again(ctx context.Context, n int, body *payload, resp *http.Response, err error) (time.Duration, bool) {
+	if n >= or(t.Max, 4) || body.more == nil || ctx.Err() != nil {
+		return 0, false
+	}
+	var after time.Duration
+	most := min(or(t.MaxWait, 10*time.Second), math.MaxInt64/4) // sums of two stay in range
+	if err == nil {
+		var ok bool
+		if after, ok = repeatable(resp); !ok || after > most {
+			return 0, false
+		}
+	}
+	wait := min(after+jitter(or(t.MinWait, 100*time.Millisecond), most, n), most)
+	if end, ok := ctx.Deadline(); ok && time.Until(end) <= wait {
+		return 0, false
+	}
+	return wait, true
+}
+
+// jitter is a random part of the n-th wait: as many callers that failed at once come back spread out.
+func jitter(first, most time.Duration, n int) time.Duration {
+	wait := most
+	if n <= 32 && first<<(n-1)>>(n-1) == first {
+		wait = min(first<<(n-1), most)
+	}
+	return rand.N(wait + 1)
+}
+
+// passing are the answers that another try may change by themselves.
+var passing = []int{
+	http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests,
+	http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+}
+
+// final are the codes of problems whose repeat is told the same.
+var final = []string{"outcome-unknown", "already-done", "answer-not-kept", "principal-changed", "resolved-failed"}
+
+// repeatable says whether the request that was answered by resp may be sent again, and after how long at least.
+func repeatable(resp *http.Response) (time.Duration, bool) {
+	after, told := retryAfter(resp.Header, time.Now())
+	if conflict := resp.StatusCode == http.StatusConflict; conflict && !told || !conflict && !slices.Contains(passing, resp.StatusCode) {
+		return 0, false
+	}
+	if p, ok := ProblemFrom(resp); ok && (slices.Contains(final, p.Code) || p.ErrorCode == errorDone) {
+		return 0, false
+	}
+	return after, true
+}
+
+// retryAfter reads the field of RFC 9110, section 10.2.3: seconds, or a date, which is compared with the server's own if it tells. What
+// is neither counts as not there.
+func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
+	v := strings.Trim(h.Get("Retry-After"), " \t")
+	if v == "" {
+		return 0, false
+	}
+	if strings.Trim(v, "0123456789") == "" {
+		n, err := strconv.ParseInt(v, 10, 64)
+		if err != nil || n > int64(math.MaxInt64/time.Second) {
+			return math.MaxInt64, true
+		}
+		return time.Duration(n) * time.Second, true
+	}
+	at, err := http.ParseTime(v)
+	if err != nil {
+		return 0, false
+	}
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		now = date
+	}
+	return max(0, at.Sub(now)), true
+}
