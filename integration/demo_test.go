@@ -27,10 +27,11 @@ func startDemo(t *testing.T) string {
 	out, err := build.CombinedOutput()
 	assert.NoError(t, err, "build the command (%s)", out)
 	demo := exec.CommandContext(t.Context(), program, "demo", "--listen", "127.0.0.1:0")
+	demo.Cancel = func() error { return demo.Process.Signal(syscall.SIGTERM) } // it has files to remove
 	stdout, err := demo.StdoutPipe()
 	assert.NoError(t, err, "pipe")
 	assert.NoError(t, demo.Start(), "start the demonstration")
-	t.Cleanup(func() { _ = demo.Process.Signal(syscall.SIGTERM); _ = demo.Wait() })
+	t.Cleanup(func() { _ = demo.Wait() })
 	for lines := bufio.NewScanner(stdout); lines.Scan(); {
 		if _, rest, ok := strings.Cut(lines.Text(), "Open "); ok {
 			go func() { _, _ = io.Copy(io.Discard, stdout) }()

@@ -27,10 +27,11 @@ func startDemo(t *testing.T, tmp string, args ...string) *demoPage {
 	t.Helper()
 	c := command(t, append([]string{"demo"}, args...)...)
 	c.Env = append(c.Env, "TMPDIR="+tmp)
+	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) } // it has files to remove
 	out, err := c.StdoutPipe()
 	assert.NoError(t, err, "pipe")
 	assert.NoError(t, c.Start(), "start")
-	t.Cleanup(func() { _ = c.Process.Signal(syscall.SIGTERM); _ = c.Wait() })
+	t.Cleanup(func() { _ = c.Wait() })
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		if _, rest, ok := strings.Cut(lines.Text(), "Open http://"); ok {
 			addr, _, _ := strings.Cut(rest, " ")

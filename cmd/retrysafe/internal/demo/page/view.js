@@ -3,7 +3,7 @@ import { gateway, money, record, told, verdict } from "./words.js";
 
 const at = (id) => document.getElementById(id);
 const shown = 8;
-const chips = 12;
+const chips = 10;
 
 function set(element, text) {
   if (element.textContent !== text) element.textContent = text;
@@ -114,6 +114,7 @@ function moveFocus(first, second, isFirst) {
 
 function showDoubt(state) {
   const doubt = state.record.state === "in-doubt";
+  if (doubt && at("doubt").hidden) set(at("said"), at("doubt-title").textContent);
   at("doubt").hidden = !doubt;
   if (!doubt) return;
   const [payment] = state.with.payments ?? [];

@@ -5,7 +5,7 @@ export function verdict(payments, cents) {
   if (payments === null) return { tone: "none", big: "The shop does not answer", small: "", brief: "?" };
   const n = payments.length;
   const total = payments.reduce((sum, payment) => sum + payment.cents, 0);
-  if (n === 0) return { tone: "none", big: "Not charged yet", small: "", brief: "not yet" };
+  if (n === 0) return { tone: "none", big: "Not charged yet", small: `${money(0)} in all`, brief: "not yet" };
   if (n === 1) return { tone: "good", big: "✓ Charged once", small: `${money(total)} in all`, brief: "✓ once" };
   return { tone: "bad", big: `✗ Charged ${n}×`, small: `${money(total)} in all, ${money(total - cents)} too much`, brief: `✗ ${n}×` };
 }
