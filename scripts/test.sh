@@ -61,6 +61,8 @@ fi
 need_cgo
 . scripts/modules.sh
 
+step "programs" 90 scripts/programs.sh
+
 step "format" 10 formatted
 
 for dir in "${modules[@]}"; do

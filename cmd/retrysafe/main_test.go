@@ -226,6 +226,9 @@ func TestBadCalls(t *testing.T) {
 		"address in use":  {args: []string{"gateway", "--upstream", up, "--listen", busy.Addr().String()}, code: 1, want: "choose another --listen"},
 		"short secret":    {args: []string{"gateway", "--upstream", up}, env: "RETRYSAFE_SECRET=short", code: 2, want: "at least 16"},
 		"unknown command": {args: []string{"frobnicate"}, code: 2, want: "unknown command"},
+		"page for all":    {args: []string{"demo", "--listen", "0.0.0.0:0"}, code: 2, want: "loopback only"},
+		"no page address": {args: []string{"demo", "--listen", "8484"}, code: 2, want: "write it like 127.0.0.1:8484"},
+		"page in use":     {args: []string{"demo", "--listen", busy.Addr().String()}, code: 1, want: "choose another --listen"},
 		"too many words":  {args: []string{"demo", "twice"}, code: 2, want: "twice"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,6 +14,9 @@ import (
 	"time"
 )
 
+// shopper is the customer of the page; the password is demo.
+const shopper = "ann"
+
 // client sends requests as a shopper's app would, straight to the shop or through the gateway.
 type client struct {
 	base string // http://host:port
@@ -27,9 +30,10 @@ func newClient(addr, user string) *client {
 
 // answer is what came back.
 type answer struct {
-	status   int
-	body     string
-	replayed bool
+	status     int
+	body       string
+	replayed   bool
+	retryAfter string
 }
 
 func (a answer) same(b answer) bool { return a.status == b.status && a.body == b.body }
@@ -62,7 +66,7 @@ func (c *client) post(ctx context.Context, path, key string, req request, extra 
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{resp.StatusCode, string(b), resp.Header.Get("Idempotency-Replayed") == "true"}, nil
+	return answer{resp.StatusCode, string(b), resp.Header.Get("Idempotency-Replayed") == "true", resp.Header.Get("Retry-After")}, nil
 }
 
 // postMany sends the same request n times at once.
@@ -128,14 +132,25 @@ func until(ctx context.Context, ok func() bool) error {
 
 // count asks the shop what happened in a scene.
 func count(ctx context.Context, addr, scene string) (e effects, err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/effects?scene="+url.QueryEscape(scene), nil)
+	err = ask(ctx, addr, "/effects", scene, &e)
+	return e, err
+}
+
+// paid asks the shop for the payments of a scene.
+func paid(ctx context.Context, addr, scene string) (all []payment, err error) {
+	err = ask(ctx, addr, "/payments", scene, &all)
+	return all, err
+}
+
+func ask(ctx context.Context, addr, path, scene string, into any) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+path+"?scene="+url.QueryEscape(scene), nil)
 	if err != nil {
-		return e, err
+		return err
 	}
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return e, fmt.Errorf("demo: the shop does not say what happened: %w", err)
+		return fmt.Errorf("demo: the shop does not say what happened: %w", err)
 	}
 	defer resp.Body.Close()
-	return e, json.NewDecoder(resp.Body).Decode(&e)
+	return json.NewDecoder(resp.Body).Decode(into)
 }

@@ -25,14 +25,17 @@ type process struct {
 	exited chan struct{}
 }
 
-// freeAddr is an address on loopback that nobody listens on now.
-func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("demo: no free port on loopback: %w", err)
+// freeAddrs are addresses on loopback that nobody listens on now. They differ: none is given back before all are found.
+func freeAddrs(n int) (addrs []string, err error) {
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("demo: no free port on loopback: %w", err)
+		}
+		defer l.Close()
+		addrs = append(addrs, l.Addr().String())
 	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	return addrs, nil
 }
 
 // start runs the process and waits until it listens.
@@ -87,6 +90,21 @@ func (p *process) kill() {
 	}
 	_ = cmd.Process.Kill()
 	<-exited
+}
+
+// running tells whether the process lives, and its id, which a dead one has kept.
+func (p *process) running() (pid int, up bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return 0, false
+	}
+	select {
+	case <-p.exited:
+		return p.cmd.Process.Pid, false
+	default:
+		return p.cmd.Process.Pid, true
+	}
 }
 
 // awaitDeath waits until the process has ended by itself.

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -88,6 +89,7 @@ func (s *shop) handler() http.Handler {
 	mux.HandleFunc("POST /payments", s.single("payment", insertPayment))
 	mux.HandleFunc("POST /checkout", s.checkout)
 	mux.HandleFunc("POST /checkout-tx", s.checkoutTx)
+	mux.HandleFunc("GET /payments", s.payments)
 	mux.HandleFunc("GET /effects", s.effects)
 	return mux
 }
@@ -101,10 +103,16 @@ type request struct {
 	WorkMS int `json:"work_ms,omitempty"`
 }
 
+// headWork is WorkMS in a header: the same payment, the same body, in a shop that is slower today.
+const headWork = "X-Demo-Work-MS"
+
 func read(w http.ResponseWriter, r *http.Request) (req request, ok bool) {
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16)).Decode(&req); err != nil {
 		http.Error(w, "the body is no JSON request", http.StatusBadRequest)
 		return req, false
+	}
+	if ms, err := strconv.Atoi(r.Header.Get(headWork)); err == nil {
+		req.WorkMS = ms
 	}
 	return req, true
 }
@@ -216,4 +224,37 @@ func (s *shop) effects(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_ = json.NewEncoder(w).Encode(e)
+}
+
+// payment is one that took effect.
+type payment struct {
+	ID    int64 `json:"id"`
+	Cents int   `json:"cents"`
+}
+
+// payments lists those of a scene, the first one first.
+func (s *shop) payments(w http.ResponseWriter, r *http.Request) {
+	all, err := s.paid(r.Context(), r.URL.Query().Get("scene"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	_ = json.NewEncoder(w).Encode(all)
+}
+
+func (s *shop) paid(ctx context.Context, scene string) ([]payment, error) {
+	rows, err := s.db.QueryContext(ctx, "SELECT id, cents FROM payments WHERE scene = ? ORDER BY id", scene)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	all := []payment{}
+	for rows.Next() {
+		var p payment
+		if err := rows.Scan(&p.ID, &p.Cents); err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, rows.Err()
 }

@@ -1,0 +1,293 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// demoPage is a demonstration that runs, and its page without a browser.
+type demoPage struct {
+	process *exec.Cmd
+	base    string
+}
+
+func startDemo(t *testing.T, tmp string, args ...string) *demoPage {
+	t.Helper()
+	c := command(t, append([]string{"demo"}, args...)...)
+	c.Env = append(c.Env, "TMPDIR="+tmp)
+	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) } // it has files to remove
+	out, err := c.StdoutPipe()
+	assert.NoError(t, err, "pipe")
+	assert.NoError(t, c.Start(), "start")
+	t.Cleanup(func() { _ = c.Wait() })
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if _, rest, ok := strings.Cut(lines.Text(), "Open http://"); ok {
+			addr, _, _ := strings.Cut(rest, " ")
+			go func() { _, _ = io.Copy(io.Discard, out) }()
+			return &demoPage{c, "http://" + addr}
+		}
+	}
+	t.Fatalf("the demonstration did not say where its page is")
+	return nil
+}
+
+// request sends what a browser would; fields stand above what the page itself sends.
+func (d *demoPage) request(t *testing.T, method, path, body string, fields map[string]string) (status int, text string, header http.Header) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, d.base+path, strings.NewReader(body))
+	assert.NoError(t, err, "request")
+	r.Header.Set("Origin", d.base)
+	for name, v := range fields {
+		switch {
+		case name == "Host":
+			r.Host = v
+		case v == "":
+			r.Header.Del(name)
+		default:
+			r.Header.Set(name, v)
+		}
+	}
+	resp, err := http.DefaultClient.Do(r)
+	assert.NoError(t, err, "%s %s", method, path)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	assert.NoError(t, err, "body")
+	return resp.StatusCode, string(b), resp.Header
+}
+
+func (d *demoPage) send(t *testing.T, path, body string) {
+	t.Helper()
+	status, text, _ := d.request(t, "POST", path, body, nil)
+	assert.Equal(t, status, 202, "%s %s (%s)", path, body, text)
+}
+
+type demoSide struct {
+	Payments []struct{ ID int64 }
+	Presses  []struct {
+		State, Code string
+		Status      int
+		Payment     int64
+		Replayed    bool
+	}
+	Curl string
+}
+
+type demoState struct {
+	Key           string
+	Gateway       struct{ Up bool }
+	Without, With demoSide
+	Record        struct{ State, List, Resolve string }
+}
+
+// last is what the side's last press was told.
+func (s *demoSide) last() (state, code string) {
+	if len(s.Presses) == 0 {
+		return "", ""
+	}
+	p := s.Presses[len(s.Presses)-1]
+	return p.State, p.Code
+}
+
+func (d *demoPage) state(t *testing.T) (s demoState) {
+	t.Helper()
+	status, text, _ := d.request(t, "GET", "/state", "", nil)
+	assert.Equal(t, status, 200, "state (%s)", text)
+	assert.NoError(t, json.Unmarshal([]byte(text), &s), "state %s", text)
+	return s
+}
+
+// until looks at the state again and again, for at most 20 s.
+func (d *demoPage) until(t *testing.T, what string, ok func(demoState) bool) demoState {
+	t.Helper()
+	var s demoState
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if s = d.state(t); ok(s) {
+			return s
+		}
+	}
+	t.Fatalf("%s did not come: %+v", what, s)
+	return s
+}
+
+func told(s demoState) bool {
+	for _, side := range []demoSide{s.Without, s.With} {
+		for _, p := range side.Presses {
+			if p.State == "sent" {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+const pay = `{"how":"pay","times":1}`
+
+// TestDemoPage: what the page shows is what the shop has, before and after the gateway was killed.
+func TestDemoPage(t *testing.T) {
+	t.Parallel()
+	d := startDemo(t, t.TempDir(), "--listen", "127.0.0.1:0")
+	d.send(t, "/press", pay)
+	d.until(t, "the first answer", told)
+	d.send(t, "/press", `{"how":"pay","times":10}`)
+	d.send(t, "/press", `{"how":"lost","times":1}`)
+	s := d.until(t, "all answers", func(s demoState) bool { return len(s.With.Presses) == 12 && told(s) })
+	assert.Equal(t, len(s.Without.Payments), 12, "payments without protection")
+	assert.Equal(t, len(s.With.Payments), 1, "payments with it")
+	for i, p := range s.With.Presses[:11] {
+		assert.Equal(t, p.Payment, s.With.Payments[0].ID, "press %d is told the one payment", i+1)
+		assert.Equal(t, p.Replayed, i > 0, "press %d replayed", i+1)
+	}
+	state, _ := s.With.last()
+	assert.Equal(t, state, "lost", "an answer that did not arrive")
+	assert.Equal(t, s.Record.State, "completed", "record")
+
+	d.send(t, "/gateway/kill", "")
+	assert.True(t, !d.state(t).Gateway.Up, "the gateway is down")
+	d.send(t, "/press", pay)
+	s = d.until(t, "presses while it is down", told)
+	state, _ = s.With.last()
+	assert.Equal(t, state, "away", "a press while the gateway is down")
+	assert.Equal(t, s.Record.State, "completed", "the record is there while the gateway is not")
+	d.send(t, "/gateway/start", "")
+	d.send(t, "/press", pay)
+	s = d.until(t, "the press after it", told)
+	assert.True(t, s.Gateway.Up && s.With.Presses[13].Replayed && len(s.With.Payments) == 1, "after the restart: %+v", s.With)
+
+	d.send(t, "/new", "")
+	after := d.state(t)
+	assert.NotEqual(t, after.Key, s.Key, "a new payment has a new key")
+	assert.Equal(t, len(after.With.Presses)+len(after.With.Payments), 0, "and nothing happened to it yet")
+}
+
+// TestDemoPageInDoubt: a payment in flight when the gateway is killed. The command lines on the page show and settle it.
+func TestDemoPageInDoubt(t *testing.T) {
+	t.Parallel()
+	d := startDemo(t, t.TempDir(), "--listen", "127.0.0.1:0")
+	d.send(t, "/press", `{"how":"killed","times":1}`)
+	s := d.until(t, "the kill", func(s demoState) bool { return !s.Gateway.Up && told(s) })
+	state, _ := s.With.last()
+	assert.Equal(t, state, "broken", "the press in flight")
+	assert.Equal(t, len(s.With.Payments), 1, "the shop had charged")
+	d.send(t, "/gateway/start", "")
+	d.send(t, "/press", pay)
+	_, code := d.answered(t)
+	assert.Equal(t, code, "in-progress", "at once")
+	d.until(t, "the doubt", func(s demoState) bool { return s.Record.State == "in-doubt" })
+	d.send(t, "/press", pay)
+	s, code = d.answered(t)
+	assert.Equal(t, code, "outcome-unknown", "after the lease")
+	shell := func(line string) string {
+		c := exec.CommandContext(t.Context(), "sh", "-c", line)
+		c.Env = append(os.Environ(), asCommand+"=1")
+		out, err := c.CombinedOutput()
+		assert.NoError(t, err, "%s: %s", line, out)
+		return string(out)
+	}
+	assert.Contains(t, shell(s.Record.List), "in-doubt", "the list")
+	assert.Contains(t, shell(s.Record.Resolve), "completed now", "the resolution")
+	d.send(t, "/press", pay)
+	s, _ = d.answered(t)
+	last := s.With.Presses[len(s.With.Presses)-1]
+	assert.Equal(t, last.Payment, s.With.Payments[0].ID, "what a repeat is told once it is settled")
+	assert.True(t, last.Replayed && len(s.With.Payments) == 1, "one payment, replayed")
+}
+
+// answered waits for all answers, and returns the problem code of the last one too.
+func (d *demoPage) answered(t *testing.T) (s demoState, code string) {
+	t.Helper()
+	s = d.until(t, "all answers", told)
+	_, code = s.With.last()
+	return s, code
+}
+
+// TestDemoPageKeepsOthersOut: other web sites in the same browser can neither pay nor kill.
+func TestDemoPageKeepsOthersOut(t *testing.T) {
+	t.Parallel()
+	d := startDemo(t, t.TempDir(), "--listen", "127.0.0.1:0")
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(d.base, "http://"))
+	assert.NoError(t, err, "port")
+	for name, tt := range map[string]struct {
+		method, path, body string
+		fields             map[string]string
+		status             int
+	}{
+		"another site's name":   {"GET", "/state", "", map[string]string{"Host": "evil.example:" + port}, 403},
+		"it looks like ours":    {"GET", "/", "", map[string]string{"Host": "127.0.0.1.evil.example"}, 403},
+		"no name":               {"GET", "/events", "", map[string]string{"Host": "[]"}, 403},
+		"rebound, own origin":   {"POST", "/gateway/kill", "", map[string]string{"Host": "evil.example", "Origin": "http://evil.example"}, 403},
+		"kill from elsewhere":   {"POST", "/gateway/kill", "", map[string]string{"Origin": "https://evil.example"}, 403},
+		"pay from elsewhere":    {"POST", "/press", pay, map[string]string{"Origin": "http://127.0.0.1:1"}, 403},
+		"pay from a file":       {"POST", "/press", pay, map[string]string{"Origin": "null"}, 403},
+		"pay without an origin": {"POST", "/press", pay, map[string]string{"Origin": ""}, 403},
+		"kill by a link":        {"GET", "/gateway/kill", "", nil, 404},
+		"too often":             {"POST", "/press", `{"how":"pay","times":11}`, nil, 400},
+		"in no known way":       {"POST", "/press", `{"how":"free","times":1}`, nil, 400},
+		"no order":              {"POST", "/press", `x`, nil, 400},
+		"a long order":          {"POST", "/press", `{"how":"` + strings.Repeat("x", 2000), nil, 400},
+		"the shop behind it":    {"POST", "/payments", "{}", nil, 405},
+		"another file":          {"GET", "/../demo.go", "", nil, 404},
+		"by another own name":   {"GET", "/state", "", map[string]string{"Host": "localhost:" + port}, 200},
+	} {
+		status, text, header := d.request(t, tt.method, tt.path, tt.body, tt.fields)
+		assert.Equal(t, status, tt.status, "%s (%s)", name, text)
+		assert.Contains(t, header.Get("Content-Security-Policy"), "default-src 'none'", "%s", name)
+	}
+	s := d.state(t)
+	assert.True(t, s.Gateway.Up && len(s.With.Presses)+len(s.Without.Payments) == 0, "nothing of all this did anything: %+v", s)
+	_, text, _ := d.request(t, "GET", "/", "", nil)
+	for _, inline := range []string{"<style", "style=", "onclick", "https://", "<script>"} {
+		assert.True(t, !strings.Contains(text, inline), "the policy forbids %s in the page", inline)
+	}
+}
+
+// TestDemoEnds: nothing stays behind, however it ends.
+func TestDemoEnds(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:8484")
+	if err == nil { // or somebody else has it, which is as good
+		defer taken.Close()
+	}
+	tmp := t.TempDir()
+	d := startDemo(t, tmp)
+	assert.True(t, !strings.HasSuffix(d.base, ":8484"), "a free port in place of one that is taken")
+	events, err := http.Get(d.base + "/events") // a browser that looks on holds up nothing
+	assert.NoError(t, err, "events")
+	defer events.Body.Close()
+	first, err := bufio.NewReader(events.Body).ReadString('\n')
+	assert.NoError(t, err, "first event")
+	assert.Contains(t, first, `data: {"number":1`, "first event")
+	assert.NoError(t, d.process.Process.Signal(os.Interrupt), "interrupt")
+	assert.NoError(t, d.process.Wait(), "exit code")
+	left, err := os.ReadDir(tmp)
+	assert.NoError(t, err, "temporary directory")
+	assert.Equal(t, len(left), 0, "temporary files: %v", left)
+	if runtime.GOOS != "linux" {
+		return // elsewhere no child learns that its parent was killed
+	}
+	d = startDemo(t, tmp, "--listen", "127.0.0.1:0")
+	s := d.state(t)
+	kill(d.process)
+	for _, curl := range []string{s.With.Curl, s.Without.Curl} {
+		addr, _, _ := strings.Cut(strings.TrimPrefix(curl, "curl -i http://"), "/")
+		for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			conn, err := net.Dial("tcp", addr)
+			if err != nil {
+				break
+			}
+			_ = conn.Close()
+			assert.True(t, time.Now().Before(end), "%s lives on", addr)
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package demo
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+)
+
+// pageAddr is where the page listens unless somebody says otherwise; it is easy to remember and rarely taken.
+const pageAddr = "127.0.0.1:8484"
+
+// loopback is an address of this machine alone, as a flag: whoever reaches the page can kill processes.
+type loopback struct {
+	addr  string
+	given bool
+}
+
+func (l *loopback) String() string { return l.addr }
+
+func (l *loopback) Type() string { return "address" }
+
+func (l *loopback) Set(s string) error {
+	host, _, err := net.SplitHostPort(s)
+	if err != nil {
+		return errors.New("write it like " + pageAddr)
+	}
+	if !isLoopback(host) {
+		return errors.New("the page can kill processes, so it listens on loopback only; write it like " + pageAddr)
+	}
+	l.addr, l.given = s, true
+	return nil
+}
+
+// isLoopback tells whether a host, without its port, names this machine and cannot be made to name another.
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// listen takes any free port where the usual one is taken, but not where somebody has asked for one.
+func (l *loopback) listen() (net.Listener, error) {
+	listener, err := net.Listen("tcp", l.addr)
+	if err != nil && !l.given {
+		listener, err = net.Listen("tcp", "127.0.0.1:0")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("demo: cannot listen on %s: %w; choose another --listen", l.addr, err)
+	}
+	return listener, nil
+}

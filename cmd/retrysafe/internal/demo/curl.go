@@ -1,0 +1,46 @@
+package demo
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+// curl is a request as a line for a shell; the body is byte for byte what the page sends, or the gateway would call it another request.
+func curl(base, key string, req request, workMS int) string {
+	body, err := json.Marshal(req)
+	if err != nil {
+		return ""
+	}
+	work := ""
+	if workMS > 0 {
+		work = fmt.Sprintf(" -H '%s: %d'", headWork, workMS)
+	}
+	return fmt.Sprintf("curl -i %s/payments -u %s:demo -H 'Idempotency-Key: %s' -H 'Content-Type: application/json'%s -d %s",
+		base, shopper, key, work, quoted(string(body)))
+}
+
+// quoted is a word for a shell, in quotes where it needs them.
+func quoted(word string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=@,", r)
+	}
+	if word != "" && strings.TrimFunc(word, plain) == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// self is how a shell calls this program: by its name where that finds it, or by its path.
+func self() string {
+	path, err := os.Executable()
+	if err != nil {
+		return "retrysafe"
+	}
+	if found, err := exec.LookPath("retrysafe"); err == nil && found == path {
+		return "retrysafe"
+	}
+	return quoted(path)
+}

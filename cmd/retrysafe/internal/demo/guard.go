@@ -1,0 +1,41 @@
+package demo
+
+import (
+	"net"
+	"net/http"
+	"net/url"
+)
+
+// policy lets the page load what this server has, and nothing else; nobody may frame it and borrow a click.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// guarded keeps other web sites out that are open in the same browser. They can send requests here, and would pay and kill: a name of
+// theirs that points to this machine is told by Host, a request from a page of theirs by Origin.
+func guarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		switch {
+		case !isLoopback(hostname(r.Host)):
+			http.Error(w, "this page is for the machine that it runs on: open it by its address on loopback", http.StatusForbidden)
+		case r.Method != http.MethodGet && r.Method != http.MethodHead && r.Header.Get("Origin") != "http://"+r.Host:
+			http.Error(w, "this was not sent by the page itself, so nothing was done: press the button on the page", http.StatusForbidden)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// hostname is a Host field without its port.
+func hostname(host string) string {
+	u := url.URL{Host: host}
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return u.Hostname()
+}

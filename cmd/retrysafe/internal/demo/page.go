@@ -1,0 +1,142 @@
+package demo
+
+import (
+	"context"
+	"embed"
+	"io/fs"
+	"net"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+//go:embed page
+var files embed.FS
+
+// page is the demonstration for people who do not read tables: they press Pay and kill the gateway themselves. What it shows comes from
+// the shop's tables and the gateway's records. It has a shop and a gateway of its own, so that the scenes and it do not meet.
+type page struct {
+	stage   *stage
+	records *records
+	addr    string
+	server  *http.Server
+	ctx     context.Context // of all that goes on in the background
+	cancel  context.CancelFunc
+	all     sync.WaitGroup
+	waiting atomic.Int64 // presses without an answer
+
+	doors sync.Mutex // one kill or start of the gateway at a time
+
+	mu      sync.Mutex
+	current *bill
+}
+
+// openPage starts the page and what it plays with. dir is for its files.
+func openPage(ctx context.Context, dir string, at *loopback) (*page, error) {
+	// The lease is long enough to see a repeat meet it after a kill, and the wait too short to sit it out.
+	s, err := build(dir, "page", "--in-progress", "wait 1s", "--lease", "6s")
+	if err != nil {
+		return nil, err
+	}
+	l, err := at.listen()
+	if err != nil {
+		return nil, err
+	}
+	p := &page{stage: s, addr: l.Addr().String(), current: newBill(1)}
+	p.ctx, p.cancel = context.WithCancel(ctx)
+	if err := s.start(p.ctx); err != nil {
+		return nil, closed(p, l, err)
+	}
+	if p.records, err = openRecords(filepath.Join(dir, "page.db")); err != nil {
+		return nil, closed(p, l, err)
+	}
+	p.server = &http.Server{Handler: guarded(p.routes()), ReadHeaderTimeout: 10 * time.Second}
+	p.all.Go(func() { _ = p.server.Serve(l) }) // until close
+	return p, nil
+}
+
+func closed(p *page, l net.Listener, err error) error {
+	_ = l.Close()
+	p.close()
+	return err
+}
+
+// close ends the page and its processes.
+func (p *page) close() {
+	p.cancel()
+	if p.server != nil {
+		soon, cancel := context.WithTimeout(context.Background(), time.Second)
+		_ = p.server.Shutdown(soon) // a browser may hold a connection on which it never asked anything
+		cancel()
+		_ = p.server.Close()
+	}
+	p.all.Wait()
+	if p.records != nil {
+		p.records.close()
+	}
+	p.stage.kill()
+}
+
+func (p *page) routes() http.Handler {
+	assets, err := fs.Sub(files, "page")
+	if err != nil {
+		panic(err) // the name is the one above
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /", http.FileServerFS(assets))
+	mux.HandleFunc("GET /state", p.state)
+	mux.HandleFunc("GET /events", p.events)
+	mux.HandleFunc("POST /press", p.press)
+	mux.HandleFunc("POST /new", func(w http.ResponseWriter, _ *http.Request) {
+		p.renew()
+		w.WriteHeader(http.StatusAccepted)
+	})
+	mux.HandleFunc("POST /gateway/kill", func(w http.ResponseWriter, _ *http.Request) {
+		p.kill()
+		w.WriteHeader(http.StatusAccepted)
+	})
+	mux.HandleFunc("POST /gateway/start", func(w http.ResponseWriter, _ *http.Request) {
+		if err := p.revive(); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.WriteHeader(http.StatusAccepted)
+	})
+	return mux
+}
+
+func (p *page) bill() *bill {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.current
+}
+
+// renew begins a payment with a key of its own.
+func (p *page) renew() *bill {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.current = newBill(p.current.number + 1)
+	return p.current
+}
+
+func (p *page) kill() {
+	p.doors.Lock()
+	defer p.doors.Unlock()
+	p.stage.gateway.kill()
+}
+
+func (p *page) revive() error {
+	p.doors.Lock()
+	defer p.doors.Unlock()
+	if _, up := p.stage.gateway.running(); up {
+		return nil
+	}
+	return p.stage.gateway.start(p.ctx)
+}
+
+// paid is what the shop's own table says of a side.
+func (p *page) paid(s *side) ([]payment, error) {
+	return paid(p.ctx, p.stage.shop.addr, s.request.Scene)
+}

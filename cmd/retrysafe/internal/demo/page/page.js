@@ -1,0 +1,51 @@
+// Buttons send what they say, and the server tells what happened: the page itself believes nothing.
+import { copy } from "./copy.js";
+import { show } from "./view.js";
+
+const at = (id) => document.getElementById(id);
+let last;
+
+async function send(path, body) {
+  const notice = at("notice");
+  try {
+    const answer = await fetch(path, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(body ?? {}),
+    });
+    notice.hidden = answer.ok;
+    notice.textContent = answer.ok ? "" : await answer.text();
+  } catch {
+    away();
+  }
+}
+
+function away() {
+  at("notice").textContent = "The demonstration does not answer. If it has ended, start it again: retrysafe demo";
+  at("notice").hidden = false;
+}
+
+const press = (how, times) => send("press", { how, times, slow: at("slow").checked });
+
+at("pay").addEventListener("click", () => press("pay", 1));
+for (const button of document.querySelectorAll("[data-how]")) {
+  button.addEventListener("click", () => press(button.dataset.how, Number(button.dataset.times)));
+}
+at("new").addEventListener("click", () => send("new"));
+at("kill").addEventListener("click", () => send("gateway/kill"));
+at("start").addEventListener("click", () => send("gateway/start"));
+for (const side of ["without", "with"]) {
+  const button = at(side).querySelector(".curl");
+  button.addEventListener("click", () => last && copy(button, last[side].curl));
+}
+for (const button of document.querySelectorAll("[data-copy]")) {
+  button.addEventListener("click", () => copy(button, at(button.dataset.copy).textContent));
+}
+
+const events = new EventSource("events");
+events.addEventListener("message", (event) => {
+  show(JSON.parse(event.data), last);
+  last = JSON.parse(event.data);
+});
+events.addEventListener("open", () => { at("notice").hidden = true; });
+events.addEventListener("error", away); // the browser tries again by itself

@@ -1,0 +1,85 @@
+package demo
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// state is all that the page shows. It is told whole each time, so that a browser which has missed something has missed nothing.
+type state struct {
+	Number  int          `json:"number"`
+	Key     string       `json:"key"`
+	Cents   int          `json:"cents"`
+	Gateway gatewayState `json:"gateway"`
+	Without sideState    `json:"without"`
+	With    sideState    `json:"with"`
+	Record  recordState  `json:"record"`
+}
+
+type gatewayState struct {
+	Up  bool `json:"up"`
+	PID int  `json:"pid"`
+}
+
+type sideState struct {
+	Payments []payment `json:"payments"` // what took effect; null if the shop does not say
+	Presses  []press   `json:"presses"`
+	Curl     string    `json:"curl"`
+}
+
+func (p *page) look() state {
+	b := p.bill()
+	st := state{Number: b.number, Key: b.key, Cents: cents}
+	st.Gateway.PID, st.Gateway.Up = p.stage.gateway.running()
+	st.Without, st.With = p.lookAt(b.without), p.lookAt(b.with)
+	if b.pressed() {
+		st.Record = p.records.state(p.ctx, b.key, st.With.Payments)
+	}
+	return st
+}
+
+func (p *page) lookAt(s *side) sideState {
+	presses, slow := s.seen()
+	paid, err := p.paid(s)
+	if err != nil {
+		paid = nil
+	}
+	return sideState{Payments: paid, Presses: presses, Curl: curl(p.stage.client(s.protected, shopper).base, s.key, s.request, workMS(slow))}
+}
+
+func (p *page) state(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(p.look())
+}
+
+// events tells the state whenever it has changed, until the browser or the demonstration ends.
+func (p *page) events(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	flow := http.NewResponseController(w)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	var told []byte
+	for {
+		now, err := json.Marshal(p.look())
+		if err != nil {
+			return
+		}
+		if !bytes.Equal(now, told) {
+			told = now
+			fmt.Fprintf(w, "data: %s\n\n", now)
+			if flow.Flush() != nil {
+				return
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-r.Context().Done():
+			return
+		case <-p.ctx.Done():
+			return
+		}
+	}
+}

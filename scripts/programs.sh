@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Sees that the programs are there that the tests run beside Go's own. What is missing is installed where nobody has to be asked: on
+# Debian and its like, as root. Elsewhere this names the command and fails, as the tests will.
+set -uo pipefail
+
+missing=()
+need() { # need PACKAGE PROGRAM...: any one of the programs will do
+  local package=$1 program
+  shift
+  for program in "$@"; do
+    command -v "$program" >/dev/null && return
+  done
+  echo "missing: $1"
+  missing+=("$package")
+}
+
+look() {
+  missing=()
+  need chromium chromium chromium-browser google-chrome
+  need curl curl
+}
+
+look
+if [ "${#missing[@]}" -eq 0 ]; then
+  echo "all programs are there"
+  exit 0
+fi
+
+install="apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
+if [ "$(id -u)" -ne 0 ] || ! grep -qsE '^ID(_LIKE)?=.*(debian|ubuntu)' /etc/os-release; then
+  echo "The tests need them; on Debian install them with: sudo sh -c '$install'"
+  exit 1
+fi
+echo "installing: ${missing[*]}"
+if ! apt-get update -qq || ! DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null; then
+  echo "They could not be installed; see the lines above, and try: $install"
+  exit 1
+fi
+look
+[ "${#missing[@]}" -eq 0 ]
