@@ -51,8 +51,8 @@ func serveGateway(t *testing.T, e *retrysafe.Engine, o *gateway.Options) (*gatew
 	}
 	g, err := gateway.New(e, o)
 	assert.NoError(t, err, "gateway")
-	front := httptest.NewUnstartedServer(g)
-	front.Config.ErrorLog = log.New(io.Discard, "", 0) // of connections that are cut on purpose
+	front := httptest.NewUnstartedServer(nil)
+	front.Config = gateway.NewServer(g, gateway.Limits{}, o.Logger)
 	front.Start()
 	t.Cleanup(func() {
 		front.Close()
@@ -64,4 +64,9 @@ func serveGateway(t *testing.T, e *retrysafe.Engine, o *gateway.Options) (*gatew
 func TestBlackBox(t *testing.T) {
 	t.Parallel()
 	httpidemtest.Run(t, open)
+}
+
+func TestBlackBoxHTTP2(t *testing.T) {
+	t.Parallel()
+	httpidemtest.RunHTTP2(t, open)
 }

@@ -23,6 +23,9 @@ func open(t *testing.T, origin http.Handler, s httpidemtest.Setup) string {
 	o.Tenant, o.Binding = httpidem.Credential(e)
 	server := httptest.NewUnstartedServer(httpidem.New(e, &o).Handler(origin))
 	server.Config.ErrorLog = stdlog.New(io.Discard, "", 0) // of the panics that the suite makes
+	server.Config.Protocols = new(http.Protocols)
+	server.Config.Protocols.SetHTTP1(true)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
 	server.Start()
 	t.Cleanup(func() {
 		server.Close()
@@ -36,4 +39,9 @@ func open(t *testing.T, origin http.Handler, s httpidemtest.Setup) string {
 func TestBlackBox(t *testing.T) {
 	t.Parallel()
 	httpidemtest.Run(t, open)
+}
+
+func TestBlackBoxHTTP2(t *testing.T) {
+	t.Parallel()
+	httpidemtest.RunHTTP2(t, open)
 }

@@ -20,6 +20,7 @@ type world struct {
 	t      *testing.T
 	base   string
 	http   *http.Client
+	http2  bool
 	starts atomic.Int64 // of the origin
 }
 
@@ -50,6 +51,11 @@ func newWorld(t *testing.T, open Open, s Setup, handler origin) *world {
 		handler(w, r)
 	}), s)
 	transport := &http.Transport{DisableCompression: true}
+	if rest, ok := strings.CutPrefix(wd.base, h2c); ok {
+		wd.base, wd.http2 = "http"+rest, true
+		transport.Protocols = new(http.Protocols)
+		transport.Protocols.SetUnencryptedHTTP2(true)
+	}
 	t.Cleanup(transport.CloseIdleConnections)
 	wd.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return wd
@@ -114,6 +120,7 @@ func (wd *world) try(c call) (reply, error) {
 		return reply{}, err
 	}
 	defer resp.Body.Close()
+	assert.Equal(wd.t, resp.ProtoMajor == 2, wd.http2, "the answer came over HTTP/2")
 	body, err := io.ReadAll(resp.Body)
 	return reply{resp.StatusCode, resp.Header, resp.Trailer, string(body)}, err
 }

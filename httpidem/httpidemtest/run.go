@@ -4,6 +4,7 @@ package httpidemtest
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/retrysafe/retrysafe"
@@ -23,6 +24,17 @@ type Setup struct {
 // Open puts what is tested before origin, and returns the address at which it answers, for example http://127.0.0.1:4711.
 // What it started ends with the test.
 type Open func(t *testing.T, origin http.Handler, s Setup) (base string)
+
+// RunHTTP2 is Run over HTTP/2 without TLS, by prior knowledge (RFC 9113, section 3.3). The front must speak HTTP/1.1 too.
+func RunHTTP2(t *testing.T, open Open) {
+	t.Helper()
+	Run(t, func(t *testing.T, origin http.Handler, s Setup) string {
+		return h2c + strings.TrimPrefix(open(t, origin, s), "http")
+	})
+}
+
+// h2c stands in place of http in an address that is spoken to in HTTP/2.
+const h2c = "h2c"
 
 // Run runs the suite; subtests are named after the clauses.
 func Run(t *testing.T, open Open) {
