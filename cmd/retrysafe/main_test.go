@@ -79,7 +79,7 @@ func startGateway(t *testing.T, args ...string) (process *exec.Cmd, base string,
 	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
-		if _, rest, ok := strings.Cut(lines.Text(), "gateway: http://"); ok {
+		if _, rest, ok := strings.Cut(strings.Replace(lines.Text(), "https://", "http://", 1), "gateway: http://"); ok {
 			addr, _, _ := strings.Cut(rest, " ")
 			go func() { _, _ = io.Copy(io.Discard, out) }()
 			return c, "http://" + addr, log

@@ -37,6 +37,7 @@ func testsDoNotSkip(t *Tree) []Violation {
 var maySleep = map[string]string{
 	"chaos_test.go":                    "callers of a storm, all of them in bubbles",
 	"cmd/retrysafe/demo_test.go":       "it looks at other processes again and again, up to a limit",
+	"cmd/retrysafe/operate_test.go":    "it looks at another process again and again, up to a limit",
 	"cmd/retrysafe/main_test.go":       "the lease of a process that was killed has to pass, and a service is slow",
 	"faults_test.go":                   "a store that answers late; it is used in bubbles only",
 	"gateway/balance_test.go":          "it waits for health checks over real connections",

@@ -33,6 +33,11 @@ type running struct {
 
 // runGateway serves until ctx ends, and then lets what runs come to its end.
 func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, s *setup) error {
+	hup := make(chan os.Signal, 1) // before anything is said to listen: unheard, the signal ends a process
+	if reloadSignal != nil {
+		signal.Notify(hup, reloadSignal)
+		defer signal.Stop(hup)
+	}
 	x := &running{flags: f, log: logger(errOut), out: out, mon: gateway.NewMonitor()}
 	secret := []byte(os.Getenv("RETRYSAFE_SECRET"))
 	opts := &retrysafe.Options{Secret: secret, Logger: x.log, Trace: x.mon.Trace()}
@@ -83,7 +88,7 @@ func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, s *
 	go func() { failed <- x.serve(front, listener) }()
 	fmt.Fprintf(out, "retrysafe gateway: %s://%s -> %s, records in %s\n", scheme, listener.Addr(), strings.Join(s.Upstream, ", "), s.Store)
 
-	err = x.until(ctx, failed)
+	err = x.until(ctx, failed, hup)
 	x.live.Drain()
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), x.flags.current.grace())
 	defer cancel()
@@ -93,12 +98,7 @@ func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, s *
 }
 
 // until waits for the end, and reloads when it is told to.
-func (x *running) until(ctx context.Context, failed <-chan error) error {
-	hup := make(chan os.Signal, 1)
-	if reloadSignal != nil {
-		signal.Notify(hup, reloadSignal)
-		defer signal.Stop(hup)
-	}
+func (x *running) until(ctx context.Context, failed <-chan error, hup <-chan os.Signal) error {
 	for {
 		select {
 		case err := <-failed:

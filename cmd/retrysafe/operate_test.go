@@ -1,0 +1,366 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// counting is a service that counts its effects by key.
+func counting(t *testing.T) (*httptest.Server, func(key string) int64) {
+	t.Helper()
+	var effects sync.Map
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		n, _ := effects.LoadOrStore(r.Header.Get("Idempotency-Key"), new(atomic.Int64))
+		n.(*atomic.Int64).Add(1) //nolint:errcheck // nothing else is stored
+		w.WriteHeader(http.StatusCreated)
+	}))
+	t.Cleanup(up.Close)
+	return up, func(key string) int64 {
+		n, ok := effects.Load(key)
+		if !ok {
+			return 0
+		}
+		return n.(*atomic.Int64).Load() //nolint:errcheck // nothing else is stored
+	}
+}
+
+// hangUp sends SIGHUP and waits until the gateway has said what came of it.
+func hangUp(t *testing.T, process *exec.Cmd, log *output, want string) {
+	t.Helper()
+	before := strings.Count(log.String(), want)
+	assert.NoError(t, process.Process.Signal(syscall.SIGHUP), "signal")
+	eventually(t, func() bool { return strings.Count(log.String(), want) > before }, want+" in the log:\n"+log.String())
+}
+
+func eventually(t *testing.T, ok func() bool, what string) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		assert.True(t, time.Now().Before(end), "it came within 20 s: %s", what)
+	}
+}
+
+// TestReloadUnderLoad: the configuration is replaced again and again while requests run; each is answered, and has one effect.
+func TestReloadUnderLoad(t *testing.T) {
+	t.Parallel()
+	a, effectsA := counting(t)
+	b, effectsB := counting(t)
+	dir := t.TempDir()
+	file, access := filepath.Join(dir, "gateway.yaml"), filepath.Join(dir, "access.log")
+	configure := func(upstreams, routes string) {
+		text := fmt.Sprintf("upstream: [%s]\nstore: memory\nadmin: 127.0.0.1:0\naccess_log: %s\nroutes: %s\n", upstreams, access, routes)
+		assert.NoError(t, os.WriteFile(file, []byte(text), 0o600), "file")
+	}
+	configure(a.URL, "[]")
+	process, base, log := startGateway(t, "--config", file, "--listen", "127.0.0.1:0")
+	ctx, stop := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	var sent atomic.Int64
+	for worker := range 8 {
+		all.Go(func() {
+			client := &http.Client{Transport: &http.Transport{}}
+			defer client.CloseIdleConnections()
+			for i := 0; ctx.Err() == nil; i++ {
+				key := fmt.Sprintf("key-%d-%d", worker, i/2) // each twice
+				r, _ := http.NewRequestWithContext(t.Context(), "POST", base+"/orders", strings.NewReader("{}"))
+				r.GetBody = nil // the client repeats nothing
+				r.Header = http.Header{"Idempotency-Key": {key}, "Authorization": {"Bearer opaque"}}
+				resp, err := client.Do(r)
+				if err != nil {
+					t.Errorf("request: %v", err)
+					return
+				}
+				_, _ = io.Copy(io.Discard, resp.Body)
+				_ = resp.Body.Close()
+				if resp.StatusCode != 201 || (resp.Header.Get("Idempotency-Replayed") == "true") != (i%2 == 1) {
+					t.Errorf("request %d: status %d, replayed %q", i, resp.StatusCode, resp.Header.Get("Idempotency-Replayed"))
+				}
+				if n := effectsA(key) + effectsB(key); n != 1 {
+					t.Errorf("%s has %d effects", key, n)
+				}
+				sent.Add(1)
+			}
+		})
+	}
+	for i := range 20 {
+		upstreams, routes := []string{a.URL, b.URL, a.URL + ", " + b.URL}[i%3], "[]"
+		if i%2 == 0 {
+			routes = `[{match: "POST /orders", key: required, in_progress: "wait 5s"}]`
+		}
+		configure(upstreams, routes)
+		hangUp(t, process, log, "configuration reloaded")
+		if i%5 == 0 { // what moves logs away
+			assert.NoError(t, os.Rename(access, fmt.Sprint(access, ".", i)), "rename")
+			hangUp(t, process, log, "configuration reloaded")
+		}
+	}
+	stop()
+	all.Wait()
+	assert.True(t, sent.Load() > 100, "requests: %d", sent.Load())
+	t.Logf("%d requests over 24 reloads", sent.Load())
+	lines := 0
+	files, err := filepath.Glob(access + "*")
+	assert.NoError(t, err, "glob")
+	for _, f := range files {
+		text, err := os.ReadFile(f) //nolint:gosec // of this test
+		assert.NoError(t, err, "read")
+		for l := range strings.Lines(string(text)) {
+			assert.True(t, json.Valid([]byte(l)), "a line of the access log: %s", l)
+			lines++
+		}
+	}
+	assert.Equal(t, lines, int(sent.Load()), "lines of the access logs")
+	assert.Equal(t, len(files), 5, "access logs")
+}
+
+// TestReloadOfMistakes: a bad file, or a change that takes a restart, changes nothing and says why.
+func TestReloadOfMistakes(t *testing.T) {
+	t.Parallel()
+	up, _ := counting(t)
+	file := filepath.Join(t.TempDir(), "gateway.yaml")
+	write := func(text string) {
+		assert.NoError(t, os.WriteFile(file, []byte("upstream: "+up.URL+"\n"+text), 0o600), "file")
+	}
+	write("store: memory\n")
+	process, base, log := startGateway(t, "--config", file, "--listen", "127.0.0.1:0")
+	for text, want := range map[string]string{
+		"store: memory\nruotes: []\n":                    `[3:1] unknown field`,
+		"store: sqlite:elsewhere.db\n":                   "store has changed, which takes a restart",
+		"store: memory\nadmin: 127.0.0.1:0\n":            "admin has changed",
+		"store: memory\nlimits: {header: 16KiB}\n":       "limits has changed",
+		"store: memory\nroutes: [{match: \"POST a\"}]\n": "write it like POST /orders/**",
+	} {
+		write(text)
+		hangUp(t, process, log, "not reloaded")
+		assert.Contains(t, log.String(), strings.ReplaceAll(want, `"`, `\"`), "the reason")
+		status, _, _ := post(t, base, "k")
+		assert.Equal(t, status, 201, "it serves on")
+	}
+	write("store: memory\nroutes: [{match: \"POST /orders\", key: \"off\"}]\n")
+	hangUp(t, process, log, "configuration reloaded")
+	_, _, header := post(t, base, "k")
+	assert.Equal(t, header.Get("Idempotency-Replayed"), "", "the new route guards nothing")
+}
+
+// certificate writes a new certificate for 127.0.0.1.
+func certificate(t *testing.T, dir string, serial int64) (config string, trust *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	assert.NoError(t, err, "key")
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(serial), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	assert.NoError(t, err, "certificate")
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	assert.NoError(t, err, "key")
+	cert, secret := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	public := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	assert.NoError(t, os.WriteFile(cert, public, 0o600), "file")
+	assert.NoError(t, os.WriteFile(secret, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600), "file")
+	trust = x509.NewCertPool()
+	assert.True(t, trust.AppendCertsFromPEM(public), "pool")
+	return fmt.Sprintf("tls: {cert: %s, key: %s}\n", cert, secret), trust
+}
+
+// TestTLSInFront: HTTP/2 over TLS, TLS behind, and a new certificate without a restart.
+func TestTLSInFront(t *testing.T) {
+	t.Parallel()
+	up := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }))
+	t.Cleanup(up.Close)
+	dir := t.TempDir()
+	ca := filepath.Join(dir, "ca.pem")
+	assert.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: up.Certificate().Raw}), 0o600), "file")
+	config, trust := certificate(t, dir, 1)
+	file := filepath.Join(dir, "gateway.yaml")
+	text := "upstream: " + up.URL + "\nupstream_ca: " + ca + "\nstore: memory\n" + config
+	assert.NoError(t, os.WriteFile(file, []byte(text), 0o600), "file")
+	process, base, log := startGateway(t, "--config", file, "--listen", "127.0.0.1:0")
+	base = strings.Replace(base, "http://", "https://", 1)
+	ask := func(trust *x509.CertPool) (*http.Response, error) {
+		transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: trust, MinVersion: tls.VersionTLS12}}
+		defer transport.CloseIdleConnections()
+		r, err := http.NewRequestWithContext(t.Context(), "POST", base+"/orders", strings.NewReader("{}"))
+		assert.NoError(t, err, "request")
+		r.Header = http.Header{"Idempotency-Key": {"k"}, "Authorization": {"Bearer opaque"}}
+		resp, err := (&http.Client{Transport: transport}).Do(r)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		return resp, err
+	}
+	resp, err := ask(trust)
+	assert.NoError(t, err, "over TLS (%s)", log)
+	assert.Equal(t, fmt.Sprint(resp.StatusCode, resp.ProtoMajor), "201 2", "status and version")
+	_, next := certificate(t, dir, 2)
+	_, err = ask(next)
+	assert.True(t, err != nil, "the new certificate is not there before the reload")
+	hangUp(t, process, log, "configuration reloaded")
+	resp, err = ask(next)
+	assert.NoError(t, err, "with the new certificate")
+	assert.Equal(t, fmt.Sprint(resp.TLS.PeerCertificates[0].SerialNumber, resp.Header.Get("Idempotency-Replayed")), "2true", "serial number, and a replay")
+	assert.NoError(t, os.WriteFile(filepath.Join(dir, "key.pem"), []byte("no key"), 0o600), "file")
+	hangUp(t, process, log, "not reloaded")
+	_, err = ask(next)
+	assert.NoError(t, err, "after a key that is none")
+}
+
+// TestDrain: told to end, the gateway takes nothing new, says so, and waits for what runs, also for an answer whose client has been
+// told already.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	entered, answer := make(chan struct{}, 8), make(chan struct{})
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		entered <- struct{}{}
+		<-answer
+		w.WriteHeader(http.StatusCreated)
+	}))
+	t.Cleanup(up.Close)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "gateway.yaml")
+	text := "upstream: " + up.URL + "\nstore: sqlite:" + filepath.Join(dir, "r.db") + "\ndrain: 15s\ndefaults: {timeout_answer: 300ms, lease: 10s}\n"
+	assert.NoError(t, os.WriteFile(file, []byte(text), 0o600), "file")
+	process, base, log := startGateway(t, "--config", file, "--listen", "127.0.0.1:0")
+	status, body, _ := post(t, base, "k")
+	assert.Equal(t, status, 504, "the client is told (%s)", body)
+	assert.NoError(t, process.Process.Signal(syscall.SIGTERM), "signal")
+	eventually(t, func() bool { return strings.Contains(log.String(), "stopping") }, "the end begins")
+	eventually(t, func() bool { status, _, _ = post(t, base, "new"); return status == 0 }, "no new requests")
+	close(answer)
+	assert.NoError(t, process.Wait(), "exit code (%s)", log)
+	_, base, _ = startGateway(t, "--config", file, "--listen", "127.0.0.1:0")
+	status, body, header := post(t, base, "k")
+	assert.Equal(t, fmt.Sprint(status, header.Get("Idempotency-Replayed")), "201true", "the answer that came while it ended (%s)", body)
+	assert.Equal(t, len(entered), 1, "requests that reached the service")
+}
+
+// TestDrainThatIsTooShort: what does not come to an end is left to lapse, and is in doubt, not run again.
+func TestDrainThatIsTooShort(t *testing.T) {
+	t.Parallel()
+	entered, never := make(chan struct{}, 8), make(chan struct{})
+	up := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		entered <- struct{}{}
+		<-never
+	}))
+	t.Cleanup(up.Close)
+	t.Cleanup(func() { close(never) })
+	dir := t.TempDir()
+	file := filepath.Join(dir, "gateway.yaml")
+	text := "upstream: " + up.URL + "\nstore: sqlite:" + filepath.Join(dir, "r.db") + "\ndrain: 500ms\ndefaults: {lease: 2s, timeout_answer: 10s}\n"
+	assert.NoError(t, os.WriteFile(file, []byte(text), 0o600), "file")
+	process, base, log := startGateway(t, "--config", file, "--listen", "127.0.0.1:0")
+	go post(t, base, "k")
+	<-entered
+	assert.NoError(t, process.Process.Signal(syscall.SIGTERM), "signal")
+	assert.True(t, process.Wait() != nil, "the exit code says that something was cut off (%s)", log)
+	_, base, _ = startGateway(t, "--config", file, "--listen", "127.0.0.1:0")
+	var body string
+	eventually(t, func() bool { _, body, _ = post(t, base, "k"); return !strings.Contains(body, "in-progress") }, "the lease lapses")
+	assert.Contains(t, body, "outcome-unknown", "a repeat")
+	assert.Equal(t, len(entered), 0, "requests that reached the service again")
+}
+
+// TestManyConnections: 10000 clients that keep their connections and say nothing do not hold up 64 that do.
+func TestManyConnections(t *testing.T) {
+	t.Parallel()
+	const idle, busy, requests = 10_000, 64, 2_000
+	var limit syscall.Rlimit
+	assert.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit), "limit")
+	assert.True(t, limit.Cur >= idle+1000, "this test opens %d connections and may have %d files; raise the limit: ulimit -n 20000", idle, limit.Cur)
+	up, effects := counting(t)
+	_, base, _ := startGateway(t, "--listen", "127.0.0.1:0", "--upstream", up.URL, "--store", "memory:", "--in-progress", "wait 5s")
+	request := func(key string) string {
+		return "POST /orders HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer opaque\r\nIdempotency-Key: " + key + "\r\nContent-Length: 2\r\n\r\n{}"
+	}
+	exchange := func(c net.Conn, key string) error {
+		_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+		if _, err := io.WriteString(c, request(key)); err != nil {
+			return err
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			return err
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+		if resp.StatusCode != 201 {
+			return fmt.Errorf("status %d", resp.StatusCode)
+		}
+		return nil
+	}
+	conns := make([]net.Conn, idle)
+	t.Cleanup(func() {
+		for _, c := range conns {
+			if c != nil {
+				_ = c.Close()
+			}
+		}
+	})
+	var all sync.WaitGroup
+	for part := range 16 {
+		all.Go(func() {
+			for i := part; i < idle; i += 16 {
+				c, err := net.DialTimeout("tcp", strings.TrimPrefix(base, "http://"), 30*time.Second)
+				if err == nil {
+					conns[i] = c
+					err = exchange(c, fmt.Sprint("idle-", i%100))
+				}
+				if err != nil {
+					t.Errorf("connection %d: %v", i, err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	begun := time.Now()
+	for worker := range busy {
+		all.Go(func() {
+			c, err := net.DialTimeout("tcp", strings.TrimPrefix(base, "http://"), 30*time.Second)
+			if err != nil {
+				t.Errorf("a busy one: %v", err)
+				return
+			}
+			defer c.Close()
+			for i := range requests / busy {
+				if err := exchange(c, fmt.Sprint("busy-", worker, "-", i)); err != nil {
+					t.Errorf("a busy one: %v", err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	t.Logf("%d requests of %d connections beside %d idle ones took %v", requests, busy, idle, time.Since(begun))
+	for i := 0; i < idle; i += 50 {
+		if err := exchange(conns[i], fmt.Sprint("idle-", i%100)); err != nil {
+			t.Fatalf("an idle connection, used again: %v", err)
+		}
+	}
+	assert.Equal(t, effects("idle-0")+effects("busy-0-0"), int64(2), "effects of two keys")
+}
