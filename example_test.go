@@ -142,3 +142,23 @@ func ExampleRetryable() {
 	// 2s true
 	// false
 }
+
+// Work that is about to do what cannot be taken back makes sure of its lease first: the process may have been held up since.
+func ExampleAttempt_Extend() {
+	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("16 random bytes!")})
+	defer e.Shutdown(context.Background())
+	a, _, err := e.Begin(context.Background(), retrysafe.Key{Operation: "payout", ID: "7"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if a.LeaseLeft() < a.Policy().Lease/2 {
+		if err := a.Extend(a.Context()); err != nil {
+			_ = a.Release(a.Context(), err) // nothing was done
+			return
+		}
+	}
+	fmt.Println("the money is sent")
+	_ = a.Complete(a.Context(), retrysafe.Answer{Kept: true})
+	// Output: the money is sent
+}

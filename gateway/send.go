@@ -102,7 +102,7 @@ func (g *sender) detach(w http.ResponseWriter, a *retrysafe.Attempt) (func(http.
 
 // exchange fills x: it sends, and reads as much of the answer as decides what is told.
 func (g *sender) exchange(ctx context.Context, x *exchange, out *http.Request, a *retrysafe.Attempt, body []byte) {
-	x.resp, x.trip, x.err = g.send(ctx, out, a, body)
+	x.resp, x.trip, x.err = g.send(ctx, out, a, body) //nolint:bodyclose // conclude does
 	if x.err != nil {
 		x.err = errors.Join(context.Cause(ctx), x.err)
 		return

@@ -59,3 +59,61 @@ func ExampleNew() {
 	// 201 order made by attempt 1, replayed: ""
 	// 201 order made by attempt 1, replayed: "true"
 }
+
+// A handler that takes long answers at once, and keeps the answer for repeats when it is done.
+func ExampleDetach() {
+	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("16 random bytes!")})
+	defer e.Shutdown(context.Background())
+	m := httpidem.New(e, &httpidem.Options{Tenant: httpidem.Global})
+	done := make(chan struct{})
+	report := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		finish, ok := httpidem.Detach(w)
+		if !ok { // no key was sent
+			fmt.Fprint(w, "the report")
+			return
+		}
+		w.WriteHeader(http.StatusAccepted)
+		go func() {
+			defer close(done)
+			finish(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "the report") }))
+		}()
+	}))
+	send := func() {
+		r := httptest.NewRequest("POST", "/reports", nil)
+		r.Header.Set("Idempotency-Key", "one report of November")
+		w := httptest.NewRecorder()
+		report.ServeHTTP(w, r)
+		fmt.Println(w.Code, w.Body)
+	}
+	send()
+	<-done
+	send()
+	// Output:
+	// 202
+	// 200 the report
+}
+
+// A client that has lost its answer asks what became of its key, and runs nothing by that.
+func ExampleMiddleware_Status() {
+	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("16 random bytes!")})
+	defer e.Shutdown(context.Background())
+	m := httpidem.New(e, &httpidem.Options{Tenant: httpidem.Global})
+	mux := http.NewServeMux()
+	mux.Handle("POST /orders", m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) })))
+	mux.Handle("GET /.retrysafe/status", m.Status())
+	send := func(method, target string) {
+		r := httptest.NewRequest(method, target, nil)
+		r.Header.Set("Idempotency-Key", "8e03978e-40d5-43e8-bc93-6894a57f9324")
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, r)
+		fmt.Println(w.Code, w.Body)
+	}
+	send("GET", "/.retrysafe/status?method=POST&path=/orders")
+	send("POST", "/orders")
+	send("GET", "/.retrysafe/status?method=POST&path=/orders")
+	// Output:
+	// 404 {"state":"absent"}
+	//
+	// 201
+	// 200 {"state":"completed","attempt":1,"http_status":201}
+}

@@ -23,7 +23,7 @@ func TestStatus(t *testing.T) {
 	o := &httpidem.Options{Policy: retrysafe.Policy{Lease: 30 * time.Second}}
 	o.Tenant, o.Binding = httpidem.Credential(e)
 	m := httpidem.New(e, o)
-	var status http.Handler = m.Status()
+	status := m.Status()
 	ask := func(target, key, user string) string {
 		t.Helper()
 		r := httptest.NewRequest("GET", target, nil)

@@ -25,6 +25,7 @@ import (
 // last answer.
 var retrying = map[string]func(t *testing.T, url, key string) (int, string){
 	"go-retryablehttp": func(t *testing.T, url, key string) (int, string) {
+		t.Helper()
 		c := retryablehttp.NewClient()
 		c.Logger, c.RetryMax = nil, 4
 		c.RetryWaitMin, c.RetryWaitMax = 20*time.Millisecond, 100*time.Millisecond
@@ -41,6 +42,7 @@ var retrying = map[string]func(t *testing.T, url, key string) (int, string){
 		return resp.StatusCode, string(body)
 	},
 	"resty": func(t *testing.T, url, key string) (int, string) {
+		t.Helper()
 		c := resty.New().SetRetryCount(4).SetRetryWaitTime(20 * time.Millisecond).SetRetryMaxWaitTime(100 * time.Millisecond)
 		c.AddRetryCondition(func(r *resty.Response, err error) bool { return err != nil || r.StatusCode() >= 500 })
 		resp, err := c.R().SetContext(t.Context()).SetHeader("Idempotency-Key", key).SetHeader("Authorization", "Bearer opaque").SetBody("tea").Post(url)

@@ -126,7 +126,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	files, err := filepath.Glob(access + "*")
 	assert.NoError(t, err, "glob")
 	for _, f := range files {
-		text, err := os.ReadFile(f) //nolint:gosec // of this test
+		text, err := os.ReadFile(f)
 		assert.NoError(t, err, "read")
 		for l := range strings.Lines(string(text)) {
 			assert.True(t, json.Valid([]byte(l)), "a line of the access log: %s", l)

@@ -59,7 +59,7 @@ func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, s *
 	if x.access, err = openAccessLog(s.AccessLog, out); err != nil {
 		return err
 	}
-	defer x.access.Close()
+	defer func() { _ = x.access.Close() }() // each line was written at once
 	store, closeStore, err := openStore(ctx, s.Store, x.log, toServe)
 	if err != nil {
 		return err

@@ -1,0 +1,56 @@
+package gateway_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/gateway"
+	"github.com/retrysafe/retrysafe/memstore"
+)
+
+// A gateway in a program of one's own: requests are counted, and the configuration is replaced while they run.
+func Example() {
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }))
+	defer service.Close()
+
+	log, monitor, store := slog.New(slog.DiscardHandler), gateway.NewMonitor(), memstore.New(nil)
+	monitor.WatchDoubts(store)
+	engine := retrysafe.New(store, &retrysafe.Options{Secret: []byte("16 random bytes!"), Logger: log, Trace: monitor.Trace()})
+	defer engine.Shutdown(context.Background())
+	options := &gateway.Options{Upstreams: []string{service.URL}, Monitor: monitor, Logger: log}
+	first, err := gateway.New(engine, options)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	live := gateway.NewLive(first)
+	defer live.Close()
+	front := gateway.NewServer(live, gateway.Limits{}, log)
+	admin := gateway.Admin(live, engine, monitor)
+
+	send := func(h http.Handler, method, path string) {
+		r := httptest.NewRequest(method, path, nil)
+		r.Header.Set("Idempotency-Key", "8e03978e-40d5-43e8-bc93-6894a57f9324")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		fmt.Println(w.Code, "replayed:", w.Header().Get("Idempotency-Replayed") == "true")
+	}
+	send(front.Handler, "POST", "/orders")
+	options.Routes = []gateway.Route{{Match: "POST /orders/**"}}
+	second, err := gateway.New(engine, options)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	live.Replace(second)
+	send(front.Handler, "POST", "/orders")
+	send(admin, "GET", "/readyz")
+	// Output:
+	// 201 replayed: false
+	// 201 replayed: true
+	// 200 replayed: false
+}
