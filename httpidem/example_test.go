@@ -80,7 +80,7 @@ func ExampleDetach() {
 	}))
 	send := func() {
 		r := httptest.NewRequest("POST", "/reports", nil)
-		r.Header.Set("Idempotency-Key", "one report of November")
+		r.Header.Set("Idempotency-Key", "report-2026-11")
 		w := httptest.NewRecorder()
 		report.ServeHTTP(w, r)
 		fmt.Println(w.Code, w.Body)
