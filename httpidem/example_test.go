@@ -83,14 +83,14 @@ func ExampleDetach() {
 		r.Header.Set("Idempotency-Key", "report-2026-11")
 		w := httptest.NewRecorder()
 		report.ServeHTTP(w, r)
-		fmt.Println(w.Code, w.Body)
+		fmt.Printf("%d %q\n", w.Code, w.Body.String())
 	}
 	send()
 	<-done
 	send()
 	// Output:
-	// 202
-	// 200 the report
+	// 202 ""
+	// 200 "the report"
 }
 
 // A client that has lost its answer asks what became of its key, and runs nothing by that.
@@ -99,21 +99,22 @@ func ExampleMiddleware_Status() {
 	defer e.Shutdown(context.Background())
 	m := httpidem.New(e, &httpidem.Options{Tenant: httpidem.Global})
 	mux := http.NewServeMux()
-	mux.Handle("POST /orders", m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) })))
+	mux.Handle("POST /orders", m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusCreated)
+	})))
 	mux.Handle("GET /.retrysafe/status", m.Status())
 	send := func(method, target string) {
 		r := httptest.NewRequest(method, target, nil)
 		r.Header.Set("Idempotency-Key", "8e03978e-40d5-43e8-bc93-6894a57f9324")
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, r)
-		fmt.Println(w.Code, w.Body)
+		fmt.Println(strings.TrimSpace(fmt.Sprintln(method, w.Code, w.Body)))
 	}
 	send("GET", "/.retrysafe/status?method=POST&path=/orders")
 	send("POST", "/orders")
 	send("GET", "/.retrysafe/status?method=POST&path=/orders")
 	// Output:
-	// 404 {"state":"absent"}
-	//
-	// 201
-	// 200 {"state":"completed","attempt":1,"http_status":201}
+	// GET 404 {"state":"absent"}
+	// POST 201
+	// GET 200 {"state":"completed","attempt":1,"http_status":201}
 }
