@@ -51,7 +51,7 @@ func (g *sender) answer(w http.ResponseWriter, r *http.Request, a *retrysafe.Att
 	w.WriteHeader(resp.StatusCode)
 	_, _ = w.Write(x.first)
 	if events(resp) || int64(len(x.first)) > g.limit {
-		if err := copyOn(w, resp.Body, events(resp)); err != nil {
+		if err := copyOn(w, resp.Body, events(resp), g.clientTime); err != nil {
 			g.unknown(r, a, &doubt{cause: "truncated", err: err})
 			panic(http.ErrAbortHandler) // the head is gone: the client must not take this answer for whole
 		}
@@ -61,21 +61,19 @@ func (g *sender) answer(w http.ResponseWriter, r *http.Request, a *retrysafe.Att
 	}
 }
 
-// clientTime is how long a client may take to read one part of an answer that is passed on as it comes.
-const clientTime = 30 * time.Second
-
 // copyOn returns the error of the upstream alone: that the client has gone, or reads too slowly, stops nothing.
-func copyOn(w http.ResponseWriter, from io.Reader, flush bool) error {
+func copyOn(w http.ResponseWriter, from io.Reader, flush bool, limit time.Duration) error {
 	rc := http.NewResponseController(w)
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
 		if n > 0 {
-			_ = rc.SetWriteDeadline(time.Now().Add(clientTime))
+			_ = rc.SetWriteDeadline(time.Now().Add(limit))
 			_, _ = w.Write(buf[:n])
 			if flush {
 				_ = rc.Flush()
 			}
+			_ = rc.SetWriteDeadline(time.Time{}) // the next part may take its time; over HTTP/2 a deadline that passes ends the stream
 		}
 		if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 			return nil

@@ -55,6 +55,7 @@ type LimitsConfig struct {
 	Header     size     `yaml:"header" default:"64KiB" doc:"largest head of a request; a larger one meets 431"`
 	HeaderTime duration `yaml:"header_time" default:"10s" doc:"how long a head may take to arrive"`
 	BodyTime   duration `yaml:"body_time" default:"60s" doc:"how long the body of a guarded request may take to arrive"`
+	ClientTime duration `yaml:"client_time" default:"60s" doc:"how long a client may take to read a guarded answer, or a part of one that streams"`
 	IdleTime   duration `yaml:"idle_time" default:"2m" doc:"how long a connection is kept without a request"`
 	Streams    count    `yaml:"streams" default:"250" doc:"requests that one connection of HTTP/2 may have at once"`
 }
@@ -138,7 +139,8 @@ func (c *Config) Options() (*Options, retrysafe.Policy, error) {
 	policy := c.Defaults.policy()
 	o := &Options{
 		Upstreams: c.Upstream, TimeoutAnswer: c.Defaults.TimeoutAnswer.d, Guard: c.guard(&c.Defaults), Trusted: c.Trusted,
-		Health: Health{Path: c.Health.Path, Every: c.Health.Every.d, Timeout: c.Health.Timeout.d},
+		ClientTime: c.Limits.ClientTime.d,
+		Health:     Health{Path: c.Health.Path, Every: c.Health.Every.d, Timeout: c.Health.Timeout.d},
 	}
 	errs := []error{policy.Validate(), c.files(o)}
 	tenants := []string{c.Defaults.Tenant.header}

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -180,4 +181,40 @@ func TestTimesThatDoNotFit(t *testing.T) {
 	assert.True(t, err != nil && strings.Contains(err.Error(), "MaxRun"), "a request cannot wait longer than it may run: %v", err)
 	err = (&gateway.Options{Upstreams: []string{"http://user:secret@x:1"}}).Validate(retrysafe.Policy{})
 	assert.True(t, err != nil && !strings.Contains(err.Error(), "secret"), "the error shows no password: %v", err)
+}
+
+// TestQuietStreams: events that come far apart reach their client, over both versions of HTTP; so does a long answer that is not guarded.
+func TestQuietStreams(t *testing.T) {
+	t.Parallel()
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for range 3 {
+			_, _ = io.WriteString(w, "data: x\n\n")
+			_ = http.NewResponseController(w).Flush()
+			time.Sleep(300 * time.Millisecond)
+		}
+	}))
+	t.Cleanup(up.Close)
+	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{
+		Upstreams: []string{up.URL}, ClientTime: 100 * time.Millisecond,
+	})
+	for _, http2 := range []bool{false, true} {
+		for _, key := range []string{"", "k"} {
+			transport := &http.Transport{Protocols: new(http.Protocols)}
+			transport.Protocols.SetHTTP1(!http2)
+			transport.Protocols.SetUnencryptedHTTP2(http2)
+			r, err := http.NewRequestWithContext(t.Context(), "POST", base+"/orders", strings.NewReader("x"))
+			assert.NoError(t, err, "request")
+			r.Header.Set("Authorization", "Bearer opaque")
+			if key != "" {
+				r.Header.Set("Idempotency-Key", fmt.Sprint(key, http2))
+			}
+			resp, err := (&http.Client{Transport: transport}).Do(r)
+			assert.NoError(t, err, "answer")
+			body, err := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			transport.CloseIdleConnections()
+			assert.Equal(t, fmt.Sprint(strings.Count(string(body), "data"), err), "3 <nil>", "HTTP/2 %v, key %q", http2, key)
+		}
+	}
 }

@@ -26,6 +26,8 @@ type Gateway struct {
 	rest      *routed // what no route matches
 	plain     *httputil.ReverseProxy
 
+	clientTime time.Duration
+
 	monitor *Monitor
 	access  *slog.Logger
 	strip   []string // fields that only trusted fronts may set
@@ -52,7 +54,8 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 	if err := o.Validate(e.Policy()); err != nil {
 		return nil, err
 	}
-	g := &Gateway{logger: o.Logger, wire: newWire(o.Trust), monitor: o.Monitor, access: o.AccessLog, trusted: o.Trusted}
+	g := &Gateway{logger: o.Logger, wire: newWire(o.Trust), monitor: o.Monitor, access: o.AccessLog, trusted: o.Trusted, clientTime: o.ClientTime}
+	inherit(&g.clientTime, time.Minute)
 	for _, name := range o.FromFronts {
 		g.strip = append(g.strip, http.CanonicalHeaderKey(name))
 	}
@@ -179,6 +182,7 @@ func (g *Gateway) fromFront(r *http.Request) bool {
 
 // status answers what became of a key, by the route of the request that is asked about.
 func (g *Gateway) status(w http.ResponseWriter, r *http.Request) {
+	visitOf(r.Context()).comes("status")
 	x := g.rest
 	if asked, err := httpidem.AskedFor(r); err == nil {
 		if found := g.find(asked); found != nil {

@@ -31,6 +31,9 @@ type Options struct {
 	// comes); default 60 s, or MaxRun if that is shorter. After it the client is told that the outcome is unknown; under Refuse an answer
 	// that comes before MaxRun is kept for its repeats.
 	TimeoutAnswer time.Duration
+	// ClientTime is how long a client may take to read a guarded answer, or one part of one that is passed on as it comes; default 60 s.
+	// A client that is too slow for it loses the connection, and the answer is kept all the same.
+	ClientTime time.Duration
 	// Trusted are the addresses of servers that stand before the gateway, and FromFronts the fields that only they may set (a tenant's
 	// name, for example): from anybody else these are taken away.
 	Trusted    []netip.Prefix
@@ -56,8 +59,8 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 	if h := o.Health; h.Path != "" && !strings.HasPrefix(h.Path, "/") || h.Every < 0 || h.Timeout < 0 {
 		errs = append(errs, errors.New("gateway: Health needs a path that begins with a slash, and positive times"))
 	}
-	if o.TimeoutAnswer < 0 {
-		errs = append(errs, fmt.Errorf("gateway: TimeoutAnswer is %v; use a positive time, or zero for 60s", o.TimeoutAnswer))
+	if o.TimeoutAnswer < 0 || o.ClientTime < 0 {
+		errs = append(errs, fmt.Errorf("gateway: TimeoutAnswer is %v and ClientTime %v; use positive times, or zero for 60s", o.TimeoutAnswer, o.ClientTime))
 	}
 	errs = append(errs, validateGuard(o.Guard, o.TimeoutAnswer, base))
 	if len(o.FromFronts) > 0 && len(o.Trusted) == 0 {

@@ -27,7 +27,7 @@ func (g *sender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.sendOnce(w, r, a)
 		return
 	}
-	visitOf(r.Context()).comes("unguarded")
+	visitOf(r.Context()).comes(unguarded)
 	g.plain.ServeHTTP(w, r)
 }
 

@@ -23,6 +23,9 @@ type visit struct {
 
 type visitKey struct{}
 
+// unguarded is the outcome of a request that passed.
+const unguarded = "unguarded"
+
 func visitOf(ctx context.Context) *visit {
 	v, _ := ctx.Value(visitKey{}).(*visit)
 	return v
@@ -40,6 +43,12 @@ func (v *visit) comes(outcome string) {
 	}
 }
 
+func (v *visit) unguarded() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.outcome == unguarded
+}
+
 func (v *visit) done(hash string, d retrysafe.CallDone) {
 	v.comes(d.Outcome)
 	v.mu.Lock()
@@ -50,19 +59,17 @@ func (v *visit) done(hash string, d retrysafe.CallDone) {
 // answerWriter sees status and length of an answer, and gives clients that do not read what they asked for a limited time.
 type answerWriter struct {
 	http.ResponseWriter
-	limited bool // streams that are not guarded may last
-	status  int
-	bytes   int64
+	visit  *visit
+	limit  time.Duration
+	status int
+	bytes  int64
 }
-
-// slowClient is how long a client may take to read a guarded answer.
-const slowClient = time.Minute
 
 func (w *answerWriter) WriteHeader(status int) {
 	if w.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
 		w.status = status
-		if w.limited {
-			_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(slowClient))
+		if !w.visit.unguarded() { // other streams may last
+			_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(w.limit))
 		}
 	}
 	w.ResponseWriter.WriteHeader(status)
@@ -83,7 +90,7 @@ func (w *answerWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // observed serves by h, and tells the monitor and the access log.
 func (g *Gateway) observed(w http.ResponseWriter, r *http.Request, route string, h http.Handler) {
 	v := &visit{route: route, begun: time.Now()}
-	aw := &answerWriter{ResponseWriter: w, limited: !safe(r.Method)}
+	aw := &answerWriter{ResponseWriter: w, visit: v, limit: g.clientTime}
 	defer func() { // also where a panic cuts the connection
 		v.comes("refused") // before there was a call of the engine
 		v.mu.Lock()
@@ -99,12 +106,4 @@ func (g *Gateway) observed(w http.ResponseWriter, r *http.Request, route string,
 		}
 	}()
 	h.ServeHTTP(aw, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
-}
-
-func safe(method string) bool {
-	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
-		return true
-	}
-	return false
 }

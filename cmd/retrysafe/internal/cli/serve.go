@@ -71,9 +71,11 @@ func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, s *
 		return errors.Join(err, closeStore())
 	}
 	x.live = gateway.NewLive(g)
-	if err := x.useCertificate(s); err != nil {
+	cert, err := s.certificate()
+	if err != nil {
 		return errors.Join(err, closeStore())
 	}
+	x.cert.Store(cert)
 	front := gateway.NewServer(x.live, s.limits, x.log)
 	admin := gateway.NewServer(gateway.Admin(x.live, x.engine, x.mon), gateway.Limits{}, x.log)
 	failed := make(chan error, 2)
@@ -127,10 +129,12 @@ func (x *running) reload() error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(x.useCertificate(s), x.access.reopen()); err != nil {
+	cert, err := s.certificate()
+	if err := errors.Join(err, x.access.reopen()); err != nil {
 		g.Close()
 		return err
 	}
+	x.cert.Store(cert)
 	x.live.Replace(g)
 	x.flags.current = s
 	x.log.Info("configuration reloaded", "routes", len(s.gateway.Routes), "upstreams", len(s.Upstream))
@@ -142,14 +146,6 @@ func (x *running) gateway(s *setup) (*gateway.Gateway, error) {
 	o := *s.gateway
 	o.Logger, o.Monitor, o.AccessLog = x.log, x.mon, x.access.logger()
 	return gateway.New(x.engine.WithPolicy(s.policy), &o)
-}
-
-func (x *running) useCertificate(s *setup) error {
-	cert, err := s.certificate()
-	if err == nil {
-		x.cert.Store(cert)
-	}
-	return err
 }
 
 func (x *running) serve(front *http.Server, l net.Listener) error {
