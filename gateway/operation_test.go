@@ -170,6 +170,32 @@ func TestAdmin(t *testing.T) {
 	assert.True(t, status == 503 && strings.Contains(said, "0 of 1 are well"), "no upstream: %d %s", status, said)
 }
 
+// TestUpstreamsAreShown: which upstreams get requests, of the gateway that serves now, by host alone.
+func TestUpstreamsAreShown(t *testing.T) {
+	t.Parallel()
+	good, gone := newNode(t), nobody(t)
+	host := func(base string) string { return `retrysafe_upstream_up{upstream="` + strings.TrimPrefix(base, "http://") + `"}` }
+	m, e := gateway.NewMonitor(), newEngine(t, memstore.New(nil), retrysafe.Policy{})
+	open := func(upstreams ...string) (*gateway.Gateway, string) {
+		return serveGateway(t, e, &gateway.Options{
+			Upstreams: upstreams, Logger: slog.New(slog.DiscardHandler), Health: gateway.Health{Path: "/health", Every: 10 * time.Millisecond},
+		})
+	}
+	first, _ := open(gone, good.URL+"/a", good.URL+"/b")
+	live := gateway.NewLive(first)
+	m.WatchUpstreams(live)
+	admin := gateway.Admin(live, e, m)
+	for end := time.Now().Add(10 * time.Second); metric(t, admin, host(gone)) != 0 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	assert.Equal(t, metric(t, admin, host(gone)), 0.0, "one that nobody listens on")
+	assert.Equal(t, metric(t, admin, host(good.URL)), 1.0, "one that is well")
+	second, _ := open(good.URL)
+	live.Replace(second)
+	assert.Equal(t, metric(t, admin, host(good.URL)), 1.0, "after a reload")
+	assert.Equal(t, metric(t, admin, host(gone)), -1.0, "one that is not configured any more")
+}
+
 // TestReplace: the new gateway serves what comes next, and what runs on the old one comes to its end, also without its client.
 func TestReplace(t *testing.T) {
 	t.Parallel()

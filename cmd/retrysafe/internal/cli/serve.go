@@ -66,6 +66,7 @@ func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, s *
 		return errors.Join(err, closeStore())
 	}
 	x.live = gateway.NewLive(g)
+	x.mon.WatchUpstreams(x.live)
 	if err := x.useCertificate(s); err != nil {
 		return errors.Join(err, closeStore())
 	}
