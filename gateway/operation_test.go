@@ -174,7 +174,9 @@ func TestAdmin(t *testing.T) {
 func TestUpstreamsAreShown(t *testing.T) {
 	t.Parallel()
 	good, gone := newNode(t), nobody(t)
-	host := func(base string) string { return `retrysafe_upstream_up{upstream="` + strings.TrimPrefix(base, "http://") + `"}` }
+	host := func(base string) string {
+		return `retrysafe_upstream_up{upstream="` + strings.TrimPrefix(base, "http://") + `"}`
+	}
 	m, e := gateway.NewMonitor(), newEngine(t, memstore.New(nil), retrysafe.Policy{})
 	open := func(upstreams ...string) (*gateway.Gateway, string) {
 		return serveGateway(t, e, &gateway.Options{
