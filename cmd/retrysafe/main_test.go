@@ -219,6 +219,17 @@ func TestHealthz(t *testing.T) {
 	assert.NoError(t, err, "healthz")
 	defer resp.Body.Close()
 	assert.Equal(t, resp.StatusCode, 200, "status")
+
+	alive := func(admin string) int {
+		c := command(t, "gateway", "--upstream", "http://127.0.0.1:1", "--admin", admin, "--alive")
+		_ = c.Run()
+		return c.ProcessState.ExitCode()
+	}
+	_, port, err := net.SplitHostPort(addr)
+	assert.NoError(t, err, "address")
+	assert.Equal(t, fmt.Sprint(alive(addr), alive(":"+port), alive("0.0.0.0:"+port), alive("")), "0 0 0 2", "--alive while it runs, and without an address")
+	kill(c)
+	assert.Equal(t, alive(addr), 1, "--alive when it is gone")
 }
 
 func TestBadCalls(t *testing.T) {
