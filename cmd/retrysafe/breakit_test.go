@@ -59,7 +59,7 @@ func TestBreakIt(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	c := exec.CommandContext(ctx, "bash", "-c", script.String()) //nolint:gosec // the page of this repository
+	c := exec.CommandContext(ctx, "bash", "-c", script.String())
 	c.Env = append(os.Environ(), asCommand+"=1", "PATH="+bin+":"+os.Getenv("PATH"))
 	c.Dir = dir
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // what it starts ends with it
