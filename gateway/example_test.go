@@ -17,7 +17,7 @@ func Example() {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }))
 	defer service.Close()
 
-	log, monitor, store := slog.New(slog.DiscardHandler), gateway.NewMonitor(), memstore.New(nil)
+	log, monitor, store := slog.New(slog.DiscardHandler), gateway.NewMonitor(nil), memstore.New(nil)
 	monitor.WatchDoubts(store)
 	engine := retrysafe.New(store, &retrysafe.Options{Secret: []byte("16 random bytes!"), Logger: log, Trace: monitor.Trace()})
 	defer engine.Shutdown(context.Background())

@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -109,10 +110,14 @@ func TestCloseEndsLateReading(t *testing.T) {
 	t.Parallel()
 	u, _ := slow(t, "", "")
 	e := newEngine(t, memstore.New(nil), retrysafe.Policy{})
-	g, base := serveGateway(t, e, &gateway.Options{Upstreams: []string{"http://" + u.addr}, TimeoutAnswer: 200 * time.Millisecond})
+	log := new(lockedBuffer)
+	g, base := serveGateway(t, e, &gateway.Options{
+		Upstreams: []string{"http://" + u.addr}, TimeoutAnswer: 200 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(log, nil)),
+	})
 	assert.Equal(t, told(t, base, "POST", "k", "x"), "504 outcome-unknown", "the first")
 	g.Close()
 	assert.Equal(t, told(t, base, "POST", "k", "x"), "409 outcome-unknown", "a repeat")
+	assert.Contains(t, log.String(), "cause=shutdown", "the log")
 }
 
 // TestSendingNeedsALease: where less than half of the lease is left when the request would be sent, the lease is renewed first, or

@@ -3,7 +3,9 @@ package gateway
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,10 +26,15 @@ type Monitor struct {
 	doubts      *prometheus.CounterVec
 	store       *prometheus.HistogramVec
 	storeErrors *prometheus.CounterVec
+	log         *slog.Logger
+
+	mu      sync.Mutex // guards the rest
+	told    time.Time
+	missing int // failures since that were not told
 }
 
-// NewMonitor returns a monitor.
-func NewMonitor() *Monitor {
+// NewMonitor returns a monitor. A store that fails is told to log, which may be nil, once in ten seconds at most.
+func NewMonitor(log *slog.Logger) *Monitor {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
@@ -37,6 +44,7 @@ func NewMonitor() *Monitor {
 		}, []string{label})
 	}
 	m := &Monitor{
+		log:      log,
 		registry: prometheus.NewRegistry(),
 		requests: counter("retrysafe_requests_total", "Requests that were answered, by route and by what became of them.", "route", "outcome"),
 		seconds:  seconds("retrysafe_request_seconds", "Time from a request to the end of its answer.", "route"),
@@ -74,6 +82,7 @@ func (m *Monitor) Trace() *retrysafe.Trace {
 				m.store.WithLabelValues(info.Op).Observe(time.Since(begun).Seconds())
 				if err != nil && !errors.Is(err, retrysafe.ErrLeaseLost) {
 					m.storeErrors.WithLabelValues(info.Op).Inc()
+					m.storeFails(info.Op, err)
 				}
 			}
 		},
@@ -83,6 +92,21 @@ func (m *Monitor) Trace() *retrysafe.Trace {
 			}
 		},
 	}
+}
+
+// storeFails tells of a store that fails. The texts of stores name hosts and files, never keys.
+func (m *Monitor) storeFails(op string, err error) {
+	if m.log == nil || errors.Is(err, context.Canceled) {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.missing++
+	if time.Since(m.told) < 10*time.Second {
+		return
+	}
+	m.log.Error("the store fails: what cannot be recorded does not run", "op", op, "error", err.Error(), "times", m.missing)
+	m.told, m.missing = time.Now(), 0
 }
 
 // ended are the outcomes of calls that had an attempt of their own.

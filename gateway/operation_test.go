@@ -59,7 +59,7 @@ func TestMonitor(t *testing.T) {
 	}))
 	up.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	t.Cleanup(up.Close)
-	m, store, access := gateway.NewMonitor(), memstore.New(nil), new(lockedBuffer)
+	m, store, access := gateway.NewMonitor(nil), memstore.New(nil), new(lockedBuffer)
 	m.WatchDoubts(store)
 	e := retrysafe.New(store, &retrysafe.Options{Sweep: -1, Logger: slog.New(slog.DiscardHandler), Trace: m.Trace()})
 	g, base := serveGateway(t, e, &gateway.Options{
@@ -115,7 +115,7 @@ func TestMonitor(t *testing.T) {
 func TestMonitorOfLateAnswers(t *testing.T) {
 	t.Parallel()
 	u, answer := slow(t, "", "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")
-	m := gateway.NewMonitor()
+	m := gateway.NewMonitor(nil)
 	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Sweep: -1, Logger: slog.New(slog.DiscardHandler), Trace: m.Trace()})
 	g, base := serveGateway(t, e, &gateway.Options{Upstreams: []string{"http://" + u.addr}, Monitor: m, TimeoutAnswer: 100 * time.Millisecond})
 	admin := gateway.Admin(gateway.NewLive(g), e, m)
@@ -168,6 +168,34 @@ func TestAdmin(t *testing.T) {
 		}
 	}
 	assert.True(t, status == 503 && strings.Contains(said, "0 of 1 are well"), "no upstream: %d %s", status, said)
+}
+
+// TestUpstreamsAreShown: which upstreams get requests, of the gateway that serves now, by host alone.
+func TestUpstreamsAreShown(t *testing.T) {
+	t.Parallel()
+	good, gone := newNode(t), nobody(t)
+	host := func(base string) string {
+		return `retrysafe_upstream_up{upstream="` + strings.TrimPrefix(base, "http://") + `"}`
+	}
+	m, e := gateway.NewMonitor(nil), newEngine(t, memstore.New(nil), retrysafe.Policy{})
+	open := func(upstreams ...string) (*gateway.Gateway, string) {
+		return serveGateway(t, e, &gateway.Options{
+			Upstreams: upstreams, Logger: slog.New(slog.DiscardHandler), Health: gateway.Health{Path: "/health", Every: 10 * time.Millisecond},
+		})
+	}
+	first, _ := open(gone, good.URL+"/a", good.URL+"/b")
+	live := gateway.NewLive(first)
+	m.WatchUpstreams(live)
+	admin := gateway.Admin(live, e, m)
+	for end := time.Now().Add(10 * time.Second); metric(t, admin, host(gone)) != 0 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	assert.Equal(t, metric(t, admin, host(gone)), 0.0, "one that nobody listens on")
+	assert.Equal(t, metric(t, admin, host(good.URL)), 1.0, "one that is well")
+	second, _ := open(good.URL)
+	live.Replace(second)
+	assert.Equal(t, metric(t, admin, host(good.URL)), 1.0, "after a reload")
+	assert.Equal(t, metric(t, admin, host(gone)), -1.0, "one that is not configured any more")
 }
 
 // TestReplace: the new gateway serves what comes next, and what runs on the old one comes to its end, also without its client.
@@ -314,4 +342,20 @@ func TestFrontsOfHTTP2(t *testing.T) {
 		assert.Equal(t, fmt.Sprint(resp.StatusCode, resp.ProtoMajor, resp.Header.Get("Idempotency-Replayed")), fmt.Sprint(201, 2, map[bool]string{true: "true"}[i > 0]), "answer %d", i)
 	}
 	assert.Equal(t, n.got.Load(), int64(1), "effects")
+}
+
+// TestFailingStoresAreTold to the log, not each time.
+func TestFailingStoresAreTold(t *testing.T) {
+	t.Parallel()
+	n, log := newNode(t), new(lockedBuffer)
+	m := gateway.NewMonitor(slog.New(slog.NewTextHandler(log, nil)))
+	s := storetest.NewFaulty(memstore.New(nil), func(string, int) storetest.Fault { return storetest.LoseRequest })
+	e := retrysafe.New(s, &retrysafe.Options{Sweep: -1, Logger: slog.New(slog.DiscardHandler), Trace: m.Trace()})
+	g, base := serveGateway(t, e, &gateway.Options{Upstreams: []string{n.URL}, Monitor: m})
+	for i := range 5 {
+		assert.Equal(t, told(t, base, "POST", fmt.Sprint("key-secret-", i), "x"), "503 store-unavailable 1", "a request")
+	}
+	assert.Equal(t, strings.Count(log.String(), "the store fails"), 1, "lines: %s", log)
+	assert.True(t, !strings.Contains(log.String(), "secret"), "no keys: %s", log)
+	assert.True(t, metric(t, gateway.Admin(gateway.NewLive(g), e, m), `retrysafe_store_errors_total{op="lookup"}`) >= 5, "errors are counted")
 }

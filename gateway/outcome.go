@@ -33,6 +33,12 @@ func (g *sender) failed(w http.ResponseWriter, r *http.Request, a *retrysafe.Att
 	why := &doubt{cause: "reset", err: x.err}
 	status := http.StatusGatewayTimeout
 	switch {
+	case errors.Is(x.err, retrysafe.ErrClosed):
+		why.cause = "shutdown"
+	case errors.Is(x.err, retrysafe.ErrBound):
+		why.cause = "bound"
+	case errors.Is(x.err, retrysafe.ErrLeaseLost):
+		why.cause = "lease-lost"
 	case errors.Is(x.err, context.DeadlineExceeded), errors.Is(x.err, context.Canceled):
 		why.cause = "timeout"
 	case x.trip.answered() && !broken(x.err):
@@ -76,6 +82,12 @@ func class(err error) string {
 	switch {
 	case errors.As(err, &status):
 		return fmt.Sprintf("it answers %d", int(status))
+	case errors.Is(err, retrysafe.ErrClosed):
+		return "the gateway ends"
+	case errors.Is(err, retrysafe.ErrBound):
+		return "max_run has passed"
+	case errors.Is(err, retrysafe.ErrLeaseLost):
+		return "the lease could not be extended"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "time-out"
 	case errors.Is(err, context.Canceled):

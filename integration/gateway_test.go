@@ -10,11 +10,41 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/gateway"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/sqlstore"
 )
+
+// guarded puts a gateway with the store before a service, and returns what posts an order through it.
+func guarded(t *testing.T, store retrysafe.Store, upstream string) (post func(key string) (status int, body, retryAfter string)) {
+	t.Helper()
+	quiet := slog.New(slog.DiscardHandler)
+	engine := retrysafe.New(store, &retrysafe.Options{Sweep: -1, Logger: quiet})
+	t.Cleanup(func() {
+		gone, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = engine.Shutdown(gone)
+	})
+	g, err := gateway.New(engine, &gateway.Options{Upstreams: []string{upstream}, Logger: quiet})
+	assert.NoError(t, err, "gateway")
+	front := httptest.NewServer(g)
+	t.Cleanup(func() { g.Close(); front.Close() })
+	return func(key string) (status int, body, retryAfter string) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, front.URL+"/orders", strings.NewReader("x"))
+		assert.NoError(t, err, "request")
+		r.Header.Set("Idempotency-Key", key)
+		r.Header.Set("Authorization", "Bearer opaque")
+		resp, err := http.DefaultClient.Do(r)
+		assert.NoError(t, err, "answer")
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		assert.NoError(t, err, "body")
+		return resp.StatusCode, string(b), resp.Header.Get("Retry-After")
+	}
+}
 
 // TestGatewayOnAFullDisk: nothing runs that cannot be recorded, the answer is clear, finished work is still answered, and when there is
 // room again it goes on without a restart.
@@ -28,30 +58,7 @@ func TestGatewayOnAFullDisk(t *testing.T) {
 	}))
 	t.Cleanup(up.Close)
 	db := openDB(t, "sqlite", sqliteDSN(newFile(t), "max_page_count(80)")) // the limit belongs to a connection
-	store := migrated(t, db, nil)
-	quiet := slog.New(slog.DiscardHandler)
-	engine := retrysafe.New(store, &retrysafe.Options{Sweep: -1, Logger: quiet})
-	t.Cleanup(func() {
-		gone, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = engine.Shutdown(gone)
-	})
-	g, err := gateway.New(engine, &gateway.Options{Upstreams: []string{up.URL}, Logger: quiet})
-	assert.NoError(t, err, "gateway")
-	front := httptest.NewServer(g)
-	t.Cleanup(func() { g.Close(); front.Close() })
-	post := func(key string) (status int, body, retryAfter string) {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, front.URL+"/orders", strings.NewReader("x"))
-		assert.NoError(t, err, "request")
-		r.Header.Set("Idempotency-Key", key)
-		r.Header.Set("Authorization", "Bearer opaque")
-		resp, err := http.DefaultClient.Do(r)
-		assert.NoError(t, err, "answer")
-		defer resp.Body.Close()
-		b, err := io.ReadAll(resp.Body)
-		assert.NoError(t, err, "body")
-		return resp.StatusCode, string(b), resp.Header.Get("Retry-After")
-	}
+	post := guarded(t, migrated(t, db, nil), up.URL)
 	status, first, _ := post("good")
 	assert.Equal(t, status, 201, "while there is room (%s)", first)
 
@@ -83,4 +90,36 @@ func TestGatewayOnAFullDisk(t *testing.T) {
 	status, _, _ = post("room")
 	assert.Equal(t, status, 201, "when there is room again")
 	assert.True(t, effects.Load() > before, "it ran")
+}
+
+// TestGatewayOnALockedFile: while somebody else holds the file's lock, nothing new runs and finished work is answered. When the lock
+// is given back, the key that was refused runs once, without a restart.
+func TestGatewayOnALockedFile(t *testing.T) {
+	t.Parallel()
+	var effects atomic.Int64
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusCreated)
+		_, _ = fmt.Fprintf(w, "effect %d", effects.Add(1))
+	}))
+	t.Cleanup(up.Close)
+	path := newFile(t)
+	store, _ := openSQLite(t, path, &sqlstore.Options{LockWait: 100 * time.Millisecond})
+	post := guarded(t, store, up.URL)
+	_, first, _ := post("good")
+	release := holdFile(t, path)
+	defer release()
+	for range 2 {
+		status, body, retry := post("locked")
+		assert.Equal(t, status, 503, "while it is locked (%s)", body)
+		assert.Contains(t, body, `"code":"store-unavailable"`, "the answer")
+		assert.NotEqual(t, retry, "", "Retry-After")
+	}
+	status, body, _ := post("good")
+	assert.Equal(t, fmt.Sprint(status, body), "201"+first, "finished work")
+	assert.Equal(t, effects.Load(), int64(1), "effects while it is locked")
+	release()
+	for range 2 {
+		status, body, _ := post("locked")
+		assert.Equal(t, fmt.Sprint(status, body), "201effect 2", "when the lock is given back")
+	}
 }

@@ -18,6 +18,7 @@ look() {
   missing=()
   need chromium chromium chromium-browser google-chrome
   need curl curl
+  need util-linux prlimit
 }
 
 look

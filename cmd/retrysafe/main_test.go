@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,10 +30,33 @@ import (
 const asCommand = "RETRYSAFE_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "sqlite3" { // see TestBreakIt
+		os.Exit(sqliteShell(os.Args[1], os.Stdin, os.Stderr))
+	}
 	if os.Getenv(asCommand) != "" {
 		os.Exit(cli.Main(os.Args[1:], os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
+}
+
+// sqliteShell is as much of the shell of SQLite as the page needs, so that the test needs none: statements, a line each. What is open at
+// the end of input is undone.
+func sqliteShell(path string, in io.Reader, errOut io.Writer) int {
+	ctx := context.Background()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		return 1
+	}
+	defer db.Close()
+	conn, err := db.Conn(ctx)
+	for lines := bufio.NewScanner(in); err == nil && lines.Scan(); {
+		_, err = conn.ExecContext(ctx, lines.Text())
+	}
+	if err != nil {
+		_, _ = io.WriteString(errOut, err.Error()+"\n")
+		return 1
+	}
+	return 0
 }
 
 func command(t *testing.T, args ...string) *exec.Cmd {
@@ -195,6 +219,17 @@ func TestHealthz(t *testing.T) {
 	assert.NoError(t, err, "healthz")
 	defer resp.Body.Close()
 	assert.Equal(t, resp.StatusCode, 200, "status")
+
+	alive := func(admin string) int {
+		c := command(t, "gateway", "--upstream", "http://127.0.0.1:1", "--admin", admin, "--alive")
+		_ = c.Run()
+		return c.ProcessState.ExitCode()
+	}
+	_, port, err := net.SplitHostPort(addr)
+	assert.NoError(t, err, "address")
+	assert.Equal(t, fmt.Sprint(alive(addr), alive(":"+port), alive("0.0.0.0:"+port), alive("")), "0 0 0 2", "--alive while it runs, and without an address")
+	kill(c)
+	assert.Equal(t, alive(addr), 1, "--alive when it is gone")
 }
 
 func TestBadCalls(t *testing.T) {

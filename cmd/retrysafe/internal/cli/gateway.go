@@ -12,7 +12,7 @@ import (
 
 type gatewayFlags struct {
 	config                          string
-	check                           bool
+	check, alive                    bool
 	listen, store, admin, accessLog string
 	upstream                        []string
 	lease, retention                time.Duration
@@ -44,12 +44,16 @@ func gatewayCommand() *cobra.Command {
 				fmt.Fprintf(c.OutOrStdout(), "retrysafe gateway: the configuration is good: %d routes\n", len(s.gateway.Routes))
 				return nil
 			}
+			if f.alive {
+				return alive(c.Context(), s.Admin)
+			}
 			f.current = s
 			return runGateway(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), &f, s)
 		},
 	}
 	c.Flags().StringVar(&f.config, "config", "", "configuration file in YAML; docs/gateway.md has its options")
 	c.Flags().BoolVar(&f.check, "check-config", false, "say whether the configuration is good, and end")
+	c.Flags().BoolVar(&f.alive, "alive", false, "ask the gateway that runs with this configuration whether it lives, and end: 0 if it does, else 1")
 	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:8080", "address to listen on")
 	c.Flags().StringSliceVar(&f.upstream, "upstream", nil, "address of the service, for example http://127.0.0.1:9000; may be given several times")
 	c.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "where records are kept: memory: or sqlite:PATH")

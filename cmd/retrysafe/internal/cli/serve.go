@@ -38,7 +38,8 @@ func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, s *
 		signal.Notify(hup, reloadSignal)
 		defer signal.Stop(hup)
 	}
-	x := &running{flags: f, log: logger(errOut), out: out, mon: gateway.NewMonitor()}
+	x := &running{flags: f, log: logger(errOut), out: out}
+	x.mon = gateway.NewMonitor(x.log)
 	secret := []byte(os.Getenv("RETRYSAFE_SECRET"))
 	opts := &retrysafe.Options{Secret: secret, Logger: x.log, Trace: x.mon.Trace()}
 	if err := opts.Validate(); err != nil {
@@ -71,6 +72,7 @@ func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, s *
 		return errors.Join(err, closeStore())
 	}
 	x.live = gateway.NewLive(g)
+	x.mon.WatchUpstreams(x.live)
 	cert, err := s.certificate()
 	if err != nil {
 		return errors.Join(err, closeStore())

@@ -1,0 +1,104 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// step is a block of commands of a page, and what it says one sees.
+type step struct{ commands, seen string }
+
+var stepBlock = regexp.MustCompile("(?s)```bash\n(.*?)```(?:\n+```text\n(.*?)```)?")
+
+func stepsOf(page string) (steps []step) {
+	for _, m := range stepBlock.FindAllStringSubmatch(page, -1) {
+		steps = append(steps, step{m[1], m[2]})
+	}
+	return steps
+}
+
+// seenAs tells whether got is what the page shows, where … stands for anything in a line.
+func seenAs(got, shown string) bool {
+	return regexp.MustCompile(`^` + strings.ReplaceAll(regexp.QuoteMeta(shown), "…", `[^\n]*`) + `$`).MatchString(got)
+}
+
+// TestBreakIt runs docs/break-it.md with the real command and sees what the page shows: a gateway and a service that are killed, an answer
+// that comes late, a store that is locked, writes that fail, a reload that makes no sense, and fifty at once.
+func TestBreakIt(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/break-it.md")
+	assert.NoError(t, err, "page")
+	page := string(text)
+	ports := freePorts(t, 3)
+	page = strings.NewReplacer("7001", ports[0], "7002", ports[1], "7003", ports[2]).Replace(page)
+	steps := stepsOf(page)
+	assert.True(t, len(steps) >= 15, "steps of the page: %d", len(steps))
+	const mark = "=== end of step\n"
+	var script strings.Builder
+	for _, s := range steps {
+		script.WriteString(s.commands + "echo " + mark)
+	}
+	self, err := os.Executable()
+	assert.NoError(t, err, "executable")
+	bin, dir := t.TempDir(), t.TempDir()
+	for _, name := range []string{"retrysafe", "sqlite3"} {
+		assert.NoError(t, os.Symlink(self, filepath.Join(bin, name)), "link")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, "bash", "-c", script.String())
+	c.Env = append(os.Environ(), asCommand+"=1", "PATH="+bin+":"+os.Getenv("PATH"))
+	c.Dir = dir
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // what it starts ends with it
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
+	c.WaitDelay = 5 * time.Second
+	var out, errOut bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errOut
+	err = c.Run()
+	if c.Process != nil {
+		_ = c.Cancel()
+	}
+	log, _ := os.ReadFile(filepath.Join(dir, "gateway.log"))
+	assert.NoError(t, err, "bash (%s)\n%s\n%s", &out, &errOut, log)
+	seen := strings.Split(out.String(), mark)
+	for i, s := range steps {
+		assert.True(t, seenAs(seen[i], s.seen), "what the page shows:\n%s\nwhat was seen:\n%s\nof:\n%s\nlog:\n%s%s", s.seen, seen[i], s.commands, log, &errOut)
+	}
+}
+
+func TestStepsOfAPage(t *testing.T) {
+	t.Parallel()
+	steps := stepsOf("```bash\na\nb\n```\n\nwords\n\n```text\nno output of it\n```\n\n```sh\nnot run\n```\n```bash\nc\n```\n\n```text\n{…\"x\"}\n201\n```\n")
+	assert.Equal(t, steps, []step{{"a\nb\n", ""}, {"c\n", "{…\"x\"}\n201\n"}}, "steps")
+	assert.True(t, seenAs("{1,\"x\"}\n201\n", steps[1].seen), "what is shown")
+	for _, other := range []string{"{1,\"y\"}\n201\n", "{1,\"x\"}\n", "{1,\"x\"}\n201\n\n", "{\n\"x\"}\n201\n", ""} {
+		assert.True(t, !seenAs(other, steps[1].seen), "something else: %q", other)
+	}
+}
+
+// freePorts differ: none is given back before all are found.
+func freePorts(t *testing.T, n int) (ports []string) {
+	t.Helper()
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		assert.NoError(t, err, "listen")
+		defer l.Close()
+		_, port, err := net.SplitHostPort(l.Addr().String())
+		assert.NoError(t, err, "address")
+		ports = append(ports, port)
+	}
+	return ports
+}

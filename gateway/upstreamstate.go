@@ -1,0 +1,39 @@
+package gateway
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// upstreamState shows which upstreams get requests now: those of the gateway that serves, also after it was replaced.
+type upstreamState struct {
+	live *Live
+	up   *prometheus.Desc
+}
+
+// WatchUpstreams shows the state of l's upstreams. Call it once.
+func (m *Monitor) WatchUpstreams(l *Live) {
+	m.registry.MustRegister(&upstreamState{
+		live: l,
+		up:   prometheus.NewDesc("retrysafe_upstream_up", "1 while the upstream gets requests, 0 while it is left out.", []string{"upstream"}, nil),
+	})
+}
+
+// Describe implements [prometheus.Collector].
+func (s *upstreamState) Describe(to chan<- *prometheus.Desc) { to <- s.up }
+
+// Collect implements [prometheus.Collector]. Upstreams that differ in their path alone share a figure: the worse one.
+func (s *upstreamState) Collect(to chan<- prometheus.Metric) {
+	now, up := time.Now(), map[string]float64{}
+	for _, u := range s.live.now.Load().upstreams.all {
+		if _, seen := up[u.url.Host]; !u.well(now) {
+			up[u.url.Host] = 0
+		} else if !seen {
+			up[u.url.Host] = 1
+		}
+	}
+	for host, state := range up {
+		to <- prometheus.MustNewConstMetric(s.up, prometheus.GaugeValue, state, host)
+	}
+}
