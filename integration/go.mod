@@ -7,7 +7,9 @@ require (
 	github.com/chromedp/chromedp v0.22.0
 	github.com/go-resty/resty/v2 v2.17.2
 	github.com/hashicorp/go-retryablehttp v0.7.8
+	github.com/redis/rueidis v1.0.79
 	github.com/retrysafe/retrysafe v0.0.0
+	github.com/retrysafe/retrysafe/adapters/rueidisclient v0.0.0
 	github.com/retrysafe/retrysafe/gateway v0.0.0
 	golang.org/x/net v0.62.0
 	modernc.org/sqlite v1.60.1
@@ -39,5 +41,6 @@ require (
 
 replace (
 	github.com/retrysafe/retrysafe => ../
+	github.com/retrysafe/retrysafe/adapters/rueidisclient => ../adapters/rueidisclient
 	github.com/retrysafe/retrysafe/gateway => ../gateway
 )

@@ -17,7 +17,7 @@ func Acquire(cur Row, now Micros, floor retrysafe.Fence, req *retrysafe.AcquireR
 		return cur, status, false, nil
 	}
 	if cur.State == retrysafe.StateInProgress && cur.Owner == req.Owner && !cur.Absent(now) {
-		cur.renew(now, span(req.Lease))
+		cur.renew(now, Span(req.Lease))
 		if !req.NotAfter.IsZero() {
 			cur.NotAfter = max(cur.NotAfter, req.NotAfter.UnixMicro()) // a late copy of this repeat must meet the record too
 		}
@@ -85,7 +85,7 @@ func win(cur *Row, now Micros, floor retrysafe.Fence, req *retrysafe.AcquireRequ
 	next := Row{
 		State: retrysafe.StateInProgress, OnDoubt: req.OnDoubt, Attempt: 1, Owner: req.Owner,
 		Fence:       max(cur.Fence+1, floor+1, retrysafe.Fence(max(now, 0))),
-		Fingerprint: req.Fingerprint, Binding: req.Binding, Retention: span(req.Retention), Created: now, Updated: now,
+		Fingerprint: req.Fingerprint, Binding: req.Binding, Retention: Span(req.Retention), Created: now, Updated: now,
 	}
 	if !req.NotAfter.IsZero() {
 		next.NotAfter = req.NotAfter.UnixMicro()
@@ -107,7 +107,7 @@ func win(cur *Row, now Micros, floor retrysafe.Fence, req *retrysafe.AcquireRequ
 			next.Binding = cur.Binding
 		}
 	}
-	next.renew(now, span(req.Lease))
+	next.renew(now, Span(req.Lease))
 	return next
 }
 
@@ -127,7 +127,7 @@ func Issue(cur Row, now Micros, req *retrysafe.IssueRequest) (next Row, status r
 	if cur.Absent(now) {
 		return Row{
 			State: retrysafe.StateIssued, OnDoubt: retrysafe.Refuse, Issued: true, Owner: req.Owner, Fence: cur.Fence,
-			Created: now, Updated: now, Expires: after(now, span(req.Retention)),
+			Created: now, Updated: now, Expires: after(now, Span(req.Retention)),
 		}, retrysafe.Won, true
 	}
 	if cur.State == retrysafe.StateIssued && cur.Owner == req.Owner {

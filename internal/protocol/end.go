@@ -11,7 +11,7 @@ func Extend(cur Row, now Micros, req *retrysafe.ExtendRequest) (Row, error) {
 	if cur.Absent(now) || !cur.holds(req.Owner, req.Fence) || cur.State != retrysafe.StateInProgress || cur.abandoned() {
 		return cur, retrysafe.ErrLeaseLost
 	}
-	cur.renew(now, span(req.Lease))
+	cur.renew(now, Span(req.Lease))
 	return cur, nil
 }
 
@@ -29,7 +29,7 @@ func Complete(cur Row, now Micros, req *retrysafe.CompleteRequest) (next Row, wr
 		return cur, false, retrysafe.ErrLeaseLost
 	}
 	cur.State, cur.Answer, cur.Cause = req.State, req.Answer, ""
-	cur.end(now, span(req.Retention))
+	cur.end(now, Span(req.Retention))
 	return cur, true, nil
 }
 
@@ -46,14 +46,14 @@ func Release(cur Row, now Micros, req *retrysafe.ReleaseRequest) (next Row, writ
 	}
 	cur.Cause, cur.LastError = clip(req.Cause, maxCause), clip(req.LastError, maxLastError)
 	if req.InDoubt {
-		cur.end(now, span(req.Retention))
+		cur.end(now, Span(req.Retention))
 		if cur.OnDoubt == retrysafe.Refuse {
 			cur.Expires = 0
 		}
 		return cur, true, nil
 	}
 	cur.State, cur.Fingerprint, cur.Binding = retrysafe.StateReleased, nil, nil
-	cur.end(now, span(req.Retention))
+	cur.end(now, Span(req.Retention))
 	// A late repeat of the Acquire must still meet the record, or it would win.
 	if cur.Expires != 0 {
 		cur.Expires = max(cur.Expires, cur.NotAfter+1)

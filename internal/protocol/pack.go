@@ -42,13 +42,29 @@ func (r *Row) AppendBinary(b []byte) ([]byte, error) {
 	b = appendShort(b, []byte(r.Cause))
 	b = binary.BigEndian.AppendUint16(b, uint16(len(r.LastError))) //nolint:gosec // checked above
 	b = append(b, r.LastError...)
+	return append(r.appendAnswerHead(b), r.Answer.Body...), nil
+}
+
+func (r *Row) appendAnswerHead(b []byte) []byte {
 	b = appendShort(b, []byte(r.Answer.Codec))
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Answer.Size)) //nolint:gosec // two's complement is the format
 	if r.hasDigest() {
 		b = append(b, r.Answer.Digest[:]...)
 	}
-	return append(b, r.Answer.Body...), nil
+	return b
 }
+
+// AnswerHead is the part of the packed form that stands before the answer's body, and AnswerFlags those flags that speak of the answer:
+// for stores whose server puts the record together.
+func (r *Row) AnswerHead() ([]byte, error) {
+	if len(r.Answer.Codec) > 255 {
+		return nil, errors.New("retrysafe: the name of the answer's codec is too long to pack")
+	}
+	return r.appendAnswerHead(nil), nil
+}
+
+// AnswerFlags are flags of the packed form.
+func (r *Row) AnswerFlags() byte { return r.flags() & (flagKept | flagNilBody | flagDigest) }
 
 func (r *Row) flags() (f byte) {
 	for _, x := range []struct {

@@ -73,8 +73,8 @@ func (r *Row) Record(key retrysafe.StoreKey, now Micros) retrysafe.Record {
 // Time is the point that m names, in UTC.
 func Time(m Micros) time.Time { return time.UnixMicro(m).UTC() }
 
-// span rounds d up to microseconds, so that a positive duration never becomes zero.
-func span(d time.Duration) Micros {
+// Span rounds d up to microseconds, so that a positive duration never becomes zero.
+func Span(d time.Duration) Micros {
 	if d > retrysafe.Forever-time.Microsecond {
 		return forever // rounding up would have no room
 	}
@@ -95,6 +95,11 @@ func clip(s string, most int) string {
 		s = s[:most]
 	}
 	return strings.ToValidUTF8(s, "")
+}
+
+// Clip keeps what a record says to people within its bounds.
+func Clip(cause, lastError string) (string, string) {
+	return clip(cause, maxCause), clip(lastError, maxLastError)
 }
 
 const (

@@ -1,0 +1,148 @@
+// Package rueidisclient makes a redisclient of github.com/redis/rueidis, which sends the calls of many goroutines in one write and works
+// with single servers, Sentinel and Cluster.
+package rueidisclient
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/retrysafe/retrysafe/redisclient"
+)
+
+// Client is a [redisclient.Client] with every optional interface. It is safe for concurrent use.
+type Client struct{ r rueidis.Client }
+
+var (
+	_ redisclient.Client     = (*Client)(nil)
+	_ redisclient.Pipeliner  = (*Client)(nil)
+	_ redisclient.Subscriber = (*Client)(nil)
+	_ redisclient.Nodes      = (*Client)(nil)
+	_ redisclient.Replicated = (*Client)(nil)
+)
+
+// New wraps a client, which the caller closes. Make it with DisableRetry: calls of a store are repeated by those who can tell whether
+// that is safe.
+func New(r rueidis.Client) *Client { return &Client{r} }
+
+// Eval implements [redisclient.Client].
+func (c *Client) Eval(ctx context.Context, call redisclient.Call) redisclient.Reply {
+	r := reply(c.r.Do(ctx, c.build(call, false)))
+	if unknownScript(r) {
+		r = reply(c.r.Do(ctx, c.build(call, true)))
+	}
+	return r
+}
+
+// EvalMany implements [redisclient.Pipeliner].
+func (c *Client) EvalMany(ctx context.Context, calls []redisclient.Call) []redisclient.Reply {
+	cmds := make(rueidis.Commands, len(calls))
+	for i, call := range calls {
+		cmds[i] = c.build(call, false)
+	}
+	replies := make([]redisclient.Reply, len(calls))
+	for i, r := range c.r.DoMulti(ctx, cmds...) {
+		if replies[i] = reply(r); unknownScript(replies[i]) {
+			replies[i] = reply(c.r.Do(ctx, c.build(calls[i], true)))
+		}
+	}
+	return replies
+}
+
+// EvalWait implements [redisclient.Replicated].
+func (c *Client) EvalWait(ctx context.Context, call redisclient.Call, replicas int, within time.Duration) (r redisclient.Reply, acked int) {
+	run := func(whole bool) {
+		err := c.r.Dedicated(func(one rueidis.DedicatedClient) error {
+			wait := c.r.B().Wait().Numreplicas(int64(replicas)).Timeout(within.Milliseconds()).Build()
+			got := one.DoMulti(ctx, c.build(call, whole), wait)
+			r = reply(got[0])
+			if n, err := got[1].AsInt64(); err == nil {
+				acked = int(n)
+			}
+			return nil
+		})
+		if err != nil {
+			r = redisclient.Reply{Err: convert(err)}
+		}
+	}
+	if run(false); unknownScript(r) {
+		run(true)
+	}
+	return r, acked
+}
+
+// Subscribe implements [redisclient.Subscriber].
+func (c *Client) Subscribe(ctx context.Context, channel string, on func(payload string)) error {
+	ctx = rueidis.WithOnSubscriptionHook(ctx, func(s rueidis.PubSubSubscription) {
+		if s.Kind == "subscribe" {
+			on("")
+		}
+	})
+	err := c.r.Receive(ctx, c.r.B().Subscribe().Channel(channel).Build(), func(m rueidis.PubSubMessage) { on(m.Message) })
+	return convert(err)
+}
+
+// EachPrimary implements [redisclient.Nodes].
+func (c *Client) EachPrimary(ctx context.Context, f func(context.Context, func(context.Context, ...string) redisclient.Reply) error) error {
+	for _, node := range c.r.Nodes() {
+		do := func(ctx context.Context, cmd ...string) redisclient.Reply {
+			return reply(node.Do(ctx, node.B().Arbitrary(cmd...).Build()))
+		}
+		role := do(ctx, "ROLE")
+		if role.Err != nil {
+			return role.Err
+		}
+		if parts, ok := role.Value.([]any); !ok || len(parts) == 0 || parts[0] != "master" {
+			continue
+		}
+		if err := f(ctx, do); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// build makes the command: the script itself where the server does not know it by its digest.
+func (c *Client) build(call redisclient.Call, whole bool) rueidis.Completed {
+	name, script := "EVALSHA", call.Script.SHA1
+	if whole {
+		name, script = "EVAL", call.Script.Source
+	}
+	return c.r.B().Arbitrary(name, script, strconv.Itoa(len(call.Keys))).Keys(call.Keys...).Args(call.Args...).Build()
+}
+
+func unknownScript(r redisclient.Reply) bool {
+	e, ok := r.Err.(redisclient.Error) //nolint:errorlint // reply makes it, unwrapped
+	return ok && e.Code() == "NOSCRIPT"
+}
+
+func reply(r rueidis.RedisResult) redisclient.Reply {
+	v, err := r.ToAny()
+	if rueidis.IsRedisNil(err) {
+		return redisclient.Reply{}
+	}
+	return redisclient.Reply{Value: flat(v), Err: convert(err)}
+}
+
+// flat turns a map of RESP3 into the pairs of RESP2.
+func flat(v any) any {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return v
+	}
+	pairs := make([]any, 0, 2*len(m))
+	for name, value := range m {
+		pairs = append(pairs, name, value)
+	}
+	return pairs
+}
+
+// convert tells what the server refused from what went wrong on the way.
+func convert(err error) error {
+	if e, ok := rueidis.IsRedisErr(err); ok {
+		return redisclient.Error(e.Error())
+	}
+	return err
+}

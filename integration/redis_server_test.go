@@ -1,0 +1,127 @@
+package integration_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/retrysafe/retrysafe/adapters/rueidisclient"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/redisclient"
+	"github.com/retrysafe/retrysafe/redisstore"
+)
+
+// redisServer is a server of this test's own, on loopback.
+type redisServer struct {
+	addr string
+	cmd  *exec.Cmd
+	said bytes.Buffer
+}
+
+// freePort is one that nobody listens on now.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	assert.NoError(t, err, "a free port")
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}
+
+// startRedis runs redis-server in a folder of its own until the test ends.
+func startRedis(t *testing.T, args ...string) *redisServer {
+	t.Helper()
+	s := &redisServer{addr: "127.0.0.1:" + freePort(t)}
+	s.start(t, t.TempDir(), args...)
+	return s
+}
+
+func (s *redisServer) start(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	_, port, _ := net.SplitHostPort(s.addr)
+	path, err := exec.LookPath("redis-server")
+	assert.NoError(t, err, "redis-server is not installed: apt-get install -y redis-server")
+	s.cmd = exec.Command(path, append([]string{ //nolint:gosec,noctx // a program of this test, ended by its clean-up
+		"--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no", "--daemonize", "no",
+		"--shutdown-timeout", "0", "--protected-mode", "no", "--enable-debug-command", "local",
+	}, args...)...)
+	s.cmd.Stdout, s.cmd.Stderr = &s.said, &s.said
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	assert.NoError(t, s.cmd.Start(), "start redis-server")
+	t.Cleanup(s.kill)
+	s.await(t)
+}
+
+func (s *redisServer) await(t *testing.T) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		c, err := net.DialTimeout("tcp", s.addr, time.Second)
+		if err == nil {
+			_ = c.SetDeadline(time.Now().Add(time.Second))
+			_, _ = c.Write([]byte("PING\r\n"))
+			buf := make([]byte, 16)
+			n, _ := c.Read(buf)
+			_ = c.Close()
+			if strings.HasPrefix(string(buf[:n]), "+PONG") {
+				return
+			}
+		}
+		if time.Now().After(end) {
+			t.Fatalf("redis-server does not answer on %s:\n%s", s.addr, s.said.String())
+		}
+	}
+}
+
+func (s *redisServer) kill() {
+	if s.cmd.ProcessState == nil {
+		_ = s.cmd.Process.Signal(syscall.SIGCONT)
+		_ = s.cmd.Process.Kill()
+		_ = s.cmd.Wait()
+	}
+}
+
+// stall stops the process: it takes requests and answers none.
+func (s *redisServer) stall() (resume func()) {
+	_ = s.cmd.Process.Signal(syscall.SIGSTOP)
+	return func() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
+}
+
+// rueidisTo is a client of the server.
+func rueidisTo(t *testing.T, addr string) *rueidisclient.Client {
+	t.Helper()
+	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableRetry: true, AlwaysPipelining: true, DisableCache: true, ConnWriteTimeout: 30 * time.Second})
+	assert.NoError(t, err, "connect")
+	t.Cleanup(c.Close)
+	return rueidisclient.New(c)
+}
+
+// counted counts the round trips.
+type counted struct {
+	*rueidisclient.Client
+	trips atomic.Int64
+}
+
+func (c *counted) Eval(ctx context.Context, call redisclient.Call) redisclient.Reply {
+	c.trips.Add(1)
+	return c.Client.Eval(ctx, call)
+}
+
+func redisOn(t *testing.T, c redisclient.Client, o *redisstore.Options) *redisstore.Store {
+	t.Helper()
+	if o == nil {
+		o = new(redisstore.Options)
+	}
+	o.Logger = slog.New(slog.DiscardHandler)
+	s, err := redisstore.New(t.Context(), c, o)
+	assert.NoError(t, err, "store")
+	return s
+}

@@ -1,0 +1,176 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/redisclient"
+)
+
+// walk is the names of a list that is under way, so that its pages do not scan the server again each. Another process, or a page that
+// comes late, scans anew: the order is that of the names, and each page begins behind the last name of the one before.
+type walk struct {
+	of    retrysafe.ListRequest
+	names []string
+	at    time.Time
+}
+
+// walkTime is how long the names of a list are kept between two pages.
+const walkTime = time.Minute
+
+// List implements [retrysafe.Lister], in the order of the keys' text, over all primaries. It scans the names of the store once.
+func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.Page, error) {
+	nodes, ok := s.client.(redisclient.Nodes)
+	if !ok {
+		return retrysafe.Page{}, errors.ErrUnsupported
+	}
+	if req.Limit <= 0 {
+		req.Limit = 100
+	}
+	req.Limit = min(req.Limit, 1000)
+	names, err := s.names(ctx, nodes, req)
+	if err != nil {
+		return retrysafe.Page{}, err
+	}
+	at, found := slices.BinarySearch(names, req.After)
+	if found {
+		at++
+	}
+	var page retrysafe.Page
+	for at < len(names) {
+		chunk := names[at:min(at+200, len(names))]
+		records, err := s.heads(ctx, chunk)
+		if err != nil {
+			return retrysafe.Page{}, err
+		}
+		for i, rec := range records {
+			if rec.State == 0 || req.InDoubt && !rec.InDoubt() || req.State != 0 && rec.State != req.State {
+				continue
+			}
+			if len(page.Records) == req.Limit {
+				page.Next = names[at+i-1]
+				return page, nil
+			}
+			page.Records = append(page.Records, rec)
+		}
+		at += len(chunk)
+	}
+	return page, nil
+}
+
+// names are the texts of all keys that the request's parts select, in order.
+func (s *Store) names(ctx context.Context, nodes redisclient.Nodes, req retrysafe.ListRequest) ([]string, error) {
+	of := req
+	of.After, of.Limit, of.State, of.InDoubt = "", 0, 0, false
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w := s.walk; w != nil && req.After != "" && w.of == of && time.Since(w.at) < walkTime {
+		w.at = time.Now()
+		return w.names, nil
+	}
+	seen := map[string]bool{}
+	err := nodes.EachPrimary(ctx, func(ctx context.Context, do func(context.Context, ...string) redisclient.Reply) error {
+		for cursor := "0"; ; {
+			r := do(ctx, "SCAN", cursor, "MATCH", escaped(s.o.Prefix)+"*", "COUNT", "1000")
+			if r.Err != nil {
+				return refusal(r.Err)
+			}
+			next, keys, ok := scanned(r.Value)
+			if !ok {
+				return errors.New("redisstore: the server's reply to SCAN makes no sense")
+			}
+			for _, key := range keys {
+				if text := strings.TrimPrefix(key, s.o.Prefix); selects(&of, text) {
+					seen[text] = true
+				}
+			}
+			if cursor = next; cursor == "0" {
+				return nil
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(seen))
+	for name := range seen {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	s.walk = &walk{of, names, time.Now()}
+	return names, nil
+}
+
+// escaped takes the meaning from what SCAN would read as a pattern.
+func escaped(prefix string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(prefix)
+}
+
+func scanned(v any) (next string, keys []string, ok bool) {
+	pair, _ := v.([]any)
+	if len(pair) != 2 {
+		return "", nil, false
+	}
+	next, ok = pair[0].(string)
+	list, isList := pair[1].([]any)
+	for _, k := range list {
+		name, isName := k.(string)
+		keys, ok = append(keys, name), ok && isName
+	}
+	return next, keys, ok && isList
+}
+
+// selects tells whether the text is that of a key of ours with these parts.
+func selects(of *retrysafe.ListRequest, text string) bool {
+	var k retrysafe.StoreKey
+	if k.UnmarshalText([]byte(text)) != nil {
+		return false // something else under the same prefix
+	}
+	for _, f := range [][2]string{
+		{of.Namespace, k.Namespace},
+		{of.Layer, k.Layer},
+		{of.Tenant, k.Tenant},
+		{of.Operation, k.Operation},
+	} {
+		if f[0] != "" && f[0] != f[1] {
+			return false
+		}
+	}
+	return true
+}
+
+// heads reads records without the bodies of their answers.
+func (s *Store) heads(ctx context.Context, names []string) ([]retrysafe.Record, error) {
+	calls := make([]redisclient.Call, len(names))
+	for i, name := range names {
+		calls[i] = redisclient.Call{Script: lookup, Keys: []string{s.o.Prefix + name}, Args: []string{"1"}}
+	}
+	replies := make([]redisclient.Reply, len(calls))
+	if p, ok := s.client.(redisclient.Pipeliner); ok {
+		replies = p.EvalMany(ctx, calls)
+	} else {
+		for i, c := range calls {
+			replies[i] = s.client.Eval(ctx, c)
+		}
+	}
+	records := make([]retrysafe.Record, len(names))
+	for i, r := range replies {
+		a, err := s.read(r)
+		if err != nil {
+			return nil, err
+		}
+		var key retrysafe.StoreKey
+		if err := key.UnmarshalText([]byte(names[i])); err != nil {
+			return nil, err
+		}
+		if records[i], err = a.record(key); err != nil {
+			return nil, err
+		}
+		records[i].Answer.Body = nil
+	}
+	return records, nil
+}

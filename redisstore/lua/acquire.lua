@@ -1,0 +1,65 @@
+-- KEYS: record. ARGV: owner, fingerprint, binding, lease, retention, retention8, not-after, not-after8, reexecute, if-fence8, flags
+-- (1 force, 2 must be issued, 4 no fingerprint, 8 no binding).
+local owner, print, bind, lease, retention = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
+local notafter, reexecute, iffence, flags = tonumber(ARGV[7]), ARGV[9] == '1', ARGV[10], tonumber(ARGV[11])
+local force, must, noprint, nobind = has(flags, 1), has(flags, 2), has(flags, 4), has(flags, 8)
+if notafter ~= 0 and now > notafter then return {LATE, NOW, ''} end
+
+local own = cur and cur.owner == owner
+local live = cur and cur.state == RUNNING and cur.lease > now
+
+local function decide()
+  if absent and iffence ~= '' then return FENCE end
+  if must and (absent or not cur.issued) then return NOT_ISSUED end
+  if absent then return WON end
+  if own and cur.state == RELEASED then return SPENT end
+  if iffence ~= '' then
+    if own and cur.state == RUNNING and not abandoned() then return WON end
+    if cur.fence8 ~= iffence then return FENCE end
+    if cur.state == COMPLETED then return FINISHED end
+    if live and not force then return IN_PROGRESS end
+    return WON
+  end
+  if #cur.bind > 0 and #bind > 0 and cur.bind ~= bind then return PRINCIPAL end
+  if #cur.print > 0 and #print > 0 and string.byte(cur.print) == string.byte(print) and cur.print ~= print then return MISMATCH end
+  if cur.state == COMPLETED or cur.state == FAILED then return FINISHED end
+  if cur.state ~= RUNNING then return WON end
+  if own then return abandoned() and IN_DOUBT or WON end
+  if live then return IN_PROGRESS end
+  return cur.reexecute and reexecute and WON or IN_DOUBT
+end
+
+local status = decide()
+if status ~= WON then return told(status) end
+
+local function expiry(r, span)
+  r.lease = now + lease
+  r.expires = has(r.flags, F_REEXECUTE) and after(r.lease, span) or 0
+end
+
+if own and not absent and cur.state == RUNNING then -- a repeat: the lease is renewed
+  local r = keep({state = RUNNING, flags = cur.flags, print = cur.print, bind = cur.bind, cause = cur.cause, lasterror = cur.lasterror})
+  expiry(r, cur.retention)
+  if notafter > cur.notafter then r.notafter8 = ARGV[8] end
+  return {WON, NOW, put(pack(r, string.sub(cur.raw, cur.answer)), r.expires)}
+end
+
+local r = {
+  state = RUNNING, attempt = 1, owner = owner, print = print, bind = bind, cause = '', lasterror = '', created8 = int8(now),
+  notafter8 = ARGV[8], retention8 = ARGV[6], flags = F_NO_BODY + (reexecute and F_REEXECUTE or 0),
+}
+local fence = math.max(cur and cur.fence + 1 or 1, now)
+r.fence8 = int8(fence)
+if not absent then
+  r.attempt, r.created8, r.lasterror = cur.attempt + 1, string.sub(cur.raw, 49, 56), cur.lasterror
+  if cur.issued then r.flags = r.flags + F_ISSUED end
+  if iffence ~= '' then
+    r.flags = flag(r.flags, F_REEXECUTE, cur.reexecute)
+    r.retention8, retention = string.sub(cur.raw, 73, 80), cur.retention
+  end
+  if iffence ~= '' or noprint then r.print, noprint = cur.print, has(cur.flags, F_NO_PRINT) end
+  if iffence ~= '' or nobind then r.bind, nobind = cur.bind, has(cur.flags, F_NO_BIND) end
+end
+r.flags = r.flags + (noprint and F_NO_PRINT or 0) + (nobind and F_NO_BIND or 0)
+expiry(r, retention)
+return {WON, NOW, put(pack(r, NO_ANSWER), r.expires)}

@@ -1,0 +1,57 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/redisclient"
+)
+
+// shortError: the primary has what was written, and fewer replicas confirmed it than were asked for. If the primary dies now the write
+// may be gone; nobody is told of it before that is settled.
+type shortError struct{ acked, need int }
+
+func (e *shortError) Error() string {
+	return fmt.Sprintf("redisstore: %d of %d replicas have confirmed the write in time; look at the replicas, or ask for fewer", e.acked, e.need)
+}
+
+// need is how many replicas have to confirm.
+func (s *Store) need() int {
+	if s.o.Replicas == All {
+		return int(s.replicas.Load())
+	}
+	return s.o.Replicas
+}
+
+// claim runs Acquire. A win that too few replicas have is given back before anybody acts on it.
+func (s *Store) claim(ctx context.Context, key *retrysafe.StoreKey, owner string, args ...string) (answer, error) {
+	a, err := s.confirmed(ctx, acquire, key, func(a *answer) bool { return retrysafe.Status(a.code) == retrysafe.Won }, append([]string{owner}, args...)...) //nolint:gosec // a status is a small number
+	if _, short := err.(*shortError); short {                                                                                                                //nolint:errorlint // it is not wrapped
+		if rec, bad := a.record(*key); bad == nil {
+			_ = s.Release(ctx, retrysafe.ReleaseRequest{Key: *key, Owner: rec.Owner, Fence: rec.Fence, Cause: "replicas"}) // else the engine does
+		}
+	}
+	return a, err
+}
+
+// confirmed is eval, with the replicas' word where the answer wants it.
+func (s *Store) confirmed(ctx context.Context, script *redisclient.Script, key *retrysafe.StoreKey, wants func(*answer) bool, args ...string) (answer, error) {
+	need := s.need()
+	if need == 0 {
+		return s.eval(ctx, script, key, args...)
+	}
+	call, err := s.call(script, key, args...)
+	if err != nil {
+		return answer{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return answer{}, err
+	}
+	r, acked := s.client.(redisclient.Replicated).EvalWait(ctx, call, need, s.o.ReplicaTime) //nolint:errcheck,forcetypeassert // New has looked
+	a, err := s.read(r)
+	if err == nil && wants(&a) && acked < need {
+		err = &shortError{acked, need}
+	}
+	return a, err
+}
