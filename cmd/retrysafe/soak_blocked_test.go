@@ -2,8 +2,8 @@ package main
 
 import "time"
 
-// slack is what a busy machine may add to a time.
-const slack = time.Second
+// slack is what a busy machine may add to a time. It is well below a lease, or a doubt that is told only after the lease would pass.
+const slack = lease / 2
 
 // blockedBy looks at each time that a key was said to be in progress: some attempt must have been alive shortly before. An attempt lives
 // while the service works on it (after the client was told that nobody knows too, for the gateway reads on), but not longer than

@@ -171,6 +171,10 @@ func (s *soak) one(ctx context.Context, op *operation) verdict {
 		return again
 	case op.seen == nil:
 		op.seen, op.since = a, q.done
+		select {
+		case s.answered <- struct{}{}:
+		default:
+		}
 	}
 	s.replayed.Add(btoi(a.replayed))
 	return final
@@ -241,8 +245,12 @@ func (s *soak) call(op *operation, r *rand.Rand) {
 		// Sooner than Retry-After asks for: callers without patience are harder on a gateway.
 		wait(ctx, 20*time.Millisecond+time.Duration(r.IntN(300))*time.Millisecond)
 	}
+	if v == late {
+		presses = 4 // what became of it?
+	}
 	for range presses {
 		s.one(ctx, op)
+		wait(ctx, time.Duration(r.IntN(400))*time.Millisecond)
 	}
 }
 

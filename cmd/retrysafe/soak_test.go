@@ -59,6 +59,7 @@ type soak struct {
 	log                output
 	ops                []*operation
 	replayed           atomic.Int64
+	answered           chan struct{} // tells, if somebody listens, that a caller has just seen an answer
 	byHash             map[string]*operation
 	resolved, released int
 
@@ -97,7 +98,7 @@ func (s *soak) rand(of ...any) *rand.Rand {
 
 func soakGateway(t *testing.T, s *soak) {
 	t.Helper()
-	s.t, s.found, s.byHash = t, map[check]int{}, map[string]*operation{}
+	s.t, s.found, s.byHash, s.answered = t, map[check]int{}, map[string]*operation{}, make(chan struct{})
 	s.client = &http.Transport{DisableKeepAlives: true, DisableCompression: true}
 	engine := retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte(soakSecret), Sweep: -1}).Layer("gw")
 	for i := range s.operations {
@@ -166,12 +167,12 @@ func (s *soak) storm(t *testing.T) {
 		s.each(func(op *operation) { s.call(op, s.rand("caller", op.key)) })
 	})
 	for r := s.rand("kills"); wait(ctx, 50*time.Millisecond+time.Duration(r.IntN(600))*time.Millisecond); {
-		if r.IntN(2) == 0 { // when the service has just answered a record is about to be written
-			select {
-			case <-s.service.worked:
-			case <-ctx.Done():
-			}
+		switch r.IntN(3) {
+		case 0: // the record is about to be written
+			hear(ctx, s.service.worked)
 			wait(ctx, time.Duration(r.IntN(8000))*time.Microsecond)
+		case 1: // the record has to be there
+			hear(ctx, s.answered)
 		}
 		s.kill()
 		s.start(t)
@@ -185,7 +186,7 @@ func (s *soak) calm() map[*operation]bool {
 	open := map[*operation]bool{}
 	s.each(func(op *operation) {
 		v := again
-		for end := time.Now().Add(maxRun + 2*lease + 5*slack); v != final && v != unknown; {
+		for end := time.Now().Add(maxRun + 2*lease + 5*time.Second); v != final && v != unknown; {
 			if time.Now().After(end) {
 				s.wrong(blocked, "key %s gives no final word", op.key)
 				return
@@ -311,6 +312,13 @@ func wait(ctx context.Context, d time.Duration) bool {
 		return true
 	case <-ctx.Done():
 		return false
+	}
+}
+
+func hear(ctx context.Context, what <-chan struct{}) {
+	select {
+	case <-what:
+	case <-ctx.Done():
 	}
 }
 
