@@ -5,6 +5,9 @@ import "time"
 // slack is what a busy machine may add to a time. It is well below a lease, or a doubt that is told only after the lease would pass.
 const slack = lease / 2
 
+// settling is how long the end of an attempt may take to reach the store; a process that is killed before has left the key in progress.
+const settling = lease / 3
+
 // blockedBy looks at each time that a key was said to be in progress: some attempt must have been alive shortly before. An attempt lives
 // while the service works on it (after the client was told that nobody knows too, for the gateway reads on), but not longer than
 // MaxRun; that of a process that was killed, until its lease has passed. It returns the longest time that a key was in progress behind
@@ -57,7 +60,7 @@ func (s *soak) endOf(r *ask, works []work, now time.Time) (end, death time.Time)
 			end = w.end
 		}
 	}
-	if !death.IsZero() && death.Before(end.Add(slack)) {
+	if !death.IsZero() && death.Before(end.Add(settling)) {
 		return death.Add(lease), death
 	}
 	if s.reexecute {

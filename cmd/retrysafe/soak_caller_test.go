@@ -250,7 +250,7 @@ func (s *soak) call(op *operation, r *rand.Rand) {
 	}
 	for range presses {
 		s.one(ctx, op)
-		wait(ctx, time.Duration(r.IntN(400))*time.Millisecond)
+		wait(ctx, time.Duration(r.IntN(600))*time.Millisecond)
 	}
 }
 
