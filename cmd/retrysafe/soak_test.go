@@ -298,7 +298,7 @@ func (s *soak) sum(t *testing.T, took time.Duration, open int, longest time.Dura
 		succeeded, effects, doubles, open, s.resolved, s.released, longest.Seconds(), lease)
 	// A soak in which nothing happens proves nothing.
 	least := s.operations / 20
-	if len(s.kills) < least || asked < 2*len(s.ops) || s.service.outages == 0 || !s.reexecute && (s.resolved < least || s.released == 0) {
+	if len(s.kills) < least || asked < 2*len(s.ops) || s.service.outages == 0 || !s.reexecute && s.resolved+s.released < least {
 		s.wrong(run, "too little has happened")
 	}
 }
