@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The long form of every test whose name begins with TestSoak; the short form runs with the other tests.
+# The long form of every test whose name begins with TestSoak; the short form runs with the other tests. -v shows their seeds and figures.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/modules.sh
 for dir in "${modules[@]}"; do
-  (cd "$dir" && GOWORK=off RETRYSAFE_SOAK=long go test -run '^TestSoak' -count=1 -timeout 60m ./...)
+  (cd "$dir" && GOWORK=off RETRYSAFE_SOAK=long go test -v -run '^TestSoak' -count=1 -timeout 60m ./...)
 done

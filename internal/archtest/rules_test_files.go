@@ -35,19 +35,20 @@ func testsDoNotSkip(t *Tree) []Violation {
 
 // maySleep are the files of tests that may call time.Sleep outside a synctest bubble, each with its reason.
 var maySleep = map[string]string{
-	"chaos_test.go":                    "callers of a storm, all of them in bubbles",
-	"cmd/retrysafe/demo_test.go":       "it looks at other processes again and again, up to a limit",
-	"cmd/retrysafe/operate_test.go":    "it looks at another process again and again, up to a limit",
-	"cmd/retrysafe/main_test.go":       "the lease of a process that was killed has to pass, and a service is slow",
-	"faults_test.go":                   "a store that answers late; it is used in bubbles only",
-	"gateway/balance_test.go":          "it waits for health checks over real connections",
-	"gateway/edges_test.go":            "a client that does not read for a while",
-	"gateway/late_test.go":             "answers that come late over real connections, and a store that is slow",
-	"gateway/operation_test.go":        "it looks at real servers again and again, up to a limit",
-	"gateway/once_test.go":             "the ends of real connections, and a lease that has to pass",
-	"httpidem/httpidemtest/answers.go": "waiters have to be waiting, which nothing tells from outside",
-	"httpidem/httpidemtest/client.go":  "it looks at a black box again and again, up to a limit",
-	"integration/browser_test.go":      "it looks at a page again and again, up to a limit",
+	"chaos_test.go":                      "callers of a storm, all of them in bubbles",
+	"cmd/retrysafe/demo_test.go":         "it looks at other processes again and again, up to a limit",
+	"cmd/retrysafe/operate_test.go":      "it looks at another process again and again, up to a limit",
+	"cmd/retrysafe/main_test.go":         "the lease of a process that was killed has to pass, and a service is slow",
+	"faults_test.go":                     "a store that answers late; it is used in bubbles only",
+	"gateway/balance_test.go":            "it waits for health checks over real connections",
+	"gateway/edges_test.go":              "a client that does not read for a while",
+	"gateway/late_test.go":               "answers that come late over real connections, and a store that is slow",
+	"gateway/operation_test.go":          "it looks at real servers again and again, up to a limit",
+	"gateway/once_test.go":               "the ends of real connections, and a lease that has to pass",
+	"httpidem/httpidemtest/answers.go":   "waiters have to be waiting, which nothing tells from outside",
+	"httpidem/httpidemtest/client.go":    "it looks at a black box again and again, up to a limit",
+	"integration/browser_test.go":        "it looks at a page again and again, up to a limit",
+	"cmd/retrysafe/soak_service_test.go": "a service that answers late, over real connections",
 }
 
 func testsDoNotSleep(t *Tree) []Violation { return sleeps(t, maySleep) }

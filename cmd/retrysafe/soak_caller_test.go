@@ -1,0 +1,291 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/retrysafe/retrysafe/httpidem"
+)
+
+// operation is one logical action of a caller, with a key and a payload of its own.
+type operation struct {
+	key, path string
+
+	mu    sync.Mutex
+	asks  []ask
+	seen  *answer // the first one that a caller has seen whole and that has to be kept, or what a person gave in its place
+	since time.Time
+	given bool // by a person
+	large bool // a repeat was told that the answer was not kept
+}
+
+// ask is one request of a caller.
+type ask struct {
+	sent, done time.Time
+	inProgress bool
+	mayHold    bool // it may have begun an attempt that was still open when the caller turned away
+}
+
+// answer is what a caller saw, to the last byte.
+type answer struct {
+	status                int
+	fields                string // end to end
+	size                  int64
+	sum                   [sha256.Size]byte
+	token                 string // of the service's answers
+	replayed, unconfirmed bool
+	problem               *httpidem.Problem
+}
+
+func (a *answer) String() string {
+	if a.problem != nil {
+		return fmt.Sprint(a.status, " ", a.problem.Code)
+	}
+	return fmt.Sprintf("%d, replayed %v, %d bytes %x, %s", a.status, a.replayed, a.size, a.sum[:4], a.fields)
+}
+
+func (a *answer) same(b *answer) bool {
+	return a.status == b.status && a.fields == b.fields && a.size == b.size && a.sum == b.sum
+}
+
+// ofOneTransfer are the fields that a repeat need not have.
+var ofOneTransfer = []string{"Connection", "Content-Length", "Idempotency-Replayed", "Idempotency-Stored", "Set-Cookie", "Trailer", "Transfer-Encoding"}
+
+// payload is what the request with a key carries.
+func payload(key string) string {
+	return "payload of " + key + strings.Repeat(" and more", len(key)*10)
+}
+
+// ask sends the request of an operation once.
+func (s *soak) ask(ctx context.Context, op *operation) (*answer, ask, error) {
+	q := ask{sent: time.Now()}
+	a, err := s.send(ctx, op)
+	q.done = time.Now()
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED): // nobody was there
+	case err != nil, a.problem == nil:
+		q.mayHold = true
+	default:
+		q.inProgress = a.problem.Code == "in-progress"
+		q.mayHold = !q.inProgress && a.problem.Code != "attempt-failed" && (a.problem.Code != "outcome-unknown" || a.status != 409)
+	}
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	op.asks = append(op.asks, q)
+	return a, q, err
+}
+
+func (s *soak) send(ctx context.Context, op *operation) (*answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.addr+op.path, strings.NewReader(payload(op.key)))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Idempotency-Key", op.key)
+	resp, err := s.client.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	a := &answer{status: resp.StatusCode, token: resp.Header.Get("X-Answer"), replayed: resp.Header.Get("Idempotency-Replayed") == "true"}
+	if p, ok := httpidem.ProblemFrom(resp); ok && a.token == "" {
+		a.problem = p
+	}
+	digest := sha256.New()
+	if a.size, err = io.Copy(digest, resp.Body); err != nil {
+		return nil, err
+	}
+	digest.Sum(a.sum[:0])
+	a.unconfirmed = resp.Header.Get("Idempotency-Stored") != "" || resp.Trailer.Get("Idempotency-Stored") != ""
+	if a.replayed && resp.Header["Set-Cookie"] != nil {
+		s.wrong(replays, "key %s: a repeat sets a cookie", op.key)
+	}
+	var fields []string
+	for name, values := range resp.Header {
+		if !slices.Contains(ofOneTransfer, name) {
+			fields = append(fields, fmt.Sprint(name, values))
+		}
+	}
+	slices.Sort(fields)
+	a.fields = strings.Join(fields, "; ")
+	return a, nil
+}
+
+// verdict is what an answer means to a caller.
+type verdict uint8
+
+const (
+	again   verdict = iota + 1 // ask again
+	late                       // nobody knows yet: the gateway reads on, or leaves the lease to lapse
+	unknown                    // and it stays so until a person says more
+	final
+)
+
+// one asks once, holds the answer against all that is known, and says what it means.
+func (s *soak) one(ctx context.Context, op *operation) verdict {
+	a, q, err := s.ask(ctx, op)
+	if err != nil {
+		return again
+	}
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	after := op.seen != nil && q.sent.After(op.since)
+	switch {
+	case a.problem != nil:
+		return s.told(op, a, after)
+	case op.given && a.token == "":
+		if !a.replayed || !a.same(op.seen) {
+			s.wrong(doubts, "key %s: resolved as %v, and a repeat is told %v", op.key, op.seen, a)
+		}
+		return final
+	}
+	m := s.service.find(a.token)
+	if m == nil || m.key != op.key || a.status != m.status || a.size != int64(len(m.body)) || a.sum != m.sum {
+		s.wrong(replays, "key %s: this is not what the service answered: %v", op.key, a)
+		return final
+	}
+	for name, values := range m.header {
+		if name != "Set-Cookie" && name != "Idempotency-Outcome" && !strings.Contains("; "+a.fields+"; ", fmt.Sprint("; ", name, values, "; ")) {
+			s.wrong(replays, "key %s: of the fields of the answer %s %v is missing: %s", op.key, name, values, a.fields)
+		}
+	}
+	large := len(m.body) > keepable
+	switch {
+	case op.seen != nil && !a.same(op.seen):
+		s.wrong(replays, "key %s: a caller saw %v, and another is told %v", op.key, op.seen, a)
+	case a.replayed && (!m.kept || large), after && !a.replayed:
+		s.wrong(replays, "key %s: kept %v, seen before %v: %v", op.key, m.kept, after, a)
+	case !m.kept || a.unconfirmed:
+		return again
+	case op.seen == nil:
+		op.seen, op.since = a, q.done
+		select {
+		case s.answered <- struct{}{}:
+		default:
+		}
+	}
+	s.replayed.Add(btoi(a.replayed))
+	return final
+}
+
+// told takes a problem document. After an answer was seen whole, only that the store or the gateway is not there may be told.
+func (s *soak) told(op *operation, a *answer, after bool) verdict {
+	p := a.problem
+	switch {
+	case p.Code == "answer-not-kept":
+		if p.AnswerLength == nil || !s.service.has(op.key, *p.AnswerLength, p.AnswerSHA256) || *p.AnswerLength <= keepable {
+			s.wrong(replays, "key %s: told of an answer that there never was: %+v", op.key, p)
+			return final
+		}
+		if seen := op.seen; seen != nil && (seen.size != *p.AnswerLength || fmt.Sprintf("%x", seen.sum) != p.AnswerSHA256 || seen.status != p.AnswerStatus) {
+			s.wrong(replays, "key %s: a caller saw %v, and another is told that it was %+v", op.key, seen, p)
+		}
+		op.large = true
+		s.replayed.Add(1)
+		return final
+	case p.Code == "store-unavailable" || p.Code == "shutting-down":
+		return again
+	case after:
+		s.wrong(replays, "key %s: a caller saw %v, and a repeat is told %v", op.key, op.seen, a)
+		return final
+	}
+	switch p.Code {
+	case "outcome-unknown":
+		if s.reexecute && a.status == 409 {
+			s.wrong(blocked, "key %s: under reexecute it is told that nobody knows", op.key)
+		}
+		if a.status == 409 {
+			return unknown
+		}
+		return late
+	case "in-progress", "attempt-failed", "lease-lost", "upstream-unreachable":
+		return again
+	}
+	s.wrong(run, "key %s is told %v", op.key, a)
+	return final
+}
+
+// call plays a caller until it has a final answer, or is told that nobody knows, or gives up.
+func (s *soak) call(op *operation, r *rand.Rand) {
+	hangUps, copies, presses := 0, 1, 0
+	switch r.IntN(6) {
+	case 0:
+		hangUps = 1 + r.IntN(2)
+	case 1:
+		copies = 2
+	case 2:
+		presses = 1 + r.IntN(2)
+	}
+	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
+	defer cancel()
+	v := again
+	for ctx.Err() == nil && (v == again || v == late && s.reexecute) {
+		switch {
+		case hangUps > 0:
+			hangUps--
+			s.hangUp(ctx, op, r)
+		case copies > 1:
+			v = s.several(ctx, op, copies)
+			copies = 1
+		default:
+			v = s.one(ctx, op)
+		}
+		// Sooner than Retry-After asks for: callers without patience are harder on a gateway.
+		wait(ctx, 20*time.Millisecond+time.Duration(r.IntN(300))*time.Millisecond)
+	}
+	if v == late {
+		presses = 4 // what became of it?
+	}
+	for range presses {
+		s.one(ctx, op)
+		wait(ctx, time.Duration(r.IntN(600))*time.Millisecond)
+	}
+}
+
+// several sends copies at the same time.
+func (s *soak) several(ctx context.Context, op *operation, n int) verdict {
+	all := make([]verdict, n)
+	var copies sync.WaitGroup
+	for i := range all {
+		copies.Go(func() { all[i] = s.one(ctx, op) })
+	}
+	copies.Wait()
+	return slices.Max(all)
+}
+
+// hangUp sends a request and leaves: while the request is on its way, or while it is worked on.
+func (s *soak) hangUp(ctx context.Context, op *operation, r *rand.Rand) {
+	if r.IntN(3) > 0 {
+		ctx, cancel := context.WithTimeout(ctx, time.Duration(1+r.IntN(60))*time.Millisecond)
+		defer cancel()
+		s.one(ctx, op)
+		return
+	}
+	c, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	body := payload(op.key)
+	_, _ = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: shop\r\nIdempotency-Key: %s\r\nContent-Length: %d\r\n\r\n%s", op.path, op.key, len(body), body[:len(body)/2])
+	wait(ctx, time.Duration(r.IntN(20))*time.Millisecond)
+}
+
+func btoi(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,326 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"log"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/memstore"
+)
+
+// TestSoakGateway sends many operations through a gateway that is a process of its own on SQLite, killed again and again and started at
+// once. The service behind it acts and does not answer, answers late, by halves and at length, refuses and goes away; callers hang up,
+// send copies and press again. Then it holds what everybody saw against what the service did, settles each doubt by the keys command, and
+// asks all keys once more. RETRYSAFE_SOAK=long makes it long; RETRYSAFE_SEED repeats the choices of a run, though not its timing.
+func TestSoakGateway(t *testing.T) {
+	t.Parallel()
+	seed, err := strconv.ParseUint(os.Getenv("RETRYSAFE_SEED"), 10, 64)
+	if err != nil {
+		seed = rand.Uint64N(1_000_000)
+	}
+	refuse, reexecute := 110, 40
+	if os.Getenv("RETRYSAFE_SOAK") == "long" {
+		refuse, reexecute = 1000, 250
+	}
+	t.Run("refuse", func(t *testing.T) {
+		t.Parallel()
+		soakGateway(t, &soak{seed: seed, operations: refuse})
+	})
+	t.Run("reexecute", func(t *testing.T) {
+		t.Parallel()
+		soakGateway(t, &soak{seed: seed, operations: reexecute, reexecute: true})
+	})
+}
+
+// soak is one run.
+type soak struct {
+	t          *testing.T
+	seed       uint64
+	operations int
+	reexecute  bool
+
+	service            *service
+	client             *http.Transport
+	file, store, addr  string
+	process            *exec.Cmd
+	log                output
+	ops                []*operation
+	replayed           atomic.Int64
+	answered           chan struct{} // tells, if somebody listens, that a caller has just seen an answer
+	byHash             map[string]*operation
+	resolved, released int
+
+	mu    sync.Mutex
+	kills []time.Time
+	found map[check]int
+}
+
+// check is what a run looks at.
+type check string
+
+const (
+	once    check = "at most once"
+	replays check = "every repeat gets the first answer"
+	blocked check = "no key stays blocked"
+	doubts  check = "doubts are listed and settled"
+	run     check = "the run itself"
+)
+
+// wrong says that a check failed; the first few of a kind are shown.
+func (s *soak) wrong(c check, format string, args ...any) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.found[c]++; s.found[c] <= 5 {
+		s.t.Errorf("%s: %s", c, fmt.Sprintf(format, args...))
+	}
+}
+
+// rand makes choices that a seed repeats, each for itself, in whatever order they come.
+func (s *soak) rand(of ...any) *rand.Rand {
+	h := fnv.New64a()
+	_, _ = fmt.Fprintln(h, of...)
+	return rand.New(rand.NewPCG(s.seed, h.Sum64()))
+}
+
+func soakGateway(t *testing.T, s *soak) {
+	t.Helper()
+	s.t, s.found, s.byHash, s.answered = t, map[check]int{}, map[string]*operation{}, make(chan struct{})
+	s.client = &http.Transport{DisableKeepAlives: true, DisableCompression: true}
+	engine := retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte(soakSecret), Sweep: -1}).Layer("gw")
+	for i := range s.operations {
+		op := &operation{key: fmt.Sprint("key-", s.seed, "-", i), path: []string{"/orders", "/orders", "/patient"}[i%3]}
+		s.ops = append(s.ops, op)
+		s.byHash[engine.KeyHash(retrysafe.Key{Tenant: "global", Operation: "POST " + op.path, ID: op.key})] = op
+	}
+	s.service = newService(t, s)
+	s.configure(t)
+	s.start(t)
+	defer func() { kill(s.process) }()
+	begun := time.Now()
+	s.storm(t)
+	stormed := time.Since(begun)
+
+	open := s.calm()
+	unknown := len(open)
+	s.clear(t, open)
+	s.kill()
+	s.start(t)
+	s.each(func(op *operation) {
+		if s.one(t.Context(), op) != final {
+			s.wrong(replays, "key %s has no final answer after all was settled and the gateway began anew", op.key)
+		}
+	})
+	longest := time.Duration(0)
+	for _, op := range s.ops {
+		longest = max(longest, s.blockedBy(op))
+	}
+	s.sum(t, stormed, unknown, longest)
+	for c, n := range s.found {
+		t.Logf("%s: failed %d times", c, n)
+	}
+	if t.Failed() {
+		said := s.log.String()
+		t.Logf("again: RETRYSAFE_SEED=%d; the gateways said at the end:\n%s", s.seed, said[max(0, len(said)-3000):])
+	}
+}
+
+// each does something for all operations, some at a time.
+func (s *soak) each(do func(*operation)) {
+	todo := make(chan *operation)
+	var workers sync.WaitGroup
+	for range 12 {
+		workers.Go(func() {
+			for op := range todo {
+				do(op)
+			}
+		})
+	}
+	for _, op := range s.ops {
+		todo <- op
+	}
+	close(todo)
+	workers.Wait()
+}
+
+// storm lets all callers do their work while the gateway is killed again and again.
+func (s *soak) storm(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	all.Go(func() { s.service.weather(ctx, s.rand("weather")) })
+	all.Go(func() {
+		defer cancel()
+		s.each(func(op *operation) { s.call(op, s.rand("caller", op.key)) })
+	})
+	for r := s.rand("kills"); wait(ctx, 50*time.Millisecond+time.Duration(r.IntN(600))*time.Millisecond); {
+		switch r.IntN(3) {
+		case 0: // the record is about to be written
+			hear(ctx, s.service.worked)
+			wait(ctx, time.Duration(r.IntN(8000))*time.Microsecond)
+		case 1: // the record has to be there
+			hear(ctx, s.answered)
+		}
+		s.kill()
+		s.start(t)
+	}
+	all.Wait()
+}
+
+// calm asks for each key until there is a final word, with a service that is well and a gateway that lives. It returns what is in doubt.
+func (s *soak) calm() map[*operation]bool {
+	s.service.calm.Store(true)
+	open := map[*operation]bool{}
+	s.each(func(op *operation) {
+		v := again
+		for end := time.Now().Add(maxRun + 2*lease + 5*time.Second); v != final && v != unknown; {
+			if time.Now().After(end) {
+				s.wrong(blocked, "key %s gives no final word", op.key)
+				return
+			}
+			v = s.one(s.t.Context(), op)
+			wait(s.t.Context(), 50*time.Millisecond)
+		}
+		if v == unknown {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			open[op] = true
+		}
+	})
+	for end := time.Now().Add(30 * time.Second); !s.service.idle() && time.Now().Before(end); {
+		wait(s.t.Context(), 20*time.Millisecond)
+	}
+	return open
+}
+
+// clear settles what is in doubt by the truth that the service knows, and sees what repeats are told then.
+func (s *soak) clear(t *testing.T, open map[*operation]bool) {
+	t.Helper()
+	dir, places := t.TempDir(), make(chan struct{}, 3)
+	var people sync.WaitGroup
+	for hash, d := range s.listDoubts(t) {
+		op := s.byHash[hash]
+		if !open[op] || d.State != "in-doubt" {
+			s.wrong(doubts, "%+v is listed, and a repeat was not told so", d)
+			continue
+		}
+		delete(open, op)
+		happened := s.service.effects(op.key) > 0
+		if happened {
+			s.resolved++
+		} else {
+			s.released++
+		}
+		people.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			if happened {
+				s.resolve(op, d, filepath.Join(dir, hash))
+			} else {
+				s.release(op, d)
+			}
+		})
+	}
+	people.Wait()
+	for op := range open {
+		s.wrong(doubts, "key %s is in doubt, and is not listed", op.key)
+	}
+	if left := s.listDoubts(t); len(left) > 0 {
+		s.wrong(doubts, "still in doubt after all was settled: %v", left)
+	}
+}
+
+// resolve gives an answer in place of the one that was lost; a repeat gets it.
+func (s *soak) resolve(op *operation, d doubt, file string) {
+	text := `{"found out for":"` + op.key + `"}`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		s.wrong(run, "body: %v", err)
+	}
+	s.settle(d, "resolve", "--outcome", "done", "--status", "201", "--body", file)
+	op.mu.Lock()
+	op.given, op.seen, op.since = true, givenAnswer(text), time.Now()
+	op.mu.Unlock()
+	if v := s.one(s.t.Context(), op); v != final {
+		s.wrong(doubts, "key %s was resolved: verdict %d", op.key, v)
+	}
+}
+
+// release gives the key back; a repeat runs, and takes effect once.
+func (s *soak) release(op *operation, d doubt) {
+	s.service.undo(op.key)
+	s.settle(d, "release")
+	if v, n := s.one(s.t.Context(), op), s.service.effects(op.key); v != final || n != 1 {
+		s.wrong(doubts, "key %s was released: verdict %d, %d effects", op.key, v, n)
+	}
+}
+
+// sum holds the effects against the answers, and says what there was.
+func (s *soak) sum(t *testing.T, took time.Duration, open int, longest time.Duration) {
+	t.Helper()
+	asked, effects, doubles, succeeded := 0, 0, 0, 0
+	for _, op := range s.ops {
+		asked += len(op.asks)
+		n := s.service.effects(op.key)
+		effects += n
+		doubles += max(0, n-1)
+		acted := op.given || op.large
+		if !acted && op.seen != nil {
+			m := s.service.find(op.seen.token)
+			acted = m != nil && m.acted
+		}
+		if acted {
+			succeeded++
+		}
+		if acted && n == 0 || !s.reexecute && (acted && n != 1 || n > 1) {
+			s.wrong(once, "key %s: acted %v, and %d effects", op.key, acted, n)
+		}
+	}
+	policy := "refuse"
+	if s.reexecute {
+		policy = "reexecute"
+	}
+	t.Logf("%s, seed %d: %d operations in %.0f s, %d repeats, %d answers from records, %d kills, %d times without a service; "+
+		"%d took effect, %d effects, doubles %d; in doubt %d, resolved %d, released %d; longest in progress after a kill %.2f s (lease %v)",
+		policy, s.seed, len(s.ops), took.Seconds(), asked-len(s.ops), s.replayed.Load(), len(s.kills), s.service.outages,
+		succeeded, effects, doubles, open, s.resolved, s.released, longest.Seconds(), lease)
+	// A soak in which nothing happens proves nothing.
+	least := s.operations / 20
+	if len(s.kills) < least || asked < 2*len(s.ops) || s.service.outages == 0 || !s.reexecute && s.resolved+s.released < least {
+		s.wrong(run, "too little has happened")
+	}
+}
+
+// wait returns false when ctx ends first.
+func wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func hear(ctx context.Context, what <-chan struct{}) {
+	select {
+	case <-what:
+	case <-ctx.Done():
+	}
+}
+
+// nobody is a log that is not read.
+func nobody() *log.Logger { return log.New(io.Discard, "", 0) }
