@@ -7,8 +7,9 @@ require (
 	github.com/chromedp/chromedp v0.22.0
 	github.com/go-resty/resty/v2 v2.17.2
 	github.com/hashicorp/go-retryablehttp v0.7.8
-	github.com/redis/rueidis v1.0.79
+	github.com/redis/go-redis/v9 v9.23.0
 	github.com/retrysafe/retrysafe v0.0.0
+	github.com/retrysafe/retrysafe/adapters/goredisclient v0.0.0
 	github.com/retrysafe/retrysafe/adapters/rueidisclient v0.0.0
 	github.com/retrysafe/retrysafe/gateway v0.0.0
 	golang.org/x/net v0.62.0
@@ -30,7 +31,9 @@ require (
 	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
+	github.com/redis/rueidis v1.0.79 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
+	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
@@ -41,6 +44,7 @@ require (
 
 replace (
 	github.com/retrysafe/retrysafe => ../
+	github.com/retrysafe/retrysafe/adapters/goredisclient => ../adapters/goredisclient
 	github.com/retrysafe/retrysafe/adapters/rueidisclient => ../adapters/rueidisclient
 	github.com/retrysafe/retrysafe/gateway => ../gateway
 )

@@ -12,8 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
+	"github.com/redis/go-redis/v9"
 
+	"github.com/retrysafe/retrysafe/adapters/goredisclient"
 	"github.com/retrysafe/retrysafe/adapters/rueidisclient"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/redisclient"
@@ -95,24 +96,59 @@ func (s *redisServer) stall() (resume func()) {
 	return func() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
 }
 
-// rueidisTo is a client of the server.
-func rueidisTo(t *testing.T, addr string) *rueidisclient.Client {
+// redisClients are the adapters, each to the servers of an address.
+var redisClients = map[string]func(t *testing.T, url string) redisclient.Client{
+	"rueidis": func(t *testing.T, url string) redisclient.Client {
+		t.Helper()
+		return rueidisTo(t, url)
+	},
+	"go-redis": func(t *testing.T, url string) redisclient.Client {
+		t.Helper()
+		a, err := redisclient.ParseURL(url)
+		assert.NoError(t, err, "address")
+		var r redis.UniversalClient
+		switch a.Mode {
+		case redisclient.Sentinel:
+			r = redis.NewFailoverClient(&redis.FailoverOptions{MasterName: a.Name, SentinelAddrs: a.Hosts})
+		case redisclient.Cluster:
+			r = redis.NewClusterClient(&redis.ClusterOptions{Addrs: a.Hosts})
+		default:
+			r = redis.NewClient(&redis.Options{Addr: a.Hosts[0]})
+		}
+		t.Cleanup(func() { _ = r.Close() })
+		c, err := goredisclient.New(r)
+		assert.NoError(t, err, "client")
+		return c
+	},
+}
+
+// rueidisTo is a client of the servers.
+func rueidisTo(t *testing.T, url string) *rueidisclient.Client {
 	t.Helper()
-	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableRetry: true, AlwaysPipelining: true, DisableCache: true, ConnWriteTimeout: 30 * time.Second})
+	if !strings.Contains(url, "://") {
+		url = "redis://" + url
+	}
+	a, err := redisclient.ParseURL(url)
+	assert.NoError(t, err, "address")
+	c, err := rueidisclient.Open(a)
 	assert.NoError(t, err, "connect")
 	t.Cleanup(c.Close)
-	return rueidisclient.New(c)
+	return c
 }
 
 // counted counts the round trips.
 type counted struct {
-	*rueidisclient.Client
+	redisclient.Client
 	trips atomic.Int64
 }
 
 func (c *counted) Eval(ctx context.Context, call redisclient.Call) redisclient.Reply {
 	c.trips.Add(1)
 	return c.Client.Eval(ctx, call)
+}
+
+func (c *counted) EachPrimary(ctx context.Context, f func(context.Context, func(context.Context, ...string) redisclient.Reply) error) error {
+	return c.Client.(redisclient.Nodes).EachPrimary(ctx, f) //nolint:errcheck,forcetypeassert // both adapters have it
 }
 
 func redisOn(t *testing.T, c redisclient.Client, o *redisstore.Options) *redisstore.Store {

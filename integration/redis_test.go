@@ -1,23 +1,67 @@
 package integration_test
 
 import (
+	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/redisstore"
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
+var redisFeatures = storetest.Features{Issuer: true, Lister: true, Durable: true}
+
+// TestRedisStore runs the contract on a server for each clause, which may hang.
 func TestRedisStore(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t *testing.T) storetest.Backend {
-		t.Helper()
-		server := startRedis(t)
-		client := &counted{Client: rueidisTo(t, server.addr)}
-		return storetest.Backend{
-			Store:  redisOn(t, client, nil),
-			Reopen: func() retrysafe.Store { return redisOn(t, rueidisTo(t, server.addr), nil) },
-			Stall:  server.stall,
-			Trips:  func() int { return int(client.trips.Load()) },
-		}
-	}, storetest.Features{Issuer: true, Lister: true, Durable: true})
+	for name, connect := range redisClients {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.Run(t, func(t *testing.T) storetest.Backend {
+				t.Helper()
+				server := startRedis(t)
+				client := &counted{Client: connect(t, "redis://"+server.addr)}
+				return storetest.Backend{
+					Store:  redisOn(t, client, nil),
+					Reopen: func() retrysafe.Store { return redisOn(t, connect(t, "redis://"+server.addr), nil) },
+					Stall:  server.stall,
+					Trips:  func() int { return int(client.trips.Load()) },
+				}
+			}, redisFeatures)
+		})
+	}
+}
+
+// TestRedisSentinelStore and TestRedisClusterStore run it on servers that all clauses share, each under a prefix of its own; wins are
+// confirmed by the replicas.
+func TestRedisSentinelStore(t *testing.T) {
+	t.Parallel()
+	runShared(t, startPair(t).url(), &redisstore.Options{Replicas: redisstore.All})
+}
+
+func TestRedisClusterStore(t *testing.T) {
+	t.Parallel()
+	runShared(t, startCluster(t).url(), &redisstore.Options{Replicas: 1})
+}
+
+func runShared(t *testing.T, url string, o *redisstore.Options) {
+	t.Helper()
+	for name, connect := range redisClients {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := connect(t, url)
+			var n atomic.Int64
+			storetest.Run(t, func(t *testing.T) storetest.Backend {
+				t.Helper()
+				own := *o
+				own.Prefix = fmt.Sprintf("%s-%d:", name, n.Add(1))
+				again := own
+				return storetest.Backend{
+					Store:  redisOn(t, client, &own),
+					Reopen: func() retrysafe.Store { return redisOn(t, client, &again) },
+				}
+			}, redisFeatures)
+		})
+	}
 }

@@ -1,0 +1,221 @@
+// Package goredisclient makes a redisclient of github.com/redis/go-redis, for programs that have such a client already: a single server,
+// Sentinel (a failover client) or Cluster.
+//
+// That client sends a command again by itself when a connection breaks (MaxRetries). It does no harm here, since each script recognises
+// a repeat by its owner. It also waits for its own time-outs whatever the context says; the adapter does not: a call returns when its
+// context ends, and what is left of it ends with ReadTimeout.
+package goredisclient
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/retrysafe/retrysafe/redisclient"
+)
+
+// Client is a [redisclient.Client] with every optional interface. It is safe for concurrent use.
+type Client struct{ r redis.UniversalClient }
+
+var (
+	_ redisclient.Client     = (*Client)(nil)
+	_ redisclient.Pipeliner  = (*Client)(nil)
+	_ redisclient.Subscriber = (*Client)(nil)
+	_ redisclient.Nodes      = (*Client)(nil)
+	_ redisclient.Replicated = (*Client)(nil)
+)
+
+// New wraps a client, which the caller closes. A Ring is not taken: it has no way to tell which of its servers has a key after one is lost.
+func New(r redis.UniversalClient) (*Client, error) {
+	switch r.(type) {
+	case *redis.Client, *redis.ClusterClient:
+		return &Client{r}, nil
+	}
+	return nil, errors.New("goredisclient: use a *redis.Client or a *redis.ClusterClient")
+}
+
+// Eval implements [redisclient.Client].
+func (c *Client) Eval(ctx context.Context, call redisclient.Call) redisclient.Reply {
+	return within(ctx, func() redisclient.Reply {
+		r := reply(c.r.EvalSha(ctx, call.Script.SHA1, call.Keys, args(call)...))
+		if unknownScript(r) {
+			r = reply(c.r.Eval(ctx, call.Script.Source, call.Keys, args(call)...))
+		}
+		return r
+	}, redisclient.Reply{Err: context.Canceled})
+}
+
+// EvalMany implements [redisclient.Pipeliner].
+func (c *Client) EvalMany(ctx context.Context, calls []redisclient.Call) []redisclient.Reply {
+	ended := make([]redisclient.Reply, len(calls))
+	for i := range ended {
+		ended[i].Err = context.Canceled
+	}
+	return within(ctx, func() []redisclient.Reply {
+		p := c.r.Pipeline()
+		cmds := make([]*redis.Cmd, len(calls))
+		for i, call := range calls {
+			cmds[i] = p.EvalSha(ctx, call.Script.SHA1, call.Keys, args(call)...)
+		}
+		_, _ = p.Exec(ctx) // each command has its own error
+		replies := make([]redisclient.Reply, len(calls))
+		for i, cmd := range cmds {
+			if replies[i] = reply(cmd); unknownScript(replies[i]) {
+				replies[i] = reply(c.r.Eval(ctx, calls[i].Script.Source, calls[i].Keys, args(calls[i])...))
+			}
+		}
+		return replies
+	}, ended)
+}
+
+// EvalWait implements [redisclient.Replicated].
+func (c *Client) EvalWait(ctx context.Context, call redisclient.Call, replicas int, wait time.Duration) (r redisclient.Reply, acked int) {
+	type both struct {
+		r     redisclient.Reply
+		acked int
+	}
+	got := within(ctx, func() both {
+		node, err := c.node(ctx, call.Keys[0])
+		if err != nil {
+			return both{redisclient.Reply{Err: convert(err)}, 0}
+		}
+		conn := node.Conn()
+		defer conn.Close()
+		run := func(script func(redis.Pipeliner) *redis.Cmd) both {
+			p := conn.Pipeline()
+			eval := script(p)
+			acks := p.Do(ctx, "WAIT", replicas, wait.Milliseconds())
+			_, _ = p.Exec(ctx)
+			n, _ := acks.Int()
+			return both{reply(eval), n}
+		}
+		b := run(func(p redis.Pipeliner) *redis.Cmd { return p.EvalSha(ctx, call.Script.SHA1, call.Keys, args(call)...) })
+		if unknownScript(b.r) {
+			b = run(func(p redis.Pipeliner) *redis.Cmd { return p.Eval(ctx, call.Script.Source, call.Keys, args(call)...) })
+		}
+		return b
+	}, both{r: redisclient.Reply{Err: context.Canceled}})
+	return got.r, got.acked
+}
+
+// node is the server that owns the key.
+func (c *Client) node(ctx context.Context, key string) (*redis.Client, error) {
+	if cluster, ok := c.r.(*redis.ClusterClient); ok {
+		return cluster.MasterForKey(ctx, key)
+	}
+	return c.r.(*redis.Client), nil //nolint:errcheck,forcetypeassert // New has looked
+}
+
+// Subscribe implements [redisclient.Subscriber].
+func (c *Client) Subscribe(ctx context.Context, channel string, on func(payload string)) error {
+	sub := c.r.Subscribe(ctx, channel)
+	defer sub.Close()
+	stop := context.AfterFunc(ctx, func() { _ = sub.Close() }) // it would wait for its own time-out
+	defer stop()
+	for {
+		m, err := sub.Receive(ctx)
+		if err != nil {
+			return convert(err)
+		}
+		switch m := m.(type) {
+		case *redis.Subscription:
+			on("")
+		case *redis.Message:
+			on(m.Payload)
+		}
+	}
+}
+
+// EachPrimary implements [redisclient.Nodes].
+func (c *Client) EachPrimary(ctx context.Context, f func(context.Context, func(context.Context, ...string) redisclient.Reply) error) error {
+	one := func(ctx context.Context, node *redis.Client) error {
+		return f(ctx, func(ctx context.Context, cmd ...string) redisclient.Reply {
+			words := make([]any, len(cmd))
+			for i, w := range cmd {
+				words[i] = w
+			}
+			return within(ctx, func() redisclient.Reply { return reply(node.Do(ctx, words...)) }, redisclient.Reply{Err: context.Canceled})
+		})
+	}
+	cluster, ok := c.r.(*redis.ClusterClient)
+	if !ok {
+		return one(ctx, c.r.(*redis.Client)) //nolint:errcheck,forcetypeassert // New has looked
+	}
+	// ForEachMaster calls f for all at once; callers are promised one after the other.
+	var nodes []*redis.Client
+	found := make(chan *redis.Client, 1024)
+	err := cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
+		found <- node
+		return nil
+	})
+	close(found)
+	for node := range found {
+		nodes = append(nodes, node)
+	}
+	for _, node := range nodes {
+		if err == nil {
+			err = one(ctx, node)
+		}
+	}
+	return err
+}
+
+// within calls f, and returns ended once ctx has ended, though f may still run.
+func within[T any](ctx context.Context, f func() T, ended T) T {
+	if ctx.Done() == nil {
+		return f()
+	}
+	got := make(chan T, 1)
+	go func() { got <- f() }()
+	select {
+	case v := <-got:
+		return v
+	case <-ctx.Done():
+		return ended
+	}
+}
+
+func args(call redisclient.Call) []any {
+	all := make([]any, len(call.Args))
+	for i, a := range call.Args {
+		all[i] = a
+	}
+	return all
+}
+
+func unknownScript(r redisclient.Reply) bool {
+	e, ok := r.Err.(redisclient.Error) //nolint:errorlint // reply makes it, unwrapped
+	return ok && e.Code() == "NOSCRIPT"
+}
+
+func reply(cmd *redis.Cmd) redisclient.Reply {
+	v, err := cmd.Result()
+	if errors.Is(err, redis.Nil) {
+		return redisclient.Reply{}
+	}
+	return redisclient.Reply{Value: flat(v), Err: convert(err)}
+}
+
+// flat turns a map of RESP3 into the pairs of RESP2.
+func flat(v any) any {
+	m, ok := v.(map[any]any)
+	if !ok {
+		return v
+	}
+	pairs := make([]any, 0, 2*len(m))
+	for name, value := range m {
+		pairs = append(pairs, name, value)
+	}
+	return pairs
+}
+
+// convert tells what the server refused from what went wrong on the way.
+func convert(err error) error {
+	var refused redis.Error
+	if errors.As(err, &refused) {
+		return redisclient.Error(refused.Error())
+	}
+	return err
+}

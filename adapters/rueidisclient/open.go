@@ -1,0 +1,46 @@
+package rueidisclient
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/retrysafe/retrysafe/redisclient"
+)
+
+// Open connects to the servers of an address, with what a store needs: nothing is sent again by the client itself, a call ends with its
+// context although the server hangs, and a connection on which nothing comes back for 5 s is given up. Close the client in the end.
+func Open(a *redisclient.Address) (*Client, error) {
+	o := rueidis.ClientOption{
+		InitAddress: a.Hosts, Username: a.Username, Password: a.Password, SelectDB: a.DB,
+		DisableRetry: true, DisableCache: true, AlwaysPipelining: true,
+		ConnWriteTimeout: 5 * time.Second, Dialer: net.Dialer{Timeout: 5 * time.Second, KeepAlive: time.Second},
+	}
+	if a.TLS {
+		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	switch a.Mode {
+	case redisclient.Single:
+		o.ForceSingleClient = true
+	case redisclient.Sentinel:
+		o.Sentinel = rueidis.SentinelOption{
+			MasterSet: a.Name, Username: a.Username, Password: a.Password, TLSConfig: o.TLSConfig, Dialer: o.Dialer,
+		}
+	case redisclient.Cluster:
+		o.ShuffleInit = true
+	default:
+		return nil, errors.New("rueidisclient: the address has no mode; redisclient.ParseURL reads one")
+	}
+	r, err := rueidis.NewClient(o)
+	if err != nil {
+		return nil, fmt.Errorf("redis: cannot connect to %v: %w", a.Hosts, convert(err))
+	}
+	return &Client{r}, nil
+}
+
+// Close ends all connections.
+func (c *Client) Close() { c.r.Close() }

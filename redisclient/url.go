@@ -1,0 +1,127 @@
+package redisclient
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// Mode says what kind of servers an address names.
+type Mode uint8
+
+// The modes.
+const (
+	Single Mode = iota + 1
+	Sentinel
+	Cluster
+)
+
+// Address is where the servers are, read from a URL:
+//
+//	redis://user:password@host:6379/0         one server
+//	rediss://…                                over TLS
+//	redis+sentinel://host:26379,host2/name/0  the primary that Sentinel calls name; rediss+sentinel:// over TLS
+//	redis+cluster://host:6379,host2           a cluster; rediss+cluster:// over TLS
+//
+// User and password may be left out, as may the ports and the number of the database. A password with odd characters is percent-encoded.
+type Address struct {
+	Mode               Mode
+	TLS                bool
+	Hosts              []string // host:port
+	Username, Password string
+	Name               string // of the primary that Sentinel watches
+	DB                 int
+}
+
+// ParseURL reads an address. Its errors never show the password.
+func ParseURL(text string) (*Address, error) {
+	scheme, rest, ok := strings.Cut(text, "://")
+	a := new(Address)
+	kind, plain := strings.CutPrefix(scheme, "rediss")
+	if a.TLS = plain; !a.TLS {
+		kind, plain = strings.CutPrefix(scheme, "redis")
+	}
+	switch {
+	case !ok || !plain:
+		return nil, errors.New("redis: write the address like redis://127.0.0.1:6379, rediss://…, redis+sentinel://host:26379/name or redis+cluster://host:6379")
+	case kind == "":
+		a.Mode = Single
+	case kind == "+sentinel":
+		a.Mode = Sentinel
+	case kind == "+cluster":
+		a.Mode = Cluster
+	default:
+		return nil, errors.New("redis: the address begins with redis or rediss, and +sentinel or +cluster; nothing else is known")
+	}
+	if err := a.user(&rest); err != nil {
+		return nil, err
+	}
+	hosts, path, _ := strings.Cut(rest, "/")
+	if strings.ContainsAny(rest, "?#@") {
+		return nil, errors.New("redis: the address has ? or # or a second @; percent-encode such a character in a password, and leave out options")
+	}
+	if err := a.hosts(hosts); err != nil {
+		return nil, err
+	}
+	return a, a.path(path)
+}
+
+// user takes user and password off the front.
+func (a *Address) user(rest *string) error {
+	at := strings.LastIndexByte(*rest, '@')
+	if at < 0 {
+		return nil
+	}
+	user, password, _ := strings.Cut((*rest)[:at], ":")
+	*rest = (*rest)[at+1:]
+	var errs [2]error
+	a.Username, errs[0] = url.PathUnescape(user)
+	a.Password, errs[1] = url.PathUnescape(password)
+	if errs[0] != nil || errs[1] != nil || strings.ContainsAny(user+password, "/?#") {
+		return errors.New("redis: the address has a user or a password that is not percent-encoded rightly")
+	}
+	return nil
+}
+
+func (a *Address) hosts(text string) error {
+	port := "6379"
+	if a.Mode == Sentinel {
+		port = "26379"
+	}
+	for one := range strings.SplitSeq(text, ",") {
+		host, given, err := net.SplitHostPort(one)
+		if err != nil {
+			host, given = strings.Trim(one, "[]"), port
+		}
+		if n, err := strconv.Atoi(given); host == "" || strings.ContainsAny(host, " []") || err != nil || n < 1 || n > 65535 {
+			return fmt.Errorf("redis: %q is no host and port; write it like 127.0.0.1:%s", one, port)
+		}
+		a.Hosts = append(a.Hosts, net.JoinHostPort(host, given))
+	}
+	if a.Mode == Single && len(a.Hosts) > 1 {
+		return errors.New("redis: the address names several servers; say redis+cluster:// or redis+sentinel://")
+	}
+	return nil
+}
+
+func (a *Address) path(path string) error {
+	db := strings.TrimSuffix(path, "/")
+	if a.Mode == Sentinel {
+		a.Name, db, _ = strings.Cut(db, "/")
+		if a.Name == "" {
+			return errors.New("redis: the address of Sentinel needs the name of the primary: redis+sentinel://host:26379/name")
+		}
+	}
+	if db == "" {
+		return nil
+	}
+	n, err := strconv.Atoi(db)
+	if err != nil || n < 0 || a.Mode == Cluster && n > 0 {
+		return errors.New("redis: the number of the database is none; a cluster has no databases but 0")
+	}
+	a.DB = n
+	return nil
+}
