@@ -12,7 +12,12 @@ import (
 )
 
 func events(resp *http.Response) bool {
-	return strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream")
+	return strings.HasPrefix(strings.ToLower(resp.Header.Get("Content-Type")), "text/event-stream")
+}
+
+// status tells whether the answer has one that may be passed on. 101 nobody asked for.
+func status(resp *http.Response) bool {
+	return resp.StatusCode >= http.StatusOK && resp.StatusCode <= 999
 }
 
 // conclude settles an exchange that has come to its end, or to the part of an answer that is passed on as it comes.
@@ -22,16 +27,16 @@ func (g *sender) conclude(w http.ResponseWriter, r *http.Request, a *retrysafe.A
 		return
 	}
 	defer x.resp.Body.Close()
-	why, status := (*doubt)(nil), http.StatusGatewayTimeout
+	why, code := (*doubt)(nil), http.StatusGatewayTimeout
 	switch {
-	case x.resp.StatusCode < http.StatusOK: // 101: nobody asked for an upgrade
-		why, status = &doubt{cause: "garbage", err: errors.New("the answer switches protocols")}, http.StatusBadGateway
+	case !status(x.resp):
+		why, code = &doubt{cause: "garbage", err: errors.New("the answer has a status that is none, or switches protocols")}, http.StatusBadGateway
 	case x.cut != nil:
 		why = &doubt{cause: "truncated", err: x.cut}
 	}
 	if why != nil {
 		g.unknown(r, a, why)
-		g.middleware.Problem(w, r, httpidem.NewProblem("outcome-unknown", why).WithStatus(status))
+		g.middleware.Problem(w, r, httpidem.NewProblem("outcome-unknown", why).WithStatus(code))
 		return
 	}
 	g.answer(w, r, a, x)
@@ -76,6 +81,7 @@ func copyOn(w http.ResponseWriter, from io.Reader, flush bool, limit time.Durati
 			_ = rc.SetWriteDeadline(time.Time{}) // the next part may take its time; over HTTP/2 a deadline that passes ends the stream
 		}
 		if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			_ = rc.SetWriteDeadline(time.Now().Add(limit)) // for what is still held back
 			return nil
 		}
 		if err != nil {

@@ -32,6 +32,7 @@ type Config struct {
 	AccessLog string        `yaml:"access_log" default:"off" doc:"a line of JSON for each request: off, stdout, or a file, opened again on SIGHUP"`
 	Limits    LimitsConfig  `yaml:"limits" default:"below" doc:"limits of the server"`
 	Drain     duration      `yaml:"drain" default:"the longest timeout_answer and 5s" doc:"how long what runs may take when the gateway is told to end"`
+	Delay     duration      `yaml:"drain_delay" default:"none" doc:"how long requests are still taken after /readyz says that the gateway is told to end"`
 	KeyHeader headerList    `yaml:"key_header" default:"Idempotency-Key" doc:"header of the key, or a list: of several the first that is present"`
 	Defaults  Settings      `yaml:"defaults" default:"below" doc:"settings of requests that no route matches, inherited by routes"`
 	Routes    []RouteConfig `yaml:"routes" default:"none" doc:"what differs; the first that matches counts"`
@@ -206,6 +207,9 @@ func (c *Config) Certificate() (*tls.Certificate, error) {
 
 // DrainTime is what drain says; zero: its default.
 func (c *Config) DrainTime() time.Duration { return c.Drain.d }
+
+// DrainDelay is what drain_delay says.
+func (c *Config) DrainDelay() time.Duration { return c.Delay.d }
 
 // ServerLimits are what limits says of the server.
 func (c *Config) ServerLimits() Limits {

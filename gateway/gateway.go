@@ -32,10 +32,13 @@ type Gateway struct {
 	access  *slog.Logger
 	strip   []string // fields that only trusted fronts may set
 	trusted []netip.Prefix
-	busy    atomic.Int64 // guarded requests that are with the service
+	busy    atomic.Int64 // requests that are here, and answers that are waited for without a client
+	lates   atomic.Int64 // the latter
 
-	life     context.Context // of what runs beside requests
+	life     context.Context // ends with Close
 	end      context.CancelFunc
+	mu       sync.Mutex // guards closed
+	closed   bool
 	running  sync.WaitGroup
 	watching context.CancelFunc // ends the health checks
 }
@@ -138,7 +141,7 @@ func (g *Gateway) guard(e *retrysafe.Engine, o httpidem.Options, timeout time.Du
 	m := httpidem.New(e, &o)
 	policy := o.Policy.Or(e.Policy())
 	s := &sender{
-		Gateway: g, middleware: m, keys: m.Options().KeyHeader, timeout: min(timeout, policy.MaxRun), limit: min(policy.MaxAnswer, 1<<20),
+		layer: o.Layer, Gateway: g, middleware: m, keys: m.Options().KeyHeader, timeout: min(timeout, policy.MaxRun), limit: min(policy.MaxAnswer, 1<<20),
 	}
 	return &routed{methods: m.Options().Methods, handler: m.Handler(s), status: m.Status()}
 }
@@ -148,6 +151,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, name := range fromUs {
 		delete(r.Header, name)
 	}
+	r.Trailer = nil // what comes behind a body has passed none of these rules
 	if len(g.strip) > 0 && !g.fromFront(r) {
 		for _, name := range g.strip {
 			delete(r.Header, name)
@@ -192,9 +196,31 @@ func (g *Gateway) status(w http.ResponseWriter, r *http.Request) {
 	x.status.ServeHTTP(w, r)
 }
 
-// Close ends what runs beside requests, and waits for it: health checks, and the reading of answers that came too late for their
-// clients, whose keys are then in doubt. Requests that still run are not touched.
+// begin counts a guarded request that is about to be sent; false once the gateway is closed.
+func (g *Gateway) begin() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return false
+	}
+	g.running.Add(1)
+	g.busy.Add(1)
+	g.monitor.attempt(+1)
+	return true
+}
+
+func (g *Gateway) finish() {
+	g.monitor.attempt(-1)
+	g.busy.Add(-1)
+	g.running.Done()
+}
+
+// Close ends health checks, guarded requests that are with the service, and the reading of answers that came too late for their
+// clients: these keys are then in doubt. It waits until that is recorded, or the store has not answered for some seconds.
 func (g *Gateway) Close() {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
 	g.end()
 	g.running.Wait()
 	g.wire.CloseIdleConnections()

@@ -26,7 +26,7 @@ func (d *doubt) DoubtCause() string { return d.cause }
 
 // failed settles a request that got no answer, and tells the client.
 func (g *sender) failed(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt, x *exchange) {
-	if x.trip.notSent(x.err) {
+	if !x.sent {
 		g.notSent(w, r, a, x)
 		return
 	}

@@ -16,7 +16,7 @@ import (
 func (g *sender) outgoing(ctx context.Context, r *http.Request, a *retrysafe.Attempt) *http.Request {
 	in := r.Clone(ctx)
 	in.Body, in.GetBody, in.ContentLength, in.TransferEncoding, in.RequestURI = http.NoBody, nil, 0, nil, ""
-	in.Close = false
+	in.Close, in.Trailer = false, nil
 	dropHopByHop(in.Header)
 	for _, name := range []string{"Expect", "Forwarded", "X-Forwarded-Host", "X-Forwarded-Proto"} {
 		delete(in.Header, name) // the body is here, so that there is nothing to wait for; and only we say how it came

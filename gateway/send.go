@@ -3,9 +3,11 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -19,11 +21,12 @@ type sender struct {
 	keys       []string // the headers that may have the key, in canonical form
 	timeout    time.Duration
 	limit      int64 // of an answer that is kept
+	layer      string
 }
 
 // ServeHTTP sends what carries an attempt at most once, and proxies all else as usual.
 func (g *sender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if a, ok := retrysafe.AttemptFrom(r.Context()); ok {
+	if a, ok := retrysafe.AttemptFrom(r.Context()); ok && a.Layer() == g.layer {
 		g.sendOnce(w, r, a)
 		return
 	}
@@ -37,7 +40,10 @@ type exchange struct {
 	resp  *http.Response
 	first []byte // the answer's body as far as it is kept, and one byte more of a longer one; nothing of a stream of events
 	err   error  // there is no answer
+	sent  bool   // of a request without an answer: some of it may have reached the service
 	cut   error  // the answer broke off
+
+	connected atomic.Bool // from here on it may be sent
 }
 
 // sendOnce sends a guarded request upstream at most once, and settles its attempt where there is no whole answer. What was not sent
@@ -51,15 +57,17 @@ func (g *sender) sendOnce(w http.ResponseWriter, r *http.Request, a *retrysafe.A
 		g.middleware.Problem(w, r, httpidem.NewProblem("body-incomplete", err))
 		return
 	}
+	if !g.begin() {
+		_ = a.Release(r.Context(), retrysafe.ErrClosed)
+		g.middleware.Problem(w, r, httpidem.NewProblem("shutting-down", retrysafe.ErrClosed).RetryAfter(time.Second))
+		return
+	}
 	ctx, cancel := context.WithCancelCause(a.Context())
 	stop := context.AfterFunc(g.life, func() { cancel(retrysafe.ErrClosed) })
-	g.busy.Add(1)
-	g.monitor.attempt(+1)
 	free := func() {
 		stop()
 		cancel(nil)
-		g.busy.Add(-1)
-		g.monitor.attempt(-1)
+		g.finish()
 	}
 	x, came := new(exchange), make(chan struct{})
 	out := g.outgoing(ctx, r, a)
@@ -67,22 +75,21 @@ func (g *sender) sendOnce(w http.ResponseWriter, r *http.Request, a *retrysafe.A
 		defer close(came)
 		g.exchange(ctx, x, out, a, body)
 	})
-	late := time.NewTimer(g.timeout)
-	defer late.Stop()
+	timeout := time.NewTimer(g.timeout)
+	defer timeout.Stop()
 	select {
 	case <-came:
-	case <-late.C:
-		finish, ok := g.detach(w, a)
-		if ok {
+	case <-timeout.C:
+		if finish, ok := g.detach(w, a, x); ok {
+			g.running.Go(func() {
+				defer free()
+				<-came
+				g.late(finish, r, a, x)
+			})
 			g.logger.Warn("no answer in time; the client was told so, and the gateway reads on", "method", r.Method,
 				"path", r.URL.EscapedPath(), "attempt", a.N())
 			visitOf(r.Context()).comes("late")
 			g.middleware.Problem(w, r, httpidem.NewProblem("outcome-unknown", context.DeadlineExceeded).WithStatus(http.StatusGatewayTimeout))
-			g.running.Go(func() {
-				defer free()
-				<-came
-				finish(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.conclude(w, r, a, x) }))
-			})
 			return
 		}
 		cancel(context.DeadlineExceeded)
@@ -92,48 +99,80 @@ func (g *sender) sendOnce(w http.ResponseWriter, r *http.Request, a *retrysafe.A
 	g.conclude(w, r, a, x)
 }
 
-// detach makes ready to read on without the client.
-func (g *sender) detach(w http.ResponseWriter, a *retrysafe.Attempt) (func(http.Handler), bool) {
-	if a.Policy().OnDoubt == retrysafe.Reexecute {
+// mostLate is how many answers are waited for at once without their clients: a service that hangs must not fill the memory.
+const mostLate = 1000
+
+// detach makes ready to read on without the client; not where the request was not sent yet, which can be said for sure.
+func (g *sender) detach(w http.ResponseWriter, a *retrysafe.Attempt, x *exchange) (func(http.Handler), bool) {
+	if a.Policy().OnDoubt == retrysafe.Reexecute || !x.connected.Load() {
 		return nil, false
 	}
-	return httpidem.Detach(w)
+	if g.lates.Add(1) > mostLate {
+		g.lates.Add(-1)
+		return nil, false
+	}
+	finish, ok := httpidem.Detach(w)
+	if !ok {
+		g.lates.Add(-1)
+	}
+	return finish, ok
+}
+
+// late settles an attempt by what came without its client. A panic there, of a hook for example, has put it in doubt already, and must
+// not end the process, as it does not where a client waits.
+func (g *sender) late(finish func(http.Handler), r *http.Request, a *retrysafe.Attempt, x *exchange) {
+	defer g.lates.Add(-1)
+	defer func() {
+		if p := recover(); p != nil {
+			g.logger.Error("a late answer could not be kept", "method", r.Method, "path", r.URL.EscapedPath(), "panic", fmt.Sprintf("%T", p))
+		}
+	}()
+	finish(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.conclude(w, r, a, x) }))
 }
 
 // exchange fills x: it sends, and reads as much of the answer as decides what is told.
 func (g *sender) exchange(ctx context.Context, x *exchange, out *http.Request, a *retrysafe.Attempt, body []byte) {
-	x.resp, x.trip, x.err = g.send(ctx, out, a, body) //nolint:bodyclose // conclude does
-	if x.err != nil {
-		x.err = errors.Join(context.Cause(ctx), x.err)
+	if err := g.send(ctx, x, out, a, body); err != nil {
+		x.err = errors.Join(context.Cause(ctx), err)
 		return
 	}
-	if !events(x.resp) && x.resp.StatusCode >= http.StatusOK {
+	if !events(x.resp) && status(x.resp) {
 		x.first, x.cut = io.ReadAll(io.LimitReader(x.resp.Body, g.limit+1))
 	}
 }
 
 // send tries again only where certainly nothing was sent: on a kept connection that the service had closed, or to another address.
-func (g *sender) send(ctx context.Context, out *http.Request, a *retrysafe.Attempt, body []byte) (*http.Response, *trip, error) {
+func (g *sender) send(ctx context.Context, x *exchange, out *http.Request, a *retrysafe.Attempt, body []byte) (err error) {
 	var tried []*upstream
-	u := g.upstreams.pick(nil)
-	for again := 0; ; again++ {
-		t := &trip{check: func() error { return sure(ctx, a) }}
-		resp, err := g.wire.RoundTrip(to(u, t.follow(ctx), out, body))
+	u, fresh := g.upstreams.pick(nil), 0
+	for {
+		x.connected.Store(false)
+		x.trip = &trip{check: func() error {
+			x.connected.Store(true)
+			return sure(ctx, a)
+		}}
+		x.resp, err = g.wire.RoundTrip(to(u, x.trip.follow(ctx), out, body)) //nolint:bodyclose // conclude does
 		if err == nil {
-			return resp, t, nil
+			return nil
 		}
-		if !t.notSent(err) || t.stopped != nil || ctx.Err() != nil {
-			return nil, t, err
+		if x.sent = !x.trip.notSent(err); x.sent || x.trip.stopped != nil || ctx.Err() != nil {
+			return err
 		}
-		if t.conn != nil && !refused(err) && (t.reused || goneAway(err)) && again < 1000 {
-			continue // it was well a moment ago, and each of these connections is gone now
+		reused, gone := x.trip.lost(err)
+		if gone && !reused {
+			fresh++
 		}
-		if t.conn == nil {
+		if reused || gone && fresh <= 2 {
+			continue // the address was well a moment ago, and this connection is gone now
+		}
+		if x.trip.noConnection(err) {
 			u.rest()
+		} else if !gone {
+			return err // refused, or nothing that another address would take
 		}
-		tried = append(tried, u)
+		tried, fresh = append(tried, u), 0
 		if u = g.upstreams.pick(tried); u == nil {
-			return nil, t, err
+			return err
 		}
 	}
 }
@@ -151,10 +190,7 @@ func sure(ctx context.Context, a *retrysafe.Attempt) error {
 type balancer struct{ *Gateway }
 
 func (b balancer) RoundTrip(r *http.Request) (*http.Response, error) {
-	body := r.Body
-	if body != nil && body != http.NoBody {
-		defer body.Close()
-	}
+	body := r.Body // ReverseProxy closes it: with a stream both ways it is read after this has returned
 	var tried []*upstream
 	u := b.upstreams.pick(nil)
 	for {
@@ -167,7 +203,7 @@ func (b balancer) RoundTrip(r *http.Request) (*http.Response, error) {
 			try.Body = io.NopCloser(body)
 		}
 		resp, err := b.wire.RoundTrip(try)
-		if err == nil || t.conn != nil || r.Context().Err() != nil {
+		if err == nil || !t.noConnection(err) || r.Context().Err() != nil {
 			return resp, err
 		}
 		u.rest()

@@ -54,6 +54,8 @@ type trip struct {
 	check func() error
 
 	mu      sync.Mutex
+	got     bool // there is a connection
+	away    bool // none could be made
 	conn    *meter
 	writes  int // of the connection before this request
 	reads   int
@@ -62,26 +64,43 @@ type trip struct {
 	stopped error // of check: nothing was written
 }
 
+// unreachable is the failure to make a connection.
+type unreachable struct{ err error }
+
+func (e *unreachable) Error() string { return e.err.Error() }
+func (e *unreachable) Unwrap() error { return e.err }
+
 // follow returns the context for the request.
 func (t *trip) follow(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(ctx)
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
-		t.got(info)
-		if t.check == nil {
-			return
-		}
-		if err := t.check(); err != nil {
-			t.stop(err)
-			cancel(err) // net/http asks for it before it writes the head of a request of HTTP/2
-		}
-	}})
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		DNSDone:          func(info httptrace.DNSDoneInfo) { t.connects(info.Err) },
+		ConnectDone:      func(_, _ string, err error) { t.connects(err) },
+		TLSHandshakeDone: func(_ tls.ConnectionState, err error) { t.connects(err) },
+		GotConn: func(info httptrace.GotConnInfo) {
+			t.has(info)
+			if t.check == nil {
+				return
+			}
+			if err := t.check(); err != nil {
+				t.stop(err)
+				cancel(err) // net/http asks for it before it writes the head of a request of HTTP/2
+			}
+		},
+	})
 }
 
-func (t *trip) got(info httptrace.GotConnInfo) {
+func (t *trip) connects(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.away = t.away || err != nil
+}
+
+func (t *trip) has(info httptrace.GotConnInfo) {
 	c := info.Conn
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.reused = info.Reused
+	t.got, t.reused = true, info.Reused
 	if over, ok := c.(*tls.Conn); ok {
 		t.shared = over.ConnectionState().NegotiatedProtocol == "h2"
 		c = over.NetConn()
@@ -109,15 +128,33 @@ func (t *trip) notSent(err error) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case t.conn == nil, t.stopped != nil:
+	case !t.got, t.stopped != nil:
 		return true
 	case t.shared:
 		return refused(err) || goneAway(err)
+	case t.conn == nil:
+		return false // a connection of a kind that nobody counts
 	}
 	t.conn.seal()
 	t.conn.mu.Lock()
 	defer t.conn.mu.Unlock()
 	return t.conn.writes == t.writes
+}
+
+// noConnection tells of a request that was not sent that no connection could be made, so that the address may rest. net/http also
+// refuses requests by itself, which says nothing of the address.
+func (t *trip) noConnection(err error) bool {
+	var u *unreachable
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.got && (t.away || errors.As(err, &u))
+}
+
+// lost tells of a request that was not sent that its connection was gone, so that another one may do.
+func (t *trip) lost(err error) (reused, gone bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.got && t.reused && !refused(err), t.got && goneAway(err)
 }
 
 // answered tells whether anything came back.
@@ -133,16 +170,17 @@ func (t *trip) answered() bool {
 }
 
 // net/http has no error value for a stream that the service has certainly not taken (RFC 9113, section 8.7). It says in this text why
-// it would have sent a request again if its body allowed that. One of the reasons, PROTOCOL_ERROR, is no such promise.
+// it would have sent a request again if its body allowed that. One of the reasons, PROTOCOL_ERROR, is no such promise. Only the text of
+// its own error counts, from the beginning: services choose a part of others.
 const cannotRetry = "http2: Transport: cannot retry err ["
 
 func refused(err error) bool {
-	_, why, ok := strings.Cut(err.Error(), cannotRetry)
-	return ok && strings.Contains(why, "; REFUSED_STREAM; received from peer]")
+	why, ok := strings.CutPrefix(err.Error(), cannotRetry)
+	return ok && strings.HasPrefix(why, "stream error: stream ID ") && strings.Contains(why, "; REFUSED_STREAM; received from peer]")
 }
 
 // goneAway is a GOAWAY that says that our stream was not taken.
 func goneAway(err error) bool {
-	_, why, ok := strings.Cut(err.Error(), cannotRetry)
+	why, ok := strings.CutPrefix(err.Error(), cannotRetry)
 	return ok && strings.HasPrefix(why, "http2: Transport received Server's graceful shutdown GOAWAY]")
 }

@@ -90,6 +90,8 @@ func (w *answerWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // observed serves by h, and tells the monitor and the access log.
 func (g *Gateway) observed(w http.ResponseWriter, r *http.Request, route string, h http.Handler) {
 	v := &visit{route: route, begun: time.Now()}
+	g.busy.Add(1)
+	defer g.busy.Add(-1)
 	aw := &answerWriter{ResponseWriter: w, visit: v, limit: g.clientTime}
 	defer func() { // also where a panic cuts the connection
 		v.comes("refused") // before there was a call of the engine

@@ -104,7 +104,7 @@ func (x *wire) speaksHTTP2(ctx context.Context, u *url.URL) (bool, error) {
 	defer cancel()
 	c, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
-		return false, err
+		return false, &unreachable{err}
 	}
 	defer c.Close()
 	over, ok := c.(*tls.Conn)

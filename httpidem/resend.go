@@ -94,7 +94,7 @@ func drop(resp *http.Response) {
 	if resp.Body == nil {
 		return
 	}
-	if resp.ContentLength <= dropSize {
+	if 0 <= resp.ContentLength && resp.ContentLength <= dropSize { // one of unknown length may never end
 		_, _ = io.CopyN(io.Discard, resp.Body, dropSize+1)
 	}
 	_ = resp.Body.Close()

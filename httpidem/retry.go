@@ -55,6 +55,9 @@ func repeatable(resp *http.Response) (time.Duration, bool) {
 	if conflict := resp.StatusCode == http.StatusConflict; conflict && !told || !conflict && !slices.Contains(passing, resp.StatusCode) {
 		return 0, false
 	}
+	if resp.ContentLength < 0 {
+		return after, true // it may never end; a repeat that would be told the same does no harm
+	}
 	if p, ok := ProblemFrom(resp); ok && (slices.Contains(final, p.Code) || p.ErrorCode == errorDone) {
 		return 0, false
 	}

@@ -224,3 +224,31 @@ type idle struct {
 }
 
 func (i *idle) CloseIdleConnections() { i.closed = true }
+
+// TestAnswersThatDoNotEnd: an answer that is dropped is not waited for, problem document or not.
+func TestAnswersThatDoNotEnd(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"text/plain", "application/problem+json"} {
+		var n atomic.Int64
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if n.Add(1) > 1 {
+				w.WriteHeader(http.StatusCreated)
+				return
+			}
+			w.Header().Set("Content-Type", kind)
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = io.WriteString(w, "{")
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}))
+		t.Cleanup(s.Close)
+		ctx, cancel := context.WithTimeout(httpidem.ContextWithKey(t.Context(), "k"), 10*time.Second)
+		t.Cleanup(cancel)
+		r, err := http.NewRequestWithContext(ctx, "POST", s.URL, strings.NewReader("x"))
+		assert.NoError(t, err, "request")
+		resp, err := transport(t).RoundTrip(r)
+		assert.NoError(t, err, "%s", kind)
+		_ = resp.Body.Close()
+		assert.Equal(t, fmt.Sprint(resp.StatusCode, n.Load()), "201 2", "%s: status and tries", kind)
+	}
+}

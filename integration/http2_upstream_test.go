@@ -258,3 +258,53 @@ func TestHTTP2IsShared(t *testing.T) {
 	assert.Equal(t, good.Load(), u.effects.Load()-1, "effects")
 	assert.Equal(t, u.conns.Load(), int64(1), "connections")
 }
+
+// TestHTTP2Words: what a service says in a GOAWAY is its own; it may sound like net/http, and decides nothing.
+func TestHTTP2Words(t *testing.T) {
+	t.Parallel()
+	for _, words := range []string{
+		"http2: Transport: cannot retry err [http2: Transport received Server's graceful shutdown GOAWAY]",
+		"http2: Transport: cannot retry err [stream error: stream ID 1; REFUSED_STREAM; received from peer]",
+	} {
+		u := newRawHTTP2(t, "h2")
+		post := beforeHTTP2(t, u)
+		u.ends(func(f *http2.Framer, stream uint32) bool {
+			u.effects.Add(1)
+			_ = f.WriteGoAway(stream, http2.ErrCodeInternal, []byte(words))
+			return false
+		})
+		assert.Equal(t, post("k", "x"), "504 outcome-unknown", "the first")
+		assert.Equal(t, post("k", "x"), "409 outcome-unknown", "a repeat")
+		assert.Equal(t, u.effects.Load(), int64(1), "effects")
+	}
+}
+
+// TestHTTP2AlwaysAway: a service that takes connections and sends each away is asked a few times, not for ever.
+func TestHTTP2AlwaysAway(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{"", "x"} {
+		u := newRawHTTP2(t, "h2")
+		post := beforeHTTP2(t, u)
+		u.ends(func(f *http2.Framer, _ uint32) bool {
+			_ = f.WriteGoAway(0, http2.ErrCodeNo, nil)
+			return false
+		})
+		assert.Equal(t, post("k", body), "503 upstream-unreachable", "body %q", body)
+		assert.True(t, u.seen.Load() <= 5, "body %q: requests seen: %d", body, u.seen.Load())
+	}
+}
+
+// TestHTTP2StatusThatIsNone: net/http passes it on; nobody may be told it, nor is it kept.
+func TestHTTP2StatusThatIsNone(t *testing.T) {
+	t.Parallel()
+	u := newRawHTTP2(t, "h2")
+	post := beforeHTTP2(t, u)
+	u.ends(func(f *http2.Framer, stream uint32) bool {
+		var b bytes.Buffer
+		_ = hpack.NewEncoder(&b).WriteField(hpack.HeaderField{Name: ":status", Value: "1000"})
+		_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: b.Bytes(), EndHeaders: true, EndStream: true})
+		return true
+	})
+	assert.Equal(t, post("k", "x"), "502 outcome-unknown", "the first")
+	assert.Equal(t, post("k", "x"), "409 outcome-unknown", "a repeat")
+}

@@ -259,7 +259,7 @@ func TestDrain(t *testing.T) {
 	assert.Equal(t, len(entered), 1, "requests that reached the service")
 }
 
-// TestDrainThatIsTooShort: what does not come to an end is left to lapse, and is in doubt, not run again.
+// TestDrainThatIsTooShort: what does not come to an end is in doubt at once, long before its lease has passed, and not run again.
 func TestDrainThatIsTooShort(t *testing.T) {
 	t.Parallel()
 	entered, never := make(chan struct{}, 8), make(chan struct{})
@@ -271,7 +271,7 @@ func TestDrainThatIsTooShort(t *testing.T) {
 	t.Cleanup(func() { close(never) })
 	dir := t.TempDir()
 	file := filepath.Join(dir, "gateway.yaml")
-	text := "upstream: " + up.URL + "\nstore: sqlite:" + filepath.Join(dir, "r.db") + "\ndrain: 500ms\ndefaults: {lease: 2s, timeout_answer: 10s}\n"
+	text := "upstream: " + up.URL + "\nstore: sqlite:" + filepath.Join(dir, "r.db") + "\ndrain: 500ms\ndefaults: {lease: 60s, timeout_answer: 10s}\n"
 	assert.NoError(t, os.WriteFile(file, []byte(text), 0o600), "file")
 	process, base, log := startGateway(t, "--config", file, "--listen", "127.0.0.1:0")
 	go post(t, base, "k")
@@ -279,9 +279,9 @@ func TestDrainThatIsTooShort(t *testing.T) {
 	assert.NoError(t, process.Process.Signal(syscall.SIGTERM), "signal")
 	assert.True(t, process.Wait() != nil, "the exit code says that something was cut off (%s)", log)
 	_, base, _ = startGateway(t, "--config", file, "--listen", "127.0.0.1:0")
-	var body string
-	eventually(t, func() bool { _, body, _ = post(t, base, "k"); return !strings.Contains(body, "in-progress") }, "the lease lapses")
+	_, body, _ := post(t, base, "k")
 	assert.Contains(t, body, "outcome-unknown", "a repeat")
+	assert.True(t, strings.Contains(log.String(), "cause=shutdown") && !strings.Contains(log.String(), "closed\""), "log: %s", log)
 	assert.Equal(t, len(entered), 0, "requests that reached the service again")
 }
 
@@ -363,4 +363,58 @@ func TestManyConnections(t *testing.T) {
 		}
 	}
 	assert.Equal(t, effects("idle-0")+effects("busy-0-0"), int64(2), "effects of two keys")
+}
+
+// TestDrainDelay: /readyz says first that the gateway will end, and requests are still taken for a while.
+func TestDrainDelay(t *testing.T) {
+	t.Parallel()
+	up, _ := counting(t)
+	file := filepath.Join(t.TempDir(), "gateway.yaml")
+	admin := "127.0.0.1:" + freePorts(t, 1)[0]
+	text := "upstream: " + up.URL + "\nstore: memory\ndrain_delay: 2s\nadmin: " + admin + "\n"
+	assert.NoError(t, os.WriteFile(file, []byte(text), 0o600), "file")
+	process, base, log := startGateway(t, "--config", file, "--listen", "127.0.0.1:0")
+	ready := func() int {
+		r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+admin+"/readyz", nil)
+		assert.NoError(t, err, "request")
+		resp, err := http.DefaultClient.Do(r)
+		assert.NoError(t, err, "readyz")
+		_ = resp.Body.Close()
+		return resp.StatusCode
+	}
+	assert.Equal(t, ready(), 200, "before")
+	assert.NoError(t, process.Process.Signal(syscall.SIGTERM), "signal")
+	eventually(t, func() bool { return ready() == 503 }, "it says so")
+	status, body, _ := post(t, base, "k")
+	assert.Equal(t, status, 201, "a request meanwhile (%s)", body)
+	assert.NoError(t, process.Wait(), "exit code (%s)", log)
+}
+
+// TestLogsQuoteNobody: what a service sends unasked is somebody's answer, and net/http quotes it to the standard logger.
+func TestLogsQuoteNobody(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	assert.NoError(t, err, "listen")
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				if r, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+					_, _ = io.Copy(io.Discard, r.Body)
+					_, _ = io.WriteString(c, "HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}{\"iban\":\"secret\"}")
+				}
+			}()
+		}
+	}()
+	_, base, log := startGateway(t, "--listen", "127.0.0.1:0", "--upstream", "http://"+l.Addr().String(), "--store", "memory:")
+	for i := range 50 {
+		_, _, _ = post(t, base, fmt.Sprint("k", i))
+	}
+	eventually(t, func() bool { return strings.Contains(log.String(), "Unsolicited response") }, "net/http tells of it:\n"+log.String())
+	assert.True(t, !strings.Contains(log.String(), "iban"), "log: %s", log)
 }

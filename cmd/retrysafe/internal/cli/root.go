@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/signal"
 	"syscall"
@@ -30,6 +31,7 @@ func Main(args []string, out, errOut io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(out)
 	root.SetErr(errOut)
+	log.SetOutput(quoteless{errOut})
 	began := false // a call that never begins was wrong
 	root.PersistentPreRun = func(*cobra.Command, []string) { began = true }
 	root.AddCommand(gatewayCommand(), keysCommand(), demo.Command(), demo.ShopCommand())

@@ -94,6 +94,9 @@ func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, s *
 
 	err = x.until(ctx, failed, hup)
 	x.live.Drain()
+	if err == nil {
+		time.Sleep(x.flags.current.delay) // those who ask /readyz learn of it
+	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), x.flags.current.grace())
 	defer cancel()
 	err = errors.Join(err, front.Shutdown(end), x.engine.Shutdown(end))

@@ -21,6 +21,7 @@ type setup struct {
 	policy  retrysafe.Policy
 	limits  gateway.Limits
 	drain   time.Duration
+	delay   time.Duration
 	file    *gateway.Config // nil without one
 }
 
@@ -63,7 +64,7 @@ func (f *gatewayFlags) read(s *setup) error {
 		}
 	}
 	s.Listen, s.Admin, s.Store, s.AccessLog, s.Upstream = c.Listen, c.Admin, c.Store, c.AccessLog, c.Upstream
-	s.file, s.limits, s.drain = c, c.ServerLimits(), c.DrainTime()
+	s.file, s.limits, s.drain, s.delay = c, c.ServerLimits(), c.DrainTime(), c.DrainDelay()
 	s.gateway, s.policy, err = c.Options()
 	return err
 }

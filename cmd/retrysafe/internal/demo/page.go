@@ -76,6 +76,8 @@ func (p *page) close() {
 	if p.records != nil {
 		p.records.close()
 	}
+	p.doors.Lock()
+	defer p.doors.Unlock()
 	p.stage.kill()
 }
 
@@ -130,6 +132,9 @@ func (p *page) kill() {
 func (p *page) revive() error {
 	p.doors.Lock()
 	defer p.doors.Unlock()
+	if err := p.ctx.Err(); err != nil {
+		return err // the page ends, and with it whatever it has started
+	}
 	if _, up := p.stage.gateway.running(); up {
 		return nil
 	}

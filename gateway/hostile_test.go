@@ -1,0 +1,172 @@
+package gateway_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/gateway"
+	"github.com/retrysafe/retrysafe/httpidem"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/memstore"
+)
+
+// TestLateAnswersThatPanic: a hook that panics over an answer that came without its client puts the key in doubt, and ends nothing else.
+func TestLateAnswersThatPanic(t *testing.T) {
+	t.Parallel()
+	u, answer := slow(t, "", "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")
+	o := &gateway.Options{Upstreams: []string{"http://" + u.addr}, TimeoutAnswer: 200 * time.Millisecond}
+	o.Guard.Keep = func(int, http.Header) retrysafe.Outcome { panic("a hook") }
+	log := new(lockedBuffer)
+	o.Logger = slog.New(slog.NewTextHandler(log, nil))
+	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), o)
+	assert.Equal(t, told(t, base, "POST", "k", "x"), "504 outcome-unknown", "the first")
+	close(answer)
+	assert.Equal(t, becomes(t, base, "k"), "409 outcome-unknown", "a repeat")
+	assert.Contains(t, log.String(), "could not be kept", "the log")
+}
+
+// TestTimeoutsThatPanic: the answer to the client panics; the attempt goes on all the same, and ends.
+func TestTimeoutsThatPanic(t *testing.T) {
+	t.Parallel()
+	u, answer := slow(t, "", "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")
+	var first atomic.Bool
+	o := &gateway.Options{Upstreams: []string{"http://" + u.addr}, TimeoutAnswer: 200 * time.Millisecond}
+	o.Guard.Answer = func(w http.ResponseWriter, r *http.Request, err error) {
+		if !first.Swap(true) {
+			panic(http.ErrAbortHandler)
+		}
+		w.WriteHeader(http.StatusConflict)
+	}
+	e := newEngine(t, memstore.New(nil), retrysafe.Policy{})
+	base := serve(t, e, o)
+	assert.Equal(t, told(t, base, "POST", "k", "x"), "error", "the first")
+	close(answer)
+	for end := time.Now().Add(10 * time.Second); told(t, base, "POST", "k", "x") != "201"; {
+		assert.True(t, time.Now().Before(end), "the late answer is kept")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	assert.NoError(t, e.Shutdown(ctx), "nothing lives on")
+}
+
+// TestClientsCannotTakeUpstreamsOut: what net/http refuses by itself says nothing of the service; trailers of clients go nowhere.
+func TestClientsCannotTakeUpstreamsOut(t *testing.T) {
+	t.Parallel()
+	seen := make(chan http.Header, 10)
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		seen <- r.Trailer
+		w.WriteHeader(http.StatusCreated)
+	}))
+	t.Cleanup(up.Close)
+	e := newEngine(t, memstore.New(nil), retrysafe.Policy{})
+	g, base := serveGateway(t, e, &gateway.Options{Upstreams: []string{up.URL}})
+	admin := gateway.Admin(gateway.NewLive(g), e, nil)
+	for i, names := range []string{"a b", "Idempotency-Fence, X-User", "X-Sum"} {
+		for _, key := range []string{"", fmt.Sprintf("Idempotency-Key: a-key-of-more-than-22-characters-%d\r\n", i)} {
+			c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+			assert.NoError(t, err, "dial")
+			_, _ = io.WriteString(c, "POST /orders HTTP/1.1\r\nHost: x\r\n"+key+"Transfer-Encoding: chunked\r\nTrailer: "+names+
+				"\r\n\r\n1\r\nx\r\n0\r\nIdempotency-Fence: 999\r\nX-User: root\r\n\r\n")
+			resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+			assert.NoError(t, err, "answer")
+			_ = c.Close()
+			assert.Equal(t, resp.StatusCode, 201, "trailers %s, %q", names, key)
+			assert.Equal(t, len(<-seen), 0, "trailers %s, %q at the service", names, key)
+			status, said := ask(t, admin, "/readyz")
+			assert.Equal(t, status, 200, "readyz: %s", said)
+		}
+	}
+}
+
+// TestTimeoutBeforeAnythingIsSent: a service that takes a connection and never ends the handshake has got nothing: the key is free.
+func TestTimeoutBeforeAnythingIsSent(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	assert.NoError(t, err, "listen")
+	t.Cleanup(func() { _ = l.Close() })
+	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{
+		Upstreams: []string{"https://" + l.Addr().String()}, TimeoutAnswer: 300 * time.Millisecond,
+	})
+	for _, body := range []string{"", "x"} {
+		for range 2 {
+			assert.Equal(t, told(t, base, "POST", "k"+body, body), "503 upstream-unreachable 1", "body %q", body)
+		}
+	}
+}
+
+// TestStreamsBothWays: what is not guarded passes while it is being sent, over HTTP/2 on both sides.
+func TestStreamsBothWays(t *testing.T) {
+	t.Parallel()
+	up := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusOK)
+		rc := http.NewResponseController(w)
+		_ = rc.Flush()
+		in := bufio.NewReader(r.Body)
+		for {
+			line, err := in.ReadString('\n')
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(w, "echo "+line)
+			_ = rc.Flush()
+		}
+	}))
+	up.EnableHTTP2 = true
+	up.StartTLS()
+	t.Cleanup(up.Close)
+	pool := up.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs //nolint:errcheck,forcetypeassert // httptest makes it
+	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstreams: []string{up.URL}, Trust: pool})
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	t.Cleanup(transport.CloseIdleConnections)
+	body, say := io.Pipe()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, "POST", base+"/stream", body)
+	assert.NoError(t, err, "request")
+	resp, err := transport.RoundTrip(r)
+	assert.NoError(t, err, "answer")
+	defer resp.Body.Close()
+	in := bufio.NewReader(resp.Body)
+	for i := range 3 {
+		_, _ = fmt.Fprintf(say, "line %d\n", i)
+		line, err := in.ReadString('\n')
+		assert.Equal(t, fmt.Sprint(line, err), fmt.Sprintf("echo line %d\n<nil>", i), "what came back")
+	}
+	_ = say.Close()
+	_, err = in.ReadString('\n')
+	assert.ErrorIs(t, err, io.EOF, "the end")
+}
+
+// TestAttemptsOfOthers: behind another middleware, what the gateway does not guard is proxied, and the outer attempt is not its own.
+func TestAttemptsOfOthers(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	e := newEngine(t, memstore.New(nil), retrysafe.Policy{})
+	o := &gateway.Options{Upstreams: []string{n.URL}, Logger: slog.New(slog.DiscardHandler), Guard: httpidem.Options{Key: httpidem.Off}}
+	g, err := gateway.New(e, o)
+	assert.NoError(t, err, "gateway")
+	t.Cleanup(g.Close)
+	outer := httpidem.New(e, &httpidem.Options{Tenant: httpidem.Global}).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		g.ServeHTTP(w, r)
+		a, _ := retrysafe.AttemptFrom(r.Context())
+		assert.True(t, !a.Ended(), "the outer attempt lives")
+	}))
+	w := httptest.NewRecorder()
+	r := httptest.NewRequestWithContext(t.Context(), "POST", "/orders", strings.NewReader("x"))
+	r.Header.Set("Idempotency-Key", "k")
+	outer.ServeHTTP(w, r)
+	assert.Equal(t, w.Code, 201, "answer")
+}
