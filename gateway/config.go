@@ -21,21 +21,23 @@ import (
 
 // Config is the configuration file. Every field but Upstream may be left out. docs/gateway.md is made from the tags.
 type Config struct {
-	Listen    string        `yaml:"listen" default:"127.0.0.1:8080" doc:"address to listen on"`
-	Admin     string        `yaml:"admin" default:"none" doc:"address for operators: /healthz, /readyz, /metrics"`
-	TLS       TLSConfig     `yaml:"tls" default:"none" doc:"certificate of listen; read again on SIGHUP"`
-	Upstream  addressList   `yaml:"upstream" default:"required" doc:"the service, for example http://127.0.0.1:9000, or a list of its addresses, which get requests in turn"`
-	CA        string        `yaml:"upstream_ca" default:"those of the system" doc:"file with the authorities that may vouch for an https:// upstream, in PEM"`
-	Health    HealthConfig  `yaml:"health" default:"none" doc:"how upstreams are asked whether they are well"`
-	Trusted   prefixList    `yaml:"trusted" default:"none" doc:"addresses of the servers before the gateway that may set a tenant's header, such as 10.0.0.0/8"`
-	Store     string        `yaml:"store" default:"sqlite:retrysafe.db" doc:"where records are kept: memory or sqlite:PATH"`
-	AccessLog string        `yaml:"access_log" default:"off" doc:"a line of JSON for each request: off, stdout, or a file, opened again on SIGHUP"`
-	Limits    LimitsConfig  `yaml:"limits" default:"below" doc:"limits of the server"`
-	Drain     duration      `yaml:"drain" default:"the longest timeout_answer and 5s" doc:"how long what runs may take when the gateway is told to end"`
-	Delay     duration      `yaml:"drain_delay" default:"none" doc:"how long requests are still taken after /readyz says that the gateway is told to end"`
-	KeyHeader headerList    `yaml:"key_header" default:"Idempotency-Key" doc:"header of the key, or a list: of several the first that is present"`
-	Defaults  Settings      `yaml:"defaults" default:"below" doc:"settings of requests that no route matches, inherited by routes"`
-	Routes    []RouteConfig `yaml:"routes" default:"none" doc:"what differs; the first that matches counts"`
+	Listen        string        `yaml:"listen" default:"127.0.0.1:8080" doc:"address to listen on"`
+	Admin         string        `yaml:"admin" default:"none" doc:"address for operators: /healthz, /readyz, /metrics"`
+	TLS           TLSConfig     `yaml:"tls" default:"none" doc:"certificate of listen; read again on SIGHUP"`
+	Upstream      addressList   `yaml:"upstream" default:"required" doc:"the service, for example http://127.0.0.1:9000, or a list of its addresses, which get requests in turn"`
+	CA            string        `yaml:"upstream_ca" default:"those of the system" doc:"file with the authorities that may vouch for an https:// upstream, in PEM"`
+	Health        HealthConfig  `yaml:"health" default:"none" doc:"how upstreams are asked whether they are well"`
+	Trusted       prefixList    `yaml:"trusted" default:"none" doc:"addresses of the servers before the gateway that may set a tenant's header, such as 10.0.0.0/8"`
+	Store         string        `yaml:"store" default:"sqlite:retrysafe.db" doc:"where records are kept: memory, sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME or redis+cluster://HOST (rediss for TLS); one with a password belongs into RETRYSAFE_STORE"`
+	Acks          acks          `yaml:"acks" default:"none" doc:"redis: how many replicas must have a win before it counts: none, all, or a number"`
+	AllowEviction bool          `yaml:"allow_eviction" default:"false" doc:"redis: take a server that may drop records for want of memory; each drop lets a key run again"`
+	AccessLog     string        `yaml:"access_log" default:"off" doc:"a line of JSON for each request: off, stdout, or a file, opened again on SIGHUP"`
+	Limits        LimitsConfig  `yaml:"limits" default:"below" doc:"limits of the server"`
+	Drain         duration      `yaml:"drain" default:"the longest timeout_answer and 5s" doc:"how long what runs may take when the gateway is told to end"`
+	Delay         duration      `yaml:"drain_delay" default:"none" doc:"how long requests are still taken after /readyz says that the gateway is told to end"`
+	KeyHeader     headerList    `yaml:"key_header" default:"Idempotency-Key" doc:"header of the key, or a list: of several the first that is present"`
+	Defaults      Settings      `yaml:"defaults" default:"below" doc:"settings of requests that no route matches, inherited by routes"`
+	Routes        []RouteConfig `yaml:"routes" default:"none" doc:"what differs; the first that matches counts"`
 }
 
 // TLSConfig names the files of a certificate and its key, in PEM.

@@ -111,6 +111,27 @@ func (v *count) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
+// acks is a number of replicas; -1: all.
+type acks struct{ n int }
+
+// Replicas is the number; -1: all.
+func (v acks) Replicas() int { return v.n }
+
+func (v *acks) UnmarshalYAML(n ast.Node) error {
+	text, _ := scalar(n, "")
+	switch number, err := strconv.Atoi(text); {
+	case text == "none":
+		v.n = 0
+	case text == "all":
+		v.n = -1
+	case err == nil && number > 0:
+		v.n = number
+	default:
+		return wrong(n, "%q is no number of replicas; write none, all, or a number above zero", text)
+	}
+	return nil
+}
+
 type headerList []string
 
 func (v *headerList) UnmarshalYAML(n ast.Node) (err error) {

@@ -19,6 +19,8 @@ look() {
   need chromium chromium chromium-browser google-chrome
   need curl curl
   need util-linux prlimit
+  need redis-server redis-server
+  need redis-sentinel redis-sentinel
 }
 
 look
@@ -33,6 +35,12 @@ if [ "$(id -u)" -ne 0 ] || ! grep -qsE '^ID(_LIKE)?=.*(debian|ubuntu)' /etc/os-r
   exit 1
 fi
 echo "installing: ${missing[*]}"
+# Servers are started by the tests that need them, on ports of their own: the packages must not leave one running.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+  printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod 755 "$policy"
+  trap 'rm -f "$policy"' EXIT
+fi
 if ! apt-get update -qq || ! DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null; then
   echo "They could not be installed; see the lines above, and try: $install"
   exit 1

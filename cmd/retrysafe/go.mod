@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/retrysafe/retrysafe v0.0.0
+	github.com/retrysafe/retrysafe/adapters/rueidisclient v0.0.0
 	github.com/retrysafe/retrysafe/gateway v0.0.0
 	github.com/spf13/cobra v1.10.2
 	modernc.org/sqlite v1.60.1
@@ -23,6 +24,7 @@ require (
 	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
+	github.com/redis/rueidis v1.0.79 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/spf13/pflag v1.0.9 // indirect
 	golang.org/x/sys v0.48.0 // indirect
@@ -34,5 +36,6 @@ require (
 
 replace (
 	github.com/retrysafe/retrysafe => ../..
+	github.com/retrysafe/retrysafe/adapters/rueidisclient => ../../adapters/rueidisclient
 	github.com/retrysafe/retrysafe/gateway => ../../gateway
 )

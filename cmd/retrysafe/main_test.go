@@ -253,7 +253,7 @@ func TestBadCalls(t *testing.T) {
 		"bad doubt":       {args: []string{"gateway", "--upstream", up, "--on-doubt", "maybe"}, code: 2, want: "write refuse or reexecute"},
 		"bad lease":       {args: []string{"gateway", "--upstream", up, "--lease", "1ms"}, code: 2, want: "Lease is 1ms"},
 		"short retention": {args: []string{"gateway", "--upstream", up, "--retention", "1s"}, code: 2, want: "shorter than Lease"},
-		"unknown store":   {args: []string{"gateway", "--upstream", up, "--listen", "127.0.0.1:0", "--store", "floppy:a"}, code: 2, want: "this build has memory: and sqlite:PATH"},
+		"unknown store":   {args: []string{"gateway", "--upstream", up, "--listen", "127.0.0.1:0", "--store", "floppy:a"}, code: 2, want: "this build has memory:, sqlite:PATH and redis://HOST"},
 		"sqlite, no path": {args: []string{"gateway", "--upstream", up, "--listen", "127.0.0.1:0", "--store", "sqlite:"}, code: 2, want: "needs a path"},
 		"not a database":  {args: []string{"gateway", "--upstream", up, "--listen", "127.0.0.1:0", "--store", "sqlite:" + notDB}, code: 1, want: "not"},
 		"no such folder":  {args: []string{"gateway", "--upstream", up, "--listen", "127.0.0.1:0", "--store", "sqlite:/no/such/folder/r.db"}, code: 1, want: "/no/such/folder/r.db"},

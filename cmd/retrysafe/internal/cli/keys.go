@@ -41,7 +41,7 @@ func keysCommand() *cobra.Command {
 		}
 		return c.Help()
 	}
-	keys.PersistentFlags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store: sqlite:PATH")
+	keys.PersistentFlags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store: sqlite:PATH or redis://HOST")
 	keys.PersistentFlags().StringVar(&f.namespace, "namespace", "", "only this namespace")
 	keys.PersistentFlags().StringVar(&f.layer, "layer", "", "only this layer: gw http fn tx")
 	list := &cobra.Command{
@@ -68,12 +68,12 @@ func (f *keysFlags) open(c *cobra.Command) (s retrysafe.Store, closeStore func()
 	if err := (&retrysafe.Options{Secret: []byte(os.Getenv("RETRYSAFE_SECRET"))}).Validate(); err != nil {
 		return nil, nil, &usageError{fmt.Errorf("RETRYSAFE_SECRET: %w", err)}
 	}
-	if path, _ := parseStore(f.store); path != "" {
-		if _, err := os.Stat(path); err != nil {
+	if n, _ := parseStore(f.store); n.path != "" {
+		if _, err := os.Stat(n.path); err != nil {
 			return nil, nil, fmt.Errorf("store %s: %w", f.store, err)
 		}
 	}
-	return openStore(c.Context(), f.store, logger(c.ErrOrStderr()), asItIs)
+	return openStore(c.Context(), f.store, logger(c.ErrOrStderr()), asItIs, storeSettings{allowEviction: true})
 }
 
 // engine is an engine on the layer of a record, which sweeps nothing.

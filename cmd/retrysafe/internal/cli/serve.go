@@ -61,10 +61,11 @@ func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, s *
 		return err
 	}
 	defer func() { _ = x.access.Close() }() // each line was written at once
-	store, closeStore, err := openStore(ctx, s.Store, x.log, toServe)
+	store, closeStore, err := openStore(ctx, s.Store, x.log, toServe, s.settings)
 	if err != nil {
 		return err
 	}
+	shown, _ := parseStore(s.Store) // its name may have a password
 	x.mon.WatchDoubts(store)
 	x.engine = retrysafe.New(store, opts)
 	g, err := x.gateway(s)
@@ -90,7 +91,7 @@ func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, s *
 		scheme = "https"
 	}
 	go func() { failed <- x.serve(front, listener) }()
-	fmt.Fprintf(out, "retrysafe gateway: %s://%s -> %s, records in %s\n", scheme, listener.Addr(), strings.Join(s.Upstream, ", "), s.Store)
+	fmt.Fprintf(out, "retrysafe gateway: %s://%s -> %s, records in %s\n", scheme, listener.Addr(), strings.Join(s.Upstream, ", "), shown)
 
 	err = x.until(ctx, failed, hup)
 	x.live.Drain()

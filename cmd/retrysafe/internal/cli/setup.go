@@ -22,7 +22,9 @@ type setup struct {
 	limits  gateway.Limits
 	drain   time.Duration
 	delay   time.Duration
-	file    *gateway.Config // nil without one
+
+	settings storeSettings
+	file     *gateway.Config // nil without one
 }
 
 // setup reads the configuration as it is now.
@@ -65,6 +67,7 @@ func (f *gatewayFlags) read(s *setup) error {
 	}
 	s.Listen, s.Admin, s.Store, s.AccessLog, s.Upstream = c.Listen, c.Admin, c.Store, c.AccessLog, c.Upstream
 	s.file, s.limits, s.drain, s.delay = c, c.ServerLimits(), c.DrainTime(), c.DrainDelay()
+	s.settings = storeSettings{acks: c.Acks.Replicas(), allowEviction: c.AllowEviction}
 	s.gateway, s.policy, err = c.Options()
 	return err
 }
@@ -93,7 +96,7 @@ func (s *setup) addresses() error {
 func (s *setup) same(next *setup) error {
 	var errs []error
 	for name, changed := range map[string]bool{
-		"listen": s.Listen != next.Listen, "admin": s.Admin != next.Admin, "store": s.Store != next.Store,
+		"listen": s.Listen != next.Listen, "admin": s.Admin != next.Admin, "store": s.Store != next.Store || s.settings != next.settings,
 		"access_log": s.AccessLog != next.AccessLog, "limits": s.limits != next.limits,
 		"tls": (s.file != nil && s.file.TLS.Cert != "") != (next.file != nil && next.file.TLS.Cert != ""),
 	} {

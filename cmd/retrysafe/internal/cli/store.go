@@ -11,6 +11,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/redisclient"
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
@@ -22,32 +23,63 @@ const (
 	asItIs                    // change nothing that is not a record
 )
 
-// openStore opens the store that a URL names. close may be called once.
-func openStore(ctx context.Context, name string, log *slog.Logger, how access) (s retrysafe.Store, closeStore func() error, err error) {
-	path, err := parseStore(name)
-	if err != nil {
-		return nil, nil, &usageError{err}
-	}
-	if path == "" {
-		return memstore.New(nil), func() error { return nil }, nil
-	}
-	return openSQLite(ctx, path, log, how)
+// storeSettings are what a configuration says of a store beside its name.
+type storeSettings struct {
+	acks          int // of replicas of Redis
+	allowEviction bool
 }
 
-// parseStore reads the name of a store: the path of a SQLite file, or nothing for memory.
-func parseStore(name string) (path string, err error) {
+// storeName is the name of a store, read: the path of a SQLite file, the address of Redis servers, or neither for memory.
+type storeName struct {
+	path  string
+	redis *redisclient.Address
+}
+
+func (n storeName) memory() bool { return n.path == "" && n.redis == nil }
+
+// String is the name without user and password.
+func (n storeName) String() string {
+	switch {
+	case n.redis != nil:
+		return fmt.Sprintf("redis %s", strings.Join(n.redis.Hosts, ","))
+	case n.path != "":
+		return "sqlite:" + n.path
+	}
+	return "memory"
+}
+
+// openStore opens the store that a URL names. close may be called once.
+func openStore(ctx context.Context, name string, log *slog.Logger, how access, with storeSettings) (s retrysafe.Store, closeStore func() error, err error) {
+	n, err := parseStore(name)
+	switch {
+	case err != nil:
+		return nil, nil, &usageError{err}
+	case n.memory():
+		return memstore.New(nil), func() error { return nil }, nil
+	case n.redis != nil:
+		return openRedis(ctx, n.redis, log, with)
+	}
+	return openSQLite(ctx, n.path, log, how)
+}
+
+// parseStore reads the name of a store.
+func parseStore(name string) (n storeName, err error) {
 	scheme, rest, _ := strings.Cut(name, ":")
 	switch {
 	case scheme == "memory" && rest == "":
-		return "", nil
+		return n, nil
 	case scheme == "memory":
-		return "", fmt.Errorf("store %q: memory: takes nothing behind the colon", name)
+		return n, fmt.Errorf("store %q: memory: takes nothing behind the colon", name)
 	case scheme == "sqlite" && rest == "":
-		return "", errors.New("store sqlite: needs a path behind the colon, for example sqlite:retrysafe.db")
+		return n, errors.New("store sqlite: needs a path behind the colon, for example sqlite:retrysafe.db")
 	case scheme == "sqlite":
-		return rest, nil
+		n.path = rest
+		return n, nil
+	case strings.HasPrefix(scheme, "redis"):
+		n.redis, err = redisclient.ParseURL(name)
+		return n, err
 	}
-	return "", fmt.Errorf("store %q is not known; this build has memory: and sqlite:PATH", name)
+	return n, fmt.Errorf("store %q is not known; this build has memory:, sqlite:PATH and redis://HOST", scheme)
 }
 
 // openSQLite opens a file in the way that keeps what it was given: write-ahead log, and a sync at each commit.

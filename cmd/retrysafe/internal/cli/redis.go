@@ -1,0 +1,29 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/adapters/rueidisclient"
+	"github.com/retrysafe/retrysafe/redisclient"
+	"github.com/retrysafe/retrysafe/redisstore"
+)
+
+// openRedis connects to the servers of an address.
+func openRedis(ctx context.Context, a *redisclient.Address, log *slog.Logger, s storeSettings) (retrysafe.Store, func() error, error) {
+	client, err := rueidisclient.Open(a)
+	if err != nil {
+		return nil, nil, err
+	}
+	end := func() error { client.Close(); return nil }
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	store, err := redisstore.New(ctx, client, &redisstore.Options{Replicas: s.acks, AllowEviction: s.allowEviction, Logger: log})
+	if err != nil {
+		_ = end()
+		return nil, nil, err
+	}
+	return store, end, nil
+}
