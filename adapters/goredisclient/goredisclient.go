@@ -82,7 +82,7 @@ func (c *Client) EvalWait(ctx context.Context, call redisclient.Call, replicas i
 			return both{redisclient.Reply{Err: convert(err)}, 0}
 		}
 		conn := node.Conn()
-		defer conn.Close()
+		defer func() { _ = conn.Close() }()
 		run := func(script func(redis.Pipeliner) *redis.Cmd) both {
 			p := conn.Pipeline()
 			eval := script(p)
@@ -111,7 +111,7 @@ func (c *Client) node(ctx context.Context, key string) (*redis.Client, error) {
 // Subscribe implements [redisclient.Subscriber].
 func (c *Client) Subscribe(ctx context.Context, channel string, on func(payload string)) error {
 	sub := c.r.Subscribe(ctx, channel)
-	defer sub.Close()
+	defer func() { _ = sub.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = sub.Close() }) // it would wait for its own time-out
 	defer stop()
 	for {
