@@ -51,7 +51,7 @@ func (s *redisServer) start(t *testing.T, dir string, args ...string) {
 	_, port, _ := net.SplitHostPort(s.addr)
 	path, err := exec.LookPath("redis-server")
 	assert.NoError(t, err, "redis-server is not installed: apt-get install -y redis-server")
-	s.cmd = exec.Command(path, append([]string{ //nolint:noctx // a program of this test, ended by its clean-up
+	s.cmd = exec.Command(path, append([]string{
 		"--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no", "--daemonize", "no",
 		"--shutdown-timeout", "0", "--protected-mode", "no", "--enable-debug-command", "local",
 	}, args...)...)

@@ -18,7 +18,7 @@ func startRedis(t *testing.T, args ...string) (addr string) {
 	path, err := exec.LookPath("redis-server")
 	assert.NoError(t, err, "redis-server is not installed: apt-get install -y redis-server")
 	port := freePorts(t, 1)[0]
-	c := exec.Command(path, append([]string{ //nolint:noctx // a program of this test, ended by its clean-up
+	c := exec.Command(path, append([]string{
 		"--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "", "--appendonly", "yes", "--requirepass", "pass-word",
 	}, args...)...)
 	assert.NoError(t, c.Start(), "start redis-server")
