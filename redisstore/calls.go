@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strconv"
@@ -16,14 +17,15 @@ import (
 
 // What a script answers beside a retrysafe.Status.
 const (
-	done = 1
-	lost = 100 // the record is not the caller's
-	late = 101 // NotAfter has passed
+	fresh = 99  // won, by the first call for the key: the record is what was asked for
+	lost  = 100 // the record is not the caller's
+	late  = 101 // NotAfter has passed
+	done  = 102
 )
 
 // answer is what a script says: a number, the server's time in microseconds, and the packed record as far as the script gives it.
 type answer struct {
-	code   int64
+	code   byte
 	now    protocol.Micros
 	packed string
 }
@@ -49,15 +51,8 @@ func (s *Store) read(r redisclient.Reply) (answer, error) {
 	if r.Err != nil {
 		return answer{}, refusal(r.Err)
 	}
-	parts, ok := r.Value.([]any)
-	if ok && len(parts) == 3 {
-		code, isCode := parts[0].(int64)
-		now, isNow := parts[1].(string)
-		packed, isPacked := parts[2].(string)
-		at, err := strconv.ParseInt(now, 10, 64)
-		if isCode && isNow && isPacked && err == nil {
-			return answer{code, at, packed}, nil
-		}
+	if text, ok := r.Value.(string); ok && len(text) >= 9 {
+		return answer{text[0], micros(text[1:]), text[9:]}, nil
 	}
 	return answer{}, errors.New("redisstore: the server's reply is not that of the script; is there a proxy in between that changes replies?")
 }
@@ -79,39 +74,36 @@ func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retr
 	if len(req.Fingerprint) > 255 || len(req.Binding) > 255 {
 		return retrysafe.Acquired{}, errors.New("redisstore: a fingerprint or binding has more than 255 bytes")
 	}
-	iffence, flags := "", 0
-	if req.IfFence != 0 {
-		iffence = bytes8(int64(req.IfFence)) //nolint:gosec // two's complement is the format
-	}
-	for bit, set := range []bool{req.Force, req.MustBeIssued, req.Fingerprint == nil, req.Binding == nil} {
-		if set {
-			flags |= 1 << bit
-		}
-	}
+	new8, behind := opening(&req)
 	var notAfter protocol.Micros
 	if !req.NotAfter.IsZero() {
 		notAfter = req.NotAfter.UnixMicro()
 	}
-	reexecute := "0"
-	if req.OnDoubt == retrysafe.Reexecute {
-		reexecute = "1"
-	}
-	retention := protocol.Span(req.Retention)
-	a, err := s.claim(ctx, &req.Key, string(req.Owner[:]), string(req.Fingerprint), string(req.Binding), number(protocol.Span(req.Lease)),
-		number(retention), bytes8(retention), number(notAfter), bytes8(notAfter), reexecute, iffence, strconv.Itoa(flags))
-	switch {
-	case err != nil:
+	owner, lease := string(req.Owner[:]), protocol.Span(req.Lease)
+	a, err := s.confirmed(ctx, acquire, &req.Key, won, new8, owner, number(lease), number(notAfter), number(protocol.Span(req.Retention)),
+		behind, unusual(&req))
+	var short *shortError
+	if err != nil && !errors.As(err, &short) {
 		return retrysafe.Acquired{}, err
-	case a.code == late:
+	}
+	if a.code == late {
 		return retrysafe.Acquired{}, retrysafe.ErrTooLate
 	}
-	rec, err := a.record(req.Key)
-	return retrysafe.Acquired{Status: retrysafe.Status(a.code), Record: rec}, err //nolint:gosec // a status is a small number
+	if a.code == fresh {
+		now8 := bytes8(a.now)
+		a.code, a.packed = byte(retrysafe.Won), new8+now8+owner+bytes8(a.now+lease)+a.packed+now8+now8+behind
+	}
+	rec, bad := a.record(req.Key)
+	if short != nil {
+		s.giveBack(ctx, &rec)
+		return retrysafe.Acquired{}, err
+	}
+	return retrysafe.Acquired{Status: retrysafe.Status(a.code), Record: rec}, bad
 }
 
 // Extend implements [retrysafe.Store].
 func (s *Store) Extend(ctx context.Context, req retrysafe.ExtendRequest) error {
-	a, err := s.eval(ctx, extend, &req.Key, string(req.Owner[:]), bytes8(int64(req.Fence)), number(protocol.Span(req.Lease))) //nolint:gosec // see above
+	a, err := s.eval(ctx, extend, &req.Key, holder(req.Fence, req.Owner), number(protocol.Span(req.Lease)))
 	return a.unlessLost(err)
 }
 
@@ -143,9 +135,8 @@ func (s *Store) complete(ctx context.Context, req *retrysafe.CompleteRequest, an
 	if err != nil {
 		return retrysafe.Record{}, err
 	}
-	span, span8 := retentionArgs(req.Retention)
-	a, err := s.confirmed(ctx, complete, &req.Key, func(a *answer) bool { return a.code != lost }, string(req.Owner[:]), bytes8(int64(req.Fence)), strconv.Itoa(int(req.State)), span, span8, //nolint:gosec // see above
-		strconv.Itoa(int(row.AnswerFlags())), string(head), string(ans.Body))
+	a, err := s.confirmed(ctx, complete, &req.Key, func(a *answer) bool { return a.code != lost }, holder(req.Fence, req.Owner),
+		string([]byte{row.AnswerFlags(), byte(req.State)}), string(head), string(ans.Body), retention(req.Retention))
 	if err := a.unlessLost(err); err != nil {
 		return retrysafe.Record{}, err
 	}
@@ -162,9 +153,8 @@ func (s *Store) Release(ctx context.Context, req retrysafe.ReleaseRequest) error
 	if req.InDoubt {
 		doubt = "1"
 	}
-	span, span8 := retentionArgs(req.Retention)
 	cause, lastError := protocol.Clip(req.Cause, req.LastError)
-	a, err := s.eval(ctx, release, &req.Key, string(req.Owner[:]), bytes8(int64(req.Fence)), span, span8, doubt, cause, lastError) //nolint:gosec // see above
+	a, err := s.eval(ctx, release, &req.Key, holder(req.Fence, req.Owner), retention(req.Retention), doubt, cause, lastError)
 	return a.unlessLost(err)
 }
 
@@ -180,16 +170,50 @@ func (s *Store) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.R
 // Issue implements [retrysafe.Issuer].
 func (s *Store) Issue(ctx context.Context, req retrysafe.IssueRequest) (retrysafe.Status, error) {
 	a, err := s.eval(ctx, issue, &req.Key, string(req.Owner[:]), number(protocol.Span(req.Retention)))
-	return retrysafe.Status(a.code), err //nolint:gosec // a status is a small number
+	return retrysafe.Status(a.code), err
 }
 
-// retentionArgs are empty where the record's own counts.
-func retentionArgs(d time.Duration) (span, span8 string) {
+// opening is the beginning and the end of a record that begins with req; between them stand fence, owner and times.
+func opening(req *retrysafe.AcquireRequest) (new8, behind string) {
+	row := protocol.Row{
+		State: retrysafe.StateInProgress, OnDoubt: req.OnDoubt, Attempt: 1, Fingerprint: req.Fingerprint, Binding: req.Binding,
+		Retention: protocol.Span(req.Retention),
+	}
+	if !req.NotAfter.IsZero() {
+		row.NotAfter = req.NotAfter.UnixMicro()
+	}
+	b, _ := row.AppendBinary(make([]byte, 0, 192)) // the lengths were looked at
+	return string(b[:8]), string(b[64:])
+}
+
+// unusual is empty for a plain claim.
+func unusual(req *retrysafe.AcquireRequest) string {
+	var flags byte
+	if req.Force {
+		flags |= 1
+	}
+	if req.MustBeIssued {
+		flags |= 2
+	}
+	switch {
+	case req.IfFence != 0:
+		return string([]byte{flags}) + bytes8(int64(req.IfFence)) //nolint:gosec // two's complement is the format
+	case flags != 0:
+		return string([]byte{flags})
+	}
+	return ""
+}
+
+// holder is fence and owner as they stand in a record.
+func holder(f retrysafe.Fence, o retrysafe.Owner) string { return bytes8(int64(f)) + string(o[:]) } //nolint:gosec // two's complement is the format
+
+// retention is empty where the record's own counts.
+func retention(d time.Duration) string {
 	if d == 0 {
-		return "", ""
+		return ""
 	}
 	n := protocol.Span(d)
-	return number(n), bytes8(n)
+	return bytes8(n) + number(n)
 }
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
@@ -197,8 +221,10 @@ func number(n int64) string { return strconv.FormatInt(n, 10) }
 // bytes8 is n as it stands in a packed record.
 func bytes8(n int64) string {
 	var b [8]byte
-	for i := range b {
-		b[i] = byte(n >> (56 - 8*i)) //nolint:gosec // one byte
-	}
+	binary.BigEndian.PutUint64(b[:], uint64(n)) //nolint:gosec // two's complement is the format
 	return string(b[:])
+}
+
+func micros(b string) protocol.Micros {
+	return int64(binary.BigEndian.Uint64([]byte(b[:8]))) //nolint:gosec // two's complement is the format
 }

@@ -24,15 +24,12 @@ func (s *Store) need() int {
 	return s.o.Replicas
 }
 
-// claim runs Acquire. A win that too few replicas have is given back before anybody acts on it.
-func (s *Store) claim(ctx context.Context, key *retrysafe.StoreKey, owner string, args ...string) (answer, error) {
-	a, err := s.confirmed(ctx, acquire, key, func(a *answer) bool { return retrysafe.Status(a.code) == retrysafe.Won }, append([]string{owner}, args...)...) //nolint:gosec // a status is a small number
-	if _, short := err.(*shortError); short {                                                                                                                //nolint:errorlint // it is not wrapped
-		if rec, bad := a.record(*key); bad == nil {
-			_ = s.Release(ctx, retrysafe.ReleaseRequest{Key: *key, Owner: rec.Owner, Fence: rec.Fence, Cause: "replicas"}) // else the engine does
-		}
-	}
-	return a, err
+// won tells of an answer to Acquire that replicas have to confirm before anybody acts on it.
+func won(a *answer) bool { return a.code == fresh || retrysafe.Status(a.code) == retrysafe.Won }
+
+// giveBack ends a win that too few replicas have; where that fails, the engine does it.
+func (s *Store) giveBack(ctx context.Context, rec *retrysafe.Record) {
+	_ = s.Release(ctx, retrysafe.ReleaseRequest{Key: rec.Key, Owner: rec.Owner, Fence: rec.Fence, Cause: "replicas"})
 }
 
 // confirmed is eval, with the replicas' word where the answer wants it.

@@ -6,8 +6,19 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
+// head is what every script needs; lib is what the unusual cases need, which costs more than the usual ones themselves.
+//
+//go:embed lua/head.lua
+var head string
+
 //go:embed lua/lib.lua
 var lib string
+
+//go:embed lua/acquire_first.lua
+var acquireFirst string
+
+//go:embed lua/complete_first.lua
+var completeFirst string
 
 //go:embed lua/acquire.lua
 var acquireLua string
@@ -29,18 +40,18 @@ var issueLua string
 
 // What ends an attempt is taken also where memory is full: it is small, and a refusal would leave a doubt about work that is done.
 var (
-	acquire  = script("acquire", "", acquireLua)
-	extend   = script("extend", "allow-oom", extendLua)
-	complete = script("complete", "allow-oom", completeLua)
-	release  = script("release", "allow-oom", releaseLua)
-	lookup   = script("lookup", "no-writes", lookupLua)
-	issue    = script("issue", "", issueLua)
+	acquire  = script("acquire", "", acquireFirst, acquireLua)
+	extend   = script("extend", "allow-oom", "", extendLua)
+	complete = script("complete", "allow-oom", completeFirst, completeLua)
+	release  = script("release", "allow-oom", "", releaseLua)
+	lookup   = script("lookup", "no-writes", "", lookupLua)
+	issue    = script("issue", "", "", issueLua)
 )
 
-func script(name, flags, source string) *redisclient.Script {
-	head := "#!lua"
+func script(name, flags, first, rest string) *redisclient.Script {
+	shebang := "#!lua"
 	if flags != "" {
-		head += " flags=" + flags
+		shebang += " flags=" + flags
 	}
-	return redisclient.NewScript(name, head+"\n"+lib+source)
+	return redisclient.NewScript(name, shebang+"\n"+head+first+lib+rest)
 }

@@ -1,9 +1,13 @@
--- KEYS: record. ARGV: owner, fingerprint, binding, lease, retention, retention8, not-after, not-after8, reexecute, if-fence8, flags
--- (1 force, 2 must be issued, 4 no fingerprint, 8 no binding).
-local owner, print, bind, lease, retention = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
-local notafter, reexecute, iffence, flags = tonumber(ARGV[7]), ARGV[9] == '1', ARGV[10], tonumber(ARGV[11])
-local force, must, noprint, nobind = has(flags, 1), has(flags, 2), has(flags, 4), has(flags, 8)
-if notafter ~= 0 and now > notafter then return {LATE, NOW, ''} end
+local new, owner, lease, retention, behind, unusual = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[5]), ARGV[6], ARGV[7]
+local flags, iffence, force, must = string.byte(new, 3), '', false, false
+if unusual ~= '' then
+  iffence, force, must = string.sub(unusual, 2), string.byte(unusual) % 2 == 1, string.byte(unusual) >= 2
+end
+local reexecute, noprint, nobind = has(flags, F_REEXECUTE), has(flags, F_NO_PRINT), has(flags, F_NO_BIND)
+local n = string.byte(behind, 17)
+local print = string.sub(behind, 18, 17 + n)
+local m = string.byte(behind, 18 + n)
+local bind = string.sub(behind, 19 + n, 18 + n + m)
 
 local own = cur and cur.owner == owner
 local live = cur and cur.state == RUNNING and cur.lease > now
@@ -40,16 +44,15 @@ end
 if own and not absent and cur.state == RUNNING then -- a repeat: the lease is renewed
   local r = keep({state = RUNNING, flags = cur.flags, print = cur.print, bind = cur.bind, cause = cur.cause, lasterror = cur.lasterror})
   expiry(r, cur.retention)
-  if notafter > cur.notafter then r.notafter8 = ARGV[8] end
-  return {WON, NOW, put(pack(r, string.sub(cur.raw, cur.answer)), r.expires)}
+  if notafter > cur.notafter then r.notafter8 = string.sub(behind, 1, 8) end
+  return say(WON, put(pack(r, string.sub(cur.raw, cur.answer)), r.expires))
 end
 
 local r = {
-  state = RUNNING, attempt = 1, owner = owner, print = print, bind = bind, cause = '', lasterror = '', created8 = int8(now),
-  notafter8 = ARGV[8], retention8 = ARGV[6], flags = F_NO_BODY + (reexecute and F_REEXECUTE or 0),
+  state = RUNNING, attempt = 1, owner = owner, print = print, bind = bind, cause = '', lasterror = '', created8 = now8,
+  notafter8 = string.sub(behind, 1, 8), retention8 = string.sub(behind, 9, 16), flags = F_NO_BODY + (reexecute and F_REEXECUTE or 0),
 }
-local fence = math.max(cur and cur.fence + 1 or 1, now)
-r.fence8 = int8(fence)
+r.fence8 = int8(math.max(cur and cur.fence + 1 or 1, now))
 if not absent then
   r.attempt, r.created8, r.lasterror = cur.attempt + 1, string.sub(cur.raw, 49, 56), cur.lasterror
   if cur.issued then r.flags = r.flags + F_ISSUED end
@@ -62,4 +65,4 @@ if not absent then
 end
 r.flags = r.flags + (noprint and F_NO_PRINT or 0) + (nobind and F_NO_BIND or 0)
 expiry(r, retention)
-return {WON, NOW, put(pack(r, NO_ANSWER), r.expires)}
+return say(WON, put(pack(r, NO_ANSWER), r.expires))

@@ -1,22 +1,6 @@
--- The record is one packed string; docs/formats.md has its layout. Numbers above 2^53 (a retention without end) stay bytes.
-local WON, IN_PROGRESS, FINISHED, IN_DOUBT, MISMATCH, PRINCIPAL, FENCE, NOT_ISSUED, ALREADY, SPENT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
-local LOST, LATE, DONE = 100, 101, 1
-local ISSUED, RUNNING, COMPLETED, FAILED, RELEASED = 1, 2, 3, 4, 5
-local F_REEXECUTE, F_ISSUED, F_KEPT, F_NO_BODY, F_NO_PRINT, F_NO_BIND, F_DIGEST = 1, 2, 4, 8, 16, 32, 64
-local FOREVER = 9223372036854775
-
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
-local NOW = string.format('%.0f', now)
-
+-- The record is one packed string; docs/formats.md has its layout. Numbers above 2^53 (a retention without end) stay bytes. What is usual
+-- has been dealt with above this line, in few steps: cur8 is the record, now the time, LATE8 and the like are answers.
 local function has(flags, f) return flags % (f * 2) >= f end
-local function int8(n) return struct.pack('>I8', n) end
-
--- after is now + span as an expiry: 0 (never) where the span has no end.
-local function after(from, span)
-  if span >= FOREVER - from then return 0 end
-  return from + span
-end
 
 local function read(v)
   if string.byte(v, 1) ~= 1 then error({err = 'RSFORMAT the record has a format that this script does not read'}) end
@@ -41,35 +25,23 @@ local function body(r)
   return at
 end
 
-local NO_ANSWER = '\0' .. string.rep('\0', 8)
-
 -- pack makes the bytes of r. created8, notafter8 and retention8 are bytes already; answer is codec, size, digest and body.
 local function pack(r, answer)
   return struct.pack('>BBBBI4', 1, r.state, r.flags, 0, r.attempt) .. r.fence8 .. r.owner .. int8(r.lease) .. int8(r.expires) ..
-    r.created8 .. int8(now) .. r.notafter8 .. r.retention8 .. string.char(#r.print) .. r.print .. string.char(#r.bind) .. r.bind ..
+    r.created8 .. now8 .. r.notafter8 .. r.retention8 .. string.char(#r.print) .. r.print .. string.char(#r.bind) .. r.bind ..
     string.char(#r.cause) .. r.cause .. struct.pack('>I2', #r.lasterror) .. r.lasterror .. answer
 end
 
--- put stores bytes; the server removes them when they have expired, never before.
-local function put(v, expires)
-  if expires == 0 then
-    redis.call('SET', KEYS[1], v)
-  else
-    redis.call('SET', KEYS[1], v, 'PXAT', string.format('%.0f', math.ceil(expires / 1000)))
-  end
-  return v
-end
-
-local cur = redis.call('GET', KEYS[1])
-cur = cur and read(cur)
+local cur = raw and read(raw)
 local absent = not cur or (cur.expires ~= 0 and now >= cur.expires)
 
 -- told is what a caller gets of a record that stays as it is.
 local function told(status)
-  return {status, NOW, absent and '' or cur.raw}
+  return say(status, absent and '' or cur.raw)
 end
 
-local function mine(owner, fence8) return not absent and cur.owner == owner and cur.fence8 == fence8 end
+-- mine compares fence and owner.
+local function mine(who) return not absent and cur.fence8 .. cur.owner == who end
 local function abandoned() return cur.state == RUNNING and cur.lease == 0 end
 
 -- keep carries over what an ending leaves as it is.

@@ -1,11 +1,11 @@
--- KEYS: record. ARGV: owner, fence8, retention (empty: the record's), retention8, in doubt, cause, last error.
-local doubt = ARGV[5] == '1'
-if not mine(ARGV[1], ARGV[2]) then return {LOST, NOW, ''} end
-if (cur.state == RELEASED and not doubt) or (abandoned() and doubt) then return {DONE, NOW, ''} end -- a repeat
-if cur.state ~= RUNNING then return {LOST, NOW, ''} end
-local r = keep({state = RUNNING, flags = cur.flags, lease = 0, print = cur.print, bind = cur.bind, cause = ARGV[6], lasterror = ARGV[7]})
+-- KEYS: record. ARGV: fence8 and owner; empty for the record's retention, or retention8 and its digits; in doubt; cause; last error.
+local doubt = ARGV[3] == '1'
+if not mine(ARGV[1]) then return say(LOST, '') end
+if (cur.state == RELEASED and not doubt) or (abandoned() and doubt) then return say(DONE, '') end -- a repeat
+if cur.state ~= RUNNING then return say(LOST, '') end
+local r = keep({state = RUNNING, flags = cur.flags, lease = 0, print = cur.print, bind = cur.bind, cause = ARGV[4], lasterror = ARGV[5]})
 local retention = cur.retention
-if ARGV[3] ~= '' then retention, r.retention8 = tonumber(ARGV[3]), ARGV[4] end
+if ARGV[2] ~= '' then retention, r.retention8 = tonumber(string.sub(ARGV[2], 9)), string.sub(ARGV[2], 1, 8) end
 r.expires = after(now, retention)
 if doubt then
   if not cur.reexecute then r.expires = 0 end -- nothing but a person removes it
@@ -15,4 +15,4 @@ else
   if r.expires ~= 0 then r.expires = math.max(r.expires, cur.notafter + 1) end -- a late repeat of the Acquire must meet the record
 end
 put(pack(r, string.sub(cur.raw, cur.answer)), r.expires)
-return {DONE, NOW, ''}
+return say(DONE, '')

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// side is one gateway with its Redis.
+type side struct {
+	name           string
+	addr           string
+	gateway, redis *server
+}
+
+// server is a process and the workers that it has.
+type server struct{ cmd *exec.Cmd }
+
+// world is all that runs.
+type world struct {
+	dir   string
+	all   []*server
+	sides []*side
+}
+
+func newWorld() (w *world, err error) {
+	w = new(world)
+	if w.dir, err = os.MkdirTemp("", "gatewaybench-"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			w.close()
+		}
+	}()
+	upstream, err := w.nginx("upstream", upstreamConf)
+	if err != nil {
+		return nil, err
+	}
+	for _, start := range []func(string) (*side, error){w.anchor, w.ours} {
+		s, err := start(upstream)
+		if err != nil {
+			return nil, err
+		}
+		w.sides = append(w.sides, s)
+	}
+	return w, nil
+}
+
+func (w *world) close() {
+	for _, s := range w.all {
+		_ = s.cmd.Process.Signal(syscall.SIGTERM)
+	}
+	for _, s := range w.all {
+		_ = s.cmd.Wait()
+	}
+	_ = os.RemoveAll(w.dir)
+}
+
+// start runs a program until it listens on addr.
+func (w *world) start(addr, program string, args ...string) (*server, error) {
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return nil, fmt.Errorf("%w; apt-get install -y redis-server nginx libnginx-mod-http-lua lua-nginx-redis", err)
+	}
+	s := &server{exec.Command(path, args...)}
+	log, err := os.Create(filepath.Join(w.dir, filepath.Base(program)+strconv.Itoa(len(w.all))+".log"))
+	if err != nil {
+		return nil, err
+	}
+	s.cmd.Stdout, s.cmd.Stderr = log, log
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	w.all = append(w.all, s)
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if c, err := net.Dial("tcp", addr); err == nil {
+			return s, c.Close()
+		}
+	}
+	said, _ := os.ReadFile(log.Name())
+	return nil, fmt.Errorf("%s does not listen on %s:\n%s", program, addr, said)
+}
+
+func freeAddr() string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return ""
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func (w *world) redis() (*server, string, error) {
+	addr := freeAddr()
+	_, port, _ := net.SplitHostPort(addr)
+	dir, err := os.MkdirTemp(w.dir, "redis")
+	if err != nil {
+		return nil, "", err
+	}
+	s, err := w.start(addr, "redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no")
+	return s, addr, err
+}
+
+func (w *world) nginx(name, conf string, values ...string) (addr string, err error) {
+	_, addr, err = w.nginxServer(name, conf, values...)
+	return addr, err
+}
+
+func (w *world) nginxServer(name, conf string, values ...string) (*server, string, error) {
+	addr, dir := freeAddr(), filepath.Join(w.dir, name)
+	if err := os.MkdirAll(filepath.Join(dir, "tmp"), 0o755); err != nil {
+		return nil, "", err
+	}
+	user := ""
+	if os.Getuid() == 0 {
+		user = "user root;"
+	}
+	text := strings.NewReplacer(append([]string{"$USER$", user, "$DIR$", dir, "$ADDR$", addr}, values...)...).Replace(conf)
+	file := filepath.Join(dir, "nginx.conf")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return nil, "", err
+	}
+	s, err := w.start(addr, "nginx", "-p", dir, "-c", file, "-g", "daemon off;")
+	return s, addr, err
+}
+
+func (w *world) anchor(upstream string) (*side, error) {
+	redis, redisAddr, err := w.redis()
+	if err != nil {
+		return nil, err
+	}
+	host, port, _ := net.SplitHostPort(redisAddr)
+	gateway, addr, err := w.nginxServer("anchor", anchorConf, "$UPSTREAM$", upstream, "$REDIS_HOST$", host, "$REDIS_PORT$", port)
+	return &side{"nginx", addr, gateway, redis}, err
+}
+
+func (w *world) ours(upstream string) (*side, error) {
+	redis, redisAddr, err := w.redis()
+	if err != nil {
+		return nil, err
+	}
+	binary := filepath.Join(w.dir, "retrysafe")
+	build := exec.Command("go", "build", "-o", binary, "./cmd/retrysafe")
+	build.Dir = root()
+	if said, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("go build: %w\n%s", err, said)
+	}
+	addr := freeAddr()
+	gateway, err := w.start(addr, binary, "gateway", "--listen", addr, "--upstream", "http://"+upstream, "--store", "redis://"+redisAddr)
+	return &side{"retrysafe", addr, gateway, redis}, err
+}
+
+// root is the top of the repository.
+func root() string {
+	dir, err := os.Getwd()
+	for err == nil && dir != "/" {
+		if _, missing := os.Stat(filepath.Join(dir, "go.work")); missing == nil {
+			return dir
+		}
+		dir = filepath.Dir(dir)
+	}
+	return "."
+}
+
+// used is the processor time of the process and its children.
+func (s *server) used() (time.Duration, error) {
+	pids := []int{s.cmd.Process.Pid}
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pids[0], pids[0]))
+	for _, f := range strings.Fields(string(children)) {
+		if pid, err := strconv.Atoi(f); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	var sum time.Duration
+	for _, pid := range pids {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", pid))
+		if err != nil {
+			return 0, err
+		}
+		// schedstat has nanoseconds, of the main thread alone: ask each thread.
+		_ = text
+		tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+		if err != nil {
+			return 0, err
+		}
+		for _, task := range tasks {
+			text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/schedstat", pid, task.Name()))
+			if errors.Is(err, os.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return 0, err
+			}
+			var ns int64
+			if _, err := fmt.Sscan(string(text), &ns); err != nil {
+				return 0, err
+			}
+			sum += time.Duration(ns)
+		}
+	}
+	return sum, nil
+}
