@@ -6,7 +6,8 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// head is what every script needs; lib is what the unusual cases need, which costs more than the usual ones themselves.
+// head is what every script needs. Between it and lib stand the usual cases, in few steps; what is unusual needs lib, whose names and
+// functions cost as much as a call.
 //
 //go:embed lua/head.lua
 var head string
