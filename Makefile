@@ -1,9 +1,9 @@
 # Every target works from a fresh clone with Go and make; `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench soak tidy
+.PHONY: help run test lint bench bench-gateway soak tidy
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## run the demonstration
 	go run ./cmd/retrysafe demo
@@ -16,6 +16,9 @@ lint: ## run golangci-lint and gofumpt over every module
 
 bench: ## run the benchmarks
 	cd bench && GOWORK=off go test -run '^$$' -bench . -benchmem ./...
+
+bench-gateway: ## compare the gateway on Redis with nginx, Lua and Redis
+	cd bench && GOWORK=off go run ./gatewaybench
 
 soak: ## run the long tests (up to an hour)
 	RETRYSAFE_SOAK=long scripts/soak.sh
