@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+)
+
+// figure is what one round of one side measured.
+type figure struct{ rate, gateway, redis float64 } // requests per second; microseconds a request
+
+func run(rounds, n, conns int, only string) error {
+	w, err := newWorld()
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	got := map[string]map[string][]figure{}
+	for _, load := range loads {
+		got[load.name] = map[string][]figure{}
+		for round := range rounds {
+			for _, s := range w.sides {
+				if only != "" && s.name != only {
+					continue
+				}
+				f, err := w.round(s, load, round, n, conns)
+				if err != nil {
+					return fmt.Errorf("%s, %s: %w", s.name, load.name, err)
+				}
+				got[load.name][s.name] = append(got[load.name][s.name], f)
+				fmt.Printf("%-22s %-10s round %d: %8.0f requests/s, gateway %6.1f us, Redis %5.1f us a request\n",
+					load.name, s.name, round+1, f.rate, f.gateway, f.redis)
+			}
+		}
+	}
+	if only == "" {
+		report(got)
+	}
+	return nil
+}
+
+func report(got map[string]map[string][]figure) {
+	fmt.Printf("\n%-22s %14s %14s %14s\n", "retrysafe over nginx", "requests/s", "gateway CPU", "Redis CPU")
+	for _, load := range loads {
+		ours, anchor := got[load.name]["retrysafe"], got[load.name]["nginx"]
+		ratio := func(of func(figure) float64) float64 { return median(ours, of) / median(anchor, of) }
+		fmt.Printf("%-22s %13.2fx %13.2fx %13.2fx\n", load.name, ratio(func(f figure) float64 { return f.rate }),
+			ratio(func(f figure) float64 { return f.gateway }), ratio(func(f figure) float64 { return f.redis }))
+	}
+}
+
+func median(all []figure, of func(figure) float64) float64 {
+	var v []float64
+	for _, f := range all {
+		v = append(v, of(f))
+	}
+	slices.Sort(v)
+	return v[len(v)/2]
+}
