@@ -58,16 +58,17 @@ func (c *core) issue(ctx context.Context, key StoreKey, life time.Duration) (Sta
 	return status, err
 }
 
-// StoreTime is the store's clock as the engine knows it from the store's replies. It asks the store only before there was one, and
-// then the error is [ErrUnavailable].
+// StoreTime is the store's clock as the engine knows it from the store's replies. It asks the store where the last reply is more than a
+// minute old. [ErrUnavailable]: there was no reply yet; an old one is good enough where the store is away.
 func (e *Engine) StoreTime(ctx context.Context) (time.Time, error) {
-	if !e.c.clock.known.Load() {
-		key := e.storeKey(Key{Operation: "time", ID: "time"})
-		if err := e.c.readClock(ctx, key); err != nil {
+	c := e.c
+	if !c.clock.known.Load() || c.clock.age() > time.Minute {
+		err := c.readClock(ctx, e.storeKey(Key{Operation: "time", ID: "time"}))
+		if err != nil && !c.clock.known.Load() {
 			return time.Time{}, &Error{Op: "time", Err: unavailable(err), RetryAfter: time.Second}
 		}
 	}
-	return e.c.clock.at(time.Now()), nil
+	return c.clock.at(time.Now()), nil
 }
 
 // issued is what a call knows of a key that must have been issued.
