@@ -103,13 +103,12 @@ func partFields(body []byte, boundary string) (values []string) {
 	parts := multipart.NewReader(bytes.NewReader(body), boundary)
 	for {
 		p, err := parts.NextPart()
-		if errors.Is(err, io.EOF) {
+		switch {
+		case err == io.EOF: // itself: one that is wrapped broke off
 			return values
-		}
-		if err != nil {
+		case err != nil:
 			return nil
-		}
-		if p.FormName() != TokenField || len(values) == 2 {
+		case p.FormName() != TokenField || len(values) == 2:
 			continue
 		}
 		value, err := io.ReadAll(io.LimitReader(p, maxKey+1))
