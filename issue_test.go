@@ -82,12 +82,13 @@ func TestIssuedKeysAreNotForTransactions(t *testing.T) {
 // heldUp is a store whose Issue comes late: the process was stopped between its look at the clock and the call.
 type heldUp struct {
 	retrysafe.Store
-	until chan struct{}
+	issuer retrysafe.Issuer
+	until  chan struct{}
 }
 
 func (h heldUp) Issue(_ context.Context, req retrysafe.IssueRequest) (retrysafe.Status, error) {
 	<-h.until
-	return h.Store.(retrysafe.Issuer).Issue(ctx, req)
+	return h.issuer.Issue(ctx, req)
 }
 
 // TestSignedKeyIssuedTooLate: a signed key was used and its record is gone; a process that saw it in time and was held up issues it
@@ -95,7 +96,7 @@ func (h heldUp) Issue(_ context.Context, req retrysafe.IssueRequest) (retrysafe.
 func TestSignedKeyIssuedTooLate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore()
-		h := heldUp{s, make(chan struct{})}
+		h := heldUp{s, s, make(chan struct{})}
 		e, stopped, c := engineOn(t, s, retrysafe.Policy{Retention: time.Hour}), engineOn(t, h, retrysafe.Policy{Retention: time.Hour}), new(counter)
 		signed := &retrysafe.Call{MustBeIssued: true, SignedUntil: time.Now().Add(5 * time.Minute)}
 		var held error
@@ -128,14 +129,14 @@ func TestStoreTime(t *testing.T) {
 		for range 10 {
 			now, err := e.StoreTime(ctx)
 			assert.NoError(t, err, "store time")
-			assert.True(t, now.Sub(time.Now()).Abs() < time.Millisecond, "it is now")
+			assert.True(t, time.Until(now).Abs() < time.Millisecond, "it is now")
 		}
 		assert.Equal(t, looks, 2, "questions")
 		time.Sleep(2 * time.Minute)
 		o.on.Store(true)
 		now, err := e.StoreTime(ctx)
 		assert.NoError(t, err, "with an old reply")
-		assert.True(t, now.Sub(time.Now()).Abs() < time.Millisecond, "it is now")
+		assert.True(t, time.Until(now).Abs() < time.Millisecond, "it is now")
 		assert.Equal(t, looks, 3, "questions")
 	})
 }

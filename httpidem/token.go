@@ -104,7 +104,7 @@ func partFields(body []byte, boundary string) (values []string) {
 	for {
 		p, err := parts.NextPart()
 		switch {
-		case err == io.EOF: // itself: one that is wrapped broke off
+		case err == io.EOF: //nolint:errorlint // itself: one that is wrapped broke off
 			return values
 		case err != nil:
 			return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/storetest"
 	"github.com/retrysafe/retrysafe/token"
 )
@@ -120,13 +121,13 @@ func TestLostRepliesOfIssue(t *testing.T) {
 
 // watched counts the Issue calls of each token.
 type watched struct {
-	retrysafe.Store
+	*memstore.Store
 	asked map[string]int
 }
 
 func (w *watched) Issue(ctx context.Context, req retrysafe.IssueRequest) (retrysafe.Status, error) {
 	w.asked[req.Key.ID]++
-	return w.Store.(retrysafe.Issuer).Issue(ctx, req)
+	return w.Store.Issue(ctx, req)
 }
 
 func TestStoreThatIssuesNothing(t *testing.T) {
