@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/gateway"
@@ -22,6 +23,7 @@ import (
 type shop struct {
 	base   string
 	starts atomic.Int64
+	ahead  atomic.Int64 // what the store's clock is ahead, a time.Duration
 	got    atomic.Value // the last body that the service was sent
 }
 
@@ -31,7 +33,10 @@ func newShop(t *testing.T, file string, change func(*gateway.Options)) *shop {
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		s.got.Store(string(body))
-		s.starts.Add(1)
+		if s.starts.Add(1) == 1 && r.URL.Path == "/busy" {
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
 		w.WriteHeader(http.StatusCreated)
 		fmt.Fprint(w, "order ", s.starts.Load())
 	}))
@@ -43,7 +48,8 @@ func newShop(t *testing.T, file string, change func(*gateway.Options)) *shop {
 	if change != nil {
 		change(o)
 	}
-	s.base = serve(t, newEngine(t, memstore.New(nil), policy), o)
+	store := memstore.New(&memstore.Options{Clock: func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }})
+	s.base = serve(t, newEngine(t, store, policy), o)
 	return s
 }
 
@@ -128,6 +134,19 @@ func TestTokensOfOthers(t *testing.T) {
 	status, _, _ = s.ask(t, "POST", "/anything", "ann", "")
 	assert.Equal(t, status, 400, "every POST needs a token")
 	s.token(t, "")
+}
+
+// TestTokenOfABusyService: what the service did not do can be done for the token's life, however short the retention is.
+func TestTokenOfABusyService(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, "tokens: {life: 20m}\ndefaults: {key: token, retention: 30s}", nil)
+	token := s.token(t, "ann")
+	for _, want := range []int{429, 201, 201} {
+		status, _, _ := s.ask(t, "POST", "/busy", "ann", "tea", "Idempotency-Key", token)
+		assert.Equal(t, status, want, "status")
+		s.ahead.Add(int64(10 * time.Minute))
+	}
+	assert.Equal(t, s.starts.Load(), int64(2), "what reached the service")
 }
 
 // TestTokensAreNotLogged: the access log tells that one was issued, and neither log has it.

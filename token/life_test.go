@@ -42,6 +42,21 @@ func TestLife(t *testing.T) {
 	}
 }
 
+// TestShorterLife: a token of before, whose time is longer than that of the tokens of now, does not run twice either.
+func TestShorterLife(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		e, c := engineOn(t, newStore(), retrysafe.Policy{Retention: time.Minute}), new(till)
+		before := token.NewIssuer(e, &token.Options{Life: time.Hour, Stateless: secret})
+		now := token.NewIssuer(e, &token.Options{Life: time.Second, Stateless: secret})
+		text := issue(t, before, "ann")
+		assert.Equal(t, c.pay(t, now, "ann", text), "ran", "the first use")
+		for range 7 {
+			time.Sleep(10 * time.Minute)
+			assert.NotEqual(t, c.pay(t, now, "ann", text), "ran", "a later one")
+		}
+	})
+}
+
 // TestBegunInTime: work that begins at 4:59 keeps its record past 5:00, while it runs and afterwards.
 func TestBegunInTime(t *testing.T) {
 	t.Parallel()

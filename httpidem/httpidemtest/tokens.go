@@ -209,6 +209,9 @@ func testTokenRefusals(m *mint) {
 		r.header.Del("Date")
 		assert.Equal(m.t, fmt.Sprint(r.header, r.body), fmt.Sprint(first.header, first.body), "the answer to a field that is there %s", name)
 	}
+	nobody := m.do(call{header: []string{"Idempotency-Key", "x"}})
+	m.problem(nobody, 403, "token-refused", false)
+	assert.Equal(m.t, nobody.body, first.body, "the answer to a short token without a credential")
 	m.started(0, "for tokens that are not good")
 	mine := m.do(sent["header"](good))
 	assert.Equal(m.t, mine.status, 201, "the good one")
