@@ -113,6 +113,9 @@ func TestTokens(t *testing.T) {
 	status, answer, _ = s.ask(t, "GET", gateway.StatusPath+"?method=POST&path=/orders", "ann", "", asked...)
 	assert.Equal(t, fmt.Sprint(status, answer), "200{\"state\":\"completed\",\"attempt\":1,\"http_status\":201}\n", "status after it")
 
+	_, answer, _ = s.ask(t, "GET", gateway.StatusPath+"?method=POST&path=/orders", "ann", "")
+	assert.Contains(t, answer, "token-missing", "status of nothing")
+
 	s.token(t, "ann")
 	status, answer, h := s.ask(t, "POST", gateway.TokensPath, "ann", "")
 	assert.Equal(t, status, 429, "the fourth in a minute")
