@@ -64,8 +64,14 @@ func (e *Engine) claim(ctx context.Context, k Key, o *callOptions, rec *Record) 
 
 // win acquires the key, and waits for another's attempt where the policy says so.
 func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Record) (*Attempt, error) {
+	if o.issued.must {
+		var err error
+		if o, err = c.prepare(ctx, key, o); err != nil {
+			return nil, c.wrap(key, 0, err, time.Second)
+		}
+	}
 	req := AcquireRequest{
-		Key: key, Fingerprint: o.fingerprint,
+		Key: key, Fingerprint: o.fingerprint, MustBeIssued: o.issued.must,
 		Lease: o.policy.Lease, Retention: o.policy.Retention, OnDoubt: o.policy.OnDoubt,
 	}
 	req.Binding = c.binding(o)
@@ -80,7 +86,13 @@ func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Recor
 		*rec = got.Record
 		switch got.Status {
 		case Won:
-			return c.start(ctx, rec, sent, o)
+			a, err := c.start(ctx, rec, sent, o)
+			if a != nil && o.issuedTooLate(rec) {
+				c.life.stay() // the attempt leaves by itself
+				_ = a.Release(ctx, nil)
+				return nil, c.wrap(key, 0, ErrNotIssued, 0)
+			}
+			return a, err
 		case Finished:
 			return nil, nil
 		case StatusInProgress:

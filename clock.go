@@ -19,6 +19,11 @@ func (c *storeClock) at(local time.Time) time.Time {
 	return c.base.Add(local.Sub(c.base) + time.Duration(c.offset.Load()))
 }
 
+// age is how old the last reply is that was used.
+func (c *storeClock) age() time.Duration {
+	return time.Since(c.base) - time.Duration(c.learned.Load())
+}
+
 // learnEvery is how old the estimate may be before the next reply is used. Clocks do not drift apart in that time.
 const learnEvery = 100 * time.Millisecond
 

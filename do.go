@@ -23,7 +23,7 @@ type Result[T any] struct {
 // the key in doubt under Refuse, and releases it under Reexecute. A panic or Goexit does the same, and goes on up.
 //
 // Errors: [ErrInProgress], [ErrAttemptFailed], [ErrInDoubt], [ErrFingerprintMismatch], [ErrPrincipalChanged], [ErrDuplicate],
-// [ErrAnswerNotKept], [ErrInvalidKey], [ErrUnavailable], [ErrClosed] come with nothing run in this call; [*Failure] is the kept
+// [ErrAnswerNotKept], [ErrNotIssued], [ErrInvalidKey], [ErrUnavailable], [ErrClosed] come with nothing run in this call; [*Failure] is the kept
 // refusal. [ErrLeaseLost] comes with the value: the work succeeded, but another attempt had taken over. An error of fn comes back
 // wrapped, with ErrInDoubt where it leaves the key in doubt; errors.Is and errors.As see through. Use [Retryable] to tell what may be
 // retried. The marks of a call count for that call alone: work that calls Do itself and returns its error has to mark it anew, since

@@ -93,6 +93,9 @@ func (e *Engine) WithPolicy(p Policy) *Engine {
 	return &Engine{c: e.c, layer: e.layer, defaults: &callOptions{policy: &p}}
 }
 
+// Namespace is that of Options, or its default.
+func (e *Engine) Namespace() string { return e.c.namespace }
+
 // Policy returns the policy that calls without options go by, every field filled.
 func (e *Engine) Policy() Policy { return *e.defaults.policy }
 

@@ -46,6 +46,7 @@ var advice = []struct {
 	{ErrPrincipalChanged, "retry with the credential that was used first"},
 	{ErrDuplicate, "look up what it made; nothing was run again"},
 	{ErrAnswerNotKept, "look up what it made; nothing was run again"},
+	{ErrNotIssued, "ask for a new key, unless an earlier call with this one may have gone through: find that out first"},
 	{ErrFenceChanged, "look the record up again and decide anew"},
 	{ErrInTransaction, "give the call a store on another database, or move it out of the transaction"},
 	{ErrTxEnded, "let the work return an error to roll back and nil to commit; look the key up to see what was kept"},

@@ -54,6 +54,7 @@ type callOptions struct {
 	space       [1 + sha256.Size]byte // of a fingerprint of the usual size
 	binding     []byte                // the credential itself; digested by the engine
 	detached    bool
+	issued      issued
 	err         error
 }
 
@@ -82,6 +83,13 @@ type Call struct {
 	Binding []byte
 	// Detached is as in the function [Detached].
 	Detached bool
+	// MustBeIssued is as in the function [MustBeIssued].
+	MustBeIssued bool
+	// SignedUntil is for a key whose signature stands for having been issued: until then, by the store's clock, the store need not know
+	// it. It counts with MustBeIssued.
+	SignedUntil time.Time
+	// Life is that of issued keys. A record is kept for a minute longer at least, so that a key that was given back can be used again.
+	Life time.Duration
 }
 
 func (c *Call) apply(o *callOptions) {
@@ -92,6 +100,9 @@ func (c *Call) apply(o *callOptions) {
 		o.binding = c.Binding
 	}
 	o.detached = o.detached || c.Detached
+	if c.MustBeIssued {
+		o.issued = issued{must: true, signedUntil: c.SignedUntil, life: c.Life}
+	}
 }
 
 // Detached lets the attempt outlive ctx: its context keeps ctx's values but does not end when ctx does. Begin itself still does.

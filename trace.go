@@ -41,7 +41,7 @@ type CallDone struct {
 
 // StoreInfo describes a store call.
 type StoreInfo struct {
-	// Op is acquire, extend, complete, release, lookup or sweep.
+	// Op is acquire, extend, complete, release, lookup, issue or sweep.
 	Op string
 }
 

@@ -3,6 +3,7 @@ package retrysafe
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -61,7 +62,11 @@ func DoTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn f
 
 func doTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn func(context.Context, Tx) (T, error), o *callOptions) (res Result[T], ran bool, err error) {
 	c, key := e.c, e.storeKey(k)
-	if err := errors.Join(o.err, key.Validate()); err != nil {
+	err = errors.Join(o.err, key.Validate())
+	if err == nil && o.issued.must {
+		err = errIssuedTx
+	}
+	if err != nil {
 		return res, false, &Error{Op: k.Operation, Err: err}
 	}
 	if !c.enter() {
@@ -110,6 +115,8 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn f
 	res, err = replay[T](c, &rec, o.policy.Duplicate)
 	return res, false, err
 }
+
+var errIssuedTx = fmt.Errorf("a transaction does not ask whether its key was issued; redeem the key around DoTx: %w", errors.ErrUnsupported)
 
 // txError makes a failure of the database one of this package's errors. A database that says no has rolled back, so that nothing
 // happened, whether or not fn ran.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpidem"
+	"github.com/retrysafe/retrysafe/token"
 )
 
 // Config is the configuration file. Every field but Upstream may be left out. docs/gateway.md is made from the tags.
@@ -35,6 +36,7 @@ type Config struct {
 	Limits        LimitsConfig  `yaml:"limits" default:"below" doc:"limits of the server"`
 	Drain         duration      `yaml:"drain" default:"the longest timeout_answer and 5s" doc:"how long what runs may take when the gateway is told to end"`
 	Delay         duration      `yaml:"drain_delay" default:"none" doc:"how long requests are still taken after /readyz says that the gateway is told to end"`
+	Tokens        TokensConfig  `yaml:"tokens" default:"below" doc:"the one-time tokens of routes with key: token"`
 	KeyHeader     headerList    `yaml:"key_header" default:"Idempotency-Key" doc:"header of the key, or a list: of several the first that is present"`
 	Defaults      Settings      `yaml:"defaults" default:"below" doc:"settings of requests that no route matches, inherited by routes"`
 	Routes        []RouteConfig `yaml:"routes" default:"none" doc:"what differs; the first that matches counts"`
@@ -63,6 +65,13 @@ type LimitsConfig struct {
 	Streams    count    `yaml:"streams" default:"250" doc:"requests that one connection of HTTP/2 may have at once"`
 }
 
+// TokensConfig is what the file says of one-time tokens; see token.Options.
+type TokensConfig struct {
+	Life        duration `yaml:"life" default:"5m" doc:"how long after its issue a token may be used first, 1s to 720h; one that was used is answered for the retention"`
+	Rate        count    `yaml:"rate" default:"60" doc:"tokens that a tenant gets in any minute from one gateway; callers without a credential are one tenant"`
+	Outstanding count    `yaml:"outstanding" default:"1000" doc:"tokens of one tenant from one gateway that may be within their life, used or not"`
+}
+
 // RouteConfig is one entry of routes.
 type RouteConfig struct {
 	Match    pattern `yaml:"match" default:"required" doc:"method and path: POST /orders/**; * is one segment, a final ** any rest; * as the method is every guarded one"`
@@ -71,7 +80,7 @@ type RouteConfig struct {
 
 // Settings are what a route may say. A field that is left out is inherited.
 type Settings struct {
-	Key           keyMode   `yaml:"key" default:"optional" doc:"required, optional, or off"`
+	Key           keyMode   `yaml:"key" default:"optional" doc:"required, optional, token (one that POST /.retrysafe/tokens gave, in the header or in the form field idempotency_key), or off"`
 	MinKey        count     `yaml:"min_key" default:"22" doc:"least length of keys of callers without a credential"`
 	Tenant        tenant    `yaml:"tenant" default:"credential" doc:"credential (from the Authorization header), global (one key space for all callers), or header:NAME (set by a server of trusted, taken away from others)"`
 	Operation     string    `yaml:"operation" default:"method and path as sent" doc:"what keys are for; routes that share a name share keys"`
@@ -143,6 +152,7 @@ func (c *Config) Options() (*Options, retrysafe.Policy, error) {
 	o := &Options{
 		Upstreams: c.Upstream, TimeoutAnswer: c.Defaults.TimeoutAnswer.d, Guard: c.guard(&c.Defaults), Trusted: c.Trusted,
 		ClientTime: c.Limits.ClientTime.d,
+		Tokens:     token.Options{Life: c.Tokens.Life.d, Rate: int(c.Tokens.Rate.n), Outstanding: int(c.Tokens.Outstanding.n)},
 		Health:     Health{Path: c.Health.Path, Every: c.Health.Every.d, Timeout: c.Health.Timeout.d},
 	}
 	errs := []error{policy.Validate(), c.files(o)}
@@ -159,6 +169,9 @@ func (c *Config) Options() (*Options, retrysafe.Policy, error) {
 		if err := route.validate(policy); err != nil {
 			errs = append(errs, fmt.Errorf("configuration: line %d: %w", r.Match.line, err))
 			continue
+		}
+		if s.Key.v == httpidem.Token && !s.Tenant.same(c.Defaults.Tenant) {
+			errs = append(errs, fmt.Errorf("configuration: line %d: key: token goes with the tenant of defaults, for which tokens are issued; leave tenant out", r.Match.line))
 		}
 		o.Routes = append(o.Routes, route)
 	}

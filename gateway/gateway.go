@@ -15,6 +15,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpidem"
+	"github.com/retrysafe/retrysafe/token"
 )
 
 // Gateway is the proxy, an http.Handler. It is safe for concurrent use.
@@ -25,6 +26,7 @@ type Gateway struct {
 	routes    []*routed
 	rest      *routed // what no route matches
 	plain     *httputil.ReverseProxy
+	tokens    *token.Issuer // nil: no route asks for tokens
 
 	clientTime time.Duration
 
@@ -88,6 +90,7 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 	if timeout == 0 {
 		timeout = time.Minute
 	}
+	g.tokens = o.issuer(e)
 	g.rest = g.guard(e, o.Guard, timeout)
 	g.rest.name = "default"
 	for _, r := range o.Routes {
@@ -135,6 +138,9 @@ func (g *Gateway) guard(e *retrysafe.Engine, o httpidem.Options, timeout time.Du
 	if o.Layer == "" {
 		o.Layer = "gw"
 	}
+	if o.Tokens == nil && g.tokens != nil {
+		o.Tokens = g.tokens
+	}
 	if o.BodyTime == 0 {
 		o.BodyTime = time.Minute
 	}
@@ -159,6 +165,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.URL.Path == StatusPath && r.Method == http.MethodGet {
 		g.observed(w, r, "status", http.HandlerFunc(g.status))
+		return
+	}
+	if g.tokens != nil && r.URL.Path == TokensPath && r.Method == http.MethodPost {
+		g.observed(w, r, "tokens", http.HandlerFunc(g.issue))
 		return
 	}
 	x := g.find(r)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpidem"
+	"github.com/retrysafe/retrysafe/token"
 )
 
 // Options configure a [Gateway].
@@ -27,6 +28,9 @@ type Options struct {
 	Guard httpidem.Options
 	// Routes are what differs; the first that matches counts, and what none matches goes by Guard.
 	Routes []Route
+	// Tokens says how tokens are issued, at POST [TokensPath], if Guard or a route has the key httpidem.Token. Its Tenant is that of Guard
+	// unless set: it has to be that of the routes that redeem tokens. Limits begin anew with each gateway.
+	Tokens token.Options
 	// TimeoutAnswer is how long a client waits for the whole answer to a guarded request (for the beginning of one that is passed on as it
 	// comes); default 60 s, or MaxRun if that is shorter. After it the client is told that the outcome is unknown; under Refuse an answer
 	// that comes before MaxRun is kept for its repeats.
@@ -62,7 +66,7 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 	if o.TimeoutAnswer < 0 || o.ClientTime < 0 {
 		errs = append(errs, fmt.Errorf("gateway: TimeoutAnswer is %v and ClientTime %v; use positive times, or zero for 60s", o.TimeoutAnswer, o.ClientTime))
 	}
-	errs = append(errs, validateGuard(o.Guard, o.TimeoutAnswer, base))
+	errs = append(errs, validateGuard(o.Guard, o.TimeoutAnswer, base), o.Tokens.Validate())
 	if len(o.FromFronts) > 0 && len(o.Trusted) == 0 {
 		errs = append(errs, errors.New("gateway: FromFronts names fields that nobody may set: give the addresses of the fronts in Trusted"))
 	}

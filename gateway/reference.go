@@ -13,6 +13,7 @@ func Reference() string {
 	table(&b, "`tls`", reflect.TypeFor[TLSConfig]())
 	table(&b, "`health`", reflect.TypeFor[HealthConfig]())
 	table(&b, "`limits`", reflect.TypeFor[LimitsConfig]())
+	table(&b, "`tokens`", reflect.TypeFor[TokensConfig]())
 	table(&b, "An entry of `routes`, besides the settings below", reflect.TypeFor[RouteConfig]())
 	table(&b, "Settings, in `defaults` and in each route", reflect.TypeFor[Settings]())
 	b.WriteString("\nAbove the file stand, where they are set: ")

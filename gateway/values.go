@@ -170,14 +170,13 @@ func (v *keyMode) UnmarshalYAML(n ast.Node) (err error) {
 	if m, ok := n.(*ast.MappingNode); ok && len(m.Values) == 1 {
 		switch m.Values[0].Key.String() {
 		case "fields", "params":
-			return wrong(n, "keys made from %s are not in this build; write required, optional or off", m.Values[0].Key)
+			return wrong(n, "keys made from %s are not in this build; write required, optional, token or off", m.Values[0].Key)
 		}
 	}
-	switch text, _ := scalar(n, ""); text {
-	case "token", "params":
-		return wrong(n, "%q is not in this build; write required, optional or off", text)
+	if text, _ := scalar(n, ""); text == "params" {
+		return wrong(n, "%q is not in this build; write required, optional, token or off", text)
 	}
-	v.v, err = choose(n, "required optional off", httpidem.Required, httpidem.Optional, httpidem.Off)
+	v.v, err = choose(n, "required optional token off", httpidem.Required, httpidem.Optional, httpidem.Token, httpidem.Off)
 	return err
 }
 
@@ -222,6 +221,9 @@ func (v *tenant) UnmarshalYAML(n ast.Node) (err error) {
 	*v, err = choose(n, "credential global header:NAME", tenant{credential: true}, tenant{global: true}, tenant{})
 	return err
 }
+
+// same tells whether both name callers in the same way; the default is the credential.
+func (v tenant) same(o tenant) bool { return v.global == o.global && v.header == o.header }
 
 type patience struct{ wait time.Duration }
 

@@ -25,6 +25,7 @@ type Middleware struct {
 	engine *retrysafe.Engine
 	source *retrysafe.Engine // as given to New
 	o      Options
+	layer  string
 	policy retrysafe.Policy
 	// bodyLimit is the largest body that is kept.
 	bodyLimit int64
@@ -46,7 +47,10 @@ func New(e *retrysafe.Engine, o *Options) *Middleware {
 	m.bodyLimit = min(m.policy.MaxAnswer, 1<<20)
 	own := m.policy
 	own.MaxAnswer = retrysafe.MaxStored // the body is measured here, and the head comes on top
-	m.engine = e.Layer(m.o.Layer).WithPolicy(own)
+	if m.layer = m.o.Layer; m.o.Key == Token {
+		m.layer = tokenLayer
+	}
+	m.engine = e.Layer(m.layer).WithPolicy(own)
 	return m
 }
 
@@ -73,8 +77,10 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 		}
 		lines := m.keyLines(r)
 		switch {
-		case lines != nil:
+		case lines != nil, m.o.Key == Token && isForm(r):
 			m.guard(w, r, next, lines)
+		case m.o.Key == Token:
+			m.Problem(w, r, NewProblem("token-missing", nil))
 		case m.o.Key == Required:
 			m.Problem(w, r, NewProblem("key-missing", nil))
 		default:
@@ -102,39 +108,58 @@ func (m *Middleware) Problem(w http.ResponseWriter, r *http.Request, p *Problem)
 	p.ServeHTTP(w, r)
 }
 
+// asker is who asks, and for what.
+type asker struct {
+	tenant, id string // id is empty while the token may be in the body
+	key        retrysafe.Key
+}
+
 // identify makes the key of a request.
-func (m *Middleware) identify(r *http.Request, lines []string) (retrysafe.Key, *Problem) {
-	id, err := ParseKey(lines)
-	if err != nil {
-		p := NewProblem("key-malformed", err)
-		p.Detail = "In " + m.o.KeyHeader[0] + ", " + err.Error() + ". Nothing was done."
-		return retrysafe.Key{}, p
+func (m *Middleware) identify(r *http.Request, lines []string) (who asker, p *Problem) {
+	if lines != nil || m.o.Key != Token {
+		var err error
+		if who.id, err = ParseKey(lines); err != nil {
+			p = NewProblem("key-malformed", err)
+			p.Detail = "In " + m.o.KeyHeader[0] + ", " + err.Error() + ". Nothing was done."
+			return who, p
+		}
 	}
-	tenant, err := m.o.Tenant(r)
-	if err != nil {
-		return retrysafe.Key{}, NewProblem("tenant-missing", err)
+	var err error
+	if who.tenant, err = m.o.Tenant(r); err != nil {
+		return who, NewProblem("tenant-missing", err)
 	}
-	if tenant == "" && len(id) < m.o.MinKey {
-		return retrysafe.Key{}, NewProblem("key-too-short", nil)
+	if m.o.Key == Token {
+		who.key = tokenKey(who.tenant, who.id)
+		return who, nil
+	}
+	if who.tenant == "" && len(who.id) < m.o.MinKey {
+		return who, NewProblem("key-too-short", nil)
 	}
 	operation := m.o.Operation(r)
 	if operation == "" {
 		operation = asSent(r)
 	}
-	return retrysafe.Key{
-		Tenant: retrysafe.KeyPart(tenant), Operation: retrysafe.KeyPart(operation), ID: retrysafe.KeyPart(id),
-	}, nil
+	who.key = retrysafe.Key{
+		Tenant: retrysafe.KeyPart(who.tenant), Operation: retrysafe.KeyPart(operation), ID: retrysafe.KeyPart(who.id),
+	}
+	return who, nil
+}
+
+// inside tells whether an outer guard has the same key: this one would wait for it.
+func (m *Middleware) inside(r *http.Request, key retrysafe.Key) bool {
+	a, ok := retrysafe.AttemptFrom(r.Context())
+	return ok && a.Layer() == m.layer && a.Key() == key
 }
 
 // guard runs next at most once per key.
 func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Handler, lines []string) {
-	key, p := m.identify(r, lines)
+	who, p := m.identify(r, lines)
 	if p != nil {
 		m.Problem(w, r, p)
 		return
 	}
-	if a, ok := retrysafe.AttemptFrom(r.Context()); ok && a.Layer() == m.o.Layer && a.Key() == key {
-		next.ServeHTTP(w, r) // guarded by an outer one already: it would wait for itself
+	if m.inside(r, who.key) {
+		next.ServeHTTP(w, r)
 		return
 	}
 	body, p := readBodyIn(w, r, m.o.BodyTime, m.o.MaxBody)
@@ -144,6 +169,18 @@ func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Han
 		return
 	}
 	defer body.free()
+	if who.id == "" {
+		if who.id, p = formToken(r.Header, body.bytes()); p != nil {
+			m.Problem(w, r, p)
+			return
+		}
+		if who.key = tokenKey(who.tenant, who.id); m.inside(r, who.key) {
+			r = r.WithContext(r.Context())
+			r.Body = body.body()
+			next.ServeHTTP(w, r)
+			return
+		}
+	}
 	x := claims.Get().(*claim) //nolint:errcheck // the pool has nothing else
 	defer x.free()
 	x.print = fingerprint(r, body.bytes())
@@ -151,8 +188,11 @@ func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Han
 	if m.o.Binding != nil {
 		x.call.Binding = m.o.Binding(r)
 	}
+	if m.o.Key == Token {
+		m.redeem(who.tenant, who.id, &x.call)
+	}
 	x.opts[0] = &x.call
-	a, err := m.engine.BeginTo(r.Context(), key, &x.found, x.opts[:]...)
+	a, err := m.engine.BeginTo(r.Context(), who.key, &x.found, x.opts[:]...)
 	switch {
 	case err != nil:
 		m.Problem(w, r, problemOf(err, m.policy.Duplicate == retrysafe.Reject))

@@ -21,6 +21,9 @@ const (
 	Required
 	// Off guards nothing.
 	Off
+	// Token requires a one-time token, a key that the server issued (package token), in the key's header or in the field
+	// [TokenField] of a form. None: 400 token-missing. Unknown, expired, another tenant's: 403 token-refused.
+	Token
 )
 
 // After5xx says what an answer of 500 and above does to the key.
@@ -48,12 +51,16 @@ type Options struct {
 	Policy retrysafe.Policy
 	// Key is Optional by default.
 	Key KeyMode
+	// Tokens is who issues the tokens of a route with the key Token. Without it tokens must be in the store, and one whose use did nothing
+	// can be used again for Policy.Retention after that, which should be longer than the tokens' life.
+	Tokens Tokens
 	// KeyHeader names the header of the key; of several the first that is present counts. Default Idempotency-Key.
 	KeyHeader []string
 	// Methods that are guarded; default POST and PATCH. GET, HEAD, OPTIONS and TRACE never are.
 	Methods []string
 	// Operation names what the key is for; default (also where it is empty) the method and the escaped path as sent. The host is not
-	// part of it: where one service serves several hosts that must not share keys, put the host into it.
+	// part of it: where one service serves several hosts that must not share keys, put the host into it. It does not count for tokens,
+	// which the first use ties to its method, path and body.
 	Operation func(*http.Request) string
 	// After5xx is Auto by default.
 	After5xx After5xx
@@ -64,7 +71,7 @@ type Options struct {
 	MaxBody int64
 	// BodyTime is how long the body of a guarded request may take to arrive; default: as long as the server lets it. 400 body-incomplete.
 	BodyTime time.Duration
-	// MinKey is the least length of keys of the anonymous tenant; default 22, the length of 128 bits in base64.
+	// MinKey is the least length of keys of the anonymous tenant, unless they are tokens; default 22, the length of 128 bits in base64.
 	MinKey int
 	// KeepCookies keeps Set-Cookie with the answer; by default a replay sets none.
 	KeepCookies bool
@@ -74,7 +81,8 @@ type Options struct {
 	Answer func(w http.ResponseWriter, r *http.Request, err error)
 	// Docs is where the problem pages are; default those of this project.
 	Docs string
-	// Layer keeps the keys of this surface apart from others on the store; default "http".
+	// Layer keeps the keys of this surface apart from others on the store; default "http". That of tokens is always "token": each is
+	// redeemed at one place, at a gateway or at the service behind it.
 	Layer string
 }
 
@@ -104,7 +112,7 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 	if err := p.Validate(); err != nil {
 		errs = append(errs, err)
 	}
-	if o.Key > Off || o.After5xx > ReleaseIt {
+	if o.Key > Token || o.After5xx > ReleaseIt {
 		wrong("Key is %d and After5xx %d; use the constants of this package", o.Key, o.After5xx)
 	}
 	if o.After5xx == ReleaseIt && p.OnDoubt != retrysafe.Reexecute {

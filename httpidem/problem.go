@@ -55,9 +55,11 @@ var problems = map[string]entry{
 	"key-malformed":        {400, "The idempotency key is malformed", ""},
 	"key-missing":          {400, "This request needs an idempotency key", "Send a random key in the header, one per logical action, and the same one in each retry. Nothing was done."},
 	"key-too-short":        {400, "The idempotency key is too short", "Without a credential keys are shared by all callers: send at least 128 random bits, for example a UUID. Nothing was done."},
+	"token-missing":        {400, "This request needs a one-time token", "Ask for a token first, and send it in the key's header or in the form field " + TokenField + ". Nothing was done."},
 	"query-malformed":      {400, "The query does not say which request is asked about", "Ask with ?method=POST&path=/orders, and with the key and the credential of that request."},
 	"body-incomplete":      {400, "The request body did not arrive whole", "Send the request again with the same key. Nothing was done."},
 	"tenant-missing":       {403, "The caller is not known", "Log in, and send the request again with the same key. Nothing was done."},
+	"token-refused":        {403, "This one-time token is not good", "This request did nothing. Ask for a new token, unless an earlier request with this one may have gone through: find that out first."},
 	"in-progress":          {409, "The first request with this key is still being worked on", "Ask again with the same key after Retry-After."},
 	"attempt-failed":       {409, "The attempt that this request waited for ended without an answer", "Send it again with the same key after Retry-After. This request did nothing."},
 	"already-done":         {409, "This was done before", "This request did nothing. Look up what the first one made."},
@@ -68,6 +70,7 @@ var problems = map[string]entry{
 	"resolved-failed":      {409, "This was refused for good", ""},
 	"body-too-large":       {413, "The request body is too large to be guarded", "Send a smaller body. Nothing was done."},
 	"payload-mismatch":     {422, "This key was used with another request", "Use a new key for a new request; a retry repeats the first one to the letter. Nothing was done."},
+	"too-many-keys":        {429, "Too many tokens were asked for", "Nothing was issued. Ask again after Retry-After."},
 	"store-unavailable":    {503, "The record of this key cannot be reached", "Nothing was done. Send the request again with the same key after Retry-After."},
 	"shutting-down":        {503, "This server is shutting down", "Nothing was done. Send the request again with the same key after Retry-After."},
 	"upstream-unreachable": {503, "The service cannot be reached", "The request was not sent. Send it again with the same key after Retry-After."},
@@ -149,6 +152,8 @@ func problemOf(err error, reject bool) *Problem {
 		return NewProblem("payload-mismatch", err)
 	case errors.Is(err, retrysafe.ErrPrincipalChanged):
 		return NewProblem("principal-changed", err)
+	case errors.Is(err, retrysafe.ErrNotIssued):
+		return NewProblem("token-refused", err)
 	case errors.Is(err, retrysafe.ErrInDoubt):
 		return NewProblem("outcome-unknown", err)
 	case errors.Is(err, retrysafe.ErrLeaseLost):

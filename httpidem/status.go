@@ -13,7 +13,8 @@ import (
 
 // Status is what [Middleware.Status] tells of a key.
 type Status struct {
-	// State is absent, in-progress, in-doubt, completed, failed, or released (nothing was done; a request with the key runs).
+	// State is absent, in-progress, in-doubt, completed, failed, released (nothing was done; a request with the key runs), or issued (a
+	// token that was not used yet; one that is not stored before its use is absent).
 	State string `json:"state"`
 	// Attempt counts the runs so far.
 	Attempt int `json:"attempt,omitempty"`
@@ -72,14 +73,17 @@ func (m *Middleware) asked(r *http.Request) (*http.Request, *Problem) {
 // lookup finds the record of a request, if the caller may know of it.
 func (m *Middleware) lookup(asked *http.Request) (*retrysafe.Record, *Problem) {
 	lines := m.keyLines(asked)
+	if lines == nil && m.o.Key == Token {
+		return nil, NewProblem("token-missing", nil)
+	}
 	if lines == nil {
 		return nil, NewProblem("key-missing", nil)
 	}
-	key, p := m.identify(asked, lines)
+	who, p := m.identify(asked, lines)
 	if p != nil {
 		return nil, p
 	}
-	rec, err := m.engine.Lookup(asked.Context(), key)
+	rec, err := m.engine.Lookup(asked.Context(), who.key)
 	if errors.Is(err, retrysafe.ErrNotFound) {
 		return nil, nil //nolint:nilnil // no record, and no problem
 	}

@@ -111,6 +111,37 @@ func TestKeys(t *testing.T) {
 	assert.Equal(t, len(list("--in-doubt")), 0, "nothing is in doubt any more")
 }
 
+// TestKeysOfTokens: a doubt about a request with a token is settled with an answer like any other.
+func TestKeysOfTokens(t *testing.T) {
+	t.Parallel()
+	up := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	t.Cleanup(up.Close)
+	dir := t.TempDir()
+	store, config := "sqlite:"+filepath.Join(dir, "r.db"), filepath.Join(dir, "gateway.yaml")
+	assert.NoError(t, os.WriteFile(config, []byte("routes: [{match: POST /orders, key: token}]\n"), 0o600), "configuration")
+	_, base, _ := startGateway(t, "--listen", "127.0.0.1:0", "--upstream", up.URL, "--store", store, "--config", config)
+	r, err := http.NewRequestWithContext(t.Context(), "POST", base+"/.retrysafe/tokens", nil)
+	assert.NoError(t, err, "request")
+	r.Header.Set("Authorization", "Bearer opaque")
+	resp, err := http.DefaultClient.Do(r)
+	assert.NoError(t, err, "token")
+	var given struct{ Token string }
+	assert.NoError(t, errors.Join(json.NewDecoder(resp.Body).Decode(&given), resp.Body.Close()), "token")
+	status, body, _ := post(t, base, given.Token)
+	assert.Equal(t, status, 504, "the first (%s)", body)
+	var line struct {
+		Hash, Layer string
+		Fence       uint64
+	}
+	out, err := command(t, "keys", "--store", store, "list", "--json", "--in-doubt").Output()
+	assert.NoError(t, errors.Join(err, json.Unmarshal(out, &line)), "list: %s", out)
+	assert.Equal(t, line.Layer, "token", "layer")
+	out, err = command(t, "keys", "--store", store, "resolve", line.Hash, "--fence", fmt.Sprint(line.Fence), "--outcome", "done", "--status", "201").CombinedOutput()
+	assert.NoError(t, err, "resolve: %s", out)
+	status, body, header := post(t, base, given.Token)
+	assert.Equal(t, fmt.Sprint(status, header.Get("Idempotency-Replayed")), "201true", "a repeat (%s)", body)
+}
+
 func TestKeysBadCalls(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

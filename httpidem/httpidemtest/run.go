@@ -17,7 +17,8 @@ type Setup struct {
 	// Store has the records. It is set always, and the suite makes it fail.
 	Store  retrysafe.Store
 	Policy retrysafe.Policy
-	// Guard has the options that a test changes. Tenant, Binding and Policy are the front's to fill from the above.
+	// Guard has the options that a test changes. Tenant, Binding and Policy are the front's to fill from the above. The engine's
+	// namespace is the default, and it has no secret: the suite issues tokens for the front by an engine of its own.
 	Guard httpidem.Options
 }
 
@@ -59,6 +60,7 @@ func Run(t *testing.T, open Open) {
 		{"H14", testProblems},
 		{"H16", testSecrets},
 		{"H17", testOrder},
+		{"Tokens", testTokens},
 	} {
 		t.Run(clause.name, func(t *testing.T) {
 			t.Parallel()

@@ -1,0 +1,36 @@
+package gateway
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpidem"
+	"github.com/retrysafe/retrysafe/token"
+)
+
+// TokensPath is where clients ask for a token, with POST; see [token.Issuer.ServeHTTP]. It is the service's where no route asks for tokens.
+const TokensPath = "/.retrysafe/tokens" //nolint:gosec // a path
+
+// issuer makes the issuer of the gateway's tokens; nil where nothing asks for them.
+func (o *Options) issuer(e *retrysafe.Engine) *token.Issuer {
+	if o.Guard.Key != httpidem.Token && !slices.ContainsFunc(o.Routes, func(r Route) bool { return r.Guard.Key == httpidem.Token }) {
+		return nil
+	}
+	t := o.Tokens
+	if t.Tenant == nil {
+		t.Tenant = o.Guard.Tenant
+	}
+	if t.Tenant == nil {
+		t.Tenant, _ = httpidem.Credential(e)
+	}
+	return token.NewIssuer(e, &t)
+}
+
+// issue answers who asks for a token.
+func (g *Gateway) issue(w http.ResponseWriter, r *http.Request) {
+	g.tokens.ServeHTTP(w, r)
+	if aw, ok := w.(*answerWriter); ok && aw.status == http.StatusCreated {
+		visitOf(r.Context()).comes("issued")
+	}
+}

@@ -1,0 +1,276 @@
+package httpidemtest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpidem"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/token"
+)
+
+// mint is a world whose front asks for tokens.
+type mint struct {
+	*world
+	clock   *setClock
+	store   retrysafe.Store
+	options token.Options
+}
+
+// setClock is the store's.
+type setClock struct {
+	mu    sync.Mutex
+	ahead time.Duration
+}
+
+func (c *setClock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Add(c.ahead)
+}
+
+func (c *setClock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ahead += d
+}
+
+func newMint(t *testing.T, open Open, s Setup, stateless bool, handler origin) *mint {
+	t.Helper()
+	m := &mint{clock: new(setClock)}
+	m.store = memstore.New(&memstore.Options{Clock: m.clock.now})
+	if stateless {
+		m.options.Stateless = []byte("the same 32 bytes on all processes")
+	}
+	s.Store, s.Guard.Key = m.store, httpidem.Token
+	s.Guard.Tokens = token.NewIssuer(m.process(), &m.options)
+	m.world = newWorld(t, open, s, handler)
+	return m
+}
+
+// process is another one than the front.
+func (m *mint) process() *retrysafe.Engine {
+	return retrysafe.New(m.store, &retrysafe.Options{Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
+}
+
+// issue makes a token for the caller with that field Authorization, in a process that knows what time it is.
+func (m *mint) issue(credential string) string {
+	m.t.Helper()
+	e := m.process()
+	tenant, _ := httpidem.Credential(e)
+	who, err := tenant(&http.Request{Header: http.Header{"Authorization": {credential}}})
+	assert.NoError(m.t, err, "tenant")
+	text, err := token.NewIssuer(e, &m.options).Issue(m.t.Context(), who)
+	assert.NoError(m.t, err, "issue")
+	return text
+}
+
+const (
+	ann = "Bearer ann"
+	bob = "Bearer bob"
+)
+
+// sent are the ways in which a token comes with a request.
+var sent = map[string]func(token string) call{
+	"header": func(token string) call {
+		return call{body: "item=tea", header: []string{"Idempotency-Key", token, "Authorization", ann}}
+	},
+	"form": func(token string) call {
+		body := url.Values{"item": {"tea"}, "idempotency_key": {token}, "a": {"1", "2"}}.Encode()
+		return call{body: body, header: []string{"Content-Type", "application/x-www-form-urlencoded; charset=utf-8", "Authorization", ann}}
+	},
+	"multipart": func(token string) call {
+		var b bytes.Buffer
+		w := multipart.NewWriter(&b)
+		_ = w.WriteField("item", "tea")
+		file, _ := w.CreateFormFile("photo", "photo.jpg")
+		_, _ = file.Write(bytes.Repeat([]byte{0, 1, 13, 10}, 5000))
+		_ = w.WriteField("idempotency_key", token)
+		_ = w.Close()
+		return call{body: b.String(), header: []string{"Content-Type", w.FormDataContentType(), "Authorization", ann}}
+	},
+}
+
+// testTokens: a route that asks for keys that were issued.
+func testTokens(t *testing.T, open Open) {
+	for _, stateless := range []bool{false, true} {
+		for name, with := range sent {
+			t.Run(fmt.Sprintf("once, by %s, stateless %t", name, stateless), func(t *testing.T) {
+				t.Parallel()
+				testTokenOnce(newMint(t, open, Setup{}, stateless, nil), with)
+			})
+		}
+		t.Run(fmt.Sprintf("refusals are alike, stateless %t", stateless), func(t *testing.T) {
+			t.Parallel()
+			testTokenRefusals(newMint(t, open, Setup{}, stateless, nil))
+		})
+		t.Run(fmt.Sprintf("a hundred at once that wait, stateless %t", stateless), func(t *testing.T) {
+			t.Parallel()
+			m := newMint(t, open, Setup{Policy: retrysafe.Policy{Wait: 20 * time.Second}}, stateless, nil)
+			c := sent["form"](m.issue(ann))
+			replies, errs := make([]reply, 100), make([]error, 100)
+			var wg sync.WaitGroup
+			for i := range replies {
+				wg.Go(func() { replies[i], errs[i] = m.try(c) })
+			}
+			wg.Wait()
+			assert.NoError(t, errors.Join(errs...), "requests")
+			for i := range replies {
+				assert.Equal(t, fmt.Sprint(replies[i].status, replies[i].body), fmt.Sprint(201, replies[0].body), "answer %d", i)
+			}
+			m.started(1, "in all")
+		})
+		t.Run(fmt.Sprintf("a use that did nothing leaves the token as it was, stateless %t", stateless), func(t *testing.T) {
+			t.Parallel()
+			testTokenReleased(t, open, stateless)
+		})
+	}
+	t.Run("without a token", func(t *testing.T) {
+		t.Parallel()
+		testTokenMissing(newMint(t, open, Setup{}, false, nil))
+	})
+	t.Run("in doubt", func(t *testing.T) {
+		t.Parallel()
+		m := newMint(t, open, Setup{}, false, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+		c := sent["form"](m.issue(ann))
+		_, _ = m.try(c)
+		m.problem(m.do(c), 409, "outcome-unknown", false)
+		m.started(1, "in all")
+	})
+	t.Run("a body that is too large", func(t *testing.T) {
+		t.Parallel()
+		m := newMint(t, open, Setup{Guard: httpidem.Options{MaxBody: 100}}, false, nil)
+		m.problem(m.do(sent["multipart"](m.issue(ann))), 413, "body-too-large", false)
+		m.started(0, "in all")
+	})
+}
+
+// testTokenOnce: the first use runs, with its body whole; repeats get its answer long after the token's life, and nothing after the
+// record's.
+func testTokenOnce(m *mint, with func(string) call) {
+	m.t.Helper()
+	c := with(m.issue(ann))
+	first := m.do(c)
+	assert.Equal(m.t, first.status, 201, "status (body %s)", first.body)
+	assert.Equal(m.t, first.body, fmt.Sprintf(`{"run":1,"got":%d}`, len(c.body)), "the origin got the whole body")
+	m.same(first, m.do(c))
+	for _, path := range []string{"/payments", "/orders?a=1"} {
+		elsewhere := c
+		elsewhere.path = path
+		m.problem(m.do(elsewhere), 422, "payload-mismatch", false)
+	}
+	m.clock.pass(time.Hour)
+	m.same(first, m.do(c))
+	m.clock.pass(24 * time.Hour)
+	for range 2 {
+		m.problem(m.do(c), 403, "token-refused", false)
+	}
+	m.started(1, "in all")
+}
+
+// testTokenRefusals: a token that is unknown, expired, forged, another's or no token at all is refused with one answer.
+func testTokenRefusals(m *mint) {
+	m.t.Helper()
+	old := m.issue(ann)
+	m.clock.pass(6 * time.Minute)
+	good := m.issue(ann)
+	var first reply
+	for name, text := range map[string]string{
+		"expired": old, "another's": m.issue(bob), "of nobody": m.issue(""), "unknown": "3q2-7wABAgMEBQYHCAkKCwwNDg8QERITFBUWF",
+		"cut": good[:len(good)-1], "grown": good + "A", "another spelling": strings.ToUpper(good), "short": "x", "longest": strings.Repeat("x", 255),
+	} {
+		for way, with := range sent {
+			r := m.do(with(text))
+			m.problem(r, 403, "token-refused", false)
+			if first.body == "" {
+				first = r
+			}
+			r.header.Del("Date")
+			first.header.Del("Date")
+			assert.Equal(m.t, fmt.Sprint(r.header, r.body), fmt.Sprint(first.header, first.body), "the answer to a token that is %s, by %s", name, way)
+		}
+	}
+	for name, body := range map[string]string{
+		"twice": "idempotency_key=" + good + "&idempotency_key=" + good, "too long": "idempotency_key=" + strings.Repeat("x", 256),
+		"escaped wrongly": "idempotency_key=%zz",
+	} {
+		r := m.do(call{body: body, header: []string{"Content-Type", "application/x-www-form-urlencoded", "Authorization", ann}})
+		r.header.Del("Date")
+		assert.Equal(m.t, fmt.Sprint(r.header, r.body), fmt.Sprint(first.header, first.body), "the answer to a field that is there %s", name)
+	}
+	nobody := m.do(call{header: []string{"Idempotency-Key", "x"}})
+	m.problem(nobody, 403, "token-refused", false)
+	assert.Equal(m.t, nobody.body, first.body, "the answer to a short token without a credential")
+	m.started(0, "for tokens that are not good")
+	mine := m.do(sent["header"](good))
+	assert.Equal(m.t, mine.status, 201, "the good one")
+	theirs := sent["header"](good)
+	theirs.header = []string{"Idempotency-Key", good, "Authorization", bob}
+	m.problem(m.do(theirs), 403, "token-refused", false)
+	m.started(1, "in all")
+}
+
+// testTokenReleased: what the origin says it did not do can be done with the same token, for the rest of its life and a lease longer.
+func testTokenReleased(t *testing.T, open Open, stateless bool) {
+	t.Helper()
+	var m *mint
+	s := Setup{Policy: retrysafe.Policy{Lease: 2 * time.Second, Retention: 10 * time.Second}}
+	m = newMint(t, open, s, stateless, func(w http.ResponseWriter, r *http.Request) {
+		if m.starts.Load() < 3 {
+			w.Header().Set("Idempotency-Outcome", "not-executed")
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		m.created(w, r)
+	})
+	c := sent["form"](m.issue(ann))
+	for range 2 {
+		r := m.do(c)
+		assert.Equal(t, fmt.Sprint(r.status, r.replayed()), "500 false", "the origin does nothing")
+		m.clock.pass(5*time.Minute - time.Second) // the second time the token's own time has passed
+	}
+	first := m.do(c)
+	assert.Equal(t, fmt.Sprint(first.status, first.replayed()), "201 false", "the origin does it (body %s)", first.body)
+	m.same(first, m.do(c))
+	m.clock.pass(7 * time.Minute)
+	m.problem(m.do(c), 403, "token-refused", false)
+	m.started(3, "in all")
+}
+
+func testTokenMissing(m *mint) {
+	m.t.Helper()
+	form := func(contentType, body string) call {
+		return call{body: body, header: []string{"Content-Type", contentType, "Authorization", ann}}
+	}
+	good := m.issue(ann)
+	const fields = "application/x-www-form-urlencoded"
+	for name, c := range map[string]call{
+		"nothing": {}, "an empty form": form(fields, ""), "another field": form(fields, "item=tea&idempotency-key="+good),
+		"an empty field": form(fields, "idempotency_key=&item=tea"), "JSON": form("application/json", `{"idempotency_key":"`+good+`"}`),
+		"no content type": {body: "idempotency_key=" + good}, "in the query": {path: "/orders?idempotency_key=" + good},
+		"multipart without a boundary": form("multipart/form-data", "idempotency_key="+good),
+		"multipart that breaks off":    form("multipart/form-data; boundary=b", "--b\r\nContent-Disposition: form-data; name=\"idempotency_key\"\r\n\r\n"+good),
+		"multipart, another boundary":  form("multipart/form-data; boundary=c", "--b\r\nContent-Disposition: form-data; name=\"idempotency_key\"\r\n\r\n"+good+"\r\n--b--\r\n"),
+	} {
+		r := m.do(c)
+		assert.Equal(m.t, r.status, 400, "%s: status (body %s)", name, r.body)
+		m.problem(r, 400, "token-missing", false)
+	}
+	m.problem(m.do(form("text/plain", "x")), 400, "token-missing", false)
+	malformed := call{body: "idempotency_key=" + good, header: []string{"Content-Type", fields, "Idempotency-Key", "a,b"}}
+	m.problem(m.do(malformed), 400, "key-malformed", false)
+	m.started(0, "without a token")
+	get := m.do(call{method: "GET"})
+	assert.Equal(m.t, get.status, 201, "a GET needs no token")
+}

@@ -1,0 +1,120 @@
+package httpidem
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// TokenField is the form field that has the token where no header has it.
+const TokenField = "idempotency_key" //nolint:gosec // the name of a field
+
+// What the keys of tokens have in place of the surface and the route: whoever issues a token need not know where it is used.
+const (
+	tokenLayer     = "token"
+	tokenOperation = "token"
+)
+
+// Tokens is what a route with Key [Token] asks of whoever issued its tokens; the Issuer of the package token is one.
+type Tokens interface {
+	// Redeem adds to a call what is known of a token of that tenant. It never refuses: the store does, in the same way for every token
+	// that is not good.
+	Redeem(tenant, token string, c *retrysafe.Call)
+}
+
+// tokenKey is the key of a tenant's token.
+func tokenKey(tenant, token string) retrysafe.Key {
+	return retrysafe.Key{Tenant: retrysafe.KeyPart(tenant), Operation: tokenOperation, ID: retrysafe.KeyPart(token)}
+}
+
+// redeem tells the engine what is asked of a token.
+func (m *Middleware) redeem(tenant, token string, c *retrysafe.Call) {
+	c.MustBeIssued = true
+	if m.o.Tokens != nil {
+		m.o.Tokens.Redeem(tenant, token, c)
+	}
+}
+
+// isForm tells whether the body of r may have a field.
+func isForm(r *http.Request) bool {
+	media, boundary := formOf(r.Header)
+	return media == formURL || media == formData && boundary != ""
+}
+
+const (
+	formURL  = "application/x-www-form-urlencoded"
+	formData = "multipart/form-data"
+)
+
+func formOf(h http.Header) (media, boundary string) {
+	media, params, err := mime.ParseMediaType(h.Get("Content-Type"))
+	if err != nil {
+		return "", ""
+	}
+	return media, params["boundary"]
+}
+
+// formToken finds the token in the body of a form. Several fields of that name are refused: services differ in which one they take.
+func formToken(h http.Header, body []byte) (string, *Problem) {
+	media, boundary := formOf(h)
+	var values []string
+	switch media {
+	case formURL:
+		values = urlFields(body)
+	case formData:
+		values = partFields(body, boundary)
+	}
+	switch {
+	case len(values) == 0, len(values) == 1 && values[0] == "":
+		return "", NewProblem("token-missing", nil)
+	case len(values) > 1 || len(values[0]) > maxKey:
+		return "", NewProblem("token-refused", errors.New("the form has several tokens, or one that is too long"))
+	}
+	return values[0], nil
+}
+
+// urlFields are the values of the token's field, two at most. What cannot be decoded is no field of that name.
+func urlFields(body []byte) (values []string) {
+	for pair := range bytes.SplitSeq(body, []byte("&")) {
+		name, value, _ := strings.Cut(string(pair[:min(len(pair), 8*maxKey)]), "=")
+		if name, err := url.QueryUnescape(name); err != nil || name != TokenField {
+			continue
+		}
+		value, err := url.QueryUnescape(value)
+		if err != nil {
+			value = strings.Repeat("%", maxKey+1) // somebody else may read it as he likes
+		}
+		if values = append(values, value); len(values) == 2 {
+			break
+		}
+	}
+	return values
+}
+
+// partFields is urlFields of a multipart body. A body that breaks off has no fields: the service might see others than were found.
+func partFields(body []byte, boundary string) (values []string) {
+	parts := multipart.NewReader(bytes.NewReader(body), boundary)
+	for {
+		p, err := parts.NextPart()
+		switch {
+		case err == io.EOF: //nolint:errorlint // itself: one that is wrapped broke off
+			return values
+		case err != nil:
+			return nil
+		case p.FormName() != TokenField || len(values) == 2:
+			continue
+		}
+		value, err := io.ReadAll(io.LimitReader(p, maxKey+1))
+		if err != nil {
+			return nil
+		}
+		values = append(values, string(value))
+	}
+}

@@ -1,0 +1,66 @@
+package token
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpidem"
+)
+
+// given is the answer of [Issuer.ServeHTTP].
+type given struct {
+	Token     string `json:"token"`
+	ExpiresIn int64  `json:"expires_in"` // seconds, rounded down
+}
+
+// ServeHTTP gives a token to whoever asks with POST: 201 and {"token": "…", "expires_in": 300}, not to be cached. expires_in is the time
+// of its first use in seconds. Refusals are problem documents: 403 tenant-missing, 429 too-many-keys with Retry-After, 503
+// store-unavailable and shutting-down. The body is not read.
+func (i *Issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		http.Error(w, "Ask for a token with POST.", http.StatusMethodNotAllowed)
+		return
+	}
+	tenant, err := "", errNoTenant
+	if i.o.Tenant != nil {
+		tenant, err = i.o.Tenant(r)
+	}
+	if err != nil {
+		httpidem.NewProblem("tenant-missing", err).ServeHTTP(w, r)
+		return
+	}
+	token, err := i.Issue(r.Context(), tenant)
+	if err != nil {
+		problemOf(err).ServeHTTP(w, r)
+		return
+	}
+	body, _ := json.Marshal(given{token, int64(i.o.Life / time.Second)}) // text and a number: cannot fail
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusCreated)
+	_, _ = w.Write(append(body, '\n'))
+}
+
+var errNoTenant = errors.New("token: Options.Tenant is not set; name the caller as the routes do that redeem tokens")
+
+func problemOf(err error) *httpidem.Problem {
+	var e *retrysafe.Error
+	after := time.Second
+	if errors.As(err, &e) && e.RetryAfter > 0 {
+		after = e.RetryAfter
+	}
+	switch {
+	case errors.Is(err, ErrTooMany):
+		return httpidem.NewProblem("too-many-keys", err).RetryAfter(after)
+	case errors.Is(err, ErrAnonymous):
+		return httpidem.NewProblem("tenant-missing", err)
+	case errors.Is(err, retrysafe.ErrClosed):
+		return httpidem.NewProblem("shutting-down", err).RetryAfter(after)
+	}
+	return httpidem.NewProblem("store-unavailable", err).RetryAfter(after)
+}

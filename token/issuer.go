@@ -1,0 +1,112 @@
+package token
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// The errors of [Issuer.Issue], wrapped in a [*retrysafe.Error]; test with errors.Is.
+var (
+	// ErrTooMany comes with Error.RetryAfter.
+	ErrTooMany = errors.New("too many tokens were asked for; ask again later")
+	// ErrAnonymous: the tenant is empty, and Options.Anonymous is negative.
+	ErrAnonymous = errors.New("callers that are not known get no tokens here; name a tenant")
+)
+
+// Issuer makes tokens and knows them. It is safe for concurrent use.
+type Issuer struct {
+	engine *retrysafe.Engine
+	o      Options
+	limits limits
+}
+
+// NewIssuer returns an issuer of tokens that are redeemed on the store of e. It panics on options that [Options.Validate] refuses. A
+// store that issues no keys is told of by the first Issue, or by the first use of a stateless token: an error that wraps
+// errors.ErrUnsupported.
+func NewIssuer(e *retrysafe.Engine, o *Options) *Issuer {
+	if e == nil {
+		panic("token: NewIssuer needs an engine; retrysafe.New makes one")
+	}
+	if err := o.Validate(); err != nil {
+		panic(err)
+	}
+	i := &Issuer{engine: e.Layer(layer)}
+	if o != nil {
+		i.o = *o
+	}
+	i.o.fill()
+	i.o.Stateless = slices.Clone(i.o.Stateless)
+	i.limits = newLimits(&i.o)
+	return i
+}
+
+// Tokens have a layer and an operation of their own, so that whoever issues one need not know where it is used.
+const (
+	layer     = "token"
+	operation = "token"
+)
+
+// issueTime is how long the store may take to issue a token, all tries together.
+const issueTime = 5 * time.Second
+
+// Issue makes a token for a tenant, as URL-safe text: 32 characters with 192 random bits, or 76 with 128 where it is stateless. Whoever
+// has the text and is the tenant can use it: keep it out of logs.
+//
+// Errors: [ErrTooMany], [ErrAnonymous], retrysafe.ErrUnavailable, retrysafe.ErrClosed, and one that wraps errors.ErrUnsupported.
+func (i *Issuer) Issue(ctx context.Context, tenant string) (string, error) {
+	if tenant == "" && i.o.Anonymous < 0 {
+		return "", &retrysafe.Error{Op: operation, Err: ErrAnonymous}
+	}
+	if wait, ok := i.limits.take(tenant, time.Now()); !ok {
+		return "", &retrysafe.Error{Op: operation, Err: ErrTooMany, RetryAfter: wait}
+	}
+	ctx, cancel := context.WithTimeout(ctx, issueTime)
+	defer cancel()
+	if len(i.o.Stateless) > 0 {
+		now, err := i.engine.StoreTime(ctx)
+		if err != nil {
+			return "", err
+		}
+		return i.sign(tenant, now.Add(i.o.Life)), nil
+	}
+	for try := 1; ; try++ {
+		token := random()
+		err := i.engine.Issue(ctx, i.Key(tenant, token), i.o.Life)
+		switch {
+		case err == nil:
+			return token, nil
+		case try == 3 || ctx.Err() != nil || !errors.Is(err, retrysafe.ErrUnavailable):
+			return "", err
+		}
+		// Another one: a copy of this request that arrives late must not issue a token that somebody has, and has used.
+	}
+}
+
+func random() string {
+	var b [24]byte
+	_, _ = rand.Read(b[:]) // never fails: it would end the process
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// Key is the key of a tenant's token on [Issuer.Engine].
+func (*Issuer) Key(tenant, token string) retrysafe.Key {
+	return retrysafe.Key{Tenant: retrysafe.KeyPart(tenant), Operation: operation, ID: retrysafe.KeyPart(token)}
+}
+
+// Engine is the view of the engine on which tokens live, for Lookup and Resolve: its layer is "token".
+func (i *Issuer) Engine() *retrysafe.Engine { return i.engine }
+
+// Redeem adds to a call what is known of the token. It refuses nothing: the store does, in the same way for a token that is unknown,
+// forged, expired or another tenant's. [Do], [Run] and httpidem do this by themselves.
+func (i *Issuer) Redeem(tenant, token string, c *retrysafe.Call) {
+	c.MustBeIssued, c.Life = true, i.o.Life
+	if len(i.o.Stateless) > 0 {
+		c.SignedUntil = i.signedUntil(tenant, token)
+	}
+}
