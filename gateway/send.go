@@ -36,6 +36,7 @@ func (g *sender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // exchange is one guarded request to the service.
 type exchange struct {
+	turn  *upstream // whose turn it is
 	trip  *trip
 	resp  *http.Response
 	first []byte // the answer's body as far as it is kept, and one byte more of a longer one; nothing of a stream of events
@@ -44,6 +45,8 @@ type exchange struct {
 	cut   error  // the answer broke off
 
 	connected atomic.Bool // from here on it may be sent
+	line      *line       // it was sent, and the answer is not here yet
+	stop      func() bool // ends what closes the line with the context
 }
 
 // sendOnce sends a guarded request upstream at most once, and settles its attempt where there is no whole answer. What was not sent
@@ -69,8 +72,14 @@ func (g *sender) sendOnce(w http.ResponseWriter, r *http.Request, a *retrysafe.A
 		cancel(nil)
 		g.finish()
 	}
-	x, came := new(exchange), make(chan struct{})
+	x := new(exchange)
 	out := g.outgoing(ctx, r, a)
+	if g.quick(ctx, x, out, a, body) {
+		defer free()
+		g.conclude(w, r, a, x)
+		return
+	}
+	came := make(chan struct{})
 	g.running.Go(func() {
 		defer close(came)
 		g.exchange(ctx, x, out, a, body)
@@ -132,26 +141,42 @@ func (g *sender) late(finish func(http.Handler), r *http.Request, a *retrysafe.A
 
 // exchange fills x: it sends, and reads as much of the answer as decides what is told.
 func (g *sender) exchange(ctx context.Context, x *exchange, out *http.Request, a *retrysafe.Attempt, body []byte) {
-	if err := g.send(ctx, x, out, a, body); err != nil {
-		x.err = errors.Join(context.Cause(ctx), err)
+	var err error
+	switch {
+	case x.resp != nil: // what is left of its body
+	case x.line != nil:
+		err = x.receive(out)
+	default:
+		err = g.send(ctx, x, out, a, body)
+	}
+	if err != nil {
+		x.fail(ctx, err)
 		return
 	}
 	if !events(x.resp) && status(x.resp) {
-		x.first, x.cut = io.ReadAll(io.LimitReader(x.resp.Body, g.limit+1))
+		var more []byte
+		more, x.cut = io.ReadAll(io.LimitReader(x.resp.Body, g.limit+1-int64(len(x.first))))
+		x.first = append(x.first, more...)
 	}
 }
+
+func (x *exchange) fail(ctx context.Context, err error) { x.err = errors.Join(context.Cause(ctx), err) }
 
 // send tries again only where certainly nothing was sent: on a kept connection that the service had closed, or to another address.
 func (g *sender) send(ctx context.Context, x *exchange, out *http.Request, a *retrysafe.Attempt, body []byte) (err error) {
 	var tried []*upstream
-	u, fresh := g.upstreams.pick(nil), 0
+	u, fresh := x.turn, 0
 	for {
 		x.connected.Store(false)
 		x.trip = &trip{check: func() error {
 			x.connected.Store(true)
 			return sure(ctx, a)
 		}}
-		x.resp, err = g.wire.RoundTrip(to(u, x.trip.follow(ctx), out, body)) //nolint:bodyclose // conclude does
+		if try := to(u, x.trip.follow(ctx), out, body); u.url.Scheme == "http" {
+			err = x.overLine(ctx, g.wire.lines, try, body)
+		} else {
+			x.resp, err = g.wire.RoundTrip(try) //nolint:bodyclose // conclude does
+		}
 		if err == nil {
 			return nil
 		}

@@ -31,7 +31,13 @@ func (m *meter) Write(p []byte) (int, error) {
 	}
 	m.writes++
 	m.mu.Unlock()
-	return m.Conn.Write(p)
+	n, err := m.Conn.Write(p)
+	if n == 0 && err != nil { // the kernel took nothing of it
+		m.mu.Lock()
+		m.writes--
+		m.mu.Unlock()
+	}
+	return n, err
 }
 
 func (m *meter) Read(p []byte) (int, error) {
@@ -111,6 +117,16 @@ func (t *trip) has(info httptrace.GotConnInfo) {
 		t.writes, t.reads = t.conn.writes, t.conn.reads
 		t.conn.mu.Unlock()
 	}
+}
+
+// take is has for a connection that is known.
+func (t *trip) take(l *line) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.got, t.reused, t.conn = true, l.used, l.meter
+	l.mu.Lock()
+	t.writes, t.reads = l.writes, l.reads
+	l.mu.Unlock()
 }
 
 func (t *trip) stop(err error) {

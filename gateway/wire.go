@@ -20,12 +20,14 @@ import (
 // of its own, and a fresh connection is never retried. Over HTTP/2 there are no chunks, and an empty body does no harm.
 type wire struct {
 	pooled, fresh *http.Transport
+	lines         *lines // of guarded requests over HTTP/1.1 without TLS
 	trust         *x509.CertPool
 	http2         sync.Map // host -> whether it speaks HTTP/2
 }
 
 func newWire(trust *x509.CertPool) *wire {
-	x := &wire{pooled: newTransport(trust), fresh: newTransport(trust), trust: trust} // no Clone, which would settle the protocols
+	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
+	x := &wire{pooled: newTransport(dialer, trust), fresh: newTransport(dialer, trust), lines: newLines(dialer), trust: trust} // no Clone, which would settle the protocols
 	x.pooled.Protocols.SetHTTP2(true)
 	x.fresh.DisableKeepAlives = true
 	return x
@@ -35,10 +37,9 @@ func tlsConfig(trust *x509.CertPool) *tls.Config {
 	return &tls.Config{RootCAs: trust, MinVersion: tls.VersionTLS12}
 }
 
-func newTransport(trust *x509.CertPool) *http.Transport {
+func newTransport(dialer *net.Dialer, trust *x509.CertPool) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
 	return &http.Transport{
 		Protocols: protocols,
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -121,4 +122,5 @@ func (*emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
 func (x *wire) CloseIdleConnections() {
 	x.pooled.CloseIdleConnections()
 	x.fresh.CloseIdleConnections()
+	x.lines.close()
 }
