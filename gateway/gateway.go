@@ -146,8 +146,12 @@ func (g *Gateway) guard(e *retrysafe.Engine, o httpidem.Options, timeout time.Du
 	}
 	m := httpidem.New(e, &o)
 	policy := o.Policy.Or(e.Policy())
+	layer := o.Layer
+	if o.Key == httpidem.Token {
+		layer = "token" // whatever o says
+	}
 	s := &sender{
-		layer: o.Layer, Gateway: g, middleware: m, keys: m.Options().KeyHeader, timeout: min(timeout, policy.MaxRun), limit: min(policy.MaxAnswer, 1<<20),
+		layer: layer, Gateway: g, middleware: m, keys: m.Options().KeyHeader, timeout: min(timeout, policy.MaxRun), limit: min(policy.MaxAnswer, 1<<20),
 	}
 	return &routed{methods: m.Options().Methods, handler: m.Handler(s), status: m.Status()}
 }

@@ -197,11 +197,10 @@ func (l *line) ready(deadline time.Time) bool {
 	_ = l.SetReadDeadline(deadline)
 	defer l.SetReadDeadline(time.Time{}) //nolint:errcheck // a connection that is gone says so when it is read
 	for n := 1; ; {
-		seen, err := l.in.Peek(n)
-		if err != nil {
+		if _, err := l.in.Peek(n); err != nil {
 			return !errors.Is(err, context.DeadlineExceeded) && !isTimeout(err) && !errors.Is(err, bufio.ErrBufferFull) // the reader finds out
 		}
-		seen, _ = l.in.Peek(l.in.Buffered())
+		seen, _ := l.in.Peek(l.in.Buffered())
 		if strings.Contains(string(seen), "\r\n\r\n") {
 			return true
 		}

@@ -103,7 +103,7 @@ func (x *exchange) overLine(ctx context.Context, lines *lines, try *http.Request
 
 // receive reads the head of the answer on x.line.
 func (x *exchange) receive(out *http.Request) error {
-	resp, err := x.line.head(out)
+	resp, err := x.line.head(out) //nolint:bodyclose // conclude does
 	if err != nil {
 		x.stop()
 		_ = x.line.Close()
