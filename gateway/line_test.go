@@ -1,0 +1,127 @@
+package gateway_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// TestLinesAreKept: guarded requests share connections, with a body or without.
+func TestLinesAreKept(t *testing.T) {
+	t.Parallel()
+	u := newRawUpstream(t, func(c net.Conn, _ *http.Request, _ int) bool { return ok(c) })
+	base := before(t, u, retrysafe.Policy{}, 0)
+	for i := range 10 {
+		assert.Equal(t, told(t, base, allMethods[i%4], fmt.Sprint("k", i), strings.Repeat("x", i%3)), "201", "request %d", i)
+	}
+	assert.Equal(t, u.conns.Load(), int64(1), "connections")
+}
+
+// TestAnswersInPieces: whatever pieces an answer comes in, and however slowly, it arrives whole, and the connection stays good.
+func TestAnswersInPieces(t *testing.T) {
+	t.Parallel()
+	const pause = 150 * time.Millisecond // longer than an answer is waited for in place
+	large := "X-Large: " + strings.Repeat("x", 20<<10) + "\r\n"
+	for name, pieces := range map[string][]string{
+		"at once":                  {"HTTP/1.1 201 Created\r\nContent-Length: 4\r\n\r\ndone"},
+		"after a while":            {"", "HTTP/1.1 201 Created\r\nContent-Length: 4\r\n\r\ndone"},
+		"cut in the head":          {"HTTP/1.1 201 Cre", "ated\r\nContent-Le", "ngth: 4\r\n\r\ndone"},
+		"cut before the body":      {"HTTP/1.1 201 Created\r\nContent-Length: 4\r\n\r\n", "done"},
+		"cut in the body":          {"HTTP/1.1 201 Created\r\nContent-Length: 4\r\n\r\ndo", "n", "e"},
+		"in chunks":                {"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n2\r\ndo\r\n", "2\r\nne\r\n0\r\n\r\n"},
+		"in chunks at once":        {"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n4\r\ndone\r\n0\r\n\r\n"},
+		"with a large head":        {"HTTP/1.1 201 Created\r\n" + large + "Content-Length: 4\r\n\r\n", "done"},
+		"after early hints":        {"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", "HTTP/1.1 201 Created\r\nContent-Length: 4\r\n\r\ndone"},
+		"after hints in one piece": {"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\nContent-Length: 4\r\n\r\ndone"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := newRawUpstream(t, func(c net.Conn, _ *http.Request, _ int) bool {
+				for i, p := range pieces {
+					if i > 0 {
+						time.Sleep(pause)
+					}
+					if _, err := io.WriteString(c, p); err != nil {
+						return false
+					}
+				}
+				return true
+			})
+			base := before(t, u, retrysafe.Policy{}, 0)
+			for i := range 3 {
+				for range 2 {
+					resp, body, err := send(t, base, "POST", fmt.Sprint("k", i), "x")
+					assert.NoError(t, err, "request")
+					assert.Equal(t, fmt.Sprint(resp.StatusCode, " ", body), "201 done", "request %d", i)
+				}
+			}
+			assert.Equal(t, u.effects.Load(), int64(3), "effects")
+			assert.Equal(t, u.conns.Load(), int64(1), "connections")
+		})
+	}
+}
+
+// TestAnswersThatEndTheConnection are kept, and the next request travels on another one.
+func TestAnswersThatEndTheConnection(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]string{
+		"said so":          "HTTP/1.1 201 Created\r\nConnection: close\r\nContent-Length: 4\r\n\r\ndone",
+		"HTTP/1.0":         "HTTP/1.0 201 Created\r\nContent-Length: 4\r\n\r\ndone",
+		"without a length": "HTTP/1.1 201 Created\r\nConnection: close\r\n\r\ndone",
+	} {
+		u := newRawUpstream(t, func(c net.Conn, _ *http.Request, _ int) bool {
+			_, _ = io.WriteString(c, answer)
+			return false
+		})
+		base := before(t, u, retrysafe.Policy{}, 0)
+		for i := range 4 {
+			resp, body, err := send(t, base, "POST", fmt.Sprint("k", i), "x")
+			assert.NoError(t, err, "%s: request", name)
+			assert.Equal(t, fmt.Sprint(resp.StatusCode, " ", body), "201 done", "%s: request %d", name, i)
+		}
+		assert.Equal(t, u.conns.Load(), int64(4), "%s: connections", name)
+	}
+}
+
+// TestWordsNobodyAskedFor: what a service says behind an answer is not taken for the answer to the next request.
+func TestWordsNobodyAskedFor(t *testing.T) {
+	t.Parallel()
+	u := newRawUpstream(t, func(c net.Conn, r *http.Request, _ int) bool {
+		key := r.Header.Get("Idempotency-Key")
+		_, _ = fmt.Fprintf(c, "HTTP/1.1 201 Created\r\nContent-Length: %d\r\n\r\n%s", len(key), key)
+		_, err := io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nstale")
+		return err == nil
+	})
+	base := before(t, u, retrysafe.Policy{}, 0)
+	for i := range 20 {
+		key := fmt.Sprint("key-", i)
+		resp, body, err := send(t, base, "POST", key, "x")
+		assert.NoError(t, err, "request")
+		assert.Equal(t, fmt.Sprint(resp.StatusCode, " ", body), "201 "+key, "request %d", i)
+		time.Sleep(5 * time.Millisecond) // the words have come before the next request
+	}
+}
+
+// TestWhatTheServiceReads: the request as it goes over the wire, byte for byte.
+func TestWhatTheServiceReads(t *testing.T) {
+	t.Parallel()
+	u := newRawUpstream(t, func(c net.Conn, _ *http.Request, _ int) bool { return ok(c) })
+	base := before(t, u, retrysafe.Policy{}, 0)
+	resp, _, err := send(t, base, "PATCH", "k", "body", "X-Two", "a", "Content-Length", "999", "Transfer-Encoding", "chunked", "User-Agent", "")
+	assert.NoError(t, err, "request")
+	assert.Equal(t, resp.StatusCode, 201, "status")
+	head := u.head[0]
+	assert.True(t, strings.HasPrefix(head, "PATCH /orders HTTP/1.1\r\nHost: "+u.addr+"\r\n"), "the first lines: %q", head)
+	for _, once := range []string{"\r\nContent-Length: 4\r\n", "\r\nX-Two: a\r\n", "\r\nIdempotency-Key: k\r\n", "\r\nIdempotency-Attempt: 1\r\n", "\r\nAccept-Encoding: identity\r\n", "\r\n\r\nbody"} {
+		assert.Equal(t, strings.Count(head, once), 1, "%q in %q", once, head)
+	}
+	assert.Equal(t, strings.Count(head, "Content-Length"), 1, "one length")
+	assert.True(t, !strings.Contains(head, "Transfer-Encoding") && !strings.Contains(head, "User-Agent"), "head: %q", head)
+}
