@@ -51,6 +51,8 @@ func TestLateAnswers(t *testing.T) {
 	const head = "HTTP/1.1 201 Created\r\nContent-Length: 8\r\n\r\n"
 	for name, tt := range map[string]struct{ before, after, want string }{
 		"before the head":         {"", head + "answered", "201"},
+		"in the head":             {head[:20], head[20:] + "answered", "201"},
+		"in a chunk":              {"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n8\r\nansw", "ered\r\n0\r\n\r\n", "201"},
 		"in the body":             {head + "answ", "ered", "201"},
 		"a refusal":               {"", "HTTP/1.1 429 Slow Down\r\nContent-Length: 0\r\n\r\n", "429"},
 		"a large answer":          {"", "HTTP/1.1 201 Created\r\nContent-Length: 2000000\r\n\r\n" + strings.Repeat("x", 2000000), "409 answer-not-kept"},
