@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -21,7 +22,10 @@ import (
 func slow(t *testing.T, before, after string) (u *rawUpstream, answer chan struct{}) {
 	t.Helper()
 	answer = make(chan struct{})
-	return newRawUpstream(t, func(c net.Conn, _ *http.Request, _ int) bool {
+	return newRawUpstream(t, func(c net.Conn, r *http.Request, _ int) bool {
+		if warms(r) {
+			return ok(c)
+		}
 		_, _ = io.WriteString(c, before)
 		select {
 		case <-answer:
@@ -59,27 +63,33 @@ func TestLateAnswers(t *testing.T) {
 		"a large one that is cut": {"", "HTTP/1.1 201 Created\r\nConnection: close\r\nContent-Length: 3000000\r\n\r\n" + strings.Repeat("x", 2000000), "in doubt"},
 		"garbage":                 {"", "no answer at all\r\n\r\n", "in doubt"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			u, answer := slow(t, tt.before, tt.after)
-			base := before(t, u, retrysafe.Policy{Lease: 20 * time.Second}, 300*time.Millisecond)
-			assert.Equal(t, told(t, base, "POST", "k", "x"), "504 outcome-unknown", "the first, at the time-out")
-			assert.Contains(t, told(t, base, "POST", "k", "x"), "409 in-progress", "a repeat, before the answer")
-			assert.Equal(t, u.effects.Load(), int64(1), "effects")
-			close(answer)
-			if tt.want == "in doubt" {
-				if strings.Contains(tt.after, "3000000") {
-					u.hangUp()
+		for _, kept := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, kept connection %t", name, kept), func(t *testing.T) {
+				t.Parallel()
+				want := tt.want
+				u, answer := slow(t, tt.before, tt.after)
+				base := before(t, u, retrysafe.Policy{Lease: 20 * time.Second}, 300*time.Millisecond)
+				if kept {
+					u.warmUp(t, base)
 				}
-				tt.want = "409 outcome-unknown"
-			}
-			assert.Equal(t, becomes(t, base, "k"), tt.want, "a repeat, after it")
-			want := int64(1)
-			if tt.want == "429" { // nothing was done, said the service: the repeat was sent
-				want = 2
-			}
-			assert.Equal(t, u.effects.Load(), want, "requests that were sent")
-		})
+				assert.Equal(t, told(t, base, "POST", "k", "x"), "504 outcome-unknown", "the first, at the time-out")
+				assert.Contains(t, told(t, base, "POST", "k", "x"), "409 in-progress", "a repeat, before the answer")
+				assert.Equal(t, u.effects.Load(), int64(1), "effects")
+				close(answer)
+				if want == "in doubt" {
+					if strings.Contains(tt.after, "3000000") {
+						u.hangUp()
+					}
+					want = "409 outcome-unknown"
+				}
+				assert.Equal(t, becomes(t, base, "k"), want, "a repeat, after it")
+				sent := int64(1)
+				if want == "429" { // nothing was done, said the service: the repeat was sent
+					sent = 2
+				}
+				assert.Equal(t, u.effects.Load(), sent, "requests that were sent")
+			})
+		}
 	}
 }
 

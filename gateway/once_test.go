@@ -117,16 +117,21 @@ func TestStrangeUpstreams(t *testing.T) {
 		"events that break off":   {say("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n7\r\ndata: 1\r\n"), "error"},
 		"an upgrade nobody asked": {say("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"), "502 outcome-unknown"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			u := newRawUpstream(t, tt.do)
-			base := before(t, u, retrysafe.Policy{}, 500*time.Millisecond)
-			assert.Equal(t, told(t, base, "POST", "k", "x"), tt.first, "the first")
-			for range 2 {
-				assert.Equal(t, told(t, base, "POST", "k", "x"), "409 outcome-unknown", "a repeat")
-			}
-			assert.Equal(t, u.effects.Load(), int64(1), "effects")
-		})
+		for _, kept := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, kept connection %t", name, kept), func(t *testing.T) {
+				t.Parallel()
+				u := newRawUpstream(t, func(c net.Conn, r *http.Request, n int) bool { return warms(r) && ok(c) || !warms(r) && tt.do(c, r, n) })
+				base := before(t, u, retrysafe.Policy{}, 500*time.Millisecond)
+				if kept {
+					u.warmUp(t, base)
+				}
+				assert.Equal(t, told(t, base, "POST", "k", "x"), tt.first, "the first")
+				for range 2 {
+					assert.Equal(t, told(t, base, "POST", "k", "x"), "409 outcome-unknown", "a repeat")
+				}
+				assert.Equal(t, u.effects.Load(), int64(1), "effects")
+			})
+		}
 	}
 }
 

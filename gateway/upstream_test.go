@@ -88,6 +88,16 @@ func (u *rawUpstream) serve(c net.Conn, do exchange) {
 	}
 }
 
+// warms tells a request that only makes a connection.
+func warms(r *http.Request) bool { return r.Header.Get("Idempotency-Key") == "warm-up" }
+
+// warmUp makes the gateway keep a connection to u.
+func (u *rawUpstream) warmUp(t *testing.T, base string) {
+	t.Helper()
+	assert.Equal(t, told(t, base, "POST", "warm-up", "x"), "201", "warm-up")
+	u.effects.Store(0)
+}
+
 func ok(c net.Conn) bool {
 	_, err := io.WriteString(c, "HTTP/1.1 201 Created\r\nContent-Length: 4\r\n\r\ndone")
 	return err == nil
