@@ -136,12 +136,12 @@ func (s *Store) complete(ctx context.Context, req *retrysafe.CompleteRequest, an
 		return retrysafe.Record{}, err
 	}
 	a, err := s.confirmed(ctx, complete, &req.Key, func(a *answer) bool { return a.code != lost }, holder(req.Fence, req.Owner),
-		string([]byte{row.AnswerFlags(), byte(req.State)}), string(head), string(ans.Body), retention(req.Retention))
+		string([]byte{row.AnswerFlags(), byte(req.State)}), string(head), string(ans.Body), retention(req.Retention), s.light)
 	if err := a.unlessLost(err); err != nil {
 		return retrysafe.Record{}, err
 	}
 	rec, err := a.record(req.Key)
-	if a.code == done { // it kept ours, and does not send it back
+	if a.code == done && s.light == "" { // it kept ours, and does not send it back
 		rec.Answer.Body = bytes.Clone(ans.Body)
 	}
 	return rec, err

@@ -25,6 +25,9 @@ type Options struct {
 	Replicas int
 	// ReplicaTime is how long they are waited for; default 1 s.
 	ReplicaTime time.Duration
+	// Light keeps nothing of finished work but that it was done: no answer, no fingerprint, 40 bytes a record. Repeats are told
+	// [retrysafe.ErrAnswerNotKept], or what Policy.Duplicate says of them (Reject, Succeed). It is for ids and messages by the million.
+	Light bool
 	// AllowEviction takes a server that may drop records for want of memory: each drop lets a key run again.
 	AllowEviction bool
 	// Logger gets warnings about what the server's configuration can lose; default slog.Default().
@@ -38,6 +41,7 @@ const All = -1
 type Store struct {
 	client redisclient.Client
 	o      Options
+	light  string // as the scripts read it
 
 	replicas atomic.Int64 // the most that a primary had
 
@@ -60,6 +64,9 @@ func New(ctx context.Context, c redisclient.Client, o *Options) (*Store, error) 
 	s := &Store{client: c}
 	if o != nil {
 		s.o = *o
+	}
+	if s.o.Light {
+		s.light = "1"
 	}
 	if s.o.Prefix == "" {
 		s.o.Prefix = "rs:"

@@ -1,0 +1,129 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/redisstore"
+)
+
+// TestRedisLight: what is done is done once, and nothing is kept of it but that.
+func TestRedisLight(t *testing.T) {
+	t.Parallel()
+	server := startRedis(t)
+	s := redisOn(t, rueidisTo(t, server.addr), &redisstore.Options{Light: true})
+	e := retrysafe.New(s, &retrysafe.Options{Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
+	t.Cleanup(func() { _ = e.Shutdown(context.Background()) })
+	for name, tt := range map[string]struct {
+		policy retrysafe.Policy
+		want   error
+	}{
+		"by default": {retrysafe.Policy{}, retrysafe.ErrAnswerNotKept},
+		"reject":     {retrysafe.Policy{Duplicate: retrysafe.Reject}, retrysafe.ErrDuplicate},
+		"succeed":    {retrysafe.Policy{Duplicate: retrysafe.Succeed}, nil},
+	} {
+		runs := 0
+		run := func(payload string) error {
+			_, err := retrysafe.Do(t.Context(), e.WithPolicy(tt.policy), retrysafe.Key{Operation: "message", ID: name}, func(context.Context) (string, error) {
+				runs++
+				return "an answer that nobody keeps", nil
+			}, retrysafe.WithPayload(payload))
+			return err
+		}
+		assert.NoError(t, run("a"), "%s: the first", name)
+		for range 2 {
+			err := run("another payload") // no fingerprint is kept
+			assert.True(t, tt.want == nil && err == nil || tt.want != nil && errors.Is(err, tt.want), "%s: a repeat: %v", name, err)
+		}
+		assert.Equal(t, runs, 1, "%s: runs", name)
+	}
+	key := retrysafe.StoreKey{Namespace: "app", Layer: "fn", Key: retrysafe.Key{Operation: "message", ID: "reject"}}
+	rec, err := s.Lookup(t.Context(), key)
+	assert.NoError(t, err, "look up")
+	assert.Equal(t, rec.State, retrysafe.StateCompleted, "state")
+	left := rec.Expires.Sub(rec.Now)
+	assert.True(t, left > 23*time.Hour && left <= 24*time.Hour, "retention: %v", left)
+	text, _ := key.MarshalText()
+	assert.Equal(t, redisDo(server.addr, "STRLEN", "rs:"+string(text)), "40", "bytes of the record")
+	// Work that failed after an attempt of before has more to tell while it runs, and as little in the end.
+	a, _, err := e.Begin(t.Context(), retrysafe.Key{Operation: "message", ID: "again"})
+	assert.NoError(t, err, "begin")
+	assert.NoError(t, a.Release(t.Context(), errors.New("nothing was done")), "release")
+	a, _, err = e.Begin(t.Context(), retrysafe.Key{Operation: "message", ID: "again"})
+	assert.NoError(t, err, "begin again")
+	assert.NoError(t, a.Fail(t.Context(), &retrysafe.Failure{Code: "no"}), "fail")
+	key.ID = "again"
+	rec, err = s.Lookup(t.Context(), key)
+	assert.NoError(t, err, "look up")
+	assert.Equal(t, fmt.Sprint(rec.State, rec.Attempt, len(rec.Answer.Body), rec.LastError), "failed 2 0", "the record")
+}
+
+// TestRedisLightIsSmall: the server's own accounting, beside a bare SET of the same keys. A goal of at most 1.6 times.
+func TestRedisLightIsSmall(t *testing.T) {
+	t.Parallel()
+	const n = 20_000
+	used := func(addr string) int64 {
+		for line := range strings.Lines(redisDo(addr, "INFO", "memory")) {
+			if v, ok := strings.CutPrefix(line, "used_memory:"); ok {
+				bytes, _ := strconv.ParseInt(strings.TrimSpace(v), 10, 64)
+				return bytes
+			}
+		}
+		return 0
+	}
+	name := func(i int) retrysafe.Key {
+		return retrysafe.Key{Tenant: "u1", Operation: "message", ID: fmt.Sprintf("01J9%022d", i)}
+	}
+	bare := startRedis(t)
+	c := redis.NewClient(&redis.Options{Addr: bare.addr})
+	t.Cleanup(func() { _ = c.Close() })
+	before := used(bare.addr)
+	p := c.Pipeline()
+	for i := range n {
+		text, _ := retrysafe.StoreKey{Namespace: "app", Layer: "fn", Key: name(i)}.MarshalText()
+		p.SetNX(t.Context(), "rs:"+string(text), "1", 24*time.Hour)
+	}
+	_, err := p.Exec(t.Context())
+	assert.NoError(t, err, "bare keys")
+	perBare := float64(used(bare.addr)-before) / n
+
+	light := startRedis(t)
+	s := redisOn(t, rueidisTo(t, light.addr), &redisstore.Options{Light: true})
+	before = used(light.addr)
+	e := retrysafe.New(s, &retrysafe.Options{Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
+	t.Cleanup(func() { _ = e.Shutdown(context.Background()) })
+	work := make(chan int)
+	done := make(chan error, 64)
+	for range 64 {
+		go func() {
+			var first error
+			for i := range work {
+				if _, err := retrysafe.Run(t.Context(), e, name(i), func(context.Context) error { return nil }); err != nil && first == nil {
+					first = err
+				}
+			}
+			done <- first
+		}()
+	}
+	for i := range n {
+		work <- i
+	}
+	close(work)
+	for range 64 {
+		assert.NoError(t, <-done, "a run")
+	}
+	redisDo(light.addr, "MEMORY", "PURGE")
+	perLight := float64(used(light.addr)-before) / n
+	t.Logf("bytes a key: bare SET %.0f, light record %.0f: %.2f times", perBare, perLight, perLight/perBare)
+	assert.True(t, perLight <= 1.6*perBare, "bytes a key: bare %.0f, light %.0f", perBare, perLight)
+}
