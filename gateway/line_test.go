@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/gateway"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/memstore"
 )
 
 // TestLinesAreKept: guarded requests share connections, with a body or without.
@@ -124,4 +126,52 @@ func TestWhatTheServiceReads(t *testing.T) {
 	}
 	assert.Equal(t, strings.Count(head, "Content-Length"), 1, "one length")
 	assert.True(t, !strings.Contains(head, "Transfer-Encoding") && !strings.Contains(head, "User-Agent"), "head: %q", head)
+}
+
+// TestServicesThatDoNotRead: one that answers a large request without reading it is heard; one that does nothing is left in time.
+func TestServicesThatDoNotRead(t *testing.T) {
+	t.Parallel()
+	serveRaw := func(do func(c net.Conn)) string {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		assert.NoError(t, err, "listen")
+		t.Cleanup(func() { _ = l.Close() })
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go do(c)
+			}
+		}()
+		return "http://" + l.Addr().String()
+	}
+	large := strings.Repeat("x", 1<<20)
+	refuses := serveRaw(func(c net.Conn) {
+		_, _ = io.WriteString(c, "HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 5\r\n\r\nlarge")
+		_, _ = io.ReadFull(c, make([]byte, 4<<10))
+		if tcp, ok := c.(*net.TCPConn); ok {
+			_ = tcp.CloseWrite()
+		}
+		time.Sleep(200 * time.Millisecond)
+		_ = c.Close()
+	})
+	o := &gateway.Options{Upstreams: []string{refuses}}
+	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), o)
+	for range 2 {
+		resp, body, err := send(t, base, "POST", "k", large)
+		assert.NoError(t, err, "request")
+		assert.Equal(t, fmt.Sprint(resp.StatusCode, body), "413large", "an early answer")
+	}
+	never := make(chan struct{})
+	t.Cleanup(func() { close(never) })
+	deaf := serveRaw(func(c net.Conn) {
+		<-never
+		_ = c.Close()
+	})
+	o = &gateway.Options{Upstreams: []string{deaf}, TimeoutAnswer: 300 * time.Millisecond}
+	base = serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), o)
+	begun := time.Now()
+	assert.Equal(t, told(t, base, "POST", "k", large), "504 outcome-unknown", "a service that is deaf")
+	assert.True(t, time.Since(begun) < 5*time.Second, "the client is told in time: %v", time.Since(begun))
 }

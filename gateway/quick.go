@@ -12,12 +12,15 @@ import (
 // quickTime is how long an answer is waited for on the goroutine of the request. One that takes longer has its costs elsewhere.
 const quickTime = 100 * time.Millisecond
 
+// quickBody is the largest request that is written there, in bytes: a service that does not read must not hold it up.
+const quickBody = 16 << 10
+
 // quick does the whole exchange if a connection is kept and the service answers soon, as it mostly is: it needs no other goroutine.
 // False: it did not come to an end, and exchange goes on where it stands; nothing was lost.
 func (g *sender) quick(ctx context.Context, x *exchange, out *http.Request, a *retrysafe.Attempt, body []byte) bool {
 	u := g.upstreams.pick(nil)
 	x.turn = u
-	if u.url.Scheme != "http" {
+	if u.url.Scheme != "http" || len(body) > quickBody {
 		return false
 	}
 	try := to(u, ctx, out, body)
@@ -34,16 +37,10 @@ func (g *sender) quick(ctx context.Context, x *exchange, out *http.Request, a *r
 		x.fail(ctx, err)
 		return true
 	}
-	if err := l.write(try, body); err != nil {
-		_ = l.Close()
-		if x.sent = !x.trip.notSent(err); x.sent {
-			x.fail(ctx, err)
-			return true
-		}
+	if err := x.put(ctx, l, try, body); err != nil {
 		x.connected.Store(false)
 		return false // the service had closed it; another connection may do
 	}
-	x.line, x.stop = l, context.AfterFunc(ctx, func() { _ = l.Close() })
 	deadline := time.Now().Add(min(quickTime, g.timeout))
 	if !l.ready(deadline) {
 		return false
@@ -90,15 +87,29 @@ func (x *exchange) overLine(ctx context.Context, lines *lines, try *http.Request
 		}
 	}
 	l.got(try.Context())
-	if err := l.write(try, body); err != nil {
-		_ = l.Close()
+	if err := x.put(ctx, l, try, body); err != nil {
 		return err
 	}
-	x.line, x.stop = l, context.AfterFunc(ctx, func() { _ = l.Close() })
 	if err = x.receive(try); err != nil {
 		x.line = nil
 	}
 	return err
+}
+
+// put writes the request. An error says that nothing of it was sent. Where it broke off in the middle the service may have answered
+// already, before it had read all, and may have closed its side since: that answer is read.
+func (x *exchange) put(ctx context.Context, l *line, try *http.Request, body []byte) error {
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
+	if err := l.write(try, body); err != nil {
+		if x.trip.notSent(err) {
+			stop()
+			_ = l.Close()
+			return err
+		}
+		_ = l.SetReadDeadline(time.Now().Add(time.Second))
+	}
+	x.line, x.stop = l, stop
+	return nil
 }
 
 // receive reads the head of the answer on x.line.
