@@ -29,7 +29,7 @@ type redisServer struct {
 }
 
 // freePort is one that nobody listens on now.
-func freePort(t *testing.T) string {
+func freePort(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	assert.NoError(t, err, "a free port")
@@ -39,14 +39,14 @@ func freePort(t *testing.T) string {
 }
 
 // startRedis runs redis-server in a folder of its own until the test ends.
-func startRedis(t *testing.T, args ...string) *redisServer {
+func startRedis(t testing.TB, args ...string) *redisServer {
 	t.Helper()
 	s := &redisServer{addr: "127.0.0.1:" + freePort(t)}
 	s.start(t, t.TempDir(), args...)
 	return s
 }
 
-func (s *redisServer) start(t *testing.T, dir string, args ...string) {
+func (s *redisServer) start(t testing.TB, dir string, args ...string) {
 	t.Helper()
 	_, port, _ := net.SplitHostPort(s.addr)
 	path, err := exec.LookPath("redis-server")
@@ -62,7 +62,7 @@ func (s *redisServer) start(t *testing.T, dir string, args ...string) {
 	s.await(t)
 }
 
-func (s *redisServer) await(t *testing.T) {
+func (s *redisServer) await(t testing.TB) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		c, err := net.DialTimeout("tcp", s.addr, time.Second)
@@ -123,7 +123,7 @@ var redisClients = map[string]func(t *testing.T, url string) redisclient.Client{
 }
 
 // rueidisTo is a client of the servers.
-func rueidisTo(t *testing.T, url string) *rueidisclient.Client {
+func rueidisTo(t testing.TB, url string) *rueidisclient.Client {
 	t.Helper()
 	if !strings.Contains(url, "://") {
 		url = "redis://" + url
@@ -151,7 +151,7 @@ func (c *counted) EachPrimary(ctx context.Context, f func(context.Context, func(
 	return c.Client.(redisclient.Nodes).EachPrimary(ctx, f) //nolint:errcheck,forcetypeassert // both adapters have it
 }
 
-func redisOn(t *testing.T, c redisclient.Client, o *redisstore.Options) *redisstore.Store {
+func redisOn(t testing.TB, c redisclient.Client, o *redisstore.Options) *redisstore.Store {
 	t.Helper()
 	if o == nil {
 		o = new(redisstore.Options)

@@ -1,0 +1,91 @@
+package integration_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/redisclient"
+)
+
+// The anchor of BenchmarkRedisDo: what any claim and any answer cost at least, two scripts that read a key, the clock, and write.
+var (
+	bareClaim  = redisclient.NewScript("bare claim", "#!lua\nlocal t = redis.call('TIME') if not redis.call('GET', KEYS[1]) then redis.call('SET', KEYS[1], ARGV[1] .. t[1]) end return ARGV[2]")
+	bareAnswer = redisclient.NewScript("bare answer", "#!lua\nlocal t = redis.call('TIME') local v = redis.call('GET', KEYS[1]) redis.call('SET', KEYS[1], string.sub(v, 1, 90) .. ARGV[1], 'PX', 86400000) return v")
+)
+
+// BenchmarkRedisDo compares Do for new keys, 64 at once, with two bare scripts of about the same arguments and answers through the same
+// client, in turn; "ratio" is calls a second over those.
+func BenchmarkRedisDo(b *testing.B) {
+	const rounds = 5
+	server := startRedis(b)
+	client := rueidisTo(b, server.addr)
+	e := retrysafe.New(redisOn(b, client, nil), &retrysafe.Options{Sweep: -1, Logger: slog.New(slog.DiscardHandler), Codec: retrysafe.Raw, Secret: []byte("a secret of tests")})
+	b.Cleanup(func() { _ = e.Shutdown(context.Background()) })
+	answer, short, long := []byte(strings.Repeat("a", 200)), strings.Repeat("c", 120), strings.Repeat("a", 220)
+	var next atomic.Int64
+	do := func(ctx context.Context) error {
+		key := retrysafe.Key{Tenant: "ann", Operation: "charge", ID: fmt.Sprintf("%036d", next.Add(1))}
+		_, err := retrysafe.Do(ctx, e, key, func(context.Context) ([]byte, error) { return answer, nil }, retrysafe.WithPayload("tea"))
+		return err
+	}
+	bare := func(ctx context.Context) error {
+		keys := []string{fmt.Sprintf("rs:app/fn/ann/bare/%036d", next.Add(1))}
+		if r := client.Eval(ctx, redisclient.Call{Script: bareClaim, Keys: keys, Args: []string{long, short[:17]}}); r.Err != nil {
+			return r.Err
+		}
+		return client.Eval(ctx, redisclient.Call{Script: bareAnswer, Keys: keys, Args: []string{long + short}}).Err
+	}
+	run := func(f func(context.Context) error) float64 {
+		begun := time.Now()
+		var all sync.WaitGroup
+		for range 64 {
+			all.Go(func() {
+				for range max(1, b.N/64) {
+					if err := f(b.Context()); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+		return float64(max(1, b.N/64)*64) / time.Since(begun).Seconds()
+	}
+	var ratios, rates []float64
+	for range rounds {
+		anchor, ours := run(bare), run(do)
+		ratios, rates = append(ratios, ours/anchor), append(rates, ours)
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(median(rates), "calls/s")
+	b.ReportMetric(median(ratios), "ratio")
+}
+
+// TestRedisReplayAllocations: a replay over the network, with everything that the client of Redis allocates for it.
+func TestRedisReplayAllocations(t *testing.T) {
+	server := startRedis(t)
+	e := retrysafe.New(redisOn(t, rueidisTo(t, server.addr), nil), &retrysafe.Options{Sweep: -1, Logger: slog.New(slog.DiscardHandler), Codec: retrysafe.Raw, Secret: []byte("a secret of tests")})
+	t.Cleanup(func() { _ = e.Shutdown(context.Background()) })
+	key := retrysafe.Key{Tenant: "ann", Operation: "charge", ID: "one"}
+	do := func() {
+		_, err := retrysafe.Do(t.Context(), e, key, func(context.Context) ([]byte, error) { return []byte("answer"), nil })
+		assert.NoError(t, err, "call")
+	}
+	do()
+	got := testing.AllocsPerRun(500, do)
+	t.Logf("allocations of a replay: %.0f", got)
+	if !raceDetector {
+		assert.True(t, got <= 30, "allocations of a replay: %.0f, at most 30", got)
+	}
+}
+
+func median(all []float64) float64 { return slices.Sorted(slices.Values(all))[len(all)/2] }
