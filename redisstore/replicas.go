@@ -24,15 +24,10 @@ func (s *Store) need() int {
 	return s.o.Replicas
 }
 
-// claim runs Acquire. A win that too few replicas have is given back before anybody acts on it.
+// claim runs Acquire. A win that too few replicas have is an error, and the record stays as it is: the same owner may ask again, and then
+// it is counted anew; what is not asked for again is given back by the engine, which knows whether there was a doubt before it.
 func (s *Store) claim(ctx context.Context, key *retrysafe.StoreKey, owner string, args ...string) (answer, error) {
-	a, err := s.confirmed(ctx, acquire, key, func(a *answer) bool { return retrysafe.Status(a.code) == retrysafe.Won }, append([]string{owner}, args...)...) //nolint:gosec // a status is a small number
-	if _, short := err.(*shortError); short {                                                                                                                //nolint:errorlint // it is not wrapped
-		if rec, bad := a.record(*key); bad == nil {
-			_ = s.Release(ctx, retrysafe.ReleaseRequest{Key: *key, Owner: rec.Owner, Fence: rec.Fence, Cause: "replicas"}) // else the engine does
-		}
-	}
-	return a, err
+	return s.confirmed(ctx, acquire, key, func(a *answer) bool { return retrysafe.Status(a.code) == retrysafe.Won }, append([]string{owner}, args...)...) //nolint:gosec // a status is a small number
 }
 
 // confirmed is eval, with the replicas' word where the answer wants it.
