@@ -33,7 +33,7 @@ func TestRedisShortOfReplicas(t *testing.T) {
 	primary, replica := startCouple(t)
 	for adapter, connect := range redisClients {
 		t.Run(adapter, func(t *testing.T) {
-			s := redisOn(t, connect(t, "redis://"+primary.addr), &redisstore.Options{Replicas: redisstore.All, ReplicaTime: 100 * time.Millisecond})
+			s := redisOn(t, connect(t, "redis://"+primary.addr), &redisstore.Options{Replicas: redisstore.All, ReplicaTime: 300 * time.Millisecond})
 			e := redisEngine(t, s, retrysafe.Policy{})
 			var w work
 			mend := cutOff(t, primary, replica)
@@ -62,7 +62,7 @@ func TestRedisShortOfReplicas(t *testing.T) {
 func TestRedisShortResolution(t *testing.T) {
 	t.Parallel()
 	primary, replica := startCouple(t)
-	s := redisOn(t, rueidisTo(t, primary.addr), &redisstore.Options{Replicas: redisstore.All, ReplicaTime: 100 * time.Millisecond})
+	s := redisOn(t, rueidisTo(t, primary.addr), &redisstore.Options{Replicas: redisstore.All, ReplicaTime: 300 * time.Millisecond})
 	e := redisEngine(t, s, retrysafe.Policy{})
 	var w work
 	_, err := retrysafe.Do(t.Context(), e, faultKey("k"), func(ctx context.Context) (int64, error) {
