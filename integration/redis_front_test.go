@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -29,7 +30,7 @@ func newShopFront(t *testing.T, e *retrysafe.Engine) *shopFront {
 	t.Helper()
 	f := new(shopFront)
 	m := httpidem.New(e, &httpidem.Options{Tenant: httpidem.Global})
-	f.Server = httptest.NewServer(m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	inner := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.began.Store(r.Header.Get("Idempotency-Key"), true)
 		n := f.runs.Add(1)
 		if f.takes > 0 {
@@ -37,7 +38,15 @@ func newShopFront(t *testing.T, e *retrysafe.Engine) *shopFront {
 		}
 		w.WriteHeader(http.StatusCreated)
 		fmt.Fprintf(w, "order %d", n)
-	})))
+	}))
+	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if limit, err := time.ParseDuration(r.Header.Get("X-Limit")); err == nil { // what many services give each request
+			ctx, cancel := context.WithTimeout(r.Context(), limit)
+			defer cancel()
+			r = r.WithContext(ctx)
+		}
+		inner.ServeHTTP(w, r)
+	}))
 	f.Config.ErrorLog = nil
 	t.Cleanup(f.Close)
 	return f
@@ -52,14 +61,15 @@ type toldAnswer struct {
 	err        error
 }
 
-// send makes one request; it may be used on any goroutine.
-func (f *shopFront) send(t *testing.T, key string) (got toldAnswer) {
+// send makes one request, which the service gives a limit; it may be used on any goroutine.
+func (f *shopFront) send(t *testing.T, key, limit string) (got toldAnswer) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.URL+"/orders", strings.NewReader("tea"))
 	if err != nil {
 		return toldAnswer{err: err}
 	}
 	r.Header.Set("Idempotency-Key", key)
+	r.Header.Set("X-Limit", limit)
 	begun := time.Now()
 	resp, err := f.Client().Do(r)
 	got.took = time.Since(begun)
@@ -81,7 +91,7 @@ func (f *shopFront) send(t *testing.T, key string) (got toldAnswer) {
 
 func (f *shopFront) post(t *testing.T, key string) toldAnswer {
 	t.Helper()
-	got := f.send(t, key)
+	got := f.send(t, key, "")
 	assert.NoError(t, got.err, "request")
 	return got
 }

@@ -62,7 +62,7 @@ func hang(t *testing.T, adapter string, length time.Duration) {
 	stop := make(chan struct{})
 	var keys sync.Map
 	var all sync.WaitGroup
-	for g := range 8 {
+	for g := range 16 {
 		all.Go(func() {
 			for i := 0; ; i++ {
 				select {
@@ -71,7 +71,7 @@ func hang(t *testing.T, adapter string, length time.Duration) {
 				default:
 				}
 				key := fmt.Sprint(g, "-", i)
-				got := front.send(t, key)
+				got := front.send(t, key, []string{"", "700ms"}[g%2])
 				keys.Store(key, true)
 				o.note(key, got)
 			}
@@ -91,13 +91,16 @@ func hang(t *testing.T, adapter string, length time.Duration) {
 	close(stop)
 	all.Wait()
 	n := 0
-	answered := func(key any) bool { return front.send(t, key.(string)).status == http.StatusCreated } //nolint:errcheck,forcetypeassert // they are
+	answered := func(key any) bool { return front.send(t, key.(string), "").status == http.StatusCreated } //nolint:errcheck,forcetypeassert // they are
 	keys.Range(func(key, _ any) bool {
 		n++
 		eventually(t, fmt.Sprint("an answer for ", key), func() bool { return answered(key) })
 		return true
 	})
 	t.Logf("hung for %v: %d requests, told %v, the longest took %v, back after %v", length, n, o.codes, o.longest, recovered)
+	if length > 2*time.Second {
+		assert.True(t, o.codes["503 store-unavailable"] > 0, "requests with a limit are told that the store is away")
+	}
 	for _, what := range o.bad {
 		t.Errorf("told otherwise: %s", what)
 	}
