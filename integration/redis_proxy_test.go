@@ -67,6 +67,19 @@ func (p *redisProxy) setHook(hook func(script string, n int) cut) {
 	clear(p.runs)
 }
 
+// move sends new connections to another server.
+func (p *redisProxy) move(to string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.to = to
+}
+
+func (p *redisProxy) server() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.to
+}
+
 // ran is how often the script was asked for since the hook was set.
 func (p *redisProxy) ran(script string) int {
 	p.mu.Lock()
@@ -109,7 +122,7 @@ func (p *redisProxy) ask(words [][]byte) cut {
 
 func (p *redisProxy) serve(ctx context.Context, client net.Conn) {
 	defer client.Close()
-	server, err := net.Dial("tcp", p.to)
+	server, err := net.Dial("tcp", p.server())
 	if err != nil {
 		return
 	}
@@ -164,7 +177,7 @@ func (p *redisProxy) serve(ctx context.Context, client net.Conn) {
 
 // send gives the server one command and reads the reply.
 func (p *redisProxy) send(raw []byte) {
-	c, err := net.Dial("tcp", p.to)
+	c, err := net.Dial("tcp", p.server())
 	if err != nil {
 		return
 	}

@@ -3,9 +3,12 @@ package integration_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -23,9 +26,10 @@ import (
 
 // redisServer is a server of this test's own, on loopback.
 type redisServer struct {
-	addr string
-	cmd  *exec.Cmd
-	said bytes.Buffer
+	addr  string
+	shift time.Duration // what its clock is off
+	cmd   *exec.Cmd
+	said  bytes.Buffer
 }
 
 // freePort is one that nobody listens on now.
@@ -55,11 +59,26 @@ func (s *redisServer) start(t *testing.T, dir string, args ...string) {
 		"--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no", "--daemonize", "no",
 		"--shutdown-timeout", "0", "--protected-mode", "no", "--enable-debug-command", "local",
 	}, args...)...)
+	if s.shift != 0 {
+		s.cmd.Env = append(os.Environ(), "LD_PRELOAD="+shiftClock(t), fmt.Sprintf("CLOCK_SHIFT=%d", int(s.shift.Seconds())))
+	}
 	s.cmd.Stdout, s.cmd.Stderr = &s.said, &s.said
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	assert.NoError(t, s.cmd.Start(), "start redis-server")
 	t.Cleanup(s.kill)
 	s.await(t)
+}
+
+// shiftClock is a library that moves the clock of the program that loads it. (What the command faketime loads does not get along with the
+// server's memory allocator.)
+func shiftClock(t *testing.T) string {
+	t.Helper()
+	cc, err := exec.LookPath("cc")
+	assert.NoError(t, err, "a C compiler is not installed: apt-get install -y gcc libc6-dev")
+	lib := filepath.Join(t.TempDir(), "shiftclock.so")
+	said, err := exec.CommandContext(t.Context(), cc, "-shared", "-fPIC", "-O1", "-o", lib, "testdata/shiftclock.c").CombinedOutput() //nolint:gosec // our own source
+	assert.NoError(t, err, "compile: %s", said)
+	return lib
 }
 
 func (s *redisServer) await(t *testing.T) {
