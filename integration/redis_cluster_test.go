@@ -114,7 +114,7 @@ func startPair(t *testing.T, args ...string) *redisPair {
 	assert.NoError(t, os.WriteFile(conf, []byte(text), 0o600), "file")
 	path, err := exec.LookPath("redis-sentinel")
 	assert.NoError(t, err, "redis-sentinel is not installed: apt-get install -y redis-sentinel")
-	cmd := exec.Command(path, conf) //nolint:gosec,noctx // a program of this test, ended by its clean-up
+	cmd := exec.Command(path, conf)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	assert.NoError(t, cmd.Start(), "start redis-sentinel")
 	t.Cleanup(sync.OnceFunc(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }))

@@ -56,7 +56,7 @@ func (y *tally) doubles() (n int) {
 	return n
 }
 
-// storm calls keys over engines, each from two sides at once and again later, until stop is closed.
+// failoverLoad calls keys over engines, each from two sides at once and again later, until stop is closed.
 type failoverLoad struct {
 	tally
 	t       *testing.T
@@ -80,7 +80,7 @@ func newLoad(t *testing.T, onDoubt retrysafe.OnDoubt, engines ...*retrysafe.Engi
 				default:
 				}
 				id := fmt.Sprint(l.last.Add(1) / 2) // each key is called about twice at once
-				l.call(g, id)
+				_, _ = l.call(g, id)
 			}
 		})
 	}
@@ -235,7 +235,7 @@ func killPrimary(t *testing.T, f *failover, adapter string, replicas int, onDoub
 	l := newLoad(t, onDoubt, engines...)
 	eventually(t, "the load runs", func() bool { return l.calls.Load() > 200 })
 	f.sever()
-	<-time.After(100 * time.Millisecond)
+	time.Sleep(100 * time.Millisecond)
 	before := l.calls.Load()
 	killed := time.Now()
 	f.kill()
@@ -250,7 +250,7 @@ func killPrimary(t *testing.T, f *failover, adapter string, replicas int, onDoub
 		return true
 	})
 	back := time.Since(killed)
-	<-time.After(200 * time.Millisecond)
+	time.Sleep(200 * time.Millisecond)
 	l.end()
 	inDoubt := len(doubts(t, stores[0]))
 	keys := l.last.Load()/2 + 1

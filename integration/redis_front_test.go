@@ -34,7 +34,7 @@ func newShopFront(t *testing.T, e *retrysafe.Engine) *shopFront {
 		f.began.Store(r.Header.Get("Idempotency-Key"), true)
 		n := f.runs.Add(1)
 		if f.takes > 0 {
-			<-time.After(f.takes)
+			time.Sleep(f.takes)
 		}
 		w.WriteHeader(http.StatusCreated)
 		fmt.Fprintf(w, "order %d", n)

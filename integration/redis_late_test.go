@@ -31,7 +31,7 @@ func TestRedisClaimAfterItsTime(t *testing.T) {
 			_, err = retrysafe.Do(ctx, e, faultKey("k"), w.run)
 			assert.True(t, err != nil, "a call to a server that hangs")
 			assert.True(t, time.Since(begun) < 2*time.Second, "it ends with its context, and took %v", time.Since(begun))
-			<-time.After(300 * time.Millisecond)
+			time.Sleep(300 * time.Millisecond)
 			resume()
 			for range 50 { // wherever the server is with what it was sent
 				rec, err := s.Lookup(t.Context(), faultStoreKey("k"))
@@ -60,7 +60,7 @@ func TestRedisClaimOfACallerThatLeft(t *testing.T) {
 			assert.NoError(t, err, "a call before")
 			resume := sync.OnceFunc(server.stall())
 			t.Cleanup(resume)
-			ctx, cancel := context.WithCancel(t.Context())
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // so long the claim is in time
 			time.AfterFunc(100*time.Millisecond, cancel)
 			_, err = retrysafe.Do(ctx, e, faultKey("k"), w.run)
 			assert.ErrorIs(t, err, context.Canceled, "a call whose caller goes")

@@ -219,7 +219,7 @@ func history(t *testing.T, s retrysafe.Store, key retrysafe.StoreKey, seed uint6
 	all := make([]*linearCaller, callers)
 	var wait sync.WaitGroup
 	for i := range all {
-		c := &linearCaller{id: i, s: s, key: key, rnd: rand.New(rand.NewPCG(seed, uint64(i))), begun: begun, cuts: cuts} //nolint:gosec // a test
+		c := &linearCaller{id: i, s: s, key: key, rnd: rand.New(rand.NewPCG(seed, uint64(i))), begun: begun, cuts: cuts}
 		all[i] = c
 		wait.Go(func() {
 			for range steps {
@@ -251,7 +251,7 @@ func linearRun(t *testing.T, adapter string, rounds int, wrap func(retrysafe.Sto
 		s = wrap(s, server)
 	}
 	seed := uint64(time.Now().UnixNano())
-	weather := rand.New(rand.NewPCG(seed, 99)) //nolint:gosec // a test
+	weather := rand.New(rand.NewPCG(seed, 99))
 	var cuts atomic.Int64
 	known := func() int64 { return 0 }
 	kinds := []cut{loseReply, loseReply, loseRequest, lateRequest}
@@ -270,7 +270,7 @@ func linearRun(t *testing.T, adapter string, rounds int, wrap func(retrysafe.Sto
 	go func() { // what is late comes some time
 		n := 0
 		for ctx.Err() == nil {
-			<-time.After(5 * time.Millisecond)
+			time.Sleep(5 * time.Millisecond)
 			n += p.deliver()
 		}
 		delivered <- n
@@ -325,7 +325,7 @@ func linearizable(t *testing.T, rounds int) {
 
 // described is a call and its answer in one line.
 func described(op porcupine.Operation) (text string) {
-	switch req := op.Input.(linearCall).request.(type) { //nolint:errcheck,forcetypeassert // it is
+	switch req := op.Input.(linearCall).request.(type) { //nolint:forcetypeassert // it is
 	case retrysafe.AcquireRequest:
 		text = fmt.Sprintf("acquire as %x, %v, fingerprint %x, if fence %d, force %v", req.Owner[:3], req.OnDoubt, req.Fingerprint, req.IfFence, req.Force)
 	case retrysafe.ExtendRequest:

@@ -38,7 +38,7 @@ func TestRedisScriptsDecideLikeTheProtocol(t *testing.T) {
 	raw := rueidisTo(t, server.addr)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test
+	rnd := rand.New(rand.NewPCG(seed, 1))
 	spy := &timed{Client: raw}
 	s := redisOn(t, spy, nil)
 	for round := range 300 {

@@ -77,17 +77,17 @@ func hang(t *testing.T, adapter string, length time.Duration) {
 			}
 		})
 	}
-	<-time.After(300 * time.Millisecond)
+	time.Sleep(300 * time.Millisecond)
 	resume := sync.OnceFunc(server.stall())
 	t.Cleanup(resume)
-	<-time.After(length)
+	time.Sleep(length)
 	resume()
 	back := time.Now()
 	eventually(t, "it goes on", func() bool {
 		return front.post(t, fmt.Sprint("after-", time.Now().UnixNano())).status == http.StatusCreated
 	})
 	recovered := time.Since(back)
-	<-time.After(300 * time.Millisecond)
+	time.Sleep(300 * time.Millisecond)
 	close(stop)
 	all.Wait()
 	n := 0

@@ -55,7 +55,7 @@ func (s *redisServer) start(t *testing.T, dir string, args ...string) {
 	_, port, _ := net.SplitHostPort(s.addr)
 	path, err := exec.LookPath("redis-server")
 	assert.NoError(t, err, "redis-server is not installed: apt-get install -y redis-server")
-	s.cmd = exec.Command(path, append([]string{ //nolint:gosec,noctx // a program of this test, ended by its clean-up
+	s.cmd = exec.Command(path, append([]string{
 		"--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no", "--daemonize", "no",
 		"--shutdown-timeout", "0", "--protected-mode", "no", "--enable-debug-command", "local",
 	}, args...)...)
@@ -76,7 +76,7 @@ func shiftClock(t *testing.T) string {
 	cc, err := exec.LookPath("cc")
 	assert.NoError(t, err, "a C compiler is not installed: apt-get install -y gcc libc6-dev")
 	lib := filepath.Join(t.TempDir(), "shiftclock.so")
-	said, err := exec.CommandContext(t.Context(), cc, "-shared", "-fPIC", "-O1", "-o", lib, "testdata/shiftclock.c").CombinedOutput() //nolint:gosec // our own source
+	said, err := exec.CommandContext(t.Context(), cc, "-shared", "-fPIC", "-O1", "-o", lib, "testdata/shiftclock.c").CombinedOutput()
 	assert.NoError(t, err, "compile: %s", said)
 	return lib
 }

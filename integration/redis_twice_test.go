@@ -116,7 +116,7 @@ func TestRedisScriptsFlushed(t *testing.T) {
 						for call := range 2 {
 							res, err := retrysafe.Do(t.Context(), e, faultKey(id), func(ctx context.Context) (int, error) {
 								if i == 0 { // long enough for heartbeats
-									<-time.After(700 * time.Millisecond)
+									time.Sleep(700 * time.Millisecond)
 								}
 								return i, ctx.Err()
 							})

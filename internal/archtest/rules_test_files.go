@@ -48,6 +48,12 @@ var maySleep = map[string]string{
 	"httpidem/httpidemtest/answers.go":   "waiters have to be waiting, which nothing tells from outside",
 	"httpidem/httpidemtest/client.go":    "it looks at a black box again and again, up to a limit",
 	"integration/browser_test.go":        "it looks at a page again and again, up to a limit",
+	"integration/redis_failover_test.go": "a primary works a moment without its replica before it is killed",
+	"integration/redis_front_test.go":    "a service takes its time over real connections",
+	"integration/redis_late_test.go":     "a server hangs past the time of a request",
+	"integration/redis_linear_test.go":   "what a proxy holds back comes some time",
+	"integration/redis_outage_test.go":   "a server hangs for some time",
+	"integration/redis_twice_test.go":    "work lasts over several heartbeats to a real server",
 	"cmd/retrysafe/soak_service_test.go": "a service that answers late, over real connections",
 }
 
