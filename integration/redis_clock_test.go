@@ -107,6 +107,20 @@ func (j *jump) prepare(t *testing.T) {
 	}
 }
 
+// gone makes a record that expires at once, and returns its fence.
+func (j *jump) gone(t *testing.T) retrysafe.Fence {
+	t.Helper()
+	j.dead(t, "gone", retrysafe.Refuse, time.Minute)
+	fence := j.fences["gone"]
+	delete(j.fences, "gone")
+	_, err := j.store.Complete(t.Context(), retrysafe.CompleteRequest{
+		Key: faultStoreKey("gone"), Owner: retrysafe.Owner{9}, Fence: fence, State: retrysafe.StateCompleted, Retention: time.Millisecond,
+	})
+	assert.NoError(t, err, "complete")
+	eventually(t, "it expires", func() bool { return j.look(t, "gone").State == 0 })
+	return fence
+}
+
 // wantFences: no record that lives has a smaller fence than before, and whoever wins gets a larger one.
 func (j *jump) wantFences(t *testing.T, won ...string) {
 	t.Helper()
@@ -187,6 +201,7 @@ func TestRedisClockBehind(t *testing.T) {
 			t.Parallel()
 			j := newJump(t, adapter, -time.Hour)
 			j.prepare(t)
+			gone := j.gone(t)
 			end := make(chan struct{})
 			held := live(t, j.refuse, "live", end)
 			j.fences["live"] = 0
@@ -220,6 +235,10 @@ func TestRedisClockBehind(t *testing.T) {
 			j.wantFences(t, "released")
 			close(end)
 			assert.NoError(t, <-held, "the live attempt completes")
+
+			// A record that had expired before is forgotten, with its fence: only the clock bounds the next.
+			j.dead(t, "gone", retrysafe.Refuse, time.Minute)
+			t.Logf("fence of a key whose record had expired before the failover: %d, now %d", gone, j.fences["gone"])
 
 			// A person does not have to wait for the hour.
 			rec = j.look(t, "dead")

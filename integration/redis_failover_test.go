@@ -212,13 +212,31 @@ func TestRedisPrimaryKilled(t *testing.T) {
 			}
 			for adapter := range redisClients {
 				if adapter != "rueidis" && (c.replicas == 0 || c.onDoubt == retrysafe.Reexecute) && !longSoak() {
-					continue
+					continue // one client shows it
 				}
 				t.Run(fmt.Sprint(name, ", ", adapter, ", ", c.name), func(t *testing.T) {
 					t.Parallel()
 					killPrimary(t, start(t), adapter, c.replicas, c.onDoubt)
 				})
 			}
+		}
+	}
+}
+
+// TestSoakRedisPrimaryKilled does it again and again in the long run.
+func TestSoakRedisPrimaryKilled(t *testing.T) {
+	t.Parallel()
+	if !longSoak() {
+		return // the test above is the short form
+	}
+	for round := range 20 {
+		for adapter := range redisClients {
+			t.Run(fmt.Sprint("sentinel ", adapter, round), func(t *testing.T) {
+				killPrimary(t, pairFailover(t), adapter, redisstore.All, retrysafe.Refuse)
+			})
+			t.Run(fmt.Sprint("cluster ", adapter, round), func(t *testing.T) {
+				killPrimary(t, clusterFailover(t), adapter, 1, retrysafe.Refuse)
+			})
 		}
 	}
 }
