@@ -229,15 +229,18 @@ func TestSoakRedisPrimaryKilled(t *testing.T) {
 	if !longSoak() {
 		return // the test above is the short form
 	}
-	for round := range 20 {
-		for adapter := range redisClients {
-			t.Run(fmt.Sprint("sentinel ", adapter, round), func(t *testing.T) {
-				killPrimary(t, pairFailover(t), adapter, redisstore.All, retrysafe.Refuse)
-			})
-			t.Run(fmt.Sprint("cluster ", adapter, round), func(t *testing.T) {
-				killPrimary(t, clusterFailover(t), adapter, 1, retrysafe.Refuse)
-			})
-		}
+	for adapter := range redisClients {
+		t.Run(adapter, func(t *testing.T) {
+			t.Parallel()
+			for round := range 20 {
+				t.Run(fmt.Sprint("sentinel ", round), func(t *testing.T) {
+					killPrimary(t, pairFailover(t), adapter, redisstore.All, retrysafe.Refuse)
+				})
+				t.Run(fmt.Sprint("cluster ", round), func(t *testing.T) {
+					killPrimary(t, clusterFailover(t), adapter, 1, retrysafe.Refuse)
+				})
+			}
+		})
 	}
 }
 

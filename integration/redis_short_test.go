@@ -38,7 +38,7 @@ func TestRedisShortOfReplicas(t *testing.T) {
 			e := redisEngine(t, s, retrysafe.Policy{})
 			var w work
 			mend := cutOff(t, primary, replica)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // its claim is given back after that
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // its claim is given back after that
 			defer cancel()
 			_, err := retrysafe.Do(ctx, e, faultKey(adapter), w.run)
 			assert.True(t, !errors.Is(err, retrysafe.ErrLeaseLost), "nothing was held that could be lost: %v", err)
@@ -74,7 +74,7 @@ func TestRedisShortResolution(t *testing.T) {
 	rec, err := e.Lookup(t.Context(), faultKey("k"))
 	assert.NoError(t, err, "look")
 	mend := cutOff(t, primary, replica)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	err = e.Resolve(ctx, faultKey("k"), retrysafe.Resolution{Fence: rec.Fence, Outcome: retrysafe.Done})
 	mend()
