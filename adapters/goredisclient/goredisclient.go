@@ -80,10 +80,8 @@ func (c *Client) EvalWait(ctx context.Context, call redisclient.Call, replicas i
 		if err != nil {
 			return both{redisclient.Reply{Err: convert(err)}, 0}
 		}
-		conn := node.Conn()
-		defer conn.Close()
 		run := func(script func(redis.Pipeliner) *redis.Cmd) both {
-			p := conn.Pipeline()
+			p := node.Pipeline() // one connection, as node.Conn would be, which has a data race of its own (v9.23)
 			eval := script(p)
 			acks := p.Do(ctx, "WAIT", replicas, wait.Milliseconds())
 			_, _ = p.Exec(ctx)
