@@ -365,6 +365,6 @@ func (w *wiping) Release(ctx context.Context, req retrysafe.ReleaseRequest) erro
 // TestRedisLinearizableFails: the check finds a store that is wrong.
 func TestRedisLinearizableFails(t *testing.T) {
 	t.Parallel()
-	bad := linearRun(t, "rueidis", 30, func(s retrysafe.Store, server *redisServer) retrysafe.Store { return &wiping{s, server} })
+	bad := linearRun(t, "rueidis", 80, func(s retrysafe.Store, server *redisServer) retrysafe.Store { return &wiping{s, server} })
 	assert.True(t, len(bad) > 0, "histories that no order explains")
 }
