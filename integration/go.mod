@@ -3,6 +3,7 @@ module github.com/retrysafe/retrysafe/integration
 go 1.26.0
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.22.0
 	github.com/go-resty/resty/v2 v2.17.2

@@ -124,3 +124,24 @@ func startPair(t *testing.T, args ...string) *redisPair {
 	})
 	return p
 }
+
+// startCouple is a primary and its replica, which nobody watches.
+func startCouple(t *testing.T, args ...string) (primary, replica *redisServer) {
+	t.Helper()
+	args = append([]string{"--repl-diskless-sync-delay", "0"}, args...)
+	primary = startRedis(t, args...)
+	host, port, _ := strings.Cut(primary.addr, ":")
+	replica = startRedis(t, append([]string{"--replicaof", host + " " + port}, args...)...)
+	eventually(t, "the replica follows", func() bool { return linked(primary) })
+	return primary, replica
+}
+
+// linked tells whether the server has a replica that confirms writes.
+func linked(primary *redisServer) bool {
+	c := redis.NewClient(&redis.Options{Addr: primary.addr, MaxRetries: -1, PoolSize: 1})
+	defer c.Close()
+	conn := c.Conn()
+	defer conn.Close()
+	ctx := context.Background()
+	return conn.Set(ctx, "linked", "", 0).Err() == nil && conn.Wait(ctx, 1, 50*time.Millisecond).Val() == 1
+}

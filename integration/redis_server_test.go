@@ -3,9 +3,12 @@ package integration_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -23,47 +26,63 @@ import (
 
 // redisServer is a server of this test's own, on loopback.
 type redisServer struct {
-	addr string
-	cmd  *exec.Cmd
-	said bytes.Buffer
+	addr  string
+	shift time.Duration // what its clock is off
+	cmd   *exec.Cmd
+	said  bytes.Buffer
 }
 
 // freePort is one that nobody listens on now.
-func freePort(t testing.TB) string {
-	t.Helper()
+func freePort(tb testing.TB) string {
+	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	assert.NoError(t, err, "a free port")
+	assert.NoError(tb, err, "a free port")
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	return port
 }
 
 // startRedis runs redis-server in a folder of its own until the test ends.
-func startRedis(t testing.TB, args ...string) *redisServer {
-	t.Helper()
-	s := &redisServer{addr: "127.0.0.1:" + freePort(t)}
-	s.start(t, t.TempDir(), args...)
+func startRedis(tb testing.TB, args ...string) *redisServer {
+	tb.Helper()
+	s := &redisServer{addr: "127.0.0.1:" + freePort(tb)}
+	s.start(tb, tb.TempDir(), args...)
 	return s
 }
 
-func (s *redisServer) start(t testing.TB, dir string, args ...string) {
-	t.Helper()
+func (s *redisServer) start(tb testing.TB, dir string, args ...string) {
+	tb.Helper()
 	_, port, _ := net.SplitHostPort(s.addr)
 	path, err := exec.LookPath("redis-server")
-	assert.NoError(t, err, "redis-server is not installed: apt-get install -y redis-server")
+	assert.NoError(tb, err, "redis-server is not installed: apt-get install -y redis-server")
 	s.cmd = exec.Command(path, append([]string{
 		"--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no", "--daemonize", "no",
 		"--shutdown-timeout", "0", "--protected-mode", "no", "--enable-debug-command", "local",
 	}, args...)...)
+	if s.shift != 0 {
+		s.cmd.Env = append(os.Environ(), "LD_PRELOAD="+shiftClock(tb), fmt.Sprintf("CLOCK_SHIFT=%d", int(s.shift.Seconds())))
+	}
 	s.cmd.Stdout, s.cmd.Stderr = &s.said, &s.said
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	assert.NoError(t, s.cmd.Start(), "start redis-server")
-	t.Cleanup(s.kill)
-	s.await(t)
+	assert.NoError(tb, s.cmd.Start(), "start redis-server")
+	tb.Cleanup(s.kill)
+	s.await(tb)
 }
 
-func (s *redisServer) await(t testing.TB) {
-	t.Helper()
+// shiftClock is a library that moves the clock of the program that loads it. (What the command faketime loads does not get along with the
+// server's memory allocator.)
+func shiftClock(tb testing.TB) string {
+	tb.Helper()
+	cc, err := exec.LookPath("cc")
+	assert.NoError(tb, err, "a C compiler is not installed: apt-get install -y gcc libc6-dev")
+	lib := filepath.Join(tb.TempDir(), "shiftclock.so")
+	said, err := exec.CommandContext(tb.Context(), cc, "-shared", "-fPIC", "-O1", "-o", lib, "testdata/shiftclock.c").CombinedOutput()
+	assert.NoError(tb, err, "compile: %s", said)
+	return lib
+}
+
+func (s *redisServer) await(tb testing.TB) {
+	tb.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		c, err := net.DialTimeout("tcp", s.addr, time.Second)
 		if err == nil {
@@ -77,7 +96,7 @@ func (s *redisServer) await(t testing.TB) {
 			}
 		}
 		if time.Now().After(end) {
-			t.Fatalf("redis-server does not answer on %s:\n%s", s.addr, s.said.String())
+			tb.Fatalf("redis-server does not answer on %s:\n%s", s.addr, s.said.String())
 		}
 	}
 }
@@ -123,16 +142,16 @@ var redisClients = map[string]func(t *testing.T, url string) redisclient.Client{
 }
 
 // rueidisTo is a client of the servers.
-func rueidisTo(t testing.TB, url string) *rueidisclient.Client {
-	t.Helper()
+func rueidisTo(tb testing.TB, url string) *rueidisclient.Client {
+	tb.Helper()
 	if !strings.Contains(url, "://") {
 		url = "redis://" + url
 	}
 	a, err := redisclient.ParseURL(url)
-	assert.NoError(t, err, "address")
+	assert.NoError(tb, err, "address")
 	c, err := rueidisclient.Open(a)
-	assert.NoError(t, err, "connect")
-	t.Cleanup(c.Close)
+	assert.NoError(tb, err, "connect")
+	tb.Cleanup(c.Close)
 	return c
 }
 
@@ -151,13 +170,13 @@ func (c *counted) EachPrimary(ctx context.Context, f func(context.Context, func(
 	return c.Client.(redisclient.Nodes).EachPrimary(ctx, f) //nolint:errcheck,forcetypeassert // both adapters have it
 }
 
-func redisOn(t testing.TB, c redisclient.Client, o *redisstore.Options) *redisstore.Store {
-	t.Helper()
+func redisOn(tb testing.TB, c redisclient.Client, o *redisstore.Options) *redisstore.Store {
+	tb.Helper()
 	if o == nil {
 		o = new(redisstore.Options)
 	}
 	o.Logger = slog.New(slog.DiscardHandler)
-	s, err := redisstore.New(t.Context(), c, o)
-	assert.NoError(t, err, "store")
+	s, err := redisstore.New(tb.Context(), c, o)
+	assert.NoError(tb, err, "store")
 	return s
 }

@@ -82,8 +82,7 @@ func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retr
 	owner, lease := string(req.Owner[:]), protocol.Span(req.Lease)
 	a, err := s.confirmed(ctx, acquire, &req.Key, won, new8, owner, number(lease), number(notAfter), number(protocol.Span(req.Retention)),
 		behind, unusual(&req))
-	var short *shortError
-	if err != nil && !errors.As(err, &short) {
+	if err != nil {
 		return retrysafe.Acquired{}, err
 	}
 	if a.code == late {
@@ -93,12 +92,8 @@ func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retr
 		now8 := bytes8(a.now)
 		a.code, a.packed = byte(retrysafe.Won), new8+now8+owner+bytes8(a.now+lease)+a.packed+now8+now8+behind
 	}
-	rec, bad := a.record(req.Key)
-	if short != nil {
-		s.giveBack(ctx, &rec)
-		return retrysafe.Acquired{}, err
-	}
-	return retrysafe.Acquired{Status: retrysafe.Status(a.code), Record: rec}, bad
+	rec, err := a.record(req.Key)
+	return retrysafe.Acquired{Status: retrysafe.Status(a.code), Record: rec}, err
 }
 
 // Extend implements [retrysafe.Store].
@@ -130,13 +125,17 @@ func (s *Store) Complete(ctx context.Context, req retrysafe.CompleteRequest) (re
 }
 
 func (s *Store) complete(ctx context.Context, req *retrysafe.CompleteRequest, ans *retrysafe.Answer) (retrysafe.Record, error) {
+	confirm := ""
+	if s.need() > 0 {
+		confirm = "1"
+	}
 	row := protocol.Row{Answer: *ans}
 	head, err := row.AnswerHead()
 	if err != nil {
 		return retrysafe.Record{}, err
 	}
 	a, err := s.confirmed(ctx, complete, &req.Key, func(a *answer) bool { return a.code != lost }, holder(req.Fence, req.Owner),
-		string([]byte{row.AnswerFlags(), byte(req.State)}), string(head), string(ans.Body), retention(req.Retention), s.light)
+		string([]byte{row.AnswerFlags(), byte(req.State)}), string(head), string(ans.Body), retention(req.Retention), s.light, confirm)
 	if err := a.unlessLost(err); err != nil {
 		return retrysafe.Record{}, err
 	}

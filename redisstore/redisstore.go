@@ -19,9 +19,9 @@ import (
 type Options struct {
 	// Prefix stands before each key's text; default "rs:".
 	Prefix string
-	// Replicas is how many replicas must have a claim before the work may start, by WAIT; 0: none, [All]: every one that the primary has
-	// when the call is made. A claim that fewer have is given back, and the caller is told that the store is unavailable. It needs a client
-	// with [redisclient.Replicated].
+	// Replicas is how many replicas must have a claim before the work may start, by WAIT; 0: none, [All]: as many as a primary was seen to
+	// have by New. A claim that fewer have is given back, and the caller is told that the store is unavailable. It needs a client with
+	// [redisclient.Replicated].
 	Replicas int
 	// ReplicaTime is how long they are waited for; default 1 s.
 	ReplicaTime time.Duration

@@ -24,13 +24,10 @@ func (s *Store) need() int {
 	return s.o.Replicas
 }
 
-// won tells of an answer to Acquire that replicas have to confirm before anybody acts on it.
+// won tells of an answer to Acquire that replicas have to confirm before anybody acts on it. A win that too few have is an error, and the
+// record stays as it is: the same owner may ask again, and then it is counted anew; what is not asked for again is given back by the
+// engine, which knows whether there was a doubt before it.
 func won(a *answer) bool { return a.code == fresh || retrysafe.Status(a.code) == retrysafe.Won }
-
-// giveBack ends a win that too few replicas have; where that fails, the engine does it.
-func (s *Store) giveBack(ctx context.Context, rec *retrysafe.Record) {
-	_ = s.Release(ctx, retrysafe.ReleaseRequest{Key: rec.Key, Owner: rec.Owner, Fence: rec.Fence, Cause: "replicas"})
-}
 
 // confirmed is eval, with the replicas' word where the answer wants it.
 func (s *Store) confirmed(ctx context.Context, script *redisclient.Script, key *retrysafe.StoreKey, wants func(*answer) bool, args ...string) (answer, error) {

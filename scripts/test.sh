@@ -73,6 +73,8 @@ for dir in "${modules[@]}"; do
   case $dir in
     bench) # holds assertions on allocations, which the race detector would break
       step "test $dir" 60 in_module "$dir" go test -count=1 -timeout 5m ./... ;;
+    integration) # servers that are killed and have to find each other again
+      step "test $dir, race" 300 in_module "$dir" go test -race -count=1 -timeout 10m ./... ;;
     cmd/retrysafe) # the first build of SQLite with the race detector alone takes over a minute
       step "test $dir, race" 180 in_module "$dir" go test -race -count=1 -timeout 10m ./... ;;
     *)

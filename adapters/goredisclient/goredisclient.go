@@ -9,6 +9,7 @@ package goredisclient
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -44,15 +45,11 @@ func (c *Client) Eval(ctx context.Context, call redisclient.Call) redisclient.Re
 			r = reply(c.r.Eval(ctx, call.Script.Source, call.Keys, args(call)...))
 		}
 		return r
-	}, redisclient.Reply{Err: context.Canceled})
+	}, failed)
 }
 
 // EvalMany implements [redisclient.Pipeliner].
 func (c *Client) EvalMany(ctx context.Context, calls []redisclient.Call) []redisclient.Reply {
-	ended := make([]redisclient.Reply, len(calls))
-	for i := range ended {
-		ended[i].Err = context.Canceled
-	}
 	return within(ctx, func() []redisclient.Reply {
 		p := c.r.Pipeline()
 		cmds := make([]*redis.Cmd, len(calls))
@@ -67,7 +64,9 @@ func (c *Client) EvalMany(ctx context.Context, calls []redisclient.Call) []redis
 			}
 		}
 		return replies
-	}, ended)
+	}, func(err error) []redisclient.Reply {
+		return slices.Repeat([]redisclient.Reply{failed(err)}, len(calls))
+	})
 }
 
 // EvalWait implements [redisclient.Replicated].
@@ -81,10 +80,8 @@ func (c *Client) EvalWait(ctx context.Context, call redisclient.Call, replicas i
 		if err != nil {
 			return both{redisclient.Reply{Err: convert(err)}, 0}
 		}
-		conn := node.Conn()
-		defer func() { _ = conn.Close() }()
 		run := func(script func(redis.Pipeliner) *redis.Cmd) both {
-			p := conn.Pipeline()
+			p := node.Pipeline() // one connection, as node.Conn would be, which has a data race of its own (v9.23)
 			eval := script(p)
 			acks := p.Do(ctx, "WAIT", replicas, wait.Milliseconds())
 			_, _ = p.Exec(ctx)
@@ -96,7 +93,7 @@ func (c *Client) EvalWait(ctx context.Context, call redisclient.Call, replicas i
 			b = run(func(p redis.Pipeliner) *redis.Cmd { return p.Eval(ctx, call.Script.Source, call.Keys, args(call)...) })
 		}
 		return b
-	}, both{r: redisclient.Reply{Err: context.Canceled}})
+	}, func(err error) both { return both{r: failed(err)} })
 	return got.r, got.acked
 }
 
@@ -136,7 +133,7 @@ func (c *Client) EachPrimary(ctx context.Context, f func(context.Context, func(c
 			for i, w := range cmd {
 				words[i] = w
 			}
-			return within(ctx, func() redisclient.Reply { return reply(node.Do(ctx, words...)) }, redisclient.Reply{Err: context.Canceled})
+			return within(ctx, func() redisclient.Reply { return reply(node.Do(ctx, words...)) }, failed)
 		})
 	}
 	cluster, ok := c.r.(*redis.ClusterClient)
@@ -162,8 +159,8 @@ func (c *Client) EachPrimary(ctx context.Context, f func(context.Context, func(c
 	return err
 }
 
-// within calls f, and returns ended once ctx has ended, though f may still run.
-func within[T any](ctx context.Context, f func() T, ended T) T {
+// within calls f, and returns what ended makes of the context's error once ctx has ended, though f may still run.
+func within[T any](ctx context.Context, f func() T, ended func(error) T) T {
 	if ctx.Done() == nil {
 		return f()
 	}
@@ -173,9 +170,11 @@ func within[T any](ctx context.Context, f func() T, ended T) T {
 	case v := <-got:
 		return v
 	case <-ctx.Done():
-		return ended
+		return ended(ctx.Err())
 	}
 }
+
+func failed(err error) redisclient.Reply { return redisclient.Reply{Err: err} }
 
 func args(call redisclient.Call) []any {
 	all := make([]any, len(call.Args))

@@ -52,6 +52,12 @@ var maySleep = map[string]string{
 	"integration/redis_model_test.go":    "leases and retentions have to pass on a server's clock",
 	"integration/redis_server_test.go":   "a server of another program takes a while to start",
 	"integration/browser_test.go":        "it looks at a page again and again, up to a limit",
+	"integration/redis_failover_test.go": "a primary works a moment without its replica before it is killed",
+	"integration/redis_front_test.go":    "a service takes its time over real connections",
+	"integration/redis_late_test.go":     "a server hangs past the time of a request",
+	"integration/redis_linear_test.go":   "what a proxy holds back comes some time",
+	"integration/redis_outage_test.go":   "a server hangs for some time",
+	"integration/redis_twice_test.go":    "work lasts over several heartbeats to a real server",
 	"cmd/retrysafe/soak_service_test.go": "a service that answers late, over real connections",
 }
 

@@ -1,5 +1,9 @@
 if not mine(ARGV[1]) then return say(LOST, '') end
-if cur.state == COMPLETED or cur.state == FAILED then return told(FINISHED) end
+if cur.state == COMPLETED or cur.state == FAILED then
+  -- WAIT speaks of the writes of its connection: a repeat on another one has to write too, or it would confirm nothing.
+  if ARGV[7] == '1' then redis.call('SET', KEYS[1], stored, 'KEEPTTL') end
+  return told(FINISHED)
+end
 if cur.state ~= RUNNING then return say(LOST, '') end
 local r = keep({state = string.byte(ARGV[2], 2), lease = 0, print = cur.print, bind = cur.bind, cause = '', lasterror = cur.lasterror})
 r.flags = flag(flag(flag(cur.flags, F_KEPT, false), F_NO_BODY, false), F_DIGEST, false) + string.byte(ARGV[2])

@@ -1,5 +1,6 @@
 -- KEYS: record. ARGV: fence8 and owner; the flags of the answer and the state, a byte each; codec to digest; body; empty for the
--- record's retention, or retention8 and its digits; 1 for the light form.
+-- record's retention, or retention8 and its digits; 1 for the light form; 1 where replicas
+-- have to confirm.
 if raw and string.byte(raw, 1) == 1 and string.byte(raw, 2) == 2 and string.sub(raw, 9, 32) == ARGV[1] and ARGV[5] ~= '' and
   string.sub(raw, 41, 48) == '\0\0\0\0\0\0\0\0' then
   local at = 82 + string.byte(raw, 81)

@@ -1,0 +1,83 @@
+package integration_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// TestRedisClaimAfterItsTime: the server hangs while a claim is on its way, and takes it when the caller has long gone: it is not
+// applied, and the next caller runs at once.
+func TestRedisClaimAfterItsTime(t *testing.T) {
+	t.Parallel()
+	for adapter, connect := range redisClients {
+		t.Run(adapter, func(t *testing.T) {
+			t.Parallel()
+			server := startRedis(t)
+			s := redisOn(t, connect(t, "redis://"+server.addr), nil)
+			e := redisEngine(t, s, retrysafe.Policy{})
+			var w work
+			_, err := retrysafe.Do(t.Context(), e, faultKey("before"), w.run)
+			assert.NoError(t, err, "a call before")
+			resume := sync.OnceFunc(server.stall())
+			t.Cleanup(resume)
+			begun := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			_, err = retrysafe.Do(ctx, e, faultKey("k"), w.run)
+			assert.ErrorIs(t, err, retrysafe.ErrUnavailable, "a call to a server that hangs")
+			assert.ErrorIs(t, err, context.DeadlineExceeded, "a call to a server that hangs")
+			assert.True(t, time.Since(begun) < 2*time.Second, "it ends with its context, and took %v", time.Since(begun))
+			time.Sleep(300 * time.Millisecond)
+			resume()
+			for range 50 { // wherever the server is with what it was sent
+				rec, err := s.Lookup(t.Context(), faultStoreKey("k"))
+				assert.NoError(t, err, "look")
+				assert.Equal(t, rec.State, retrysafe.State(0), "state of a key whose claim came too late")
+			}
+			res, err := retrysafe.Do(t.Context(), e, faultKey("k"), w.run)
+			assert.NoError(t, err, "the next call")
+			assert.True(t, res.Attempt == 1 && res.Stored, "it runs at once: %+v", res)
+		})
+	}
+}
+
+// TestRedisClaimOfACallerThatLeft: the server hangs for a moment, and its caller goes: the claim is in time, but nobody's. It is given
+// back, although the caller is not there any more.
+func TestRedisClaimOfACallerThatLeft(t *testing.T) {
+	t.Parallel()
+	for adapter, connect := range redisClients {
+		t.Run(adapter, func(t *testing.T) {
+			t.Parallel()
+			server := startRedis(t)
+			s := redisOn(t, connect(t, "redis://"+server.addr), nil)
+			e := redisEngine(t, s, retrysafe.Policy{})
+			var w work
+			_, err := retrysafe.Do(t.Context(), e, faultKey("before"), w.run)
+			assert.NoError(t, err, "a call before")
+			resume := sync.OnceFunc(server.stall())
+			t.Cleanup(resume)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // so long the claim is in time
+			time.AfterFunc(100*time.Millisecond, cancel)
+			_, err = retrysafe.Do(ctx, e, faultKey("k"), w.run)
+			assert.ErrorIs(t, err, context.Canceled, "a call whose caller goes")
+			resume()
+			eventually(t, "the claim is there", func() bool {
+				rec, err := s.Lookup(t.Context(), faultStoreKey("k"))
+				return err == nil && rec.State != 0
+			})
+			eventually(t, "it is given back", func() bool {
+				rec, err := s.Lookup(t.Context(), faultStoreKey("k"))
+				return err == nil && rec.State == retrysafe.StateReleased
+			})
+			res, err := retrysafe.Do(t.Context(), e, faultKey("k"), w.run)
+			assert.NoError(t, err, "the next call")
+			assert.True(t, res.Stored && !res.Replayed, "it runs: %+v", res)
+			assert.Equal(t, w.runs.Load(), int64(2), "runs")
+		})
+	}
+}

@@ -1,0 +1,278 @@
+package integration_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/redisstore"
+)
+
+// lossy is an engine behind a proxy that loses.
+type lossy struct {
+	p     *redisProxy
+	store *redisstore.Store
+	e     *retrysafe.Engine
+	work  work
+}
+
+// startKnowing is a server that knows all scripts, so that what is lost is a run and not the word that a script is unknown.
+func startKnowing(t *testing.T) *redisServer {
+	t.Helper()
+	server := startRedis(t)
+	s := redisOn(t, rueidisTo(t, server.addr), nil)
+	key := faultStoreKey("known")
+	got, err := s.Acquire(t.Context(), retrysafe.AcquireRequest{Key: key, Owner: retrysafe.Owner{1}, Lease: time.Minute, Retention: time.Hour, OnDoubt: retrysafe.Refuse})
+	assert.NoError(t, err, "acquire")
+	fence := got.Record.Fence
+	assert.NoError(t, s.Extend(t.Context(), retrysafe.ExtendRequest{Key: key, Owner: retrysafe.Owner{1}, Fence: fence, Lease: time.Minute}), "extend")
+	_, err = s.Complete(t.Context(), retrysafe.CompleteRequest{Key: key, Owner: retrysafe.Owner{1}, Fence: fence, State: retrysafe.StateCompleted})
+	assert.NoError(t, err, "complete")
+	err = s.Release(t.Context(), retrysafe.ReleaseRequest{Key: key, Owner: retrysafe.Owner{1}, Fence: fence})
+	assert.ErrorIs(t, err, retrysafe.ErrLeaseLost, "release of what is completed")
+	_, err = s.Lookup(t.Context(), key)
+	assert.NoError(t, err, "look")
+	_, err = s.Issue(t.Context(), retrysafe.IssueRequest{Key: key, Owner: retrysafe.Owner{1}, Retention: time.Hour})
+	assert.NoError(t, err, "issue")
+	return server
+}
+
+func newLossy(t *testing.T, p *redisProxy, adapter string, policy retrysafe.Policy) *lossy {
+	t.Helper()
+	l := &lossy{p: p, store: redisOn(t, p.through(t, adapter), nil)}
+	l.e = redisEngine(t, l.store, policy)
+	return l
+}
+
+// wantOnce wants the first answer of a key whose work has run once, and nothing in doubt.
+func (l *lossy) wantOnce(t *testing.T, id string) {
+	t.Helper()
+	l.p.setHook(nil)
+	res, err := retrysafe.Do(t.Context(), l.e, faultKey(id), l.work.run)
+	assert.NoError(t, err, "a repeat")
+	assert.Equal(t, res.Value, int64(1), "answer of a repeat")
+	assert.True(t, res.Replayed && res.Attempt == 1, "a repeat is told the first answer: %+v", res)
+	assert.Equal(t, l.work.runs.Load(), int64(1), "runs")
+	l.wantNoDoubt(t, id)
+}
+
+// wantNoDoubt looks at the list, as a person would. Others use the server too.
+func (l *lossy) wantNoDoubt(t *testing.T, id string) {
+	t.Helper()
+	for _, rec := range doubts(t, l.store) {
+		assert.True(t, rec.Key.ID != id, "in doubt: %v", rec)
+	}
+}
+
+// losses say which runs of a script are hit.
+var losses = []struct {
+	name string
+	cut  cut
+}{{"reply", loseReply}, {"request", loseRequest}}
+
+// TestRedisLostOnce loses one request or one reply of each script. The call that it hits ends well, its work runs once, and repeats get
+// its answer: a try that is sent again, be it by the engine or by the client itself, is known by its owner.
+func TestRedisLostOnce(t *testing.T) {
+	t.Parallel()
+	server := startKnowing(t)
+	for adapter := range redisClients {
+		for _, loss := range losses {
+			for _, script := range []string{"acquire", "extend", "complete", "lookup", "release"} {
+				t.Run(fmt.Sprint(adapter, " ", loss.name, " of ", script), func(t *testing.T) {
+					t.Parallel()
+					l := newLossy(t, startProxy(t, server.addr), adapter, retrysafe.Policy{Lease: 900 * time.Millisecond})
+					id := t.Name()
+					l.p.setHook(func(name string, n int) cut {
+						if name == script && n == 1 {
+							return loss.cut
+						}
+						return 0
+					})
+					if script == "release" {
+						_, err := retrysafe.Do(t.Context(), l.e, faultKey(id), func(context.Context) (int64, error) {
+							return 0, retrysafe.NothingDone(errFaultWork)
+						})
+						assert.ErrorIs(t, err, errFaultWork, "the first call")
+						rec, err := l.store.Lookup(t.Context(), faultStoreKey(id))
+						assert.NoError(t, err, "look")
+						assert.Equal(t, rec.State, retrysafe.StateReleased, "state after a call that did nothing")
+					}
+					res, err := retrysafe.Do(t.Context(), l.e, faultKey(id), func(ctx context.Context) (int64, error) {
+						if script == "extend" { // until a second heartbeat has come through
+							eventually(t, "heartbeats", func() bool { return l.p.ran("extend") >= 3 || ctx.Err() != nil })
+						}
+						assert.NoError(t, ctx.Err(), "the attempt's context")
+						return l.work.run(ctx)
+					})
+					assert.NoError(t, err, "the call")
+					assert.True(t, res.Stored && !res.Replayed, "it ran here and is stored: %+v", res)
+					assert.True(t, l.p.ran(script) > 1, "the script was sent again (%d)", l.p.ran(script))
+					if script == "release" {
+						assert.Equal(t, res.Attempt, 2, "attempt after one that did nothing")
+						return
+					}
+					l.wantOnce(t, id)
+				})
+			}
+		}
+	}
+}
+
+// TestRedisLostDoubt: the reply to "in doubt" is lost; the key is in doubt, with its cause.
+func TestRedisLostDoubt(t *testing.T) {
+	t.Parallel()
+	server := startKnowing(t)
+	for adapter := range redisClients {
+		t.Run(adapter, func(t *testing.T) {
+			t.Parallel()
+			l := newLossy(t, startProxy(t, server.addr), adapter, retrysafe.Policy{})
+			l.p.setHook(func(name string, n int) cut {
+				if name == "release" && n <= 2 {
+					return loseReply
+				}
+				return 0
+			})
+			_, err := retrysafe.Do(t.Context(), l.e, faultKey(adapter), func(context.Context) (int64, error) { return 0, errFaultWork })
+			assert.ErrorIs(t, err, retrysafe.ErrInDoubt, "work that failed")
+			_, err = retrysafe.Do(t.Context(), l.e, faultKey(adapter), l.work.run)
+			assert.ErrorIs(t, err, retrysafe.ErrInDoubt, "a repeat")
+			assert.Equal(t, l.work.runs.Load(), int64(0), "runs of the repeat")
+			rec, err := l.store.Lookup(t.Context(), faultStoreKey(adapter))
+			assert.NoError(t, err, "look")
+			assert.Equal(t, rec.Cause, "error", "cause")
+		})
+	}
+}
+
+// TestRedisLostClaim: every reply to a claim is lost, or every request. The caller is told that the store is away, and nothing runs; the
+// key is given back by itself, so that the next call runs and nothing is in doubt.
+func TestRedisLostClaim(t *testing.T) {
+	t.Parallel()
+	server := startKnowing(t)
+	for adapter := range redisClients {
+		for _, loss := range append(losses, struct {
+			name string
+			cut  cut
+		}{"request, which comes late,", lateRequest}) {
+			t.Run(adapter+", "+loss.name, func(t *testing.T) {
+				t.Parallel()
+				l := newLossy(t, startProxy(t, server.addr), adapter, retrysafe.Policy{})
+				id := t.Name()
+				_, err := l.e.Lookup(t.Context(), faultKey(id)) // so that the clock is known
+				assert.ErrorIs(t, err, retrysafe.ErrNotFound, "look")
+				l.p.setHook(func(name string, _ int) cut {
+					if name == "acquire" {
+						return loss.cut
+					}
+					return 0
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				_, err = retrysafe.Do(ctx, l.e, faultKey(id), l.work.run)
+				assert.True(t, err != nil, "a call without an answer of the store")
+				assert.Equal(t, l.work.runs.Load(), int64(0), "runs without an answer of the store")
+				tries := l.p.ran("acquire")
+				l.p.setHook(nil)
+				if loss.cut == lateRequest {
+					assert.Equal(t, l.p.deliver(), tries, "requests that come late")
+				}
+				eventually(t, "the key is free", func() bool {
+					rec, err := l.store.Lookup(t.Context(), faultStoreKey(id))
+					return err == nil && rec.State != retrysafe.StateInProgress
+				})
+				res, err := retrysafe.Do(t.Context(), l.e, faultKey(id), l.work.run)
+				assert.NoError(t, err, "the next call")
+				assert.True(t, res.Stored && !res.Replayed, "it runs: %+v", res)
+				assert.Equal(t, l.work.runs.Load(), int64(1), "runs")
+				l.p.deliver()
+				l.wantNoDoubt(t, id)
+			})
+		}
+	}
+}
+
+// TestRedisLostComplete: the store keeps the answer and cannot say so for a while. The caller gets its value, and so does the next.
+func TestRedisLostComplete(t *testing.T) {
+	t.Parallel()
+	server := startKnowing(t)
+	for adapter := range redisClients {
+		for _, loss := range losses {
+			t.Run(adapter+", "+loss.name, func(t *testing.T) {
+				t.Parallel()
+				l := newLossy(t, startProxy(t, server.addr), adapter, retrysafe.Policy{})
+				l.p.setHook(func(name string, _ int) cut {
+					if name == "complete" {
+						return loss.cut
+					}
+					return 0
+				})
+				res, err := retrysafe.Do(t.Context(), l.e, faultKey(t.Name()), l.work.run)
+				assert.NoError(t, err, "work that is done")
+				assert.True(t, !res.Stored && res.Value == 1, "the caller has the value, unconfirmed: %+v", res)
+				l.p.setHook(nil)
+				eventually(t, "the answer is kept", func() bool {
+					rec, err := l.store.Lookup(t.Context(), faultStoreKey(t.Name()))
+					return err == nil && rec.State == retrysafe.StateCompleted
+				})
+				l.wantOnce(t, t.Name())
+			})
+		}
+	}
+}
+
+// TestRedisHeldReply: the reply to a claim does not come, and the connection stands. The client gives it up some time, and what it asks again is known.
+func TestRedisHeldReply(t *testing.T) {
+	t.Parallel()
+	server := startKnowing(t)
+	for adapter := range redisClients {
+		t.Run(adapter, func(t *testing.T) {
+			t.Parallel()
+			l := newLossy(t, startProxy(t, server.addr), adapter, retrysafe.Policy{})
+			l.p.setHook(func(name string, n int) cut {
+				if name == "acquire" && n == 1 {
+					return holdReply
+				}
+				return 0
+			})
+			res, err := retrysafe.Do(t.Context(), l.e, faultKey(t.Name()), l.work.run)
+			assert.NoError(t, err, "the call")
+			assert.True(t, res.Stored && !res.Replayed, "it ran here: %+v", res)
+			l.wantOnce(t, t.Name())
+		})
+	}
+}
+
+// TestRedisLostIssue: whoever issues a key and loses the reply asks again, and is told that the key is its own.
+func TestRedisLostIssue(t *testing.T) {
+	t.Parallel()
+	server := startKnowing(t)
+	for adapter := range redisClients {
+		for _, loss := range losses {
+			t.Run(adapter+", "+loss.name, func(t *testing.T) {
+				t.Parallel()
+				l := newLossy(t, startProxy(t, server.addr), adapter, retrysafe.Policy{})
+				l.p.setHook(func(name string, n int) cut {
+					if name == "issue" && n == 1 {
+						return loss.cut
+					}
+					return 0
+				})
+				req := retrysafe.IssueRequest{Key: faultStoreKey(t.Name()), Owner: retrysafe.Owner{1}, Retention: time.Minute}
+				status, err := l.store.Issue(t.Context(), req)
+				if err != nil { // this client leaves the repeat to us
+					status, err = l.store.Issue(t.Context(), req)
+				}
+				assert.NoError(t, err, "issue")
+				assert.Equal(t, status, retrysafe.Won, "status")
+				assert.True(t, l.p.ran("issue") > 1, "it was sent again")
+				req.Owner = retrysafe.Owner{2}
+				status, err = l.store.Issue(t.Context(), req)
+				assert.NoError(t, err, "issue by another")
+				assert.Equal(t, status, retrysafe.AlreadyIssued, "status for another")
+			})
+		}
+	}
+}

@@ -1,0 +1,272 @@
+package integration_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/redisclient"
+)
+
+// cut is what a redisProxy does to one run of a script; zero: nothing.
+type cut uint8
+
+const (
+	loseRequest cut = iota + 1 // the server never sees it; the connection breaks
+	loseReply                  // the script runs; the connection breaks before the reply
+	lateRequest                // the connection breaks; the server sees it when the proxy's deliver is called
+	holdReply                  // the script runs; the reply waits until the client has gone
+)
+
+// redisProxy stands between clients and a server, and does to scripts what its hook says: n counts the runs of that script from 1.
+type redisProxy struct {
+	addr, to string
+
+	mu    sync.Mutex
+	hook  func(script string, n int) cut
+	names map[string]string // of scripts, by digest
+	runs  map[string]int
+	late  []func()
+}
+
+func startProxy(t *testing.T, to string) *redisProxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	assert.NoError(t, err, "listen")
+	p := &redisProxy{addr: l.Addr().String(), to: to, names: map[string]string{}, runs: map[string]int{}}
+	var all sync.WaitGroup
+	ctx, end := context.WithCancel(context.Background())
+	all.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() { p.serve(ctx, c) })
+		}
+	})
+	t.Cleanup(func() { _ = l.Close(); end(); all.Wait() })
+	return p
+}
+
+func (p *redisProxy) setHook(hook func(script string, n int) cut) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hook = hook
+	clear(p.runs)
+}
+
+// move sends new connections to another server.
+func (p *redisProxy) move(to string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.to = to
+}
+
+func (p *redisProxy) server() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.to
+}
+
+// ran is how often the script was asked for since the hook was set.
+func (p *redisProxy) ran(script string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.runs[script]
+}
+
+// deliver sends what was held back to the server, each on a connection of its own, and waits for the replies.
+func (p *redisProxy) deliver() int {
+	p.mu.Lock()
+	late := p.late
+	p.late = nil
+	p.mu.Unlock()
+	for _, send := range late {
+		send()
+	}
+	return len(late)
+}
+
+// ask tells what is to be done with a command.
+func (p *redisProxy) ask(words [][]byte) cut {
+	verb := strings.ToUpper(string(words[0]))
+	if len(words) < 3 || verb != "EVALSHA" && verb != "EVAL" {
+		return 0
+	}
+	digest := string(words[1])
+	if verb == "EVAL" {
+		sum := sha1.Sum(words[1])
+		digest = hex.EncodeToString(sum[:])
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	name := p.names[digest]
+	p.runs[name]++
+	if p.hook == nil {
+		return 0
+	}
+	return p.hook(name, p.runs[name])
+}
+
+func (p *redisProxy) serve(ctx context.Context, client net.Conn) {
+	defer client.Close()
+	server, err := net.Dial("tcp", p.server())
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	defer context.AfterFunc(ctx, func() { _ = client.Close(); _ = server.Close() })()
+	fates := make(chan cut, 1<<16)
+	gone := make(chan struct{}) // the client has
+	through := make(chan struct{})
+	go func() {
+		defer close(through)
+		defer client.Close()
+		for r := bufio.NewReader(server); ; {
+			raw, err := readReply(r)
+			if err != nil {
+				return
+			}
+			if raw[0] != '>' { // what is pushed answers nothing
+				switch <-fates {
+				case loseReply:
+					_ = client.Close()
+				case holdReply:
+					<-gone
+				}
+			}
+			_, _ = client.Write(raw)
+		}
+	}()
+	for r := bufio.NewReader(client); ; {
+		raw, words, err := readCommand(r)
+		if err != nil {
+			break
+		}
+		what := p.ask(words)
+		if what == lateRequest {
+			p.mu.Lock()
+			p.late = append(p.late, func() { p.send(raw) })
+			p.mu.Unlock()
+		}
+		if what == lateRequest || what == loseRequest {
+			_ = client.Close()
+			break
+		}
+		fates <- what
+		if _, err := server.Write(raw); err != nil {
+			break
+		}
+	}
+	close(gone)
+	_ = server.(*net.TCPConn).CloseWrite() //nolint:errcheck,forcetypeassert // it was dialled as that; what was sent before still runs
+	<-through
+}
+
+// send gives the server one command and reads the reply.
+func (p *redisProxy) send(raw []byte) {
+	c, err := net.Dial("tcp", p.server())
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	_, _ = c.Write(raw)
+	_, _ = readReply(bufio.NewReader(c))
+}
+
+// readCommand reads what a client sends: an array of strings.
+func readCommand(r *bufio.Reader) (raw []byte, words [][]byte, err error) {
+	raw, err = readReply(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	if raw[0] != '*' {
+		return nil, nil, errors.New("not a command")
+	}
+	rest := bufio.NewReader(bytes.NewReader(raw))
+	head, _ := rest.ReadString('\n')
+	n, _ := strconv.Atoi(strings.TrimSpace(head[1:]))
+	for range n {
+		size, _ := rest.ReadString('\n')
+		k, err := strconv.Atoi(strings.TrimSpace(size[1:]))
+		if err != nil {
+			return nil, nil, err
+		}
+		word := make([]byte, k+2)
+		if _, err := io.ReadFull(rest, word); err != nil {
+			return nil, nil, err
+		}
+		words = append(words, word[:k])
+	}
+	return raw, words, nil
+}
+
+// readReply reads one value of RESP2 or RESP3, as it stands.
+func readReply(r *bufio.Reader) ([]byte, error) {
+	line, err := r.ReadBytes('\n')
+	if err != nil || len(line) < 3 {
+		return nil, errors.Join(io.ErrUnexpectedEOF, err)
+	}
+	n, _ := strconv.Atoi(string(bytes.TrimSpace(line[1:])))
+	switch line[0] {
+	case '$', '=', '!':
+		if n < 0 {
+			return line, nil
+		}
+		body := make([]byte, n+2)
+		_, err := io.ReadFull(r, body)
+		return append(line, body...), err
+	case '%':
+		n *= 2
+		fallthrough
+	case '*', '~', '>':
+		for range n {
+			part, err := readReply(r)
+			if err != nil {
+				return nil, err
+			}
+			line = append(line, part...)
+		}
+	}
+	return line, nil
+}
+
+// wholeClient is what both adapters implement.
+type wholeClient interface {
+	redisclient.Client
+	redisclient.Pipeliner
+	redisclient.Nodes
+	redisclient.Replicated
+}
+
+// proxied tells the proxy the names of the scripts.
+type proxied struct {
+	wholeClient
+	p *redisProxy
+}
+
+func (c *proxied) Eval(ctx context.Context, call redisclient.Call) redisclient.Reply {
+	c.p.mu.Lock()
+	c.p.names[call.Script.SHA1] = call.Script.Name
+	c.p.mu.Unlock()
+	return c.wholeClient.Eval(ctx, call)
+}
+
+// through connects by way of the proxy.
+func (p *redisProxy) through(t *testing.T, adapter string) redisclient.Client {
+	t.Helper()
+	return &proxied{redisClients[adapter](t, "redis://"+p.addr).(wholeClient), p} //nolint:errcheck,forcetypeassert // both adapters are
+}
