@@ -317,3 +317,35 @@ func TestEarlierTryArrivesAfterTheEnd(t *testing.T) {
 		c.started(t, 1)
 	})
 }
+
+// TestSlowFailuresAreNotAskedAgain: a store that hangs until its own limit is asked once, and the caller is told; one that fails at once is
+// asked a few times.
+func TestSlowFailuresAreNotAskedAgain(t *testing.T) {
+	t.Parallel()
+	for after, want := range map[time.Duration]int{0: 3, 5 * time.Second: 1} {
+		t.Run(after.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				tries := 0
+				s := &slowToFail{Faulty: storetest.NewFaulty(newStore(), nil), after: after, tries: &tries}
+				e := engineOn(t, s, retrysafe.Policy{})
+				begun := time.Now()
+				_, err := retrysafe.Do(ctx, e, charge, func(context.Context) (string, error) { return "", nil })
+				assert.ErrorIs(t, err, retrysafe.ErrUnavailable, "the caller is told")
+				assert.Equal(t, tries, want, "tries")
+				assert.True(t, time.Since(begun) < 6*time.Second, "it took %v", time.Since(begun))
+			})
+		})
+	}
+}
+
+type slowToFail struct {
+	*storetest.Faulty
+	after time.Duration
+	tries *int
+}
+
+func (s *slowToFail) Acquire(context.Context, retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+	*s.tries++
+	time.Sleep(s.after)
+	return retrysafe.Acquired{}, storetest.ErrFault
+}
