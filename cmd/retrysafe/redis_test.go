@@ -76,3 +76,40 @@ func TestGatewaysOnRedis(t *testing.T) {
 	out, err = command(t, "gateway", "--upstream", up.URL, "--store", "redis://:pass-word@"+evicting, "--listen", "127.0.0.1:0").CombinedOutput()
 	assert.True(t, err != nil && strings.Contains(string(out), "allkeys-lru"), "a server that evicts: %s", out)
 }
+
+// TestRedisOverTLS: with a user who may do no more than the documentation says.
+func TestRedisOverTLS(t *testing.T) {
+	// Not parallel: it sets an environment variable that children get.
+	dir := t.TempDir()
+	_, _ = certificate(t, dir, 7)
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	path, err := exec.LookPath("redis-server")
+	assert.NoError(t, err, "redis-server is not installed: apt-get install -y redis-server")
+	port := freePorts(t, 1)[0]
+	c := exec.Command(path, "--port", "0", "--tls-port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "yes",
+		"--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert, "--tls-auth-clients", "no",
+		"--user", "default", "off", "--user", "ann", "on", ">pass-word", "~rs:*",
+		"+eval", "+evalsha", "+get", "+set", "+time", "+pexpiretime", "+scan", "+config|get", "+info", "+role", "+ping", "+hello", "+client")
+	var said output
+	c.Stdout = &said
+	assert.NoError(t, c.Start(), "start redis-server")
+	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+	eventually(t, func() bool {
+		conn, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err == nil
+	}, "redis-server listens: "+said.String())
+	up, effects := counting(t)
+	t.Setenv("SSL_CERT_FILE", cert)
+	_, base, log := startGateway(t, "--upstream", up.URL, "--store", "rediss://ann:pass-word@127.0.0.1:"+port, "--listen", "127.0.0.1:0")
+	for i := range 2 {
+		status, body, header := post(t, base, "k")
+		assert.Equal(t, fmt.Sprint(status, header.Get("Idempotency-Replayed")), []string{"201", "201true"}[i], "request %d (%s; %s)", i, body, log)
+	}
+	assert.Equal(t, effects("k"), int64(1), "effects")
+	out, err := command(t, "keys", "--store", "rediss://ann:pass-word@127.0.0.1:"+port, "list").CombinedOutput()
+	assert.NoError(t, err, "keys list (%s)", out)
+	assert.Contains(t, string(out), "completed", "keys list")
+}
