@@ -147,6 +147,13 @@ type (
 	Lister interface {
 		List(context.Context, ListRequest) (Page, error)
 	}
+	// Notifier tells when a record may have changed, so that those who wait for it need not ask so often. It is a hint: it may come too
+	// often, late, or not at all, and whoever waits goes on asking.
+	Notifier interface {
+		// Watch calls changed once it listens, and then whenever an attempt of key may have ended, whoever ended it. It returns when ctx ends,
+		// and when it cannot listen any more. changed does not block.
+		Watch(ctx context.Context, key StoreKey, changed func()) error
+	}
 	// Sweeper removes what has expired, never what is in progress or in doubt under Refuse.
 	Sweeper interface {
 		// Sweep removes at most limit records and says how many; fewer than limit means that it is through.

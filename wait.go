@@ -5,6 +5,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -28,6 +29,7 @@ type room struct {
 	waiters int
 	kick    chan struct{} // look now
 	over    chan struct{} // closed when rec is the end of the attempt
+	deaf    func()        // ends listening; nil where nobody listens; the watcher's
 	rec     Record
 }
 
@@ -138,7 +140,12 @@ func (r *room) look() {
 // watch looks at the record until the attempt is over or nobody waits any more. It looks first, since the attempt may have ended
 // before anybody listened.
 func (w *waitRoom) watch(k waitKey, r *room) {
-	interval := shortPoll
+	interval, listening := shortPoll, w.listen(k, r)
+	defer func() {
+		if r.deaf != nil {
+			r.deaf()
+		}
+	}()
 	for {
 		ctx, cancel := context.WithTimeout(w.core.ctx, acquireLimit)
 		rec, err := w.core.lookup(ctx, k.key)
@@ -151,7 +158,9 @@ func (w *waitRoom) watch(k waitKey, r *room) {
 		if err == nil {
 			pause = min(pause, rec.LeaseLeft+time.Millisecond)
 		}
-		interval = min(2*interval, longPoll)
+		if interval = min(2*interval, longPoll); listening.Load() {
+			interval = longPoll // what ends is told
+		}
 		t := time.NewTimer(pause)
 		select {
 		case <-t.C:
@@ -163,6 +172,30 @@ func (w *waitRoom) watch(k waitKey, r *room) {
 			return
 		}
 	}
+}
+
+// listen has the room told of the end, where the store can, until nobody waits any more. The result says whether it is so now.
+func (w *waitRoom) listen(k waitKey, r *room) *atomic.Bool {
+	listening := new(atomic.Bool)
+	n, ok := w.core.store.(Notifier)
+	if !ok {
+		return listening
+	}
+	ctx, stop := context.WithCancel(w.core.ctx)
+	started := w.core.background.start(func() {
+		defer stop()
+		_ = n.Watch(ctx, k.key, func() { // else it is asked for more often
+			listening.Store(true)
+			r.look()
+		})
+		listening.Store(false)
+	})
+	if !started {
+		stop()
+		return listening
+	}
+	r.deaf = stop
+	return listening
 }
 
 func (w *waitRoom) deserted(k waitKey, r *room) bool {

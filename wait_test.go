@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -201,4 +202,70 @@ func TestSecondAttemptIsNotWhatWasWaitedFor(t *testing.T) {
 		assert.ErrorIs(t, <-told, retrysafe.ErrAttemptFailed, "the attempt that was found has ended")
 		assert.NoError(t, b.Release(ctx, nil), "release")
 	})
+}
+
+// notifying tells watchers when it is told to.
+type notifying struct {
+	*storetest.Faulty
+	watches atomic.Int64
+	changed chan struct{}
+	lost    chan struct{} // closed: the connection is gone
+}
+
+func (n *notifying) Watch(ctx context.Context, _ retrysafe.StoreKey, changed func()) error {
+	n.watches.Add(1)
+	changed()
+	for {
+		select {
+		case <-n.changed:
+			changed()
+		case <-n.lost:
+			return errors.New("the connection is gone")
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// TestWaitersAreToldOfTheEnd: where the store notifies, an end in another process is known at once, and waiting costs few questions; where
+// it stops notifying they ask on.
+func TestWaitersAreToldOfTheEnd(t *testing.T) {
+	t.Parallel()
+	for name, lost := range map[string]bool{"told": false, "not told any more": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := &notifying{Faulty: storetest.NewFaulty(newStore(), nil), changed: make(chan struct{}), lost: make(chan struct{})}
+				there, here := engineOn(t, s.Faulty, retrysafe.Policy{}), engineOn(t, s, retrysafe.Policy{Wait: 20 * time.Second})
+				a, _, err := there.Begin(ctx, charge)
+				assert.NoError(t, err, "begin elsewhere")
+				var told time.Duration
+				var waiting sync.WaitGroup
+				for range 5 {
+					waiting.Go(func() {
+						begun := time.Now()
+						_, _ = retrysafe.Do(ctx, here, charge, new(counter).work)
+						told = time.Since(begun)
+					})
+				}
+				synctest.Wait()
+				assert.Equal(t, s.watches.Load(), int64(1), "watches of five waiters")
+				if lost {
+					close(s.lost)
+				}
+				time.Sleep(7 * time.Second)
+				asked := s.Calls("lookup")
+				assert.True(t, asked < 16, "questions in seven seconds: %d", asked)
+				assert.NoError(t, a.Release(ctx, nil), "the end")
+				if !lost {
+					s.changed <- struct{}{}
+				}
+				waiting.Wait()
+				if lost {
+					assert.True(t, told > 7*time.Second && told < 9*time.Second, "found out after %v", told)
+					return
+				}
+				assert.Equal(t, told, 7*time.Second, "told after")
+			})
+		})
+	}
 }

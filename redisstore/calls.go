@@ -135,7 +135,7 @@ func (s *Store) complete(ctx context.Context, req *retrysafe.CompleteRequest, an
 		return retrysafe.Record{}, err
 	}
 	a, err := s.confirmed(ctx, complete, &req.Key, func(a *answer) bool { return a.code != lost }, holder(req.Fence, req.Owner),
-		string([]byte{row.AnswerFlags(), byte(req.State)}), string(head), string(ans.Body), retention(req.Retention), s.light, confirm)
+		string([]byte{row.AnswerFlags(), byte(req.State)}), string(head), string(ans.Body), retention(req.Retention), s.light, confirm, s.loud)
 	if err := a.unlessLost(err); err != nil {
 		return retrysafe.Record{}, err
 	}
@@ -153,7 +153,7 @@ func (s *Store) Release(ctx context.Context, req retrysafe.ReleaseRequest) error
 		doubt = "1"
 	}
 	cause, lastError := protocol.Clip(req.Cause, req.LastError)
-	a, err := s.eval(ctx, release, &req.Key, holder(req.Fence, req.Owner), retention(req.Retention), doubt, cause, lastError)
+	a, err := s.eval(ctx, release, &req.Key, holder(req.Fence, req.Owner), retention(req.Retention), doubt, cause, lastError, s.loud)
 	return a.unlessLost(err)
 }
 

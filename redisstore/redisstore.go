@@ -28,6 +28,9 @@ type Options struct {
 	// Light keeps nothing of finished work but that it was done: no answer, no fingerprint, 40 bytes a record. Repeats are told
 	// [retrysafe.ErrAnswerNotKept], or what Policy.Duplicate says of them (Reject, Succeed). It is for ids and messages by the million.
 	Light bool
+	// Quiet publishes nothing when an attempt ends: each message costs the server about a microsecond. Those who wait then find out by
+	// asking, within a second.
+	Quiet bool
 	// AllowEviction takes a server that may drop records for want of memory: each drop lets a key run again.
 	AllowEviction bool
 	// Logger gets warnings about what the server's configuration can lose; default slog.Default().
@@ -42,6 +45,7 @@ type Store struct {
 	client redisclient.Client
 	o      Options
 	light  string // as the scripts read it
+	loud   string // likewise
 
 	replicas atomic.Int64 // the most that a primary had
 
@@ -67,6 +71,9 @@ func New(ctx context.Context, c redisclient.Client, o *Options) (*Store, error) 
 	}
 	if s.o.Light {
 		s.light = "1"
+	}
+	if !s.o.Quiet {
+		s.loud = "1"
 	}
 	if s.o.Prefix == "" {
 		s.o.Prefix = "rs:"

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"errors"
 
 	"github.com/retrysafe/retrysafe"
@@ -28,6 +29,19 @@ func claims(e *env) {
 				return false, nil
 			}
 			_, err := s.List(e.ctx, retrysafe.ListRequest{Limit: 1})
+			return true, err
+		}},
+		{"Notifier", e.f.Notifier, func() (bool, error) {
+			s, ok := e.Store.(retrysafe.Notifier)
+			if !ok {
+				return false, nil
+			}
+			ctx, cancel := context.WithCancel(e.ctx)
+			defer cancel()
+			err := s.Watch(ctx, e.key(), cancel)
+			if errors.Is(err, context.Canceled) {
+				err = nil
+			}
 			return true, err
 		}},
 		{"Sweeper", e.f.Sweeper, func() (bool, error) {

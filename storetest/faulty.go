@@ -43,16 +43,17 @@ type Faulty struct {
 }
 
 // NewFaulty wraps inner. The hook is asked once for each call: op is the method in lower case (acquire extend complete release
-// lookup issue list sweep), call counts the calls of that op from 1. It may be asked concurrently; nil means no faults.
+// lookup issue list watch sweep), call counts the calls of that op from 1. It may be asked concurrently; nil means no faults.
 func NewFaulty(inner retrysafe.Store, hook func(op string, call int) Fault) *Faulty {
 	return &Faulty{inner: inner, hook: hook, calls: map[string]int{}}
 }
 
 var (
-	_ retrysafe.Store   = (*Faulty)(nil)
-	_ retrysafe.Issuer  = (*Faulty)(nil)
-	_ retrysafe.Lister  = (*Faulty)(nil)
-	_ retrysafe.Sweeper = (*Faulty)(nil)
+	_ retrysafe.Store    = (*Faulty)(nil)
+	_ retrysafe.Issuer   = (*Faulty)(nil)
+	_ retrysafe.Lister   = (*Faulty)(nil)
+	_ retrysafe.Notifier = (*Faulty)(nil)
+	_ retrysafe.Sweeper  = (*Faulty)(nil)
 )
 
 // Deliver applies the delayed requests in the order in which they came, and returns what the inner store said to each.
@@ -165,6 +166,16 @@ func (f *Faulty) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe
 		return retrysafe.Page{}, errors.ErrUnsupported
 	}
 	return through(ctx, f, "list", func(ctx context.Context) (retrysafe.Page, error) { return s.List(ctx, req) })
+}
+
+// Watch implements [retrysafe.Notifier]. The hook is asked when it begins.
+func (f *Faulty) Watch(ctx context.Context, key retrysafe.StoreKey, changed func()) error {
+	s, ok := f.inner.(retrysafe.Notifier)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	_, err := through(ctx, f, "watch", func(ctx context.Context) (struct{}, error) { return struct{}{}, s.Watch(ctx, key, changed) })
+	return err
 }
 
 // Sweep implements [retrysafe.Sweeper].

@@ -67,6 +67,14 @@ func (c *claimsAll) List(ctx context.Context, req retrysafe.ListRequest) (retrys
 	return seen[retrysafe.Page](ctx, c.spy, "List", req)
 }
 
+func (c *claimsAll) Watch(ctx context.Context, key retrysafe.StoreKey, changed func()) error {
+	if changed != nil {
+		changed()
+	}
+	_, err := seen[struct{}](ctx, c.spy, "Watch", key)
+	return err
+}
+
 func (c *claimsAll) Sweep(ctx context.Context, limit int) (int, error) {
 	return seen[int](ctx, c.spy, "Sweep", limit)
 }
@@ -140,6 +148,15 @@ var wrapped = []wrappedCall{
 			return l.List(ctx, sampleList)
 		}
 		return nil, errHidden
+	}},
+	{"Watch", true, sampleKey, true, func(ctx context.Context, s retrysafe.Store) (any, error) {
+		n, ok := s.(retrysafe.Notifier)
+		if !ok {
+			return nil, errHidden
+		}
+		told := false
+		err := n.Watch(ctx, sampleKey, func() { told = true })
+		return told, err
 	}},
 	{"Sweep", true, 7, 5, func(ctx context.Context, s retrysafe.Store) (any, error) {
 		if w, ok := s.(retrysafe.Sweeper); ok {

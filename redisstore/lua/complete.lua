@@ -10,6 +10,7 @@ r.flags = flag(flag(flag(cur.flags, F_KEPT, false), F_NO_BODY, false), F_DIGEST,
 local retention = cur.retention
 if ARGV[5] ~= '' then retention, r.retention8 = tonumber(string.sub(ARGV[5], 9)), string.sub(ARGV[5], 1, 8) end
 r.expires = after(now, retention)
+if ARGV[8] == '1' then redis.call('PUBLISH', KEYS[1], '') end
 if ARGV[6] == '1' then
   r.print, r.bind, r.lasterror = '', '', ''
   r.flags = r.flags % 4 + F_NO_BODY + F_NO_PRINT + F_NO_BIND

@@ -1,4 +1,4 @@
--- KEYS: record. ARGV: fence8 and owner; empty for the record's retention, or retention8 and its digits; in doubt; cause; last error.
+-- KEYS: record. ARGV: fence8 and owner; empty for the record's retention, or retention8 and its digits; in doubt; cause; last error; 1 to publish.
 local doubt = ARGV[3] == '1'
 if not mine(ARGV[1]) then return say(LOST, '') end
 if (cur.state == RELEASED and not doubt) or (abandoned() and doubt) then return say(DONE, '') end -- a repeat
@@ -15,4 +15,5 @@ else
   if r.expires ~= 0 then r.expires = math.max(r.expires, cur.notafter + 1) end -- a late repeat of the Acquire must meet the record
 end
 put(pack(r, string.sub(cur.raw, cur.answer)), r.expires)
+if ARGV[6] == '1' then redis.call('PUBLISH', KEYS[1], '') end
 return say(DONE, '')

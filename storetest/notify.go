@@ -1,0 +1,65 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// notify: whoever watches a key is told when it listens, and when an attempt of it ends, through whichever handle.
+func notify(e *env) {
+	for name, end := range map[string]func(*env, retrysafe.Store, retrysafe.Record) error{
+		"completed": func(e *env, s retrysafe.Store, r retrysafe.Record) error {
+			_, err := s.Complete(e.ctx, ending(r, "answer"))
+			return err
+		},
+		"released": func(e *env, s retrysafe.Store, r retrysafe.Record) error {
+			return s.Release(e.ctx, retrysafe.ReleaseRequest{Key: r.Key, Owner: r.Owner, Fence: r.Fence})
+		},
+		"in doubt": func(e *env, s retrysafe.Store, r retrysafe.Record) error {
+			return s.Release(e.ctx, retrysafe.ReleaseRequest{Key: r.Key, Owner: r.Owner, Fence: r.Fence, InDoubt: true})
+		},
+	} {
+		e.run(name, func(e *env) {
+			other := e.Store
+			if e.Reopen != nil {
+				other = e.Reopen()
+			}
+			first := e.win(e.ask(e.key()))
+			ctx, cancel := context.WithCancel(e.ctx)
+			defer cancel()
+			told, ended := make(chan struct{}, 100), make(chan error, 1)
+			n, _ := e.Store.(retrysafe.Notifier)
+			go func() {
+				ended <- n.Watch(ctx, first.Key, func() {
+					select {
+					case told <- struct{}{}:
+					default:
+					}
+				})
+			}()
+			hears(e, told, "that it listens")
+			assert.NoError(e, end(e, other, first), "the end")
+			hears(e, told, "the end")
+			cancel()
+			select {
+			case err := <-ended:
+				assert.True(e, err == nil || errors.Is(err, context.Canceled), "Watch ends with its context: %v", err)
+			case <-time.After(e.f.Grace):
+				e.Errorf("Watch goes on after its context has ended")
+			}
+		})
+	}
+}
+
+func hears(e *env, told <-chan struct{}, what string) {
+	e.Helper()
+	select {
+	case <-told:
+	case <-time.After(e.f.Grace):
+		e.Fatalf("the watcher was not told %s within %v", what, e.f.Grace)
+	}
+}
