@@ -322,16 +322,15 @@ func TestEarlierTryArrivesAfterTheEnd(t *testing.T) {
 // asked a few times.
 func TestSlowFailuresAreNotAskedAgain(t *testing.T) {
 	t.Parallel()
-	for after, want := range map[time.Duration]int{0: 3, 5 * time.Second: 1} {
+	for after, want := range map[time.Duration]int64{0: 3, 5 * time.Second: 1} {
 		t.Run(after.String(), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				tries := 0
-				s := &slowToFail{Faulty: storetest.NewFaulty(newStore(), nil), after: after, tries: &tries}
+				s := &slowToFail{Faulty: storetest.NewFaulty(newStore(), nil), after: after}
 				e := engineOn(t, s, retrysafe.Policy{})
 				begun := time.Now()
 				_, err := retrysafe.Do(ctx, e, charge, func(context.Context) (string, error) { return "", nil })
 				assert.ErrorIs(t, err, retrysafe.ErrUnavailable, "the caller is told")
-				assert.Equal(t, tries, want, "tries")
+				assert.Equal(t, s.tries.Load(), want, "tries")
 				assert.True(t, time.Since(begun) < 6*time.Second, "it took %v", time.Since(begun))
 			})
 		})
@@ -341,11 +340,11 @@ func TestSlowFailuresAreNotAskedAgain(t *testing.T) {
 type slowToFail struct {
 	*storetest.Faulty
 	after time.Duration
-	tries *int
+	tries atomic.Int64
 }
 
 func (s *slowToFail) Acquire(context.Context, retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
-	*s.tries++
+	s.tries.Add(1)
 	time.Sleep(s.after)
 	return retrysafe.Acquired{}, storetest.ErrFault
 }
