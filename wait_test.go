@@ -238,13 +238,13 @@ func TestWaitersAreToldOfTheEnd(t *testing.T) {
 				there, here := engineOn(t, s.Faulty, retrysafe.Policy{}), engineOn(t, s, retrysafe.Policy{Wait: 20 * time.Second})
 				a, _, err := there.Begin(ctx, charge)
 				assert.NoError(t, err, "begin elsewhere")
-				var told time.Duration
+				var latest atomic.Int64
 				var waiting sync.WaitGroup
 				for range 5 {
 					waiting.Go(func() {
 						begun := time.Now()
 						_, _ = retrysafe.Do(ctx, here, charge, new(counter).work)
-						told = time.Since(begun)
+						latest.Store(int64(time.Since(begun)))
 					})
 				}
 				synctest.Wait()
@@ -260,6 +260,7 @@ func TestWaitersAreToldOfTheEnd(t *testing.T) {
 					s.changed <- struct{}{}
 				}
 				waiting.Wait()
+				told := time.Duration(latest.Load())
 				if lost {
 					assert.True(t, told > 7*time.Second && told < 9*time.Second, "found out after %v", told)
 					return

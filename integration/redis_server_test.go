@@ -166,6 +166,10 @@ func (c *counted) Eval(ctx context.Context, call redisclient.Call) redisclient.R
 	return c.Client.Eval(ctx, call)
 }
 
+func (c *counted) Subscribe(ctx context.Context, channel string, on func(payload string)) error {
+	return c.Client.(redisclient.Subscriber).Subscribe(ctx, channel, on) //nolint:errcheck,forcetypeassert // both adapters have it
+}
+
 func (c *counted) EachPrimary(ctx context.Context, f func(context.Context, func(context.Context, ...string) redisclient.Reply) error) error {
 	return c.Client.(redisclient.Nodes).EachPrimary(ctx, f) //nolint:errcheck,forcetypeassert // both adapters have it
 }

@@ -33,6 +33,13 @@ func (m *metrics) List(ctx context.Context, req retrysafe.ListRequest) (retrysaf
 	return retrysafe.Page{}, errors.ErrUnsupported
 }
 
+func (m *metrics) Watch(ctx context.Context, key retrysafe.StoreKey, changed func()) error {
+	if s, ok := m.Store.(retrysafe.Notifier); ok {
+		return s.Watch(ctx, key, changed)
+	}
+	return errors.ErrUnsupported
+}
+
 func (m *metrics) Sweep(ctx context.Context, limit int) (int, error) {
 	if s, ok := m.Store.(retrysafe.Sweeper); ok {
 		return s.Sweep(ctx, limit)

@@ -113,6 +113,9 @@ func (c *Client) Subscribe(ctx context.Context, channel string, on func(payload 
 	defer stop()
 	for {
 		m, err := sub.Receive(ctx)
+		if ended := ctx.Err(); ended != nil {
+			return ended
+		}
 		if err != nil {
 			return convert(err)
 		}

@@ -88,8 +88,8 @@ func TestRedisOverTLS(t *testing.T) {
 	port := freePorts(t, 1)[0]
 	c := exec.Command(path, "--port", "0", "--tls-port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "yes",
 		"--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert, "--tls-auth-clients", "no",
-		"--user", "default", "off", "--user", "ann", "on", ">pass-word", "~rs:*",
-		"+eval", "+evalsha", "+get", "+set", "+time", "+pexpiretime", "+scan", "+config|get", "+info", "+role", "+ping", "+hello", "+client")
+		"--user", "default", "off", "--user", "ann", "on", ">pass-word", "~rs:*", "&rs:*",
+		"+eval", "+evalsha", "+get", "+set", "+time", "+pexpiretime", "+publish", "+subscribe", "+scan", "+config|get", "+info", "+role", "+ping", "+hello", "+client")
 	var said output
 	c.Stdout = &said
 	assert.NoError(t, c.Start(), "start redis-server")

@@ -21,6 +21,10 @@ func claims() []Broken {
 	return []Broken{
 		{"it issues and does not say so", "claims", nil, open(whole), storetest.Features{Sweeper: true}},
 		{"it says that it lists and does not", "claims", []string{"List"}, open(whole), storetest.Features{Issuer: true, Sweeper: true, Lister: true}},
+		{
+			"it never tells of an end", "Notify", nil, open(func(s *store) retrysafe.Store { return deaf{s} }),
+			storetest.Features{Issuer: true, Sweeper: true, Notifier: true, Grace: 300 * time.Millisecond},
+		},
 		{"it hides that it sweeps", "claims", []string{"S9", "S14"}, open(func(s *store) retrysafe.Store {
 			return struct {
 				retrysafe.Store
@@ -28,6 +32,15 @@ func claims() []Broken {
 			}{s, s}
 		}), plain},
 	}
+}
+
+// deaf listens, and hears nothing.
+type deaf struct{ *store }
+
+func (d deaf) Watch(ctx context.Context, _ retrysafe.StoreKey, changed func()) error {
+	changed()
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 // Control is a right store with every hook; it passes every clause but List, which it does not claim.
