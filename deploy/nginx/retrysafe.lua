@@ -92,6 +92,7 @@ function M.seen()
   local v = ngx.var
   ngx.ctx.retrysafe = {
     status = v.upstream_status, sent = v.upstream_bytes_sent, came = v.upstream_header_time, received = v.upstream_bytes_received,
+    hidden = v.upstream_http_connection or v.upstream_http_content_length or v.upstream_http_transfer_encoding,
   }
 end
 
@@ -225,7 +226,8 @@ local function doubt(res, seen)
     if (seen.received or "0"):find("[1-9]") then return "garbage", 502 end
     return "reset", 504
   end
-  if res.status < 200 then return "garbage", 502 end
+  -- Without a single field it may be anything: nginx takes what has no head for an answer of HTTP/0.9.
+  if res.status < 200 or not seen.hidden and next(res.header) == nil then return "garbage", 502 end
   if res.truncated then return "truncated", 504 end
 end
 

@@ -50,6 +50,9 @@ var maySleep = map[string]string{
 	"integration/redis_cluster_test.go":  "servers of another program take a while to find each other",
 	"integration/redis_model_test.go":    "leases and retentions have to pass on a server's clock",
 	"integration/redis_server_test.go":   "a server of another program takes a while to start",
+	"integration/nginx_server_test.go":   "a server of another program takes a while to start",
+	"integration/nginx_store_test.go":    "a server has to be away for as long as a call waits for it",
+	"integration/nginx_test.go":          "it looks at another program again and again, up to a limit",
 	"integration/browser_test.go":        "it looks at a page again and again, up to a limit",
 	"cmd/retrysafe/soak_service_test.go": "a service that answers late, over real connections",
 }

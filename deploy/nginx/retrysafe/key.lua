@@ -132,7 +132,7 @@ local function boundary(content_type)
       value, last = rest:match('^([^%s;,="/()<>@:\\%[%]?]+)()', behind)
     end
     name = name:lower()
-    if not last or found[name] then return nil end
+    if not last or found[name] and found[name] ~= value then return nil end
     found[name], rest = value, rest:sub(last)
   end
   return found.boundary

@@ -48,7 +48,9 @@ function M:connect()
     end
   end
   if not self.looked then
-    local kept = r:config("get", "maxmemory-policy")
+    local kept
+    kept, err = r:config("get", "maxmemory-policy") -- a user who may not ask gets false
+    if kept == nil then return nil, err end
     if type(kept) == "table" and kept[2] ~= "noeviction" and not o.allow_eviction then
       r:close()
       return nil, "the server drops records for want of memory (maxmemory-policy), and each drop lets a key run again"
