@@ -92,7 +92,7 @@ func TestNginxSendsOnce(t *testing.T) {
 		cause string
 	}{
 		"closes":     {func(c net.Conn) { _ = c.Close() }, 504, "reset"},
-		"resets":     {func(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0); _ = c.Close() }, 504, "reset"}, //nolint:errcheck,forcetypeassert // it is TCP
+		"resets":     {func(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0); _ = c.Close() }, 504, "reset"}, //nolint:forcetypeassert // it is TCP
 		"silent":     {func(net.Conn) {}, 504, "timeout"},
 		"half head":  {says("HTTP/1.1 200 OK\r\nContent-"), 502, "garbage"},
 		"half body":  {says("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"), 504, "truncated"},
@@ -186,10 +186,10 @@ func TestNginxAnswersNotKept(t *testing.T) {
 // TestNginxWorkerKilled: the lease of a worker that dies passes, and then nobody knows; one effect.
 func TestNginxWorkerKilled(t *testing.T) {
 	t.Parallel()
-	begun, end := make(chan bool), make(chan bool)
+	begun, end := make(chan bool, 100), make(chan bool)
 	f := startNginx(t, nginxSetup{origin: func(http.ResponseWriter, *http.Request) {
 		begun <- true
-		<-end
+		await(end)
 	}, replace: map[string]string{"      lease = 30,": "      lease = 2,", "= 2 + 5 + 20": "= 1", "worker_processes auto": "worker_processes 1"}})
 	t.Cleanup(func() { close(end) })
 	failed := make(chan error)

@@ -122,8 +122,11 @@ func (f *nginxFront) start(s nginxSetup) (string, error) {
 	f.cmd.Stdout, f.cmd.Stderr = &said, &said
 	f.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	assert.NoError(t, f.cmd.Start(), "start nginx")
-	ended := make(chan error, 1)
-	go func() { ended <- f.cmd.Wait() }()
+	ended := make(chan struct{})
+	go func() {
+		_ = f.cmd.Wait()
+		close(ended)
+	}()
 	t.Cleanup(func() {
 		_ = f.cmd.Process.Signal(syscall.SIGTERM)
 		<-ended
@@ -133,8 +136,7 @@ func (f *nginxFront) start(s nginxSetup) (string, error) {
 	})
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		select {
-		case err := <-ended:
-			ended <- err
+		case <-ended:
 			return said.String() + f.log(), io.ErrUnexpectedEOF
 		default:
 		}

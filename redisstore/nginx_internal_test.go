@@ -21,7 +21,7 @@ func TestScriptsOfNginx(t *testing.T) {
 	}
 	b.WriteString("}\n")
 	if os.Getenv("UPDATE") != "" {
-		assert.NoError(t, os.WriteFile(file, []byte(b.String()), 0o644), "write") //nolint:gosec // it is published
+		assert.NoError(t, os.WriteFile(file, []byte(b.String()), 0o644), "write")
 	}
 	got, err := os.ReadFile(file)
 	assert.NoError(t, err, "scripts of nginx")
