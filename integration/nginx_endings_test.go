@@ -136,7 +136,7 @@ func TestNginxReexecute(t *testing.T) {
 			}
 			_ = c.Close()
 		}),
-		replace: map[string]string{"      lease = 30,": "      lease = 1, on_doubt = 'reexecute',", "= 2 + 5 + 20": "= 0.9"},
+		replace: map[string]string{"      lease = 30,": "      lease = 3, on_doubt = 'reexecute',", "= 2 + 5 + 20": "= 0.9"},
 	})
 	f.problem(f.post("k", "x"), 504, "outcome-unknown", false)
 	f.problem(f.post("k", "x"), 409, "in-progress", true)
@@ -190,7 +190,7 @@ func TestNginxWorkerKilled(t *testing.T) {
 	f := startNginx(t, nginxSetup{origin: func(http.ResponseWriter, *http.Request) {
 		begun <- true
 		await(end)
-	}, replace: map[string]string{"      lease = 30,": "      lease = 2,", "= 2 + 5 + 20": "= 1", "worker_processes auto": "worker_processes 1"}})
+	}, replace: map[string]string{"      lease = 30,": "      lease = 3,", "= 2 + 5 + 20": "= 1", "worker_processes auto": "worker_processes 1"}})
 	t.Cleanup(func() { close(end) })
 	failed := make(chan error)
 	go func() {

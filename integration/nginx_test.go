@@ -2,8 +2,10 @@ package integration_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -157,6 +159,28 @@ func TestNginxBodies(t *testing.T) {
 	f.problem(f.post("larger", big+"x"), 413, "body-too-large", false)
 	f.problem(f.post("largest", big+big+"x"), 413, "body-too-large", false)
 	f.started(1, "bodies that are too large")
+
+	req, err := http.NewRequestWithContext(t.Context(), "POST", f.url+"/orders?a=1", io.MultiReader(strings.NewReader(big[:9]), strings.NewReader(big[9:])))
+	assert.NoError(t, err, "request")
+	req.Header.Set("Idempotency-Key", "parts")
+	req.Header.Set("Authorization", "Bearer opaque")
+	resp, err := f.client.Do(req)
+	assert.NoError(t, err, "a body in chunks")
+	got, err := io.ReadAll(resp.Body)
+	assert.NoError(t, errors.Join(err, resp.Body.Close()), "answer")
+	assert.Equal(t, string(got), "true", "what the service gets of a body in chunks")
+	assert.Equal(t, f.post("parts", big).header.Get("Idempotency-Replayed"), "true", "a repeat with a length")
+	f.started(2, "a body in chunks")
+
+	c, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
+	assert.NoError(t, err, "connect")
+	defer c.Close()
+	_, err = io.WriteString(c, "POST /orders?a=1 HTTP/1.1\r\nHost: x\r\nIdempotency-Key: cut\r\nAuthorization: Bearer opaque\r\nContent-Length: 9\r\n\r\nhalf")
+	assert.NoError(t, err, "half a body")
+	assert.NoError(t, c.(*net.TCPConn).CloseWrite(), "the end of it") //nolint:errcheck,forcetypeassert // it is TCP
+	_, _ = io.Copy(io.Discard, c)
+	assert.Equal(t, f.post("cut", big).status, 200, "the key is free")
+	f.started(3, "a body that was cut")
 }
 
 // await waits for end, and not for ever: a test that fails should not hang.
@@ -229,13 +253,13 @@ func TestNginxHangUp(t *testing.T) {
 // eventually waits for what another process does.
 func (f *nginxFront) eventually(ok func() bool, what string) {
 	f.t.Helper()
-	for range 500 {
+	for range 2000 {
 		if ok() {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	f.t.Fatalf("it did not come within 5 s: %s", what)
+	f.t.Fatalf("it did not come within 20 s: %s", what)
 }
 
 // TestNginxDuplicates is H8.

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -14,10 +15,24 @@ func TestScriptsOfNginx(t *testing.T) {
 	t.Parallel()
 	const file = "../deploy/nginx/retrysafe/scripts.lua"
 	var b strings.Builder
-	b.WriteString("-- Made of redisstore/lua by UPDATE=1 go test -run TestScriptsOfNginx ./redisstore; not changed by hand.\nreturn {\n")
-	for _, s := range []*redisclient.Script{acquire, complete, release, lookup} {
-		assert.True(t, !strings.Contains(s.Source, "]==]") && !strings.Contains(s.Source, "\r"), "%s can be quoted", s.Name)
-		b.WriteString(s.Name + " = {source = [==[\n" + s.Source + "]==]},\n")
+	piece := func(lua string) string {
+		assert.True(t, !strings.Contains(lua, "]==]") && !strings.Contains(lua, "\r"), "this can be quoted: %s", lua)
+		return "[==[\n" + lua + "]==]"
+	}
+	b.WriteString("-- Made of redisstore/lua by UPDATE=1 go test -run TestScriptsOfNginx ./redisstore; not changed by hand. The digests are those of the\n" +
+		"-- scripts in Go, which store.lua compares.\n" +
+		"local head = " + piece(head) + "\nlocal lib = " + piece(lib) + "\nreturn {\n")
+	for _, s := range []struct {
+		*redisclient.Script
+		first, rest string
+	}{
+		{acquire, acquireFirst, acquireLua},
+		{complete, completeFirst, completeLua},
+		{release, "", releaseLua},
+		{lookup, "", lookupLua},
+	} {
+		shebang, _, _ := strings.Cut(s.Source, "\n")
+		fmt.Fprintf(&b, "  %s = {\n    sha1 = %q,\n    source = %q .. head .. %s .. lib .. %s,\n  },\n", s.Name, s.SHA1, shebang+"\n", piece(s.first), piece(s.rest))
 	}
 	b.WriteString("}\n")
 	if os.Getenv("UPDATE") != "" {

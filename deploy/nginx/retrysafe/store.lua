@@ -11,7 +11,9 @@ local FRESH, LATE = 99, 101
 -- forever is the retention without an end, which no number of Lua holds.
 local forever = {digits = "9223372036854775", bytes = "\0\32\196\155\165\227\83\247"}
 
-for _, s in pairs(scripts) do s.sha1 = digest.hex(ngx.sha1_bin(s.source)) end
+for name, s in pairs(scripts) do
+  if digest.hex(ngx.sha1_bin(s.source)) ~= s.sha1 then error("retrysafe: the script " .. name .. " is not that of redisstore", 0) end
+end
 
 -- new returns a store; o is what retrysafe.new was given.
 function M.new(o)
