@@ -94,12 +94,14 @@ func (f *nginxFront) conf(s nginxSetup, addr string) string {
 		`host = "127.0.0.1", port = 6379`: `host = "` + host + `", port = ` + port, "server 127.0.0.1:9000": "server " + s.service,
 		"listen 127.0.0.1:8080": "listen " + addr, "      lease = 30,\n": "      lease = 30,\n" + s.guard + "\n",
 	}
-	for old, with := range s.replace {
-		changes[old] = with
+	for old := range s.replace {
+		delete(changes, old)
 	}
-	for old, with := range changes {
-		assert.Equal(f.t, strings.Count(text, old), 1, "places of %q in the example", old)
-		text = strings.Replace(text, old, with, 1)
+	for _, all := range []map[string]string{changes, s.replace} { // the test's own come last: they may change a line again
+		for old, with := range all {
+			assert.Equal(f.t, strings.Count(text, old), 1, "places of %q in the example", old)
+			text = strings.Replace(text, old, with, 1)
+		}
 	}
 	return text
 }
