@@ -97,6 +97,8 @@ func TestNginxAnswersOfAllKinds(t *testing.T) {
 			again.header.Del("Idempotency-Replayed")
 			assert.Equal(t, again, first, "the repeat")
 			f.started(1, name)
+			_, engine := f.records()
+			assert.Contains(t, string(f.only(engine).Answer.Body), "\r\nDate: ", "the stored answer, whose date may not be that of the repeat")
 		})
 	}
 }
