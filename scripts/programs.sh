@@ -14,6 +14,12 @@ need() { # need PACKAGE PROGRAM...: any one of the programs will do
   missing+=("$package")
 }
 
+need_file() { # need_file PACKAGE FILE: what is no program
+  [ -e "$2" ] && return
+  echo "missing: $1"
+  missing+=("$1")
+}
+
 look() {
   missing=()
   need chromium chromium chromium-browser google-chrome
@@ -21,6 +27,11 @@ look() {
   need util-linux prlimit
   need redis-server redis-server
   need redis-sentinel redis-sentinel
+  need nginx nginx
+  need_file libnginx-mod-http-lua /usr/share/nginx/modules/ngx_http_lua_module.so
+  need_file lua-nginx-redis /usr/share/lua/5.1/nginx/redis.lua
+  need_file lua-nginx-string /usr/share/lua/5.1/nginx/sha256.lua
+  need_file lua-cjson /usr/share/lua/5.1/cjson/util.lua
 }
 
 look

@@ -43,7 +43,7 @@ func keysCommand() *cobra.Command {
 	}
 	keys.PersistentFlags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store: sqlite:PATH or redis://HOST")
 	keys.PersistentFlags().StringVar(&f.namespace, "namespace", "", "only this namespace")
-	keys.PersistentFlags().StringVar(&f.layer, "layer", "", "only this layer: gw http fn tx")
+	keys.PersistentFlags().StringVar(&f.layer, "layer", "", "only this layer: gw http nginx fn tx")
 	list := &cobra.Command{
 		Use: "list", Args: cobra.NoArgs, Short: "List records",
 		RunE: func(c *cobra.Command, _ []string) error { return f.list(c) },

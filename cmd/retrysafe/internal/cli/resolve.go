@@ -117,7 +117,7 @@ func (f *keysFlags) resolve(c *cobra.Command, name string, r *resolveFlags) (err
 		return err
 	}
 	// Tokens are mostly those of requests; the record does not say.
-	if layer := rec.Key.Layer; r.status != 0 && !slices.Contains([]string{"gw", "http", "token"}, layer) {
+	if layer := rec.Key.Layer; r.status != 0 && !slices.Contains([]string{"gw", "http", "nginx", "token"}, layer) {
 		return &usageError{fmt.Errorf("--status makes an HTTP answer, and this record is of layer %s; leave it out", layer)}
 	}
 	if err := e.Resolve(c.Context(), rec.Key.Key, res); err != nil {

@@ -1,0 +1,50 @@
+-- SHA-256 and what is made of it, and the numbers of a packed record.
+local ok, sha256 = pcall(require, "nginx.sha256") -- Debian's name; elsewhere it is the other
+if not ok then sha256 = require "resty.sha256" end
+local bit = require "bit"
+local char, byte, floor = string.char, string.byte, math.floor
+
+local M = {}
+
+function M.sum(...)
+  local h = sha256:new()
+  for i = 1, select("#", ...) do h:update((select(i, ...))) end
+  return h:final()
+end
+
+local function xored(s, n)
+  return (s:gsub(".", function(c) return char(bit.bxor(byte(c), n)) end))
+end
+
+local function hmac(key, ...)
+  if #key > 64 then key = M.sum(key) end
+  key = key .. ("\0"):rep(64 - #key)
+  return M.sum(xored(key, 0x5c), M.sum(xored(key, 0x36), ...))
+end
+
+-- credential is the digest of what must be told apart but not be read.
+function M.credential(secret, data)
+  if secret == "" then return M.sum("retrysafe credential\n", data) end
+  return hmac(secret, "retrysafe credential\n", data)
+end
+
+function M.hex(s)
+  return (s:gsub(".", function(c) return ("%02x"):format(byte(c)) end))
+end
+
+-- be8 is n, below 2^53, as 8 bytes; number is the number of the bytes of s from at on.
+function M.be8(n)
+  local out = {}
+  for i = 8, 1, -1 do
+    out[i], n = char(n % 256), floor(n / 256)
+  end
+  return table.concat(out)
+end
+
+function M.number(s, at, size)
+  local n = 0
+  for i = at, at + size - 1 do n = n * 256 + byte(s, i) end
+  return n
+end
+
+return M

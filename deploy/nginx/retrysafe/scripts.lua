@@ -1,0 +1,259 @@
+-- Made of redisstore/lua by UPDATE=1 go test -run TestScriptsOfNginx ./redisstore; not changed by hand. The digests are those of the
+-- scripts in Go, which store.lua compares.
+local head = [==[
+local raw = redis.call('GET', KEYS[1])
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+]==]
+local lib = [==[
+-- The record is one packed string; docs/formats.md has its layout. Numbers above 2^53 (a retention without end) stay bytes. What is usual
+-- has been dealt with above this line, in few steps, since each name and function that is made here costs every call that comes here.
+local WON, IN_PROGRESS, FINISHED, IN_DOUBT, MISMATCH, PRINCIPAL, FENCE, NOT_ISSUED, ALREADY, SPENT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+local FRESH, LOST, LATE, DONE = 99, 100, 101, 102
+local ISSUED, RUNNING, COMPLETED, FAILED, RELEASED = 1, 2, 3, 4, 5
+local F_REEXECUTE, F_ISSUED, F_KEPT, F_NO_BODY, F_NO_PRINT, F_NO_BIND, F_DIGEST = 1, 2, 4, 8, 16, 32, 64
+local FOREVER, ZERO8 = 9223372036854775, '\0\0\0\0\0\0\0\0'
+local NO_ANSWER = '\0' .. ZERO8
+
+local function int8(n) return struct.pack('>I8', n) end
+local now8 = int8(now)
+
+-- say is an answer: a byte, the time, and bytes of the record.
+local function say(code, bytes) return string.char(code) .. now8 .. bytes end
+
+-- after is now + span as an expiry: 0 (never) where the span has no end.
+local function after(from, span)
+  if span >= FOREVER - from then return 0 end
+  return from + span
+end
+
+-- put stores bytes; the server removes them when they have expired, never before.
+local function put(v, expires)
+  if expires == 0 then
+    redis.call('SET', KEYS[1], v)
+  else
+    redis.call('SET', KEYS[1], v, 'PXAT', string.format('%.0f', math.ceil(expires / 1000)))
+  end
+  return v
+end
+
+local function has(flags, f) return flags % (f * 2) >= f end
+
+local function read(v)
+  if string.byte(v, 1) ~= 1 then error({err = 'RSFORMAT the record has a format that this script does not read'}) end
+  local r = {raw = v, owner = string.sub(v, 17, 32), fence8 = string.sub(v, 9, 16)}
+  local _
+  _, r.state, r.flags, _, r.attempt, r.fence = struct.unpack('>BBBBI4I8', v)
+  r.lease, r.expires, r.created, r.updated, r.notafter, r.retention = struct.unpack('>I8I8I8I8I8I8', v, 33)
+  local at, n = 81, nil
+  n = string.byte(v, at); r.print = string.sub(v, at + 1, at + n); at = at + 1 + n
+  n = string.byte(v, at); r.bind = string.sub(v, at + 1, at + n); at = at + 1 + n
+  n = string.byte(v, at); r.cause = string.sub(v, at + 1, at + n); at = at + 1 + n
+  n = struct.unpack('>I2', v, at); r.lasterror = string.sub(v, at + 2, at + 1 + n); at = at + 2 + n
+  r.answer = at -- codec, size, digest, body
+  r.reexecute, r.issued = has(r.flags, F_REEXECUTE), has(r.flags, F_ISSUED)
+  return r
+end
+
+-- body is where the body of the answer begins.
+local function body(r)
+  local at = r.answer + 1 + string.byte(r.raw, r.answer) + 8
+  if has(r.flags, F_DIGEST) then at = at + 32 end
+  return at
+end
+
+-- pack makes the bytes of r. created8, notafter8 and retention8 are bytes already; answer is codec, size, digest and body.
+local function pack(r, answer)
+  return struct.pack('>BBBBI4', 1, r.state, r.flags, 0, r.attempt) .. r.fence8 .. r.owner .. int8(r.lease) .. int8(r.expires) ..
+    r.created8 .. now8 .. r.notafter8 .. r.retention8 .. string.char(#r.print) .. r.print .. string.char(#r.bind) .. r.bind ..
+    string.char(#r.cause) .. r.cause .. struct.pack('>I2', #r.lasterror) .. r.lasterror .. answer
+end
+
+local cur = raw and read(raw)
+local absent = not cur or (cur.expires ~= 0 and now >= cur.expires)
+
+-- told is what a caller gets of a record that stays as it is.
+local function told(status)
+  return say(status, absent and '' or cur.raw)
+end
+
+-- mine compares fence and owner.
+local function mine(who) return not absent and cur.fence8 .. cur.owner == who end
+local function abandoned() return cur.state == RUNNING and cur.lease == 0 end
+
+-- keep carries over what an ending leaves as it is.
+local function keep(r)
+  r.created8, r.notafter8, r.retention8 = string.sub(cur.raw, 49, 56), string.sub(cur.raw, 65, 72), string.sub(cur.raw, 73, 80)
+  r.attempt, r.fence8, r.owner = cur.attempt, cur.fence8, cur.owner
+  return r
+end
+
+-- flag sets or clears one.
+local function flag(flags, f, on)
+  if has(flags, f) == on then return flags end
+  return on and flags + f or flags - f
+end
+]==]
+return {
+  acquire = {
+    sha1 = "7857e0d918fd9e8d31b6ffd8f76c14e938834404",
+    source = "#!lua\n" .. head .. [==[
+-- KEYS: record. ARGV: the first 8 bytes of a new record; owner; lease; not-after; retention; what stands behind the times (not-after,
+-- retention, fingerprint, binding, and no cause, error or answer); empty, or what is unusual: a byte of flags (1 force, 2 must be issued)
+-- and the fence of IfFence.
+local notafter = ARGV[4] + 0
+if notafter ~= 0 and now > notafter then return struct.pack('>BI8', 101, now) end
+if ARGV[7] == '' then
+  if not raw then -- a new key: its fence is the clock
+    local lease = now + ARGV[3]
+    if string.byte(ARGV[1], 3) % 2 == 0 then -- under Refuse nothing but a person removes it while it runs
+      redis.call('SET', KEYS[1], ARGV[1] .. struct.pack('>I8c16I8I8I8I8', now, ARGV[2], lease, 0, now, now) .. ARGV[6])
+      return struct.pack('>BI8I8', 99, now, 0) -- the caller has the rest
+    end
+  else -- a repeat of finished work, with the same payload and credential
+    local state, expires = string.byte(raw, 2), struct.unpack('>I8', raw, 41)
+    if (state == 3 or state == 4) and string.byte(raw, 1) == 1 and (expires == 0 or now < expires) then
+      local asked = string.sub(ARGV[6], 17, -13)
+      if string.sub(raw, 81, 80 + #asked) == asked then return struct.pack('>BI8', 3, now) .. raw end
+    end
+  end
+end
+]==] .. lib .. [==[
+local new, owner, lease, retention, behind, unusual = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[5]), ARGV[6], ARGV[7]
+local flags, iffence, force, must = string.byte(new, 3), '', false, false
+if unusual ~= '' then
+  iffence, force, must = string.sub(unusual, 2), string.byte(unusual) % 2 == 1, string.byte(unusual) >= 2
+end
+local reexecute, noprint, nobind = has(flags, F_REEXECUTE), has(flags, F_NO_PRINT), has(flags, F_NO_BIND)
+local n = string.byte(behind, 17)
+local print = string.sub(behind, 18, 17 + n)
+local m = string.byte(behind, 18 + n)
+local bind = string.sub(behind, 19 + n, 18 + n + m)
+
+local own = cur and cur.owner == owner
+local live = cur and cur.state == RUNNING and cur.lease > now
+
+local function decide()
+  if absent and iffence ~= '' then return FENCE end
+  if must and (absent or not cur.issued) then return NOT_ISSUED end
+  if absent then return WON end
+  if own and cur.state == RELEASED then return SPENT end
+  if iffence ~= '' then
+    if own and cur.state == RUNNING and not abandoned() then return WON end
+    if cur.fence8 ~= iffence then return FENCE end
+    if cur.state == COMPLETED then return FINISHED end
+    if live and not force then return IN_PROGRESS end
+    return WON
+  end
+  if #cur.bind > 0 and #bind > 0 and cur.bind ~= bind then return PRINCIPAL end
+  if #cur.print > 0 and #print > 0 and string.byte(cur.print) == string.byte(print) and cur.print ~= print then return MISMATCH end
+  if cur.state == COMPLETED or cur.state == FAILED then return FINISHED end
+  if cur.state ~= RUNNING then return WON end
+  if own then return abandoned() and IN_DOUBT or WON end
+  if live then return IN_PROGRESS end
+  return cur.reexecute and reexecute and WON or IN_DOUBT
+end
+
+local status = decide()
+if status ~= WON then return told(status) end
+
+local function expiry(r, span)
+  r.lease = now + lease
+  r.expires = has(r.flags, F_REEXECUTE) and after(r.lease, span) or 0
+end
+
+if own and not absent and cur.state == RUNNING then -- a repeat: the lease is renewed
+  local r = keep({state = RUNNING, flags = cur.flags, print = cur.print, bind = cur.bind, cause = cur.cause, lasterror = cur.lasterror})
+  expiry(r, cur.retention)
+  if notafter > cur.notafter then r.notafter8 = string.sub(behind, 1, 8) end
+  return say(WON, put(pack(r, string.sub(cur.raw, cur.answer)), r.expires))
+end
+
+local r = {
+  state = RUNNING, attempt = 1, owner = owner, print = print, bind = bind, cause = '', lasterror = '', created8 = now8,
+  notafter8 = string.sub(behind, 1, 8), retention8 = string.sub(behind, 9, 16), flags = F_NO_BODY + (reexecute and F_REEXECUTE or 0),
+}
+r.fence8 = int8(math.max(cur and cur.fence + 1 or 1, now))
+if not absent then
+  r.attempt, r.created8, r.lasterror = cur.attempt + 1, string.sub(cur.raw, 49, 56), cur.lasterror
+  if cur.issued then r.flags = r.flags + F_ISSUED end
+  if iffence ~= '' then
+    r.flags = flag(r.flags, F_REEXECUTE, cur.reexecute)
+    r.retention8, retention = string.sub(cur.raw, 73, 80), cur.retention
+  end
+  if iffence ~= '' or noprint then r.print, noprint = cur.print, has(cur.flags, F_NO_PRINT) end
+  if iffence ~= '' or nobind then r.bind, nobind = cur.bind, has(cur.flags, F_NO_BIND) end
+end
+r.flags = r.flags + (noprint and F_NO_PRINT or 0) + (nobind and F_NO_BIND or 0)
+expiry(r, retention)
+return say(WON, put(pack(r, NO_ANSWER), r.expires))
+]==],
+  },
+  complete = {
+    sha1 = "887f8ffc08afe476b4df46db0b0d0aeca64924f0",
+    source = "#!lua flags=allow-oom\n" .. head .. [==[
+-- KEYS: record. ARGV: fence8 and owner; the flags of the answer and the state, a byte each; codec to digest; body; empty for the
+-- record's retention, or retention8 and its digits.
+if raw and string.byte(raw, 1) == 1 and string.byte(raw, 2) == 2 and string.sub(raw, 9, 32) == ARGV[1] and ARGV[5] ~= '' and
+  string.sub(raw, 41, 48) == '\0\0\0\0\0\0\0\0' then
+  local at = 82 + string.byte(raw, 81)
+  at = at + 1 + string.byte(raw, at)
+  local span = string.sub(ARGV[5], 9) + 0
+  if span < 7000000000000000 and string.sub(raw, at, at + 2) == '\0\0\0' then -- an end, and no cause or error of an earlier attempt
+    local flags, expires = string.byte(raw, 3) % 64, now + span
+    flags = flags - flags % 16 + flags % 4 + string.byte(ARGV[2]) -- of an attempt: neither kept nor without a body
+    local head = struct.pack('>BBBBc28I8I8c8I8c8c8', 1, string.byte(ARGV[2], 2), flags, 0, string.sub(raw, 5, 32), 0, expires,
+      string.sub(raw, 49, 56), now, string.sub(raw, 65, 72), ARGV[5]) .. string.sub(raw, 81, at + 2) .. ARGV[3]
+    redis.call('SET', KEYS[1], head .. ARGV[4], 'PXAT', string.format('%.0f', math.ceil(expires / 1000)))
+    return struct.pack('>BI8', 102, now) .. head -- the caller has the body
+  end
+end
+]==] .. lib .. [==[
+if not mine(ARGV[1]) then return say(LOST, '') end
+if cur.state == COMPLETED or cur.state == FAILED then return told(FINISHED) end
+if cur.state ~= RUNNING then return say(LOST, '') end
+local r = keep({state = string.byte(ARGV[2], 2), lease = 0, print = cur.print, bind = cur.bind, cause = '', lasterror = cur.lasterror})
+r.flags = flag(flag(flag(cur.flags, F_KEPT, false), F_NO_BODY, false), F_DIGEST, false) + string.byte(ARGV[2])
+local retention = cur.retention
+if ARGV[5] ~= '' then retention, r.retention8 = tonumber(string.sub(ARGV[5], 9)), string.sub(ARGV[5], 1, 8) end
+r.expires = after(now, retention)
+local head = pack(r, ARGV[3])
+put(head .. ARGV[4], r.expires)
+return say(DONE, head)
+]==],
+  },
+  release = {
+    sha1 = "bf2a035009b795535a3c04829636369ba0820415",
+    source = "#!lua flags=allow-oom\n" .. head .. [==[
+]==] .. lib .. [==[
+-- KEYS: record. ARGV: fence8 and owner; empty for the record's retention, or retention8 and its digits; in doubt; cause; last error.
+local doubt = ARGV[3] == '1'
+if not mine(ARGV[1]) then return say(LOST, '') end
+if (cur.state == RELEASED and not doubt) or (abandoned() and doubt) then return say(DONE, '') end -- a repeat
+if cur.state ~= RUNNING then return say(LOST, '') end
+local r = keep({state = RUNNING, flags = cur.flags, lease = 0, print = cur.print, bind = cur.bind, cause = ARGV[4], lasterror = ARGV[5]})
+local retention = cur.retention
+if ARGV[2] ~= '' then retention, r.retention8 = tonumber(string.sub(ARGV[2], 9)), string.sub(ARGV[2], 1, 8) end
+r.expires = after(now, retention)
+if doubt then
+  if not cur.reexecute then r.expires = 0 end -- nothing but a person removes it
+else
+  r.state, r.print, r.bind = RELEASED, '', ''
+  r.flags = flag(flag(r.flags, F_NO_PRINT, true), F_NO_BIND, true)
+  if r.expires ~= 0 then r.expires = math.max(r.expires, cur.notafter + 1) end -- a late repeat of the Acquire must meet the record
+end
+put(pack(r, string.sub(cur.raw, cur.answer)), r.expires)
+return say(DONE, '')
+]==],
+  },
+  lookup = {
+    sha1 = "c05b5bea80a5bb1e3c60abde8ea865805f0a0f7a",
+    source = "#!lua flags=no-writes\n" .. head .. [==[
+]==] .. lib .. [==[
+-- KEYS: record. ARGV: 1 to leave the body out.
+if absent then return say(DONE, '') end
+if ARGV[1] == '1' then return say(DONE, string.sub(cur.raw, 1, body(cur) - 1)) end
+return say(DONE, cur.raw)
+]==],
+  },
+}
