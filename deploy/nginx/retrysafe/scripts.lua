@@ -4,6 +4,11 @@ local head = [==[
 local raw = redis.call('GET', KEYS[1])
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
+local stored = raw
+if raw and #raw == 40 then -- a finished record without its answer: the rest of it is the server's expiry, and nothing
+  local at = redis.call('PEXPIRETIME', KEYS[1])
+  raw = raw .. struct.pack('>I8c8c8', at > 0 and at * 1000 or 0, string.sub(raw, 9, 16), string.sub(raw, 9, 16)) .. string.rep('\0', 30)
+end
 ]==]
 local lib = [==[
 -- The record is one packed string; docs/formats.md has its layout. Numbers above 2^53 (a retention without end) stay bytes. What is usual
@@ -96,7 +101,7 @@ end
 ]==]
 return {
   acquire = {
-    sha1 = "7857e0d918fd9e8d31b6ffd8f76c14e938834404",
+    sha1 = "7933d7bd00f3220ac37dc6f4c01b122ecf9dc0bb",
     source = "#!lua\n" .. head .. [==[
 -- KEYS: record. ARGV: the first 8 bytes of a new record; owner; lease; not-after; retention; what stands behind the times (not-after,
 -- retention, fingerprint, binding, and no cause, error or answer); empty, or what is unusual: a byte of flags (1 force, 2 must be issued)
@@ -190,10 +195,11 @@ return say(WON, put(pack(r, NO_ANSWER), r.expires))
 ]==],
   },
   complete = {
-    sha1 = "887f8ffc08afe476b4df46db0b0d0aeca64924f0",
+    sha1 = "4f15078a44c26b1b5739a2d9ac37bf34d60b2e51",
     source = "#!lua flags=allow-oom\n" .. head .. [==[
 -- KEYS: record. ARGV: fence8 and owner; the flags of the answer and the state, a byte each; codec to digest; body; empty for the
--- record's retention, or retention8 and its digits.
+-- record's retention, or retention8 and its digits; 1 for the light form; 1 where replicas
+-- have to confirm; 1 to publish.
 if raw and string.byte(raw, 1) == 1 and string.byte(raw, 2) == 2 and string.sub(raw, 9, 32) == ARGV[1] and ARGV[5] ~= '' and
   string.sub(raw, 41, 48) == '\0\0\0\0\0\0\0\0' then
   local at = 82 + string.byte(raw, 81)
@@ -202,6 +208,13 @@ if raw and string.byte(raw, 1) == 1 and string.byte(raw, 2) == 2 and string.sub(
   if span < 7000000000000000 and string.sub(raw, at, at + 2) == '\0\0\0' then -- an end, and no cause or error of an earlier attempt
     local flags, expires = string.byte(raw, 3) % 64, now + span
     flags = flags - flags % 16 + flags % 4 + string.byte(ARGV[2]) -- of an attempt: neither kept nor without a body
+    if ARGV[8] == '1' then redis.call('PUBLISH', KEYS[1], '') end
+    if ARGV[6] == '1' then -- flags: reexecute, issued, and that there is nothing
+      local head = struct.pack('>BBBBc28I8', 1, string.byte(ARGV[2], 2), string.byte(raw, 3) % 4 + 56, 0, string.sub(raw, 5, 32), 0)
+      redis.call('SET', KEYS[1], head, 'PXAT', string.format('%.0f', math.ceil(expires / 1000)))
+      return struct.pack('>BI8', 102, now) .. head .. struct.pack('>I8c8c8', math.ceil(expires / 1000) * 1000, string.sub(raw, 9, 16), string.sub(raw, 9, 16)) ..
+        string.rep('\0', 30)
+    end
     local head = struct.pack('>BBBBc28I8I8c8I8c8c8', 1, string.byte(ARGV[2], 2), flags, 0, string.sub(raw, 5, 32), 0, expires,
       string.sub(raw, 49, 56), now, string.sub(raw, 65, 72), ARGV[5]) .. string.sub(raw, 81, at + 2) .. ARGV[3]
     redis.call('SET', KEYS[1], head .. ARGV[4], 'PXAT', string.format('%.0f', math.ceil(expires / 1000)))
@@ -210,23 +223,35 @@ if raw and string.byte(raw, 1) == 1 and string.byte(raw, 2) == 2 and string.sub(
 end
 ]==] .. lib .. [==[
 if not mine(ARGV[1]) then return say(LOST, '') end
-if cur.state == COMPLETED or cur.state == FAILED then return told(FINISHED) end
+if cur.state == COMPLETED or cur.state == FAILED then
+  -- WAIT speaks of the writes of its connection: a repeat on another one has to write too, or it would confirm nothing.
+  if ARGV[7] == '1' then redis.call('SET', KEYS[1], stored, 'KEEPTTL') end
+  return told(FINISHED)
+end
 if cur.state ~= RUNNING then return say(LOST, '') end
 local r = keep({state = string.byte(ARGV[2], 2), lease = 0, print = cur.print, bind = cur.bind, cause = '', lasterror = cur.lasterror})
 r.flags = flag(flag(flag(cur.flags, F_KEPT, false), F_NO_BODY, false), F_DIGEST, false) + string.byte(ARGV[2])
 local retention = cur.retention
 if ARGV[5] ~= '' then retention, r.retention8 = tonumber(string.sub(ARGV[5], 9)), string.sub(ARGV[5], 1, 8) end
 r.expires = after(now, retention)
+if ARGV[8] == '1' then redis.call('PUBLISH', KEYS[1], '') end
+if ARGV[6] == '1' then
+  r.print, r.bind, r.lasterror = '', '', ''
+  r.flags = r.flags % 4 + F_NO_BODY + F_NO_PRINT + F_NO_BIND
+  local whole = pack(r, NO_ANSWER)
+  put(string.sub(whole, 1, 40), r.expires)
+  return say(DONE, whole)
+end
 local head = pack(r, ARGV[3])
 put(head .. ARGV[4], r.expires)
 return say(DONE, head)
 ]==],
   },
   release = {
-    sha1 = "bf2a035009b795535a3c04829636369ba0820415",
+    sha1 = "e6960de101d1db57d9174c642deefb2fe8d1ff0e",
     source = "#!lua flags=allow-oom\n" .. head .. [==[
 ]==] .. lib .. [==[
--- KEYS: record. ARGV: fence8 and owner; empty for the record's retention, or retention8 and its digits; in doubt; cause; last error.
+-- KEYS: record. ARGV: fence8 and owner; empty for the record's retention, or retention8 and its digits; in doubt; cause; last error; 1 to publish.
 local doubt = ARGV[3] == '1'
 if not mine(ARGV[1]) then return say(LOST, '') end
 if (cur.state == RELEASED and not doubt) or (abandoned() and doubt) then return say(DONE, '') end -- a repeat
@@ -243,11 +268,12 @@ else
   if r.expires ~= 0 then r.expires = math.max(r.expires, cur.notafter + 1) end -- a late repeat of the Acquire must meet the record
 end
 put(pack(r, string.sub(cur.raw, cur.answer)), r.expires)
+if ARGV[6] == '1' then redis.call('PUBLISH', KEYS[1], '') end
 return say(DONE, '')
 ]==],
   },
   lookup = {
-    sha1 = "c05b5bea80a5bb1e3c60abde8ea865805f0a0f7a",
+    sha1 = "f0461f4b474a09d7a81fac09f86caf39706643bf",
     source = "#!lua flags=no-writes\n" .. head .. [==[
 ]==] .. lib .. [==[
 -- KEYS: record. ARGV: 1 to leave the body out.
