@@ -115,12 +115,12 @@ func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Recor
 
 // acquire asks until it is answered, a few times. Repeats carry the same owner, so that a lost reply does no harm. An error says that
 // the caller must not run; if a claim may have been made all the same, it is given back in the background. A store that takes its time to
-// fail is not asked again: the caller has waited long enough to be told.
+// fail is asked twice, for the first may have been a connection that was dead; then the caller has waited long enough to be told.
 func (c *core) acquire(ctx context.Context, req *AcquireRequest) (got Acquired, sent time.Time, err error) {
 	var unanswered time.Time // the latest NotAfter of a try without an answer
 	begun := time.Now()
 	for try := range acquireTries {
-		if try > 0 && time.Since(begun) >= acquireLimit {
+		if try > 0 && time.Since(begun) >= 2*acquireLimit {
 			break
 		}
 		if try > 0 && !pause(ctx, time.Duration(try*try)*50*time.Millisecond) {

@@ -30,23 +30,21 @@ type world struct {
 	sides []*side
 }
 
-func newWorld() (w *world, err error) {
-	w = new(world)
+func newWorld() (*world, error) {
+	w := new(world)
+	var err error
 	if w.dir, err = os.MkdirTemp("", "gatewaybench-"); err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			w.close()
-		}
-	}()
 	upstream, err := w.nginx("upstream", upstreamConf)
 	if err != nil {
+		w.close()
 		return nil, err
 	}
 	for _, start := range []func(string) (*side, error){w.anchor, w.ours} {
 		s, err := start(upstream)
 		if err != nil {
+			w.close()
 			return nil, err
 		}
 		w.sides = append(w.sides, s)
@@ -149,8 +147,8 @@ func (w *world) ours(upstream string) (*side, error) {
 		return nil, err
 	}
 	binary := filepath.Join(w.dir, "retrysafe")
-	build := exec.Command("go", "build", "-o", binary, "./cmd/retrysafe") //nolint:noctx // it ends by itself
-	build.Dir = root()
+	build := exec.Command("go", "build", "-o", binary, ".") //nolint:noctx // it ends by itself
+	build.Dir = filepath.Join(root(), "cmd", "retrysafe")
 	if said, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("go build: %w\n%s", err, said)
 	}
@@ -163,7 +161,7 @@ func (w *world) ours(upstream string) (*side, error) {
 func root() string {
 	dir, err := os.Getwd()
 	for err == nil && dir != "/" {
-		if _, missing := os.Stat(filepath.Join(dir, "go.work")); missing == nil {
+		if _, missing := os.Stat(filepath.Join(dir, "cmd", "retrysafe", "go.mod")); missing == nil {
 			return dir
 		}
 		dir = filepath.Dir(dir)
