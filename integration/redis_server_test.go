@@ -176,11 +176,12 @@ func (c *counted) EachPrimary(ctx context.Context, f func(context.Context, func(
 
 func redisOn(tb testing.TB, c redisclient.Client, o *redisstore.Options) *redisstore.Store {
 	tb.Helper()
-	if o == nil {
-		o = new(redisstore.Options)
+	own := redisstore.Options{} // a copy: callers in parallel share theirs
+	if o != nil {
+		own = *o
 	}
-	o.Logger = slog.New(slog.DiscardHandler)
-	s, err := redisstore.New(tb.Context(), c, o)
+	own.Logger = slog.New(slog.DiscardHandler)
+	s, err := redisstore.New(tb.Context(), c, &own)
 	assert.NoError(tb, err, "store")
 	return s
 }

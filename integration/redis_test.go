@@ -56,10 +56,9 @@ func runShared(t *testing.T, url string, o *redisstore.Options) {
 				t.Helper()
 				own := *o
 				own.Prefix = fmt.Sprintf("%s-%d:", name, n.Add(1))
-				again := own
 				return storetest.Backend{
 					Store:  redisOn(t, client, &own),
-					Reopen: func() retrysafe.Store { return redisOn(t, client, &again) },
+					Reopen: func() retrysafe.Store { return redisOn(t, client, &own) },
 				}
 			}, redisFeatures)
 		})
