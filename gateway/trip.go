@@ -106,27 +106,30 @@ func (t *trip) has(info httptrace.GotConnInfo) {
 	c := info.Conn
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.got, t.reused = true, info.Reused
 	if over, ok := c.(*tls.Conn); ok {
 		t.shared = over.ConnectionState().NegotiatedProtocol == "h2"
 		c = over.NetConn()
 	}
-	t.conn, _ = c.(*meter)
-	if t.conn != nil {
-		t.conn.mu.Lock()
-		t.writes, t.reads = t.conn.writes, t.conn.reads
-		t.conn.mu.Unlock()
-	}
+	m, _ := c.(*meter)
+	t.on(m, info.Reused)
 }
 
 // take is has for a connection that is known.
 func (t *trip) take(l *line) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.got, t.reused, t.conn = true, l.used, l.meter
-	l.mu.Lock()
-	t.writes, t.reads = l.writes, l.reads
-	l.mu.Unlock()
+	t.on(l.meter, l.used)
+}
+
+// on begins the count on a connection; m is nil where it is not one of ours. The caller holds t.mu.
+func (t *trip) on(m *meter, reused bool) {
+	t.got, t.reused, t.conn = true, reused, m
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t.writes, t.reads = m.writes, m.reads
 }
 
 func (t *trip) stop(err error) {

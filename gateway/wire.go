@@ -19,6 +19,7 @@ import (
 // request without a body would go out chunked that way, which old servers reject, so it travels with Content-Length 0 on a connection
 // of its own, and a fresh connection is never retried. Over HTTP/2 there are no chunks, and an empty body does no harm.
 type wire struct {
+	dialer        *net.Dialer
 	pooled, fresh *http.Transport
 	lines         *lines // of guarded requests over HTTP/1.1 without TLS
 	trust         *x509.CertPool
@@ -27,7 +28,11 @@ type wire struct {
 
 func newWire(trust *x509.CertPool) *wire {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
-	x := &wire{pooled: newTransport(dialer, trust), fresh: newTransport(dialer, trust), lines: newLines(dialer), trust: trust} // no Clone, which would settle the protocols
+	x := &wire{
+		dialer: dialer,
+		pooled: newTransport(dialer, trust), fresh: newTransport(dialer, trust), // no Clone, which would settle the protocols
+		lines: newLines(dialer), trust: trust,
+	}
 	x.pooled.Protocols.SetHTTP2(true)
 	x.fresh.DisableKeepAlives = true
 	return x
@@ -51,11 +56,10 @@ func newTransport(dialer *net.Dialer, trust *x509.CertPool) *http.Transport {
 		},
 		TLSClientConfig:        tlsConfig(trust),
 		TLSHandshakeTimeout:    10 * time.Second,
-		MaxIdleConnsPerHost:    256,
-		MaxResponseHeaderBytes: 256 << 10,
-		// Below the idle limits that servers usually have, so that it is this side that closes.
-		IdleConnTimeout:    5 * time.Second,
-		DisableCompression: true, // answers are passed on as they are
+		MaxIdleConnsPerHost:    maxIdle,
+		MaxResponseHeaderBytes: maxAnswerHead,
+		IdleConnTimeout:        idleTime,
+		DisableCompression:     true, // answers are passed on as they are
 		// A connection that is silent in HTTP/2 is asked whether it lives.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
 	}
@@ -100,7 +104,7 @@ func (x *wire) speaksHTTP2(ctx context.Context, u *url.URL) (bool, error) {
 		addr = net.JoinHostPort(u.Hostname(), "443")
 	}
 	config.NextProtos = []string{"h2", "http/1.1"}
-	d := tls.Dialer{NetDialer: &net.Dialer{Timeout: 10 * time.Second}, Config: config}
+	d := tls.Dialer{NetDialer: x.dialer, Config: config}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	c, err := d.DialContext(ctx, "tcp", addr)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha1" //nolint:gosec // EVALSHA names scripts by it
 	"encoding/hex"
+	"errors"
 	"strings"
 	"time"
 )
@@ -31,6 +32,21 @@ type Call struct {
 type Reply struct {
 	Value any
 	Err   error
+}
+
+// UnknownScript tells whether the server refused EVALSHA because it does not know the script: nothing was run, and EVAL comes next.
+func (r Reply) UnknownScript() bool {
+	refused, ok := errors.AsType[Error](r.Err)
+	return ok && refused.Code() == "NOSCRIPT"
+}
+
+// Pairs turns a map of RESP3 into the names and values, in turn, that RESP2 has in its place. The order is that of the map: any.
+func Pairs[K comparable](m map[K]any) []any {
+	pairs := make([]any, 0, 2*len(m))
+	for name, value := range m {
+		pairs = append(pairs, name, value)
+	}
+	return pairs
 }
 
 // Error is a refusal of the server in its own words, which begin with a code: NOSCRIPT, READONLY, OOM, … The call was not applied, or

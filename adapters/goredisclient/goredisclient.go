@@ -41,7 +41,7 @@ func New(r redis.UniversalClient) (*Client, error) {
 func (c *Client) Eval(ctx context.Context, call redisclient.Call) redisclient.Reply {
 	return within(ctx, func() redisclient.Reply {
 		r := reply(c.r.EvalSha(ctx, call.Script.SHA1, call.Keys, args(call)...))
-		if unknownScript(r) {
+		if r.UnknownScript() {
 			r = reply(c.r.Eval(ctx, call.Script.Source, call.Keys, args(call)...))
 		}
 		return r
@@ -59,7 +59,7 @@ func (c *Client) EvalMany(ctx context.Context, calls []redisclient.Call) []redis
 		_, _ = p.Exec(ctx) // each command has its own error
 		replies := make([]redisclient.Reply, len(calls))
 		for i, cmd := range cmds {
-			if replies[i] = reply(cmd); unknownScript(replies[i]) {
+			if replies[i] = reply(cmd); replies[i].UnknownScript() {
 				replies[i] = reply(c.r.Eval(ctx, calls[i].Script.Source, calls[i].Keys, args(calls[i])...))
 			}
 		}
@@ -89,7 +89,7 @@ func (c *Client) EvalWait(ctx context.Context, call redisclient.Call, replicas i
 			return both{reply(eval), n}
 		}
 		b := run(func(p redis.Pipeliner) *redis.Cmd { return p.EvalSha(ctx, call.Script.SHA1, call.Keys, args(call)...) })
-		if unknownScript(b.r) {
+		if b.r.UnknownScript() {
 			b = run(func(p redis.Pipeliner) *redis.Cmd { return p.Eval(ctx, call.Script.Source, call.Keys, args(call)...) })
 		}
 		return b
@@ -187,30 +187,15 @@ func args(call redisclient.Call) []any {
 	return all
 }
 
-func unknownScript(r redisclient.Reply) bool {
-	e, ok := r.Err.(redisclient.Error) //nolint:errorlint // reply makes it, unwrapped
-	return ok && e.Code() == "NOSCRIPT"
-}
-
 func reply(cmd *redis.Cmd) redisclient.Reply {
 	v, err := cmd.Result()
 	if errors.Is(err, redis.Nil) {
 		return redisclient.Reply{}
 	}
-	return redisclient.Reply{Value: flat(v), Err: convert(err)}
-}
-
-// flat turns a map of RESP3 into the pairs of RESP2.
-func flat(v any) any {
-	m, ok := v.(map[any]any)
-	if !ok {
-		return v
+	if m, ok := v.(map[any]any); ok { // of RESP3
+		v = redisclient.Pairs(m)
 	}
-	pairs := make([]any, 0, 2*len(m))
-	for name, value := range m {
-		pairs = append(pairs, name, value)
-	}
-	return pairs
+	return redisclient.Reply{Value: v, Err: convert(err)}
 }
 
 // convert tells what the server refused from what went wrong on the way.

@@ -30,7 +30,7 @@ func New(r rueidis.Client) *Client { return &Client{r} }
 // Eval implements [redisclient.Client].
 func (c *Client) Eval(ctx context.Context, call redisclient.Call) redisclient.Reply {
 	r := reply(c.r.Do(ctx, c.build(call, false)))
-	if unknownScript(r) {
+	if r.UnknownScript() {
 		r = reply(c.r.Do(ctx, c.build(call, true)))
 	}
 	return r
@@ -44,7 +44,7 @@ func (c *Client) EvalMany(ctx context.Context, calls []redisclient.Call) []redis
 	}
 	replies := make([]redisclient.Reply, len(calls))
 	for i, r := range c.r.DoMulti(ctx, cmds...) {
-		if replies[i] = reply(r); unknownScript(replies[i]) {
+		if replies[i] = reply(r); replies[i].UnknownScript() {
 			replies[i] = reply(c.r.Do(ctx, c.build(calls[i], true)))
 		}
 	}
@@ -67,7 +67,7 @@ func (c *Client) EvalWait(ctx context.Context, call redisclient.Call, replicas i
 			r = redisclient.Reply{Err: convert(err)}
 		}
 	}
-	if run(false); unknownScript(r) {
+	if run(false); r.UnknownScript() {
 		run(true)
 	}
 	return r, acked
@@ -113,30 +113,15 @@ func (c *Client) build(call redisclient.Call, whole bool) rueidis.Completed {
 	return c.r.B().Arbitrary(name, script, strconv.Itoa(len(call.Keys))).Keys(call.Keys...).Args(call.Args...).Build()
 }
 
-func unknownScript(r redisclient.Reply) bool {
-	e, ok := r.Err.(redisclient.Error) //nolint:errorlint // reply makes it, unwrapped
-	return ok && e.Code() == "NOSCRIPT"
-}
-
 func reply(r rueidis.RedisResult) redisclient.Reply {
 	v, err := r.ToAny()
 	if rueidis.IsRedisNil(err) {
 		return redisclient.Reply{}
 	}
-	return redisclient.Reply{Value: flat(v), Err: convert(err)}
-}
-
-// flat turns a map of RESP3 into the pairs of RESP2.
-func flat(v any) any {
-	m, ok := v.(map[string]any)
-	if !ok {
-		return v
+	if m, ok := v.(map[string]any); ok { // of RESP3
+		v = redisclient.Pairs(m)
 	}
-	pairs := make([]any, 0, 2*len(m))
-	for name, value := range m {
-		pairs = append(pairs, name, value)
-	}
-	return pairs
+	return redisclient.Reply{Value: v, Err: convert(err)}
 }
 
 // convert tells what the server refused from what went wrong on the way.
