@@ -71,8 +71,8 @@ func TestTrailers(t *testing.T) {
 func TestHijack(t *testing.T) {
 	t.Parallel()
 	for _, wrote := range []string{"", "head and "} {
-		m, runs := newMiddleware(t, &httpidem.Options{}), 0
-		s := httptest.NewServer(m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		m, runs, kept := newMiddleware(t, &httpidem.Options{}), 0, make(chan struct{}, 2)
+		guarded := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			runs++
 			if wrote != "" {
 				_, _ = io.WriteString(w, wrote)
@@ -84,7 +84,11 @@ func TestHijack(t *testing.T) {
 			_ = rw.Flush()
 			_, err = w.Write([]byte("x"))
 			assert.ErrorIs(t, err, http.ErrHijacked, "a write after it")
-		})))
+		}))
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			guarded.ServeHTTP(w, r)
+			kept <- struct{}{}
+		}))
 		t.Cleanup(s.Close)
 		conn, err := net.Dial("tcp", s.Listener.Addr().String())
 		assert.NoError(t, err, "dial")
@@ -94,6 +98,7 @@ func TestHijack(t *testing.T) {
 		assert.NoError(t, err, "read")
 		assert.True(t, strings.HasSuffix(string(said), "anything at all\n"), "what came: %q", said)
 		assert.Equal(t, strings.HasPrefix(string(said), "HTTP/1.1 200"), wrote != "", "what was written before it: %q", said)
+		<-kept // the connection ends before the handler does, and the key is completed after it
 		resp, body := over(t, s, "k")
 		assert.Equal(t, resp.StatusCode, 409, "a repeat")
 		assert.Contains(t, body, "answer-not-kept", "a repeat")
