@@ -18,7 +18,7 @@ func (e *Engine) traceCall(ctx *context.Context, k Key) *callTrace {
 		return nil
 	}
 	call := &callTrace{begun: time.Now()}
-	*ctx, call.end = t.Call(*ctx, CallInfo{Key: k, Hash: e.KeyHash(k), Layer: e.layer})
+	*ctx, call.end = t.Call(*ctx, CallInfo{Key: k, Layer: e.layer, engine: e})
 	return call
 }
 

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"hash"
 	"log/slog"
 	"slices"
 	"sync"
@@ -26,6 +27,7 @@ type core struct {
 	store     Store
 	namespace string
 	secret    []byte
+	macs      sync.Pool // of HMAC under secret
 	codec     Codec
 	trace     Trace
 	logger    *slog.Logger
@@ -56,6 +58,7 @@ func New(s Store, o *Options) *Engine {
 	c := &core{
 		store: s, namespace: o.Namespace, secret: slices.Clone(o.Secret), codec: o.Codec, logger: o.Logger,
 	}
+	c.macs.New = func() any { return hmac.New(sha256.New, c.secret) }
 	if c.namespace == "" {
 		c.namespace = "app"
 	}
@@ -115,13 +118,22 @@ func (c *core) digest(purpose string, data []byte) (sum [sha256.Size]byte) {
 		c.warnOnce.Do(func() {
 			c.logger.Warn("retrysafe: Options.Secret is not set: digests of credentials and keys are plain SHA-256 and can be guessed; set the same random secret on all processes of this store")
 		})
-		return sha256.Sum256(append([]byte("retrysafe "+purpose+"\n"), data...))
+		var space [512]byte // most keys and credentials fit
+		return sha256.Sum256(append(named(space[:0], purpose), data...))
 	}
-	mac := hmac.New(sha256.New, c.secret)
-	mac.Write([]byte("retrysafe " + purpose + "\n"))
+	mac := c.macs.Get().(hash.Hash) //nolint:errcheck,forcetypeassert // the pool has nothing else
+	mac.Reset()
+	var space [64]byte
+	mac.Write(named(space[:0], purpose))
 	mac.Write(data)
 	mac.Sum(sum[:0])
+	c.macs.Put(mac)
 	return sum
+}
+
+// named begins what is digested with what it is for, so that a digest for one purpose says nothing for another.
+func named(b []byte, purpose string) []byte {
+	return append(append(append(b, "retrysafe "...), purpose...), '\n')
 }
 
 // binding is the digest of the credential that a call came with, or nil.
@@ -134,7 +146,8 @@ func (c *core) binding(o *callOptions) []byte {
 }
 
 func (c *core) keyHash(k StoreKey) string {
-	text, _ := k.AppendText(nil)
+	var space [256]byte
+	text, _ := k.AppendText(space[:0])
 	sum := c.digest("key", text)
 	return hex.EncodeToString(sum[:8])
 }

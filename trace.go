@@ -22,11 +22,14 @@ type Trace struct {
 
 // CallInfo describes a call that begins.
 type CallInfo struct {
-	Key Key
-	// Hash is the engine's keyed hash of the key, for logs.
-	Hash  string
+	Key   Key
 	Layer string
+
+	engine *Engine
 }
+
+// Hash is the engine's keyed hash of the key, for logs; see [Engine.KeyHash].
+func (i *CallInfo) Hash() string { return i.engine.KeyHash(i.Key) }
 
 // CallDone describes a call that has ended.
 type CallDone struct {

@@ -54,8 +54,8 @@ func (g *sender) answer(w http.ResponseWriter, r *http.Request, a *retrysafe.Att
 		h.Add("Trailer", name)
 	}
 	w.WriteHeader(resp.StatusCode)
-	_, _ = w.Write(x.first)
-	if events(resp) || int64(len(x.first)) > g.limit {
+	_, _ = w.Write(x.start)
+	if events(resp) || int64(len(x.start)) > g.limit {
 		if err := copyOn(w, resp.Body, events(resp), g.clientTime); err != nil {
 			g.unknown(r, a, &doubt{cause: "truncated", err: err})
 			panic(http.ErrAbortHandler) // the head is gone: the client must not take this answer for whole

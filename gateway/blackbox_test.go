@@ -5,6 +5,7 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -51,14 +52,26 @@ func serveGateway(t *testing.T, e *retrysafe.Engine, o *gateway.Options) (*gatew
 	}
 	g, err := gateway.New(e, o)
 	assert.NoError(t, err, "gateway")
-	front := httptest.NewUnstartedServer(nil)
-	front.Config = gateway.NewServer(g, gateway.Limits{}, o.Logger)
-	front.Start()
+	s := gateway.NewServer(g, gateway.Limits{}, o.Logger)
 	t.Cleanup(func() {
-		front.Close()
+		_ = s.Close()
 		g.Close()
 	})
-	return g, front.URL
+	return g, "http://" + listen(t, s.Serve)
+}
+
+// listen serves on a port of its own until the server ends.
+func listen(t *testing.T, serve func(net.Listener) error) (addr string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	assert.NoError(t, err, "listen")
+	ended := make(chan error, 1)
+	go func() { ended <- serve(l) }()
+	t.Cleanup(func() {
+		_ = l.Close()
+		assert.ErrorIs(t, <-ended, net.ErrClosed, "Serve")
+	})
+	return l.Addr().String()
 }
 
 func TestBlackBox(t *testing.T) {

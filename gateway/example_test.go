@@ -29,7 +29,8 @@ func Example() {
 	}
 	live := gateway.NewLive(first)
 	defer live.Close()
-	front := gateway.NewServer(live, gateway.Limits{}, log)
+	front := gateway.NewServer(live, gateway.Limits{}, log) // front.Serve(listener) would begin to serve
+	defer front.Close()
 	admin := gateway.Admin(live, engine, monitor)
 
 	send := func(h http.Handler, method, path string) {
@@ -39,7 +40,7 @@ func Example() {
 		h.ServeHTTP(w, r)
 		fmt.Println(w.Code, "replayed:", w.Header().Get("Idempotency-Replayed") == "true")
 	}
-	send(front.Handler, "POST", "/orders")
+	send(live, "POST", "/orders")
 	options.Routes = []gateway.Route{{Match: "POST /orders/**"}}
 	second, err := gateway.New(engine, options)
 	if err != nil {
@@ -47,7 +48,7 @@ func Example() {
 		return
 	}
 	live.Replace(second)
-	send(front.Handler, "POST", "/orders")
+	send(live, "POST", "/orders")
 	send(admin, "GET", "/readyz")
 	// Output:
 	// 201 replayed: false

@@ -27,6 +27,7 @@ type Gateway struct {
 	rest      *routed // what no route matches
 	plain     *httputil.ReverseProxy
 	tokens    *token.Issuer // nil: no route asks for tokens
+	keys      []string      // the fields that may have a key, in canonical form
 
 	clientTime time.Duration
 
@@ -70,7 +71,7 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 		if err != nil {
 			return nil, err
 		}
-		g.upstreams.all = append(g.upstreams.all, &upstream{url: u})
+		g.upstreams.all = append(g.upstreams.all, &upstream{url: u, bare: u.Scheme == "http" && (u.Path == "" || u.Path == "/")})
 	}
 	if g.logger == nil {
 		g.logger = slog.Default()
@@ -153,7 +154,17 @@ func (g *Gateway) guard(e *retrysafe.Engine, o httpidem.Options, timeout time.Du
 	s := &sender{
 		layer: layer, Gateway: g, middleware: m, keys: m.Options().KeyHeader, timeout: min(timeout, policy.MaxRun), limit: min(policy.MaxAnswer, 1<<20),
 	}
+	for _, name := range s.keys {
+		if !slices.Contains(g.keys, name) {
+			g.keys = append(g.keys, name)
+		}
+	}
 	return &routed{methods: m.Options().Methods, handler: m.Handler(s), status: m.Status()}
+}
+
+// guards tells whether a request with these fields has what may be a key.
+func (g *Gateway) guards(h http.Header) bool {
+	return slices.ContainsFunc(g.keys, func(name string) bool { return h[name] != nil })
 }
 
 // ServeHTTP implements [http.Handler].

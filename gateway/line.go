@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -25,6 +26,10 @@ type line struct {
 	in    *bufio.Reader
 	since time.Time // idle since
 	used  bool      // for a request before
+	until time.Time // its deadline, of reads and writes; zero: none
+	peek  *peeker
+
+	broken bool // a write broke off
 }
 
 const (
@@ -57,7 +62,7 @@ func (p *lines) kept(host string) *line {
 		l := all[len(all)-1]
 		p.idle[host] = all[:len(all)-1]
 		p.mu.Unlock()
-		if time.Since(l.since) < idleTime && quiet(l.Conn) {
+		if time.Since(l.since) < idleTime && l.peek.quiet() {
 			return l
 		}
 		_ = l.Close() // the service has closed it, or has said what nobody asked for
@@ -74,7 +79,7 @@ func (p *lines) dial(ctx context.Context, host string) (*line, error) {
 	if err != nil {
 		return nil, &unreachable{err}
 	}
-	l := &line{meter: &meter{Conn: c}, lines: p, host: host}
+	l := &line{meter: &meter{Conn: c}, lines: p, host: host, peek: newPeeker(c)}
 	l.limit.R = l.meter
 	l.in = bufio.NewReaderSize(&l.limit, 8<<10)
 	return l, nil
@@ -135,11 +140,26 @@ func (l *line) got(ctx context.Context) {
 	}
 }
 
+// limitTime makes reads and writes end in a while: not before d, and before twice of it, so that the limit is not set anew for each
+// request. Zero takes it away.
+func (l *line) limitTime(d time.Duration) {
+	now := time.Now()
+	switch {
+	case d == 0 && l.until.IsZero(), d > 0 && l.until.Sub(now) >= d:
+		return
+	case d == 0:
+		l.until = time.Time{}
+	default:
+		l.until = now.Add(2 * d)
+	}
+	_ = l.SetDeadline(l.until) // a connection that is gone says so when it is used
+}
+
 // write sends the request in one piece.
-func (l *line) write(out *http.Request, body []byte) error {
+func (l *line) write(out *http.Request, target, host string, body []byte) error {
 	b := lineBuffers.Get().(*[]byte) //nolint:errcheck,forcetypeassert // the pool has nothing else
 	defer lineBuffers.Put(b)
-	*b = appendRequest((*b)[:0], out, body)
+	*b = appendRequest((*b)[:0], out, target, host, body)
 	_, err := l.Write(*b)
 	return err
 }
@@ -147,13 +167,9 @@ func (l *line) write(out *http.Request, body []byte) error {
 var lineBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
 
 // appendRequest appends the request as it goes over the wire. Its fields were read by net/http's server, which lets no line break through.
-func appendRequest(b []byte, out *http.Request, body []byte) []byte {
-	host := out.Host
-	if host == "" {
-		host = out.URL.Host
-	}
+func appendRequest(b []byte, out *http.Request, target, host string, body []byte) []byte {
 	b = append(append(b, out.Method...), ' ')
-	b = append(append(b, out.URL.RequestURI()...), " HTTP/1.1\r\nHost: "...)
+	b = append(append(b, target...), " HTTP/1.1\r\nHost: "...)
 	b = append(append(b, host...), "\r\n"...)
 	for name, values := range out.Header {
 		if name == "Content-Length" || name == "Host" || name == "User-Agent" && len(values) == 1 && values[0] == "" {
@@ -191,21 +207,43 @@ func (l *line) head(out *http.Request) (*http.Response, error) {
 	}
 }
 
-// ready waits until deadline for a whole head; false: it is not here, and nothing of what came is lost.
-func (l *line) ready(deadline time.Time) bool {
+// ready waits for a whole head, as long as the line lets it. False without an error: it is not here yet, and nothing of what came is
+// lost. After an error head says what is wrong.
+func (l *line) ready() (bool, error) {
 	l.limit.N = maxAnswerHead
-	_ = l.SetReadDeadline(deadline)
-	defer l.SetReadDeadline(time.Time{}) //nolint:errcheck // a connection that is gone says so when it is read
 	for n := 1; ; {
 		if _, err := l.in.Peek(n); err != nil {
-			return !errors.Is(err, context.DeadlineExceeded) && !isTimeout(err) && !errors.Is(err, bufio.ErrBufferFull) // the reader finds out
+			if isTimeout(err) || errors.Is(err, bufio.ErrBufferFull) {
+				return false, nil
+			}
+			return false, err
 		}
 		seen, _ := l.in.Peek(l.in.Buffered())
-		if strings.Contains(string(seen), "\r\n\r\n") {
-			return true
+		if bytes.Contains(seen, headEnd) {
+			return true, nil
 		}
 		n = len(seen) + 1
 	}
+}
+
+var headEnd = []byte("\r\n\r\n")
+
+// whole reads an answer of the usual kind, as net/http would. False: it is of another kind or not all here, and nothing was read.
+func (l *line) whole(x *exchange, limit int64) bool {
+	seen, _ := l.in.Peek(l.in.Buffered())
+	end := bytes.Index(seen, headEnd)
+	resp := usualAnswer(string(seen[:end+2])) //nolint:bodyclose // there is none
+	if resp == nil || resp.ContentLength > limit || events(resp) {
+		return false
+	}
+	length := end + len(headEnd) + int(resp.ContentLength)
+	seen, err := l.in.Peek(length)
+	if err != nil {
+		return false
+	}
+	x.resp, x.start = resp, bytes.Clone(seen[end+len(headEnd):])
+	_, _ = l.in.Discard(length)
+	return true
 }
 
 func isTimeout(err error) bool {

@@ -27,6 +27,8 @@ func NewLive(g *Gateway) *Live {
 // ServeHTTP implements [http.Handler].
 func (l *Live) ServeHTTP(w http.ResponseWriter, r *http.Request) { l.now.Load().ServeHTTP(w, r) }
 
+func (l *Live) guards(h http.Header) bool { return l.now.Load().guards(h) }
+
 // Replace serves by g from now on. Nothing waits, and no request is lost.
 func (l *Live) Replace(g *Gateway) {
 	l.mu.Lock()

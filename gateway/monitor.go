@@ -70,7 +70,11 @@ func (m *Monitor) Trace() *retrysafe.Trace {
 				if v == nil {
 					return
 				}
-				v.done(info.Hash, d)
+				hash := ""
+				if v.logged {
+					hash = info.Hash()
+				}
+				v.done(hash, d)
 				if ended[d.Outcome] {
 					m.attempts.WithLabelValues(v.route, d.Outcome).Inc()
 				}

@@ -15,20 +15,20 @@ const quickTime = 100 * time.Millisecond
 // quickBody is the largest request that is written there, in bytes: a service that does not read must not hold it up.
 const quickBody = 16 << 10
 
-// quick does the whole exchange if a connection is kept and the service answers soon, as it mostly is: it needs no other goroutine.
-// False: it did not come to an end, and exchange goes on where it stands; nothing was lost.
-func (g *sender) quick(ctx context.Context, x *exchange, out *http.Request, a *retrysafe.Attempt, body []byte) bool {
+// quick does the whole exchange if a connection is kept and the service answers soon, as it mostly is: it needs no other goroutine, and
+// nothing that ends it before its time. False: it did not come to an end, and exchange goes on where it stands; nothing was lost.
+func (g *sender) quick(x *exchange, out *http.Request, a *retrysafe.Attempt, body []byte) bool {
 	u := g.upstreams.pick(nil)
 	x.turn = u
-	if u.url.Scheme != "http" || len(body) > quickBody {
+	if !u.bare || len(body) > quickBody {
 		return false
 	}
-	try := to(u, ctx, out, body)
-	l := g.wire.lines.kept(try.URL.Host)
+	l := g.wire.lines.kept(u.url.Host)
 	if l == nil {
 		return false
 	}
-	x.trip = new(trip)
+	ctx := a.Context()
+	x.trip = &x.first
 	x.trip.take(l)
 	x.connected.Store(true)
 	if err := sure(ctx, a); err != nil {
@@ -37,35 +37,35 @@ func (g *sender) quick(ctx context.Context, x *exchange, out *http.Request, a *r
 		x.fail(ctx, err)
 		return true
 	}
-	if err := x.put(ctx, l, try, body); err != nil {
+	l.limitTime(quickTime)
+	if err := x.put(l, out, out.URL.RequestURI(), u.url.Host, body); err != nil {
 		x.connected.Store(false)
 		return false // the service had closed it; another connection may do
 	}
-	deadline := time.Now().Add(min(quickTime, g.timeout))
-	if !l.ready(deadline) {
+	switch ready, err := l.ready(); {
+	case !ready && err == nil:
 		return false
+	case ready && l.whole(x, g.limit):
+		x.line = nil
+		l.lines.keep(l)
+		return true
 	}
-	if err := x.receive(try); err != nil {
+	if err := x.receive(out); err != nil {
 		x.fail(ctx, err)
 		return true
 	}
-	return g.short(x, deadline)
+	return g.short(x)
 }
 
-// short reads the body of an answer that is as long as it says, and not too long, until deadline.
-func (g *sender) short(x *exchange, deadline time.Time) bool {
+// short reads the body of an answer that is as long as it says, and not too long, for as long as the line lets it.
+func (g *sender) short(x *exchange) bool {
 	resp := x.resp
-	if events(resp) || !status(resp) {
-		return true
-	}
-	if resp.ContentLength < 0 || resp.ContentLength > g.limit {
+	if events(resp) || !status(resp) || resp.ContentLength < 0 || resp.ContentLength > g.limit {
 		return false
 	}
-	x.first = make([]byte, resp.ContentLength)
-	_ = x.line.SetReadDeadline(deadline)
-	n, err := io.ReadFull(resp.Body, x.first)
-	_ = x.line.SetReadDeadline(time.Time{})
-	x.first = x.first[:n]
+	x.start = make([]byte, resp.ContentLength)
+	n, err := io.ReadFull(resp.Body, x.start)
+	x.start = x.start[:n]
 	switch {
 	case isTimeout(err):
 		return false
@@ -86,8 +86,11 @@ func (x *exchange) overLine(ctx context.Context, lines *lines, try *http.Request
 			return err
 		}
 	}
+	l.limitTime(0)
 	l.got(try.Context())
-	if err := x.put(ctx, l, try, body); err != nil {
+	x.stop = context.AfterFunc(ctx, func() { _ = l.Close() })
+	if err := x.put(l, try, try.URL.RequestURI(), try.URL.Host, body); err != nil {
+		x.stop()
 		return err
 	}
 	if err = x.receive(try); err != nil {
@@ -96,27 +99,45 @@ func (x *exchange) overLine(ctx context.Context, lines *lines, try *http.Request
 	return err
 }
 
+// watch is for what quick has not brought to its end: the line is closed with ctx, and has no other limit.
+func (x *exchange) watch(ctx context.Context) {
+	l := x.line
+	if l == nil {
+		return
+	}
+	l.limitTime(0)
+	x.stop = context.AfterFunc(ctx, func() { _ = l.Close() })
+	if x.resp != nil {
+		if b, ok := x.resp.Body.(*lineBody); ok {
+			b.stop = x.stop
+		}
+	}
+}
+
 // put writes the request. An error says that nothing of it was sent. Where it broke off in the middle the service may have answered
 // already, before it had read all, and may have closed its side since: that answer is read.
-func (x *exchange) put(ctx context.Context, l *line, try *http.Request, body []byte) error {
-	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
-	if err := l.write(try, body); err != nil {
+func (x *exchange) put(l *line, out *http.Request, target, host string, body []byte) error {
+	if err := l.write(out, target, host, body); err != nil {
 		if x.trip.notSent(err) {
-			stop()
 			_ = l.Close()
 			return err
 		}
-		_ = l.SetReadDeadline(time.Now().Add(time.Second))
+		l.broken = true
 	}
-	x.line, x.stop = l, stop
+	x.line = l
 	return nil
 }
 
 // receive reads the head of the answer on x.line.
 func (x *exchange) receive(out *http.Request) error {
+	if x.line.broken {
+		_ = x.line.SetReadDeadline(time.Now().Add(time.Second))
+	}
 	resp, err := x.line.head(out) //nolint:bodyclose // conclude does
 	if err != nil {
-		x.stop()
+		if x.stop != nil {
+			x.stop()
+		}
 		_ = x.line.Close()
 		x.sent = true
 		return err

@@ -8,22 +8,53 @@ import (
 	"syscall"
 )
 
-// quiet tells whether a connection that should be idle is: neither closed by the other side nor with bytes that nobody asked for.
-func quiet(c net.Conn) bool {
+// peeker looks at a connection without reading from it.
+type peeker struct {
+	raw   syscall.RawConn // nil: it cannot be looked at
+	look  func(fd uintptr) bool
+	still bool // what look has seen
+}
+
+func newPeeker(c net.Conn) *peeker {
+	p := new(peeker)
+	if s, ok := c.(syscall.Conn); ok {
+		p.raw, _ = s.SyscallConn()
+	}
+	p.look = func(fd uintptr) bool {
+		var one [1]byte
+		_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		p.still = errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EWOULDBLOCK)
+		return true // whatever it is, do not wait
+	}
+	return p
+}
+
+// quiet tells whether a connection that should be idle is: neither closed by the other side nor with bytes that nobody asked for. It is
+// not for concurrent use.
+func (p *peeker) quiet() bool {
+	if p.raw == nil {
+		return true
+	}
+	p.still = false
+	err := p.raw.Read(p.look)
+	return err == nil && p.still
+}
+
+// hungUp tells whether the other side has closed a connection that nobody reads from just now.
+func hungUp(c net.Conn) bool {
 	s, ok := c.(syscall.Conn)
 	if !ok {
-		return true
+		return false
 	}
 	raw, err := s.SyscallConn()
 	if err != nil {
 		return false
 	}
-	still := false
-	err = raw.Read(func(fd uintptr) bool {
+	gone := false
+	_ = raw.Control(func(fd uintptr) { // not Read, which would wait for a read that has begun meanwhile
 		var one [1]byte
-		_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		still = errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EWOULDBLOCK)
-		return true // whatever it is, do not wait
+		n, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		gone = n == 0 && err == nil || errors.Is(err, syscall.ECONNRESET)
 	})
-	return err == nil && still
+	return gone
 }

@@ -38,8 +38,9 @@ func (g *sender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type exchange struct {
 	turn  *upstream // whose turn it is
 	trip  *trip
+	first trip // of quick
 	resp  *http.Response
-	first []byte // the answer's body as far as it is kept, and one byte more of a longer one; nothing of a stream of events
+	start []byte // the answer's body as far as it is kept, and one byte more of a longer one; nothing of a stream of events
 	err   error  // there is no answer
 	sent  bool   // of a request without an answer: some of it may have reached the service
 	cut   error  // the answer broke off
@@ -54,7 +55,7 @@ type exchange struct {
 // under Refuse it is in doubt, but not before MaxRun if the connection holds: the client is told in time, and an answer that comes
 // later is kept for its repeats.
 func (g *sender) sendOnce(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt) {
-	body, err := io.ReadAll(r.Body) // in memory already
+	body, err := inMemory(r.Body)
 	if err != nil {
 		_ = a.Release(r.Context(), err)
 		g.middleware.Problem(w, r, httpidem.NewProblem("body-incomplete", err))
@@ -65,6 +66,12 @@ func (g *sender) sendOnce(w http.ResponseWriter, r *http.Request, a *retrysafe.A
 		g.middleware.Problem(w, r, httpidem.NewProblem("shutting-down", retrysafe.ErrClosed).RetryAfter(time.Second))
 		return
 	}
+	x, out := new(exchange), g.outgoing(r, a)
+	if g.quick(x, out, a, body) {
+		defer g.finish()
+		g.conclude(w, r, a, x)
+		return
+	}
 	ctx, cancel := context.WithCancelCause(a.Context())
 	stop := context.AfterFunc(g.life, func() { cancel(retrysafe.ErrClosed) })
 	free := func() {
@@ -72,13 +79,7 @@ func (g *sender) sendOnce(w http.ResponseWriter, r *http.Request, a *retrysafe.A
 		cancel(nil)
 		g.finish()
 	}
-	x := new(exchange)
-	out := g.outgoing(ctx, r, a)
-	if g.quick(ctx, x, out, a, body) {
-		defer free()
-		g.conclude(w, r, a, x)
-		return
-	}
+	x.watch(ctx)
 	came := make(chan struct{})
 	g.running.Go(func() {
 		defer close(came)
@@ -106,6 +107,17 @@ func (g *sender) sendOnce(w http.ResponseWriter, r *http.Request, a *retrysafe.A
 	}
 	defer free()
 	g.conclude(w, r, a, x)
+}
+
+// inMemory reads a body that the guard has read already.
+func inMemory(body io.Reader) ([]byte, error) {
+	known, ok := body.(interface{ Len() int })
+	if !ok {
+		return io.ReadAll(body)
+	}
+	b := make([]byte, known.Len())
+	_, err := io.ReadFull(body, b)
+	return b, err
 }
 
 // mostLate is how many answers are waited for at once without their clients: a service that hangs must not fill the memory.
@@ -155,8 +167,8 @@ func (g *sender) exchange(ctx context.Context, x *exchange, out *http.Request, a
 	}
 	if !events(x.resp) && status(x.resp) {
 		var more []byte
-		more, x.cut = io.ReadAll(io.LimitReader(x.resp.Body, g.limit+1-int64(len(x.first))))
-		x.first = append(x.first, more...)
+		more, x.cut = io.ReadAll(io.LimitReader(x.resp.Body, g.limit+1-int64(len(x.start))))
+		x.start = append(x.start, more...)
 	}
 }
 

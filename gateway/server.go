@@ -1,7 +1,11 @@
 package gateway
 
 import (
+	"context"
+	"crypto/tls"
+	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 )
@@ -18,8 +22,19 @@ type Limits struct {
 	Streams int
 }
 
-// NewServer returns a server for h that speaks HTTP/1.1 and HTTP/2, over TLS (with ServeTLS) and without it (by prior knowledge).
-func NewServer(h http.Handler, l Limits, log *slog.Logger) *http.Server {
+// Server serves a gateway, or another handler. Its methods are those of [http.Server], and may be called concurrently.
+//
+// Small guarded requests over HTTP/1.1 without TLS, which are most of the traffic behind a load balancer, are served by a front that costs
+// less than net/http's server does. At the first request of a connection that is anything else, and before a byte of it is used, the
+// connection is net/http's for good: large and chunked bodies, streams, upgrades, HTTP/2, TLS, what is malformed, and what no guard waits for.
+type Server struct {
+	http  *http.Server
+	front *front // nil where the handler does not say what it guards
+}
+
+// NewServer returns a server for h, a [Gateway] or a [Live] as a rule, that speaks HTTP/1.1 and HTTP/2, over TLS and without it (by prior
+// knowledge).
+func NewServer(h http.Handler, l Limits, log *slog.Logger) *Server {
 	inherit(&l.Header, 64<<10)
 	inherit(&l.HeaderTime, 10*time.Second)
 	inherit(&l.IdleTime, 2*time.Minute)
@@ -28,7 +43,7 @@ func NewServer(h http.Handler, l Limits, log *slog.Logger) *http.Server {
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
-	return &http.Server{
+	s := &Server{http: &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: l.HeaderTime,
 		IdleTimeout:       l.IdleTime,
@@ -36,5 +51,39 @@ func NewServer(h http.Handler, l Limits, log *slog.Logger) *http.Server {
 		Protocols:         protocols,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: l.Streams, SendPingTimeout: l.IdleTime, PingTimeout: 15 * time.Second},
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}}
+	if g, ok := h.(guarding); ok {
+		s.front = newFront(g, l, log)
 	}
+	return s
+}
+
+// Serve accepts connections without TLS until Shutdown or Close; then the error is [http.ErrServerClosed].
+func (s *Server) Serve(l net.Listener) error {
+	if s.front == nil {
+		return s.http.Serve(l)
+	}
+	return s.front.serve(l, s.http)
+}
+
+// ServeTLS is Serve over TLS. The configuration has the certificate.
+func (s *Server) ServeTLS(l net.Listener, c *tls.Config) error {
+	s.http.TLSConfig = c
+	return s.http.ServeTLS(l, "", "")
+}
+
+// Shutdown takes no new connections, ends the idle ones, and waits for requests that run until ctx ends.
+func (s *Server) Shutdown(ctx context.Context) error {
+	if s.front == nil {
+		return s.http.Shutdown(ctx)
+	}
+	return errors.Join(s.front.shutdown(ctx), s.http.Shutdown(ctx))
+}
+
+// Close ends all connections at once.
+func (s *Server) Close() error {
+	if s.front != nil {
+		s.front.close()
+	}
+	return s.http.Close()
 }

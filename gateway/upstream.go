@@ -25,6 +25,7 @@ type Health struct {
 // upstream is one address of the service.
 type upstream struct {
 	url   *url.URL
+	bare  bool         // http, and no path of its own: a request's target is the same there
 	down  atomic.Bool  // says the last check
 	after atomic.Int64 // could not be connected to: left out until then, Unix nanoseconds
 }

@@ -12,8 +12,9 @@ import (
 
 // visit is one request as the monitor and the access log see it.
 type visit struct {
-	route string
-	begun time.Time
+	route  string
+	begun  time.Time
+	logged bool // somebody wants the hash of its key
 
 	mu      sync.Mutex // an attempt that goes on without its client ends on another goroutine
 	outcome string
@@ -59,7 +60,7 @@ func (v *visit) done(hash string, d retrysafe.CallDone) {
 // answerWriter sees status and length of an answer, and gives clients that do not read what they asked for a limited time.
 type answerWriter struct {
 	http.ResponseWriter
-	visit  *visit
+	visit  visit
 	limit  time.Duration
 	status int
 	bytes  int64
@@ -89,10 +90,10 @@ func (w *answerWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // observed serves by h, and tells the monitor and the access log.
 func (g *Gateway) observed(w http.ResponseWriter, r *http.Request, route string, h http.Handler) {
-	v := &visit{route: route, begun: time.Now()}
+	aw := &answerWriter{ResponseWriter: w, visit: visit{route: route, begun: time.Now(), logged: g.access != nil}, limit: g.clientTime}
+	v := &aw.visit
 	g.busy.Add(1)
 	defer g.busy.Add(-1)
-	aw := &answerWriter{ResponseWriter: w, visit: v, limit: g.clientTime}
 	defer func() { // also where a panic cuts the connection
 		v.comes("refused") // before there was a call of the engine
 		v.mu.Lock()

@@ -17,6 +17,7 @@ import (
 
 // What a script answers beside a retrysafe.Status.
 const (
+	ended = 98  // completed: the record is what the caller has, and what the script gives of it
 	fresh = 99  // won, by the first call for the key: the record is what was asked for
 	lost  = 100 // the record is not the caller's
 	late  = 101 // NotAfter has passed
@@ -27,7 +28,7 @@ const (
 type answer struct {
 	code   byte
 	now    protocol.Micros
-	packed string
+	packed []byte
 }
 
 // eval runs a script on the key.
@@ -52,7 +53,7 @@ func (s *Store) read(r redisclient.Reply) (answer, error) {
 		return answer{}, refusal(r.Err)
 	}
 	if text, ok := r.Value.(string); ok && len(text) >= 9 {
-		return answer{text[0], micros(text[1:]), text[9:]}, nil
+		return answer{text[0], micros(text[1:]), []byte(text[9:])}, nil
 	}
 	return answer{}, errors.New("redisstore: the server's reply is not that of the script; is there a proxy in between that changes replies?")
 }
@@ -60,9 +61,9 @@ func (s *Store) read(r redisclient.Reply) (answer, error) {
 // record reads what the script gave; nothing is an absent record.
 func (a *answer) record(key retrysafe.StoreKey) (retrysafe.Record, error) {
 	var row protocol.Row
-	if a.packed != "" {
+	if len(a.packed) > 0 {
 		var err error
-		if row, err = protocol.ParseRow([]byte(a.packed)); err != nil {
+		if row, err = protocol.ParseRow(a.packed); err != nil {
 			return retrysafe.Record{}, err
 		}
 	}
@@ -89,11 +90,18 @@ func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retr
 		return retrysafe.Acquired{}, retrysafe.ErrTooLate
 	}
 	if a.code == fresh {
-		now8 := bytes8(a.now)
-		a.code, a.packed = byte(retrysafe.Won), new8+now8+owner+bytes8(a.now+lease)+a.packed+now8+now8+behind
+		a.code, a.packed = byte(retrysafe.Won), freshRecord(&a, new8, owner, lease, behind)
 	}
 	rec, err := a.record(req.Key)
 	return retrysafe.Acquired{Status: retrysafe.Status(a.code), Record: rec}, err
+}
+
+// freshRecord is the record that Acquire has made.
+func freshRecord(a *answer, new8, owner string, lease protocol.Micros, behind string) []byte {
+	b := append(make([]byte, 0, 64+len(behind)), new8...)
+	b = append(appendMicros(b, a.now), owner...) // the fence is the time
+	b = append(appendMicros(b, a.now+lease), a.packed...)
+	return append(appendMicros(appendMicros(b, a.now), a.now), behind...)
 }
 
 // Extend implements [retrysafe.Store].
@@ -139,11 +147,31 @@ func (s *Store) complete(ctx context.Context, req *retrysafe.CompleteRequest, an
 	if err := a.unlessLost(err); err != nil {
 		return retrysafe.Record{}, err
 	}
+	if a.code == ended {
+		a.code, a.packed = done, endedRecord(&a, req, head)
+	}
 	rec, err := a.record(req.Key)
 	if a.code == done && s.light == "" { // it kept ours, and does not send it back
 		rec.Answer.Body = bytes.Clone(ans.Body)
 	}
 	return rec, err
+}
+
+// endedRecord is the record that Complete has made, but for its body; head is from the codec to the digest. The script gives of it the
+// flags, the attempt, when it was created, its not-after, and what stands between the times and the answer.
+func endedRecord(a *answer, req *retrysafe.CompleteRequest, head []byte) []byte {
+	const format, given = 1, 1 + 4 + 8 + 8
+	p := a.packed
+	if len(p) < given {
+		return p // who reads it says so
+	}
+	span := protocol.Span(req.Retention)
+	b := append(make([]byte, 0, 80+len(p)-given+len(head)), format, byte(req.State), p[0], 0)
+	b = append(append(b, p[1:5]...), holder(req.Fence, req.Owner)...)
+	b = appendMicros(appendMicros(b, 0), a.now+span)
+	b = appendMicros(append(b, p[5:13]...), a.now)
+	b = appendMicros(append(b, p[13:21]...), span)
+	return append(append(b, p[given:]...), head...)
 }
 
 // Release implements [retrysafe.Store].
@@ -222,6 +250,10 @@ func bytes8(n int64) string {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], uint64(n)) //nolint:gosec // two's complement is the format
 	return string(b[:])
+}
+
+func appendMicros(b []byte, n protocol.Micros) []byte {
+	return binary.BigEndian.AppendUint64(b, uint64(n)) //nolint:gosec // two's complement is the format
 }
 
 func micros(b string) protocol.Micros {

@@ -98,6 +98,7 @@ func (s *Store) name(k *retrysafe.StoreKey) (string, error) {
 	if err := k.Validate(); err != nil {
 		return "", err
 	}
-	text, err := k.AppendText([]byte(s.o.Prefix))
+	var space [256]byte
+	text, err := k.AppendText(append(space[:0], s.o.Prefix...))
 	return string(text), err
 }

@@ -18,7 +18,8 @@ func Open(a *redisclient.Address) (*Client, error) {
 	o := rueidis.ClientOption{
 		InitAddress: a.Hosts, Username: a.Username, Password: a.Password, SelectDB: a.DB,
 		DisableRetry: true, DisableCache: true, AlwaysPipelining: true,
-		ConnWriteTimeout: 5 * time.Second, Dialer: net.Dialer{Timeout: 5 * time.Second, KeepAlive: time.Second},
+		PipelineMultiplex: -1, // one connection: a write then has more calls in it, and so has a read of the server
+		ConnWriteTimeout:  5 * time.Second, Dialer: net.Dialer{Timeout: 5 * time.Second, KeepAlive: time.Second},
 	}
 	if a.TLS {
 		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -39,7 +40,7 @@ func Open(a *redisclient.Address) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redis: cannot connect to %v: %w", a.Hosts, convert(err))
 	}
-	return &Client{r}, nil
+	return &Client{r: r, gather: a.Mode != redisclient.Cluster}, nil
 }
 
 // Close ends all connections.

@@ -13,7 +13,11 @@ import (
 )
 
 // Client is a [redisclient.Client] with every optional interface. It is safe for concurrent use.
-type Client struct{ r rueidis.Client }
+type Client struct {
+	r      rueidis.Client
+	gather bool // all calls go to one server, and those of one moment in one write
+	next   crowd
+}
 
 var (
 	_ redisclient.Client     = (*Client)(nil)
@@ -25,11 +29,16 @@ var (
 
 // New wraps a client, which the caller closes. Make it with DisableRetry: calls of a store are repeated by those who can tell whether
 // that is safe.
-func New(r rueidis.Client) *Client { return &Client{r} }
+func New(r rueidis.Client) *Client { return &Client{r: r} }
 
 // Eval implements [redisclient.Client].
 func (c *Client) Eval(ctx context.Context, call redisclient.Call) redisclient.Reply {
-	r := reply(c.r.Do(ctx, c.build(call, false)))
+	var r redisclient.Reply
+	if c.gather {
+		r = c.together(ctx, call)
+	} else {
+		r = reply(c.r.Do(ctx, c.build(call, false)))
+	}
 	if r.UnknownScript() {
 		r = reply(c.r.Do(ctx, c.build(call, true)))
 	}

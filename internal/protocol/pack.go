@@ -90,7 +90,7 @@ func (r *Row) hasDigest() bool { return r.Answer.Digest != [sha256.Size]byte{} }
 
 func appendShort(b, s []byte) []byte { return append(append(b, byte(len(s))), s...) } //nolint:gosec // callers check
 
-// ParseRow reads the packed form. The row does not share memory with b.
+// ParseRow reads the packed form. Fields of the row are parts of b, which nobody may change any more.
 func ParseRow(b []byte) (Row, error) {
 	if len(b) < headSize+timesSize {
 		return Row{}, errors.New("retrysafe: packed record is cut")
@@ -159,11 +159,11 @@ func (p *parser) short() []byte { return p.take(p.length(1)) }
 // length is a length of one or two bytes.
 func (p *parser) length(n int) int { return int(p.uint(n)) } //nolint:gosec // at most 65535
 
-// nilable copies field, and tells nil from empty; a nil with bytes is damage.
+// nilable tells nil from empty; a nil with bytes is damage. What is appended to the result does not touch what stands behind it.
 func (p *parser) nilable(isNil bool, field []byte) []byte {
 	if isNil {
 		p.bad = p.bad || len(field) > 0
 		return nil
 	}
-	return append([]byte{}, field...)
+	return field[:len(field):len(field)]
 }

@@ -107,15 +107,18 @@ func TestPackedAppends(t *testing.T) {
 	assert.Equal(t, string(after), "before"+string(alone), "packed form after a prefix")
 }
 
-func TestParsedRowIsItsOwn(t *testing.T) {
+// TestParsedRowKeepsToItself: the fields of a row are parts of one piece of memory, and appending to one does not touch the next.
+func TestParsedRowKeepsToItself(t *testing.T) {
 	t.Parallel()
 	for name, want := range rows() {
 		packed, err := want.AppendBinary(nil)
 		assert.NoError(t, err, "AppendBinary, %s", name)
 		got, err := protocol.ParseRow(packed)
 		assert.NoError(t, err, "ParseRow, %s", name)
-		clear(packed)
-		assert.Equal(t, got, want, "row %s after its bytes were overwritten", name)
+		for _, field := range [][]byte{got.Fingerprint, got.Binding, got.Answer.Body} {
+			_ = append(field, "something else"...)
+		}
+		assert.Equal(t, got, want, "row %s", name)
 	}
 }
 

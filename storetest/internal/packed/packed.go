@@ -3,6 +3,7 @@
 package packed
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"strings"
@@ -97,7 +98,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
 		if removed == limit {
 			break
 		}
-		row, err := protocol.ParseRow(packed)
+		row, err := protocol.ParseRow(bytes.Clone(packed))
 		if err != nil {
 			return removed, err
 		}
@@ -135,7 +136,7 @@ func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (page retry
 		if err := key.UnmarshalText([]byte(text)); err != nil {
 			return page, err
 		}
-		row, err := protocol.ParseRow(s.rows[text])
+		row, err := protocol.ParseRow(bytes.Clone(s.rows[text]))
 		if err != nil {
 			return page, err
 		}
@@ -174,7 +175,7 @@ func (s *Store) update(
 	defer s.mu.Unlock()
 	var row protocol.Row
 	if packed, ok := s.rows[string(text)]; ok {
-		if row, err = protocol.ParseRow(packed); err != nil {
+		if row, err = protocol.ParseRow(bytes.Clone(packed)); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,214 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// guarding is a handler that knows which requests it guards by their fields.
+type guarding interface {
+	http.Handler
+	guards(http.Header) bool
+}
+
+// front serves small guarded requests of HTTP/1.1 itself, and hands the connection over to net/http at the first request that is anything
+// else. It never answers by itself, so that there is one server that decides what a bad request is told.
+//
+// net/http's server costs a goroutine, three reads and some deadlines for each request. This front reads once, and one janitor looks after
+// the times of all connections: a deadline is a number in memory until it has passed.
+type front struct {
+	handler guarding
+	limits  Limits
+	log     *slog.Logger
+	handed  *handedOver
+
+	mu        sync.Mutex
+	listeners map[net.Listener]bool
+	conns     map[*frontConn]bool
+	closing   atomic.Bool
+	ended     chan struct{} // closed with closing
+}
+
+func newFront(h guarding, l Limits, log *slog.Logger) *front {
+	return &front{
+		handler: h, limits: l, log: log, handed: &handedOver{conns: make(chan net.Conn), closed: make(chan struct{})},
+		listeners: map[net.Listener]bool{}, conns: map[*frontConn]bool{}, ended: make(chan struct{}),
+	}
+}
+
+// serve accepts connections from l; rest gets those that are handed over.
+func (f *front) serve(l net.Listener, rest *http.Server) error {
+	f.mu.Lock()
+	if f.closing.Load() {
+		f.mu.Unlock()
+		return http.ErrServerClosed
+	}
+	f.listeners[l] = true
+	first := len(f.listeners) == 1
+	f.mu.Unlock()
+	if first {
+		go func() { _ = rest.Serve(f.handed) }()
+		go f.watch()
+	}
+	for pause := 5 * time.Millisecond; ; {
+		c, err := l.Accept()
+		if err != nil {
+			if f.closing.Load() {
+				return http.ErrServerClosed
+			}
+			var passing net.Error
+			if errors.As(err, &passing) && passing.Temporary() { //nolint:staticcheck // too many open files is one, and ends
+				f.log.Warn("a connection cannot be accepted", "error", err.Error(), "again_in", pause)
+				time.Sleep(pause)
+				pause = min(2*pause, time.Second)
+				continue
+			}
+			return err
+		}
+		pause = 5 * time.Millisecond
+		f.take(c)
+	}
+}
+
+// take serves a new connection.
+func (f *front) take(c net.Conn) {
+	ctx, gone := context.WithCancel(context.WithValue(context.Background(), http.LocalAddrContextKey, c.LocalAddr()))
+	x := &frontConn{front: f, conn: c, gone: gone, bare: new(http.Request).WithContext(ctx)}
+	x.bare.RemoteAddr = c.RemoteAddr().String()
+	x.since.Store(time.Now().UnixNano())
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closing.Load() {
+		_ = c.Close()
+		return
+	}
+	f.conns[x] = true
+	go x.serve()
+}
+
+// forget ends what the front has to do with a connection.
+func (f *front) forget(x *frontConn) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.conns, x)
+}
+
+// watch closes connections whose time has passed, until the front is closed.
+func (f *front) watch() {
+	t := time.NewTicker(max(10*time.Millisecond, min(f.limits.HeaderTime/4, f.limits.IdleTime/4, time.Second)))
+	defer t.Stop()
+	for {
+		select {
+		case <-f.ended:
+			return
+		case now := <-t.C:
+			f.mu.Lock()
+			for x := range f.conns {
+				x.check(now.UnixNano(), f.limits)
+			}
+			f.mu.Unlock()
+		}
+	}
+}
+
+// stop takes nothing new and ends the idle connections.
+func (f *front) stop() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closing.CompareAndSwap(false, true) {
+		close(f.ended)
+	}
+	for l := range f.listeners {
+		_ = l.Close()
+	}
+	for x := range f.conns {
+		x.endIdle()
+	}
+}
+
+// shutdown waits for the requests that run.
+func (f *front) shutdown(ctx context.Context) error {
+	f.stop()
+	t := time.NewTicker(10 * time.Millisecond)
+	defer t.Stop()
+	for {
+		f.mu.Lock()
+		left := len(f.conns)
+		f.mu.Unlock()
+		if left == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-t.C:
+		}
+	}
+}
+
+func (f *front) close() {
+	f.stop()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for x := range f.conns {
+		_ = x.conn.Close()
+	}
+}
+
+// handedOver is the listener of the server that gets connections from the front.
+type handedOver struct {
+	conns  chan net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+// Accept implements [net.Listener].
+func (h *handedOver) Accept() (net.Conn, error) {
+	select {
+	case c := <-h.conns:
+		return c, nil
+	case <-h.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements [net.Listener].
+func (h *handedOver) Close() error {
+	h.once.Do(func() { close(h.closed) })
+	return nil
+}
+
+// Addr implements [net.Listener].
+func (h *handedOver) Addr() net.Addr { return &net.TCPAddr{} }
+
+// take gives a connection to the server.
+func (h *handedOver) take(c net.Conn) {
+	select {
+	case h.conns <- c:
+	case <-h.closed:
+		_ = c.Close()
+	}
+}
+
+// begunConn is a connection of which some bytes were read already.
+type begunConn struct {
+	net.Conn
+
+	begun []byte // what comes first
+}
+
+// Read implements [net.Conn].
+func (c *begunConn) Read(p []byte) (int, error) {
+	if len(c.begun) == 0 {
+		return c.Conn.Read(p)
+	}
+	n := copy(p, c.begun)
+	c.begun = c.begun[n:]
+	return n, nil
+}

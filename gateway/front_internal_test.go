@@ -1,0 +1,150 @@
+package gateway
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// requests are what the front takes, and what it leaves to net/http.
+var requests = []struct {
+	text string
+	ours bool
+}{
+	{"POST /orders HTTP/1.1\r\nHost: shop.example\r\nIdempotency-Key: k\r\nContent-Length: 4\r\n\r\nbody", true},
+	{"POST /orders?a=b&c=%20 HTTP/1.1\r\nHost: shop.example:80\r\nX-Two: 1\r\nx-two:  2 \r\nContent-Length: 0\r\n\r\n", true},
+	{"DELETE /orders/7? HTTP/1.1\r\nHost: [::1]:8080\r\nX-Text: caf\xc3\xa9\t!\r\n\r\nPOST / HTTP/1.1", true},
+	{"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nxy", true},
+	{"GET / HTTP/1.1\r\nHost: a\r\n\r\n", false},
+	{"POST / HTTP/1.0\r\nHost: a\r\n\r\n", false},
+	{"POST //a HTTP/1.1\r\nHost: a\r\n\r\n", false},
+	{"POST http://a/ HTTP/1.1\r\nHost: a\r\n\r\n", false},
+	{"POST /%2F HTTP/1.1\r\nHost: a\r\n\r\n", false},
+	{"POST /a;b HTTP/1.1\r\nHost: a\r\n\r\n", false},
+	{"POST / HTTP/1.1\r\n\r\n", false},
+	{"POST / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", false},
+	{"POST / HTTP/1.1\r\nHost: a b\r\n\r\n", false},
+	{"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", false},
+	{"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx", false},
+	{"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: +1\r\n\r\nx", false},
+	{"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1, 1\r\n\r\nx", false},
+	{"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 65537\r\n\r\nx", false},
+	{"POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n\r\n", false},
+	{"POST / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n", false},
+	{"POST / HTTP/1.1\r\nHost: a\r\n folded: x\r\n\r\n", false},
+	{"POST / HTTP/1.1\r\nHost: a\r\nX-Space : x\r\n\r\n", false},
+	{"POST / HTTP/1.1\r\nHost: a\r\nX-Control: \x01\r\n\r\n", false},
+	{"POST / HTTP/1.1\nHost: a\n\n", false},
+	{"POST / HTTP/1.1\r\nHost: a\r\nX: a\rb\r\n\r\n", false},
+	{"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", false},
+}
+
+func TestWholeRequest(t *testing.T) {
+	t.Parallel()
+	for _, tt := range requests {
+		r, length, ok := wholeRequest(new(http.Request), []byte(tt.text))
+		assert.Equal(t, ok && r != nil, tt.ours, "%q", tt.text)
+		if tt.ours {
+			sameRequest(t, []byte(tt.text), r, length)
+		}
+	}
+	whole := requests[0].text
+	for n := range len(whole) {
+		r, length, ok := wholeRequest(new(http.Request), []byte(whole[:n]))
+		assert.True(t, r == nil && (!ok || length == len(whole)), "the first %d bytes", n)
+	}
+}
+
+// sameRequest fails where net/http reads b in another way.
+func sameRequest(t *testing.T, b []byte, r *http.Request, length int) {
+	t.Helper()
+	in := bufio.NewReader(bytes.NewReader(b))
+	want, err := http.ReadRequest(in)
+	assert.NoError(t, err, "net/http refuses %q", b)
+	say := func(r *http.Request) string {
+		body, err := io.ReadAll(r.Body)
+		assert.NoError(t, err, "body")
+		return fmt.Sprintf("%s %q %q %q %q %v %d %q %v %d %d", r.Method, r.URL, r.URL.RawPath, r.RequestURI, r.Host, r.Header, r.ContentLength, body,
+			r.Close, len(r.TransferEncoding), len(r.Trailer))
+	}
+	assert.Equal(t, say(r), say(want), "%q", b)
+	left, _ := io.ReadAll(in)
+	assert.Equal(t, len(b)-len(left), length, "the length of %q", b)
+}
+
+// FuzzWholeRequest: what the front takes, net/http reads in the same way.
+func FuzzWholeRequest(f *testing.F) {
+	for _, tt := range requests {
+		f.Add([]byte(tt.text))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if r, length, ok := wholeRequest(new(http.Request), b); ok && r != nil {
+			sameRequest(t, b, r, length)
+		}
+	})
+}
+
+// answers are what is read here, and what is left to net/http.
+var answers = []struct {
+	text string
+	ours bool
+}{
+	{"HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nConnection: keep-alive\r\nContent-Length: 4\r\n\r\nbody", true},
+	{"HTTP/1.1 500 \r\ncontent-length: 0\r\nX-Two: 1\r\nX-Two: 2\r\nKeep-Alive: timeout=5\r\n\r\n", true},
+	{"HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n", false},
+	{"HTTP/1.1 304 Not Modified\r\nContent-Length: 4\r\n\r\n", false},
+	{"HTTP/1.1 100 Continue\r\nContent-Length: 0\r\n\r\n", false},
+	{"HTTP/1.1 20 OK\r\nContent-Length: 0\r\n\r\n", false},
+	{"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n", false},
+	{"HTTP/1.1 200 OK\r\n\r\n", false},
+	{"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", false},
+	{"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n", false},
+	{"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n", false},
+	{"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", false},
+	{"HTTP/1.1 200 OK\r\nPragma: no-cache\r\nContent-Length: 0\r\n\r\n", false},
+	{"garbage\r\n\r\n", false},
+}
+
+func TestUsualAnswer(t *testing.T) {
+	t.Parallel()
+	for _, tt := range answers {
+		end := strings.Index(tt.text, "\r\n\r\n") + 2
+		resp := usualAnswer(tt.text[:end])
+		assert.Equal(t, resp != nil, tt.ours, "%q", tt.text)
+		if resp != nil {
+			sameAnswer(t, tt.text, resp)
+		}
+	}
+}
+
+func sameAnswer(t *testing.T, text string, resp *http.Response) {
+	t.Helper()
+	want, err := http.ReadResponse(bufio.NewReader(strings.NewReader(text)), &http.Request{Method: http.MethodPost})
+	assert.NoError(t, err, "net/http refuses %q", text)
+	defer want.Body.Close()
+	dropHopByHop(want.Header)
+	assert.Equal(t, fmt.Sprint(resp.StatusCode, resp.ContentLength, resp.Header), fmt.Sprint(want.StatusCode, want.ContentLength, want.Header), "%q", text)
+	assert.Equal(t, fmt.Sprint(want.Close, len(want.TransferEncoding), len(want.Trailer)), "false 0 0", "%q", text)
+}
+
+// FuzzUsualAnswer: what is read here, net/http reads in the same way.
+func FuzzUsualAnswer(f *testing.F) {
+	for _, tt := range answers {
+		f.Add(tt.text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		end := strings.Index(text, "\r\n\r\n")
+		if end < 0 {
+			return
+		}
+		if resp := usualAnswer(text[:end+2]); resp != nil {
+			sameAnswer(t, text, resp)
+		}
+	})
+}

@@ -1,0 +1,339 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// everything guards all requests.
+type everything struct{ http.Handler }
+
+func (everything) guards(http.Header) bool { return true }
+
+// serveFront serves h by the front, or by net/http where direct is set.
+func serveFront(t *testing.T, h http.Handler, l Limits, direct bool) (s *Server, addr string) {
+	t.Helper()
+	if !direct {
+		h = everything{h}
+	}
+	s = NewServer(h, l, slog.New(slog.DiscardHandler))
+	assert.Equal(t, s.front == nil, direct, "the front")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	assert.NoError(t, err, "listen")
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(listener) }()
+	t.Cleanup(func() {
+		_ = s.Close()
+		assert.ErrorIs(t, <-ended, http.ErrServerClosed, "Serve")
+	})
+	return s, listener.Addr().String()
+}
+
+func dial(t *testing.T, addr string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	assert.NoError(t, err, "dial")
+	t.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	return c
+}
+
+// ask is a request of the kind that the front takes.
+func ask(path, body string) string {
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
+}
+
+// heard reads one answer, and says all that a client sees of it.
+func heard(in *bufio.Reader) string {
+	resp, err := http.ReadResponse(in, &http.Request{Method: http.MethodPost})
+	if err != nil {
+		return "no answer"
+	}
+	body, err := io.ReadAll(resp.Body)
+	if date := resp.Header["Date"]; len(date) == 1 {
+		resp.Header["Date"] = []string{"a date"}
+	}
+	if len(body) > 100 {
+		body = fmt.Appendf(nil, "%d bytes", len(body))
+	}
+	return fmt.Sprintf("%d %v %q %v close %v trailer %v", resp.StatusCode, resp.Header, body, err, resp.Close, resp.Trailer)
+}
+
+// manners are what handlers do with an answer.
+var manners = map[string]http.HandlerFunc{
+	"nothing":  func(http.ResponseWriter, *http.Request) {},
+	"a status": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) },
+	"a body":   func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>body") },
+	"no content": func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNoContent)
+		_, _ = io.WriteString(w, "x")
+	},
+	"not modified": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Etag", `"a"`)
+		w.WriteHeader(http.StatusNotModified)
+	},
+	"a late field": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200); w.Header().Set("X-Late", "1") },
+	"two statuses": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201); w.WriteHeader(500) },
+	"no date, no type": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Date"], w.Header()["Content-Type"] = nil, nil
+		_, _ = io.WriteString(w, "x")
+	},
+	"an end": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "close")
+		_, _ = io.WriteString(w, "x")
+	},
+	"broken fields": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["X-Split"], w.Header()["X Bad"] = []string{"a\r\nX-Injected: 1"}, []string{"x"}
+	},
+	"a flush": func(w http.ResponseWriter, _ *http.Request) {
+		for _, s := range []string{"one", "two"} {
+			_, _ = io.WriteString(w, s)
+			_ = http.NewResponseController(w).Flush()
+		}
+	},
+	"a flush of nothing": func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() },
+	"much": func(w http.ResponseWriter, _ *http.Request) {
+		for range 300 {
+			_, _ = w.Write(make([]byte, 1000))
+		}
+	},
+	"much of a length": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "300000")
+		for range 300 {
+			_, _ = w.Write(make([]byte, 1000))
+		}
+	},
+	"too much": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "3")
+		_, err := io.WriteString(w, "four")
+		if !errors.Is(err, http.ErrContentLength) {
+			panic("no error")
+		}
+		_, _ = io.WriteString(w, "one")
+	},
+	"too little": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "9")
+		_, _ = io.WriteString(w, "x")
+	},
+	"a trailer": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Trailer", "X-Sum, X-None")
+		_, _ = io.WriteString(w, "x")
+		w.Header().Set("X-Sum", "1")
+		w.Header().Set(http.TrailerPrefix+"X-More", "2")
+	},
+	"a trailer that nobody announced": func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "x")
+		_ = http.NewResponseController(w).Flush()
+		w.Header().Set(http.TrailerPrefix+"X-More", "2")
+	},
+	"an abort": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	"a panic":  func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "x"); panic("secret") },
+	"an abort midway": func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "x")
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	},
+	"a hint before it": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Link", "</a>")
+		w.WriteHeader(http.StatusEarlyHints)
+		w.WriteHeader(200)
+	},
+	"what was asked": func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		w.Header().Set("Content-Type", "text/plain")
+		_, hasAddr := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+		fmt.Fprint(w, r.Method, r.URL, r.Host, r.Header, r.RequestURI, string(body), err, r.RemoteAddr != "", hasAddr, r.ProtoMajor, r.ProtoMinor)
+	},
+}
+
+// TestFrontAnswersLikeNetHTTP: whatever a handler does, a client cannot tell the servers apart. Each answer is asked for twice on one
+// connection.
+func TestFrontAnswersLikeNetHTTP(t *testing.T) {
+	t.Parallel()
+	for name, h := range manners {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var said [2]string
+			for i := range said {
+				_, addr := serveFront(t, h, Limits{}, i == 1)
+				c := dial(t, addr)
+				in := bufio.NewReader(c)
+				for range 2 {
+					_, _ = io.WriteString(c, ask("/a?b=c", "body"))
+					said[i] += heard(in) + "\n"
+				}
+			}
+			assert.Equal(t, said[0], said[1], "front and net/http")
+		})
+	}
+}
+
+// TestFrontReads: requests that come in one piece, in many, or several at once, and what the front hands over in between.
+func TestFrontReads(t *testing.T) {
+	t.Parallel()
+	one, big := ask("/a", "body"), ask("/big", strings.Repeat("x", 60_000))
+	chunked := "POST /c HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n"
+	for name, tt := range map[string]struct {
+		pieces []string
+		want   string
+		front  []bool // nil: it depends on how the pieces arrive
+	}{
+		"one":                  {[]string{one}, "POST/a4", []bool{true}},
+		"three at once":        {[]string{one + one + one}, "POST/a4 POST/a4 POST/a4", []bool{true, true, true}},
+		"head and body":        {[]string{one[:len(one)-4], "bo", "dy"}, "POST/a4", nil},
+		"a large one":          {[]string{big[:100], big[100:], one}, "POST/big60000 POST/a4", nil},
+		"two, and a beginning": {[]string{one + one + one[:20], one[20:]}, "POST/a4 POST/a4 POST/a4", nil},
+		"a drop at a time":     {strings.Split(one, ""), "POST/a4", nil},
+		"chunks in between":    {[]string{one + chunked + one}, "POST/a4 POST/c2 POST/a4", []bool{true, false, false}},
+		"another method":       {[]string{"GET /g HTTP/1.1\r\nHost: x\r\n\r\n", one}, "GET/g0 POST/a4", []bool{false, false}},
+		"too large":            {[]string{ask("/l", strings.Repeat("x", frontBodyMost+1))}, "POST/l65537", []bool{false}},
+		"a bad one behind":     {[]string{one, "nonsense of some length, for net/http looks at 24 bytes\r\n\r\n"}, "POST/a4 400", []bool{true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var mu sync.Mutex
+			var fronts []bool // of the requests, whether the front served them
+			_, addr := serveFront(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				n, _ := io.Copy(io.Discard, r.Body)
+				mu.Lock()
+				_, front := w.(*frontWriter)
+				fronts = append(fronts, front)
+				mu.Unlock()
+				fmt.Fprint(w, r.Method, r.URL.Path, n)
+			}), Limits{}, false)
+			c := dial(t, addr)
+			in := bufio.NewReader(c)
+			got, sent := []string{}, 0
+			for _, p := range tt.pieces {
+				_, err := io.WriteString(c, p)
+				assert.NoError(t, err, "write")
+				if sent++; strings.HasSuffix(p, "body") && sent < len(tt.pieces) || strings.HasPrefix(p, "GET") {
+					got = append(got, short(in)) // the next piece comes when this one is answered
+				}
+			}
+			for len(got) < len(strings.Fields(tt.want)) {
+				got = append(got, short(in))
+			}
+			assert.Equal(t, strings.Join(got, " "), tt.want, "answers")
+			mu.Lock()
+			defer mu.Unlock()
+			assert.True(t, tt.front == nil || slices.Equal(fronts, tt.front), "who served: %v", fronts)
+		})
+	}
+}
+
+// short is the body of an answer that is none of a failure, else its status.
+func short(in *bufio.Reader) string {
+	resp, err := http.ReadResponse(in, nil)
+	if err != nil {
+		return "error"
+	}
+	body, _ := io.ReadAll(resp.Body)
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Sprint(resp.StatusCode)
+	}
+	return string(body)
+}
+
+// TestFrontTimes: connections that are idle, or say nothing at all, are closed in time.
+func TestFrontTimes(t *testing.T) {
+	t.Parallel()
+	_, addr := serveFront(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "x") }),
+		Limits{HeaderTime: 100 * time.Millisecond, IdleTime: 400 * time.Millisecond}, false)
+	silent, idle := dial(t, addr), dial(t, addr)
+	_, _ = io.WriteString(idle, ask("/", ""))
+	in := bufio.NewReader(idle)
+	assert.Equal(t, short(in), "x", "an answer")
+	begun := time.Now()
+	_, err := silent.Read(make([]byte, 1))
+	assert.ErrorIs(t, err, io.EOF, "the silent one")
+	_, err = in.ReadByte()
+	assert.ErrorIs(t, err, io.EOF, "the idle one")
+	assert.True(t, time.Since(begun) >= 300*time.Millisecond, "the idle one was closed after %v", time.Since(begun))
+}
+
+// TestFrontShutdown: idle connections end, requests that run come to their end and are told that it was the last, and nothing new is taken.
+func TestFrontShutdown(t *testing.T) {
+	t.Parallel()
+	in, out := make(chan struct{}), make(chan struct{})
+	s, addr := serveFront(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			in <- struct{}{}
+			<-out
+		}
+		fmt.Fprint(w, "done")
+	}), Limits{}, false)
+	idle, busy := dial(t, addr), dial(t, addr)
+	_, _ = io.WriteString(idle, ask("/", ""))
+	reader := bufio.NewReader(idle)
+	assert.Equal(t, short(reader), "done", "an answer")
+	_, _ = io.WriteString(busy, ask("/slow", ""))
+	<-in
+	given, cancel := context.WithCancel(t.Context())
+	cancel()
+	assert.ErrorIs(t, s.Shutdown(given), context.Canceled, "a shutdown without patience")
+	_, err := reader.ReadByte()
+	assert.ErrorIs(t, err, io.EOF, "the idle connection")
+	ended := make(chan error, 1)
+	go func() { ended <- s.Shutdown(t.Context()) }()
+	close(out)
+	assert.True(t, strings.Contains(heard(bufio.NewReader(busy)), `"done" <nil> close true`), "the running request")
+	assert.NoError(t, <-ended, "shutdown")
+	_, err = net.Dial("tcp", addr)
+	assert.True(t, err != nil, "nobody listens")
+}
+
+// TestFrontHangUp: a handler learns that its client is gone.
+func TestFrontHangUp(t *testing.T) {
+	t.Parallel()
+	in, gone := make(chan struct{}), make(chan error, 1)
+	_, addr := serveFront(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(in)
+		<-r.Context().Done()
+		gone <- r.Context().Err()
+	}), Limits{}, false)
+	c := dial(t, addr)
+	_, _ = io.WriteString(c, ask("/", ""))
+	<-in
+	_ = c.Close()
+	select {
+	case err := <-gone:
+		assert.ErrorIs(t, err, context.Canceled, "the request's context")
+	case <-time.After(20 * time.Second):
+		t.Fatal("the handler waits for ever")
+	}
+}
+
+// TestFrontSlowReader: a client that does not read what it asked for is cut off.
+func TestFrontSlowReader(t *testing.T) {
+	t.Parallel()
+	failed := make(chan error, 1)
+	_, addr := serveFront(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+		var err error
+		for err == nil {
+			_, err = w.Write(make([]byte, 1<<20))
+		}
+		failed <- err
+	}), Limits{}, false)
+	_, _ = io.WriteString(dial(t, addr), ask("/", ""))
+	select {
+	case err := <-failed:
+		assert.ErrorIs(t, err, errClientGone, "a write")
+	case <-time.After(20 * time.Second):
+		t.Fatal("the handler writes for ever")
+	}
+}

@@ -1,0 +1,57 @@
+package gateway
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// usualAnswer reads the head of an answer in which nothing can be read in two ways: a final status, fields, and the length of a body. Of
+// what it takes it makes what net/http would, which a fuzz target compares; nil: net/http has to read it. Fields of the connection are left out.
+func usualAnswer(head string) *http.Response {
+	line, rest, _ := strings.Cut(head, "\r\n")
+	status, ok := usualStatus(line)
+	if !ok {
+		return nil
+	}
+	resp := &http.Response{StatusCode: status, Header: make(http.Header, 8), ContentLength: -1, Body: http.NoBody}
+	values := make([]string, 0, strings.Count(rest, "\n"))
+	for rest != "" {
+		var name, value string
+		if name, value, rest, ok = readField(rest); !ok {
+			return nil
+		}
+		switch name {
+		case "Transfer-Encoding", "Trailer", "Upgrade", "Pragma", "Te", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization":
+			return nil
+		case "Connection":
+			if !strings.EqualFold(value, "keep-alive") {
+				return nil
+			}
+			continue
+		case "Keep-Alive":
+			continue
+		case "Content-Length":
+			n, err := strconv.ParseUint(value, 10, 31)
+			if err != nil || resp.ContentLength >= 0 || value[0] == '+' {
+				return nil
+			}
+			resp.ContentLength = int64(n)
+		}
+		values = addField(resp.Header, name, value, values)
+	}
+	if resp.ContentLength < 0 {
+		return nil
+	}
+	return resp
+}
+
+// usualStatus reads a status line whose status has a body.
+func usualStatus(line string) (int, bool) {
+	code, ok := strings.CutPrefix(line, "HTTP/1.1 ")
+	if !ok || len(code) < 4 || code[3] != ' ' || !ofValue.has(code) {
+		return 0, false
+	}
+	status, err := strconv.Atoi(code[:3])
+	return status, err == nil && code[0] >= '2' && status < 600 && bodyAllowed(status)
+}
