@@ -166,6 +166,11 @@ func (c *counted) Eval(ctx context.Context, call redisclient.Call) redisclient.R
 	return c.Client.Eval(ctx, call)
 }
 
+func (c *counted) EvalMany(ctx context.Context, calls []redisclient.Call) []redisclient.Reply {
+	c.trips.Add(1)
+	return c.Client.(redisclient.Pipeliner).EvalMany(ctx, calls) //nolint:errcheck,forcetypeassert // both adapters have it
+}
+
 func (c *counted) Subscribe(ctx context.Context, channel string, on func(payload string)) error {
 	return c.Client.(redisclient.Subscriber).Subscribe(ctx, channel, on) //nolint:errcheck,forcetypeassert // both adapters have it
 }

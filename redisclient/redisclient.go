@@ -40,6 +40,18 @@ func (r Reply) UnknownScript() bool {
 	return ok && refused.Code() == "NOSCRIPT"
 }
 
+// SendMany is how an adapter makes n calls in one round trip: send makes those at places, whole with the scripts themselves, and returns
+// the places of those whose script the server did not know. These are sent once more, whole, in one more round trip.
+func SendMany(n int, send func(whole bool, places []int) (unknown []int)) {
+	places := make([]int, n)
+	for i := range places {
+		places[i] = i
+	}
+	if unknown := send(false, places); len(unknown) > 0 {
+		send(true, unknown)
+	}
+}
+
 // Pairs turns a map of RESP3 into the names and values, in turn, that RESP2 has in its place. The order is that of the map: any.
 func Pairs[K comparable](m map[K]any) []any {
 	pairs := make([]any, 0, 2*len(m))
@@ -69,7 +81,8 @@ type Client interface {
 	Eval(context.Context, Call) Reply
 }
 
-// Pipeliner runs calls in one round trip for each node. Replies come in the order of the calls; calls may fail apart.
+// Pipeliner runs calls in one round trip for each node, and in a second one where a server does not know a script. Replies come in the order
+// of the calls; calls may fail apart. Calls are not made in any order: those for one key go into different batches.
 type Pipeliner interface {
 	EvalMany(context.Context, []Call) []Reply
 }

@@ -51,18 +51,26 @@ func (c *Client) Eval(ctx context.Context, call redisclient.Call) redisclient.Re
 // EvalMany implements [redisclient.Pipeliner].
 func (c *Client) EvalMany(ctx context.Context, calls []redisclient.Call) []redisclient.Reply {
 	return within(ctx, func() []redisclient.Reply {
-		p := c.r.Pipeline()
-		cmds := make([]*redis.Cmd, len(calls))
-		for i, call := range calls {
-			cmds[i] = p.EvalSha(ctx, call.Script.SHA1, call.Keys, args(call)...)
-		}
-		_, _ = p.Exec(ctx) // each command has its own error
 		replies := make([]redisclient.Reply, len(calls))
-		for i, cmd := range cmds {
-			if replies[i] = reply(cmd); replies[i].UnknownScript() {
-				replies[i] = reply(c.r.Eval(ctx, calls[i].Script.Source, calls[i].Keys, args(calls[i])...))
+		send := func(whole bool, places []int) (unknown []int) {
+			p := c.r.Pipeline()
+			cmds := make([]*redis.Cmd, len(places))
+			for i, at := range places {
+				if call := calls[at]; whole {
+					cmds[i] = p.Eval(ctx, call.Script.Source, call.Keys, args(call)...)
+				} else {
+					cmds[i] = p.EvalSha(ctx, call.Script.SHA1, call.Keys, args(call)...)
+				}
 			}
+			_, _ = p.Exec(ctx) // each command has its own error
+			for i, at := range places {
+				if replies[at] = reply(cmds[i]); replies[at].UnknownScript() {
+					unknown = append(unknown, at)
+				}
+			}
+			return unknown
 		}
+		redisclient.SendMany(len(calls), send)
 		return replies
 	}, func(err error) []redisclient.Reply {
 		return slices.Repeat([]redisclient.Reply{failed(err)}, len(calls))

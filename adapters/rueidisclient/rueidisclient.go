@@ -38,16 +38,20 @@ func (c *Client) Eval(ctx context.Context, call redisclient.Call) redisclient.Re
 
 // EvalMany implements [redisclient.Pipeliner].
 func (c *Client) EvalMany(ctx context.Context, calls []redisclient.Call) []redisclient.Reply {
-	cmds := make(rueidis.Commands, len(calls))
-	for i, call := range calls {
-		cmds[i] = c.build(call, false)
-	}
 	replies := make([]redisclient.Reply, len(calls))
-	for i, r := range c.r.DoMulti(ctx, cmds...) {
-		if replies[i] = reply(r); replies[i].UnknownScript() {
-			replies[i] = reply(c.r.Do(ctx, c.build(calls[i], true)))
+	redisclient.SendMany(len(calls), func(whole bool, places []int) (unknown []int) {
+		cmds := make(rueidis.Commands, len(places))
+		for i, at := range places {
+			cmds[i] = c.build(calls[at], whole)
 		}
-	}
+		for i, r := range c.r.DoMulti(ctx, cmds...) {
+			at := places[i]
+			if replies[at] = reply(r); replies[at].UnknownScript() {
+				unknown = append(unknown, at)
+			}
+		}
+		return unknown
+	})
 	return replies
 }
 
