@@ -45,7 +45,13 @@ func freePort(tb testing.TB) string {
 // startRedis runs redis-server in a folder of its own until the test ends.
 func startRedis(tb testing.TB, args ...string) *redisServer {
 	tb.Helper()
-	s := &redisServer{addr: "127.0.0.1:" + freePort(tb)}
+	return startRedisShifted(tb, 0, args...)
+}
+
+// startRedisShifted is startRedis with a clock that is off by whole seconds.
+func startRedisShifted(tb testing.TB, shift time.Duration, args ...string) *redisServer {
+	tb.Helper()
+	s := &redisServer{addr: "127.0.0.1:" + freePort(tb), shift: shift}
 	s.start(tb, tb.TempDir(), args...)
 	return s
 }

@@ -98,6 +98,12 @@ type Nodes interface {
 	EachPrimary(ctx context.Context, f func(ctx context.Context, do func(ctx context.Context, cmd ...string) Reply) error) error
 }
 
+// Dialer asks one server by its address, as the user of the client: a replica, whose clock a store compares at its start. What is opened
+// for that is closed when f has returned. It ends soon after ctx does.
+type Dialer interface {
+	At(ctx context.Context, addr string, f func(do func(ctx context.Context, cmd ...string) Reply) error) error
+}
+
 // Replicated runs a script and WAIT on one connection: a script cannot call WAIT, and on another connection it means nothing. acked is
 // how many replicas had confirmed the script's writes within the time.
 type Replicated interface {

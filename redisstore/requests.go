@@ -22,6 +22,7 @@ func (s *Store) acquireCall(req *retrysafe.AcquireRequest) (redisclient.Call, er
 	if len(req.Fingerprint) > 255 || len(req.Binding) > 255 {
 		return redisclient.Call{}, errors.New("redisstore: a fingerprint or binding has more than 255 bytes")
 	}
+	s.heed(req.Lease)
 	new8, behind := opening(req)
 	var notAfter protocol.Micros
 	if !req.NotAfter.IsZero() {

@@ -26,6 +26,7 @@ var (
 	_ redisclient.Subscriber = (*Client)(nil)
 	_ redisclient.Nodes      = (*Client)(nil)
 	_ redisclient.Replicated = (*Client)(nil)
+	_ redisclient.Dialer     = (*Client)(nil)
 )
 
 // New wraps a client, which the caller closes. A Ring is not taken: it has no way to tell which of its servers has a key after one is lost.
@@ -139,13 +140,7 @@ func (c *Client) Subscribe(ctx context.Context, channel string, on func(payload 
 // EachPrimary implements [redisclient.Nodes].
 func (c *Client) EachPrimary(ctx context.Context, f func(context.Context, func(context.Context, ...string) redisclient.Reply) error) error {
 	one := func(ctx context.Context, node *redis.Client) error {
-		return f(ctx, func(ctx context.Context, cmd ...string) redisclient.Reply {
-			words := make([]any, len(cmd))
-			for i, w := range cmd {
-				words[i] = w
-			}
-			return within(ctx, func() redisclient.Reply { return reply(node.Do(ctx, words...)) }, failed)
-		})
+		return f(ctx, doing(node))
 	}
 	cluster, ok := c.r.(*redis.ClusterClient)
 	if !ok {

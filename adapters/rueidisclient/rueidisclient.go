@@ -13,7 +13,10 @@ import (
 )
 
 // Client is a [redisclient.Client] with every optional interface. It is safe for concurrent use.
-type Client struct{ r rueidis.Client }
+type Client struct {
+	r      rueidis.Client
+	opened *rueidis.ClientOption // by Open; else nil
+}
 
 var (
 	_ redisclient.Client     = (*Client)(nil)
@@ -21,11 +24,12 @@ var (
 	_ redisclient.Subscriber = (*Client)(nil)
 	_ redisclient.Nodes      = (*Client)(nil)
 	_ redisclient.Replicated = (*Client)(nil)
+	_ redisclient.Dialer     = (*Client)(nil)
 )
 
 // New wraps a client, which the caller closes. Make it with DisableRetry: calls of a store are repeated by those who can tell whether
 // that is safe.
-func New(r rueidis.Client) *Client { return &Client{r} }
+func New(r rueidis.Client) *Client { return &Client{r: r} }
 
 // Eval implements [redisclient.Client].
 func (c *Client) Eval(ctx context.Context, call redisclient.Call) redisclient.Reply {
