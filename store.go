@@ -154,12 +154,31 @@ type (
 		// and when it cannot listen any more. changed does not block.
 		Watch(ctx context.Context, key StoreKey, changed func()) error
 	}
+	// Batcher makes calls for many keys at once, in as few round trips as the store can. It is for those who take work in batches, as
+	// consumers of messages do: one AcquireBatch claims all of them, one CompleteBatch keeps what was done. The engine has no use for it.
+	//
+	// A batch is no transaction: each call is atomic by itself, and calls of one batch may fail apart. Each has its answer at its own place,
+	// as if it had been made alone; calls for one key take effect in their order. A call whose error does not say that it was not applied
+	// may have been applied, and may be repeated, in a batch or alone. An error of the batch itself says that no call was made.
+	Batcher interface {
+		AcquireBatch(context.Context, []AcquireRequest) ([]BatchResult[Acquired], error)
+		// ExtendBatch travels by itself, so that leases do not wait behind claims.
+		ExtendBatch(context.Context, []ExtendRequest) ([]error, error)
+		CompleteBatch(context.Context, []CompleteRequest) ([]BatchResult[Record], error)
+		ReleaseBatch(context.Context, []ReleaseRequest) ([]error, error)
+	}
 	// Sweeper removes what has expired, never what is in progress or in doubt under Refuse.
 	Sweeper interface {
 		// Sweep removes at most limit records and says how many; fewer than limit means that it is through.
 		Sweep(ctx context.Context, limit int) (removed int, err error)
 	}
 )
+
+// BatchResult is what one call of a batch was answered.
+type BatchResult[T any] struct {
+	Value T
+	Err   error
+}
 
 // IssueRequest makes a key whose first use must come within Retention.
 type IssueRequest struct {

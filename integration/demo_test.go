@@ -17,8 +17,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// startDemo builds the command and runs its demonstration. It returns the address of the page.
-func startDemo(t *testing.T) string {
+// buildCommand builds the command and returns its path.
+func buildCommand(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "retrysafe")
 	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", program, ".")
@@ -26,7 +26,13 @@ func startDemo(t *testing.T) string {
 	build.Env = append(os.Environ(), "GOWORK=off")
 	out, err := build.CombinedOutput()
 	assert.NoError(t, err, "build the command (%s)", out)
-	demo := exec.CommandContext(t.Context(), program, "demo", "--listen", "127.0.0.1:0")
+	return program
+}
+
+// startDemo runs the demonstration of the command. It returns the address of the page.
+func startDemo(t *testing.T) string {
+	t.Helper()
+	demo := exec.CommandContext(t.Context(), buildCommand(t), "demo", "--listen", "127.0.0.1:0")
 	demo.Cancel = func() error { return demo.Process.Signal(syscall.SIGTERM) } // it has files to remove
 	stdout, err := demo.StdoutPipe()
 	assert.NoError(t, err, "pipe")

@@ -48,9 +48,15 @@ func (c *redisCluster) url() string {
 
 func startCluster(t *testing.T, args ...string) *redisCluster {
 	t.Helper()
+	return startClusterShifted(t, nil, args...)
+}
+
+// startClusterShifted is a cluster of which some nodes have clocks that are off; 0 to 2 are the primaries.
+func startClusterShifted(t *testing.T, shifts map[int]time.Duration, args ...string) *redisCluster {
+	t.Helper()
 	c := new(redisCluster)
-	for range 6 {
-		c.nodes = append(c.nodes, startRedis(t, append([]string{
+	for i := range 6 {
+		c.nodes = append(c.nodes, startRedisShifted(t, shifts[i], append([]string{
 			"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", freePort(t),
 			"--cluster-node-timeout", "2000", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0",
 		}, args...)...))
@@ -99,10 +105,16 @@ func (p *redisPair) url() string { return "redis+sentinel://" + p.sentinel + "/r
 
 func startPair(t *testing.T, args ...string) *redisPair {
 	t.Helper()
+	return startPairShifted(t, 0, args...)
+}
+
+// startPairShifted is a pair whose replica has a clock that is off.
+func startPairShifted(t *testing.T, shift time.Duration, args ...string) *redisPair {
+	t.Helper()
 	args = append([]string{"--repl-diskless-sync-delay", "0"}, args...)
 	p := &redisPair{primary: startRedis(t, args...)}
 	host, port, _ := strings.Cut(p.primary.addr, ":")
-	p.replica = startRedis(t, append([]string{"--replicaof", host + " " + port}, args...)...)
+	p.replica = startRedisShifted(t, shift, append([]string{"--replicaof", host + " " + port}, args...)...)
 	eventually(t, "the replica follows", func() bool {
 		return strings.Contains(redisDo(p.replica.addr, "INFO", "replication"), "master_link_status:up")
 	})

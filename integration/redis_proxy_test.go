@@ -258,11 +258,22 @@ type proxied struct {
 	p *redisProxy
 }
 
-func (c *proxied) Eval(ctx context.Context, call redisclient.Call) redisclient.Reply {
+func (c *proxied) name(calls ...redisclient.Call) {
 	c.p.mu.Lock()
-	c.p.names[call.Script.SHA1] = call.Script.Name
-	c.p.mu.Unlock()
+	defer c.p.mu.Unlock()
+	for _, call := range calls {
+		c.p.names[call.Script.SHA1] = call.Script.Name
+	}
+}
+
+func (c *proxied) Eval(ctx context.Context, call redisclient.Call) redisclient.Reply {
+	c.name(call)
 	return c.wholeClient.Eval(ctx, call)
+}
+
+func (c *proxied) EvalMany(ctx context.Context, calls []redisclient.Call) []redisclient.Reply {
+	c.name(calls...)
+	return c.wholeClient.EvalMany(ctx, calls)
 }
 
 // through connects by way of the proxy.

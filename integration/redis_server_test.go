@@ -45,7 +45,13 @@ func freePort(tb testing.TB) string {
 // startRedis runs redis-server in a folder of its own until the test ends.
 func startRedis(tb testing.TB, args ...string) *redisServer {
 	tb.Helper()
-	s := &redisServer{addr: "127.0.0.1:" + freePort(tb)}
+	return startRedisShifted(tb, 0, args...)
+}
+
+// startRedisShifted is startRedis with a clock that is off by whole seconds.
+func startRedisShifted(tb testing.TB, shift time.Duration, args ...string) *redisServer {
+	tb.Helper()
+	s := &redisServer{addr: "127.0.0.1:" + freePort(tb), shift: shift}
 	s.start(tb, tb.TempDir(), args...)
 	return s
 }
@@ -164,6 +170,11 @@ type counted struct {
 func (c *counted) Eval(ctx context.Context, call redisclient.Call) redisclient.Reply {
 	c.trips.Add(1)
 	return c.Client.Eval(ctx, call)
+}
+
+func (c *counted) EvalMany(ctx context.Context, calls []redisclient.Call) []redisclient.Reply {
+	c.trips.Add(1)
+	return c.Client.(redisclient.Pipeliner).EvalMany(ctx, calls) //nolint:errcheck,forcetypeassert // both adapters have it
 }
 
 func (c *counted) Subscribe(ctx context.Context, channel string, on func(payload string)) error {

@@ -40,6 +40,18 @@ func (r Reply) UnknownScript() bool {
 	return ok && refused.Code() == "NOSCRIPT"
 }
 
+// SendMany is how an adapter makes n calls in one round trip: send makes those at places, whole with the scripts themselves, and returns
+// the places of those whose script the server did not know. These are sent once more, whole, in one more round trip.
+func SendMany(n int, send func(whole bool, places []int) (unknown []int)) {
+	places := make([]int, n)
+	for i := range places {
+		places[i] = i
+	}
+	if unknown := send(false, places); len(unknown) > 0 {
+		send(true, unknown)
+	}
+}
+
 // Pairs turns a map of RESP3 into the names and values, in turn, that RESP2 has in its place. The order is that of the map: any.
 func Pairs[K comparable](m map[K]any) []any {
 	pairs := make([]any, 0, 2*len(m))
@@ -63,12 +75,14 @@ func (e Error) Code() string {
 
 // Client runs one script on the node that owns Keys[0], by EVALSHA, and by EVAL where the server does not know the script. It returns
 // no later than its context ends. It must not send a call a second time by itself once a byte of it may have reached the server,
-// unless it may be repeated: the scripts of this project all may.
+// unless it may be repeated: the scripts of this project all may. (Those that take a token of token/classic then refuse what nobody has
+// done yet; they never allow it twice.)
 type Client interface {
 	Eval(context.Context, Call) Reply
 }
 
-// Pipeliner runs calls in one round trip for each node. Replies come in the order of the calls; calls may fail apart.
+// Pipeliner runs calls in one round trip for each node, and in a second one where a server does not know a script. Replies come in the order
+// of the calls; calls may fail apart. Calls are not made in any order: those for one key go into different batches.
 type Pipeliner interface {
 	EvalMany(context.Context, []Call) []Reply
 }
@@ -82,6 +96,12 @@ type Subscriber interface {
 // Nodes calls f for each primary, for lists and for the checks at start; without it both are off, and said to be.
 type Nodes interface {
 	EachPrimary(ctx context.Context, f func(ctx context.Context, do func(ctx context.Context, cmd ...string) Reply) error) error
+}
+
+// Dialer asks one server by its address, as the user of the client: a replica, whose clock a store compares at its start. What is opened
+// for that is closed when f has returned. It ends soon after ctx does.
+type Dialer interface {
+	At(ctx context.Context, addr string, f func(do func(ctx context.Context, cmd ...string) Reply) error) error
 }
 
 // Replicated runs a script and WAIT on one connection: a script cannot call WAIT, and on another connection it means nothing. acked is

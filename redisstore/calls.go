@@ -4,11 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
-	"fmt"
-	"strconv"
-	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
@@ -31,21 +27,12 @@ type answer struct {
 	packed []byte
 }
 
-// eval runs a script on the key.
-func (s *Store) eval(ctx context.Context, script *redisclient.Script, key *retrysafe.StoreKey, args ...string) (answer, error) {
-	call, err := s.call(script, key, args...)
-	if err != nil {
-		return answer{}, err
-	}
+// eval makes a call.
+func (s *Store) eval(ctx context.Context, call redisclient.Call) (answer, error) {
 	if err := ctx.Err(); err != nil {
 		return answer{}, err
 	}
 	return s.read(s.client.Eval(ctx, call))
-}
-
-func (s *Store) call(script *redisclient.Script, key *retrysafe.StoreKey, args ...string) (redisclient.Call, error) {
-	name, err := s.name(key)
-	return redisclient.Call{Script: script, Keys: []string{name}, Args: args}, err
 }
 
 func (s *Store) read(r redisclient.Reply) (answer, error) {
@@ -72,17 +59,16 @@ func (a *answer) record(key retrysafe.StoreKey) (retrysafe.Record, error) {
 
 // Acquire implements [retrysafe.Store].
 func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
-	if len(req.Fingerprint) > 255 || len(req.Binding) > 255 {
-		return retrysafe.Acquired{}, errors.New("redisstore: a fingerprint or binding has more than 255 bytes")
+	call, err := s.acquireCall(&req)
+	if err != nil {
+		return retrysafe.Acquired{}, err
 	}
-	new8, behind := opening(&req)
-	var notAfter protocol.Micros
-	if !req.NotAfter.IsZero() {
-		notAfter = req.NotAfter.UnixMicro()
-	}
-	owner, lease := string(req.Owner[:]), protocol.Span(req.Lease)
-	a, err := s.confirmed(ctx, acquire, &req.Key, won, new8, owner, number(lease), number(notAfter), number(protocol.Span(req.Retention)),
-		behind, unusual(&req))
+	a, err := s.confirmed(ctx, call, won)
+	return a.acquired(&req, call.Args, err)
+}
+
+// acquired reads the answer to what was asked with args.
+func (a *answer) acquired(req *retrysafe.AcquireRequest, args []string, err error) (retrysafe.Acquired, error) {
 	if err != nil {
 		return retrysafe.Acquired{}, err
 	}
@@ -90,7 +76,7 @@ func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retr
 		return retrysafe.Acquired{}, retrysafe.ErrTooLate
 	}
 	if a.code == fresh {
-		a.code, a.packed = byte(retrysafe.Won), freshRecord(&a, new8, owner, lease, behind)
+		a.code, a.packed = byte(retrysafe.Won), freshRecord(a, args[0], args[1], protocol.Span(req.Lease), args[5])
 	}
 	rec, err := a.record(req.Key)
 	return retrysafe.Acquired{Status: retrysafe.Status(a.code), Record: rec}, err
@@ -106,7 +92,11 @@ func freshRecord(a *answer, new8, owner string, lease protocol.Micros, behind st
 
 // Extend implements [retrysafe.Store].
 func (s *Store) Extend(ctx context.Context, req retrysafe.ExtendRequest) error {
-	a, err := s.eval(ctx, extend, &req.Key, holder(req.Fence, req.Owner), number(protocol.Span(req.Lease)))
+	call, err := s.extendCall(&req)
+	if err != nil {
+		return err
+	}
+	a, err := s.eval(ctx, call)
 	return a.unlessLost(err)
 }
 
@@ -119,47 +109,39 @@ func (a *answer) unlessLost(err error) error {
 
 // Complete implements [retrysafe.Store].
 func (s *Store) Complete(ctx context.Context, req retrysafe.CompleteRequest) (retrysafe.Record, error) {
-	if !req.State.Finished() {
-		return retrysafe.Record{}, fmt.Errorf("redisstore: Complete with state %v; use completed or failed", req.State)
-	}
-	rec, err := s.complete(ctx, &req, &req.Answer)
-	var refused redisclient.Error
-	if errors.As(err, &refused) && refused.Code() == "OOM" && req.Answer.Kept {
-		// The server refuses what it should take; that the work is done matters more than its answer.
-		small := retrysafe.Answer{Codec: req.Answer.Codec, Size: int64(len(req.Answer.Body)), Digest: sha256.Sum256(req.Answer.Body)}
-		return s.complete(ctx, &req, &small)
-	}
-	return rec, err
-}
-
-func (s *Store) complete(ctx context.Context, req *retrysafe.CompleteRequest, ans *retrysafe.Answer) (retrysafe.Record, error) {
-	confirm := ""
-	if s.need() > 0 {
-		confirm = "1"
-	}
-	row := protocol.Row{Answer: *ans}
-	head, err := row.AnswerHead()
+	call, err := s.completeCall(&req)
 	if err != nil {
 		return retrysafe.Record{}, err
 	}
-	a, err := s.confirmed(ctx, complete, &req.Key, func(a *answer) bool { return a.code != lost }, holder(req.Fence, req.Owner),
-		string([]byte{row.AnswerFlags(), byte(req.State)}), string(head), string(ans.Body), retention(req.Retention), s.light, confirm, s.loud)
+	a, err := s.confirmed(ctx, call, func(a *answer) bool { return a.code != lost })
+	return s.completed(ctx, &req, call.Args, a, err)
+}
+
+// completed reads the answer to a Complete that was asked for with args. Where the server refuses what it should take, the work is completed without its answer: that it
+// is done matters more.
+func (s *Store) completed(ctx context.Context, req *retrysafe.CompleteRequest, args []string, a answer, err error) (retrysafe.Record, error) {
+	var refused redisclient.Error
+	if errors.As(err, &refused) && refused.Code() == "OOM" && req.Answer.Kept {
+		small := *req
+		small.Answer = retrysafe.Answer{Codec: req.Answer.Codec, Size: int64(len(req.Answer.Body)), Digest: sha256.Sum256(req.Answer.Body)}
+		return s.Complete(ctx, small)
+	}
 	if err := a.unlessLost(err); err != nil {
 		return retrysafe.Record{}, err
 	}
 	if a.code == ended {
-		a.code, a.packed = done, endedRecord(&a, req, head)
+		a.code, a.packed = done, endedRecord(&a, req, args[2])
 	}
 	rec, err := a.record(req.Key)
 	if a.code == done && s.light == "" { // it kept ours, and does not send it back
-		rec.Answer.Body = bytes.Clone(ans.Body)
+		rec.Answer.Body = bytes.Clone(req.Answer.Body)
 	}
 	return rec, err
 }
 
 // endedRecord is the record that Complete has made, but for its body; head is from the codec to the digest. The script gives of it the
 // flags, the attempt, when it was created, its not-after, and what stands between the times and the answer.
-func endedRecord(a *answer, req *retrysafe.CompleteRequest, head []byte) []byte {
+func endedRecord(a *answer, req *retrysafe.CompleteRequest, head string) []byte {
 	const format, given = 1, 1 + 4 + 8 + 8
 	p := a.packed
 	if len(p) < given {
@@ -176,18 +158,21 @@ func endedRecord(a *answer, req *retrysafe.CompleteRequest, head []byte) []byte 
 
 // Release implements [retrysafe.Store].
 func (s *Store) Release(ctx context.Context, req retrysafe.ReleaseRequest) error {
-	doubt := "0"
-	if req.InDoubt {
-		doubt = "1"
+	call, err := s.releaseCall(&req)
+	if err != nil {
+		return err
 	}
-	cause, lastError := protocol.Clip(req.Cause, req.LastError)
-	a, err := s.eval(ctx, release, &req.Key, holder(req.Fence, req.Owner), retention(req.Retention), doubt, cause, lastError, s.loud)
+	a, err := s.eval(ctx, call)
 	return a.unlessLost(err)
 }
 
 // Lookup implements [retrysafe.Store].
 func (s *Store) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
-	a, err := s.eval(ctx, lookup, &key, "0")
+	call, err := s.call(lookup, &key, "0")
+	if err != nil {
+		return retrysafe.Record{}, err
+	}
+	a, err := s.eval(ctx, call)
 	if err != nil {
 		return retrysafe.Record{}, err
 	}
@@ -196,66 +181,10 @@ func (s *Store) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.R
 
 // Issue implements [retrysafe.Issuer].
 func (s *Store) Issue(ctx context.Context, req retrysafe.IssueRequest) (retrysafe.Status, error) {
-	a, err := s.eval(ctx, issue, &req.Key, string(req.Owner[:]), number(protocol.Span(req.Retention)))
+	call, err := s.call(issue, &req.Key, string(req.Owner[:]), number(protocol.Span(req.Retention)))
+	if err != nil {
+		return 0, err
+	}
+	a, err := s.eval(ctx, call)
 	return retrysafe.Status(a.code), err
-}
-
-// opening is the beginning and the end of a record that begins with req; between them stand fence, owner and times.
-func opening(req *retrysafe.AcquireRequest) (new8, behind string) {
-	row := protocol.Row{
-		State: retrysafe.StateInProgress, OnDoubt: req.OnDoubt, Attempt: 1, Fingerprint: req.Fingerprint, Binding: req.Binding,
-		Retention: protocol.Span(req.Retention),
-	}
-	if !req.NotAfter.IsZero() {
-		row.NotAfter = req.NotAfter.UnixMicro()
-	}
-	b, _ := row.AppendBinary(make([]byte, 0, 192)) // the lengths were looked at
-	return string(b[:8]), string(b[64:])
-}
-
-// unusual is empty for a plain claim.
-func unusual(req *retrysafe.AcquireRequest) string {
-	var flags byte
-	if req.Force {
-		flags |= 1
-	}
-	if req.MustBeIssued {
-		flags |= 2
-	}
-	switch {
-	case req.IfFence != 0:
-		return string([]byte{flags}) + bytes8(int64(req.IfFence)) //nolint:gosec // two's complement is the format
-	case flags != 0:
-		return string([]byte{flags})
-	}
-	return ""
-}
-
-// holder is fence and owner as they stand in a record.
-func holder(f retrysafe.Fence, o retrysafe.Owner) string { return bytes8(int64(f)) + string(o[:]) } //nolint:gosec // two's complement is the format
-
-// retention is empty where the record's own counts.
-func retention(d time.Duration) string {
-	if d == 0 {
-		return ""
-	}
-	n := protocol.Span(d)
-	return bytes8(n) + number(n)
-}
-
-func number(n int64) string { return strconv.FormatInt(n, 10) }
-
-// bytes8 is n as it stands in a packed record.
-func bytes8(n int64) string {
-	var b [8]byte
-	binary.BigEndian.PutUint64(b[:], uint64(n)) //nolint:gosec // two's complement is the format
-	return string(b[:])
-}
-
-func appendMicros(b []byte, n protocol.Micros) []byte {
-	return binary.BigEndian.AppendUint64(b, uint64(n)) //nolint:gosec // two's complement is the format
-}
-
-func micros(b string) protocol.Micros {
-	return int64(binary.BigEndian.Uint64([]byte(b[:8]))) //nolint:gosec // two's complement is the format
 }

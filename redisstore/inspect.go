@@ -20,7 +20,8 @@ func (s *Store) inspect(ctx context.Context) error {
 		s.o.Logger.Warn("redisstore: this client cannot ask the server for its configuration; make sure that maxmemory-policy is noeviction and that it writes to disk")
 		return nil
 	}
-	return nodes.EachPrimary(ctx, func(ctx context.Context, do func(context.Context, ...string) redisclient.Reply) error {
+	all := newClocks()
+	err := nodes.EachPrimary(ctx, func(ctx context.Context, do doing) error {
 		policy, err := setting(ctx, do, "maxmemory-policy")
 		switch {
 		case err != nil && !forbidden(err):
@@ -30,12 +31,23 @@ func (s *Store) inspect(ctx context.Context) error {
 		case policy != "noeviction" && !s.o.AllowEviction:
 			return fmt.Errorf("redisstore: the server's maxmemory-policy is %s: it may drop the record of work that is done, and a repeat would run it again; set noeviction, or AllowEviction if that is no harm", policy)
 		}
-		return s.info(ctx, do)
+		if err := s.info(ctx, do); err != nil {
+			return err
+		}
+		all.primary(ctx, do)
+		return nil
 	})
+	if err == nil {
+		s.compare(ctx, all)
+	}
+	return err
 }
 
+// doing sends one command to a server.
+type doing = func(ctx context.Context, cmd ...string) redisclient.Reply
+
 // info warns of what can be lost, and counts replicas.
-func (s *Store) info(ctx context.Context, do func(context.Context, ...string) redisclient.Reply) error {
+func (s *Store) info(ctx context.Context, do doing) error {
 	fields := map[string]string{}
 	for _, section := range []string{"server", "persistence", "replication"} {
 		r := do(ctx, "INFO", section)
@@ -79,7 +91,7 @@ func (s *Store) info(ctx context.Context, do func(context.Context, ...string) re
 }
 
 // setting reads one.
-func setting(ctx context.Context, do func(context.Context, ...string) redisclient.Reply, name string) (string, error) {
+func setting(ctx context.Context, do doing, name string) (string, error) {
 	r := do(ctx, "CONFIG", "GET", name)
 	if r.Err != nil {
 		return "", r.Err

@@ -49,6 +49,9 @@ type Store struct {
 
 	replicas atomic.Int64 // the most that a primary had
 
+	apart     time.Duration // what the servers' clocks differed by at the start, at least
+	toldApart atomic.Bool
+
 	mu   sync.Mutex
 	walk *walk
 }
@@ -60,7 +63,7 @@ var (
 )
 
 // New returns a store. It looks at the configuration of every primary, where the client can: one that may evict records is refused, and
-// what a crash or a failover can lose is warned of.
+// what a crash or a failover can lose is warned of. So are clocks of the servers, replicas too, that differ by over a tenth of a lease.
 func New(ctx context.Context, c redisclient.Client, o *Options) (*Store, error) {
 	if c == nil {
 		return nil, errors.New("redisstore: New needs a client; the adapters rueidisclient and goredisclient make one")

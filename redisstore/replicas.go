@@ -30,14 +30,10 @@ func (s *Store) need() int {
 func won(a *answer) bool { return a.code == fresh || retrysafe.Status(a.code) == retrysafe.Won }
 
 // confirmed is eval, with the replicas' word where the answer wants it.
-func (s *Store) confirmed(ctx context.Context, script *redisclient.Script, key *retrysafe.StoreKey, wants func(*answer) bool, args ...string) (answer, error) {
+func (s *Store) confirmed(ctx context.Context, call redisclient.Call, wants func(*answer) bool) (answer, error) {
 	need := s.need()
 	if need == 0 {
-		return s.eval(ctx, script, key, args...)
-	}
-	call, err := s.call(script, key, args...)
-	if err != nil {
-		return answer{}, err
+		return s.eval(ctx, call)
 	}
 	if err := ctx.Err(); err != nil {
 		return answer{}, err

@@ -52,6 +52,14 @@ func claims(e *env) {
 			_, err := s.Sweep(e.ctx, 1)
 			return true, err
 		}},
+		{"Batcher", e.f.Batcher, func() (bool, error) {
+			s, ok := e.Store.(retrysafe.Batcher)
+			if !ok {
+				return false, nil
+			}
+			_, err := s.AcquireBatch(e.ctx, nil)
+			return true, err
+		}},
 	} {
 		e.run(c.name, func(e *env) {
 			implemented, err := c.call()

@@ -43,7 +43,7 @@ type Faulty struct {
 }
 
 // NewFaulty wraps inner. The hook is asked once for each call: op is the method in lower case (acquire extend complete release
-// lookup issue list watch sweep), call counts the calls of that op from 1. It may be asked concurrently; nil means no faults.
+// lookup issue list watch sweep acquirebatch extendbatch completebatch releasebatch: a batch is one call), call counts the calls of that op from 1. It may be asked concurrently; nil means no faults.
 func NewFaulty(inner retrysafe.Store, hook func(op string, call int) Fault) *Faulty {
 	return &Faulty{inner: inner, hook: hook, calls: map[string]int{}}
 }
@@ -54,6 +54,7 @@ var (
 	_ retrysafe.Lister   = (*Faulty)(nil)
 	_ retrysafe.Notifier = (*Faulty)(nil)
 	_ retrysafe.Sweeper  = (*Faulty)(nil)
+	_ retrysafe.Batcher  = (*Faulty)(nil)
 )
 
 // Deliver applies the delayed requests in the order in which they came, and returns what the inner store said to each.

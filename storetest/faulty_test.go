@@ -164,9 +164,14 @@ func TestFaultyAsksAboutEachCall(t *testing.T) {
 		_, _ = s.Issue(ctx, retrysafe.IssueRequest{})
 		_, _ = s.List(ctx, retrysafe.ListRequest{})
 		_, _ = s.Sweep(ctx, 1)
+		_, _ = s.AcquireBatch(ctx, nil)
+		_, _ = s.ExtendBatch(ctx, nil)
+		_, _ = s.CompleteBatch(ctx, nil)
+		_, _ = s.ReleaseBatch(ctx, nil)
 	}
 	assert.Equal(t, asked, map[string]int{
 		"acquire": 2, "extend": 2, "complete": 2, "release": 2, "lookup": 2, "issue": 2, "list": 2, "sweep": 2,
+		"acquirebatch": 2, "extendbatch": 2, "completebatch": 2, "releasebatch": 2,
 	}, "calls that the hook was asked about")
 }
 

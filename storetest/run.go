@@ -51,6 +51,7 @@ var clauses = []clause{
 	{id: "S17", run: s17Resolve},
 	{id: "S18", run: s18Transactions, alone: true, claimed: func(f Features) bool { return f.Transactions }},
 	{id: "Notify", run: notify, claimed: func(f Features) bool { return f.Notifier }},
+	{id: "Batch", run: batch, claimed: func(f Features) bool { return f.Batcher }},
 	{id: "List", run: list, claimed: func(f Features) bool { return f.Lister }},
 }
 

@@ -79,6 +79,22 @@ func (c *claimsAll) Sweep(ctx context.Context, limit int) (int, error) {
 	return seen[int](ctx, c.spy, "Sweep", limit)
 }
 
+func (c *claimsAll) AcquireBatch(ctx context.Context, reqs []retrysafe.AcquireRequest) ([]retrysafe.BatchResult[retrysafe.Acquired], error) {
+	return seen[[]retrysafe.BatchResult[retrysafe.Acquired]](ctx, c.spy, "AcquireBatch", reqs)
+}
+
+func (c *claimsAll) ExtendBatch(ctx context.Context, reqs []retrysafe.ExtendRequest) ([]error, error) {
+	return seen[[]error](ctx, c.spy, "ExtendBatch", reqs)
+}
+
+func (c *claimsAll) CompleteBatch(ctx context.Context, reqs []retrysafe.CompleteRequest) ([]retrysafe.BatchResult[retrysafe.Record], error) {
+	return seen[[]retrysafe.BatchResult[retrysafe.Record]](ctx, c.spy, "CompleteBatch", reqs)
+}
+
+func (c *claimsAll) ReleaseBatch(ctx context.Context, reqs []retrysafe.ReleaseRequest) ([]error, error) {
+	return seen[[]error](ctx, c.spy, "ReleaseBatch", reqs)
+}
+
 // Requests and answers with something in every field, so that one that is left out is missed.
 var (
 	sampleKey = retrysafe.StoreKey{Namespace: "n", Layer: "fn", Key: retrysafe.Key{Tenant: "t", Operation: "o", ID: "i\x00\xff"}}
@@ -108,6 +124,17 @@ var (
 		Created: sampleAt.Add(1), Updated: sampleAt.Add(2), Expires: sampleAt.Add(3), Answer: sampleAnswer, Cause: "crash",
 		LastError: "signal: killed",
 	}
+	// Of a batch each call has an answer, or an error of its own.
+	sampleClaims  = []retrysafe.AcquireRequest{sampleAcquire, {Key: sampleKey}}
+	sampleExtends = []retrysafe.ExtendRequest{sampleExtend, {Key: sampleKey}}
+	sampleEnds    = []retrysafe.CompleteRequest{sampleComplete, {Key: sampleKey}}
+	sampleGiven   = []retrysafe.ReleaseRequest{sampleRelease, {Key: sampleKey}}
+	sampleErrors  = []error{nil, retrysafe.ErrLeaseLost}
+	sampleClaimed = []retrysafe.BatchResult[retrysafe.Acquired]{
+		{Value: retrysafe.Acquired{Status: retrysafe.StatusInDoubt, Record: sampleRecord}}, {Err: retrysafe.ErrTooLate},
+	}
+	sampleEnded = []retrysafe.BatchResult[retrysafe.Record]{{Value: sampleRecord}, {Err: retrysafe.ErrLeaseLost}}
+
 	samplePage = retrysafe.Page{Records: []retrysafe.Record{sampleRecord, {Key: sampleKey}}, Next: "after"}
 )
 
@@ -164,6 +191,19 @@ var wrapped = []wrappedCall{
 		}
 		return nil, errHidden
 	}},
+	batched("AcquireBatch", sampleClaims, sampleClaimed, retrysafe.Batcher.AcquireBatch),
+	batched("ExtendBatch", sampleExtends, sampleErrors, retrysafe.Batcher.ExtendBatch),
+	batched("CompleteBatch", sampleEnds, sampleEnded, retrysafe.Batcher.CompleteBatch),
+	batched("ReleaseBatch", sampleGiven, sampleErrors, retrysafe.Batcher.ReleaseBatch),
+}
+
+func batched[Req, Reply any](name string, reqs []Req, replies []Reply, call func(retrysafe.Batcher, context.Context, []Req) ([]Reply, error)) wrappedCall {
+	return wrappedCall{name, true, reqs, replies, func(ctx context.Context, s retrysafe.Store) (any, error) {
+		if b, ok := s.(retrysafe.Batcher); ok {
+			return call(b, ctx, reqs)
+		}
+		return nil, errHidden
+	}}
 }
 
 var errHidden = errors.New("the wrapper hides the method")

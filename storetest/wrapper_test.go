@@ -47,6 +47,34 @@ func (m *metrics) Sweep(ctx context.Context, limit int) (int, error) {
 	return 0, errors.ErrUnsupported
 }
 
+func (m *metrics) AcquireBatch(ctx context.Context, reqs []retrysafe.AcquireRequest) ([]retrysafe.BatchResult[retrysafe.Acquired], error) {
+	if s, ok := m.Store.(retrysafe.Batcher); ok {
+		return s.AcquireBatch(ctx, reqs)
+	}
+	return nil, errors.ErrUnsupported
+}
+
+func (m *metrics) ExtendBatch(ctx context.Context, reqs []retrysafe.ExtendRequest) ([]error, error) {
+	if s, ok := m.Store.(retrysafe.Batcher); ok {
+		return s.ExtendBatch(ctx, reqs)
+	}
+	return nil, errors.ErrUnsupported
+}
+
+func (m *metrics) CompleteBatch(ctx context.Context, reqs []retrysafe.CompleteRequest) ([]retrysafe.BatchResult[retrysafe.Record], error) {
+	if s, ok := m.Store.(retrysafe.Batcher); ok {
+		return s.CompleteBatch(ctx, reqs)
+	}
+	return nil, errors.ErrUnsupported
+}
+
+func (m *metrics) ReleaseBatch(ctx context.Context, reqs []retrysafe.ReleaseRequest) ([]error, error) {
+	if s, ok := m.Store.(retrysafe.Batcher); ok {
+		return s.ReleaseBatch(ctx, reqs)
+	}
+	return nil, errors.ErrUnsupported
+}
+
 // hiding is what comes of embedding the interface alone.
 type hiding struct{ retrysafe.Store }
 
@@ -94,6 +122,17 @@ func (e *emptying) Complete(ctx context.Context, req retrysafe.CompleteRequest) 
 	return e.Store.Complete(ctx, req)
 }
 
+// merging answers a batch with its first error alone.
+type merging struct{ metrics }
+
+func (m *merging) CompleteBatch(ctx context.Context, reqs []retrysafe.CompleteRequest) ([]retrysafe.BatchResult[retrysafe.Record], error) {
+	results, err := m.metrics.CompleteBatch(ctx, reqs)
+	for _, r := range results {
+		err = errors.Join(err, r.Err)
+	}
+	return results, err
+}
+
 func TestRunWrapper(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -108,6 +147,7 @@ func TestRunWrapper(t *testing.T) {
 		{"drops a field", func(s retrysafe.Store) retrysafe.Store { return &dropping{metrics{s}} }, "request of Acquire"},
 		{"drops the context", func(s retrysafe.Store) retrysafe.Store { return &detaching{metrics{s}} }, "value of the context"},
 		{"is silent", func(s retrysafe.Store) retrysafe.Store { return &silent{metrics{s}} }, "lacks Sweep"},
+		{"makes one error of a batch's", func(s retrysafe.Store) retrysafe.Store { return &merging{metrics{s}} }, "CompleteBatch through the wrapper"},
 		{"makes an empty answer nil", func(s retrysafe.Store) retrysafe.Store { return &emptying{metrics{s}} }, "request of Complete"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -6,4 +6,6 @@
 //
 // [Issuer.Issue] makes one, and [Issuer.ServeHTTP] hands them out over HTTP. To redeem them, set Key of httpidem.Options to
 // httpidem.Token, or call [Do] or [Run] where there is no HTTP.
+//
+// Package classic has the usual snippets for Redis (compare-and-delete, counting, a lock), right but with their limits.
 package token

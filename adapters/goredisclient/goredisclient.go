@@ -26,6 +26,7 @@ var (
 	_ redisclient.Subscriber = (*Client)(nil)
 	_ redisclient.Nodes      = (*Client)(nil)
 	_ redisclient.Replicated = (*Client)(nil)
+	_ redisclient.Dialer     = (*Client)(nil)
 )
 
 // New wraps a client, which the caller closes. A Ring is not taken: it has no way to tell which of its servers has a key after one is lost.
@@ -51,18 +52,26 @@ func (c *Client) Eval(ctx context.Context, call redisclient.Call) redisclient.Re
 // EvalMany implements [redisclient.Pipeliner].
 func (c *Client) EvalMany(ctx context.Context, calls []redisclient.Call) []redisclient.Reply {
 	return within(ctx, func() []redisclient.Reply {
-		p := c.r.Pipeline()
-		cmds := make([]*redis.Cmd, len(calls))
-		for i, call := range calls {
-			cmds[i] = p.EvalSha(ctx, call.Script.SHA1, call.Keys, args(call)...)
-		}
-		_, _ = p.Exec(ctx) // each command has its own error
 		replies := make([]redisclient.Reply, len(calls))
-		for i, cmd := range cmds {
-			if replies[i] = reply(cmd); replies[i].UnknownScript() {
-				replies[i] = reply(c.r.Eval(ctx, calls[i].Script.Source, calls[i].Keys, args(calls[i])...))
+		send := func(whole bool, places []int) (unknown []int) {
+			p := c.r.Pipeline()
+			cmds := make([]*redis.Cmd, len(places))
+			for i, at := range places {
+				if call := calls[at]; whole {
+					cmds[i] = p.Eval(ctx, call.Script.Source, call.Keys, args(call)...)
+				} else {
+					cmds[i] = p.EvalSha(ctx, call.Script.SHA1, call.Keys, args(call)...)
+				}
 			}
+			_, _ = p.Exec(ctx) // each command has its own error
+			for i, at := range places {
+				if replies[at] = reply(cmds[i]); replies[at].UnknownScript() {
+					unknown = append(unknown, at)
+				}
+			}
+			return unknown
 		}
+		redisclient.SendMany(len(calls), send)
 		return replies
 	}, func(err error) []redisclient.Reply {
 		return slices.Repeat([]redisclient.Reply{failed(err)}, len(calls))
@@ -131,13 +140,7 @@ func (c *Client) Subscribe(ctx context.Context, channel string, on func(payload 
 // EachPrimary implements [redisclient.Nodes].
 func (c *Client) EachPrimary(ctx context.Context, f func(context.Context, func(context.Context, ...string) redisclient.Reply) error) error {
 	one := func(ctx context.Context, node *redis.Client) error {
-		return f(ctx, func(ctx context.Context, cmd ...string) redisclient.Reply {
-			words := make([]any, len(cmd))
-			for i, w := range cmd {
-				words[i] = w
-			}
-			return within(ctx, func() redisclient.Reply { return reply(node.Do(ctx, words...)) }, failed)
-		})
+		return f(ctx, doing(node))
 	}
 	cluster, ok := c.r.(*redis.ClusterClient)
 	if !ok {

@@ -1,6 +1,7 @@
 package rueidisclient
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -40,7 +41,28 @@ func Open(a *redisclient.Address) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redis: cannot connect to %v: %w", a.Hosts, convert(err))
 	}
-	return &Client{r: r, gather: a.Mode != redisclient.Cluster}, nil
+	return &Client{r: r, opened: &o, gather: a.Mode != redisclient.Cluster}, nil
+}
+
+// At implements [redisclient.Dialer] for a client that [Open] has made; of another nobody knows here how to connect.
+func (c *Client) At(ctx context.Context, addr string, f func(func(context.Context, ...string) redisclient.Reply) error) error {
+	if c.opened == nil {
+		return errors.ErrUnsupported
+	}
+	o := *c.opened
+	o.InitAddress, o.ForceSingleClient, o.Sentinel, o.ShuffleInit = []string{addr}, true, rueidis.SentinelOption{}, false
+	if end, ok := ctx.Deadline(); ok {
+		left := max(time.Until(end), time.Millisecond)
+		o.Dialer.Timeout, o.ConnWriteTimeout = min(left, o.Dialer.Timeout), min(left, o.ConnWriteTimeout)
+	}
+	one, err := rueidis.NewClient(o)
+	if err != nil {
+		return convert(err)
+	}
+	defer one.Close()
+	return f(func(ctx context.Context, cmd ...string) redisclient.Reply {
+		return reply(one.Do(ctx, one.B().Arbitrary(cmd...).Build()))
+	})
 }
 
 // Close ends all connections.

@@ -15,7 +15,8 @@ import (
 // Client is a [redisclient.Client] with every optional interface. It is safe for concurrent use.
 type Client struct {
 	r      rueidis.Client
-	gather bool // all calls go to one server, and those of one moment in one write
+	opened *rueidis.ClientOption // by Open; else nil
+	gather bool                  // all calls go to one server, and those of one moment in one write
 	next   crowd
 }
 
@@ -25,6 +26,7 @@ var (
 	_ redisclient.Subscriber = (*Client)(nil)
 	_ redisclient.Nodes      = (*Client)(nil)
 	_ redisclient.Replicated = (*Client)(nil)
+	_ redisclient.Dialer     = (*Client)(nil)
 )
 
 // New wraps a client, which the caller closes. Make it with DisableRetry: calls of a store are repeated by those who can tell whether
@@ -47,16 +49,20 @@ func (c *Client) Eval(ctx context.Context, call redisclient.Call) redisclient.Re
 
 // EvalMany implements [redisclient.Pipeliner].
 func (c *Client) EvalMany(ctx context.Context, calls []redisclient.Call) []redisclient.Reply {
-	cmds := make(rueidis.Commands, len(calls))
-	for i, call := range calls {
-		cmds[i] = c.build(call, false)
-	}
 	replies := make([]redisclient.Reply, len(calls))
-	for i, r := range c.r.DoMulti(ctx, cmds...) {
-		if replies[i] = reply(r); replies[i].UnknownScript() {
-			replies[i] = reply(c.r.Do(ctx, c.build(calls[i], true)))
+	redisclient.SendMany(len(calls), func(whole bool, places []int) (unknown []int) {
+		cmds := make(rueidis.Commands, len(places))
+		for i, at := range places {
+			cmds[i] = c.build(calls[at], whole)
 		}
-	}
+		for i, r := range c.r.DoMulti(ctx, cmds...) {
+			at := places[i]
+			if replies[at] = reply(r); replies[at].UnknownScript() {
+				unknown = append(unknown, at)
+			}
+		}
+		return unknown
+	})
 	return replies
 }
 

@@ -174,7 +174,12 @@ func TestDemoPage(t *testing.T) {
 // TestDemoPageInDoubt: a payment in flight when the gateway is killed. The command lines on the page show and settle it.
 func TestDemoPageInDoubt(t *testing.T) {
 	t.Parallel()
-	d := startDemo(t, t.TempDir(), "--listen", "127.0.0.1:0")
+	doubtOnPage(t, startDemo(t, t.TempDir(), "--listen", "127.0.0.1:0"), "")
+}
+
+// doubtOnPage kills a gateway in the middle. password is that of the store, which the page does not show.
+func doubtOnPage(t *testing.T, d *demoPage, password string) {
+	t.Helper()
 	d.send(t, "/press", `{"how":"killed","times":1}`)
 	s := d.until(t, "the kill", func(s demoState) bool { return !s.Gateway.Up && told(s) })
 	state, _ := s.With.last()
@@ -189,7 +194,8 @@ func TestDemoPageInDoubt(t *testing.T) {
 	s, code = d.answered(t)
 	assert.Equal(t, code, "outcome-unknown", "after the lease")
 	shell := func(line string) string {
-		c := exec.CommandContext(t.Context(), "sh", "-c", line)
+		assert.True(t, password == "" || !strings.Contains(line, password), "no password: %s", line)
+		c := exec.CommandContext(t.Context(), "sh", "-c", strings.Replace(line, "PASSWORD", password, 1))
 		c.Env = append(os.Environ(), asCommand+"=1")
 		out, err := c.CombinedOutput()
 		assert.NoError(t, err, "%s: %s", line, out)

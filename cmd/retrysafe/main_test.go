@@ -264,6 +264,9 @@ func TestBadCalls(t *testing.T) {
 		"page for all":    {args: []string{"demo", "--listen", "0.0.0.0:0"}, code: 2, want: "loopback only"},
 		"no page address": {args: []string{"demo", "--listen", "8484"}, code: 2, want: "write it like 127.0.0.1:8484"},
 		"page in use":     {args: []string{"demo", "--listen", busy.Addr().String()}, code: 1, want: "choose another --listen"},
+		"demo in memory":  {args: []string{"demo", "--store", "memory:"}, code: 2, want: "use sqlite:PATH or redis://HOST"},
+		"demo, no store":  {args: []string{"demo", "--store", "floppy:a"}, code: 2, want: "this build has memory:, sqlite:PATH and redis://HOST"},
+		"demo, no server": {args: []string{"demo", "--store", "redis://127.0.0.1:1"}, code: 1, want: "cannot connect"},
 		"too many words":  {args: []string{"demo", "twice"}, code: 2, want: "twice"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -327,7 +330,13 @@ func TestConfiguration(t *testing.T) {
 // TestDemo plays every scene.
 func TestDemo(t *testing.T) {
 	t.Parallel()
-	out, err := command(t, "demo", "--once", "--json").Output()
+	playDemo(t)
+}
+
+// playDemo plays every scene, without the page.
+func playDemo(t *testing.T, args ...string) {
+	t.Helper()
+	out, err := command(t, append([]string{"demo", "--once", "--json"}, args...)...).Output()
 	assert.NoError(t, err, "demo (%s)", out)
 	var rows []struct {
 		Scene   string `json:"scene"`

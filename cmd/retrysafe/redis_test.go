@@ -8,8 +8,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/adapters/rueidisclient"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/redisclient"
+	"github.com/retrysafe/retrysafe/redisstore"
 )
 
 // startRedis runs a server of this test's own, with a password.
@@ -112,4 +117,35 @@ func TestRedisOverTLS(t *testing.T) {
 	out, err := command(t, "keys", "--store", "rediss://ann:pass-word@127.0.0.1:"+port, "list").CombinedOutput()
 	assert.NoError(t, err, "keys list (%s)", out)
 	assert.Contains(t, string(out), "completed", "keys list")
+}
+
+// TestDemoOnRedis plays every scene on one server time and again: what an earlier run has left there changes nothing, is nothing in
+// doubt, and ends by itself.
+func TestDemoOnRedis(t *testing.T) {
+	t.Parallel()
+	store := "redis://:pass-word@" + startRedis(t) + "/0"
+	for range 2 {
+		playDemo(t, "--store", store)
+	}
+	d := startDemo(t, t.TempDir(), "--listen", "127.0.0.1:0", "--store", store)
+	doubtOnPage(t, d, "pass-word")
+	d.send(t, "/press", `{"how":"killed","times":1}`) // one that nobody settles
+	d.until(t, "the kill", func(s demoState) bool { return !s.Gateway.Up && told(s) })
+	assert.NoError(t, d.process.Process.Signal(os.Interrupt), "interrupt")
+	assert.NoError(t, d.process.Wait(), "exit code")
+
+	at, err := redisclient.ParseURL(store)
+	assert.NoError(t, err, "address")
+	client, err := rueidisclient.Open(at)
+	assert.NoError(t, err, "connect")
+	defer client.Close()
+	records, err := redisstore.New(t.Context(), client, nil)
+	assert.NoError(t, err, "store")
+	page, err := records.List(t.Context(), retrysafe.ListRequest{Limit: 1000})
+	assert.NoError(t, err, "list")
+	for _, rec := range page.Records {
+		assert.True(t, rec.State != retrysafe.StateInProgress, "it has ended: %v", rec.State)
+		assert.True(t, !rec.Expires.IsZero() && time.Until(rec.Expires) <= time.Hour, "it is gone within an hour: %v", rec.Expires)
+	}
+	assert.True(t, len(page.Records) > 20, "records: %d", len(page.Records))
 }

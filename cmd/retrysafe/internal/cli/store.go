@@ -62,6 +62,14 @@ func openStore(ctx context.Context, name string, log *slog.Logger, how access, w
 	return openSQLite(ctx, n.path, log, how)
 }
 
+// openForDemo opens a store whose gateways are killed and begin anew.
+func openForDemo(ctx context.Context, name string, log *slog.Logger) (retrysafe.Store, func() error, error) {
+	if n, err := parseStore(name); err == nil && n.memory() {
+		return nil, nil, &usageError{errors.New("store memory: forgets everything when its gateway is killed, and the demonstration kills it; use sqlite:PATH or redis://HOST")}
+	}
+	return openStore(ctx, name, log, toServe, storeSettings{})
+}
+
 // parseStore reads the name of a store.
 func parseStore(name string) (n storeName, err error) {
 	scheme, rest, _ := strings.Cut(name, ":")

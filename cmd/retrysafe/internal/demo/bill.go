@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -18,8 +17,7 @@ type bill struct {
 	without, with *side
 }
 
-func newBill(number int) *bill {
-	key := rand.Text()
+func newBill(number int, key string) *bill {
 	return &bill{number, key, newSide(number, key, false), newSide(number, key, true)}
 }
 

@@ -8,40 +8,48 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
 )
 
-// Command runs the demonstration.
-func Command() *cobra.Command {
-	var once, asJSON bool
-	at := loopback{addr: pageAddr}
+// options say how a demonstration runs.
+type options struct {
+	once, json bool // without the page
+	listen     loopback
+	store      string // empty: a file of its own for each stage
+	open       Opener
+}
+
+// Command runs the demonstration. open opens the store that somebody gives.
+func Command(open Opener) *cobra.Command {
+	o := &options{listen: loopback{addr: pageAddr}, open: open}
 	c := &cobra.Command{
 		Use: "demo", Args: cobra.NoArgs,
 		Short: "See repeated requests take effect twice without protection, and once with it",
 		Long: "demo starts a small shop and a gateway before it, both on loopback, and sends real requests: each scene\n" +
 			"straight to the shop first, then protected. Meanwhile, and until Ctrl-C, a page in the browser lets you press\n" +
-			"and kill yourself. It keeps its files in a temporary directory and removes them.",
-		RunE: func(c *cobra.Command, _ []string) error {
-			if once || asJSON {
-				return run(c.Context(), c.OutOrStdout(), nil, asJSON)
-			}
-			return run(c.Context(), c.OutOrStdout(), &at, false)
-		},
+			"and kill yourself. It keeps its files in a temporary directory and removes them. With --store the gateways keep\n" +
+			"their records in a store of yours, from which they are gone after an hour.",
+		RunE: func(c *cobra.Command, _ []string) error { return run(c.Context(), c.OutOrStdout(), o) },
 	}
-	c.Flags().BoolVar(&once, "once", false, "no page: end after the table; the exit code is 1 if a scene fails")
-	c.Flags().BoolVar(&asJSON, "json", false, "no page: print the scenes as JSON, and end")
-	c.Flags().Var(&at, "listen", "address of the page, on loopback; another free port if it is taken and not given here")
+	c.Flags().BoolVar(&o.once, "once", false, "no page: end after the table; the exit code is 1 if a scene fails")
+	c.Flags().BoolVar(&o.json, "json", false, "no page: print the scenes as JSON, and end")
+	c.Flags().Var(&o.listen, "listen", "address of the page, on loopback; another free port if it is taken and not given here")
+	c.Flags().StringVar(&o.store, "store", "", "where the gateways keep records, in place of files: sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME or redis+cluster://HOST")
 	return c
 }
 
-// run plays the scenes. It opens the page at an address, if it is given one, and then serves it until ctx ends.
-func run(ctx context.Context, out io.Writer, at *loopback, asJSON bool) (err error) {
+// run plays the scenes. It opens the page, unless it is told not to, and then serves it until ctx ends.
+func run(ctx context.Context, out io.Writer, o *options) (err error) {
 	say := func(format string, args ...any) {
-		if !asJSON {
+		if !o.json {
 			fmt.Fprintf(out, format, args...)
 		}
+	}
+	if err := o.look(ctx); err != nil {
+		return err
 	}
 	say("retrysafe demo: a shop that takes orders and payments, and a gateway before it, both on loopback.\n")
 	dir, err := os.MkdirTemp("", "retrysafe-demo-")
@@ -50,14 +58,14 @@ func run(ctx context.Context, out io.Writer, at *loopback, asJSON bool) (err err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	var p *page
-	if at != nil {
-		if p, err = openPage(ctx, dir, at); err != nil {
+	if !o.once && !o.json {
+		if p, err = openPage(ctx, dir, o); err != nil {
 			return err
 		}
 		defer p.close()
 		say("\n  Open http://%s in a browser: press Pay as often as you like, and kill the gateway.\n", p.addr)
 	}
-	err = scenario(ctx, out, dir, asJSON)
+	err = scenario(ctx, out, dir, o)
 	if p != nil && ctx.Err() != nil {
 		return nil // Ctrl-C while the scenes play
 	}
@@ -69,17 +77,29 @@ func run(ctx context.Context, out io.Writer, at *loopback, asJSON bool) (err err
 		return nil
 	}
 	say("\nTry it yourself: open http://%s, or send this, and again with the same key:\n\n"+
-		"  curl -i http://%s/payments -u ann:demo -H 'Idempotency-Key: my-first-key' \\\n"+
+		"  curl -i http://%s/payments -u ann:demo -H 'Idempotency-Key: %s' \\\n"+
 		"       -H 'Content-Type: application/json' -d '{\"scene\":\"mine\",\"cents\":4200}'\n\n"+
 		"Without protection: the same on http://%s. What happened: http://%s/effects?scene=mine\nCtrl-C ends it.\n",
-		p.addr, p.stage.gateway.addr, p.stage.shop.addr, p.stage.shop.addr)
+		p.addr, p.stage.gateway.addr, p.stage.key("my-first-key"), p.stage.shop.addr, p.stage.shop.addr)
 	<-ctx.Done()
 	return nil
 }
 
+// look opens a store that is given before anything else is begun, so that what is wrong with it is said as every command says it.
+func (o *options) look(ctx context.Context) error {
+	if o.store == "" {
+		return nil
+	}
+	_, end, err := o.open(ctx, o.store, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	return end()
+}
+
 // scenario plays every scene on a stage of its own, and fails if one did not come out as it should.
-func scenario(ctx context.Context, out io.Writer, dir string, asJSON bool) error {
-	s, err := build(dir, "retrysafe", "--in-progress", "wait 5s", "--lease", "2s")
+func scenario(ctx context.Context, out io.Writer, dir string, o *options) error {
+	s, err := build(dir, "retrysafe", o.store, "--in-progress", "wait 5s", "--lease", "2s")
 	if err != nil {
 		return err
 	}
@@ -87,8 +107,15 @@ func scenario(ctx context.Context, out io.Writer, dir string, asJSON bool) error
 	if err := s.start(ctx); err != nil {
 		return err
 	}
-	rows, failed := play(ctx, s, newTable(out, !asJSON))
-	if asJSON {
+	if s.stays {
+		records, err := openRecords(ctx, o.open, s)
+		if err != nil {
+			return err
+		}
+		defer func() { s.kill(); records.close() }()
+	}
+	rows, failed := play(ctx, s, newTable(out, !o.json))
+	if o.json {
 		e := json.NewEncoder(out)
 		e.SetIndent("", "  ")
 		if err := e.Encode(rows); err != nil {

@@ -3,10 +3,10 @@ package demo
 import (
 	"context"
 	"embed"
+	"fmt"
 	"io/fs"
 	"net"
 	"net/http"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,22 +34,23 @@ type page struct {
 }
 
 // openPage starts the page and what it plays with. dir is for its files.
-func openPage(ctx context.Context, dir string, at *loopback) (*page, error) {
+func openPage(ctx context.Context, dir string, o *options) (*page, error) {
 	// The lease is long enough to see a repeat meet it after a kill, and the wait too short to sit it out.
-	s, err := build(dir, "page", "--in-progress", "wait 1s", "--lease", "6s")
+	s, err := build(dir, "page", o.store, "--in-progress", "wait 1s", "--lease", "6s")
 	if err != nil {
 		return nil, err
 	}
-	l, err := at.listen()
+	l, err := o.listen.listen()
 	if err != nil {
 		return nil, err
 	}
-	p := &page{stage: s, addr: l.Addr().String(), current: newBill(1)}
+	p := &page{stage: s, addr: l.Addr().String()}
+	p.renew()
 	p.ctx, p.cancel = context.WithCancel(ctx)
 	if err := s.start(p.ctx); err != nil {
 		return nil, closed(p, l, err)
 	}
-	if p.records, err = openRecords(filepath.Join(dir, "page.db")); err != nil {
+	if p.records, err = openRecords(ctx, o.open, s); err != nil {
 		return nil, closed(p, l, err)
 	}
 	p.server = &http.Server{Handler: guarded(p.routes()), ReadHeaderTimeout: 10 * time.Second}
@@ -73,12 +74,12 @@ func (p *page) close() {
 		_ = p.server.Close()
 	}
 	p.all.Wait()
-	if p.records != nil {
-		p.records.close()
-	}
 	p.doors.Lock()
 	defer p.doors.Unlock()
 	p.stage.kill()
+	if p.records != nil {
+		p.records.close()
+	}
 }
 
 func (p *page) routes() http.Handler {
@@ -119,7 +120,11 @@ func (p *page) bill() *bill {
 func (p *page) renew() *bill {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.current = newBill(p.current.number + 1)
+	number := 1
+	if p.current != nil {
+		number = p.current.number + 1
+	}
+	p.current = newBill(number, p.stage.key(fmt.Sprint("page-", number)))
 	return p.current
 }
 

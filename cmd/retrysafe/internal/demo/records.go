@@ -2,24 +2,29 @@ package demo
 
 import (
 	"context"
-	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
-	"net/url"
+	"net/http"
 	"os"
-	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// records is a look into the gateway's store, which is there also while the gateway is not.
+// Opener opens the store that a name tells, as the other commands do.
+type Opener func(ctx context.Context, name string, log *slog.Logger) (s retrysafe.Store, closeStore func() error, err error)
+
+// records is a look into a gateway's store, which is there also while the gateway is not.
 type records struct {
-	path   string
-	db     *sql.DB
-	store  *sqlstore.Store
+	stage  *stage
+	store  retrysafe.Store
+	end    func() error
 	engine *retrysafe.Engine
+	tenant string // the shopper, as the gateway names callers
 	self   string
 }
 
@@ -31,47 +36,74 @@ type recordState struct {
 	Resolve string `json:"resolve,omitempty"` // and to settle this one by what the shop's table says
 }
 
-func openRecords(path string) (*records, error) {
-	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: filepath.ToSlash(path)}).EscapedPath())
-	if err != nil {
-		return nil, fmt.Errorf("demo: the gateway's records: %w", err)
-	}
+func openRecords(ctx context.Context, open Opener, s *stage) (*records, error) {
 	quiet := slog.New(slog.DiscardHandler) // the gateway has said all this
-	store, err := sqlstore.New(db, sqlstore.SQLite, &sqlstore.Options{Logger: quiet})
+	store, end, err := open(ctx, s.store, quiet)
 	if err != nil {
-		_ = db.Close()
 		return nil, fmt.Errorf("demo: the gateway's records: %w", err)
 	}
 	o := &retrysafe.Options{Secret: []byte(os.Getenv("RETRYSAFE_SECRET")), Sweep: -1, Logger: quiet} // as the gateway has it
-	return &records{path, db, store, retrysafe.New(store, o).Layer("gw"), self()}, nil
+	engine := retrysafe.New(store, o).Layer("gw")
+	r := &http.Request{Header: http.Header{}}
+	r.SetBasicAuth(shopper, "demo")
+	name, _ := httpidem.Credential(engine)
+	tenant, err := name(r)
+	return &records{s, store, end, engine, tenant, self()}, err
 }
 
-func (r *records) close() { _ = r.db.Close() }
+// close settles what is in doubt where the store stays, for a doubt would stay with it. The gateway is dead by now.
+func (r *records) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if r.stage.stays {
+		_ = r.settle(ctx) // a store that is away keeps its doubts
+	}
+	_ = errors.Join(r.engine.Shutdown(ctx), r.end())
+}
 
-// state finds the record of a client's key. paid is what the shop says has happened.
-func (r *records) state(ctx context.Context, key string, paid []payment) recordState {
-	req := retrysafe.ListRequest{Layer: "gw", Operation: "POST /payments", Limit: 1000}
+func (r *records) settle(ctx context.Context) error {
+	lister, ok := r.store.(retrysafe.Lister)
+	if !ok {
+		return nil
+	}
+	req := retrysafe.ListRequest{Namespace: r.engine.Namespace(), Layer: "gw", State: retrysafe.StateInProgress, Limit: 1000}
 	for {
-		page, err := r.store.List(ctx, req)
+		page, err := lister.List(ctx, req)
 		if err != nil {
-			return recordState{}
+			return err
 		}
 		for i := range page.Records {
-			if page.Records[i].Key.ID == key {
-				return r.say(&page.Records[i], paid)
+			rec := &page.Records[i]
+			if !strings.HasSuffix(rec.Key.ID, "-"+r.stage.run) {
+				continue // somebody else's
+			}
+			how := retrysafe.Resolution{Fence: rec.Fence, Force: true, Outcome: retrysafe.NotDone, By: "demo"}
+			if err := r.engine.Resolve(ctx, rec.Key.Key, how); err != nil {
+				return err
 			}
 		}
 		if req.After = page.Next; page.Next == "" {
-			return recordState{}
+			return nil
 		}
 	}
+}
+
+// state finds the record of a client's key. paid is what the shop says has happened.
+func (r *records) state(ctx context.Context, key string, paid []payment) recordState {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	rec, err := r.engine.Lookup(ctx, retrysafe.Key{Tenant: r.tenant, Operation: "POST /payments", ID: key})
+	if err != nil {
+		return recordState{}
+	}
+	return r.say(&rec, paid)
 }
 
 func (r *records) say(rec *retrysafe.Record, paid []payment) recordState {
 	st := recordState{State: rec.State.String()}
 	switch {
 	case rec.InDoubt():
-		keys := r.self + " keys --store " + quoted("sqlite:"+r.path)
+		keys := r.self + " keys --store " + quoted(withoutPassword(r.stage.store))
 		hash := r.engine.KeyHash(rec.Key.Key)
 		st.State, st.List = "in-doubt", keys+" list --in-doubt"
 		if len(paid) == 0 {
@@ -84,4 +116,18 @@ func (r *records) say(rec *retrysafe.Record, paid []payment) recordState {
 		st.LeaseS = int(math.Ceil(rec.LeaseLeft.Seconds()))
 	}
 	return st
+}
+
+// withoutPassword is the name of a store for the page to show: whoever copies it fills the password in.
+func withoutPassword(store string) string {
+	scheme, rest, ok := strings.Cut(store, "://")
+	at := strings.LastIndexByte(rest, '@')
+	if !ok || at < 0 || !strings.HasPrefix(scheme, "redis") {
+		return store
+	}
+	user, _, given := strings.Cut(rest[:at], ":")
+	if given {
+		user += ":PASSWORD"
+	}
+	return scheme + "://" + user + rest[at:]
 }

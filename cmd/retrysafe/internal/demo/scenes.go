@@ -56,7 +56,7 @@ func yes(ok bool) string {
 
 func atOnce(ctx context.Context, s *stage, protected bool) (string, string, bool, error) {
 	c, name := s.client(protected, "ann"), s.scene("at-once", protected)
-	answers, err := c.postMany(ctx, 50, "/orders", "order-50", request{Scene: name, Item: "tea", WorkMS: 100})
+	answers, err := c.postMany(ctx, 50, "/orders", s.key("order-50"), request{Scene: name, Item: "tea", WorkMS: 100})
 	if err != nil {
 		return "", "", false, err
 	}
@@ -75,10 +75,10 @@ func lostAnswer(ctx context.Context, s *stage, protected bool) (string, string, 
 		e, err := count(ctx, s.shop.addr, name)
 		return err == nil && e.Payments > 0
 	}
-	if err := c.postAndLose(ctx, "/payments", "pay-lost", req, acted); err != nil {
+	if err := c.postAndLose(ctx, "/payments", s.key("pay-lost"), req, acted); err != nil {
 		return "", "", false, err
 	}
-	first, equal, err := twice(ctx, c, "pay-lost", req)
+	first, equal, err := twice(ctx, c, s.key("pay-lost"), req)
 	if err != nil {
 		return "", "", false, err
 	}
@@ -90,7 +90,7 @@ func lostAnswer(ctx context.Context, s *stage, protected bool) (string, string, 
 func killed(ctx context.Context, s *stage, protected bool) (string, string, bool, error) {
 	c, name := s.client(protected, "ann"), s.scene("killed", protected)
 	earlier := request{Scene: name + "-earlier", Cents: 100}
-	before, err := c.post(ctx, "/payments", "pay-earlier", earlier)
+	before, err := c.post(ctx, "/payments", s.key("pay-earlier"), earlier)
 	if err != nil {
 		return "", "", false, err
 	}
@@ -98,7 +98,7 @@ func killed(ctx context.Context, s *stage, protected bool) (string, string, bool
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		_, _ = c.post(ctx, "/payments", "pay-killed", req) // its connection breaks
+		_, _ = c.post(ctx, "/payments", s.key("pay-killed"), req) // its connection breaks
 	}()
 	err = until(ctx, func() bool {
 		e, err := count(ctx, s.shop.addr, name)
@@ -116,11 +116,11 @@ func killed(ctx context.Context, s *stage, protected bool) (string, string, bool
 	if err := victim.start(ctx); err != nil {
 		return "", "", false, err
 	}
-	retry, err := c.post(ctx, "/payments", "pay-killed", req)
+	retry, err := c.post(ctx, "/payments", s.key("pay-killed"), req)
 	if err != nil {
 		return "", "", false, err
 	}
-	after, err := c.post(ctx, "/payments", "pay-earlier", earlier)
+	after, err := c.post(ctx, "/payments", s.key("pay-earlier"), earlier)
 	if err != nil {
 		return "", "", false, err
 	}
@@ -136,10 +136,10 @@ func killed(ctx context.Context, s *stage, protected bool) (string, string, bool
 
 func otherBody(ctx context.Context, s *stage, protected bool) (string, string, bool, error) {
 	c, name := s.client(protected, "ann"), s.scene("other-body", protected)
-	if _, err := c.post(ctx, "/payments", "pay-body", request{Scene: name, Cents: 100}); err != nil {
+	if _, err := c.post(ctx, "/payments", s.key("pay-body"), request{Scene: name, Cents: 100}); err != nil {
 		return "", "", false, err
 	}
-	second, err := c.post(ctx, "/payments", "pay-body", request{Scene: name, Cents: 99900})
+	second, err := c.post(ctx, "/payments", s.key("pay-body"), request{Scene: name, Cents: 99900})
 	if err != nil {
 		return "", "", false, err
 	}
@@ -156,11 +156,11 @@ func otherBody(ctx context.Context, s *stage, protected bool) (string, string, b
 func otherUser(ctx context.Context, s *stage, protected bool) (string, string, bool, error) {
 	name := s.scene("other-user", protected)
 	req := request{Scene: name, Cents: 100}
-	bob, err := s.client(protected, "bob").post(ctx, "/payments", "pay-shared", req)
+	bob, err := s.client(protected, "bob").post(ctx, "/payments", s.key("pay-shared"), req)
 	if err != nil {
 		return "", "", false, err
 	}
-	ann, equal, err := twice(ctx, s.client(protected, "ann"), "pay-shared", req)
+	ann, equal, err := twice(ctx, s.client(protected, "ann"), s.key("pay-shared"), req)
 	if err != nil {
 		return "", "", false, err
 	}
@@ -189,10 +189,10 @@ func pressedAgain(ctx context.Context, s *stage, protected bool) (string, string
 	req := request{Scene: name, Cents: 4200, WorkMS: 900}
 	for range 3 {
 		short, cancel := context.WithTimeout(ctx, 250*time.Millisecond)
-		_, _ = c.post(short, "/payments", "pay-again", req)
+		_, _ = c.post(short, "/payments", s.key("pay-again"), req)
 		cancel()
 	}
-	first, equal, err := twice(ctx, c, "pay-again", req)
+	first, equal, err := twice(ctx, c, s.key("pay-again"), req)
 	if err != nil {
 		return "", "", false, err
 	}

@@ -2,13 +2,21 @@ package demo
 
 import (
 	"context"
+	"crypto/rand"
 	"path/filepath"
+	"strings"
 )
 
 // stage is what the scenes play on.
 type stage struct {
 	shop, gateway *process
+	store         string // where the gateway keeps its records
+	stays         bool   // the store is somebody's own
+	run           string // ends every key, since a store may still have those of an earlier run
 }
+
+// key is a client's key.
+func (s *stage) key(name string) string { return name + "-" + s.run }
 
 func (s *stage) client(protected bool, user string) *client {
 	if protected {
@@ -27,14 +35,20 @@ func sceneName(name string, protected bool) string {
 	return name + "-without"
 }
 
-// build makes a stage whose files are dir/name.db and dir/name-shop.db; how are options of its gateway.
-func build(dir, name string, how ...string) (*stage, error) {
+// build makes a stage. The shop's file is dir/name-shop.db, and that of the gateway's records dir/name.db where no store is given; how are
+// options of the gateway.
+func build(dir, name, store string, how ...string) (*stage, error) {
 	addrs, err := freeAddrs(2)
 	if err != nil {
 		return nil, err
 	}
 	shop, gateway := addrs[0], addrs[1]
+	stays := store != ""
+	if !stays {
+		store = "sqlite:" + filepath.Join(dir, name+".db")
+	}
 	return &stage{
+		store: store, stays: stays, run: strings.ToLower(rand.Text()[:10]),
 		shop: &process{
 			name: "shop", addr: shop, log: newTail(),
 			args: []string{"demo-shop", "--listen", shop, "--db", filepath.Join(dir, name+"-shop.db")},
@@ -42,7 +56,7 @@ func build(dir, name string, how ...string) (*stage, error) {
 		gateway: &process{
 			name: "gateway", addr: gateway, log: newTail(),
 			args: append([]string{
-				"gateway", "--listen", gateway, "--upstream", "http://" + shop, "--store", "sqlite:" + filepath.Join(dir, name+".db"),
+				"gateway", "--listen", gateway, "--upstream", "http://" + shop, "--store", store, "--retention", "1h",
 			}, how...),
 		},
 	}, nil

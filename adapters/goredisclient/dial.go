@@ -1,0 +1,54 @@
+package goredisclient
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/retrysafe/retrysafe/redisclient"
+)
+
+// At implements [redisclient.Dialer].
+func (c *Client) At(_ context.Context, addr string, f func(func(context.Context, ...string) redisclient.Reply) error) error {
+	o := c.options()
+	o.Addr, o.PoolSize, o.MaxRetries, o.DialerRetries = addr, 1, -1, 1
+	one := redis.NewClient(o)
+	defer func() { _ = one.Close() }()
+	return f(doing(one))
+}
+
+// options are what says who the client is, and how it connects.
+func (c *Client) options() *redis.Options {
+	if cluster, ok := c.r.(*redis.ClusterClient); ok {
+		o := cluster.Options()
+		return &redis.Options{
+			Dialer: o.Dialer, DialTimeout: o.DialTimeout, TLSConfig: o.TLSConfig, Protocol: o.Protocol,
+			Username: o.Username, Password: o.Password, CredentialsProvider: o.CredentialsProvider,
+			CredentialsProviderContext: o.CredentialsProviderContext, StreamingCredentialsProvider: o.StreamingCredentialsProvider,
+		}
+	}
+	o := c.r.(*redis.Client).Options() //nolint:errcheck,forcetypeassert // New has looked
+	own := &redis.Options{
+		Dialer: o.Dialer, DialTimeout: o.DialTimeout, TLSConfig: o.TLSConfig, Protocol: o.Protocol,
+		Username: o.Username, Password: o.Password, CredentialsProvider: o.CredentialsProvider,
+		CredentialsProviderContext: o.CredentialsProviderContext, StreamingCredentialsProvider: o.StreamingCredentialsProvider,
+	}
+	if o.Addr == failover {
+		own.Dialer = nil // this one always finds the primary
+	}
+	return own
+}
+
+// failover is the address of clients that Sentinel tells where the primary is.
+const failover = "FailoverClient"
+
+// doing sends commands to one server.
+func doing(node *redis.Client) func(context.Context, ...string) redisclient.Reply {
+	return func(ctx context.Context, cmd ...string) redisclient.Reply {
+		words := make([]any, len(cmd))
+		for i, w := range cmd {
+			words[i] = w
+		}
+		return within(ctx, func() redisclient.Reply { return reply(node.Do(ctx, words...)) }, failed)
+	}
+}

@@ -1,0 +1,124 @@
+package integration_test
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/redisclient"
+	"github.com/retrysafe/retrysafe/redisstore"
+)
+
+// heard is what a store has logged.
+type heard struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (h *heard) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.text.Write(p)
+}
+
+func (h *heard) count(words string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return strings.Count(h.text.String(), words)
+}
+
+func (h *heard) store(t *testing.T, c redisclient.Client) *redisstore.Store {
+	t.Helper()
+	s, err := redisstore.New(t.Context(), c, &redisstore.Options{Logger: slog.New(slog.NewTextHandler(h, nil))})
+	assert.NoError(t, err, "store")
+	return s
+}
+
+const (
+	clocksDiffer = "clocks of the servers differ"
+	clockUnasked = "could not be asked for their clocks"
+)
+
+// TestRedisClocksApart: a store says at its start that the clocks of its servers differ, be it one of a primary or of a replica, ahead or
+// behind.
+func TestRedisClocksApart(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		url   func(t *testing.T) string
+		apart bool
+	}{
+		"one server":                   {func(t *testing.T) string { t.Helper(); return "redis://" + startRedisShifted(t, time.Hour).addr }, false},
+		"pair":                         {func(t *testing.T) string { t.Helper(); return startPair(t).url() }, false},
+		"pair, replica ahead":          {func(t *testing.T) string { t.Helper(); return startPairShifted(t, 5*time.Second).url() }, true},
+		"pair, replica behind":         {func(t *testing.T) string { t.Helper(); return startPairShifted(t, -time.Hour).url() }, true},
+		"pair, by the primary's name":  {func(t *testing.T) string { t.Helper(); return "redis://" + startPairShifted(t, time.Hour).primary.addr }, true},
+		"cluster, one primary behind":  {clusterShifted(1, -5*time.Second), true},
+		"cluster, one replica ahead":   {clusterShifted(5, 5*time.Second), true},
+		"cluster, within its leases":   {clusterShifted(5, 2*time.Second), false},
+		"replica with another address": {func(t *testing.T) string { t.Helper(); return startPair(t, "--replica-announce-port", "1").url() }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := c.url(t)
+			for adapter, connect := range redisClients {
+				h := new(heard)
+				begun := time.Now()
+				h.store(t, connect(t, url))
+				want := 0
+				if c.apart {
+					want = 1
+				}
+				assert.Equal(t, h.count(clocksDiffer), want, "warnings through %s: %s", adapter, &h.text)
+				want = strings.Count(name, "another address")
+				assert.Equal(t, h.count(clockUnasked), want, "replicas that were not asked through %s: %s", adapter, &h.text)
+				assert.True(t, time.Since(begun) < 5*time.Second, "New has taken %v", time.Since(begun))
+			}
+		})
+	}
+}
+
+func clusterShifted(node int, shift time.Duration) func(*testing.T) string {
+	return func(t *testing.T) string {
+		t.Helper()
+		return startClusterShifted(t, map[int]time.Duration{node: shift}).url()
+	}
+}
+
+// TestRedisClocksApartForALease: what is harmless for usual leases is reported, once, when a short one comes.
+func TestRedisClocksApartForALease(t *testing.T) {
+	t.Parallel()
+	pair := startPairShifted(t, 2*time.Second)
+	for adapter, connect := range redisClients {
+		h := new(heard)
+		s := h.store(t, connect(t, pair.url()))
+		assert.Equal(t, h.count(clocksDiffer), 0, "warnings at the start: %s", &h.text)
+		for i, lease := range []time.Duration{time.Minute, 25 * time.Second, 5 * time.Second, 5 * time.Second} {
+			_, err := s.Acquire(t.Context(), retrysafe.AcquireRequest{
+				Key: faultStoreKey(adapter), Owner: retrysafe.Owner{byte(i)}, Lease: lease, Retention: time.Hour, OnDoubt: retrysafe.Refuse,
+			})
+			assert.NoError(t, err, "claim")
+			assert.Equal(t, h.count(clocksDiffer), min(max(i-1, 0), 1), "warnings after a lease of %v: %s", lease, &h.text)
+		}
+	}
+}
+
+// TestRedisClockOfAServerThatHangs: a replica that does not answer holds a store up for a second or so, not longer.
+func TestRedisClockOfAServerThatHangs(t *testing.T) {
+	t.Parallel()
+	primary, replica := startCouple(t)
+	for adapter, connect := range redisClients {
+		client := connect(t, "redis://"+primary.addr)
+		h, resume, begun := new(heard), replica.stall(), time.Now()
+		h.store(t, client)
+		took := time.Since(begun)
+		resume()
+		assert.Equal(t, h.count(clockUnasked), 1, "through %s: %s", adapter, &h.text)
+		assert.True(t, took < 5*time.Second, "New has taken %v through %s", took, adapter)
+		t.Logf("%s: %v", adapter, took)
+	}
+}

@@ -1,0 +1,239 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/redisstore"
+)
+
+// claimsOf are claims of n new keys, each by an owner of its own.
+func claimsOf(name string, n int) []retrysafe.AcquireRequest {
+	reqs := make([]retrysafe.AcquireRequest, n)
+	for i := range reqs {
+		reqs[i] = retrysafe.AcquireRequest{
+			Key: faultStoreKey(fmt.Sprint(name, " ", i)), Owner: retrysafe.Owner{byte(i), byte(i >> 8), 1},
+			Lease: time.Minute, Retention: time.Hour, OnDoubt: retrysafe.Refuse,
+		}
+	}
+	return reqs
+}
+
+func endsOf(claims []retrysafe.BatchResult[retrysafe.Acquired]) []retrysafe.CompleteRequest {
+	reqs := make([]retrysafe.CompleteRequest, len(claims))
+	for i, c := range claims {
+		r := c.Value.Record
+		reqs[i] = retrysafe.CompleteRequest{
+			Key: r.Key, Owner: r.Owner, Fence: r.Fence, State: retrysafe.StateCompleted,
+			Answer: retrysafe.Answer{Codec: "raw", Body: []byte("answer of " + r.Key.ID), Kept: true},
+		}
+	}
+	return reqs
+}
+
+// wonAll wants every claim to have won its first attempt.
+func wonAll(t *testing.T, reqs []retrysafe.AcquireRequest, got []retrysafe.BatchResult[retrysafe.Acquired]) {
+	t.Helper()
+	assert.Equal(t, len(got), len(reqs), "answers")
+	for i, g := range got {
+		assert.NoError(t, g.Err, "claim %d", i)
+		assert.Equal(t, g.Value.Status, retrysafe.Won, "status of claim %d", i)
+		assert.Equal(t, fmt.Sprint(g.Value.Record.Attempt, g.Value.Record.Key.ID), fmt.Sprint(1, reqs[i].Key.ID), "record of claim %d", i)
+	}
+}
+
+// replayedAll wants each key's answer at its place.
+func replayedAll(t *testing.T, s *redisstore.Store, reqs []retrysafe.AcquireRequest) {
+	t.Helper()
+	for i := range reqs {
+		reqs[i].Owner = retrysafe.Owner{9, 9, 9}
+	}
+	got, err := s.AcquireBatch(t.Context(), reqs)
+	assert.NoError(t, err, "a batch of repeats")
+	for i, g := range got {
+		assert.NoError(t, g.Err, "repeat %d", i)
+		assert.Equal(t, g.Value.Status, retrysafe.Finished, "status of repeat %d", i)
+		assert.Equal(t, string(g.Value.Record.Answer.Body), "answer of "+reqs[i].Key.ID, "answer to repeat %d", i)
+	}
+}
+
+// TestRedisBatch: on one server and on a cluster, whose nodes share the keys, with scripts that a node does not know at first.
+func TestRedisBatch(t *testing.T) {
+	t.Parallel()
+	cluster := startCluster(t)
+	for where, url := range map[string]string{"one server": "redis://" + startRedis(t).addr, "a cluster": cluster.url()} {
+		for adapter, connect := range redisClients {
+			s := redisOn(t, connect(t, url), nil)
+			reqs := claimsOf(adapter, 300)
+			for _, n := range cluster.nodes {
+				redisDo(n.addr, "SCRIPT", "FLUSH")
+			}
+			claims, err := s.AcquireBatch(t.Context(), reqs)
+			assert.NoError(t, err, "claims on %s through %s", where, adapter)
+			wonAll(t, reqs, claims)
+			extends := make([]retrysafe.ExtendRequest, len(claims))
+			for i, c := range claims {
+				extends[i] = retrysafe.ExtendRequest{Key: c.Value.Record.Key, Owner: c.Value.Record.Owner, Fence: c.Value.Record.Fence, Lease: time.Hour}
+			}
+			extends[7].Fence++
+			errs, err := s.ExtendBatch(t.Context(), extends)
+			assert.NoError(t, err, "extends")
+			for i, err := range errs {
+				assert.Equal(t, errors.Is(err, retrysafe.ErrLeaseLost), i == 7, "extend %d: %v", i, err)
+			}
+			ends, err := s.CompleteBatch(t.Context(), endsOf(claims))
+			assert.NoError(t, err, "ends")
+			for i, e := range ends {
+				assert.NoError(t, e.Err, "end %d", i)
+				assert.Equal(t, string(e.Value.Answer.Body), "answer of "+reqs[i].Key.ID, "what end %d keeps", i)
+			}
+			replayedAll(t, s, reqs)
+		}
+	}
+}
+
+// TestRedisBatchNodeHangs: one node of a cluster takes calls and answers none. When it goes on, the same batch again gives the first attempt
+// of each key, whichever node has it.
+func TestRedisBatchNodeHangs(t *testing.T) {
+	t.Parallel()
+	cluster := startCluster(t)
+	for adapter, connect := range redisClients {
+		s := redisOn(t, connect(t, cluster.url()), nil)
+		_, err := s.AcquireBatch(t.Context(), claimsOf("before "+adapter, 30)) // so that all nodes know the script
+		assert.NoError(t, err, "a batch before")
+		reqs := claimsOf(adapter, 300)
+		resume := cluster.nodes[1].stall()
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		first, err := s.AcquireBatch(ctx, reqs)
+		cancel()
+		resume()
+		assert.NoError(t, err, "a batch, of which some calls are not answered")
+		unknown := 0
+		for _, c := range first {
+			if c.Err != nil {
+				unknown++
+			}
+		}
+		t.Logf("%s: %d of %d calls without an answer", adapter, unknown, len(reqs))
+		assert.True(t, unknown > 0, "calls without an answer")
+		eventually(t, "the node goes on", func() bool {
+			again, err := s.AcquireBatch(t.Context(), reqs)
+			assert.NoError(t, err, "the same batch again")
+			for _, c := range again {
+				if c.Err != nil {
+					return false
+				}
+			}
+			wonAll(t, reqs, again)
+			return true
+		})
+	}
+}
+
+// TestRedisBatchReplyIsLost: the connection breaks in the middle of a batch. What was answered before is good, nobody knows of the rest,
+// and the same batch again gives the same attempts and the same answers.
+func TestRedisBatchReplyIsLost(t *testing.T) {
+	t.Parallel()
+	server := startKnowing(t)
+	for adapter := range redisClients {
+		for _, loss := range losses {
+			t.Run(adapter+", "+loss.name, func(t *testing.T) {
+				t.Parallel()
+				p := startProxy(t, server.addr)
+				s := redisOn(t, p.through(t, adapter), nil)
+				lose := func(script string) {
+					p.setHook(func(name string, n int) cut {
+						if name == script && n == 20 {
+							return loss.cut
+						}
+						return 0
+					})
+				}
+				reqs := claimsOf(t.Name(), 40)
+				lose("acquire")
+				first, err := s.AcquireBatch(t.Context(), reqs)
+				assert.NoError(t, err, "claims")
+				assert.True(t, p.ran("acquire") >= 20, "the fault has struck: %d", p.ran("acquire"))
+				p.setHook(nil)
+				again, err := s.AcquireBatch(t.Context(), reqs)
+				assert.NoError(t, err, "claims, again")
+				wonAll(t, reqs, again)
+				unknown := 0
+				for i, c := range first {
+					if c.Err != nil { // this client leaves the repeat to us
+						unknown++
+						continue
+					}
+					assert.Equal(t, c.Value.Record.Fence, again[i].Value.Record.Fence, "fence of claim %d", i)
+				}
+				lose("complete")
+				ends, err := s.CompleteBatch(t.Context(), endsOf(again))
+				assert.NoError(t, err, "ends")
+				p.setHook(nil)
+				for i, e := range ends {
+					if e.Err != nil {
+						unknown++
+						continue
+					}
+					assert.Equal(t, e.Value.State, retrysafe.StateCompleted, "state after end %d", i)
+				}
+				t.Logf("calls without an answer: %d", unknown)
+				ends, err = s.CompleteBatch(t.Context(), endsOf(again))
+				assert.NoError(t, err, "ends, again")
+				for i, e := range ends {
+					assert.NoError(t, e.Err, "end %d, again", i)
+				}
+				replayedAll(t, s, reqs)
+			})
+		}
+	}
+}
+
+// TestRedisBatchIsOneTrip: all calls are sent before any is answered.
+func TestRedisBatchIsOneTrip(t *testing.T) {
+	t.Parallel()
+	server := startKnowing(t)
+	for adapter := range redisClients {
+		t.Run(adapter, func(t *testing.T) {
+			t.Parallel()
+			p := startProxy(t, server.addr)
+			s := redisOn(t, p.through(t, adapter), nil)
+			p.setHook(func(name string, n int) cut {
+				if name == "acquire" && n == 1 {
+					return holdReply
+				}
+				return 0
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan []retrysafe.BatchResult[retrysafe.Acquired])
+			go func() {
+				claims, _ := s.AcquireBatch(ctx, claimsOf(t.Name(), 50))
+				ended <- claims
+			}()
+			eventually(t, "all claims are sent, without an answer", func() bool { return p.ran("acquire") == 50 })
+			cancel()
+			for _, c := range <-ended {
+				assert.True(t, c.Err != nil, "nothing was answered: %+v", c.Value)
+			}
+		})
+	}
+}
+
+// TestRedisBatchNeedsNoReplicas: WAIT speaks of one connection, so that a store whose wins are confirmed makes no batches.
+func TestRedisBatchNeedsNoReplicas(t *testing.T) {
+	t.Parallel()
+	s := redisOn(t, rueidisTo(t, startRedis(t).addr), &redisstore.Options{Replicas: 1})
+	_, err := s.AcquireBatch(t.Context(), nil)
+	assert.ErrorIs(t, err, errors.ErrUnsupported, "claims")
+	_, err = s.ExtendBatch(t.Context(), nil)
+	assert.ErrorIs(t, err, errors.ErrUnsupported, "extends")
+	_, err = s.CompleteBatch(t.Context(), nil)
+	assert.ErrorIs(t, err, errors.ErrUnsupported, "ends")
+	_, err = s.ReleaseBatch(t.Context(), nil)
+	assert.ErrorIs(t, err, errors.ErrUnsupported, "releases")
+}

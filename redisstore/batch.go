@@ -1,0 +1,100 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/redisclient"
+)
+
+var _ retrysafe.Batcher = (*Store)(nil)
+
+// AcquireBatch implements [retrysafe.Batcher] in one round trip for each node, where the client is a [redisclient.Pipeliner]. With Replicas
+// it answers errors.ErrUnsupported, as do the others: WAIT speaks of the writes of one connection.
+func (s *Store) AcquireBatch(ctx context.Context, reqs []retrysafe.AcquireRequest) ([]retrysafe.BatchResult[retrysafe.Acquired], error) {
+	return batch(ctx, s, reqs, s.acquireCall, func(req *retrysafe.AcquireRequest, call redisclient.Call, a answer, err error) (retrysafe.Acquired, error) {
+		return a.acquired(req, call.Args, err)
+	})
+}
+
+// ExtendBatch implements [retrysafe.Batcher].
+func (s *Store) ExtendBatch(ctx context.Context, reqs []retrysafe.ExtendRequest) ([]error, error) {
+	return errorsOf(batch(ctx, s, reqs, s.extendCall, func(_ *retrysafe.ExtendRequest, _ redisclient.Call, a answer, err error) (struct{}, error) {
+		return struct{}{}, a.unlessLost(err)
+	}))
+}
+
+// CompleteBatch implements [retrysafe.Batcher].
+func (s *Store) CompleteBatch(ctx context.Context, reqs []retrysafe.CompleteRequest) ([]retrysafe.BatchResult[retrysafe.Record], error) {
+	return batch(ctx, s, reqs, s.completeCall, func(req *retrysafe.CompleteRequest, call redisclient.Call, a answer, err error) (retrysafe.Record, error) {
+		return s.completed(ctx, req, call.Args, a, err)
+	})
+}
+
+// ReleaseBatch implements [retrysafe.Batcher].
+func (s *Store) ReleaseBatch(ctx context.Context, reqs []retrysafe.ReleaseRequest) ([]error, error) {
+	return errorsOf(batch(ctx, s, reqs, s.releaseCall, func(_ *retrysafe.ReleaseRequest, _ redisclient.Call, a answer, err error) (struct{}, error) {
+		return struct{}{}, a.unlessLost(err)
+	}))
+}
+
+// batch sends the calls that prepare makes of the requests, and reads their answers.
+func batch[Req, T any](
+	ctx context.Context, s *Store, reqs []Req,
+	prepare func(*Req) (redisclient.Call, error), read func(*Req, redisclient.Call, answer, error) (T, error),
+) ([]retrysafe.BatchResult[T], error) {
+	client, ok := s.client.(redisclient.Pipeliner)
+	if !ok || s.o.Replicas != 0 {
+		return nil, errors.ErrUnsupported
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	results := make([]retrysafe.BatchResult[T], len(reqs))
+	for _, r := range rounds(reqs, results, prepare) {
+		for i, reply := range client.EvalMany(ctx, r.calls) {
+			at := r.places[i]
+			a, err := s.read(reply)
+			results[at].Value, results[at].Err = read(&reqs[at], r.calls[i], a, err)
+		}
+	}
+	return results, nil
+}
+
+// round is what is sent at once, with the places of its requests.
+type round struct {
+	calls  []redisclient.Call
+	places []int
+}
+
+// rounds shares out the calls so that each key is in a round at most once: a client may send some of a round again, after a move of a slot
+// or where a server does not know a script, and so behind others. What cannot be sent has its error at once.
+func rounds[Req, T any](reqs []Req, results []retrysafe.BatchResult[T], prepare func(*Req) (redisclient.Call, error)) (all []round) {
+	times := make(map[string]int, len(reqs))
+	for i := range reqs {
+		call, err := prepare(&reqs[i])
+		if err != nil {
+			results[i].Err = err
+			continue
+		}
+		n := times[call.Keys[0]]
+		times[call.Keys[0]]++
+		if n == len(all) {
+			all = append(all, round{})
+		}
+		all[n].calls, all[n].places = append(all[n].calls, call), append(all[n].places, i)
+	}
+	return all
+}
+
+func errorsOf(results []retrysafe.BatchResult[struct{}], err error) ([]error, error) {
+	if err != nil {
+		return nil, err
+	}
+	errs := make([]error, len(results))
+	for i, r := range results {
+		errs[i] = r.Err
+	}
+	return errs, nil
+}

@@ -1,0 +1,93 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/redisclient"
+	"github.com/retrysafe/retrysafe/redisstore"
+)
+
+// deaf is a client that keeps what it is asked to send, and gets no answers. It makes no batches.
+type deaf struct{ sent [][]redisclient.Call }
+
+var errDeaf = errors.New("no answer")
+
+func (d *deaf) Eval(_ context.Context, c redisclient.Call) redisclient.Reply {
+	d.sent = append(d.sent, []redisclient.Call{c})
+	return redisclient.Reply{Err: errDeaf}
+}
+
+// deafToMany makes batches.
+type deafToMany struct{ deaf }
+
+func (d *deafToMany) EvalMany(_ context.Context, calls []redisclient.Call) []redisclient.Reply {
+	d.sent = append(d.sent, calls)
+	replies := make([]redisclient.Reply, len(calls))
+	for i, c := range calls {
+		replies[i].Err = fmt.Errorf("%s: %w", c.Args[1], errDeaf) // the owner, so that a reply can be told from another
+	}
+	return replies
+}
+
+func on(t *testing.T, c redisclient.Client) *redisstore.Store {
+	t.Helper()
+	s, err := redisstore.New(t.Context(), c, &redisstore.Options{Logger: slog.New(slog.DiscardHandler)})
+	assert.NoError(t, err, "store")
+	return s
+}
+
+func claim(id string, owner byte) retrysafe.AcquireRequest {
+	return retrysafe.AcquireRequest{
+		Key:   retrysafe.StoreKey{Namespace: "n", Layer: "fn", Key: retrysafe.Key{Operation: "o", ID: id}},
+		Owner: retrysafe.Owner{owner}, Lease: time.Minute, Retention: time.Hour, OnDoubt: retrysafe.Refuse,
+	}
+}
+
+// TestBatchSendsAKeyOnceAtATime: what a client sends again must not get behind a later call for its key.
+func TestBatchSendsAKeyOnceAtATime(t *testing.T) {
+	t.Parallel()
+	c := new(deafToMany)
+	reqs := []retrysafe.AcquireRequest{claim("a", 1), claim("b", 2), claim("a", 3), claim("", 4), claim("a", 5), claim("b", 6), claim("c", 7)}
+	results, err := on(t, c).AcquireBatch(t.Context(), reqs)
+	assert.NoError(t, err, "the batch")
+	var got []string
+	for _, calls := range c.sent {
+		text := ""
+		for _, call := range calls {
+			text += fmt.Sprint(call.Args[1][0])
+		}
+		got = append(got, text)
+	}
+	assert.Equal(t, got, []string{"127", "36", "5"}, "owners in each round")
+	for i, r := range results {
+		if i == 3 {
+			assert.ErrorIs(t, r.Err, retrysafe.ErrInvalidKey, "a call that cannot be made")
+			continue
+		}
+		assert.ErrorIs(t, r.Err, errDeaf, "call %d", i)
+		owner := string(reqs[i].Owner[:])
+		assert.Contains(t, r.Err.Error(), owner, "the reply to call %d", i)
+	}
+}
+
+// TestBatchNeedsAPipeliner: a client that cannot is not made to look as if it could.
+func TestBatchNeedsAPipeliner(t *testing.T) {
+	t.Parallel()
+	c := new(deaf)
+	_, err := on(t, c).AcquireBatch(t.Context(), []retrysafe.AcquireRequest{claim("a", 1)})
+	assert.ErrorIs(t, err, errors.ErrUnsupported, "a batch")
+	assert.Equal(t, len(c.sent), 0, "calls")
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	many := new(deafToMany)
+	_, err = on(t, many).AcquireBatch(gone, []retrysafe.AcquireRequest{claim("a", 1)})
+	assert.ErrorIs(t, err, context.Canceled, "a batch whose context has ended")
+	assert.Equal(t, len(many.sent), 0, "calls")
+}

@@ -1,0 +1,125 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/retrysafe/retrysafe/redisclient"
+)
+
+// clocks are those of the servers, compared by way of this process: how far each is ahead of it lies between what its answer says if it was
+// made at once, and if it was made last.
+type clocks struct {
+	began time.Time
+
+	mu       sync.Mutex
+	early    time.Duration // the most that a clock is ahead of this process, at least
+	late     time.Duration // the least that a clock is ahead of it, at most
+	replicas []string      // addresses
+}
+
+func newClocks() *clocks {
+	return &clocks{began: time.Now(), early: math.MinInt64, late: math.MaxInt64}
+}
+
+// defaultLease is that of retrysafe.Policy. Shorter ones are seen when they come.
+const defaultLease = 30 * time.Second
+
+// clockTime is how long a replica may take for an answer, when a store is made.
+const clockTime = time.Second
+
+// primary asks a primary for its clock, and for its replicas.
+func (c *clocks) primary(ctx context.Context, do doing) {
+	_ = c.ask(ctx, do) // who may not ask has been told
+	role, _ := do(ctx, "ROLE").Value.([]any)
+	if len(role) < 3 {
+		return
+	}
+	replicas, _ := role[2].([]any)
+	for _, r := range replicas {
+		if at, ok := r.([]any); ok && len(at) >= 2 {
+			host, _ := at[0].(string)
+			port, _ := at[1].(string)
+			c.replicas = append(c.replicas, net.JoinHostPort(host, port))
+		}
+	}
+}
+
+// ask asks a server for its time, a few times: the fastest answer says most.
+func (c *clocks) ask(ctx context.Context, do doing) error {
+	early, late := time.Duration(math.MinInt64), time.Duration(math.MaxInt64)
+	for range 3 {
+		before := time.Since(c.began)
+		r := do(ctx, "TIME")
+		after := time.Since(c.began)
+		if r.Err != nil {
+			return r.Err
+		}
+		at, ok := serverTime(r.Value)
+		if !ok {
+			return errors.New("redisstore: TIME was not answered with a time")
+		}
+		ahead := at.Sub(c.began.Round(0)) // without the monotonic clock, of which the server knows nothing
+		early, late = max(early, ahead-after), min(late, ahead-before)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.early, c.late = max(c.early, early), min(c.late, late)
+	return nil
+}
+
+func serverTime(v any) (time.Time, bool) {
+	pair, _ := v.([]any)
+	if len(pair) != 2 {
+		return time.Time{}, false
+	}
+	var n [2]int64
+	for i := range n {
+		text, _ := pair[i].(string)
+		var err error
+		if n[i], err = strconv.ParseInt(text, 10, 64); err != nil {
+			return time.Time{}, false
+		}
+	}
+	return time.Unix(n[0], n[1]*1000), true
+}
+
+// compare asks the replicas too, all at once, and keeps what the clocks certainly differ by.
+func (s *Store) compare(ctx context.Context, c *clocks) {
+	dialer, ok := s.client.(redisclient.Dialer)
+	ctx, cancel := context.WithTimeout(ctx, clockTime)
+	defer cancel()
+	unasked := make(chan string, len(c.replicas))
+	var all sync.WaitGroup
+	for _, addr := range c.replicas {
+		all.Go(func() {
+			if !ok || dialer.At(ctx, addr, func(do doing) error { return c.ask(ctx, do) }) != nil {
+				unasked <- addr
+			}
+		})
+	}
+	all.Wait()
+	if n := len(unasked); n > 0 {
+		s.o.Logger.Warn("redisstore: replicas could not be asked for their clocks; make sure that all servers have the same time, since leases go by that of the one that is promoted",
+			"replicas", n, "one", <-unasked)
+	}
+	if c.early != math.MinInt64 {
+		s.apart = max(0, c.early-c.late)
+	}
+	s.heed(defaultLease)
+}
+
+// heed warns, once, of clocks that differ by more than a tenth of a lease.
+func (s *Store) heed(lease time.Duration) {
+	if s.apart <= lease/10 || s.toldApart.Load() || !s.toldApart.CompareAndSwap(false, true) {
+		return
+	}
+	s.o.Logger.Warn("redisstore: the clocks of the servers differ by more than a tenth of a lease: after a failover leases and answers may end early, so that work which still runs "+
+		"is in doubt or overtaken, or late, so that keys stay in progress; set the clocks right. Fences still grow as long as their record lives",
+		"difference", s.apart.Round(time.Millisecond), "lease", lease)
+}

@@ -1,0 +1,123 @@
+package redisstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/redisclient"
+)
+
+// call is a run of a script on the key.
+func (s *Store) call(script *redisclient.Script, key *retrysafe.StoreKey, args ...string) (redisclient.Call, error) {
+	name, err := s.name(key)
+	return redisclient.Call{Script: script, Keys: []string{name}, Args: args}, err
+}
+
+func (s *Store) acquireCall(req *retrysafe.AcquireRequest) (redisclient.Call, error) {
+	if len(req.Fingerprint) > 255 || len(req.Binding) > 255 {
+		return redisclient.Call{}, errors.New("redisstore: a fingerprint or binding has more than 255 bytes")
+	}
+	s.heed(req.Lease)
+	new8, behind := opening(req)
+	var notAfter protocol.Micros
+	if !req.NotAfter.IsZero() {
+		notAfter = req.NotAfter.UnixMicro()
+	}
+	return s.call(acquire, &req.Key, new8, string(req.Owner[:]), number(protocol.Span(req.Lease)), number(notAfter),
+		number(protocol.Span(req.Retention)), behind, unusual(req))
+}
+
+func (s *Store) extendCall(req *retrysafe.ExtendRequest) (redisclient.Call, error) {
+	return s.call(extend, &req.Key, holder(req.Fence, req.Owner), number(protocol.Span(req.Lease)))
+}
+
+func (s *Store) completeCall(req *retrysafe.CompleteRequest) (redisclient.Call, error) {
+	if !req.State.Finished() {
+		return redisclient.Call{}, fmt.Errorf("redisstore: Complete with state %v; use completed or failed", req.State)
+	}
+	confirm := ""
+	if s.need() > 0 {
+		confirm = "1"
+	}
+	row := protocol.Row{Answer: req.Answer}
+	head, err := row.AnswerHead()
+	if err != nil {
+		return redisclient.Call{}, err
+	}
+	return s.call(complete, &req.Key, holder(req.Fence, req.Owner), string([]byte{row.AnswerFlags(), byte(req.State)}), string(head),
+		string(req.Answer.Body), retention(req.Retention), s.light, confirm, s.loud)
+}
+
+func (s *Store) releaseCall(req *retrysafe.ReleaseRequest) (redisclient.Call, error) {
+	doubt := "0"
+	if req.InDoubt {
+		doubt = "1"
+	}
+	cause, lastError := protocol.Clip(req.Cause, req.LastError)
+	return s.call(release, &req.Key, holder(req.Fence, req.Owner), retention(req.Retention), doubt, cause, lastError, s.loud)
+}
+
+// opening is the beginning and the end of a record that begins with req; between them stand fence, owner and times.
+func opening(req *retrysafe.AcquireRequest) (new8, behind string) {
+	row := protocol.Row{
+		State: retrysafe.StateInProgress, OnDoubt: req.OnDoubt, Attempt: 1, Fingerprint: req.Fingerprint, Binding: req.Binding,
+		Retention: protocol.Span(req.Retention),
+	}
+	if !req.NotAfter.IsZero() {
+		row.NotAfter = req.NotAfter.UnixMicro()
+	}
+	b, _ := row.AppendBinary(make([]byte, 0, 192)) // the lengths were looked at
+	return string(b[:8]), string(b[64:])
+}
+
+// unusual is empty for a plain claim.
+func unusual(req *retrysafe.AcquireRequest) string {
+	var flags byte
+	if req.Force {
+		flags |= 1
+	}
+	if req.MustBeIssued {
+		flags |= 2
+	}
+	switch {
+	case req.IfFence != 0:
+		return string([]byte{flags}) + bytes8(int64(req.IfFence)) //nolint:gosec // two's complement is the format
+	case flags != 0:
+		return string([]byte{flags})
+	}
+	return ""
+}
+
+// holder is fence and owner as they stand in a record.
+func holder(f retrysafe.Fence, o retrysafe.Owner) string { return bytes8(int64(f)) + string(o[:]) } //nolint:gosec // two's complement is the format
+
+// retention is empty where the record's own counts.
+func retention(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	n := protocol.Span(d)
+	return bytes8(n) + number(n)
+}
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }
+
+// bytes8 is n as it stands in a packed record.
+func bytes8(n int64) string {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], uint64(n)) //nolint:gosec // two's complement is the format
+	return string(b[:])
+}
+
+func appendMicros(b []byte, n protocol.Micros) []byte {
+	return binary.BigEndian.AppendUint64(b, uint64(n)) //nolint:gosec // two's complement is the format
+}
+
+func micros(b string) protocol.Micros {
+	return int64(binary.BigEndian.Uint64([]byte(b[:8]))) //nolint:gosec // two's complement is the format
+}
