@@ -24,7 +24,7 @@ type Broken struct {
 
 // All returns every broken store.
 func All() []Broken {
-	return slices.Concat(claims(), acquires(), owners(), ends(), retentions(), bytes(), worlds(), lists())
+	return slices.Concat(claims(), acquires(), owners(), ends(), retentions(), bytes(), worlds(), lists(), limits())
 }
 
 // plain are the claims of a store without hooks.
