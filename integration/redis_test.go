@@ -10,7 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-var redisFeatures = storetest.Features{Issuer: true, Lister: true, Notifier: true, Durable: true}
+var redisFeatures = storetest.Features{Issuer: true, Limiter: true, Lister: true, Notifier: true, Durable: true}
 
 // TestRedisStore runs the contract on a server for each clause, which may hang.
 func TestRedisStore(t *testing.T) {
