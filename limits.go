@@ -6,8 +6,9 @@ import (
 )
 
 // Limits bound what one tenant may have in the store, whichever process it comes through: the store keeps the counts ([Limiter]), one for
-// each namespace and tenant, over all layers. A new key that is over a limit is refused with [ErrTooManyKeys] before anything is stored; a
-// key that is known is answered all the same. Callers without a tenant are one tenant.
+// each namespace and tenant. They are over all layers: a transaction inside a guarded handler is a second key. A new key that is over a
+// limit is refused with [ErrTooManyKeys] before anything is stored; a key that is known is answered all the same. Callers without a
+// tenant are one tenant.
 //
 // In a [Policy] a zero field takes the engine's default, and there it is no limit; a negative field is no limit. Different policies
 // compare the one count with limits of their own. What comes by a policy without any limits is not counted.
