@@ -64,9 +64,13 @@ func (e *Engine) claim(ctx context.Context, k Key, o *callOptions, rec *Record) 
 
 // win acquires the key, and waits for another's attempt where the policy says so.
 func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Record) (*Attempt, error) {
+	reserved, err := c.reserve(ctx, c.store, key, o.policy)
+	if err != nil {
+		return nil, err
+	}
 	if o.issued.must {
-		var err error
 		if o, err = c.prepare(ctx, key, o); err != nil {
+			reserved.settle(false)
 			return nil, c.wrap(key, 0, err, time.Second)
 		}
 	}
@@ -80,6 +84,7 @@ func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Recor
 		// A new owner each time: what is left of an earlier round is given back by its owner.
 		req.Owner = newOwner()
 		got, sent, err := c.acquire(ctx, &req)
+		reserved.settle(err == nil && got.Status == Won && got.Record.Attempt == 1)
 		if err != nil {
 			return nil, c.wrap(key, 0, err, time.Second)
 		}

@@ -43,6 +43,7 @@ var outcomes = []struct {
 	{ErrDuplicate, "duplicate"},
 	{ErrAnswerNotKept, "not-kept"},
 	{ErrNotIssued, "not-issued"},
+	{ErrTooManyKeys, "too-many-keys"},
 	{ErrInvalidKey, "invalid"},
 	{ErrUnavailable, "unavailable"},
 	{ErrClosed, "closed"},

@@ -23,10 +23,10 @@ type Result[T any] struct {
 // the key in doubt under Refuse, and releases it under Reexecute. A panic or Goexit does the same, and goes on up.
 //
 // Errors: [ErrInProgress], [ErrAttemptFailed], [ErrInDoubt], [ErrFingerprintMismatch], [ErrPrincipalChanged], [ErrDuplicate],
-// [ErrAnswerNotKept], [ErrNotIssued], [ErrInvalidKey], [ErrUnavailable], [ErrClosed] come with nothing run in this call; [*Failure] is the kept
-// refusal. [ErrLeaseLost] comes with the value: the work succeeded, but another attempt had taken over. An error of fn comes back
-// wrapped, with ErrInDoubt where it leaves the key in doubt; errors.Is and errors.As see through. Use [Retryable] to tell what may be
-// retried. The marks of a call count for that call alone: work that calls Do itself and returns its error has to mark it anew, since
+// [ErrAnswerNotKept], [ErrNotIssued], [ErrTooManyKeys], [ErrInvalidKey], [ErrUnavailable], [ErrClosed], and one that wraps
+// errors.ErrUnsupported (limits on a store that cannot count) come with nothing run in this call; [*Failure] is the kept refusal.
+// [ErrLeaseLost] comes with the value: the work succeeded, but another attempt had taken over. An error of fn comes back wrapped, with
+// ErrInDoubt where it leaves the key in doubt; errors.Is and errors.As see through. Use [Retryable] to tell what may be retried. The marks of a call count for that call alone: work that calls Do itself and returns its error has to mark it anew, since
 // "nothing was done" by the inner call says nothing of what the outer one did before.
 func Do[T any](ctx context.Context, e *Engine, k Key, fn func(context.Context) (T, error), opts ...CallOption) (Result[T], error) {
 	return do(ctx, e, k, fn, e.callOptions(opts))

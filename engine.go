@@ -37,6 +37,7 @@ type core struct {
 	life    life
 	beat    heartbeat
 	waiting waitRoom
+	charges chan struct{} // of those that are under way in the background
 
 	// ctx ends when Shutdown gives up waiting, or is through; background goroutines go by it, and it waits for them.
 	ctx        context.Context
@@ -74,6 +75,7 @@ func New(s Store, o *Options) *Engine {
 	c.clock.base = time.Now()
 	c.beat = heartbeat{core: c, kick: make(chan struct{}, 1)}
 	c.waiting = waitRoom{core: c, rooms: make(map[waitKey]*room)}
+	c.charges = make(chan struct{}, chargesAtOnce)
 	c.life.sweep, c.life.closing = o.Sweep, make(chan struct{})
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	policy := o.Policy.WithDefaults()

@@ -20,6 +20,7 @@ var (
 	ErrDuplicate           = errors.New("done before")
 	ErrAnswerNotKept       = errors.New("done before, but its answer was not kept")
 	ErrNotIssued           = errors.New("key unknown, expired or another caller's")
+	ErrTooManyKeys         = errors.New("the tenant has as many keys as its limits allow")
 	ErrNotFound            = errors.New("no such record")
 	ErrFenceChanged        = errors.New("the record has changed since it was read")
 	ErrInvalidKey          = errors.New("invalid key")
@@ -47,6 +48,7 @@ var advice = []struct {
 	{ErrDuplicate, "look up what it made; nothing was run again"},
 	{ErrAnswerNotKept, "look up what it made; nothing was run again"},
 	{ErrNotIssued, "ask for a new key, unless an earlier call with this one may have gone through: find that out first"},
+	{ErrTooManyKeys, "nothing was run; retry with the same key after RetryAfter"},
 	{ErrFenceChanged, "look the record up again and decide anew"},
 	{ErrInTransaction, "give the call a store on another database, or move it out of the transaction"},
 	{ErrTxEnded, "let the work return an error to roll back and nil to commit; look the key up to see what was kept"},
@@ -103,7 +105,7 @@ func Retryable(err error) (after time.Duration, ok bool) {
 	if errors.Is(err, ErrInDoubt) {
 		return 0, false
 	}
-	for _, base := range []error{ErrInProgress, ErrAttemptFailed, ErrLeaseLost, ErrUnconfirmed, ErrUnavailable, ErrClosed} {
+	for _, base := range []error{ErrInProgress, ErrAttemptFailed, ErrLeaseLost, ErrUnconfirmed, ErrTooManyKeys, ErrUnavailable, ErrClosed} {
 		if !errors.Is(err, base) {
 			continue
 		}

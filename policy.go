@@ -72,6 +72,8 @@ type Policy struct {
 	// MaxAnswer is the largest answer that is kept, in bytes; default 1 MiB, at most [MaxStored]. A larger one is given to the first
 	// caller; repeats are told [ErrAnswerNotKept]. It never leads to a second run.
 	MaxAnswer int64
+	// Limits bound what a tenant may have in the store; default none.
+	Limits Limits
 	// Classify says what an error of the work means; it is not asked about errors marked with [NothingDone], [Permanent] or [InDoubt].
 	// A zero Outcome leaves it to the default: in doubt under Refuse, not done under Reexecute. Done drops the error: it was none.
 	Classify func(error) Outcome
@@ -96,6 +98,7 @@ func (p Policy) Or(base Policy) Policy {
 	set(&p.Wait, base.Wait)
 	set(&p.OnDoubt, base.OnDoubt)
 	set(&p.MaxAnswer, base.MaxAnswer)
+	p.Limits = p.Limits.or(base.Limits)
 	if p.Classify == nil {
 		p.Classify = base.Classify
 	}
@@ -143,5 +146,5 @@ func (p Policy) Validate() error {
 	if p.MaxAnswer < 0 || p.MaxAnswer > MaxStored {
 		wrong("MaxAnswer is %d; use 1 to %d bytes", p.MaxAnswer, MaxStored)
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, p.Limits.validate())...)
 }

@@ -84,6 +84,7 @@ func (e *Engine) seize(ctx context.Context, rec *Record, r Resolution) (*Attempt
 	c, policy := e.c, *e.defaults.policy
 	policy.MaxAnswer = MaxStored // a person's answer is kept whatever the calls' limit
 	policy.Retention = 0         // that of the record stays
+	policy.Limits = Limits{}     // nothing new begins
 	o := callOptions{policy: &policy, detached: true}
 	req := AcquireRequest{
 		Key: rec.Key, Owner: newOwner(), Lease: policy.Lease,

@@ -38,6 +38,7 @@ func (a *Attempt) end(ctx context.Context, e ending) error {
 		return a.core.wrap(a.key, a.n, err, 0)
 	}
 	if err == nil || !mayBeApplied(err) {
+		a.count(&e, err)
 		return a.settled(e.outcome, e.why, err)
 	}
 	return a.endLater(ctx, e, begun, err)
@@ -98,6 +99,7 @@ func (a *Attempt) settle(e *ending) error {
 		err = a.send(ctx, e)
 		cancel()
 		if err == nil || !mayBeApplied(err) {
+			a.count(e, err)
 			return a.settled(e.outcome, e.why, err)
 		}
 	}

@@ -2,6 +2,7 @@ package retrysafe
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -167,6 +168,12 @@ type (
 		CompleteBatch(context.Context, []CompleteRequest) ([]BatchResult[Record], error)
 		ReleaseBatch(context.Context, []ReleaseRequest) ([]error, error)
 	}
+	// Limiter counts what tenants have, so that all processes on one store share one limit; see [Limits].
+	Limiter interface {
+		// Charge counts new keys and bytes of a tenant, or refuses new keys that are over a limit, and then changes nothing. It is atomic.
+		// Unlike other calls it has no owner that would tell a repeat: one that is sent twice counts twice, until its time has passed.
+		Charge(context.Context, ChargeRequest) (Charged, error)
+	}
 	// Sweeper removes what has expired, never what is in progress or in doubt under Refuse.
 	Sweeper interface {
 		// Sweep removes at most limit records and says how many; fewer than limit means that it is through.
@@ -185,6 +192,42 @@ type IssueRequest struct {
 	Key       StoreKey
 	Owner     Owner
 	Retention time.Duration
+}
+
+// ChargeRequest counts what a tenant takes, in all layers of a namespace.
+//
+// Only new keys (Keys above zero) are ever refused: when they would be more than Live or come faster than PerSecond and Burst allow, or
+// when Bytes are taken already. Everything else is counted as it is: bytes, and what is given back by a negative number, which takes
+// what was counted last and never brings a count below zero, nor the rate below idle.
+type ChargeRequest struct {
+	// Namespace and Tenant are as in [StoreKey]; an empty tenant is one of its own.
+	Namespace, Tenant string
+	// Keys is how many keys are new; negative gives back.
+	Keys int64
+	// Bytes is how many bytes were stored; negative gives back.
+	Bytes int64
+	// For is how long they count, by the store's clock: at least that, and at most a sixteenth longer. See [Forever].
+	For time.Duration
+	// Limits are compared with what is counted; zero and negative fields are no limits. PerSecond counts the keys that came with the
+	// same PerSecond.
+	Limits Limits
+}
+
+// Validate returns an error that wraps [ErrInvalidKey] where namespace or tenant cannot be those of a key, or one about For.
+func (r *ChargeRequest) Validate() error {
+	if r.For <= 0 {
+		return fmt.Errorf("retrysafe: Charge for %v; use a positive time", r.For)
+	}
+	return StoreKey{r.Namespace, "limit", Key{r.Tenant, "limit", "limit"}}.Validate()
+}
+
+// Charged is the answer to Charge.
+type Charged struct {
+	// OK: it was counted.
+	OK bool
+	// After is when to ask again where it was not: for the rate the time until one more key conforms, else the time until something that
+	// counts has passed, 1 s to 60 s.
+	After time.Duration
 }
 
 // ListRequest selects records; an empty field selects all.

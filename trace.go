@@ -34,7 +34,7 @@ func (i *CallInfo) Hash() string { return i.engine.KeyHash(i.Key) }
 // CallDone describes a call that has ended.
 type CallDone struct {
 	// Outcome is one of executed failed released doubt replayed succeeded duplicate not-kept in-progress attempt-failed mismatch
-	// principal-changed in-doubt not-issued lease-lost unconfirmed unavailable closed invalid cancelled error.
+	// principal-changed in-doubt not-issued too-many-keys lease-lost unconfirmed unavailable closed invalid cancelled error.
 	Outcome string
 	Attempt int
 	// Took is the time since the call began, waiting included.
@@ -44,7 +44,7 @@ type CallDone struct {
 
 // StoreInfo describes a store call.
 type StoreInfo struct {
-	// Op is acquire, extend, complete, release, lookup, issue or sweep.
+	// Op is acquire, extend, complete, release, lookup, issue, charge or sweep.
 	Op string
 }
 

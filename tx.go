@@ -76,25 +76,38 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn f
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(ErrEnded)
 	defer context.AfterFunc(c.ctx, func() { cancel(ErrClosed) })() // Shutdown has given up: what is open rolls back
+	reserved, err := c.reserve(ctx, db, key, o.policy)
+	if err != nil {
+		return res, false, err
+	}
+	defer func() { reserved.settle(false) }() // where fn panics
 	req := TxRequest{Key: key, Owner: newOwner(), Fingerprint: o.fingerprint, Retention: o.policy.Retention, Wait: o.policy.Wait}
 	req.Binding = c.binding(o)
 
 	var value T
 	var workErr, encodeErr error
+	var kept Answer
 	rec, err := db.RunTx(ctx, req, func(ctx context.Context, tx Tx) (State, Answer, error) {
 		ran = true
 		value, workErr = fn(ctx, tx)
 		if workErr != nil && outcomeOf(workErr, &Policy{}) == Failed {
 			answer, err := failureOf(workErr).answer()
-			return StateFailed, answer.limited(o.policy.MaxAnswer), err
+			kept = answer.limited(o.policy.MaxAnswer)
+			return StateFailed, kept, err
 		}
 		if workErr != nil {
 			return 0, Answer{}, workErr
 		}
 		var answer Answer
 		answer, encodeErr = encode(c.codec, &value)
-		return StateCompleted, answer.limited(o.policy.MaxAnswer), nil
+		kept = answer.limited(o.policy.MaxAnswer)
+		return StateCompleted, kept, nil
 	})
+	mine := err == nil && rec.Owner == req.Owner
+	reserved.settle(mine && rec.Attempt == 1 || errors.Is(err, ErrUnconfirmed))
+	if mine {
+		c.countAnswer(db, key, o.policy, &kept)
+	}
 	res.Attempt, res.Fence = rec.Attempt, rec.Fence
 	switch {
 	case ran && workErr != nil && (err == nil || errors.Is(err, workErr)):
@@ -106,7 +119,7 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn f
 	case err != nil:
 		err = txError(err)
 		return res, ran, c.wrap(key, rec.Attempt, err, txRetry(err))
-	case rec.Owner == req.Owner:
+	case mine:
 		res.Value, res.Stored = value, true
 		return res, true, encodeErr
 	case o.policy.Duplicate == Reject:

@@ -95,6 +95,8 @@ type Settings struct {
 	MaxAnswer     size      `yaml:"max_answer" default:"1MiB" doc:"largest answer that is kept, at most 1MiB"`
 	TimeoutAnswer duration  `yaml:"timeout_answer" default:"60s" doc:"how long to wait for the whole answer; what a route inherits is at most its max_run"`
 	KeepCookies   *bool     `yaml:"keep_cookies" default:"false" doc:"keep Set-Cookie with the answer"`
+
+	Limits TenantLimitsConfig `yaml:"limits" default:"none" doc:"what one tenant may have, over all routes and all gateways of the store; more meets 429"`
 }
 
 // environment names the variables that stand above the file, and what they set. Secrets have no other place.
@@ -235,7 +237,7 @@ func (c *Config) ServerLimits() Limits {
 func (s *Settings) policy() retrysafe.Policy {
 	return retrysafe.Policy{
 		Lease: s.Lease.d, MaxRun: s.MaxRun.d, Retention: s.Retention.d, Wait: s.InProgress.wait, OnDoubt: s.OnDoubt.v,
-		Duplicate: s.OnDuplicate.v, MaxAnswer: s.MaxAnswer.n,
+		Duplicate: s.OnDuplicate.v, MaxAnswer: s.MaxAnswer.n, Limits: s.Limits.limits(),
 	}
 }
 
@@ -261,7 +263,7 @@ func (c *Config) guard(s *Settings) httpidem.Options {
 	return o
 }
 
-// or returns s with each field that was left out taken from base.
+// or returns s with each field that was left out taken from base. Those of limits are inherited by the policy that is made of them.
 func (s Settings) or(base *Settings) Settings {
 	inherit(&s.Key, base.Key)
 	inherit(&s.MinKey, base.MinKey)

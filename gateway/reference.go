@@ -12,10 +12,11 @@ func Reference() string {
 	table(&b, "The file", reflect.TypeFor[Config]())
 	table(&b, "`tls`", reflect.TypeFor[TLSConfig]())
 	table(&b, "`health`", reflect.TypeFor[HealthConfig]())
-	table(&b, "`limits`", reflect.TypeFor[LimitsConfig]())
+	table(&b, "`limits` of the server", reflect.TypeFor[LimitsConfig]())
 	table(&b, "`tokens`", reflect.TypeFor[TokensConfig]())
 	table(&b, "An entry of `routes`, besides the settings below", reflect.TypeFor[RouteConfig]())
 	table(&b, "Settings, in `defaults` and in each route", reflect.TypeFor[Settings]())
+	table(&b, "`limits` of a tenant, in `defaults` and in each route", reflect.TypeFor[TenantLimitsConfig]())
 	b.WriteString("\nAbove the file stand, where they are set: ")
 	for i, v := range environment {
 		if i > 0 {

@@ -70,7 +70,7 @@ var problems = map[string]entry{
 	"resolved-failed":      {409, "This was refused for good", ""},
 	"body-too-large":       {413, "The request body is too large to be guarded", "Send a smaller body. Nothing was done."},
 	"payload-mismatch":     {422, "This key was used with another request", "Use a new key for a new request; a retry repeats the first one to the letter. Nothing was done."},
-	"too-many-keys":        {429, "Too many tokens were asked for", "Nothing was issued. Ask again after Retry-After."},
+	"too-many-keys":        {429, "This caller has as many keys or tokens as it may have", "Nothing was done. Send the request again after Retry-After, with the same key if it has one."},
 	"store-unavailable":    {503, "The record of this key cannot be reached", "Nothing was done. Send the request again with the same key after Retry-After."},
 	"shutting-down":        {503, "This server is shutting down", "Nothing was done. Send the request again with the same key after Retry-After."},
 	"upstream-unreachable": {503, "The service cannot be reached", "The request was not sent. Send it again with the same key after Retry-After."},
@@ -154,6 +154,8 @@ func problemOf(err error, reject bool) *Problem {
 		return NewProblem("principal-changed", err)
 	case errors.Is(err, retrysafe.ErrNotIssued):
 		return NewProblem("token-refused", err)
+	case errors.Is(err, retrysafe.ErrTooManyKeys):
+		return NewProblem("too-many-keys", err).RetryAfter(after)
 	case errors.Is(err, retrysafe.ErrInDoubt):
 		return NewProblem("outcome-unknown", err)
 	case errors.Is(err, retrysafe.ErrLeaseLost):

@@ -37,6 +37,8 @@ func startKnowing(t *testing.T) *redisServer {
 	assert.NoError(t, err, "look")
 	_, err = s.Issue(t.Context(), retrysafe.IssueRequest{Key: key, Owner: retrysafe.Owner{1}, Retention: time.Hour})
 	assert.NoError(t, err, "issue")
+	_, err = s.Charge(t.Context(), retrysafe.ChargeRequest{Namespace: "app", Tenant: "known", Keys: 1, For: time.Hour})
+	assert.NoError(t, err, "charge")
 	return server
 }
 

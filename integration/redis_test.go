@@ -10,7 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-var redisFeatures = storetest.Features{Issuer: true, Lister: true, Notifier: true, Durable: true}
+var redisFeatures = storetest.Features{Issuer: true, Limiter: true, Lister: true, Notifier: true, Durable: true}
 
 // batching are those of a store whose wins need no replica.
 var batching = func() storetest.Features { f := redisFeatures; f.Batcher = true; return f }()

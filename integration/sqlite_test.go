@@ -101,7 +101,7 @@ func TestSQLiteStore(t *testing.T) {
 				return release
 			},
 		}
-	}, storetest.Features{Issuer: true, Lister: true, Sweeper: true, Durable: true, Transactions: true, SingleWriter: true})
+	}, storetest.Features{Issuer: true, Limiter: true, Lister: true, Sweeper: true, Durable: true, Transactions: true, SingleWriter: true})
 }
 
 // request is a call for a key of its own.

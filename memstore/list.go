@@ -77,6 +77,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock().UnixMicro()
+	s.sweepUsage(now)
 	removed := 0
 	for key, row := range s.rows {
 		if removed >= limit {

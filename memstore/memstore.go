@@ -25,11 +25,12 @@ type Store struct {
 	mu    sync.Mutex // guards what follows
 	rows  map[retrysafe.StoreKey]*protocol.Row
 	floor retrysafe.Fence // the largest fence of a removed record
+	usage map[tenant]protocol.Usage
 }
 
 // New returns an empty store.
 func New(o *Options) *Store {
-	s := &Store{clock: time.Now, rows: make(map[retrysafe.StoreKey]*protocol.Row)}
+	s := &Store{clock: time.Now, rows: make(map[retrysafe.StoreKey]*protocol.Row), usage: make(map[tenant]protocol.Usage)}
 	if o != nil && o.Clock != nil {
 		s.clock = o.Clock
 	}

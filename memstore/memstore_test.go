@@ -14,7 +14,7 @@ func TestStore(t *testing.T) {
 		clock := storetest.NewClock()
 		store := memstore.New(&memstore.Options{Clock: clock.Now})
 		return storetest.Backend{Store: store, Advance: clock.Advance, Rewind: clock.Rewind}
-	}, storetest.Features{Issuer: true, Lister: true, Sweeper: true})
+	}, storetest.Features{Issuer: true, Limiter: true, Lister: true, Sweeper: true})
 }
 
 func BenchmarkStore(b *testing.B) {

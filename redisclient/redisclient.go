@@ -75,8 +75,8 @@ func (e Error) Code() string {
 
 // Client runs one script on the node that owns Keys[0], by EVALSHA, and by EVAL where the server does not know the script. It returns
 // no later than its context ends. It must not send a call a second time by itself once a byte of it may have reached the server,
-// unless it may be repeated: the scripts of this project all may. (Those that take a token of token/classic then refuse what nobody has
-// done yet; they never allow it twice.)
+// unless it may be repeated: the scripts of this project all may, but that what counts for limits counts twice then. (Those that take a
+// token of token/classic refuse on a repeat what nobody has done yet; they never allow it twice.)
 type Client interface {
 	Eval(context.Context, Call) Reply
 }

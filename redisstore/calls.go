@@ -42,8 +42,10 @@ func (s *Store) read(r redisclient.Reply) (answer, error) {
 	if text, ok := r.Value.(string); ok && len(text) >= 9 {
 		return answer{text[0], micros(text[1:]), []byte(text[9:])}, nil
 	}
-	return answer{}, errors.New("redisstore: the server's reply is not that of the script; is there a proxy in between that changes replies?")
+	return answer{}, errReply
 }
+
+var errReply = errors.New("redisstore: the server's reply is not that of the script; is there a proxy in between that changes replies?")
 
 // record reads what the script gave; nothing is an absent record.
 func (a *answer) record(key retrysafe.StoreKey) (retrysafe.Record, error) {

@@ -118,6 +118,6 @@ func appendMicros(b []byte, n protocol.Micros) []byte {
 	return binary.BigEndian.AppendUint64(b, uint64(n)) //nolint:gosec // two's complement is the format
 }
 
-func micros(b string) protocol.Micros {
+func micros[B string | []byte](b B) protocol.Micros {
 	return int64(binary.BigEndian.Uint64([]byte(b[:8]))) //nolint:gosec // two's complement is the format
 }

@@ -39,6 +39,9 @@ var lookupLua string
 //go:embed lua/issue.lua
 var issueLua string
 
+//go:embed lua/charge.lua
+var chargeLua string
+
 // What ends an attempt is taken also where memory is full: it is small, and a refusal would leave a doubt about work that is done.
 var (
 	acquire  = script("acquire", "", acquireFirst, acquireLua)
@@ -47,6 +50,7 @@ var (
 	release  = script("release", "allow-oom", "", releaseLua)
 	lookup   = script("lookup", "no-writes", "", lookupLua)
 	issue    = script("issue", "", "", issueLua)
+	charge   = redisclient.NewScript("charge", "#!lua\n"+chargeLua)
 )
 
 func script(name, flags, first, rest string) *redisclient.Script {

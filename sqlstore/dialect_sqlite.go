@@ -12,12 +12,20 @@ import (
 //go:embed schema/sqlite_v1.sql
 var sqliteSchema string
 
+// sqliteStep makes version 2 of version 1. It is frozen too.
+//
+//go:embed schema/sqlite_v2.sql
+var sqliteStep string
+
 // schemaVersion is the newest version that this build knows.
-const schemaVersion = 1
+const schemaVersion = 2
 
 // queries are the statements of one store. Arguments stand in the order of the comments.
 type queries struct {
-	schema []string // makes the tables
+	schema []string // makes the tables of version 1
+	step   []string // makes version 2 of it
+	// version: that of the tables.
+	version string
 	// exists: the name of the meta table.
 	exists string
 	// touch writes without a change, to learn whether that is possible.
@@ -38,6 +46,16 @@ type queries struct {
 	remove string
 	// raise: fence.
 	raise string
+	// loadUsage: id. One row, whether or not something is counted.
+	loadUsage string
+	// putUsage: id, namespace, tenant, expires, counts.
+	putUsage string
+	// dropUsage: id.
+	dropUsage string
+	// expiredUsage: time.
+	expiredUsage string
+	// removeUsage: time, limit.
+	removeUsage string
 }
 
 // stored are the columns of a row that are written, in the order of rowArgs.
@@ -56,16 +74,18 @@ const selected = `coalesce(r.state, 0), coalesce(r.attempt, 0), coalesce(r.fence
   coalesce(r.answer_size, 0), r.answer_digest, `
 
 func sqliteQueries(table string) queries {
-	t, meta := `"`+table+`"`, `"`+table+`_meta"`
+	t, meta, counts := `"`+table+`"`, `"`+table+`_meta"`, `"`+table+`_limits"`
 	excluded := make([]string, len(stored))
 	for i, c := range stored {
 		excluded[i] = c + " = excluded." + c
 	}
 	return queries{
-		schema: statements(strings.ReplaceAll(sqliteSchema, DefaultTable, table)),
-		exists: `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = '` + table + `_meta' COLLATE NOCASE`,
-		touch:  `UPDATE ` + meta + ` SET version = version WHERE id = 1`,
-		lock:   `UPDATE ` + meta + ` SET version = version WHERE id = 0`,
+		schema:  statements(strings.ReplaceAll(sqliteSchema, DefaultTable, table)),
+		step:    statements(strings.ReplaceAll(sqliteStep, DefaultTable, table)),
+		version: `SELECT version FROM ` + meta + ` WHERE id = 1`,
+		exists:  `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = '` + table + `_meta' COLLATE NOCASE`,
+		touch:   `UPDATE ` + meta + ` SET version = version WHERE id = 1`,
+		lock:    `UPDATE ` + meta + ` SET version = version WHERE id = 0`,
 		load: `SELECT m.version, m.fence_floor, ` + selected + `r.answer, r.answer IS NULL
 			FROM ` + meta + ` m LEFT JOIN ` + t + ` r ON r.id = ? WHERE m.id = 1`,
 		put: `INSERT INTO ` + t + ` (id, namespace, layer, tenant, operation, key_id, ` + strings.Join(stored, ", ") + `)
@@ -74,9 +94,15 @@ func sqliteQueries(table string) queries {
 		finish: `UPDATE ` + t + ` SET ` + strings.Join(stored, " = ?, ") + ` = ? WHERE id = ? AND owner = ? AND fence = ? AND state = 2`,
 		list: `SELECT r.id, r.namespace, r.layer, r.tenant, r.operation, r.key_id, ` + selected + `NULL, 1
 			FROM ` + t + ` r WHERE r.id > ? AND (r.expires = 0 OR r.expires > ?)`,
-		expired: `SELECT id FROM ` + t + ` WHERE expires <> 0 AND expires <= ? ORDER BY expires LIMIT ?`,
-		remove:  `DELETE FROM ` + t + ` WHERE id = ? AND expires <> 0 AND expires <= ? RETURNING fence`,
-		raise:   `UPDATE ` + meta + ` SET fence_floor = max(fence_floor, ?) WHERE id = 1`,
+		expired:   `SELECT id FROM ` + t + ` WHERE expires <> 0 AND expires <= ? ORDER BY expires LIMIT ?`,
+		remove:    `DELETE FROM ` + t + ` WHERE id = ? AND expires <> 0 AND expires <= ? RETURNING fence`,
+		raise:     `UPDATE ` + meta + ` SET fence_floor = max(fence_floor, ?) WHERE id = 1`,
+		loadUsage: `SELECT m.version, l.counts FROM ` + meta + ` m LEFT JOIN ` + counts + ` l ON l.id = ? WHERE m.id = 1`,
+		putUsage: `INSERT INTO ` + counts + ` (id, namespace, tenant, expires, counts) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (id) DO UPDATE SET expires = excluded.expires, counts = excluded.counts`,
+		dropUsage:    `DELETE FROM ` + counts + ` WHERE id = ?`,
+		expiredUsage: `SELECT count(*) FROM (SELECT 1 FROM ` + counts + ` WHERE expires <= ? LIMIT 1)`,
+		removeUsage:  `DELETE FROM ` + counts + ` WHERE id IN (SELECT id FROM ` + counts + ` WHERE expires <= ? LIMIT ?)`,
 	}
 }
 

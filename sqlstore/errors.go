@@ -19,6 +19,10 @@ func (s *Store) wrongVersion(found int) error {
 		return stateError(fmt.Sprintf("sqlstore: the table %s was written by a newer retrysafe (schema %d, this build knows %d); update this program, nothing was changed",
 			s.table, found, schemaVersion))
 	}
+	if found > 0 && found < schemaVersion {
+		return stateError(fmt.Sprintf("sqlstore: the table %s has schema %d and this build works on %d; call Store.Migrate once before the store is used, when no older retrysafe uses it any more",
+			s.table, found, schemaVersion))
+	}
 	return stateError(fmt.Sprintf("sqlstore: the table %s has schema %d, which no retrysafe has written; look whether the name is used by something else, nothing was changed",
 		s.table, found))
 }

@@ -1,7 +1,8 @@
 package sqlstore
 
-// Schema are the statements that make the tables of version 1 under a name.
+// Schema are the statements that make the tables of version 1 under a name, and Step those that make version 2 of it.
 func Schema(table string) []string { return sqliteQueries(table).schema }
+func Step(table string) []string   { return sqliteQueries(table).step }
 
 // Busy tells whether a driver's error is worth another try.
 func Busy(err error) bool { return sqliteBusy(err) }
@@ -12,7 +13,10 @@ func Explain(s *Store, step string, err error) error { return s.failed(step, err
 // Statements are all statements of a store but the schema.
 func Statements(table string) []string {
 	q := sqliteQueries(table)
-	return []string{q.exists, q.touch, q.lock, q.load, q.put, q.finish, q.list, q.expired, q.remove, q.raise}
+	return []string{
+		q.exists, q.version, q.touch, q.lock, q.load, q.put, q.finish, q.list, q.expired, q.remove, q.raise,
+		q.loadUsage, q.putUsage, q.dropUsage, q.expiredUsage, q.removeUsage,
+	}
 }
 
 // Marked and InTransaction mark a context as that of a transaction on a database, and look for the mark.

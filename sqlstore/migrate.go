@@ -23,25 +23,41 @@ func (s *Store) Migrate(ctx context.Context) error {
 		if err := w.QueryRowContext(ctx, s.queries.exists).Scan(&tables); err != nil {
 			return false, err
 		}
-		if tables > 0 {
-			return true, s.upToDate(ctx, w)
-		}
-		for _, statement := range s.queries.schema {
-			if _, err := w.ExecContext(ctx, statement); err != nil {
+		if tables == 0 {
+			if err := run(ctx, w, s.queries.schema); err != nil {
 				return false, err
 			}
 		}
-		return true, nil
+		return true, s.upToDate(ctx, w)
 	}))
 }
 
-// upToDate looks at the version, and writes nothing new: a file that can only be read is found out here and not at the first call.
+// upToDate looks at the version, and goes on to the newest. Where that is the one it writes nothing new: a file that can only be read is
+// found out here and not at the first call.
 func (s *Store) upToDate(ctx context.Context, w *session) error {
+	var version int
+	err := w.QueryRowContext(ctx, s.queries.version).Scan(&version)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return s.notMigrated()
+	case err != nil:
+		return err
+	case version == schemaVersion-1:
+		return run(ctx, w, s.queries.step)
+	}
 	if _, err := s.load(ctx, w, recordID{}); err != nil {
 		return err
 	}
-	_, err := w.ExecContext(ctx, s.queries.touch)
-	return err
+	return run(ctx, w, []string{s.queries.touch})
+}
+
+func run(ctx context.Context, w *session, statements []string) error {
+	for _, statement := range statements {
+		if _, err := w.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // settings refuses a database that connections do not share, and warns of weak settings.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,28 +55,36 @@ func TestNewChecksItsArguments(t *testing.T) {
 	assert.Contains(t, fmt.Sprint(err), "LockWait", "the error for a negative wait")
 }
 
-// TestSchemaIsFrozen: files of version 1 are out there. A change is a new version and a step from the old one, never another text here.
+// TestSchemaIsFrozen: files of these versions are out there. A change is a new version and a step from the old one, never another text here.
 func TestSchemaIsFrozen(t *testing.T) {
 	t.Parallel()
-	golden, err := os.ReadFile("testdata/sqlite_v1.golden.sql")
-	assert.NoError(t, err, "the golden file")
-	embedded, err := os.ReadFile("schema/sqlite_v1.sql")
-	assert.NoError(t, err, "the schema")
-	assert.Equal(t, string(embedded), string(golden), "the schema of version 1")
-	sum := sha256.Sum256(golden)
-	assert.Equal(t, hex.EncodeToString(sum[:]), "cea6bc311e36c031991ae85c5e2c174a6b82f42192260edc338db20a7c6ef432", "the digest of the golden file")
-	left := string(golden)
-	for _, q := range sqlstore.Schema(sqlstore.DefaultTable) {
-		before, after, found := strings.Cut(left, q+";\n")
-		assert.True(t, found && strings.TrimSpace(before) == "", "Migrate runs the statements of the file in their order, next %.40q", q)
-		left = after
+	for _, v := range []struct {
+		name, sum  string
+		statements []string
+	}{
+		{"sqlite_v1", "cea6bc311e36c031991ae85c5e2c174a6b82f42192260edc338db20a7c6ef432", sqlstore.Schema(sqlstore.DefaultTable)},
+		{"sqlite_v2", "4a33c2d4636d53609d878033f8b9f8c2d9d145833a41a04fd647e22f8a53aa74", sqlstore.Step(sqlstore.DefaultTable)},
+	} {
+		golden, err := os.ReadFile("testdata/" + v.name + ".golden.sql")
+		assert.NoError(t, err, "the golden file")
+		embedded, err := os.ReadFile("schema/" + v.name + ".sql")
+		assert.NoError(t, err, "the schema")
+		assert.Equal(t, string(embedded), string(golden), "%s", v.name)
+		sum := sha256.Sum256(golden)
+		assert.Equal(t, hex.EncodeToString(sum[:]), v.sum, "the digest of %s", v.name)
+		left := string(golden)
+		for _, q := range v.statements {
+			before, after, found := strings.Cut(left, q+";\n")
+			assert.True(t, found && strings.TrimSpace(before) == "", "Migrate runs the statements of %s in their order, next %.40q", v.name, q)
+			left = after
+		}
+		assert.Equal(t, strings.TrimSpace(left), "", "what Migrate does not run of %s", v.name)
 	}
-	assert.Equal(t, strings.TrimSpace(left), "", "what Migrate does not run")
 }
 
 func TestTableNameReachesEveryStatement(t *testing.T) {
 	t.Parallel()
-	for _, q := range append(sqlstore.Schema("orders_idem"), sqlstore.Statements("orders_idem")...) {
+	for _, q := range slices.Concat(sqlstore.Schema("orders_idem"), sqlstore.Step("orders_idem"), sqlstore.Statements("orders_idem")) {
 		assert.True(t, !strings.Contains(q, sqlstore.DefaultTable), "the default name is not left in %q", q)
 		assert.Contains(t, q, "orders_idem", "a statement")
 	}

@@ -17,6 +17,13 @@ func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
 	if err := s.enter(ctx); err != nil {
 		return 0, err
 	}
+	if removed, err = s.sweepRecords(ctx, limit); err == nil {
+		err = s.sweepUsage(ctx)
+	}
+	return removed, err
+}
+
+func (s *Store) sweepRecords(ctx context.Context, limit int) (removed int, err error) {
 	for removed < limit {
 		batch := min(limit-removed, sweepBatch)
 		ids, err := s.expired(ctx, batch)

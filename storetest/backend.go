@@ -33,8 +33,9 @@ type Backend struct {
 
 // Features are the claims of a store. They say what it can do, never what it is called.
 type Features struct {
-	// Issuer, Lister, Notifier, Sweeper and Batcher: the store implements the interface of that name (S12, List, Notify, S14, Batch).
-	Issuer, Lister, Notifier, Sweeper, Batcher bool
+	// Issuer, Limiter, Lister, Notifier, Sweeper and Batcher: the store implements the interface of that name (S12, Limit, List, Notify, S14,
+	// Batch).
+	Issuer, Limiter, Lister, Notifier, Sweeper, Batcher bool
 	// Durable: a win outlives the handle that won it (S1). Needs Reopen.
 	Durable bool
 	// Transactions: others may hold a key in an open transaction (S18). Needs Hold.

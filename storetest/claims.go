@@ -23,6 +23,14 @@ func claims(e *env) {
 			_, err := s.Issue(e.ctx, retrysafe.IssueRequest{Key: e.key(), Owner: newOwner(), Retention: retention})
 			return true, err
 		}},
+		{"Limiter", e.f.Limiter, func() (bool, error) {
+			s, ok := e.Store.(retrysafe.Limiter)
+			if !ok {
+				return false, nil
+			}
+			_, err := s.Charge(e.ctx, retrysafe.ChargeRequest{Namespace: "storetest", Tenant: "claims", Keys: 1, For: retention})
+			return true, err
+		}},
 		{"Lister", e.f.Lister, func() (bool, error) {
 			s, ok := e.Store.(retrysafe.Lister)
 			if !ok {

@@ -11,8 +11,8 @@
 //
 // Each clause of the contract is a subtest with the clause's id, S1 to S18, in a file of its own; "go test -run '/S7'" runs one. Each gets a
 // fresh store. A clause that the store does not claim in [Features] is not run. A subtest beside them, "claims", compares the claims with
-// the store, "List" checks what a [retrysafe.Lister] shows, "Notify" whom a [retrysafe.Notifier] tells, and "Batch" what a
-// [retrysafe.Batcher] answers.
+// the store, "List" checks what a [retrysafe.Lister] shows, "Notify" whom a [retrysafe.Notifier] tells, "Batch" what a
+// [retrysafe.Batcher] answers, and "Limit" what a [retrysafe.Limiter] counts.
 //
 // [RunWrapper] checks that a wrapper hides nothing of the store below it, [Benchmark] measures the four calls that matter, and [Faulty]
 // loses requests and replies on purpose.

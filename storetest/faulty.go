@@ -43,7 +43,8 @@ type Faulty struct {
 }
 
 // NewFaulty wraps inner. The hook is asked once for each call: op is the method in lower case (acquire extend complete release
-// lookup issue list watch sweep acquirebatch extendbatch completebatch releasebatch: a batch is one call), call counts the calls of that op from 1. It may be asked concurrently; nil means no faults.
+// lookup issue charge list watch sweep acquirebatch extendbatch completebatch releasebatch: a batch is one call), call counts the calls of
+// that op from 1. It may be asked concurrently; nil means no faults.
 func NewFaulty(inner retrysafe.Store, hook func(op string, call int) Fault) *Faulty {
 	return &Faulty{inner: inner, hook: hook, calls: map[string]int{}}
 }
@@ -51,6 +52,7 @@ func NewFaulty(inner retrysafe.Store, hook func(op string, call int) Fault) *Fau
 var (
 	_ retrysafe.Store    = (*Faulty)(nil)
 	_ retrysafe.Issuer   = (*Faulty)(nil)
+	_ retrysafe.Limiter  = (*Faulty)(nil)
 	_ retrysafe.Lister   = (*Faulty)(nil)
 	_ retrysafe.Notifier = (*Faulty)(nil)
 	_ retrysafe.Sweeper  = (*Faulty)(nil)
@@ -158,6 +160,15 @@ func (f *Faulty) Issue(ctx context.Context, req retrysafe.IssueRequest) (retrysa
 		return 0, errors.ErrUnsupported
 	}
 	return through(ctx, f, "issue", func(ctx context.Context) (retrysafe.Status, error) { return s.Issue(ctx, req) })
+}
+
+// Charge implements [retrysafe.Limiter].
+func (f *Faulty) Charge(ctx context.Context, req retrysafe.ChargeRequest) (retrysafe.Charged, error) {
+	s, ok := f.inner.(retrysafe.Limiter)
+	if !ok {
+		return retrysafe.Charged{}, errors.ErrUnsupported
+	}
+	return through(ctx, f, "charge", func(ctx context.Context) (retrysafe.Charged, error) { return s.Charge(ctx, req) })
 }
 
 // List implements [retrysafe.Lister].

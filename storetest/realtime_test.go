@@ -9,10 +9,10 @@ import (
 	"github.com/retrysafe/retrysafe/storetest/internal/packed"
 )
 
-var claims = storetest.Features{Issuer: true, Lister: true, Sweeper: true, Batcher: true}
+var claims = storetest.Features{Issuer: true, Limiter: true, Lister: true, Sweeper: true, Batcher: true}
 
 // fast waits for less than the default: nothing here is slower than memory.
-var fast = storetest.Features{Issuer: true, Lister: true, Sweeper: true, Batcher: true, Unit: 20 * time.Millisecond}
+var fast = storetest.Features{Issuer: true, Limiter: true, Lister: true, Sweeper: true, Batcher: true, Unit: 20 * time.Millisecond}
 
 // TestRealTime runs the suite as a store meets it that nobody can give a clock.
 func TestRealTime(t *testing.T) {

@@ -63,6 +63,10 @@ func (c *claimsAll) Issue(ctx context.Context, req retrysafe.IssueRequest) (retr
 	return seen[retrysafe.Status](ctx, c.spy, "Issue", req)
 }
 
+func (c *claimsAll) Charge(ctx context.Context, req retrysafe.ChargeRequest) (retrysafe.Charged, error) {
+	return seen[retrysafe.Charged](ctx, c.spy, "Charge", req)
+}
+
 func (c *claimsAll) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.Page, error) {
 	return seen[retrysafe.Page](ctx, c.spy, "List", req)
 }
@@ -112,8 +116,12 @@ var (
 	sampleRelease = retrysafe.ReleaseRequest{
 		Key: sampleKey, Owner: sampleOwn, Fence: 42, Retention: time.Hour, InDoubt: true, Cause: "crash", LastError: "signal: killed",
 	}
-	sampleIssue = retrysafe.IssueRequest{Key: sampleKey, Owner: sampleOwn, Retention: time.Hour}
-	sampleList  = retrysafe.ListRequest{
+	sampleIssue  = retrysafe.IssueRequest{Key: sampleKey, Owner: sampleOwn, Retention: time.Hour}
+	sampleCharge = retrysafe.ChargeRequest{
+		Namespace: "n", Tenant: "t", Keys: 1, Bytes: 2, For: time.Hour,
+		Limits: retrysafe.Limits{Live: 3, PerSecond: 0.5, Burst: 4, Bytes: 5},
+	}
+	sampleList = retrysafe.ListRequest{
 		Namespace: "n", Layer: "fn", Tenant: "t", Operation: "o", State: retrysafe.StateFailed, InDoubt: true, After: "cursor", Limit: 7,
 	}
 
@@ -167,6 +175,12 @@ var wrapped = []wrappedCall{
 	{"Issue", true, sampleIssue, retrysafe.AlreadyIssued, func(ctx context.Context, s retrysafe.Store) (any, error) {
 		if i, ok := s.(retrysafe.Issuer); ok {
 			return i.Issue(ctx, sampleIssue)
+		}
+		return nil, errHidden
+	}},
+	{"Charge", true, sampleCharge, retrysafe.Charged{OK: true, After: time.Minute}, func(ctx context.Context, s retrysafe.Store) (any, error) {
+		if l, ok := s.(retrysafe.Limiter); ok {
+			return l.Charge(ctx, sampleCharge)
 		}
 		return nil, errHidden
 	}},

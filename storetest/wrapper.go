@@ -32,6 +32,7 @@ func runWrapper(t tb, wrap Wrap) {
 		}{{"everything", &claimsAll{}}, {"nothing", &claimsNone{}}} {
 			s := wrap(inner.store)
 			assert.True(t, is[retrysafe.Issuer](s), "the wrapper implements Issuer over a store that claims %s", inner.claims)
+			assert.True(t, is[retrysafe.Limiter](s), "the wrapper implements Limiter over a store that claims %s", inner.claims)
 			assert.True(t, is[retrysafe.Lister](s), "the wrapper implements Lister over a store that claims %s", inner.claims)
 			assert.True(t, is[retrysafe.Notifier](s), "the wrapper implements Notifier over a store that claims %s", inner.claims)
 			assert.True(t, is[retrysafe.Sweeper](s), "the wrapper implements Sweeper over a store that claims %s", inner.claims)

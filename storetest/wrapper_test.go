@@ -26,6 +26,13 @@ func (m *metrics) Issue(ctx context.Context, req retrysafe.IssueRequest) (retrys
 	return 0, errors.ErrUnsupported
 }
 
+func (m *metrics) Charge(ctx context.Context, req retrysafe.ChargeRequest) (retrysafe.Charged, error) {
+	if s, ok := m.Store.(retrysafe.Limiter); ok {
+		return s.Charge(ctx, req)
+	}
+	return retrysafe.Charged{}, errors.ErrUnsupported
+}
+
 func (m *metrics) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.Page, error) {
 	if s, ok := m.Store.(retrysafe.Lister); ok {
 		return s.List(ctx, req)

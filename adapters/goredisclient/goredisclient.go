@@ -2,7 +2,8 @@
 // Sentinel (a failover client) or Cluster.
 //
 // That client sends a command again by itself when a connection breaks (MaxRetries). It does no harm here, since each script recognises
-// a repeat by its owner. It also waits for its own time-outs whatever the context says; the adapter does not: a call returns when its
+// a repeat by its owner; but the counts of a tenant's limits may be off by one key then, until its time has passed. MaxRetries -1 leaves
+// repeats to the engine. It also waits for its own time-outs whatever the context says; the adapter does not: a call returns when its
 // context ends, and what is left of it ends with ReadTimeout.
 package goredisclient
 

@@ -39,6 +39,17 @@ func (b *breakable) Lookup(ctx context.Context, k retrysafe.StoreKey) (retrysafe
 	return b.Store.Lookup(ctx, k)
 }
 
+func (b *breakable) Charge(ctx context.Context, r retrysafe.ChargeRequest) (retrysafe.Charged, error) {
+	s, ok := b.Store.(retrysafe.Limiter)
+	switch {
+	case b.down.Load():
+		return retrysafe.Charged{}, errDown
+	case !ok:
+		return retrysafe.Charged{}, errors.ErrUnsupported
+	}
+	return s.Charge(ctx, r)
+}
+
 func (b *breakable) Complete(ctx context.Context, r retrysafe.CompleteRequest) (retrysafe.Record, error) {
 	if err, ok := b.complete.Load().(error); ok {
 		return retrysafe.Record{}, err

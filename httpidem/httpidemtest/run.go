@@ -1,4 +1,4 @@
-// Package httpidemtest is the HTTP contract (H1 to H17 of docs/design.md) as a black-box suite: every adapter and the gateway must pass
+// Package httpidemtest is the HTTP contract (H1 to H18 of docs/design.md) as a black-box suite: every adapter and the gateway must pass
 // it. It speaks HTTP to whatever stands before an origin, and knows nothing of what that is.
 package httpidemtest
 
@@ -60,6 +60,7 @@ func Run(t *testing.T, open Open) {
 		{"H14", testProblems},
 		{"H16", testSecrets},
 		{"H17", testOrder},
+		{"H18", testTenantLimits},
 		{"Tokens", testTokens},
 	} {
 		t.Run(clause.name, func(t *testing.T) {

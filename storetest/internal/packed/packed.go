@@ -21,10 +21,13 @@ type Store struct {
 	mu    sync.Mutex // guards what follows
 	rows  map[string][]byte
 	floor retrysafe.Fence // the largest fence of a removed record
+	usage map[string][]byte
 }
 
 // New returns an empty store.
-func New(clock func() time.Time) *Store { return &Store{clock: clock, rows: map[string][]byte{}} }
+func New(clock func() time.Time) *Store {
+	return &Store{clock: clock, rows: map[string][]byte{}, usage: map[string][]byte{}}
+}
 
 // Acquire implements [retrysafe.Store].
 func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (a retrysafe.Acquired, err error) {

@@ -1,0 +1,104 @@
+package gateway_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/gateway"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/memstore"
+)
+
+func TestConfigOfTenantLimits(t *testing.T) {
+	t.Parallel()
+	c, err := gateway.ParseConfig([]byte(`
+upstream: http://127.0.0.1:9000
+defaults: {limits: {live: 10000, new_per_s: 50, burst: 100, bytes: 64MiB}}
+routes:
+  - {match: "POST /a", limits: {live: 5, new_per_s: 0.5}}
+  - {match: "POST /b", limits: {live: none, new_per_s: none, bytes: none}}
+  - {match: "POST /c"}
+`), nil)
+	assert.NoError(t, err, "parse")
+	o, policy, err := c.Options()
+	assert.NoError(t, err, "options")
+	assert.Equal(t, policy.Limits, retrysafe.Limits{Live: 10_000, PerSecond: 50, Burst: 100, Bytes: 64 << 20}, "defaults")
+	for i, want := range []retrysafe.Limits{
+		{Live: 5, PerSecond: 0.5, Bytes: 64 << 20},
+		{Live: -1, PerSecond: -1, Bytes: -1},
+		policy.Limits,
+	} {
+		assert.Equal(t, o.Routes[i].Guard.Policy.Or(policy).Limits, want, "route %d", i)
+	}
+	for text, want := range map[string]string{
+		"live: 0":           "[2:27] \"0\": write a number of keys such as 10000, or none",
+		"live: 10k":         "[2:27] \"10k\": write a number of keys",
+		"live: [1]":         "write a number of keys",
+		"new_per_s: -1":     "[2:32] \"-1\" is no rate; write keys in a second",
+		"new_per_s: .nan":   "write keys in a second",
+		"new_per_s: 1e9":    "is no rate",
+		"new_per_s: 50/s":   "is no rate",
+		"burst: 100001":     "write a number of keys, 1 to 100000",
+		"burst: none":       "write a number of keys, 1 to 100000",
+		"burst: 10":         "Limits.Burst is 10, and there is no PerSecond",
+		"bytes: 64 parsecs": "[2:28] \"64 parsecs\" is no size",
+		"keys: 5":           `unknown field "keys"`,
+	} {
+		c, err := gateway.ParseConfig([]byte("upstream: http://127.0.0.1:9\ndefaults: {limits: {"+text+"}}"), nil)
+		if err == nil {
+			_, _, err = c.Options()
+		}
+		assert.True(t, err != nil && strings.Contains(err.Error(), want), "%q: got %v, want %q", text, err, want)
+	}
+}
+
+// TestTenantLimits: two gateways on one store share the limits of a tenant, and so do their routes, each with a limit of its own.
+func TestTenantLimits(t *testing.T) {
+	t.Parallel()
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }))
+	t.Cleanup(up.Close)
+	store := memstore.New(nil)
+	var gateways []*shop
+	for range 2 {
+		c, err := gateway.ParseConfig([]byte("upstream: "+up.URL+`
+defaults: {limits: {live: 3, bytes: 64MiB}}
+routes:
+  - {match: POST /more, limits: {live: 4, new_per_s: 0.01}}
+  - {match: POST /free, limits: {live: none, bytes: none}}
+  - {match: POST /tokens, key: token}
+`), nil)
+		assert.NoError(t, err, "parse")
+		o, policy, err := c.Options()
+		assert.NoError(t, err, "options")
+		gateways = append(gateways, &shop{base: serve(t, newEngine(t, store, policy), o)})
+	}
+	n := 0
+	post := func(path, user, key string) string {
+		t.Helper()
+		n++
+		status, body, h := gateways[n%2].ask(t, "POST", path, user, "tea", "Idempotency-Key", key)
+		_, code, _ := strings.Cut(body, `"code":"`)
+		code, _, _ = strings.Cut(code, `"`)
+		return strings.TrimSpace(fmt.Sprint(status, " ", code, " ", h.Get("Idempotency-Replayed")))
+	}
+	token := gateways[0].token(t, "ann")
+	for i := range 3 {
+		assert.Equal(t, post("/orders", "ann", fmt.Sprint("k", i)), "201", "one of three")
+	}
+	assert.Equal(t, post("/orders", "ann", "k3"), "429 too-many-keys", "a fourth")
+	assert.Equal(t, post("/elsewhere", "ann", "k3"), "429 too-many-keys", "a fourth on another path")
+	assert.Equal(t, post("/orders", "ann", "k0"), "201  true", "a repeat")
+	assert.Equal(t, post("/tokens", "ann", token), "429 too-many-keys", "a token is a key too")
+	assert.Equal(t, post("/orders", "bob", "k3"), "201", "another tenant")
+	assert.Equal(t, post("/more", "ann", "k3"), "201", "a route that allows more")
+	assert.Equal(t, post("/more", "ann", "k4"), "429 too-many-keys", "a fifth there")
+	assert.Equal(t, post("/more", "bob", "k4"), "201", "the first there of another tenant")
+	assert.Equal(t, post("/more", "bob", "k5"), "429 too-many-keys", "it comes too fast")
+	for i := range 5 {
+		assert.Equal(t, post("/free", "ann", fmt.Sprint("k", i)), "201", "a route without limits")
+	}
+}

@@ -1,0 +1,178 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/redisclient"
+)
+
+// TestRedisChargeDecidesLikeTheProtocol: over random charges, every answer of the script and every byte that it stores is what the
+// function in Go says for the same counts, request and time.
+func TestRedisChargeDecidesLikeTheProtocol(t *testing.T) {
+	t.Parallel()
+	server := startRedis(t)
+	raw := rueidisTo(t, server.addr)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	spy := &timed{Client: raw}
+	s := redisOn(t, spy, nil)
+	for round := range 200 {
+		tenant := fmt.Sprintf("tenant %d/ü", round)
+		var u protocol.Usage
+		for range 40 {
+			req := retrysafe.ChargeRequest{
+				Namespace: "app", Tenant: tenant, Keys: rnd.Int64N(4) - 1, Bytes: max(0, rnd.Int64N(40)-20) - rnd.Int64N(3),
+				For: []time.Duration{500, time.Millisecond, 3 * time.Millisecond, time.Minute, 25 * time.Hour, retrysafe.Forever}[rnd.IntN(6)],
+				Limits: retrysafe.Limits{
+					Live: rnd.Int64N(20), Bytes: rnd.Int64N(60), PerSecond: []float64{0, 0, 1500, 0.01, 3}[rnd.IntN(5)], Burst: rnd.Int64N(5),
+				},
+			}
+			if rnd.IntN(8) == 0 {
+				<-time.After(time.Duration(rnd.IntN(3000)) * time.Microsecond)
+			}
+			what := fmt.Sprintf("%+v after %+v", req, u)
+			got, err := s.Charge(t.Context(), req)
+			assert.NoError(t, err, "Charge")
+			next, want, _ := protocol.Charge(u, spy.now, &req)
+			assert.Equal(t, got, want, "answer to %s", what)
+			u = next
+			stored := redisGet(t, raw, "rs:"+string(protocol.UsageName("app", tenant)))
+			if stored == "" {
+				assert.True(t, u.Expires() <= time.Now().UnixMicro(), "nothing is stored after %s, and %+v counts", what, u)
+				continue
+			}
+			packed, err := u.AppendBinary(nil)
+			assert.NoError(t, err, "pack")
+			assert.Equal(t, fmt.Sprintf("%x", stored), fmt.Sprintf("%x", packed), "bytes after %s", what)
+		}
+	}
+}
+
+func redisGet(t *testing.T, c redisclient.Nodes, name string) (value string) {
+	t.Helper()
+	err := c.EachPrimary(t.Context(), func(ctx context.Context, do func(context.Context, ...string) redisclient.Reply) error {
+		value, _ = do(ctx, "GET", name).Value.(string)
+		return nil
+	})
+	assert.NoError(t, err, "GET")
+	return value
+}
+
+// TestRedisChargeIsOneTrip: one round trip and one key, which goes by itself.
+func TestRedisChargeIsOneTrip(t *testing.T) {
+	t.Parallel()
+	server := startRedis(t)
+	client := &counted{Client: rueidisTo(t, server.addr)}
+	s := redisOn(t, client, nil)
+	before := client.trips.Load()
+	_, err := s.Charge(t.Context(), retrysafe.ChargeRequest{Namespace: "app", Tenant: "ann", Keys: 1, For: time.Second})
+	assert.NoError(t, err, "Charge")
+	assert.Equal(t, client.trips.Load()-before, int64(1), "round trips")
+	assert.Equal(t, redisDo(server.addr, "KEYS", "*"), "[rs:app/limit/ann//]", "keys on the server")
+	page, err := s.List(t.Context(), retrysafe.ListRequest{})
+	assert.NoError(t, err, "List")
+	assert.Equal(t, len(page.Records), 0, "counts are no records")
+	eventually(t, "the counts are gone", func() bool { return redisDo(server.addr, "DBSIZE") == "0" })
+}
+
+// TestRedisLimitsAreShared: of many new keys of two tenants that come to four engines at once, exactly as many of each run as may live.
+func TestRedisLimitsAreShared(t *testing.T) {
+	t.Parallel()
+	for name, url := range map[string]string{"single": "redis://" + startRedis(t).addr, "cluster": startCluster(t).url()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			policy := retrysafe.Policy{Retention: time.Hour, Limits: retrysafe.Limits{Live: 25}}
+			var engines []*retrysafe.Engine
+			for _, connect := range redisClients {
+				for range 2 {
+					e := retrysafe.New(redisOn(t, connect(t, url), nil), &retrysafe.Options{Policy: policy, Secret: []byte("a secret of tests")})
+					t.Cleanup(func() { _ = e.Shutdown(context.Background()) })
+					engines = append(engines, e)
+				}
+			}
+			var ran [2]atomic.Int64
+			var failed atomic.Value
+			var callers sync.WaitGroup
+			for i := range 400 {
+				callers.Go(func() {
+					tenant := i % 2
+					key := retrysafe.Key{Tenant: fmt.Sprint(tenant), Operation: "charge", ID: fmt.Sprint(i)}
+					for range 2 { // the second is a repeat, or is refused again
+						replayed, err := retrysafe.Run(context.Background(), engines[i/2%len(engines)], key, func(context.Context) error { return nil })
+						switch {
+						case err == nil && !replayed:
+							ran[tenant].Add(1)
+						case err != nil && !errors.Is(err, retrysafe.ErrTooManyKeys):
+							failed.Store(err)
+						}
+					}
+				})
+			}
+			callers.Wait()
+			if err, _ := failed.Load().(error); err != nil {
+				t.Fatalf("a call failed: %v", err)
+			}
+			for tenant := range ran {
+				n := ran[tenant].Load()
+				// Repeats hold a place for a moment, so that a new key may find none and has to come again.
+				assert.True(t, n <= 25 && n > 0, "keys of tenant %d that ran: %d of at most 25", tenant, n)
+				for i := range 100 {
+					key := retrysafe.Key{Tenant: fmt.Sprint(tenant), Operation: "charge", ID: fmt.Sprint("more ", i)}
+					replayed, err := retrysafe.Run(t.Context(), engines[i%len(engines)], key, func(context.Context) error { return nil })
+					if err == nil && !replayed {
+						n++
+					}
+				}
+				eventually(t, "what repeats held is given back", func() bool {
+					key := retrysafe.Key{Tenant: fmt.Sprint(tenant), Operation: "charge", ID: fmt.Sprint("last ", n)}
+					if _, err := retrysafe.Run(t.Context(), engines[0], key, func(context.Context) error { return nil }); err == nil {
+						n++
+					}
+					return n == 25
+				})
+				_, err := retrysafe.Run(t.Context(), engines[0], retrysafe.Key{Tenant: fmt.Sprint(tenant), Operation: "charge", ID: "over"}, func(context.Context) error { return nil })
+				assert.ErrorIs(t, err, retrysafe.ErrTooManyKeys, "a key over the limit")
+			}
+		})
+	}
+}
+
+// TestRedisLimitsWithoutTheServer: nothing runs while the counts cannot be reached, and all is well when they can.
+func TestRedisLimitsWithoutTheServer(t *testing.T) {
+	t.Parallel()
+	server := startKnowing(t)
+	for adapter := range redisClients {
+		t.Run(adapter, func(t *testing.T) {
+			t.Parallel()
+			p := startProxy(t, server.addr)
+			e := retrysafe.New(redisOn(t, p.through(t, adapter), nil), &retrysafe.Options{
+				Policy: retrysafe.Policy{Limits: retrysafe.Limits{Live: 10}}, Secret: []byte("a secret of tests"),
+			})
+			t.Cleanup(func() { _ = e.Shutdown(context.Background()) })
+			f := newShopFront(t, e)
+			p.setHook(func(name string, _ int) cut {
+				if name == "charge" {
+					return loseRequest
+				}
+				return 0
+			})
+			got := f.send(t, adapter, "1s")
+			assert.Equal(t, fmt.Sprint(got.status, got.code, got.retryAfter), "503store-unavailabletrue", "without an answer to the charge")
+			assert.Equal(t, p.ran("acquire"), 0, "claims")
+			assert.Equal(t, f.runs.Load(), int64(0), "runs")
+			p.setHook(nil)
+			assert.Equal(t, f.post(t, adapter).status, 201, "when it answers")
+		})
+	}
+}

@@ -1,0 +1,165 @@
+package protocol
+
+import (
+	"math"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// Charge counts what the request says, or refuses it: then there is nothing to write. It does not change what cur refers to.
+func Charge(cur Usage, now Micros, req *retrysafe.ChargeRequest) (next Usage, charged retrysafe.Charged, write bool) {
+	t := TermsOf(req)
+	next = cur.at(now)
+	if wait := next.wait(now, &t); wait > 0 {
+		return cur, retrysafe.Charged{After: time.Duration(wait) * time.Microsecond}, false
+	}
+	if t.Every > 0 {
+		next.cells(now, t.Every, t.Keys)
+	}
+	next.add(t.ends(now), t.Keys, func(b *Bucket) *int64 { return &b.Keys })
+	next.add(t.ends(now), t.Bytes, func(b *Bucket) *int64 { return &b.Bytes })
+	return next, retrysafe.Charged{OK: true}, true
+}
+
+// Terms are a request in the numbers that are counted with; a script is given them too. Zero limits are none.
+type Terms struct {
+	Keys, Bytes int64
+	// For is how long it counts, and Width that of a bucket: the largest power of two that is at most a sixteenth of it.
+	For, Width Micros
+	// Live and Stored are the most of keys and bytes.
+	Live, Stored int64
+	// Every is the time between two new keys at the rate, and Room the time that a burst of them stands for.
+	Every, Room Micros
+}
+
+// bucketsFor is how many buckets a span has at least: what ends counts for at most one of them too long.
+const bucketsFor = 16
+
+// TermsOf reads a valid request.
+func TermsOf(req *retrysafe.ChargeRequest) Terms {
+	l := &req.Limits
+	t := Terms{Keys: req.Keys, Bytes: req.Bytes, For: min(Span(req.For), never), Width: 1, Live: max(0, l.Live), Stored: max(0, l.Bytes)}
+	for t.Width*2 <= t.For/bucketsFor {
+		t.Width *= 2
+	}
+	if l.PerSecond > 0 {
+		// Rounded up: never faster than what was said.
+		t.Every = max(1, Micros(math.Ceil(1e6/l.PerSecond)))
+		burst := l.Burst
+		if burst <= 0 {
+			burst = int64(math.Ceil(l.PerSecond))
+		}
+		t.Room = burst * t.Every
+	}
+	return t
+}
+
+// ends is the end of the bucket for what is counted now.
+func (t *Terms) ends(now Micros) Micros {
+	return min((now+t.For+t.Width-1)/t.Width*t.Width, never)
+}
+
+// at is u without what has passed, in memory of its own.
+func (u *Usage) at(now Micros) (left Usage) {
+	for _, r := range u.Rates {
+		if r.Next > now {
+			left.Rates = append(left.Rates, r)
+		}
+	}
+	for _, b := range u.Buckets {
+		if b.Ends > now {
+			left.Buckets = append(left.Buckets, b)
+		}
+	}
+	return left
+}
+
+// Bounds of the time after which somebody who was refused for what lives should ask again.
+const (
+	soonest Micros = 1e6
+	latest  Micros = 60e6
+)
+
+// wait is how long new keys have to wait; zero: they may come now.
+func (u *Usage) wait(now Micros, t *Terms) (wait Micros) {
+	if t.Keys <= 0 {
+		return 0
+	}
+	var keys, bytes int64
+	firstKey, firstByte := never, never
+	for _, b := range u.Buckets {
+		if b.Keys > 0 {
+			keys, firstKey = keys+b.Keys, min(firstKey, b.Ends)
+		}
+		if b.Bytes > 0 {
+			bytes, firstByte = bytes+b.Bytes, min(firstByte, b.Ends)
+		}
+	}
+	if t.Live > 0 && keys+t.Keys > t.Live {
+		wait = max(wait, min(max(firstKey-now, soonest), latest))
+	}
+	if t.Stored > 0 && bytes >= t.Stored {
+		wait = max(wait, min(max(firstByte-now, soonest), latest))
+	}
+	if t.Every > 0 {
+		wait = max(wait, u.next(now, t.Every)+t.Keys*t.Every-now-t.Room)
+	}
+	return wait
+}
+
+// next is the theoretical arrival time of a rate: now, unless keys have come before their time.
+func (u *Usage) next(now, every Micros) Micros {
+	for _, r := range u.Rates {
+		if r.Every == every {
+			return max(r.Next, now)
+		}
+	}
+	return now
+}
+
+// cells counts keys of a rate, or gives them back.
+func (u *Usage) cells(now, every Micros, keys int64) {
+	next := u.next(now, every) + keys*every
+	for i := range u.Rates {
+		if u.Rates[i].Every != every {
+			continue
+		}
+		if u.Rates[i].Next = next; next <= now {
+			u.Rates = append(u.Rates[:i], u.Rates[i+1:]...)
+		}
+		return
+	}
+	if next > now {
+		u.Rates = append(u.Rates, Rate{every, next})
+	}
+}
+
+// add counts n in the bucket that ends then. What is given back is taken from that bucket and those before it, the last first, as far as
+// there is something.
+func (u *Usage) add(ends Micros, n int64, of func(*Bucket) *int64) {
+	at := 0
+	for at < len(u.Buckets) && u.Buckets[at].Ends < ends {
+		at++
+	}
+	here := at < len(u.Buckets) && u.Buckets[at].Ends == ends
+	if n > 0 {
+		if !here {
+			u.Buckets = append(u.Buckets[:at], append([]Bucket{{Ends: ends}}, u.Buckets[at:]...)...)
+		}
+		*of(&u.Buckets[at]) += n
+		return
+	}
+	if !here {
+		at--
+	}
+	for ; at >= 0 && n < 0; at-- {
+		b := &u.Buckets[at]
+		part := min(*of(b), -n)
+		*of(b) -= part
+		n += part
+		if b.Keys == 0 && b.Bytes == 0 {
+			u.Buckets = append(u.Buckets[:at], u.Buckets[at+1:]...)
+		}
+	}
+}

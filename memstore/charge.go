@@ -1,0 +1,43 @@
+package memstore
+
+import (
+	"context"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/protocol"
+)
+
+var _ retrysafe.Limiter = (*Store)(nil)
+
+// tenant is whose keys are counted.
+type tenant struct{ namespace, name string }
+
+// Charge implements [retrysafe.Limiter].
+func (s *Store) Charge(ctx context.Context, req retrysafe.ChargeRequest) (retrysafe.Charged, error) {
+	if err := ctx.Err(); err != nil {
+		return retrysafe.Charged{}, err
+	}
+	if err := req.Validate(); err != nil {
+		return retrysafe.Charged{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	who := tenant{req.Namespace, req.Tenant}
+	next, charged, write := protocol.Charge(s.usage[who], s.clock().UnixMicro(), &req)
+	switch {
+	case write && next.Empty():
+		delete(s.usage, who)
+	case write:
+		s.usage[who] = next
+	}
+	return charged, nil
+}
+
+// sweepUsage forgets tenants of whom nothing counts any more.
+func (s *Store) sweepUsage(now protocol.Micros) {
+	for who, u := range s.usage {
+		if u.Expires() <= now {
+			delete(s.usage, who)
+		}
+	}
+}
