@@ -149,7 +149,7 @@ func (a *Attempt) finish(ctx context.Context, state State, answer Answer) error 
 		outcome = "failed"
 	}
 	return a.end(ctx, ending{outcome: outcome, complete: CompleteRequest{
-		Key: a.key, Owner: a.owner, Fence: a.fence, State: state, Answer: answer, Retention: a.policy.Retention,
+		Key: a.key, Owner: a.owner, Fence: a.fence, State: state, Answer: answer, Retention: a.policy.Retention, Quiet: a.policy.Wait <= 0,
 	}})
 }
 
@@ -168,6 +168,7 @@ func (a Answer) limited(most int64) Answer {
 func (a *Attempt) Release(ctx context.Context, why error) error {
 	return a.end(ctx, ending{outcome: "released", why: why, release: ReleaseRequest{
 		Key: a.key, Owner: a.owner, Fence: a.fence, Retention: a.policy.Retention, Cause: "nothing-done", LastError: text(why),
+		Quiet: a.policy.Wait <= 0,
 	}})
 }
 
@@ -178,7 +179,7 @@ func (a *Attempt) Doubt(ctx context.Context, why error) error { return a.doubt(c
 
 func (a *Attempt) doubt(ctx context.Context, cause string, why error) error {
 	err := a.end(ctx, ending{outcome: "doubt", why: why, release: ReleaseRequest{
-		Key: a.key, Owner: a.owner, Fence: a.fence, Retention: a.policy.Retention,
+		Key: a.key, Owner: a.owner, Fence: a.fence, Retention: a.policy.Retention, Quiet: a.policy.Wait <= 0,
 		InDoubt: true, Cause: cause, LastError: text(why),
 	}})
 	if !errors.Is(err, ErrEnded) && a.core.trace.Doubt != nil {

@@ -121,6 +121,8 @@ type CompleteRequest struct {
 	Answer Answer
 	// Retention is counted from now; zero takes the one given to Acquire.
 	Retention time.Duration
+	// Quiet says that nobody is expected to wait for the end, so that a [Notifier] need not tell of it.
+	Quiet bool
 }
 
 // ReleaseRequest ends an attempt without an answer.
@@ -132,6 +134,8 @@ type ReleaseRequest struct {
 	Retention time.Duration
 	// InDoubt says that it may have happened: the lease ends now and the record stays in progress.
 	InDoubt bool
+	// Quiet is as in [CompleteRequest].
+	Quiet bool
 	// Cause and LastError are kept in the record.
 	Cause, LastError string
 }

@@ -156,32 +156,46 @@ func (l *line) limitTime(d time.Duration) {
 }
 
 // write sends the request in one piece.
-func (l *line) write(out *http.Request, target, host string, body []byte) error {
+func (l *line) write(m *message, body []byte) error {
 	b := lineBuffers.Get().(*[]byte) //nolint:errcheck,forcetypeassert // the pool has nothing else
 	defer lineBuffers.Put(b)
-	*b = appendRequest((*b)[:0], out, target, host, body)
+	*b = m.append((*b)[:0], body)
 	_, err := l.Write(*b)
 	return err
 }
 
 var lineBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
 
-// appendRequest appends the request as it goes over the wire. Its fields were read by net/http's server, which lets no line break through.
-func appendRequest(b []byte, out *http.Request, target, host string, body []byte) []byte {
-	b = append(append(b, out.Method...), ' ')
-	b = append(append(b, target...), " HTTP/1.1\r\nHost: "...)
-	b = append(append(b, host...), "\r\n"...)
-	for name, values := range out.Header {
-		if name == "Content-Length" || name == "Host" || name == "User-Agent" && len(values) == 1 && values[0] == "" {
-			continue
-		}
-		for _, v := range values {
-			if strings.ContainsAny(name, "\r\n") || strings.ContainsAny(v, "\r\n") {
-				continue
+// message is the head of a request as it goes over the wire.
+type message struct {
+	method, target, host string
+	fields               func(give func(name, value string))
+}
+
+// headOf is the head of a request of net/http.
+func headOf(out *http.Request) *message {
+	return &message{out.Method, out.URL.RequestURI(), out.URL.Host, func(give func(name, value string)) {
+		for name, values := range out.Header {
+			for _, v := range values {
+				give(name, v)
 			}
-			b = append(append(append(append(b, name...), ": "...), v...), "\r\n"...)
 		}
-	}
+	}}
+}
+
+// append appends the request. A client's fields have no line breaks; what has is left out all the same.
+func (m *message) append(b, body []byte) []byte {
+	b = append(append(b, m.method...), ' ')
+	b = append(append(b, m.target...), " HTTP/1.1\r\nHost: "...)
+	b = append(append(b, m.host...), "\r\n"...)
+	m.fields(func(name, value string) {
+		switch {
+		case name == "Content-Length", name == "Host", name == "User-Agent" && value == "":
+		case strings.ContainsAny(name, "\r\n"), strings.ContainsAny(value, "\r\n"):
+		default:
+			b = append(append(append(append(b, name...), ": "...), value...), "\r\n"...)
+		}
+	})
 	b = append(strconv.AppendInt(append(b, "Content-Length: "...), int64(len(body)), 10), "\r\n\r\n"...)
 	return append(b, body...)
 }

@@ -24,7 +24,7 @@ type Monitor struct {
 	attempts    *prometheus.CounterVec
 	live        prometheus.Gauge
 	doubts      *prometheus.CounterVec
-	store       *prometheus.HistogramVec
+	store       map[string]prometheus.Observer // by call; nobody changes it
 	storeErrors *prometheus.CounterVec
 	log         *slog.Logger
 
@@ -53,13 +53,20 @@ func NewMonitor(log *slog.Logger) *Monitor {
 			Name: "retrysafe_live_attempts", Help: "Guarded requests that are with the service now, also those whose client was told already.",
 		}),
 		doubts:      counter("retrysafe_doubts_total", "Attempts that ended in doubt, by route and cause.", "route", "cause"),
-		store:       seconds("retrysafe_store_seconds", "Time of calls of the store.", "op"),
+		store:       map[string]prometheus.Observer{},
 		storeErrors: counter("retrysafe_store_errors_total", "Calls of the store that failed.", "op"),
 	}
-	m.registry.MustRegister(m.requests, m.seconds, m.attempts, m.live, m.doubts, m.store, m.storeErrors,
+	store := seconds("retrysafe_store_seconds", "Time of calls of the store.", "op")
+	for _, op := range storeCalls {
+		m.store[op] = store.WithLabelValues(op)
+	}
+	m.registry.MustRegister(m.requests, m.seconds, m.attempts, m.live, m.doubts, store, m.storeErrors,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
+
+// storeCalls are the names of [retrysafe.StoreInfo].
+var storeCalls = []string{"acquire", "extend", "complete", "release", "lookup", "issue", "charge", "sweep"}
 
 // Trace is for the options of the engine, so that the monitor and the access log learn what it does.
 func (m *Monitor) Trace() *retrysafe.Trace {
@@ -83,7 +90,9 @@ func (m *Monitor) Trace() *retrysafe.Trace {
 		Store: func(_ context.Context, info retrysafe.StoreInfo) func(error) {
 			begun := time.Now()
 			return func(err error) {
-				m.store.WithLabelValues(info.Op).Observe(time.Since(begun).Seconds())
+				if o := m.store[info.Op]; o != nil {
+					o.Observe(time.Since(begun).Seconds())
+				}
 				if err != nil && !errors.Is(err, retrysafe.ErrLeaseLost) {
 					m.storeErrors.WithLabelValues(info.Op).Inc()
 					m.storeFails(info.Op, err)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,31 +19,41 @@ func (g *sender) outgoing(r *http.Request, a *retrysafe.Attempt) *http.Request {
 	out := new(http.Request)
 	*out = *r
 	out.Body, out.GetBody, out.ContentLength, out.TransferEncoding, out.RequestURI = http.NoBody, nil, 0, nil, ""
-	out.Close, out.Trailer = false, nil
-	h := make(http.Header, len(r.Header)+6)
-	for name, values := range r.Header {
-		if !notSentOn[name] {
-			h[name] = values // which nobody changes
-		}
+	out.Close, out.Trailer, out.Header = false, nil, make(http.Header, len(r.Header)+6)
+	g.fields(r, a, func(name, value string) { out.Header[name] = append(out.Header[name], value) })
+	if _, ok := out.Header["User-Agent"]; !ok {
+		out.Header["User-Agent"] = []string{""} // or net/http would add its own
 	}
-	for _, line := range r.Header["Connection"] {
-		for name := range strings.SplitSeq(line, ",") {
-			h.Del(strings.TrimSpace(name))
-		}
-	}
-	for _, name := range g.keys { // a client that names it in Connection does not take it from the service
-		if values := r.Header[name]; values != nil {
-			h[name] = values
-		}
-	}
-	sayHow(h, r)
-	if _, ok := h["User-Agent"]; !ok {
-		h["User-Agent"] = []string{""} // or net/http would add its own
-	}
-	numbers := [2]string{strconv.Itoa(a.N()), strconv.FormatUint(uint64(a.Fence()), 10)}
-	h["Idempotency-Attempt"], h["Idempotency-Fence"] = numbers[:1:1], numbers[1:]
-	out.Header = h
 	return out
+}
+
+// fields gives the fields that a guarded request has for the service, line by line.
+func (g *sender) fields(r *http.Request, a *retrysafe.Attempt, give func(name, value string)) {
+	for name, values := range r.Header {
+		// What a client names in Connection ends here, but for the key: nobody takes it from the service.
+		if notSentOn[name] || named(r.Header["Connection"], name) && !slices.Contains(g.keys, name) {
+			continue
+		}
+		for _, v := range values {
+			give(name, v)
+		}
+	}
+	var number [20]byte
+	give("Idempotency-Attempt", string(strconv.AppendInt(number[:0], int64(a.N()), 10)))
+	give("Idempotency-Fence", string(strconv.AppendUint(number[:0], uint64(a.Fence()), 10)))
+	sayHow(r, give)
+}
+
+// named tells whether Connection names a field.
+func named(connection []string, name string) bool {
+	for _, line := range connection {
+		for s := range strings.SplitSeq(line, ",") {
+			if http.CanonicalHeaderKey(strings.TrimSpace(s)) == name {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // to returns a copy of out for one try.
@@ -58,38 +69,41 @@ func to(u *upstream, ctx context.Context, out *http.Request, body []byte) *http.
 }
 
 // forwarded makes a request that is not guarded one to the service.
-func forwarded(p *httputil.ProxyRequest) { sayHow(p.Out.Header, p.In) }
-
-// sayHow says in h how the request came, in the fields that proxies use for it.
-func sayHow(h http.Header, r *http.Request) {
-	from, _, err := net.SplitHostPort(r.RemoteAddr)
-	prior := r.Header["X-Forwarded-For"]
-	switch {
-	case err != nil:
-		delete(h, "X-Forwarded-For")
-	case len(prior) > 0:
-		h["X-Forwarded-For"] = []string{strings.Join(prior, ", ") + ", " + from}
-	default:
-		h["X-Forwarded-For"] = []string{from}
+func forwarded(p *httputil.ProxyRequest) {
+	for _, name := range forwardedFields {
+		delete(p.Out.Header, name)
 	}
-	h["X-Forwarded-Host"] = []string{r.Host}
-	h["X-Forwarded-Proto"] = plainHTTP
-	if r.TLS != nil {
-		h["X-Forwarded-Proto"] = overTLS
-	}
+	sayHow(p.In, func(name, value string) { p.Out.Header[name] = []string{value} })
 }
 
-var plainHTTP, overTLS = []string{"http"}, []string{"https"}
+// forwardedFields say how a request came; only we say.
+var forwardedFields = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"}
+
+// sayHow says how the request came, in the fields that proxies use for it.
+func sayHow(r *http.Request, give func(name, value string)) {
+	if from, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		if prior := r.Header["X-Forwarded-For"]; len(prior) > 0 {
+			from = strings.Join(prior, ", ") + ", " + from
+		}
+		give("X-Forwarded-For", from)
+	}
+	give("X-Forwarded-Host", r.Host)
+	if r.TLS == nil {
+		give("X-Forwarded-Proto", "http")
+	} else {
+		give("X-Forwarded-Proto", "https")
+	}
+}
 
 var hopByHop = []string{
 	"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
 
 // notSentOn are fields of a request that end here: those of one connection; Expect, since the body is here and there is nothing to wait
-// for; and those that say how a request came, which only we say.
+// for; its length, which goes with the body; and forwardedFields.
 var notSentOn = func() map[string]bool {
-	set := map[string]bool{"Expect": true, "Forwarded": true, "X-Forwarded-Host": true, "X-Forwarded-Proto": true}
-	for _, name := range hopByHop {
+	set := map[string]bool{"Expect": true, "Content-Length": true}
+	for _, name := range slices.Concat(hopByHop, forwardedFields) {
 		set[name] = true
 	}
 	return set

@@ -17,7 +17,7 @@ const quickBody = 16 << 10
 
 // quick does the whole exchange if a connection is kept and the service answers soon, as it mostly is: it needs no other goroutine, and
 // nothing that ends it before its time. False: it did not come to an end, and exchange goes on where it stands; nothing was lost.
-func (g *sender) quick(x *exchange, out *http.Request, a *retrysafe.Attempt, body []byte) bool {
+func (g *sender) quick(x *exchange, r *http.Request, a *retrysafe.Attempt, body []byte) bool {
 	u := g.upstreams.pick(nil)
 	x.turn = u
 	if !u.bare || len(body) > quickBody {
@@ -38,7 +38,8 @@ func (g *sender) quick(x *exchange, out *http.Request, a *retrysafe.Attempt, bod
 		return true
 	}
 	l.limitTime(quickTime)
-	if err := x.put(l, out, out.URL.RequestURI(), u.url.Host, body); err != nil {
+	head := &message{r.Method, r.URL.RequestURI(), u.url.Host, func(give func(name, value string)) { g.fields(r, a, give) }}
+	if err := x.put(l, head, body); err != nil {
 		x.connected.Store(false)
 		return false // the service had closed it; another connection may do
 	}
@@ -50,7 +51,7 @@ func (g *sender) quick(x *exchange, out *http.Request, a *retrysafe.Attempt, bod
 		l.lines.keep(l)
 		return true
 	}
-	if err := x.receive(out); err != nil {
+	if err := x.receive(r); err != nil {
 		x.fail(ctx, err)
 		return true
 	}
@@ -89,7 +90,7 @@ func (x *exchange) overLine(ctx context.Context, lines *lines, try *http.Request
 	l.limitTime(0)
 	l.got(try.Context())
 	x.stop = context.AfterFunc(ctx, func() { _ = l.Close() })
-	if err := x.put(l, try, try.URL.RequestURI(), try.URL.Host, body); err != nil {
+	if err := x.put(l, headOf(try), body); err != nil {
 		x.stop()
 		return err
 	}
@@ -116,8 +117,8 @@ func (x *exchange) watch(ctx context.Context) {
 
 // put writes the request. An error says that nothing of it was sent. Where it broke off in the middle the service may have answered
 // already, before it had read all, and may have closed its side since: that answer is read.
-func (x *exchange) put(l *line, out *http.Request, target, host string, body []byte) error {
-	if err := l.write(out, target, host, body); err != nil {
+func (x *exchange) put(l *line, head *message, body []byte) error {
+	if err := l.write(head, body); err != nil {
 		if x.trip.notSent(err) {
 			_ = l.Close()
 			return err

@@ -66,8 +66,8 @@ func (g *sender) sendOnce(w http.ResponseWriter, r *http.Request, a *retrysafe.A
 		g.middleware.Problem(w, r, httpidem.NewProblem("shutting-down", retrysafe.ErrClosed).RetryAfter(time.Second))
 		return
 	}
-	x, out := new(exchange), g.outgoing(r, a)
-	if g.quick(x, out, a, body) {
+	x := new(exchange)
+	if g.quick(x, r, a, body) {
 		defer g.finish()
 		g.conclude(w, r, a, x)
 		return
@@ -80,6 +80,7 @@ func (g *sender) sendOnce(w http.ResponseWriter, r *http.Request, a *retrysafe.A
 		g.finish()
 	}
 	x.watch(ctx)
+	out := g.outgoing(r, a)
 	came := make(chan struct{})
 	g.running.Go(func() {
 		defer close(came)

@@ -45,7 +45,6 @@ type Store struct {
 	client redisclient.Client
 	o      Options
 	light  string // as the scripts read it
-	loud   string // likewise
 
 	replicas atomic.Int64 // the most that a primary had
 
@@ -74,9 +73,6 @@ func New(ctx context.Context, c redisclient.Client, o *Options) (*Store, error) 
 	}
 	if s.o.Light {
 		s.light = "1"
-	}
-	if !s.o.Quiet {
-		s.loud = "1"
 	}
 	if s.o.Prefix == "" {
 		s.o.Prefix = "rs:"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -28,8 +29,8 @@ func (s *Store) acquireCall(req *retrysafe.AcquireRequest) (redisclient.Call, er
 	if !req.NotAfter.IsZero() {
 		notAfter = req.NotAfter.UnixMicro()
 	}
-	return s.call(acquire, &req.Key, new8, string(req.Owner[:]), number(protocol.Span(req.Lease)), number(notAfter),
-		number(protocol.Span(req.Retention)), behind, unusual(req))
+	return s.call(acquire, &req.Key, new8, string(req.Owner[:]), spans.number(protocol.Span(req.Lease)), number(notAfter),
+		spans.number(protocol.Span(req.Retention)), behind, unusual(req))
 }
 
 func (s *Store) extendCall(req *retrysafe.ExtendRequest) (redisclient.Call, error) {
@@ -50,7 +51,7 @@ func (s *Store) completeCall(req *retrysafe.CompleteRequest) (redisclient.Call, 
 		return redisclient.Call{}, err
 	}
 	return s.call(complete, &req.Key, holder(req.Fence, req.Owner), string([]byte{row.AnswerFlags(), byte(req.State)}), string(head),
-		string(req.Answer.Body), retention(req.Retention), s.light, confirm, s.loud)
+		string(req.Answer.Body), retention(req.Retention), s.light, confirm, s.told(req.Quiet))
 }
 
 func (s *Store) releaseCall(req *retrysafe.ReleaseRequest) (redisclient.Call, error) {
@@ -59,7 +60,15 @@ func (s *Store) releaseCall(req *retrysafe.ReleaseRequest) (redisclient.Call, er
 		doubt = "1"
 	}
 	cause, lastError := protocol.Clip(req.Cause, req.LastError)
-	return s.call(release, &req.Key, holder(req.Fence, req.Owner), retention(req.Retention), doubt, cause, lastError, s.loud)
+	return s.call(release, &req.Key, holder(req.Fence, req.Owner), retention(req.Retention), doubt, cause, lastError, s.told(req.Quiet))
+}
+
+// told says to a script whether the end of an attempt is published.
+func (s *Store) told(quiet bool) string {
+	if quiet || s.o.Quiet {
+		return ""
+	}
+	return "1"
 }
 
 // opening is the beginning and the end of a record that begins with req; between them stand fence, owner and times.
@@ -102,7 +111,27 @@ func retention(d time.Duration) string {
 		return ""
 	}
 	n := protocol.Span(d)
-	return bytes8(n) + number(n)
+	return bytes8(n) + spans.number(n)
+}
+
+// numbers remembers the texts of the numbers that come again with every call, as leases and retentions do.
+type numbers [4]atomic.Pointer[numeral]
+
+type numeral struct {
+	n    int64
+	text string
+}
+
+var spans numbers
+
+func (s *numbers) number(n int64) string {
+	at := &s[uint64(n)/1e6%uint64(len(s))] //nolint:gosec // any place will do
+	if known := at.Load(); known != nil && known.n == n {
+		return known.text
+	}
+	one := &numeral{n, number(n)}
+	at.Store(one)
+	return one.text
 }
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }

@@ -125,7 +125,11 @@ func (c *Client) build(call redisclient.Call, whole bool) rueidis.Completed {
 	if whole {
 		name, script = "EVAL", call.Script.Source
 	}
-	return c.r.B().Arbitrary(name, script, strconv.Itoa(len(call.Keys))).Keys(call.Keys...).Args(call.Args...).Build()
+	cmd := c.r.B().Arbitrary(name, script, strconv.Itoa(len(call.Keys)))
+	if c.gather {
+		return cmd.Args(call.Keys...).Args(call.Args...).Build() // Keys would compute a slot, for one server
+	}
+	return cmd.Keys(call.Keys...).Args(call.Args...).Build()
 }
 
 func reply(r rueidis.RedisResult) redisclient.Reply {
