@@ -28,8 +28,13 @@ type CallInfo struct {
 	engine *Engine
 }
 
-// Hash is the engine's keyed hash of the key, for logs; see [Engine.KeyHash].
-func (i *CallInfo) Hash() string { return i.engine.KeyHash(i.Key) }
+// Hash is the engine's keyed hash of the key, for logs; see [Engine.KeyHash]. It is empty where no engine has made i.
+func (i *CallInfo) Hash() string {
+	if i.engine == nil {
+		return ""
+	}
+	return i.engine.KeyHash(i.Key)
+}
 
 // CallDone describes a call that has ended.
 type CallDone struct {

@@ -32,6 +32,7 @@ type Config struct {
 	Store         string        `yaml:"store" default:"sqlite:retrysafe.db" doc:"where records are kept: memory, sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME or redis+cluster://HOST (rediss for TLS); one with a password belongs into RETRYSAFE_STORE"`
 	Acks          acks          `yaml:"acks" default:"none" doc:"redis: how many replicas must have a win before it counts: none, all, or a number"`
 	AllowEviction bool          `yaml:"allow_eviction" default:"false" doc:"redis: take a server that may drop records for want of memory; each drop lets a key run again"`
+	Copies        copies        `yaml:"copies" default:"16MiB" doc:"redis: memory for copies of answers that are asked for again, each used for 10s at most; or off"`
 	AccessLog     string        `yaml:"access_log" default:"off" doc:"a line of JSON for each request: off, stdout, or a file, opened again on SIGHUP"`
 	Limits        LimitsConfig  `yaml:"limits" default:"below" doc:"limits of the server"`
 	Drain         duration      `yaml:"drain" default:"the longest timeout_answer and 5s" doc:"how long what runs may take when the gateway is told to end"`

@@ -94,6 +94,15 @@ routes:
 	assert.True(t, err != nil, "two users")
 }
 
+func TestConfigOfCopies(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int64{"": gateway.DefaultCopies, "copies: 1MiB": 1 << 20, "copies: off": 0} {
+		c, err := gateway.ParseConfig([]byte("upstream: http://127.0.0.1:9000\n"+text), nil)
+		assert.NoError(t, err, "%q", text)
+		assert.Equal(t, c.Copies.Bytes(), want, "%q", text)
+	}
+}
+
 func TestConfigMayBeShort(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{"RETRYSAFE_UPSTREAM": "http://127.0.0.1:9", "RETRYSAFE_STORE": "memory:"}
@@ -140,6 +149,7 @@ func TestConfigErrors(t *testing.T) {
 		"health: {every: 3s}":                                           "health has no path",
 		"health: {path: healthz}":                                       "begins with a slash",
 		"health: {path: /x, evry: 3s}":                                  `unknown field "evry"`,
+		"copies: many":                                                  "copies take a size such as 16MiB, or off",
 		"limits: {header: none}":                                        "is no size",
 		"upstream: [http://a, ftp://b]":                                 "http:// or https://",
 		"upstream: []":                                                  "no upstream is given",

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -24,6 +25,7 @@ type guarding interface {
 // the times of all connections: a deadline is a number in memory until it has passed.
 type front struct {
 	handler guarding
+	rest    *http.Server // gets connections that are handed over
 	limits  Limits
 	log     *slog.Logger
 	handed  *handedOver
@@ -32,30 +34,30 @@ type front struct {
 	listeners map[net.Listener]bool
 	conns     map[*frontConn]bool
 	closing   atomic.Bool
-	ended     chan struct{} // closed with closing
+	watched   bool
 }
 
-func newFront(h guarding, l Limits, log *slog.Logger) *front {
+func newFront(h guarding, l Limits, log *slog.Logger, rest *http.Server) *front {
 	return &front{
-		handler: h, limits: l, log: log, handed: &handedOver{conns: make(chan net.Conn), closed: make(chan struct{})},
-		listeners: map[net.Listener]bool{}, conns: map[*frontConn]bool{}, ended: make(chan struct{}),
+		handler: h, rest: rest, limits: l, log: log, handed: &handedOver{conns: make(chan net.Conn), closed: make(chan struct{})},
+		listeners: map[net.Listener]bool{}, conns: map[*frontConn]bool{},
 	}
 }
 
-// serve accepts connections from l; rest gets those that are handed over.
-func (f *front) serve(l net.Listener, rest *http.Server) error {
+// serve accepts connections from l.
+func (f *front) serve(l net.Listener) error {
 	f.mu.Lock()
 	if f.closing.Load() {
 		f.mu.Unlock()
 		return http.ErrServerClosed
 	}
 	f.listeners[l] = true
-	first := len(f.listeners) == 1
-	f.mu.Unlock()
-	if first {
-		go func() { _ = rest.Serve(f.handed) }()
+	if !f.watched {
+		f.watched = true
+		go func() { _ = f.rest.Serve(f.handed) }()
 		go f.watch()
 	}
+	f.mu.Unlock()
 	for pause := 5 * time.Millisecond; ; {
 		c, err := l.Accept()
 		if err != nil {
@@ -78,7 +80,8 @@ func (f *front) serve(l net.Listener, rest *http.Server) error {
 
 // take serves a new connection.
 func (f *front) take(c net.Conn) {
-	ctx, gone := context.WithCancel(context.WithValue(context.Background(), http.LocalAddrContextKey, c.LocalAddr()))
+	ctx, gone := context.WithCancel(context.WithValue(
+		context.WithValue(context.Background(), http.ServerContextKey, f.rest), http.LocalAddrContextKey, c.LocalAddr()))
 	x := &frontConn{front: f, conn: c, gone: gone, bare: new(http.Request).WithContext(ctx)}
 	x.bare.RemoteAddr = c.RemoteAddr().String()
 	x.since.Store(time.Now().UnixNano())
@@ -99,21 +102,18 @@ func (f *front) forget(x *frontConn) {
 	delete(f.conns, x)
 }
 
-// watch closes connections whose time has passed, until the front is closed.
+// watch closes connections whose time has passed, until the front has ended.
 func (f *front) watch() {
 	t := time.NewTicker(max(10*time.Millisecond, min(f.limits.HeaderTime/4, f.limits.IdleTime/4, time.Second)))
 	defer t.Stop()
-	for {
-		select {
-		case <-f.ended:
-			return
-		case now := <-t.C:
-			f.mu.Lock()
-			for x := range f.conns {
-				x.check(now.UnixNano(), f.limits)
-			}
-			f.mu.Unlock()
+	for ended := false; !ended; {
+		now := <-t.C
+		f.mu.Lock()
+		for x := range f.conns {
+			x.check(now.UnixNano(), f.limits)
 		}
+		ended = f.closing.Load() && len(f.conns) == 0
+		f.mu.Unlock()
 	}
 }
 
@@ -121,9 +121,7 @@ func (f *front) watch() {
 func (f *front) stop() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closing.CompareAndSwap(false, true) {
-		close(f.ended)
-	}
+	f.closing.Store(true)
 	for l := range f.listeners {
 		_ = l.Close()
 	}
@@ -132,9 +130,8 @@ func (f *front) stop() {
 	}
 }
 
-// shutdown waits for the requests that run.
-func (f *front) shutdown(ctx context.Context) error {
-	f.stop()
+// wait waits for the requests that run, once the front was stopped.
+func (f *front) wait(ctx context.Context) error {
 	t := time.NewTicker(10 * time.Millisecond)
 	defer t.Stop()
 	for {
@@ -212,3 +209,14 @@ func (c *begunConn) Read(p []byte) (int, error) {
 	c.begun = c.begun[n:]
 	return n, nil
 }
+
+// CloseWrite is for tunnels and for net/http, which end one direction alone.
+func (c *begunConn) CloseWrite() error {
+	if one, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return one.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// ReadFrom implements [io.ReaderFrom], so that files go out as they would without the front.
+func (c *begunConn) ReadFrom(r io.Reader) (int64, error) { return io.Copy(c.Conn, r) }

@@ -41,6 +41,7 @@ var requests = []struct {
 	{"POST / HTTP/1.1\r\nHost: a\r\nX-Space : x\r\n\r\n", false},
 	{"POST / HTTP/1.1\r\nHost: a\r\nX-Control: \x01\r\n\r\n", false},
 	{"POST / HTTP/1.1\nHost: a\n\n", false},
+	{"POST / HTTP/1.1\r\nHost: a\r\nPragma: no-cache\r\n\r\n", false},
 	{"POST / HTTP/1.1\r\nHost: a\r\nX: a\rb\r\n\r\n", false},
 	{"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", false},
 }

@@ -139,6 +139,23 @@ var manners = map[string]http.HandlerFunc{
 		_ = http.NewResponseController(w).Flush()
 		w.Header().Set(http.TrailerPrefix+"X-More", "2")
 	},
+	"no content of a length": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "5")
+		w.WriteHeader(http.StatusNoContent)
+	},
+	"not modified of a length": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "5")
+		w.WriteHeader(http.StatusNotModified)
+	},
+	"no status at all": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(99) },
+	"a trailer that is none": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Trailer", "X-None")
+		_, _ = io.WriteString(w, "x")
+	},
+	"a type in two writes": func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "<")
+		_, _ = io.WriteString(w, "html>")
+	},
 	"an abort": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 	"a panic":  func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "x"); panic("secret") },
 	"an abort midway": func(w http.ResponseWriter, _ *http.Request) {
@@ -320,9 +337,10 @@ func TestFrontHangUp(t *testing.T) {
 // TestFrontSlowReader: a client that does not read what it asked for is cut off.
 func TestFrontSlowReader(t *testing.T) {
 	t.Parallel()
-	failed := make(chan error, 1)
-	_, addr := serveFront(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	begun, failed := make(chan struct{}), make(chan error, 1)
+	s, addr := serveFront(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+		close(begun)
 		var err error
 		for err == nil {
 			_, err = w.Write(make([]byte, 1<<20))
@@ -330,6 +348,8 @@ func TestFrontSlowReader(t *testing.T) {
 		failed <- err
 	}), Limits{}, false)
 	_, _ = io.WriteString(dial(t, addr), ask("/", ""))
+	<-begun
+	go func() { _ = s.Shutdown(t.Context()) }() // which does not end the watch over what runs
 	select {
 	case err := <-failed:
 		assert.ErrorIs(t, err, errClientGone, "a write")

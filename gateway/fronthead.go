@@ -72,7 +72,7 @@ func readHead(bare *http.Request, head string) (r *http.Request, size int, ok bo
 			return nil, 0, false
 		}
 		switch name {
-		case "Transfer-Encoding", "Connection", "Expect", "Upgrade", "Trailer", "Te", "Proxy-Connection", "Keep-Alive", "Http2-Settings":
+		case "Transfer-Encoding", "Connection", "Expect", "Upgrade", "Trailer", "Te", "Proxy-Connection", "Keep-Alive", "Http2-Settings", "Pragma":
 			return nil, 0, false
 		case "Host":
 			if r.Host != "" || value == "" || !ofHost.has(value) {

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -29,6 +30,9 @@ type frontWriter struct {
 // frontHeld is how much of an answer is held back before it goes out in parts, in bytes.
 const frontHeld = 64 << 10
 
+// frontKept is how much memory for answers a connection keeps between requests, in bytes.
+const frontKept = 8 << 10
+
 var errClientGone = errors.New("the client is gone")
 
 func newFrontWriter(x *frontConn) *frontWriter {
@@ -41,12 +45,14 @@ func (w *frontWriter) Header() http.Header { return w.header }
 // WriteHeader implements [http.ResponseWriter].
 func (w *frontWriter) WriteHeader(status int) {
 	switch {
+	case status < 100 || status > 999:
+		panic(fmt.Sprintf("a status of %d", status)) // as net/http does
 	case w.status != 0 || w.over || status == http.StatusSwitchingProtocols: // which nobody asked for
 	case status < 200:
 		w.emit(append(w.fields(statusLine(nil, status)), "\r\n"...))
 	default:
 		w.status = status
-		if lines := w.header["Content-Length"]; len(lines) == 1 {
+		if lines := w.header["Content-Length"]; len(lines) == 1 && bodyAllowed(status) {
 			if n, err := strconv.ParseInt(lines[0], 10, 64); err == nil && n >= 0 {
 				w.length = n
 			}
@@ -70,23 +76,23 @@ func (w *frontWriter) Write(p []byte) (int, error) {
 	if w.size += int64(len(p)); w.length >= 0 && w.size > w.length {
 		return 0, http.ErrContentLength
 	}
-	if w.size == int64(len(p)) && len(p) > 0 {
-		w.sniff(p)
-	}
 	if !w.sent && len(w.held)+len(p) <= frontHeld {
 		w.held = append(w.held, p...)
 		return len(p), nil
 	}
-	w.flush()
+	if !w.sent {
+		w.sniff(append(w.held[:len(w.held):len(w.held)], p[:min(len(p), 512)]...))
+		w.flush()
+	}
 	if w.part(p); w.failed {
 		return 0, errClientGone
 	}
 	return len(p), nil
 }
 
-// sniff sets the content type where nobody has.
+// sniff sets the content type of a body that begins with p, where nobody has.
 func (w *frontWriter) sniff(p []byte) {
-	if _, set := w.header["Content-Type"]; !set && !w.sent && w.header.Get("Content-Encoding") == "" {
+	if _, set := w.header["Content-Type"]; !set && len(p) > 0 && w.header.Get("Content-Encoding") == "" {
 		w.head = appendField(w.head, "Content-Type", http.DetectContentType(p))
 	}
 }
@@ -99,7 +105,8 @@ func (w *frontWriter) FlushError() error {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
-	if !w.over {
+	if !w.over && !w.sent {
+		w.sniff(w.held)
 		w.flush()
 	}
 	if w.over || w.failed {
@@ -125,9 +132,6 @@ func (*frontWriter) SetReadDeadline(time.Time) error { return nil }
 
 // flush sends the head, if it is not out, and what is held back: in chunks, unless the handler has said how much it will be.
 func (w *frontWriter) flush() {
-	if w.sent {
-		return
-	}
 	w.chunked = bodyAllowed(w.status) && w.length < 0
 	w.sendHead()
 	w.part(w.held)
@@ -169,8 +173,11 @@ func (w *frontWriter) end() bool {
 		w.WriteHeader(http.StatusOK)
 	}
 	trailer := w.trailer()
-	if len(trailer) > 0 {
-		w.flush()
+	if !w.sent {
+		w.sniff(w.held)
+		if len(trailer) > 0 || len(w.header["Trailer"]) > 0 {
+			w.flush()
+		}
 	}
 	switch {
 	case !w.sent:
@@ -181,23 +188,27 @@ func (w *frontWriter) end() bool {
 	case w.chunked:
 		w.emit(append(append([]byte("0\r\n"), trailer...), "\r\n"...))
 	}
-	if cap(w.head)+cap(w.held) <= frontHeld {
+	if cap(w.head)+cap(w.held) <= frontKept {
 		w.x.head, w.x.body = w.head, w.held
 	}
 	whole := w.length < 0 || w.size == w.length || !bodyAllowed(w.status)
 	return whole && !w.failed && !w.last
 }
 
+// framing are fields that are no trailers, whatever a handler says.
+var framing = map[string]bool{"Content-Length": true, "Transfer-Encoding": true, "Trailer": true}
+
 // trailer is the fields behind the body: those that were announced, and those that have the prefix for it.
 func (w *frontWriter) trailer() (b []byte) {
 	for _, line := range w.header["Trailer"] {
 		for name := range strings.SplitSeq(line, ",") {
-			name = http.CanonicalHeaderKey(strings.TrimSpace(name))
-			b = appendField(b, name, w.header[name]...)
+			if name = http.CanonicalHeaderKey(strings.TrimSpace(name)); !framing[name] {
+				b = appendField(b, name, w.header[name]...)
+			}
 		}
 	}
 	for name, values := range w.header {
-		if name, is := strings.CutPrefix(name, http.TrailerPrefix); is {
+		if name, is := strings.CutPrefix(name, http.TrailerPrefix); is && !framing[name] {
 			b = appendField(b, name, values...)
 		}
 	}
@@ -234,7 +245,7 @@ func (w *frontWriter) fields(b []byte) []byte {
 func (w *frontWriter) announced(name string) bool {
 	for _, line := range w.header["Trailer"] {
 		for t := range strings.SplitSeq(line, ",") {
-			if http.CanonicalHeaderKey(strings.TrimSpace(t)) == name {
+			if http.CanonicalHeaderKey(strings.TrimSpace(t)) == name && !framing[name] {
 				return true
 			}
 		}

@@ -29,7 +29,7 @@ func TestLinesAreKept(t *testing.T) {
 // TestAnswersInPieces: whatever pieces an answer comes in, and however slowly, it arrives whole, and the connection stays good.
 func TestAnswersInPieces(t *testing.T) {
 	t.Parallel()
-	const pause = 150 * time.Millisecond // longer than an answer is waited for in place
+	const pause = 250 * time.Millisecond // longer than an answer is waited for in place
 	large := "X-Large: " + strings.Repeat("x", 20<<10) + "\r\n"
 	for name, pieces := range map[string][]string{
 		"at once":                  {"HTTP/1.1 201 Created\r\nContent-Length: 4\r\n\r\ndone"},

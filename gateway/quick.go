@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"time"
 
@@ -20,7 +19,7 @@ const quickBody = 16 << 10
 func (g *sender) quick(x *exchange, r *http.Request, a *retrysafe.Attempt, body []byte) bool {
 	u := g.upstreams.pick(nil)
 	x.turn = u
-	if !u.bare || len(body) > quickBody {
+	if !u.bare || len(body) > quickBody || g.timeout < 2*quickTime {
 		return false
 	}
 	l := g.wire.lines.kept(u.url.Host)
@@ -44,38 +43,14 @@ func (g *sender) quick(x *exchange, r *http.Request, a *retrysafe.Attempt, body 
 		return false // the service had closed it; another connection may do
 	}
 	switch ready, err := l.ready(); {
-	case !ready && err == nil:
-		return false
-	case ready && l.whole(x, g.limit):
-		x.line = nil
-		l.lines.keep(l)
+	case err != nil:
+		x.fail(ctx, x.receive(r))
 		return true
-	}
-	if err := x.receive(r); err != nil {
-		x.fail(ctx, err)
-		return true
-	}
-	return g.short(x)
-}
-
-// short reads the body of an answer that is as long as it says, and not too long, for as long as the line lets it.
-func (g *sender) short(x *exchange) bool {
-	resp := x.resp
-	if events(resp) || !status(resp) || resp.ContentLength < 0 || resp.ContentLength > g.limit {
+	case !ready || !l.whole(x, g.limit): // it is not here, or is of another kind, which may take its time
 		return false
 	}
-	x.start = make([]byte, resp.ContentLength)
-	n, err := io.ReadFull(resp.Body, x.start)
-	x.start = x.start[:n]
-	switch {
-	case isTimeout(err):
-		return false
-	case err != nil && resp.ContentLength > 0:
-		x.cut = err
-		return true
-	}
-	var end [1]byte
-	_, _ = resp.Body.Read(end[:]) // it has ended; the connection can be kept
+	x.line = nil
+	l.lines.keep(l)
 	return true
 }
 

@@ -11,7 +11,7 @@ import (
 // peeker looks at a connection without reading from it.
 type peeker struct {
 	raw   syscall.RawConn // nil: it cannot be looked at
-	look  func(fd uintptr) bool
+	look  func(fd uintptr)
 	still bool // what look has seen
 }
 
@@ -20,11 +20,10 @@ func newPeeker(c net.Conn) *peeker {
 	if s, ok := c.(syscall.Conn); ok {
 		p.raw, _ = s.SyscallConn()
 	}
-	p.look = func(fd uintptr) bool {
+	p.look = func(fd uintptr) {
 		var one [1]byte
 		_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 		p.still = errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EWOULDBLOCK)
-		return true // whatever it is, do not wait
 	}
 	return p
 }
@@ -36,7 +35,7 @@ func (p *peeker) quiet() bool {
 		return true
 	}
 	p.still = false
-	err := p.raw.Read(p.look)
+	err := p.raw.Control(p.look) // not Read, which a deadline that has passed would keep from looking
 	return err == nil && p.still
 }
 

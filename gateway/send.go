@@ -31,7 +31,9 @@ func (g *sender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	visitOf(r.Context()).comes(unguarded)
-	g.plain.ServeHTTP(w, r)
+	ctx, cancel := context.WithCancel(r.Context()) // the front's contexts end with their connections alone
+	defer cancel()
+	g.plain.ServeHTTP(w, r.WithContext(ctx))
 }
 
 // exchange is one guarded request to the service.

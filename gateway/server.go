@@ -53,7 +53,7 @@ func NewServer(h http.Handler, l Limits, log *slog.Logger) *Server {
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}}
 	if g, ok := h.(guarding); ok {
-		s.front = newFront(g, l, log)
+		s.front = newFront(g, l, log, s.http)
 	}
 	return s
 }
@@ -63,7 +63,7 @@ func (s *Server) Serve(l net.Listener) error {
 	if s.front == nil {
 		return s.http.Serve(l)
 	}
-	return s.front.serve(l, s.http)
+	return s.front.serve(l)
 }
 
 // ServeTLS is Serve over TLS. The configuration has the certificate.
@@ -77,7 +77,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if s.front == nil {
 		return s.http.Shutdown(ctx)
 	}
-	return errors.Join(s.front.shutdown(ctx), s.http.Shutdown(ctx))
+	s.front.stop()
+	s.http.SetKeepAlivesEnabled(false) // its connections end with their requests, while the front may still hand over some
+	return errors.Join(s.front.wait(ctx), s.http.Shutdown(ctx))
 }
 
 // Close ends all connections at once.

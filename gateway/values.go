@@ -111,6 +111,36 @@ func (v *count) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
+// copies is memory; off: -1.
+type copies struct{ n int64 }
+
+// Bytes is the memory that copies may take; zero: there are none.
+func (v copies) Bytes() int64 {
+	switch {
+	case v.n < 0:
+		return 0
+	case v.n == 0:
+		return DefaultCopies
+	}
+	return v.n
+}
+
+// DefaultCopies is the memory for copies of answers where nothing is said of it, in bytes.
+const DefaultCopies = 16 << 20
+
+func (v *copies) UnmarshalYAML(n ast.Node) error {
+	if text, _ := scalar(n, ""); text == "off" {
+		v.n = -1
+		return nil
+	}
+	var s size
+	if err := s.UnmarshalYAML(n); err != nil {
+		return wrong(n, "copies take a size such as 16MiB, or off")
+	}
+	v.n = s.n
+	return nil
+}
+
 // acks is a number of replicas; -1: all.
 type acks struct{ n int }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/nearstore"
 	"github.com/retrysafe/retrysafe/redisstore"
 	"github.com/retrysafe/retrysafe/storetest"
 )
@@ -34,6 +35,19 @@ func TestRedisStore(t *testing.T) {
 			}, batching)
 		})
 	}
+}
+
+// TestRedisNearStore runs it with copies of finished work in between.
+func TestRedisNearStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T) storetest.Backend {
+		t.Helper()
+		server := startRedis(t)
+		open := func() retrysafe.Store {
+			return nearstore.New(redisOn(t, redisClients["rueidis"](t, "redis://"+server.addr), nil), nil)
+		}
+		return storetest.Backend{Store: open(), Reopen: open, Stall: server.stall}
+	}, batching)
 }
 
 // TestRedisSentinelStore and TestRedisClusterStore run it on servers that all clauses share, each under a prefix of its own; wins are

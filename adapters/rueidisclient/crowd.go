@@ -26,6 +26,9 @@ type waiting struct {
 
 var callers = sync.Pool{New: func() any { return &waiting{got: make(chan redisclient.Reply, 1)} }}
 
+// mostTogether is how many calls wait for one another's replies at most.
+const mostTogether = 256
+
 // together sends a call with those of the same moment. It returns no later than ctx ends; the call may then still be on its way.
 func (c *Client) together(ctx context.Context, call redisclient.Call) redisclient.Reply {
 	w := callers.Get().(*waiting) //nolint:errcheck,forcetypeassert // the pool has nothing else
@@ -54,18 +57,18 @@ func (c *Client) send() {
 	c.next.mu.Lock()
 	calls := c.next.calls
 	c.next.calls, c.next.spare = c.next.spare, nil
+	if len(calls) > mostTogether {
+		c.next.calls = append(c.next.calls, calls[mostTogether:]...)
+		calls = calls[:mostTogether]
+		go c.send()
+	}
 	c.next.mu.Unlock()
-	ctx := context.Background()
-	if len(calls) == 1 {
-		calls[0].got <- reply(c.r.Do(ctx, c.build(calls[0].call, false)))
-	} else {
-		cmds := make(rueidis.Commands, len(calls))
-		for i, w := range calls {
-			cmds[i] = c.build(w.call, false)
-		}
-		for i, r := range c.r.DoMulti(ctx, cmds...) {
-			calls[i].got <- reply(r)
-		}
+	cmds := make(rueidis.Commands, len(calls))
+	for i, w := range calls {
+		cmds[i] = c.build(w.call, false)
+	}
+	for i, r := range c.r.DoMulti(context.Background(), cmds...) {
+		calls[i].got <- reply(r)
 	}
 	clear(calls)
 	c.next.mu.Lock()

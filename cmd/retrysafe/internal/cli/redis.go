@@ -7,6 +7,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/adapters/rueidisclient"
+	"github.com/retrysafe/retrysafe/nearstore"
 	"github.com/retrysafe/retrysafe/redisclient"
 	"github.com/retrysafe/retrysafe/redisstore"
 )
@@ -24,6 +25,9 @@ func openRedis(ctx context.Context, a *redisclient.Address, log *slog.Logger, s 
 	if err != nil {
 		_ = end()
 		return nil, nil, err
+	}
+	if s.copies > 0 {
+		return nearstore.New(store, &nearstore.Options{Bytes: s.copies}), end, nil
 	}
 	return store, end, nil
 }

@@ -32,6 +32,7 @@ func (f *gatewayFlags) setup() (*setup, error) {
 	s := &setup{Listen: f.listen, Admin: f.admin, Store: f.store, AccessLog: f.accessLog, Upstream: f.upstream}
 	var err error
 	if f.config == "" {
+		s.settings.copies = gateway.DefaultCopies
 		s.policy, err = f.policy()
 		s.gateway = &gateway.Options{Upstreams: f.upstream, Guard: httpidem.Options{Policy: s.policy}}
 		err = errors.Join(err, s.gateway.Validate(s.policy))
@@ -67,7 +68,7 @@ func (f *gatewayFlags) read(s *setup) error {
 	}
 	s.Listen, s.Admin, s.Store, s.AccessLog, s.Upstream = c.Listen, c.Admin, c.Store, c.AccessLog, c.Upstream
 	s.file, s.limits, s.drain, s.delay = c, c.ServerLimits(), c.DrainTime(), c.DrainDelay()
-	s.settings = storeSettings{acks: c.Acks.Replicas(), allowEviction: c.AllowEviction}
+	s.settings = storeSettings{acks: c.Acks.Replicas(), allowEviction: c.AllowEviction, copies: c.Copies.Bytes()}
 	s.gateway, s.policy, err = c.Options()
 	return err
 }

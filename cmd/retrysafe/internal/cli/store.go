@@ -27,6 +27,7 @@ const (
 type storeSettings struct {
 	acks          int // of replicas of Redis
 	allowEviction bool
+	copies        int64 // memory for copies of what is in Redis; zero: none
 }
 
 // storeName is the name of a store, read: the path of a SQLite file, the address of Redis servers, or neither for memory.

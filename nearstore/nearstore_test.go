@@ -1,0 +1,186 @@
+package nearstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/nearstore"
+	"github.com/retrysafe/retrysafe/storetest"
+)
+
+// TestStore: the whole contract holds with copies in between, with a clock here that goes as the store's does.
+func TestStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(*testing.T) storetest.Backend {
+		clock := storetest.NewClock()
+		inner := memstore.New(&memstore.Options{Clock: clock.Now})
+		return storetest.Backend{
+			Store: nearstore.New(inner, &nearstore.Options{Age: time.Hour, Clock: clock.Now}), Advance: clock.Advance, Rewind: clock.Rewind,
+		}
+	}, storetest.Features{Issuer: true, Limiter: true, Lister: true, Sweeper: true})
+}
+
+func TestWrapper(t *testing.T) {
+	t.Parallel()
+	storetest.RunWrapper(t, func(s retrysafe.Store) retrysafe.Store { return nearstore.New(s, nil) })
+}
+
+// world is a store with copies, and what its inner store is asked.
+type world struct {
+	*nearstore.Store
+	inner *storetest.Faulty
+	clock *storetest.Clock
+	asked int
+	away  bool
+}
+
+func newWorld(o nearstore.Options) *world {
+	w := &world{clock: storetest.NewClock()}
+	o.Clock = w.clock.Now
+	w.inner = storetest.NewFaulty(memstore.New(&memstore.Options{Clock: w.clock.Now}), func(op string, _ int) storetest.Fault {
+		if op == "acquire" {
+			w.asked++
+		}
+		if w.away {
+			return storetest.LoseRequest
+		}
+		return 0
+	})
+	w.Store = nearstore.New(w.inner, &o)
+	return w
+}
+
+func request(id string) retrysafe.AcquireRequest {
+	return retrysafe.AcquireRequest{
+		Key:   retrysafe.StoreKey{Namespace: "n", Layer: "l", Key: retrysafe.Key{Tenant: "t", Operation: "o", ID: id}},
+		Owner: retrysafe.Owner{1}, Fingerprint: []byte("1print"), Binding: []byte("binding"), Lease: time.Minute, Retention: time.Hour,
+		OnDoubt: retrysafe.Refuse,
+	}
+}
+
+// finish makes a finished record.
+func (w *world) finish(t *testing.T, id string, state retrysafe.State, size int) {
+	t.Helper()
+	req := request(id)
+	got, err := w.Acquire(t.Context(), req)
+	assert.NoError(t, err, "acquire")
+	assert.Equal(t, got.Status, retrysafe.Won, "acquire")
+	_, err = w.Complete(t.Context(), retrysafe.CompleteRequest{
+		Key: req.Key, Owner: req.Owner, Fence: got.Record.Fence, State: state, Answer: retrysafe.Answer{Kept: true, Body: make([]byte, size)},
+	})
+	assert.NoError(t, err, "complete")
+}
+
+// again asks once more, and tells whether the inner store was asked.
+func (w *world) again(t *testing.T, id string, change func(*retrysafe.AcquireRequest)) (retrysafe.Acquired, bool) {
+	t.Helper()
+	req, before := request(id), w.asked
+	req.Owner = retrysafe.Owner{2}
+	if change != nil {
+		change(&req)
+	}
+	got, err := w.Acquire(t.Context(), req)
+	assert.NoError(t, err, "a repeat")
+	return got, w.asked > before
+}
+
+// TestCopies: the first repeat asks the store; others get the same answer without it, with the store's time as it is now, until the copy
+// is too old.
+func TestCopies(t *testing.T) {
+	t.Parallel()
+	w := newWorld(nearstore.Options{Age: 10 * time.Second})
+	w.finish(t, "k", retrysafe.StateCompleted, 10)
+	first, asked := w.again(t, "k", nil)
+	assert.True(t, asked && first.Status == retrysafe.Finished, "the first repeat: %v", first.Status)
+	w.clock.Advance(9 * time.Second)
+	copied, asked := w.again(t, "k", nil)
+	assert.True(t, !asked, "the second is answered here")
+	assert.Equal(t, copied.Record.Now.Sub(first.Record.Now), 9*time.Second, "the store's time")
+	copied.Record.Now = first.Record.Now
+	assert.Equal(t, copied, first, "the copy")
+	copied.Record.Answer.Body[0] = 'x'
+	once, _ := w.again(t, "k", nil)
+	assert.Equal(t, once.Record.Answer.Body[0], byte(0), "what a caller does with its answer is its own affair")
+	w.clock.Advance(time.Second)
+	_, asked = w.again(t, "k", nil)
+	assert.True(t, asked, "a copy that is too old")
+}
+
+// TestWhatIsAsked: all that a copy cannot answer for certain.
+func TestWhatIsAsked(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		state  retrysafe.State
+		change func(*world, *retrysafe.AcquireRequest)
+		want   retrysafe.Status
+	}{
+		"another payload":    {retrysafe.StateCompleted, func(_ *world, r *retrysafe.AcquireRequest) { r.Fingerprint = []byte("1other") }, retrysafe.Mismatch},
+		"another credential": {retrysafe.StateCompleted, func(_ *world, r *retrysafe.AcquireRequest) { r.Binding = []byte("x") }, retrysafe.PrincipalChanged},
+		"no payload":         {retrysafe.StateCompleted, func(_ *world, r *retrysafe.AcquireRequest) { r.Fingerprint = nil }, retrysafe.Finished},
+		"a resolution":       {retrysafe.StateCompleted, func(_ *world, r *retrysafe.AcquireRequest) { r.IfFence = 1 }, retrysafe.FenceChanged},
+		"an issued key":      {retrysafe.StateCompleted, func(_ *world, r *retrysafe.AcquireRequest) { r.MustBeIssued = true }, retrysafe.NotIssued},
+		"a failure":          {retrysafe.StateFailed, nil, retrysafe.Finished},
+		"the retention":      {retrysafe.StateCompleted, func(w *world, _ *retrysafe.AcquireRequest) { w.clock.Advance(time.Hour) }, retrysafe.Won},
+		"almost over":        {retrysafe.StateCompleted, func(w *world, _ *retrysafe.AcquireRequest) { w.clock.Advance(time.Hour - time.Millisecond) }, retrysafe.Finished},
+		"a clock set back":   {retrysafe.StateCompleted, func(w *world, _ *retrysafe.AcquireRequest) { w.clock.Rewind(time.Minute) }, retrysafe.Finished},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(nearstore.Options{Age: 24 * time.Hour})
+			w.finish(t, "k", tt.state, 10)
+			w.again(t, "k", nil)
+			got, asked := w.again(t, "k", func(r *retrysafe.AcquireRequest) {
+				if tt.change != nil {
+					tt.change(w, r)
+				}
+			})
+			assert.True(t, asked, "the store is asked")
+			assert.Equal(t, got.Status, tt.want, "its answer")
+		})
+	}
+}
+
+// TestBounds: copies take no more memory than they may, and what is large is not copied.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(nearstore.Options{Bytes: 64 << 10})
+	for i := range 100 {
+		id := fmt.Sprint(i)
+		w.finish(t, id, retrysafe.StateCompleted, 1000)
+		w.again(t, id, nil)
+	}
+	near := 0
+	for i := range 100 {
+		if _, asked := w.again(t, fmt.Sprint(99-i), nil); !asked {
+			near++
+		}
+	}
+	assert.True(t, near >= 10 && near <= 64, "copies of 1.6 kB in 64 KiB: %d", near)
+	w.finish(t, "large", retrysafe.StateCompleted, 10<<10)
+	w.again(t, "large", nil)
+	_, asked := w.again(t, "large", nil)
+	assert.True(t, asked, "a large one is asked for")
+}
+
+// TestStoreAway: what is near is answered while the store is away, also through an engine; nothing else is.
+func TestStoreAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(nearstore.Options{})
+	w.finish(t, "k", retrysafe.StateCompleted, 10)
+	w.again(t, "k", nil)
+	w.away = true
+	got, asked := w.again(t, "k", nil)
+	assert.True(t, !asked && got.Status == retrysafe.Finished, "what is near: %v", got.Status)
+	_, err := w.Acquire(t.Context(), request("other"))
+	assert.True(t, err != nil, "what is not")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = w.Acquire(ctx, request("k"))
+	assert.True(t, errors.Is(err, context.Canceled), "a caller that is gone: %v", err)
+}
