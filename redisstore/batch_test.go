@@ -31,7 +31,7 @@ func (d *deafToMany) EvalMany(_ context.Context, calls []redisclient.Call) []red
 	d.sent = append(d.sent, calls)
 	replies := make([]redisclient.Reply, len(calls))
 	for i, c := range calls {
-		replies[i].Err = fmt.Errorf("%s: %w", c.Args[1], errDeaf) // the owner, so that a reply can be told from another
+		replies[i].Err = fmt.Errorf("%s: %w", c.Args[0][8:24], errDeaf) // the owner, so that a reply can be told from another
 	}
 	return replies
 }
@@ -61,7 +61,7 @@ func TestBatchSendsAKeyOnceAtATime(t *testing.T) {
 	for _, calls := range c.sent {
 		text := ""
 		for _, call := range calls {
-			text += fmt.Sprint(call.Args[1][0])
+			text += fmt.Sprint(call.Args[0][8])
 		}
 		got = append(got, text)
 	}

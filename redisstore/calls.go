@@ -78,7 +78,7 @@ func (a *answer) acquired(req *retrysafe.AcquireRequest, args []string, err erro
 		return retrysafe.Acquired{}, retrysafe.ErrTooLate
 	}
 	if a.code == fresh {
-		a.code, a.packed = byte(retrysafe.Won), freshRecord(a, args[0], args[1], protocol.Span(req.Lease), args[5])
+		a.code, a.packed = byte(retrysafe.Won), freshRecord(a, args[0][:8], args[0][8:24], protocol.Span(req.Lease), args[1])
 	}
 	rec, err := a.record(req.Key)
 	return retrysafe.Acquired{Status: retrysafe.Status(a.code), Record: rec}, err
@@ -132,10 +132,10 @@ func (s *Store) completed(ctx context.Context, req *retrysafe.CompleteRequest, a
 		return retrysafe.Record{}, err
 	}
 	if a.code == ended {
-		a.code, a.packed = done, endedRecord(&a, req, args[2])
+		a.code, a.packed = done, endedRecord(&a, req, args[1])
 	}
 	rec, err := a.record(req.Key)
-	if a.code == done && s.light == "" { // it kept ours, and does not send it back
+	if a.code == done && !s.o.Light { // it kept ours, and does not send it back
 		rec.Answer.Body = bytes.Clone(req.Answer.Body)
 	}
 	return rec, err

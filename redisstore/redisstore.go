@@ -44,7 +44,6 @@ const All = -1
 type Store struct {
 	client redisclient.Client
 	o      Options
-	light  string // as the scripts read it
 
 	replicas atomic.Int64 // the most that a primary had
 
@@ -70,9 +69,6 @@ func New(ctx context.Context, c redisclient.Client, o *Options) (*Store, error) 
 	s := &Store{client: c}
 	if o != nil {
 		s.o = *o
-	}
-	if s.o.Light {
-		s.light = "1"
 	}
 	if s.o.Prefix == "" {
 		s.o.Prefix = "rs:"

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -25,12 +24,12 @@ func (s *Store) acquireCall(req *retrysafe.AcquireRequest) (redisclient.Call, er
 	}
 	s.heed(req.Lease)
 	new8, behind := opening(req)
-	var notAfter protocol.Micros
-	if !req.NotAfter.IsZero() {
-		notAfter = req.NotAfter.UnixMicro()
+	var space [32]byte
+	claim := appendMicros(append(append(space[:0], new8...), req.Owner[:]...), protocol.Span(req.Lease))
+	if more := unusual(req); more != "" {
+		return s.call(acquire, &req.Key, string(claim), behind, more)
 	}
-	return s.call(acquire, &req.Key, new8, string(req.Owner[:]), spans.number(protocol.Span(req.Lease)), number(notAfter),
-		spans.number(protocol.Span(req.Retention)), behind, unusual(req))
+	return s.call(acquire, &req.Key, string(claim), behind)
 }
 
 func (s *Store) extendCall(req *retrysafe.ExtendRequest) (redisclient.Call, error) {
@@ -41,17 +40,21 @@ func (s *Store) completeCall(req *retrysafe.CompleteRequest) (redisclient.Call, 
 	if !req.State.Finished() {
 		return redisclient.Call{}, fmt.Errorf("redisstore: Complete with state %v; use completed or failed", req.State)
 	}
-	confirm := ""
-	if s.need() > 0 {
-		confirm = "1"
-	}
 	row := protocol.Row{Answer: req.Answer}
 	head, err := row.AnswerHead()
 	if err != nil {
 		return redisclient.Call{}, err
 	}
-	return s.call(complete, &req.Key, holder(req.Fence, req.Owner), string([]byte{row.AnswerFlags(), byte(req.State)}), string(head),
-		string(req.Answer.Body), retention(req.Retention), s.light, confirm, s.told(req.Quiet))
+	var how byte
+	for bit, on := range [...]bool{s.o.Light, !req.Quiet && !s.o.Quiet, s.need() > 0, req.Retention == 0} {
+		if on {
+			how |= 1 << bit
+		}
+	}
+	var space [40]byte
+	end := append(space[:0], holder(req.Fence, req.Owner)...)
+	end = appendMicros(append(end, row.AnswerFlags(), byte(req.State), how), protocol.Span(req.Retention))
+	return s.call(complete, &req.Key, string(end), string(head), string(req.Answer.Body))
 }
 
 func (s *Store) releaseCall(req *retrysafe.ReleaseRequest) (redisclient.Call, error) {
@@ -60,15 +63,11 @@ func (s *Store) releaseCall(req *retrysafe.ReleaseRequest) (redisclient.Call, er
 		doubt = "1"
 	}
 	cause, lastError := protocol.Clip(req.Cause, req.LastError)
-	return s.call(release, &req.Key, holder(req.Fence, req.Owner), retention(req.Retention), doubt, cause, lastError, s.told(req.Quiet))
-}
-
-// told says to a script whether the end of an attempt is published.
-func (s *Store) told(quiet bool) string {
-	if quiet || s.o.Quiet {
-		return ""
+	publish := "1"
+	if req.Quiet || s.o.Quiet {
+		publish = ""
 	}
-	return "1"
+	return s.call(release, &req.Key, holder(req.Fence, req.Owner), retention(req.Retention), doubt, cause, lastError, publish)
 }
 
 // opening is the beginning and the end of a record that begins with req; between them stand fence, owner and times.
@@ -111,27 +110,7 @@ func retention(d time.Duration) string {
 		return ""
 	}
 	n := protocol.Span(d)
-	return bytes8(n) + spans.number(n)
-}
-
-// numbers remembers the texts of the numbers that come again with every call, as leases and retentions do.
-type numbers [4]atomic.Pointer[numeral]
-
-type numeral struct {
-	n    int64
-	text string
-}
-
-var spans numbers
-
-func (s *numbers) number(n int64) string {
-	at := &s[uint64(n)/1e6%uint64(len(s))] //nolint:gosec // any place will do
-	if known := at.Load(); known != nil && known.n == n {
-		return known.text
-	}
-	one := &numeral{n, number(n)}
-	at.Store(one)
-	return one.text
+	return bytes8(n) + number(n)
 }
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }

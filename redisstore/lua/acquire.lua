@@ -1,4 +1,4 @@
-local new, owner, lease, retention, behind, unusual = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[5]), ARGV[6], ARGV[7]
+local retention, behind, unusual = struct.unpack('>I8', ARGV[2], 9), ARGV[2], ARGV[3] or ''
 local flags, iffence, force, must = string.byte(new, 3), '', false, false
 if unusual ~= '' then
   iffence, force, must = string.sub(unusual, 2), string.byte(unusual) % 2 == 1, string.byte(unusual) >= 2

@@ -101,30 +101,30 @@ end
 ]==]
 return {
   acquire = {
-    sha1 = "7933d7bd00f3220ac37dc6f4c01b122ecf9dc0bb",
+    sha1 = "9d17f0f4ce63e8f70c24800dd3966d0b55540233",
     source = "#!lua\n" .. head .. [==[
--- KEYS: record. ARGV: the first 8 bytes of a new record; owner; lease; not-after; retention; what stands behind the times (not-after,
--- retention, fingerprint, binding, and no cause, error or answer); empty, or what is unusual: a byte of flags (1 force, 2 must be issued)
+-- KEYS: record. ARGV: what a new record begins with (8 bytes), owner, lease8; what stands behind its times (not-after8, retention8,
+-- fingerprint, binding, and no cause, error or answer); and only where something is unusual: a byte of flags (1 force, 2 must be issued)
 -- and the fence of IfFence.
-local notafter = ARGV[4] + 0
+local new, owner, lease = struct.unpack('>c8c16I8', ARGV[1])
+local notafter = struct.unpack('>I8', ARGV[2])
 if notafter ~= 0 and now > notafter then return struct.pack('>BI8', 101, now) end
-if ARGV[7] == '' then
+if not ARGV[3] then
   if not raw then -- a new key: its fence is the clock
-    local lease = now + ARGV[3]
-    if string.byte(ARGV[1], 3) % 2 == 0 then -- under Refuse nothing but a person removes it while it runs
-      redis.call('SET', KEYS[1], ARGV[1] .. struct.pack('>I8c16I8I8I8I8', now, ARGV[2], lease, 0, now, now) .. ARGV[6])
+    if string.byte(new, 3) % 2 == 0 then -- under Refuse nothing but a person removes it while it runs
+      redis.call('SET', KEYS[1], struct.pack('>c8I8c16I8I8I8I8', new, now, owner, now + lease, 0, now, now) .. ARGV[2])
       return struct.pack('>BI8I8', 99, now, 0) -- the caller has the rest
     end
   else -- a repeat of finished work, with the same payload and credential
     local state, expires = string.byte(raw, 2), struct.unpack('>I8', raw, 41)
     if (state == 3 or state == 4) and string.byte(raw, 1) == 1 and (expires == 0 or now < expires) then
-      local asked = string.sub(ARGV[6], 17, -13)
+      local asked = string.sub(ARGV[2], 17, -13)
       if string.sub(raw, 81, 80 + #asked) == asked then return struct.pack('>BI8', 3, now) .. raw end
     end
   end
 end
 ]==] .. lib .. [==[
-local new, owner, lease, retention, behind, unusual = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[5]), ARGV[6], ARGV[7]
+local retention, behind, unusual = struct.unpack('>I8', ARGV[2], 9), ARGV[2], ARGV[3] or ''
 local flags, iffence, force, must = string.byte(new, 3), '', false, false
 if unusual ~= '' then
   iffence, force, must = string.sub(unusual, 2), string.byte(unusual) % 2 == 1, string.byte(unusual) >= 2
@@ -195,59 +195,58 @@ return say(WON, put(pack(r, NO_ANSWER), r.expires))
 ]==],
   },
   complete = {
-    sha1 = "88e611af052c68f5296c258c9374a0ba8811c9e7",
+    sha1 = "e6925df8206edf608c605676912e4ce424f5b798",
     source = "#!lua flags=allow-oom\n" .. head .. [==[
--- KEYS: record. ARGV: fence8 and owner; the flags of the answer and the state, a byte each; codec to digest; body; empty for the
--- record's retention, or retention8 and its digits; 1 for the light form; 1 where replicas
--- have to confirm; 1 to publish.
-if raw and #raw > 83 and ARGV[5] ~= '' then
+-- KEYS: record. ARGV: fence8, owner, flags of the answer, state, how (1 light form, 2 publish, 4 replicas have to confirm, 8 the record's
+-- retention counts), retention8; codec to digest; body.
+local mark, flags, done, how, span = struct.unpack('>c24BBBI8', ARGV[1])
+if raw and #raw > 83 and how < 8 then
   local version, state, was, attempt, who, never, created, notafter, n = struct.unpack('>BBBxc4c24xxxxxxxxc8c8xxxxxxxxc8xxxxxxxxB', raw)
-  local span = struct.unpack('>I8', ARGV[5])
-  if who == ARGV[1] and state == 2 and version == 1 and never == '\0\0\0\0\0\0\0\0' and span < 7000000000000000 then
+  if who == mark and state == 2 and version == 1 and never == '\0\0\0\0\0\0\0\0' and span < 7000000000000000 then
     local at = 82 + n
     at = at + 1 + string.byte(raw, at)
     local cause, high, low = string.byte(raw, at, at + 2)
     if cause == 0 and high == 0 and low == 0 then -- an end, and no cause or error of an earlier attempt
-      local expires, flags, done = now + span, string.byte(ARGV[2], 1, 2)
+      local expires = now + span
       was = was % 64
-      if ARGV[8] == '1' then redis.call('PUBLISH', KEYS[1], '') end
-      if ARGV[6] == '1' then -- flags: reexecute, issued, and that there is nothing
+      if how % 4 >= 2 then redis.call('PUBLISH', KEYS[1], '') end
+      if how % 2 == 1 then -- flags: reexecute, issued, and that there is nothing
         local head = struct.pack('>BBBBc4c24I8', 1, done, was % 4 + 56, 0, attempt, who, 0)
         redis.call('SET', KEYS[1], head, 'PXAT', math.ceil(expires / 1000))
         return struct.pack('>BI8', 102, now) .. head .. struct.pack('>I8c8c8', math.ceil(expires / 1000) * 1000, string.sub(raw, 9, 16), string.sub(raw, 9, 16)) ..
           string.rep('\0', 30)
       end
-      flags = was - was % 16 + was % 4 + flags -- of an attempt: neither kept nor without a body
+      local all = was - was % 16 + was % 4 + flags -- of an attempt: neither kept nor without a body
       local middle = string.sub(raw, 81, at + 2)
-      redis.call('SET', KEYS[1], struct.pack('>BBBBc4c24I8I8c8I8c8c8', 1, done, flags, 0, attempt, who, 0, expires, created, now, notafter, ARGV[5]) ..
-        middle .. ARGV[3] .. ARGV[4], 'PXAT', math.ceil(expires / 1000))
-      return struct.pack('>BI8Bc4c8c8', 98, now, flags, attempt, created, notafter) .. middle -- the caller has the rest
+      redis.call('SET', KEYS[1], struct.pack('>BBBBc4c24I8I8c8I8c8c8', 1, done, all, 0, attempt, who, 0, expires, created, now, notafter, string.sub(ARGV[1], 28)) ..
+        middle .. ARGV[2] .. ARGV[3], 'PXAT', math.ceil(expires / 1000))
+      return struct.pack('>BI8Bc4c8c8', 98, now, all, attempt, created, notafter) .. middle -- the caller has the rest
     end
   end
 end
 ]==] .. lib .. [==[
-if not mine(ARGV[1]) then return say(LOST, '') end
+if not mine(mark) then return say(LOST, '') end
 if cur.state == COMPLETED or cur.state == FAILED then
   -- WAIT speaks of the writes of its connection: a repeat on another one has to write too, or it would confirm nothing.
-  if ARGV[7] == '1' then redis.call('SET', KEYS[1], stored, 'KEEPTTL') end
+  if how % 8 >= 4 then redis.call('SET', KEYS[1], stored, 'KEEPTTL') end
   return told(FINISHED)
 end
 if cur.state ~= RUNNING then return say(LOST, '') end
-local r = keep({state = string.byte(ARGV[2], 2), lease = 0, print = cur.print, bind = cur.bind, cause = '', lasterror = cur.lasterror})
-r.flags = flag(flag(flag(cur.flags, F_KEPT, false), F_NO_BODY, false), F_DIGEST, false) + string.byte(ARGV[2])
+local r = keep({state = done, lease = 0, print = cur.print, bind = cur.bind, cause = '', lasterror = cur.lasterror})
+r.flags = flag(flag(flag(cur.flags, F_KEPT, false), F_NO_BODY, false), F_DIGEST, false) + flags
 local retention = cur.retention
-if ARGV[5] ~= '' then retention, r.retention8 = tonumber(string.sub(ARGV[5], 9)), string.sub(ARGV[5], 1, 8) end
+if how < 8 then retention, r.retention8 = span, string.sub(ARGV[1], 28) end
 r.expires = after(now, retention)
-if ARGV[8] == '1' then redis.call('PUBLISH', KEYS[1], '') end
-if ARGV[6] == '1' then
+if how % 4 >= 2 then redis.call('PUBLISH', KEYS[1], '') end
+if how % 2 == 1 then
   r.print, r.bind, r.lasterror = '', '', ''
   r.flags = r.flags % 4 + F_NO_BODY + F_NO_PRINT + F_NO_BIND
   local whole = pack(r, NO_ANSWER)
   put(string.sub(whole, 1, 40), r.expires)
   return say(DONE, whole)
 end
-local head = pack(r, ARGV[3])
-put(head .. ARGV[4], r.expires)
+local head = pack(r, ARGV[2])
+put(head .. ARGV[3], r.expires)
 return say(DONE, head)
 ]==],
   },

@@ -9,7 +9,7 @@ M.__index = M
 local FRESH, LATE = 99, 101
 
 -- forever is the retention without an end, which no number of Lua holds.
-local forever = {digits = "9223372036854775", bytes = "\0\32\196\155\165\227\83\247"}
+local forever = "\0\32\196\155\165\227\83\247"
 
 for name, s in pairs(scripts) do
   if digest.hex(ngx.sha1_bin(s.source)) ~= s.sha1 then error("retrysafe: the script " .. name .. " is not that of redisstore", 0) end
@@ -18,8 +18,7 @@ end
 -- new returns a store; o is what retrysafe.new was given.
 function M.new(o)
   local s = setmetatable({o = o, lease = o.lease * 1e6, owed = {}}, M)
-  s.span = o.retention == "forever" and forever
-    or {digits = ("%.0f"):format(o.retention * 1e6), bytes = be8(o.retention * 1e6)}
+  s.span8 = o.retention == "forever" and forever or be8(o.retention * 1e6)
   return s
 end
 
@@ -115,11 +114,10 @@ function M:acquire(claim)
     not_after = not_after - not_after % 1
     local flags = 8 + (claim.reexecute and 1 or 0) + (claim.binding and 0 or 32)
     local binding = claim.binding or ""
-    local opening = string.char(1, 2, flags, 0, 0, 0, 0, 1)
-    local behind = be8(not_after) .. self.span.bytes .. string.char(#claim.print) .. claim.print .. string.char(#binding) .. binding ..
+    local opening = string.char(1, 2, flags, 0, 0, 0, 0, 1) .. claim.owner .. be8(self.lease)
+    local behind = be8(not_after) .. self.span8 .. string.char(#claim.print) .. claim.print .. string.char(#binding) .. binding ..
       ("\0"):rep(12)
-    local code, rest, at = self:eval(scripts.acquire, claim.key, opening, claim.owner, ("%.0f"):format(self.lease),
-      ("%.0f"):format(not_after), self.span.digits, behind, "")
+    local code, rest, at = self:eval(scripts.acquire, claim.key, opening, behind)
     if code == FRESH then return M.WON, {attempt = 1, fence8 = be8(at), owner = claim.owner} end
     if code and code ~= LATE then
       if unanswered and code ~= M.WON then self:owe {kind = "claim", key = claim.key, owner = claim.owner, not_after = not_after} end
@@ -138,8 +136,8 @@ end
 -- complete keeps an answer: true, "lost", or nil where the store has not confirmed it, which goes on in the background.
 function M:complete(key, holder, answer)
   local flags = (answer.kept and 4 or 0) + (answer.digest and 64 or 0)
-  local args = {holder, string.char(flags, 3), string.char(#answer.codec) .. answer.codec .. be8(answer.size) .. (answer.digest or ""),
-    answer.body, self.span.bytes .. self.span.digits}
+  local args = {holder .. string.char(flags, 3, 0) .. self.span8,
+    string.char(#answer.codec) .. answer.codec .. be8(answer.size) .. (answer.digest or ""), answer.body}
   return self:settle {kind = "complete", key = key, args = args, size = #answer.body, tries = 3}
 end
 
