@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"context"
 	_ "embed" // the schema
 	"errors"
 	"fmt"
@@ -119,15 +120,16 @@ func statements(script string) []string {
 
 // Primary result codes of SQLite; the extended ones have them in their low byte.
 const (
-	codeError    = 1
-	codeBusy     = 5
-	codeReadOnly = 8
-	codeIO       = 10
-	codeCorrupt  = 11
-	codeFull     = 13
-	codeCantOpen = 14
-	codeProtocol = 15
-	codeNotADB   = 26
+	codeError     = 1
+	codeBusy      = 5
+	codeInterrupt = 9
+	codeReadOnly  = 8
+	codeIO        = 10
+	codeCorrupt   = 11
+	codeFull      = 13
+	codeCantOpen  = 14
+	codeProtocol  = 15
+	codeNotADB    = 26
 
 	codeLockedSharedCache = 6 | 1<<8
 )
@@ -145,6 +147,14 @@ func sqliteCode(err error) int {
 func sqliteBusy(err error) bool {
 	code := sqliteCode(err)
 	return code&0xff == codeBusy || code&0xff == codeProtocol || code == codeLockedSharedCache
+}
+
+// interrupted makes err, where SQLite says that it was told to stop, the error of the context that told it.
+func interrupted(ctx context.Context, err error) error {
+	if end := ctx.Err(); end != nil && sqliteCode(err)&0xff == codeInterrupt && !errors.Is(err, end) {
+		return fmt.Errorf("%w: %w", end, err)
+	}
+	return err
 }
 
 // sqliteAdvice says in plain words what a result code means and what to do.

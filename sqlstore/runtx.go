@@ -34,6 +34,7 @@ func (s *Store) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(cont
 	}
 	defer end()
 	rec, err = c.run(ctx)
+	err = interrupted(ctx, err)
 	if err != nil && c.worked && c.ended == nil && c.committed(ctx) {
 		c.ended = &endedError{cause: err}
 	}

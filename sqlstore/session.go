@@ -108,6 +108,7 @@ func (p patience) over(err error) error {
 	if err == nil {
 		return nil
 	}
+	err = interrupted(p.caller, err)
 	if end := p.caller.Err(); end != nil && (sqliteBusy(err) || errors.Is(err, end)) {
 		return fmt.Errorf("sqlstore: the call ended while it waited for the database file, and nothing was changed: %w", end)
 	}
