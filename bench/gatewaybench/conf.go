@@ -3,7 +3,7 @@ package main
 const nginxHead = `$USER$
 load_module /usr/share/nginx/modules/ndk_http_module.so;
 load_module /usr/share/nginx/modules/ngx_http_lua_module.so;
-worker_processes 2;
+worker_processes $WORKERS$;
 pid $DIR$/nginx.pid;
 error_log $DIR$/error.log warn;
 events { worker_connections 4096; }

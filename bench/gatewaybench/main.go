@@ -13,9 +13,10 @@ func main() {
 	rounds := flag.Int("rounds", 3, "rounds of each side")
 	n := flag.Int("n", 60_000, "requests a round")
 	conns := flag.Int("c", 64, "connections")
+	workers := flag.Int("workers", 2, "processes of nginx, and processors that the gateway may use at once")
 	only := flag.String("only", "", "run one side alone: nginx or retrysafe")
 	flag.Parse()
-	if err := run(*rounds, *n, *conns, *only); err != nil {
+	if err := run(*rounds, *n, *conns, *workers, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "gatewaybench:", err)
 		os.Exit(1)
 	}

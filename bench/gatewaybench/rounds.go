@@ -8,8 +8,8 @@ import (
 // figure is what one round of one side measured.
 type figure struct{ rate, gateway, redis float64 } // requests per second; microseconds a request
 
-func run(rounds, n, conns int, only string) error {
-	w, err := newWorld()
+func run(rounds, n, conns, workers int, only string) error {
+	w, err := newWorld(workers)
 	if err != nil {
 		return err
 	}

@@ -25,13 +25,14 @@ type server struct{ cmd *exec.Cmd }
 
 // world is all that runs.
 type world struct {
-	dir   string
-	all   []*server
-	sides []*side
+	dir     string
+	workers string
+	all     []*server
+	sides   []*side
 }
 
-func newWorld() (*world, error) {
-	w := new(world)
+func newWorld(workers int) (*world, error) {
+	w := &world{workers: strconv.Itoa(workers)}
 	var err error
 	if w.dir, err = os.MkdirTemp("", "gatewaybench-"); err != nil {
 		return nil, err
@@ -69,6 +70,7 @@ func (w *world) start(addr, program string, args ...string) (*server, error) {
 		return nil, fmt.Errorf("%w; apt-get install -y redis-server nginx libnginx-mod-http-lua lua-nginx-redis", err)
 	}
 	s := &server{exec.Command(path, args...)} //nolint:noctx // close ends it
+	s.cmd.Env = append(os.Environ(), "GOMAXPROCS="+w.workers)
 	log, err := os.Create(filepath.Join(w.dir, filepath.Base(program)+strconv.Itoa(len(w.all))+".log"))
 	if err != nil {
 		return nil, err
@@ -122,7 +124,7 @@ func (w *world) nginxServer(name, conf string, values ...string) (*server, strin
 	if os.Getuid() == 0 {
 		user = "user root;"
 	}
-	text := strings.NewReplacer(append([]string{"$USER$", user, "$DIR$", dir, "$ADDR$", addr}, values...)...).Replace(conf)
+	text := strings.NewReplacer(append([]string{"$USER$", user, "$DIR$", dir, "$ADDR$", addr, "$WORKERS$", w.workers}, values...)...).Replace(conf)
 	file := filepath.Join(dir, "nginx.conf")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, "", err
