@@ -13,9 +13,9 @@ func claims(e *env) {
 	for _, c := range []struct {
 		name    string
 		claimed bool
-		call    func() (implemented bool, err error)
+		call    func(*env) (implemented bool, err error)
 	}{
-		{"Issuer", e.f.Issuer, func() (bool, error) {
+		{"Issuer", e.f.Issuer, func(e *env) (bool, error) {
 			s, ok := e.Store.(retrysafe.Issuer)
 			if !ok {
 				return false, nil
@@ -23,7 +23,7 @@ func claims(e *env) {
 			_, err := s.Issue(e.ctx, retrysafe.IssueRequest{Key: e.key(), Owner: newOwner(), Retention: retention})
 			return true, err
 		}},
-		{"Limiter", e.f.Limiter, func() (bool, error) {
+		{"Limiter", e.f.Limiter, func(e *env) (bool, error) {
 			s, ok := e.Store.(retrysafe.Limiter)
 			if !ok {
 				return false, nil
@@ -31,7 +31,7 @@ func claims(e *env) {
 			_, err := s.Charge(e.ctx, retrysafe.ChargeRequest{Namespace: "storetest", Tenant: "claims", Keys: 1, For: retention})
 			return true, err
 		}},
-		{"Lister", e.f.Lister, func() (bool, error) {
+		{"Lister", e.f.Lister, func(e *env) (bool, error) {
 			s, ok := e.Store.(retrysafe.Lister)
 			if !ok {
 				return false, nil
@@ -39,7 +39,7 @@ func claims(e *env) {
 			_, err := s.List(e.ctx, retrysafe.ListRequest{Limit: 1})
 			return true, err
 		}},
-		{"Notifier", e.f.Notifier, func() (bool, error) {
+		{"Notifier", e.f.Notifier, func(e *env) (bool, error) {
 			s, ok := e.Store.(retrysafe.Notifier)
 			if !ok {
 				return false, nil
@@ -52,7 +52,7 @@ func claims(e *env) {
 			}
 			return true, err
 		}},
-		{"Sweeper", e.f.Sweeper, func() (bool, error) {
+		{"Sweeper", e.f.Sweeper, func(e *env) (bool, error) {
 			s, ok := e.Store.(retrysafe.Sweeper)
 			if !ok {
 				return false, nil
@@ -60,7 +60,7 @@ func claims(e *env) {
 			_, err := s.Sweep(e.ctx, 1)
 			return true, err
 		}},
-		{"Batcher", e.f.Batcher, func() (bool, error) {
+		{"Batcher", e.f.Batcher, func(e *env) (bool, error) {
 			s, ok := e.Store.(retrysafe.Batcher)
 			if !ok {
 				return false, nil
@@ -70,7 +70,7 @@ func claims(e *env) {
 		}},
 	} {
 		e.run(c.name, func(e *env) {
-			implemented, err := c.call()
+			implemented, err := c.call(e)
 			if errors.Is(err, errors.ErrUnsupported) {
 				implemented = false
 			} else {
