@@ -27,6 +27,7 @@ type Monitor struct {
 	store       map[string]prometheus.Observer // by call; nobody changes it
 	storeErrors *prometheus.CounterVec
 	log         *slog.Logger
+	known       sync.Map // routeOutcome -> served; routes and outcomes are few
 
 	mu      sync.Mutex // guards the rest
 	told    time.Time
@@ -125,10 +126,25 @@ func (m *Monitor) storeFails(op string, err error) {
 // ended are the outcomes of calls that had an attempt of their own.
 var ended = map[string]bool{"executed": true, "failed": true, "released": true, "doubt": true, "lease-lost": true, "unconfirmed": true}
 
+// served is what the monitor has for the requests of a route with one outcome, so that their labels need not be looked up each time.
+type served struct {
+	requests prometheus.Counter
+	seconds  prometheus.Observer
+}
+
+type routeOutcome struct{ route, outcome string }
+
 func (m *Monitor) served(route, outcome string, took time.Duration) {
-	if m != nil {
-		m.requests.WithLabelValues(route, outcome).Inc()
-		m.seconds.WithLabelValues(route).Observe(took.Seconds())
+	if m == nil {
+		return
+	}
+	known, ok := m.known.Load(routeOutcome{route, outcome})
+	if !ok {
+		known, _ = m.known.LoadOrStore(routeOutcome{route, outcome}, served{m.requests.WithLabelValues(route, outcome), m.seconds.WithLabelValues(route)})
+	}
+	if s, ok := known.(served); ok {
+		s.requests.Inc()
+		s.seconds.Observe(took.Seconds())
 	}
 }
 

@@ -27,8 +27,9 @@ func credentialTenant(e *retrysafe.Engine, header string) string {
 		return ""
 	}
 	digest := func(kind, s string) string {
-		sum := e.Digest([]byte(kind + "\x00" + s))
-		return kind + ":" + hex.EncodeToString(sum[:])
+		var space [512]byte
+		sum := e.Digest(append(append(append(space[:0], kind...), 0), s...))
+		return string(hex.AppendEncode(append(append(space[:0], kind...), ':'), sum[:]))
 	}
 	scheme, rest, _ := strings.Cut(header, " ")
 	rest = strings.TrimLeft(rest, " ")

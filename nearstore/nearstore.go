@@ -8,6 +8,7 @@ package nearstore
 import (
 	"bytes"
 	"context"
+	"hash/maphash"
 	"sync"
 	"time"
 
@@ -30,10 +31,14 @@ type Store struct {
 
 	o Options
 
+	seed maphash.Seed
+
 	mu sync.Mutex
+	// Keys that were repeated once, by their hashes: a copy is made when one comes again. Most are repeated once, if at all.
+	once [4096]uint64
 	// Copies are put into young. When that has half of the memory it becomes old, and the old ones are dropped.
-	young, old map[retrysafe.StoreKey]*copied
-	size       int64 // of young
+	young, old map[uint64]*copied // by the hash of their keys
+	size       int64              // of young
 }
 
 // copied is a finished record as it was at a time.
@@ -42,9 +47,9 @@ type copied struct {
 	at     time.Time
 }
 
-// New returns a store that keeps copies of what it finds finished in inner.
+// New returns a store that keeps copies of what it finds finished in inner, once it was asked for twice.
 func New(inner retrysafe.Store, o *Options) *Store {
-	s := &Store{Store: inner, young: map[retrysafe.StoreKey]*copied{}}
+	s := &Store{Store: inner, seed: maphash.MakeSeed(), young: map[uint64]*copied{}}
 	if o != nil {
 		s.o = *o
 	}
@@ -65,32 +70,32 @@ func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retr
 	if err := ctx.Err(); err != nil {
 		return retrysafe.Acquired{}, err
 	}
-	if rec, ok := s.find(&req); ok {
+	hash := maphash.Comparable(s.seed, req.Key)
+	if rec, ok := s.find(hash, &req); ok {
 		return retrysafe.Acquired{Status: retrysafe.Finished, Record: rec}, nil
 	}
 	got, err := s.Store.Acquire(ctx, req)
-	if err == nil && got.Status == retrysafe.Finished && got.Record.State == retrysafe.StateCompleted {
-		s.keep(&got.Record)
+	if err == nil && got.Status == retrysafe.Finished && got.Record.State == retrysafe.StateCompleted && s.again(hash) {
+		s.keep(hash, &got.Record)
 	}
 	return got, err
 }
 
 // find returns the answer to a plain repeat: by the same payload and credential, of a key that need not be issued.
-func (s *Store) find(req *retrysafe.AcquireRequest) (retrysafe.Record, bool) {
-	if req.IfFence != 0 || req.MustBeIssued || req.Key.Validate() != nil {
+func (s *Store) find(hash uint64, req *retrysafe.AcquireRequest) (retrysafe.Record, bool) {
+	if req.IfFence != 0 || req.MustBeIssued {
 		return retrysafe.Record{}, false
 	}
-	now := s.o.Clock()
 	s.mu.Lock()
-	c, ok := s.young[req.Key]
+	c, ok := s.young[hash]
 	if !ok {
-		c, ok = s.old[req.Key]
+		c, ok = s.old[hash]
 	}
 	s.mu.Unlock()
-	if !ok || !bytes.Equal(c.record.Fingerprint, req.Fingerprint) || !bytes.Equal(c.record.Binding, req.Binding) {
+	if !ok || c.record.Key != req.Key || !bytes.Equal(c.record.Fingerprint, req.Fingerprint) || !bytes.Equal(c.record.Binding, req.Binding) {
 		return retrysafe.Record{}, false
 	}
-	passed := now.Sub(c.at)
+	passed := s.o.Clock().Sub(c.at)
 	rec := c.record
 	rec.Now = rec.Now.Add(passed)
 	late := !req.NotAfter.IsZero() && rec.Now.After(req.NotAfter)
@@ -102,11 +107,23 @@ func (s *Store) find(req *retrysafe.AcquireRequest) (retrysafe.Record, bool) {
 	return rec, true
 }
 
+// again tells whether a key was repeated lately; now it was.
+func (s *Store) again(hash uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := &s.once[hash%uint64(len(s.once))]
+	if *at == hash {
+		return true
+	}
+	*at = hash
+	return false
+}
+
 // clockError is how much the clocks here and at the store may have moved apart while a copy was kept.
 const clockError = 100 * time.Millisecond
 
 // keep takes a copy of a record.
-func (s *Store) keep(rec *retrysafe.Record) {
+func (s *Store) keep(hash uint64, rec *retrysafe.Record) {
 	size := int64(len(rec.Answer.Body)+len(rec.Fingerprint)+len(rec.Binding)+len(rec.Key.Tenant)+len(rec.Key.Operation)+len(rec.Key.ID)) + overhead
 	if size > s.o.Bytes/8 {
 		return // it would push out all others
@@ -116,12 +133,12 @@ func (s *Store) keep(rec *retrysafe.Record) {
 	c.record.Fingerprint, c.record.Binding = bytes.Clone(rec.Fingerprint), bytes.Clone(rec.Binding)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if before := s.young[rec.Key]; before == nil {
+	if before := s.young[hash]; before == nil {
 		s.size += size
 	}
-	s.young[rec.Key] = c
+	s.young[hash] = c
 	if s.size > s.o.Bytes/2 {
-		s.old, s.young, s.size = s.young, map[retrysafe.StoreKey]*copied{}, 0
+		s.old, s.young, s.size = s.young, map[uint64]*copied{}, 0
 	}
 }
 
