@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -29,6 +30,9 @@ type running struct {
 	live   *gateway.Live
 	access *accessLog
 	cert   atomic.Pointer[tls.Certificate]
+
+	listener, admin net.Listener   // admin is nil where there is none
+	opened          []func() error // what is to be closed in the end, the last one first
 }
 
 // runGateway serves until ctx ends, and then lets what runs come to its end.
@@ -42,61 +46,81 @@ func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, s *
 		debug.SetGCPercent(400) // what lives is little: a few megabytes more spare an eighth of the processor time
 	}
 	x := &running{flags: f, log: logger(errOut), out: out}
+	err := x.open(ctx, s)
+	if err == nil {
+		err = x.run(ctx, hup, s)
+	}
+	return errors.Join(err, x.close())
+}
+
+// open makes everything that the gateway needs, and nothing that is seen from outside.
+func (x *running) open(ctx context.Context, s *setup) error {
 	x.mon = gateway.NewMonitor(x.log)
-	secret := []byte(os.Getenv("RETRYSAFE_SECRET"))
-	opts := &retrysafe.Options{Secret: secret, Logger: x.log, Trace: x.mon.Trace()}
+	opts := &retrysafe.Options{Secret: []byte(os.Getenv("RETRYSAFE_SECRET")), Logger: x.log, Trace: x.mon.Trace()}
 	if err := opts.Validate(); err != nil {
 		return &usageError{fmt.Errorf("RETRYSAFE_SECRET: %w", err)}
 	}
-	listener, err := listen("--listen", s.Listen)
-	if err != nil {
+	var err error
+	if x.listener, err = listen("--listen", s.Listen); err != nil {
 		return err
 	}
-	defer listener.Close()
-	var adminListener net.Listener
+	x.closeLater(func() error { _ = x.listener.Close(); return nil }) // mostly closed already
 	if s.Admin != "" {
-		if adminListener, err = listen("--admin", s.Admin); err != nil {
+		if x.admin, err = listen("--admin", s.Admin); err != nil {
 			return err
 		}
-		defer adminListener.Close()
+		x.closeLater(func() error { _ = x.admin.Close(); return nil })
 	}
-	if x.access, err = openAccessLog(s.AccessLog, out); err != nil {
+	if x.access, err = openAccessLog(s.AccessLog, x.out); err != nil {
 		return err
 	}
-	defer func() { _ = x.access.Close() }() // each line was written at once
+	x.closeLater(func() error { _ = x.access.Close(); return nil }) // each line was written at once
 	store, closeStore, err := openStore(ctx, s.Store, x.log, toServe, s.settings)
 	if err != nil {
 		return err
 	}
-	shown, _ := parseStore(s.Store) // its name may have a password
+	x.closeLater(closeStore)
 	x.mon.WatchDoubts(store)
 	x.engine = retrysafe.New(store, opts)
 	g, err := x.gateway(s)
 	if err != nil {
-		return errors.Join(err, closeStore())
+		return err
 	}
 	x.live = gateway.NewLive(g)
 	x.mon.WatchUpstreams(x.live)
 	cert, err := s.certificate()
-	if err != nil {
-		return errors.Join(err, closeStore())
-	}
 	x.cert.Store(cert)
+	return err
+}
+
+func (x *running) closeLater(f func() error) { x.opened = append(x.opened, f) }
+
+func (x *running) close() error {
+	var errs []error
+	for _, f := range slices.Backward(x.opened) {
+		errs = append(errs, f())
+	}
+	return errors.Join(errs...)
+}
+
+// run serves.
+func (x *running) run(ctx context.Context, hup <-chan os.Signal, s *setup) error {
 	front := gateway.NewServer(x.live, s.limits, x.log)
 	admin := gateway.NewServer(gateway.Admin(x.live, x.engine, x.mon), gateway.Limits{}, x.log)
 	failed := make(chan error, 2)
-	if adminListener != nil {
-		go func() { failed <- admin.Serve(adminListener) }()
-		fmt.Fprintf(out, "retrysafe gateway: admin on http://%s\n", adminListener.Addr())
+	if x.admin != nil {
+		go func() { failed <- admin.Serve(x.admin) }()
+		fmt.Fprintf(x.out, "retrysafe gateway: admin on http://%s\n", x.admin.Addr())
 	}
 	scheme := "http"
 	if x.cert.Load() != nil {
 		scheme = "https"
 	}
-	go func() { failed <- x.serve(front, listener) }()
-	fmt.Fprintf(out, "retrysafe gateway: %s://%s -> %s, records in %s\n", scheme, listener.Addr(), strings.Join(s.Upstream, ", "), shown)
+	go func() { failed <- x.serve(front) }()
+	shown, _ := parseStore(s.Store) // its name may have a password
+	fmt.Fprintf(x.out, "retrysafe gateway: %s://%s -> %s, records in %s\n", scheme, x.listener.Addr(), strings.Join(s.Upstream, ", "), shown)
 
-	err = x.until(ctx, failed, hup)
+	err := x.until(ctx, failed, hup)
 	x.live.Drain()
 	if err == nil {
 		time.Sleep(x.flags.current.delay) // those who ask /readyz learn of it
@@ -105,7 +129,7 @@ func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, s *
 	defer cancel()
 	err = errors.Join(err, front.Shutdown(end), x.engine.Shutdown(end))
 	x.live.Close()
-	return errors.Join(err, admin.Close(), closeStore())
+	return errors.Join(err, admin.Close())
 }
 
 // until waits for the end, and reloads when it is told to.
@@ -157,11 +181,11 @@ func (x *running) gateway(s *setup) (*gateway.Gateway, error) {
 	return gateway.New(x.engine.WithPolicy(s.policy), &o)
 }
 
-func (x *running) serve(front *gateway.Server, l net.Listener) error {
+func (x *running) serve(front *gateway.Server) error {
 	if x.cert.Load() == nil {
-		return front.Serve(l)
+		return front.Serve(x.listener)
 	}
-	return front.ServeTLS(l, &tls.Config{
+	return front.ServeTLS(x.listener, &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return x.cert.Load(), nil },
 	})
