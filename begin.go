@@ -64,15 +64,17 @@ func (e *Engine) claim(ctx context.Context, k Key, o *callOptions, rec *Record) 
 
 // win acquires the key, and waits for another's attempt where the policy says so.
 func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Record) (*Attempt, error) {
+	o, err := c.lasting(ctx, key, o)
+	if err != nil {
+		return nil, c.wrap(key, 0, err, time.Second)
+	}
 	reserved, err := c.reserve(ctx, c.store, key, o.policy)
 	if err != nil {
 		return nil, err
 	}
-	if o.issued.must {
-		if o, err = c.prepare(ctx, key, o); err != nil {
-			reserved.settle(false)
-			return nil, c.wrap(key, 0, err, time.Second)
-		}
+	if err = c.issueSigned(ctx, key, o); err != nil {
+		reserved.settle(false)
+		return nil, c.wrap(key, 0, err, time.Second)
 	}
 	req := AcquireRequest{
 		Key: key, Fingerprint: o.fingerprint, MustBeIssued: o.issued.must,
@@ -83,8 +85,8 @@ func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Recor
 	for {
 		// A new owner each time: what is left of an earlier round is given back by its owner.
 		req.Owner = newOwner()
-		got, sent, err := c.acquire(ctx, &req)
-		reserved.settle(err == nil && got.Status == Won && got.Record.Attempt == 1)
+		got, sent, err := c.acquire(ctx, &req, reserved)
+		reserved = nil // settled, or with reclaim
 		if err != nil {
 			return nil, c.wrap(key, 0, err, time.Second)
 		}
@@ -121,7 +123,7 @@ func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Recor
 // acquire asks until it is answered, a few times. Repeats carry the same owner, so that a lost reply does no harm. An error says that
 // the caller must not run; if a claim may have been made all the same, it is given back in the background. A store that takes its time to
 // fail is asked twice, for the first may have been a connection that was dead; then the caller has waited long enough to be told.
-func (c *core) acquire(ctx context.Context, req *AcquireRequest) (got Acquired, sent time.Time, err error) {
+func (c *core) acquire(ctx context.Context, req *AcquireRequest, reserved *reservation) (got Acquired, sent time.Time, err error) {
 	var unanswered time.Time // the latest NotAfter of a try without an answer
 	begun := time.Now()
 	for try := range acquireTries {
@@ -150,13 +152,16 @@ func (c *core) acquire(ctx context.Context, req *AcquireRequest) (got Acquired, 
 		done(err)
 		if err == nil {
 			c.clock.learn(got.Record.Now, sent)
+			if fresh := began(&got.Record, req.Owner); fresh || unanswered.IsZero() {
+				reserved.settle(fresh)
+			}
 			if !unanswered.IsZero() {
 				// An earlier try may still be on its way, and win when the key is free again.
 				var ours Fence
 				if got.Status == Won {
 					ours = got.Record.Fence
 				}
-				c.reclaim(*req, unanswered, ours)
+				c.reclaim(*req, unanswered, ours, reserved)
 			}
 			return got, sent, nil
 		}
@@ -171,8 +176,10 @@ func (c *core) acquire(ctx context.Context, req *AcquireRequest) (got Acquired, 
 			unanswered = req.NotAfter
 		}
 	}
-	if !unanswered.IsZero() {
-		c.reclaim(*req, unanswered, 0)
+	if unanswered.IsZero() {
+		reserved.settle(false)
+	} else {
+		c.reclaim(*req, unanswered, 0, reserved)
 	}
 	return Acquired{}, sent, unavailable(err)
 }
@@ -200,7 +207,10 @@ func pause(ctx context.Context, d time.Duration) bool {
 // reclaim gives back a claim whose reply was lost: after notAfter nothing of it can be applied any more, and a record that is in
 // progress under its owner was given to nobody, for owners are made for one call; ours is the fence that this call was given in the
 // end, if it was. Without this, an outage of the store would leave keys in doubt although nothing ran.
-func (c *core) reclaim(req AcquireRequest, notAfter time.Time, ours Fence) {
+//
+// A claim that made a new key stays counted, for its record is known from now on, also when it is given back. So it does where nobody
+// can tell.
+func (c *core) reclaim(req AcquireRequest, notAfter time.Time, ours Fence, reserved *reservation) {
 	c.life.stay()
 	started := c.background.start(func() {
 		defer c.life.leave()
@@ -210,8 +220,12 @@ func (c *core) reclaim(req AcquireRequest, notAfter time.Time, ours Fence) {
 		for time.Now().Before(giveUp) && c.sleep(wait) {
 			ctx, cancel := context.WithTimeout(c.ctx, acquireLimit)
 			rec, err := c.lookup(ctx, req.Key)
+			over := err == nil && rec.Now.After(notAfter)
+			if over {
+				reserved.settle(began(&rec, req.Owner))
+			}
 			switch {
-			case err == nil && !rec.Now.After(notAfter):
+			case err == nil && !over:
 				wait = notAfter.Sub(rec.Now) + slack
 			case err == nil && (rec.State != StateInProgress || rec.Owner != req.Owner || rec.Fence == ours):
 				cancel()

@@ -15,16 +15,13 @@ type limiting interface {
 
 var errNoLimiter = fmt.Errorf("the store counts nothing, and the policy has Limits; use a store that implements retrysafe.Limiter, or leave the limits out: %w", errors.ErrUnsupported)
 
-// reservation is a new key that was counted before it is known whether it is new. nil: nothing was counted.
-type reservation struct {
-	core    *core
-	store   Limiter
-	req     ChargeRequest
-	settled bool
-}
+// latestRetry bounds what a caller over its limits is told: a rate that is slow, or a clock that was set back, must not send it away for hours.
+const latestRetry = time.Minute
 
-// reserve counts a new key, before anything is stored. One that is refused may be known already: its call goes on, and nothing is
-// counted. s is the store that has the record.
+// reserve counts a new key, before anything is stored. It looks first: a key that is known is not charged, so that its repeats write nothing
+// and need no room. Two calls of one new key that look at once are both charged, and the one that does not win gives back. What is not
+// charged here and begins all the same is counted when it is settled. s is the store that has the record. A nil reservation: the policy has
+// no limits.
 func (c *core) reserve(ctx context.Context, s any, key StoreKey, p *Policy) (*reservation, error) {
 	if !p.Limits.any() {
 		return nil, nil //nolint:nilnil // nothing is counted
@@ -33,49 +30,58 @@ func (c *core) reserve(ctx context.Context, s any, key StoreKey, p *Policy) (*re
 	if !ok {
 		return nil, c.wrap(key, 0, errNoLimiter, 0)
 	}
-	req := ChargeRequest{Namespace: key.Namespace, Tenant: key.Tenant, Keys: 1, For: p.Retention, Limits: p.Limits}
-	got, err := c.charge(ctx, store, &req)
-	switch {
-	case errors.Is(err, errors.ErrUnsupported):
-		return nil, c.wrap(key, 0, errNoLimiter, 0)
-	case err != nil:
-		return nil, c.wrap(key, 0, unavailable(err), time.Second)
-	case got.OK:
-		return &reservation{core: c, store: store, req: req}, nil
+	r := &reservation{core: c, store: store, req: ChargeRequest{
+		Namespace: key.Namespace, Tenant: key.Tenant, Keys: 1, For: p.Retention, Limits: p.Limits,
+	}}
+	if _, inside := AttemptFrom(ctx); inside {
+		return r, nil // work that runs already cannot be told to come later: its own key would be in doubt
 	}
 	known, err := c.known(ctx, store, key)
 	if err != nil {
 		return nil, c.wrap(key, 0, unavailable(err), time.Second)
 	}
-	if !known {
-		return nil, c.wrap(key, 0, ErrTooManyKeys, got.After)
+	if known {
+		return r, nil
 	}
-	return nil, nil //nolint:nilnil // nothing is counted
+	got, err := r.charge(ctx)
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		return nil, c.wrap(key, 0, errNoLimiter, 0)
+	case err != nil:
+		return nil, c.wrap(key, 0, unavailable(err), time.Second)
+	case !got.OK:
+		return nil, c.wrap(key, 0, ErrTooManyKeys, min(got.After, latestRetry))
+	}
+	r.counted = true
+	return r, nil
 }
 
 // known tells whether an attempt of the key has begun before, so that no new key is made of it. One that was only issued is new.
 func (c *core) known(ctx context.Context, store limiting, key StoreKey) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, acquireLimit)
-	defer cancel()
-	done := c.trace.store(ctx, "lookup")
-	rec, err := store.Lookup(ctx, key)
-	done(err)
+	var rec Record
+	err := askAgain(ctx, func() (err error) {
+		limited, cancel := context.WithTimeout(ctx, acquireLimit)
+		defer cancel()
+		done := c.trace.store(ctx, "lookup")
+		rec, err = store.Lookup(limited, key)
+		done(err)
+		return err
+	})
 	return rec.State > StateIssued, err
 }
 
-// charge asks until it is answered, a few times, as acquire does. A try that was applied and not answered counts beside the next one,
-// until its time has passed: too much is counted rather than too little.
-func (c *core) charge(ctx context.Context, store Limiter, req *ChargeRequest) (got Charged, err error) {
+// askAgain makes a call until it is answered, a few times, as acquire does.
+func askAgain(ctx context.Context, call func() error) (err error) {
 	begun := time.Now()
 	for try := range acquireTries {
 		if try > 0 && (time.Since(begun) >= 2*acquireLimit || !pause(ctx, time.Duration(try*try)*50*time.Millisecond)) {
 			break
 		}
-		if got, err = c.chargeOnce(ctx, store, req, acquireLimit); err == nil || !mayBeApplied(err) {
+		if err = call(); err == nil || !mayBeApplied(err) && !errors.Is(err, ErrTooLate) {
 			break
 		}
 	}
-	return got, err
+	return err
 }
 
 func (c *core) chargeOnce(ctx context.Context, store Limiter, req *ChargeRequest, limit time.Duration) (Charged, error) {
@@ -87,13 +93,24 @@ func (c *core) chargeOnce(ctx context.Context, store Limiter, req *ChargeRequest
 	return got, err
 }
 
-// chargesAtOnce is how many charges an engine has under way in the background.
-const chargesAtOnce = 256
+// Bounds of what is charged in the background.
+const (
+	chargesAtOnce = 256 // of an engine
+	chargeTries   = 5   // of what certainly was not applied
+)
 
-// chargeLater counts what was not refused and nobody waits for. It is tried once: what is lost counts wrongly until its time has passed.
-// Where too many are under way already the caller makes it, which holds up those who make them.
-func (c *core) chargeLater(store Limiter, req *ChargeRequest) {
-	once := func() { _, _ = c.chargeOnce(c.ctx, store, req, ackTime) }
+// chargeLater charges what nobody waits for, and what is never refused; next says what, and false when it is of no use any more. What
+// certainly was not applied is tried again. What was not answered is not: it counts wrongly until its time has passed. Where too many are
+// under way already the caller makes the call, once, which holds up those who make them.
+func (c *core) chargeLater(store Limiter, next func() (ChargeRequest, bool)) {
+	once := func() (again bool) {
+		req, ok := next()
+		if !ok {
+			return false
+		}
+		_, err := c.chargeOnce(c.ctx, store, &req, ackTime)
+		return errors.Is(err, ErrTooLate)
+	}
 	select {
 	case c.charges <- struct{}{}:
 	default:
@@ -101,25 +118,20 @@ func (c *core) chargeLater(store Limiter, req *ChargeRequest) {
 		return
 	}
 	c.life.stay() // Shutdown waits for it
-	started := c.background.start(func() {
-		once()
+	leave := func() {
 		<-c.charges
 		c.life.leave()
+	}
+	started := c.background.start(func() {
+		defer leave()
+		for try := 1; once(); try++ {
+			if try == chargeTries || !c.sleep(time.Duration(try)*time.Second) {
+				return
+			}
+		}
 	})
 	if !started {
-		<-c.charges
-		c.life.leave()
-	}
-}
-
-// settle ends a reservation: a key that was not new, or that did not begin, is given back. The first word counts.
-func (r *reservation) settle(began bool) {
-	if r == nil || r.settled {
-		return
-	}
-	if r.settled = true; !began {
-		r.req.Keys = -1
-		r.core.chargeLater(r.store, &r.req)
+		leave()
 	}
 }
 
@@ -135,7 +147,6 @@ func (c *core) countAnswer(s any, key StoreKey, p *Policy, answer *Answer) {
 	if !ok || p.Limits.Bytes <= 0 || len(answer.Body) == 0 {
 		return
 	}
-	c.chargeLater(store, &ChargeRequest{
-		Namespace: key.Namespace, Tenant: key.Tenant, Bytes: int64(len(answer.Body)), For: p.Retention, Limits: p.Limits,
-	})
+	req := ChargeRequest{Namespace: key.Namespace, Tenant: key.Tenant, Bytes: int64(len(answer.Body)), For: p.Retention, Limits: p.Limits}
+	c.chargeLater(store, func() (ChargeRequest, bool) { return req, true })
 }

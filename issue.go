@@ -87,31 +87,44 @@ func MustBeIssued() CallOption {
 // issuedSlack is what a record outlives the time of first use by. Clocks are estimated, and never that far off.
 const issuedSlack = time.Minute
 
-// prepare makes the call's options right for an issued key. Its record has to outlive the time of first use: else a key that was given
-// back would be gone too early, and one that is signed could be issued anew. A signed key is issued here, by its first use.
-func (c *core) prepare(ctx context.Context, key StoreKey, o *callOptions) (*callOptions, error) {
-	left := time.Duration(0)
-	if until := o.issued.signedUntil; !until.IsZero() {
-		if !c.clock.known.Load() {
-			if err := c.readClock(ctx, key); err != nil {
-				return nil, unavailable(err)
-			}
-		}
-		left = until.Sub(c.clock.at(time.Now()))
+// lasting makes the retention right for an issued key. Its record has to outlive the time of first use: else a key that was given back
+// would be gone too early, and one that is signed could be issued anew.
+func (c *core) lasting(ctx context.Context, key StoreKey, o *callOptions) (*callOptions, error) {
+	if !o.issued.must {
+		return o, nil
 	}
-	if least := max(o.issued.life, left) + issuedSlack; o.policy.Retention < least {
+	if !o.issued.signedUntil.IsZero() && !c.clock.known.Load() {
+		if err := c.readClock(ctx, key); err != nil {
+			return nil, unavailable(err)
+		}
+	}
+	if least := max(o.issued.life, c.timeLeft(o)) + issuedSlack; o.policy.Retention < least {
 		own, policy := *o, *o.policy
 		policy.Retention = least
 		own.policy, o = &policy, &own
 	}
-	if left <= 0 {
-		return o, nil // the store knows
+	return o, nil
+}
+
+// timeLeft is how long a signed key may still be used first, once the clock is known; of others zero, for the store knows.
+func (c *core) timeLeft(o *callOptions) time.Duration {
+	if o.issued.signedUntil.IsZero() {
+		return 0
+	}
+	return o.issued.signedUntil.Sub(c.clock.at(time.Now()))
+}
+
+// issueSigned issues a signed key, by its first use.
+func (c *core) issueSigned(ctx context.Context, key StoreKey, o *callOptions) error {
+	left := c.timeLeft(o)
+	if !o.issued.must || left <= 0 {
+		return nil
 	}
 	_, err := c.issue(ctx, key, left) // AlreadyIssued: it was used before, perhaps by another process just now
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		err = unavailable(err)
 	}
-	return o, err
+	return err
 }
 
 // issuedTooLate tells of a signed key that was won although it was issued after its time: by a process that was held up between its

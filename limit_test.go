@@ -84,7 +84,7 @@ func TestLimitsRepeats(t *testing.T) {
 		c := new(counter)
 		again := func(k retrysafe.Key, opts ...retrysafe.CallOption) error {
 			var err error
-			for range 50 { // each is given back in the background
+			for range 50 {
 				_, err = retrysafe.Do(ctx, e, k, c.work, opts...)
 				synctest.Wait()
 			}
@@ -212,15 +212,19 @@ func TestLimitsStoreAway(t *testing.T) {
 		begins(t, e, numbered("ann", 1), true, "a reply that is lost is asked for again")
 		tooMany(t, e, numbered("ann", 2)) // the two tries count both
 
-		f = storetest.NewFaulty(s, only("lookup", storetest.LoseRequest, 1, 1))
-		e = engineOn(t, f, limited(retrysafe.Limits{Live: 1}))
-		_, err = retrysafe.Do(ctx, e, numbered("ann", 0), new(counter).work)
+		f = storetest.NewFaulty(s, only("lookup", storetest.LoseRequest, 1, 5))
+		e = engineOn(t, f, limited(retrysafe.Limits{Live: 10}))
+		_, err = retrysafe.Do(ctx, e, numbered("ann", 3), new(counter).work)
 		assert.ErrorIs(t, err, retrysafe.ErrUnavailable, "nobody knows whether it is a repeat")
+		assert.Equal(t, f.Calls("charge"), 0, "charges")
+		begins(t, e, numbered("ann", 3), true, "a look that is lost twice, and asked for again")
 
 		f = storetest.NewFaulty(newStore(), only("acquire", storetest.LoseRequest, 1, 3))
 		e = engineOn(t, f, limited(retrysafe.Limits{Live: 1}))
 		_, err = retrysafe.Do(ctx, e, charge, new(counter).work)
 		assert.ErrorIs(t, err, retrysafe.ErrUnavailable, "a claim without an answer")
+		tooMany(t, e, numbered("ann", 2)) // as long as it may still arrive
+		time.Sleep(6 * time.Second)
 		synctest.Wait()
 		begins(t, e, charge, true, "what did not begin is given back")
 	})
@@ -285,8 +289,9 @@ func TestLimitsOfIssuedKeys(t *testing.T) {
 	})
 }
 
-// TestManyRepeatsAtOnce: where the store hangs on what is given back, repeats do not leave goroutines without end behind them.
-func TestManyRepeatsAtOnce(t *testing.T) {
+// TestManyCopiesAtOnce: where the store hangs on what is given back, copies of a key that all look before the first begins do not leave
+// goroutines without end behind them.
+func TestManyCopiesAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		e := engineOn(t, slowRefunds{newStore()}, limited(retrysafe.Limits{Live: 5000}))
 		begins(t, e, charge, true, "the first")
@@ -300,16 +305,21 @@ func TestManyRepeatsAtOnce(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		assert.Equal(t, answered.Load(), int64(256), "repeats that left something behind; the others see to it themselves")
+		assert.Equal(t, answered.Load(), int64(256), "copies that left something behind; the others see to it themselves")
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		assert.Equal(t, answered.Load(), int64(2000), "repeats that are answered in the end")
-		assert.Equal(t, failed.Load(), int64(0), "repeats that failed")
+		assert.Equal(t, answered.Load(), int64(2000), "copies that are answered in the end")
+		assert.Equal(t, failed.Load(), int64(0), "copies that failed")
 	})
 }
 
-// slowRefunds hangs where something is given back.
+// slowRefunds hangs where something is given back, and shows nobody what is there already.
 type slowRefunds struct{ *memstore.Store }
+
+func (s slowRefunds) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
+	rec, err := s.Store.Lookup(ctx, key)
+	return retrysafe.Record{Key: key, Now: rec.Now}, err
+}
 
 func (s slowRefunds) Charge(ctx context.Context, req retrysafe.ChargeRequest) (retrysafe.Charged, error) {
 	if req.Keys < 0 {

@@ -3,12 +3,16 @@ package retrysafe
 import (
 	"errors"
 	"fmt"
+	"math"
 )
 
 // Limits bound what one tenant may have in the store, whichever process it comes through: the store keeps the counts ([Limiter]), one for
 // each namespace and tenant. They are over all layers: a transaction inside a guarded handler is a second key. A new key that is over a
-// limit is refused with [ErrTooManyKeys] before anything is stored; a key that is known is answered all the same. Callers without a
-// tenant are one tenant.
+// limit is refused with [ErrTooManyKeys] before anything is stored; a key that is known is answered all the same, and not counted again.
+// Callers without a tenant are one tenant.
+//
+// A call inside the work of another one (where [AttemptFrom] finds its attempt) is counted and never refused: the outer key would be in
+// doubt for what is only too early. A refusal that comes from elsewhere, over HTTP say, is the work's to handle.
 //
 // In a [Policy] a zero field takes the engine's default, and there it is no limit; a negative field is no limit. Different policies
 // compare the one count with limits of their own. What comes by a policy without any limits is not counted.
@@ -40,6 +44,14 @@ func (l Limits) or(base Limits) Limits {
 // any tells whether there is a limit at all.
 func (l *Limits) any() bool { return l.Live > 0 || l.PerSecond > 0 || l.Bytes > 0 }
 
+// unrefused is l for keys that are counted and not refused, unless the largest burst is ahead of the rate.
+func (l *Limits) unrefused() Limits {
+	if l.PerSecond <= 0 {
+		return Limits{}
+	}
+	return Limits{PerSecond: l.PerSecond, Burst: maxBurst}
+}
+
 // Bounds of a rate, so that times stay within what every store can count.
 const (
 	minRate  = 0.0001
@@ -47,10 +59,15 @@ const (
 	maxBurst = 100_000
 )
 
+func (l *Limits) rateIsWrong() bool {
+	r := l.PerSecond
+	return math.IsNaN(r) || r > 0 && r < minRate || r > maxRate
+}
+
 func (l *Limits) validate() error {
 	var errs []error
-	if r := l.PerSecond; r != r || r > 0 && r < minRate || r > maxRate { //nolint:gocritic // not a number differs from itself
-		errs = append(errs, fmt.Errorf("retrysafe: policy: Limits.PerSecond is %v; use %v to %v, or a negative number for no limit", r, minRate, maxRate))
+	if l.rateIsWrong() {
+		errs = append(errs, fmt.Errorf("retrysafe: policy: Limits.PerSecond is %v; use %v to %v, or a negative number for no limit", l.PerSecond, minRate, maxRate))
 	}
 	if l.Burst < 0 || l.Burst > maxBurst {
 		errs = append(errs, fmt.Errorf("retrysafe: policy: Limits.Burst is %d; use 1 to %d, or zero for a second's worth", l.Burst, maxBurst))

@@ -90,7 +90,7 @@ func (e *Engine) seize(ctx context.Context, rec *Record, r Resolution) (*Attempt
 		Key: rec.Key, Owner: newOwner(), Lease: policy.Lease,
 		OnDoubt: rec.OnDoubt, IfFence: r.Fence, Force: r.Force,
 	}
-	got, sent, err := c.acquire(ctx, &req)
+	got, sent, err := c.acquire(ctx, &req, nil)
 	if err != nil {
 		// It may have begun: then the record has another fence, and goes back to being in doubt.
 		return nil, c.wrap(rec.Key, 0, fmt.Errorf("%w: look the record up again before you resolve it: %w", ErrUnconfirmed, err), 0)

@@ -175,7 +175,8 @@ type (
 	// Limiter counts what tenants have, so that all processes on one store share one limit; see [Limits].
 	Limiter interface {
 		// Charge counts new keys and bytes of a tenant, or refuses new keys that are over a limit, and then changes nothing. It is atomic.
-		// Unlike other calls it has no owner that would tell a repeat: one that is sent twice counts twice, until its time has passed.
+		// Unlike other calls it has no owner that would tell a repeat: one that is sent twice counts twice, until its time has passed. So a
+		// store that knows that it has not counted, since it could not begin in time, says so with [ErrTooLate].
 		Charge(context.Context, ChargeRequest) (Charged, error)
 	}
 	// Sweeper removes what has expired, never what is in progress or in doubt under Refuse.
@@ -206,21 +207,35 @@ type IssueRequest struct {
 type ChargeRequest struct {
 	// Namespace and Tenant are as in [StoreKey]; an empty tenant is one of its own.
 	Namespace, Tenant string
-	// Keys is how many keys are new; negative gives back.
+	// Keys is how many keys are new, at most 100000; negative gives back.
 	Keys int64
-	// Bytes is how many bytes were stored; negative gives back.
+	// Bytes is how many bytes were stored, at most a TiB; negative gives back.
 	Bytes int64
 	// For is how long they count, by the store's clock: at least that, and at most a sixteenth longer. See [Forever].
 	For time.Duration
 	// Limits are compared with what is counted; zero and negative fields are no limits. PerSecond counts the keys that came with the
-	// same PerSecond.
+	// same PerSecond; of a tenant that has keys of 256 different ones under way, those of one more are refused for a moment.
 	Limits Limits
 }
 
-// Validate returns an error that wraps [ErrInvalidKey] where namespace or tenant cannot be those of a key, or one about For.
+// maxBytes is the most of bytes in one charge.
+const maxBytes = 1 << 40
+
+// Validate returns an error that wraps [ErrInvalidKey] where namespace or tenant cannot be those of a key, or one about a number that is out
+// of bounds: those are such that every store counts alike, also in floating point.
 func (r *ChargeRequest) Validate() error {
-	if r.For <= 0 {
+	l := &r.Limits
+	switch {
+	case r.For <= 0:
 		return fmt.Errorf("retrysafe: Charge for %v; use a positive time", r.For)
+	case r.Keys > maxBurst || r.Keys < -maxBurst:
+		return fmt.Errorf("retrysafe: Charge of %d keys; use at most %d at once", r.Keys, maxBurst)
+	case r.Bytes > maxBytes || r.Bytes < -maxBytes:
+		return fmt.Errorf("retrysafe: Charge of %d bytes; use at most %d at once", r.Bytes, int64(maxBytes))
+	case l.rateIsWrong():
+		return fmt.Errorf("retrysafe: Charge at %v keys a second; use %v to %v, or a negative number for no limit", l.PerSecond, minRate, maxRate)
+	case l.Burst > maxBurst:
+		return fmt.Errorf("retrysafe: Charge with a burst of %d; use at most %d", l.Burst, maxBurst)
 	}
 	return StoreKey{r.Namespace, "limit", Key{r.Tenant, "limit", "limit"}}.Validate()
 }
@@ -230,7 +245,7 @@ type Charged struct {
 	// OK: it was counted.
 	OK bool
 	// After is when to ask again where it was not: for the rate the time until one more key conforms, else the time until something that
-	// counts has passed, 1 s to 60 s.
+	// counts has passed, 1 s to 60 s. What the engine tells its callers is at most 60 s.
 	After time.Duration
 }
 

@@ -97,7 +97,7 @@ type Settings struct {
 	TimeoutAnswer duration  `yaml:"timeout_answer" default:"60s" doc:"how long to wait for the whole answer; what a route inherits is at most its max_run"`
 	KeepCookies   *bool     `yaml:"keep_cookies" default:"false" doc:"keep Set-Cookie with the answer"`
 
-	Limits TenantLimitsConfig `yaml:"limits" default:"none" doc:"what one tenant may have, over all routes and all gateways of the store; more meets 429"`
+	Limits TenantLimitsConfig `yaml:"limits" default:"none" doc:"what one tenant may have, over all routes and all gateways of the store, or none; more meets 429"`
 }
 
 // environment names the variables that stand above the file, and what they set. Secrets have no other place.

@@ -267,6 +267,7 @@ func FuzzParseConfig(f *testing.F) {
 	f.Add([]byte(whole))
 	f.Add([]byte("upstream: http://x\nroutes:\n - match: '* /**'\n   key: {fields: [a]}"))
 	f.Add([]byte("upstream: http://x\ndefaults: {limits: {live: 5, new_per_s: 0.5, burst: 2, bytes: 1MiB}}\nroutes:\n - {match: POST /a, limits: {new_per_s: none, burst: 3}}"))
+	f.Add([]byte("defaults: {limits: &l }\nroutes:\n - {match: POST /a, limits: *l}\n - {match: POST /b, limits: none}"))
 	f.Add([]byte("defaults: {on_duplicate: {status: 299, body: x}, max_body: 1GB}"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		c, err := gateway.ParseConfig(text, nil)

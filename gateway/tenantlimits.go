@@ -16,6 +16,32 @@ type TenantLimitsConfig struct {
 	Storage sizeLimit  `yaml:"bytes" default:"none" doc:"room for the kept answers of a tenant, for example 64MiB, or none for no limit; where it is full new keys are refused"`
 }
 
+// UnmarshalYAML reads none, which is no limit at all, or the fields.
+func (l *TenantLimitsConfig) UnmarshalYAML(decode func(any) error) error {
+	var at place
+	if err := decode(&at); err != nil || at.Node == nil {
+		return err
+	}
+	switch at.Type() {
+	case ast.MappingType, ast.MappingValueType:
+		type fields TenantLimitsConfig // without this method
+		return decode((*fields)(l))
+	}
+	if !isNone(at.Node) {
+		return wrong(at.Node, "write none, or limits such as {live: 10000, new_per_s: 50}")
+	}
+	*l = TenantLimitsConfig{Live: liveLimit{unlimited}, PerS: rateLimit{unlimited}, Storage: sizeLimit{unlimited}}
+	return nil
+}
+
+// place is where a value stands.
+type place struct{ ast.Node }
+
+func (p *place) UnmarshalYAML(n ast.Node) error {
+	p.Node = n
+	return nil
+}
+
 func (l *TenantLimitsConfig) limits() retrysafe.Limits {
 	return retrysafe.Limits{Live: l.Live.n, PerSecond: l.PerS.v, Burst: l.Burst.n, Bytes: l.Storage.n}
 }

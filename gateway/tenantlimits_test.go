@@ -56,6 +56,37 @@ routes:
 	}
 }
 
+// TestConfigWithoutTenantLimits: limits may be none as a whole, and what else is written there is told with its place.
+func TestConfigWithoutTenantLimits(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]retrysafe.Limits{
+		"defaults: {limits: {live: 5, new_per_s: 2}}\nroutes:\n  - {match: POST /a, limits: none}":                                               {Live: -1, PerSecond: -1, Bytes: -1},
+		"defaults: {limits: none}\nroutes:\n  - {match: POST /a}":                                                                                {Live: -1, PerSecond: -1, Bytes: -1},
+		"defaults: {limits: none}\nroutes:\n  - {match: POST /a, limits: {live: 4}}":                                                             {Live: 4, PerSecond: -1, Bytes: -1},
+		"defaults: {limits: {live: 5}}\nroutes:\n  - match: POST /a\n    limits:":                                                                {Live: 5},
+		"defaults: {limits: {live: 5}}\nroutes:\n  - match: POST /a\n    limits:\n      live: 7":                                                 {Live: 7},
+		"defaults: {limits: &l {live: &n 5}}\nroutes:\n  - {match: POST /b, limits: *l}\n  - {match: POST /a, limits: {<<: *l, bytes: 7B}}":      {Live: 5, Bytes: 7},
+		"defaults: {limits: {live: &n 5}}\nroutes:\n  - {match: POST /b, limits: &l none}\n  - {match: POST /c, limits: *l}\n  - match: POST /a": {Live: 5},
+	} {
+		c, err := gateway.ParseConfig([]byte("upstream: http://127.0.0.1:9\n"+text), nil)
+		assert.NoError(t, err, "%s", text)
+		o, policy, err := c.Options()
+		assert.NoError(t, err, "%s", text)
+		last := o.Routes[len(o.Routes)-1]
+		assert.Equal(t, last.Guard.Policy.Or(policy).Limits, want, "%s", text)
+	}
+	for text, want := range map[string]string{
+		"all":                 "[2:20] write none, or limits such as",
+		"5":                   "[2:20] write none, or limits such as",
+		"[none]":              "[2:20] write none, or limits such as",
+		"{live: 5, keys: 5}":  `[2:30] unknown field "keys"`,
+		"{live: 5, burst: x}": `[2:37] "x": write a number of keys`,
+	} {
+		_, err := gateway.ParseConfig([]byte("upstream: http://127.0.0.1:9\ndefaults: {limits: "+text+"}"), nil)
+		assert.True(t, err != nil && strings.Contains(err.Error(), want), "%s: got %v, want %q", text, err, want)
+	}
+}
+
 // TestTenantLimits: two gateways on one store share the limits of a tenant, and so do their routes, each with a limit of its own.
 func TestTenantLimits(t *testing.T) {
 	t.Parallel()
@@ -68,7 +99,7 @@ func TestTenantLimits(t *testing.T) {
 defaults: {limits: {live: 3, bytes: 64MiB}}
 routes:
   - {match: POST /more, limits: {live: 4, new_per_s: 0.01}}
-  - {match: POST /free, limits: {live: none, bytes: none}}
+  - {match: POST /free, limits: none}
   - {match: POST /tokens, key: token}
 `), nil)
 		assert.NoError(t, err, "parse")

@@ -20,7 +20,7 @@ var advice = map[string]string{
 	"MISCONF":     "it cannot write its snapshot to disk; look at its log",
 	"NOAUTH":      "it wants a password",
 	"WRONGPASS":   "user or password are wrong",
-	"NOPERM":      "the user may not run this; it needs EVALSHA, EVAL, GET, SET, DEL, TIME, and the keys of the prefix",
+	"NOPERM":      "the user may not run this; it needs EVALSHA, EVAL, GET, SET, DEL, TIME, PEXPIRETIME, PUBLISH, and the keys and channels of the prefix",
 	"BUSY":        "another script has been running for too long",
 	"WRONGTYPE":   "the key holds something that this store has not written; choose another Prefix",
 	"RSFORMAT":    "the record was written by a newer version",

@@ -18,7 +18,7 @@ func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retr
 		return next, write, err
 	})
 	var lock *lockError
-	if errors.As(err, &lock) && !req.NotAfter.IsZero() && s.clock().After(req.NotAfter) {
+	if errors.As(err, &lock) && lock.ended == nil && !req.NotAfter.IsZero() && s.clock().After(req.NotAfter) {
 		err = retrysafe.ErrTooLate
 	}
 	if err != nil {
@@ -57,16 +57,23 @@ func (s *Store) Release(ctx context.Context, req retrysafe.ReleaseRequest) error
 	return err
 }
 
-// Lookup implements [retrysafe.Store].
+// Lookup implements [retrysafe.Store]. A key whose transaction (RunTx) is open in this process is in progress; what will be in its record
+// is not known before the commit.
 func (s *Store) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
 	if err := s.check(ctx, &key); err != nil {
 		return retrysafe.Record{}, err
 	}
-	l, now, err := s.look(ctx, idOf(key))
+	id := idOf(key)
+	open := s.running.other(id) != nil // asked first: what is not open any more is in the record
+	l, now, err := s.look(ctx, id)
 	if err != nil {
 		return retrysafe.Record{}, err
 	}
-	return l.row.Record(key, now), nil
+	rec := l.row.Record(key, now)
+	if open && rec.State == 0 {
+		rec.State, rec.OnDoubt, rec.LeaseLeft = retrysafe.StateInProgress, retrysafe.Refuse, strayLease
+	}
+	return rec, nil
 }
 
 // Issue implements [retrysafe.Issuer].

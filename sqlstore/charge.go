@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -14,8 +15,17 @@ import (
 var _ retrysafe.Limiter = (*Store)(nil)
 
 // Charge implements [retrysafe.Limiter]: one row for each tenant, and one transaction for each charge that is taken. One that is refused
-// only reads, so that a flood of them holds up nobody.
-func (s *Store) Charge(ctx context.Context, req retrysafe.ChargeRequest) (charged retrysafe.Charged, err error) {
+// only reads, so that a flood of them holds up nobody. One that waited for the file in vain is [retrysafe.ErrTooLate].
+func (s *Store) Charge(ctx context.Context, req retrysafe.ChargeRequest) (retrysafe.Charged, error) {
+	charged, err := s.charge(ctx, req)
+	var lock *lockError
+	if errors.As(err, &lock) {
+		err = fmt.Errorf("%w: %w", retrysafe.ErrTooLate, err)
+	}
+	return charged, err
+}
+
+func (s *Store) charge(ctx context.Context, req retrysafe.ChargeRequest) (charged retrysafe.Charged, err error) {
 	if err := s.enter(ctx); err != nil {
 		return retrysafe.Charged{}, err
 	}

@@ -94,7 +94,7 @@ func TestRedisOverTLS(t *testing.T) {
 	c := exec.Command(path, "--port", "0", "--tls-port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "yes",
 		"--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert, "--tls-auth-clients", "no",
 		"--user", "default", "off", "--user", "ann", "on", ">pass-word", "~rs:*", "&rs:*",
-		"+eval", "+evalsha", "+get", "+set", "+time", "+pexpiretime", "+publish", "+subscribe", "+scan", "+config|get", "+info", "+role", "+ping", "+hello", "+client")
+		"+eval", "+evalsha", "+get", "+set", "+del", "+time", "+pexpiretime", "+publish", "+subscribe", "+scan", "+config|get", "+info", "+role", "+ping", "+hello", "+client")
 	var said output
 	c.Stdout = &said
 	assert.NoError(t, c.Start(), "start redis-server")
@@ -108,12 +108,16 @@ func TestRedisOverTLS(t *testing.T) {
 	}, "redis-server listens: "+said.String())
 	up, effects := counting(t)
 	t.Setenv("SSL_CERT_FILE", cert)
-	_, base, log := startGateway(t, "--upstream", up.URL, "--store", "rediss://ann:pass-word@127.0.0.1:"+port, "--listen", "127.0.0.1:0")
+	config := filepath.Join(dir, "gateway.yaml")
+	assert.NoError(t, os.WriteFile(config, []byte("upstream: "+up.URL+"\ndefaults: {limits: {live: 1, bytes: 1MiB}}\n"), 0o600), "configuration")
+	_, base, log := startGateway(t, "--config", config, "--store", "rediss://ann:pass-word@127.0.0.1:"+port, "--listen", "127.0.0.1:0")
 	for i := range 2 {
 		status, body, header := post(t, base, "k")
 		assert.Equal(t, fmt.Sprint(status, header.Get("Idempotency-Replayed")), []string{"201", "201true"}[i], "request %d (%s; %s)", i, body, log)
 	}
 	assert.Equal(t, effects("k"), int64(1), "effects")
+	status, body, _ := post(t, base, "another")
+	assert.Equal(t, status, 429, "a key over the limit (%s; %s)", body, log)
 	out, err := command(t, "keys", "--store", "rediss://ann:pass-word@127.0.0.1:"+port, "list").CombinedOutput()
 	assert.NoError(t, err, "keys list (%s)", out)
 	assert.Contains(t, string(out), "completed", "keys list")

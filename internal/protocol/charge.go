@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -104,8 +105,18 @@ func (u *Usage) wait(now Micros, t *Terms) (wait Micros) {
 	}
 	if t.Every > 0 {
 		wait = max(wait, u.next(now, t.Every)+t.Keys*t.Every-now-t.Room)
+		if len(u.Rates) >= mostRates && !u.has(t.Every) {
+			wait = max(wait, soonest)
+		}
 	}
 	return wait
+}
+
+// mostRates is how many different rates are counted of a tenant at once. It bounds what is stored.
+const mostRates = 256
+
+func (u *Usage) has(every Micros) bool {
+	return slices.ContainsFunc(u.Rates, func(r Rate) bool { return r.Every == every })
 }
 
 // next is the theoretical arrival time of a rate: now, unless keys have come before their time.

@@ -102,3 +102,24 @@ func TestRatesApart(t *testing.T) {
 	assert.Equal(t, slow, 10, "new keys in ten seconds at 1/s")
 	assert.Equal(t, fast, 1000, "new keys in ten seconds at 100/s")
 }
+
+// TestRatesAreBounded: a tenant has at most 256 rates at once, so that its counts stay small. Those that are there go on.
+func TestRatesAreBounded(t *testing.T) {
+	t.Parallel()
+	var u protocol.Usage
+	charge := func(now protocol.Micros, every, keys int64) retrysafe.Charged {
+		next, got, _ := protocol.Charge(u, now, &retrysafe.ChargeRequest{
+			Namespace: "n", Keys: keys, For: time.Hour, Limits: retrysafe.Limits{PerSecond: 1 / float64(every), Burst: 2},
+		})
+		u = next
+		return got
+	}
+	for i := range int64(256) {
+		assert.True(t, charge(minute, 1000+i, 1).OK, "rate %d", i)
+	}
+	assert.Equal(t, charge(minute, 2000, 1), retrysafe.Charged{After: time.Second}, "one more")
+	assert.True(t, charge(minute, 1000, 1).OK, "one that is there")
+	assert.True(t, charge(minute, 2000, -1).OK, "one that is given back")
+	assert.Equal(t, len(u.Rates), 256, "rates")
+	assert.True(t, charge(minute+1002*second, 2000, 1).OK, "one more when one has passed")
+}

@@ -2,6 +2,7 @@
 -- the rate, time of a burst; times in microseconds, zero limits are none. It stands alone: what other scripts share is about records.
 local REFUSED, DONE = 0, 102
 local NEVER = 9007199254740992 -- 2^53
+local MOST_RATES = 256
 local keys, bytes, span, width = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local live, stored, every, room = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 local raw = redis.call('GET', KEYS[1])
@@ -51,6 +52,7 @@ if keys > 0 then
   if live > 0 and count.keys + keys > live then wait = math.max(wait, over(first.keys)) end
   if stored > 0 and count.bytes >= stored then wait = math.max(wait, over(first.bytes)) end
   if every > 0 then wait = math.max(wait, arrival - now - room) end
+  if every > 0 and not rate and #rates >= MOST_RATES then wait = math.max(wait, 1000000) end
   if wait > 0 then return say(REFUSED, wait) end
 end
 

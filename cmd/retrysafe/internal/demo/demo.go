@@ -31,7 +31,8 @@ func Command(open Opener) *cobra.Command {
 		Long: "demo starts a small shop and a gateway before it, both on loopback, and sends real requests: each scene\n" +
 			"straight to the shop first, then protected. Meanwhile, and until Ctrl-C, a page in the browser lets you press\n" +
 			"and kill yourself. It keeps its files in a temporary directory and removes them. With --store the gateways keep\n" +
-			"their records in a store of yours, from which they are gone after an hour.",
+			"their records in a store of yours, where none counts after an hour. Redis removes them then; in a SQLite file they\n" +
+			"stay until something that uses the file sweeps it.",
 		RunE: func(c *cobra.Command, _ []string) error { return run(c.Context(), c.OutOrStdout(), o) },
 	}
 	c.Flags().BoolVar(&o.once, "once", false, "no page: end after the table; the exit code is 1 if a scene fails")
