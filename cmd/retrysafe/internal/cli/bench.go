@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// benchFlags are those of bench store.
+type benchFlags struct {
+	store    string
+	workers  int
+	duration time.Duration
+	json     bool
+}
+
+func benchCommand() *cobra.Command {
+	var f benchFlags
+	bench := &cobra.Command{Use: "bench", Short: "Measure a store"}
+	bench.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return &usageError{fmt.Errorf("unknown command %q for %q", args[0], c.CommandPath())}
+		}
+		return c.Help()
+	}
+	store := &cobra.Command{
+		Use: "store", Args: cobra.NoArgs, Short: "Measure how many keys a second a store takes",
+		Long: "bench store begins and completes new keys for a while, and then asks for them again. An answer has 256 bytes. Its records are in a\n" +
+			"namespace of their own, bench-…, and expire after a quarter of an hour; a store in use gets slower meanwhile.",
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
+	}
+	store.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store: memory:, sqlite:PATH or redis://HOST")
+	store.Flags().IntVar(&f.workers, "workers", 64, "callers at once")
+	store.Flags().DurationVar(&f.duration, "duration", 5*time.Second, "how long each of the two parts takes, at most a minute")
+	store.Flags().BoolVar(&f.json, "json", false, "one JSON object, and no progress")
+	bench.AddCommand(store)
+	return bench
+}
+
+// benched is what is measured. Latencies are of a key's begin and completion together.
+type benched struct {
+	Store            string  `json:"store"` // without a password
+	Workers          int     `json:"workers"`
+	BeginCompletePer float64 `json:"begin_complete_per_s"`
+	ReplayPer        float64 `json:"replay_per_s"`
+	P50              float64 `json:"p50_ms"`
+	P99              float64 `json:"p99_ms"`
+}
+
+func (f *benchFlags) run(c *cobra.Command) (err error) {
+	if f.workers < 1 || f.workers > 10_000 || f.duration < 10*time.Millisecond || f.duration > time.Minute {
+		return &usageError{errors.New("--workers is from 1 to 10000, and --duration from 10ms to 1m")}
+	}
+	name, err := parseStore(f.store)
+	if err != nil {
+		return &usageError{err}
+	}
+	s, closeStore, err := openStore(c.Context(), f.store, logger(c.ErrOrStderr()), toServe, storeSettings{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeStore()) }()
+	b := &bencher{store: s, workers: f.workers, duration: f.duration, namespace: "bench-" + rand.Text()[:8], progress: c.ErrOrStderr()}
+	if f.json {
+		b.progress = io.Discard
+	}
+	res := benched{Store: fmt.Sprint(name), Workers: f.workers}
+	var took []time.Duration
+	if res.BeginCompletePer, took, err = b.part(c.Context(), "begin and complete", b.beginComplete); err != nil {
+		return err
+	}
+	res.P50, res.P99 = percentile(took, 50), percentile(took, 99)
+	b.keys = len(took)
+	if res.ReplayPer, _, err = b.part(c.Context(), "replay", b.replay); err != nil {
+		return err
+	}
+	if f.json {
+		return json.NewEncoder(c.OutOrStdout()).Encode(res)
+	}
+	fmt.Fprintf(c.OutOrStdout(), "%s, %d workers: begin and complete %.0f/s (p50 %.2f ms, p99 %.2f ms), replay %.0f/s\n", res.Store, res.Workers,
+		res.BeginCompletePer, res.P50, res.P99, res.ReplayPer)
+	return nil
+}
+
+// bencher makes calls of a store.
+type bencher struct {
+	store     retrysafe.Store
+	workers   int
+	duration  time.Duration
+	namespace string
+	progress  io.Writer
+	keys      int // that were completed, numbered from 0
+}
+
+// part makes calls for the duration, and returns how many a second and how long each took.
+func (b *bencher) part(ctx context.Context, name string, call func(context.Context, int) error) (float64, []time.Duration, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	begun := time.Now()
+	end := begun.Add(b.duration)
+	var next atomic.Int64
+	all := make([][]time.Duration, b.workers)
+	var working sync.WaitGroup
+	for w := range b.workers {
+		working.Go(func() {
+			for at := time.Now(); at.Before(end) && ctx.Err() == nil; {
+				if err := call(ctx, int(next.Add(1)-1)); err != nil {
+					cancel(err) // the first one counts
+					return
+				}
+				now := time.Now()
+				all[w] = append(all[w], now.Sub(at))
+				at = now
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { working.Wait(); close(done) }()
+	for tick := time.NewTicker(time.Second); ; {
+		select {
+		case <-tick.C:
+			fmt.Fprintf(b.progress, "%s: %d after %v\n", name, next.Load(), time.Since(begun).Round(time.Second))
+			continue
+		case <-done:
+		}
+		tick.Stop()
+		break
+	}
+	took := slices.Concat(all...)
+	return float64(len(took)) / time.Since(begun).Seconds(), took, context.Cause(ctx)
+}
+
+// benchRetention is longer than both parts.
+const benchRetention = 15 * time.Minute
+
+var benchAnswer = retrysafe.Answer{Codec: "raw", Kept: true, Body: make([]byte, 256)}
+
+func (b *bencher) acquire(ctx context.Context, i int, want retrysafe.Status) (retrysafe.Record, error) {
+	req := retrysafe.AcquireRequest{
+		Key:         retrysafe.StoreKey{Namespace: b.namespace, Layer: "fn", Key: retrysafe.Key{Tenant: "bench", Operation: "bench", ID: strconv.Itoa(i)}},
+		Fingerprint: make([]byte, 33), Lease: time.Minute, Retention: benchRetention, OnDoubt: retrysafe.Refuse,
+	}
+	_, _ = rand.Read(req.Owner[:])
+	got, err := b.store.Acquire(ctx, req)
+	if err == nil && got.Status != want {
+		err = fmt.Errorf("the store answers %d to a key where %d was due: is anybody else in namespace %s?", got.Status, want, b.namespace)
+	}
+	return got.Record, err
+}
+
+func (b *bencher) beginComplete(ctx context.Context, i int) error {
+	rec, err := b.acquire(ctx, i, retrysafe.Won)
+	if err != nil {
+		return err
+	}
+	_, err = b.store.Complete(ctx, retrysafe.CompleteRequest{
+		Key: rec.Key, Owner: rec.Owner, Fence: rec.Fence, State: retrysafe.StateCompleted, Answer: benchAnswer, Retention: benchRetention, Quiet: true,
+	})
+	return err
+}
+
+func (b *bencher) replay(ctx context.Context, i int) error {
+	_, err := b.acquire(ctx, i%b.keys, retrysafe.Finished)
+	return err
+}
+
+// percentile is in milliseconds, of what took is not empty.
+func percentile(took []time.Duration, p float64) float64 {
+	slices.Sort(took)
+	at := int(math.Ceil(float64(len(took))*p/100)) - 1
+	return float64(took[max(at, 0)].Nanoseconds()) / 1e6
+}
