@@ -52,10 +52,13 @@ func (e *Engine) claim(ctx context.Context, k Key, o *callOptions, rec *Record) 
 	if !c.enter() {
 		return nil, c.wrap(key, 0, ErrClosed, time.Second)
 	}
-	a, err := c.win(ctx, key, o, rec)
-	if a == nil {
-		c.life.leave()
-	}
+	var a *Attempt
+	defer func() { // also where Reconcile panics
+		if a == nil {
+			c.life.leave()
+		}
+	}()
+	a, err = c.win(ctx, key, o, rec)
 	if a == nil && err == nil && o.policy.Duplicate == Reject {
 		err = c.wrap(key, rec.Attempt, ErrDuplicate, 0)
 	}
@@ -114,6 +117,14 @@ func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Recor
 				return nil, c.wrap(key, 0, ErrClosed, time.Second)
 			}
 			// In doubt, or taken over: ask again. Acquire decides, and of all that ask at most one wins.
+		case StatusInDoubt:
+			if o.policy.Reconcile == nil {
+				return nil, c.wrap(key, rec.Attempt, ErrInDoubt, 0)
+			}
+			v, err := c.reconcile(ctx, rec, o)
+			if v.attempt != nil || err != nil {
+				return v.attempt, err
+			}
 		default:
 			return nil, c.wrap(key, rec.Attempt, got.Err(), 0)
 		}

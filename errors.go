@@ -100,10 +100,15 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // Retryable says whether the same call with the same key may be made again, and after how long.
-// In doubt, a mismatch and a duplicate are not retryable: the answer would be the same.
+// In doubt, a mismatch and a duplicate are not retryable: the answer would be the same. A doubt that [Policy].Reconcile will be asked about
+// is retryable then.
 func Retryable(err error) (after time.Duration, ok bool) {
 	if errors.Is(err, ErrInDoubt) {
-		return 0, false
+		var e *Error
+		if errors.As(err, &e) {
+			after = e.RetryAfter
+		}
+		return after, after > 0
 	}
 	for _, base := range []error{ErrInProgress, ErrAttemptFailed, ErrLeaseLost, ErrUnconfirmed, ErrTooManyKeys, ErrUnavailable, ErrClosed} {
 		if !errors.Is(err, base) {

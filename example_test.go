@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -161,4 +162,41 @@ func ExampleAttempt_Extend() {
 	fmt.Println("the money is sent")
 	_ = a.Complete(a.Context(), retrysafe.Answer{Kept: true})
 	// Output: the money is sent
+}
+
+// A payment whose answer was lost: the provider is asked what became of it, by the key that was sent along, and the customer gets the
+// receipt of the one charge.
+func ExampleEngine_ReconcileAll() {
+	ctx := context.Background()
+	charges := map[string]string{} // at the provider, by the key of the request
+	pay := func(ctx context.Context, order string) (string, error) {
+		a, _ := retrysafe.AttemptFrom(ctx)
+		charges[a.Key().ID] = "receipt of " + order
+		return "", errors.New("the connection broke before the answer came")
+	}
+	engine := retrysafe.New(memstore.New(nil), &retrysafe.Options{Logger: slog.New(slog.DiscardHandler)})
+	defer engine.Shutdown(ctx)
+	charge := retrysafe.NewOperation(engine, "charge", pay, &retrysafe.Policy{
+		Lease: 10 * time.Millisecond,
+		Reconcile: func(_ context.Context, r retrysafe.Record) (retrysafe.Resolution, error) {
+			receipt, ok := charges[r.Key.ID]
+			if !ok {
+				return retrysafe.Resolution{Outcome: retrysafe.NotDone}, nil
+			}
+			answer, err := retrysafe.JSON.Encode(receipt)
+			return retrysafe.Resolution{Outcome: retrysafe.Done, Answer: retrysafe.Answer{Codec: "json", Body: answer, Kept: true}}, err
+		},
+	})
+	_, err := charge.Do(ctx, "ann", "8e03978e", "tea")
+	fmt.Println("in doubt:", errors.Is(err, retrysafe.ErrInDoubt))
+	after, _ := retrysafe.Retryable(func() error { _, err := charge.Do(ctx, "ann", "8e03978e", "tea"); return err }())
+	time.Sleep(after)
+	settled, err := charge.ReconcileAll(ctx) // a program would do this every few minutes; a repeat of the call does it too
+	fmt.Println("settled:", settled, err)
+	res, err := charge.Do(ctx, "ann", "8e03978e", "tea")
+	fmt.Println(res.Value, err, "charges:", len(charges))
+	// Output:
+	// in doubt: true
+	// settled: 1 <nil>
+	// receipt of tea <nil> charges: 1
 }

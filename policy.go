@@ -1,6 +1,7 @@
 package retrysafe
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -74,6 +75,14 @@ type Policy struct {
 	MaxAnswer int64
 	// Limits bound what a tenant may have in the store; default none.
 	Limits Limits
+	// Reconcile finds out what became of a key in doubt: it asks the other side, by the key or the fence that the work has sent along. It is
+	// called when a repeat meets a doubt under Refuse, by one caller at a time, under an attempt of its own whose context it gets, and not
+	// before the doubt is two leases old; [Engine.ReconcileAll] calls it for all. Nil (the default): people resolve.
+	//
+	// The verdict's Outcome: Done keeps Answer, which this caller and all repeats get; Failed keeps Failure; NotDone lets this caller run the
+	// work, under the attempt of the question; Doubtful, or an error, leaves the doubt for two leases more. Fence, Force and By are not
+	// used. NotDone is only safe if the first request cannot arrive any more, or the other side checks the fence.
+	Reconcile func(context.Context, Record) (Resolution, error)
 	// Classify says what an error of the work means; it is not asked about errors marked with [NothingDone], [Permanent] or [InDoubt].
 	// A zero Outcome leaves it to the default: in doubt under Refuse, not done under Reexecute. Done drops the error: it was none.
 	Classify func(error) Outcome
@@ -101,6 +110,9 @@ func (p Policy) Or(base Policy) Policy {
 	p.Limits = p.Limits.or(base.Limits)
 	if p.Classify == nil {
 		p.Classify = base.Classify
+	}
+	if p.Reconcile == nil {
+		p.Reconcile = base.Reconcile
 	}
 	return p
 }

@@ -157,7 +157,11 @@ func problemOf(err error, reject bool) *Problem {
 	case errors.Is(err, retrysafe.ErrTooManyKeys):
 		return NewProblem("too-many-keys", err).RetryAfter(after)
 	case errors.Is(err, retrysafe.ErrInDoubt):
-		return NewProblem("outcome-unknown", err)
+		p := NewProblem("outcome-unknown", err)
+		if after > 0 { // Policy.Reconcile will be asked then
+			p = p.RetryAfter(after)
+		}
+		return p
 	case errors.Is(err, retrysafe.ErrLeaseLost):
 		return NewProblem("lease-lost", err).RetryAfter(time.Second)
 	case errors.Is(err, retrysafe.ErrClosed):

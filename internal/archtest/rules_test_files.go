@@ -39,6 +39,8 @@ var maySleep = map[string]string{
 	"cmd/retrysafe/demo_test.go":         "it looks at other processes again and again, up to a limit",
 	"cmd/retrysafe/operate_test.go":      "it looks at another process again and again, up to a limit",
 	"cmd/retrysafe/main_test.go":         "the lease of a process that was killed has to pass, and a service is slow",
+	"example_test.go":                    "a doubt has to be two leases old, 20 ms",
+	"reconcile_test.go":                  "a question that takes its time; it is used in bubbles only",
 	"faults_test.go":                     "a store that answers late; it is used in bubbles only",
 	"gateway/balance_test.go":            "it waits for health checks over real connections",
 	"gateway/edges_test.go":              "a client that does not read for a while",

@@ -1,0 +1,160 @@
+package retrysafe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// reconcileAfter is how many leases a doubt has to be old before it is asked about: a request that was given up may still be on its way, and
+// what it does would come after the answer that nothing was done.
+const reconcileAfter = 2
+
+var errNoReconcile = errors.New("the policy has no Reconcile; set it on the operation or the engine")
+
+// verdict is what became of asking about a doubt.
+type verdict struct {
+	attempt *Attempt // nothing was done: the caller may run the work under it
+	settled bool     // the record is finished now
+}
+
+// reconcile asks the policy's Reconcile about the attempt of rec, whose end nobody knows, under an attempt of its own: it is asked by one
+// caller at a time, and the old holder cannot finish any more. Neither an attempt nor an error: the store has to be asked again, since the
+// record is another one now. The attempt that it returns is in the care of the caller; rec is its record then.
+func (c *core) reconcile(ctx context.Context, rec *Record, o *callOptions) (v verdict, err error) {
+	if wait := tooEarly(rec, o.policy); wait > 0 {
+		return v, c.wrap(rec.Key, rec.Attempt, ErrInDoubt, wait)
+	}
+	doubt := *rec
+	a, err := c.take(ctx, rec, o)
+	if a == nil {
+		return v, err
+	}
+	defer func() {
+		if !a.Ended() && v.attempt == nil { // Reconcile panicked or ended its goroutine, which goes on
+			c.life.stay()
+			_ = a.Doubt(ctx, errCrashed)
+		}
+	}()
+	res, err := o.policy.Reconcile(a.Context(), doubt)
+	res.Fence = doubt.Fence
+	if err == nil {
+		err = res.validate()
+	}
+	if err == nil && res.Outcome == NotDone {
+		if err = context.Cause(a.Context()); err == nil {
+			v.attempt = a
+			return v, nil
+		}
+	}
+	c.life.stay() // the attempt leaves by itself, and the caller leaves as well
+	switch {
+	case err != nil:
+		_ = a.Doubt(ctx, err)
+		return v, c.wrap(rec.Key, rec.Attempt, fmt.Errorf("%w: Reconcile: %w", ErrInDoubt, err), reconcileAfter*o.policy.Lease)
+	case res.Outcome == Doubtful:
+		_ = a.Doubt(ctx, nil)
+		return v, c.wrap(rec.Key, rec.Attempt, ErrInDoubt, reconcileAfter*o.policy.Lease)
+	case res.Outcome == Failed:
+		err = a.Fail(ctx, res.Failure)
+	default:
+		err = a.Complete(ctx, res.Answer)
+	}
+	if errors.Is(err, ErrLeaseLost) {
+		return v, nil // somebody was quicker
+	}
+	v.settled = err == nil
+	return v, err
+}
+
+// tooEarly is how long a doubt is not asked about yet. One that an attempt has told of began then, any other when its lease had passed.
+func tooEarly(rec *Record, p *Policy) time.Duration {
+	began := rec.Updated
+	if rec.Cause == "" {
+		began = began.Add(p.Lease)
+	}
+	return began.Add(reconcileAfter * p.Lease).Sub(rec.Now)
+}
+
+// take wins a record in doubt, as it was seen. Neither an attempt nor an error: it has changed since.
+func (c *core) take(ctx context.Context, rec *Record, o *callOptions) (*Attempt, error) {
+	req := AcquireRequest{Key: rec.Key, Owner: newOwner(), Lease: o.policy.Lease, OnDoubt: rec.OnDoubt, IfFence: rec.Fence}
+	got, sent, err := c.acquire(ctx, &req, nil)
+	switch {
+	case err != nil:
+		return nil, c.wrap(rec.Key, rec.Attempt, err, time.Second)
+	case got.Status != Won:
+		return nil, nil //nolint:nilnil // as documented
+	}
+	*rec = got.Record
+	a := newAttempt(ctx, c, rec, sent, o)
+	if !c.beat.add(a) {
+		c.life.stay()
+		_ = a.Doubt(ctx, ErrClosed)
+		return nil, c.wrap(rec.Key, rec.Attempt, ErrClosed, time.Second)
+	}
+	return a, nil
+}
+
+// ReconcileAll asks [Policy].Reconcile about the keys of an operation that are in doubt, one after the other; an empty operation is all of
+// the engine's layer. It returns how many were settled: completed, failed, or released to the next call. What is too young, or stays in
+// doubt, is left for the next time: run it every few minutes, in any number of processes.
+//
+// Errors: one that wraps errors.ErrUnsupported (the store does not list), [ErrUnavailable], [ErrClosed], the context's.
+func (e *Engine) ReconcileAll(ctx context.Context, operation string) (settled int, err error) {
+	return e.reconcileAll(ctx, operation, e.defaults)
+}
+
+// ReconcileAll is [Engine.ReconcileAll] for the operation.
+func (o *Operation[In, Out]) ReconcileAll(ctx context.Context) (settled int, err error) {
+	return o.engine.reconcileAll(ctx, o.name, &o.options)
+}
+
+func (e *Engine) reconcileAll(ctx context.Context, operation string, o *callOptions) (settled int, err error) {
+	if o.policy.Reconcile == nil {
+		return 0, &Error{Op: operation, Err: errNoReconcile}
+	}
+	lister, ok := e.c.store.(Lister)
+	if !ok {
+		return 0, &Error{Op: operation, Err: fmt.Errorf("the store does not list records: %w", errors.ErrUnsupported)}
+	}
+	req := ListRequest{Namespace: e.c.namespace, Layer: e.layer, Operation: operation, InDoubt: true}
+	for {
+		page, err := lister.List(ctx, req)
+		if err != nil {
+			return settled, &Error{Op: operation, Err: unavailable(err), RetryAfter: time.Second}
+		}
+		for i := range page.Records {
+			done, err := e.c.reconcileOne(ctx, &page.Records[i], o)
+			if done {
+				settled++
+			}
+			if err != nil && !errors.Is(err, ErrInDoubt) {
+				return settled, err
+			}
+		}
+		if req.After = page.Next; page.Next == "" {
+			return settled, ctx.Err()
+		}
+	}
+}
+
+// reconcileOne settles one record, if it can.
+func (c *core) reconcileOne(ctx context.Context, rec *Record, o *callOptions) (settled bool, err error) {
+	if !c.enter() {
+		return false, c.wrap(rec.Key, rec.Attempt, ErrClosed, time.Second)
+	}
+	var v verdict
+	defer func() {
+		if v.attempt == nil {
+			c.life.leave()
+		}
+	}()
+	v, err = c.reconcile(ctx, rec, o)
+	if v.attempt == nil {
+		return v.settled, err
+	}
+	err = v.attempt.Release(ctx, nil) // there is nobody here to run the work: the next call does
+	return err == nil, err
+}
