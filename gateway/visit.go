@@ -70,10 +70,18 @@ func (w *answerWriter) WriteHeader(status int) {
 	if w.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
 		w.status = status
 		if !w.visit.unguarded() { // other streams may last
-			_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(w.limit))
+			w.deadline(time.Now().Add(w.limit))
 		}
 	}
 	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *answerWriter) deadline(t time.Time) {
+	if front, ok := w.ResponseWriter.(*frontWriter); ok {
+		_ = front.SetWriteDeadline(t)
+		return
+	}
+	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(t)
 }
 
 func (w *answerWriter) Write(p []byte) (int, error) {

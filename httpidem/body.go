@@ -36,6 +36,9 @@ func readBodyIn(w http.ResponseWriter, r *http.Request, limit time.Duration, siz
 	if limit <= 0 || r.Body == nil || r.Body == http.NoBody {
 		return readBody(r, size)
 	}
+	if _, here := r.Body.(interface{ Len() int }); here {
+		return readBody(r, size) // in memory
+	}
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Now().Add(limit)) // a writer that cannot has no connection that could be slow
 	body, p := readBody(r, size)
