@@ -3,6 +3,7 @@ package integration_test
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"testing"
 	"time"
 
@@ -78,4 +79,31 @@ func TestPostgresSweptWhileWaiting(t *testing.T) {
 	assert.NoError(t, sweep.Commit(), "commit")
 	a := <-won
 	assert.Equal(t, a.Record.Fence, retrysafe.Fence(future+1), "the fence")
+}
+
+// TestPostgresReplicaIsAway: a win that no synchronous replica has got is not told, and is the owner's when it comes again.
+func TestPostgresReplicaIsAway(t *testing.T) {
+	t.Parallel()
+	server := startPostgres(t, "-c", "wal_level=replica")
+	s, _ := postgresOn(t, server.url(), &sqlstore.Options{LockWait: 100 * time.Millisecond})
+	_, admin := postgresOn(t, server.url(), nil)
+	replicas := func(names string) {
+		execSQL(t, admin, `ALTER SYSTEM SET synchronous_standby_names = '`+names+`'`)
+		execSQL(t, admin, `SELECT pg_reload_conf()`)
+		until(t.Context(), func() bool {
+			var set string
+			err := admin.QueryRowContext(t.Context(), `SHOW synchronous_standby_names`).Scan(&set)
+			return err == nil && set == names
+		})
+	}
+	replicas("nobody")
+	began := time.Now()
+	_, err := s.Acquire(t.Context(), request("a"))
+	assert.Contains(t, fmt.Sprint(err), "nobody knows whether it was carried out", "Acquire without a replica")
+	assert.True(t, time.Since(began) < 10*time.Second, "it ends by itself: %v", time.Since(began))
+	replicas("")
+	var a retrysafe.Acquired
+	until(t.Context(), func() bool { a, err = s.Acquire(t.Context(), request("a")); return err == nil })
+	assert.Equal(t, a.Status, retrysafe.Won, "the owner's repeat")
+	assert.Equal(t, a.Record.Attempt, 1, "attempts")
 }
