@@ -22,7 +22,9 @@ var children = map[string]func(args []string) error{}
 func TestMain(m *testing.M) {
 	name := os.Getenv(childEnv)
 	if name == "" {
-		os.Exit(m.Run())
+		code := m.Run()
+		_ = os.RemoveAll(newPostgresDir)
+		os.Exit(code)
 	}
 	play, ok := children[name]
 	if !ok {

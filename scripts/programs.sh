@@ -27,6 +27,7 @@ look() {
   need util-linux prlimit
   need redis-server redis-server
   need redis-sentinel redis-sentinel
+  command -v postgres >/dev/null || need_file postgresql /usr/lib/postgresql/*/bin/postgres
   need nginx nginx
   need_file libnginx-mod-http-lua /usr/share/nginx/modules/ngx_http_lua_module.so
   need_file lua-nginx-redis /usr/share/lua/5.1/nginx/redis.lua

@@ -65,11 +65,11 @@ func (s *Store) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.R
 	}
 	id := idOf(key)
 	open := s.running.other(id) != nil // asked first: what is not open any more is in the record
-	l, now, err := s.look(ctx, id)
+	l, err := s.look(ctx, id)
 	if err != nil {
 		return retrysafe.Record{}, err
 	}
-	rec := l.row.Record(key, now)
+	rec := l.row.Record(key, l.now)
 	if open && rec.State == 0 {
 		rec.State, rec.OnDoubt, rec.LeaseLeft = retrysafe.StateInProgress, retrysafe.Refuse, strayLease
 	}

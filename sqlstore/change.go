@@ -10,25 +10,18 @@ import (
 	"github.com/retrysafe/retrysafe/internal/protocol"
 )
 
-// look reads the record outside of any transaction of its own. now was read before: what is answered was true at some point of the call.
-func (s *Store) look(ctx context.Context, id recordID) (l loaded, now protocol.Micros, err error) {
-	wait, cancel := s.patience(ctx, time.Time{})
-	defer cancel()
-	err = retry(wait, func() error {
-		se, err := s.session(wait)
-		if err != nil {
-			return err
-		}
-		defer se.end(ctx)
-		now = s.clock().UnixMicro()
-		l, err = s.load(context.WithoutCancel(ctx), se, id)
+// look reads the record outside of any transaction of its own. Its time was read before: what is answered was true at some point of the
+// call.
+func (s *Store) look(ctx context.Context, id recordID) (l loaded, err error) {
+	err = s.backend.read(ctx, brief, func(ctx context.Context, db execer) error {
+		l, err = s.load(ctx, db, s.queries.load, id)
 		return err
 	})
 	if err != nil {
-		return l, now, s.failed("read", wait.over(err))
+		return l, s.failed("read", err)
 	}
-	s.checkClock(&l.row)
-	return l, now, nil
+	s.checkClock(&l)
+	return l, nil
 }
 
 // decision says what becomes of a record; it has no effect of its own, since it is asked twice.
@@ -41,37 +34,51 @@ func (s *Store) change(ctx context.Context, key retrysafe.StoreKey, notAfter tim
 		return protocol.Row{}, 0, err
 	}
 	id := idOf(key)
-	l, now, err := s.look(ctx, id)
+	seen, err := s.look(ctx, id)
 	if err != nil {
 		return protocol.Row{}, 0, err
 	}
-	if next, write, err := decide(l.row, now, l.floor); !write || err != nil {
-		return next, now, err
+	if next, write, err := decide(seen.row, seen.now, seen.floor); !write || err != nil {
+		return next, seen.now, err
 	}
+	var l loaded
 	var next protocol.Row
 	var decided error
-	err = s.write(ctx, notAfter, func(ctx context.Context, w *session) (bool, error) {
-		l, err := s.load(ctx, w, id)
-		if err != nil {
-			return false, err
+	err = s.backend.write(ctx, id, notAfter, func(ctx context.Context, w execer) (bool, error) {
+		for {
+			if l, err = s.loadToWrite(ctx, w, id, &seen); err != nil {
+				return false, err
+			}
+			var write bool
+			next, write, decided = decide(l.row, l.now, l.floor)
+			if write = write && decided == nil; !write {
+				return false, nil
+			}
+			if done, err := s.put(ctx, w, &key, id, &l, &next); done || err != nil {
+				return true, err
+			}
+			seen = l // somebody else made the record meanwhile
 		}
-		var write bool
-		now = s.clock().UnixMicro()
-		next, write, decided = decide(l.row, now, l.floor)
-		if write && decided == nil {
-			return true, s.put(ctx, w, &key, id, &next)
-		}
-		return false, nil
 	})
 	if err != nil {
-		return next, now, s.failed("write", err)
+		return next, l.now, s.failed("write", err)
 	}
-	return next, now, decided
+	return next, l.now, decided
+}
+
+// loadToWrite reads the record and locks it, where there are locks on records. One that was seen before and is gone was swept while this
+// call waited for it: the largest fence that was removed may then be older than that, and is read again.
+func (s *Store) loadToWrite(ctx context.Context, w execer, id recordID, seen *loaded) (loaded, error) {
+	l, err := s.load(ctx, w, s.queries.loadToWrite, id)
+	if err == nil && l.row.State == 0 && seen.row.State != 0 {
+		return s.load(ctx, w, s.queries.loadToWrite, id)
+	}
+	return l, err
 }
 
 // write runs f in a transaction that has the file's write lock from its beginning, and commits where f says so. The context given to f
 // does not end: from the moment that the lock is held, all that follows is short, and must not be cut in the middle.
-func (s *Store) write(ctx context.Context, notAfter time.Time, f func(context.Context, *session) (commit bool, err error)) error {
+func (s *Store) write(ctx context.Context, notAfter time.Time, f func(context.Context, execer) (commit bool, err error)) error {
 	wait, cancel := s.patience(ctx, notAfter)
 	defer cancel()
 	unlock, err := s.turn(wait)
@@ -83,7 +90,7 @@ func (s *Store) write(ctx context.Context, notAfter time.Time, f func(context.Co
 }
 
 // writeInTurn is write for a caller whose turn it is.
-func (s *Store) writeInTurn(wait patience, f func(context.Context, *session) (commit bool, err error)) error {
+func (s *Store) writeInTurn(wait patience, f func(context.Context, execer) (commit bool, err error)) error {
 	w, err := s.session(wait)
 	if err != nil {
 		return wait.over(err)
@@ -148,8 +155,9 @@ func (s *Store) enter(ctx context.Context) error {
 	return nil
 }
 
-// checkClock reports a clock that was set back, or a file that machines share: leases then last longer than they should.
-func (s *Store) checkClock(row *protocol.Row) {
+// checkClock reports a clock that was set back, or one of several that differ: leases then last longer than they should.
+func (s *Store) checkClock(l *loaded) {
+	row := &l.row
 	if row.State == 0 || s.skewed.Load() {
 		return
 	}
@@ -157,10 +165,10 @@ func (s *Store) checkClock(row *protocol.Row) {
 	if row.State == retrysafe.StateInProgress && row.LeaseEnd != 0 {
 		lease = time.Duration(row.LeaseEnd-row.Updated) * time.Microsecond
 	}
-	ahead := time.Duration(row.Updated-s.clock().UnixMicro()) * time.Microsecond
+	ahead := time.Duration(row.Updated-l.now) * time.Microsecond
 	if ahead > lease/10 && s.skewed.CompareAndSwap(false, true) {
-		s.logger.Warn("sqlstore: a record was updated in the future of this machine's clock: the clock was set back, or machines share the "+
-			"file, which SQLite does not allow over a network; leases last longer by as much", "table", s.table, "ahead", ahead)
+		s.logger.Warn("sqlstore: a record was updated in the future of "+s.backend.skew()+"; leases last longer by as much",
+			"table", s.table, "ahead", ahead)
 	}
 }
 

@@ -33,24 +33,32 @@ func (s *Store) charge(ctx context.Context, req retrysafe.ChargeRequest) (charge
 		return retrysafe.Charged{}, err
 	}
 	id := recordID(sha256.Sum256(protocol.UsageName(req.Namespace, req.Tenant)))
-	u, err := s.lookUsage(ctx, id)
+	var u usage
+	err = s.backend.read(ctx, brief, func(ctx context.Context, db execer) error {
+		u, err = s.loadUsage(ctx, db, s.queries.loadUsage, id)
+		return err
+	})
 	if err != nil {
 		return retrysafe.Charged{}, s.failed("read counts", err)
 	}
 	var write bool
-	if _, charged, write = protocol.Charge(u, s.clock().UnixMicro(), &req); !write {
+	if _, charged, write = protocol.Charge(u.Usage, u.now, &req); !write {
 		return charged, nil
 	}
-	err = s.write(ctx, time.Time{}, func(ctx context.Context, w *session) (bool, error) {
-		u, err := s.loadUsage(ctx, w, id)
-		if err != nil {
-			return false, err
+	err = s.backend.write(ctx, id, time.Time{}, func(ctx context.Context, w execer) (bool, error) {
+		for {
+			u, err := s.loadUsage(ctx, w, s.queries.loadUsageToWrite, id)
+			if err != nil {
+				return false, err
+			}
+			var next protocol.Usage
+			if next, charged, write = protocol.Charge(u.Usage, u.now, &req); !write {
+				return false, nil
+			}
+			if done, err := s.putUsage(ctx, w, id, &req, &u, &next); done || err != nil {
+				return true, err
+			}
 		}
-		var next protocol.Usage
-		if next, charged, write = protocol.Charge(u, s.clock().UnixMicro(), &req); !write {
-			return false, nil
-		}
-		return true, s.putUsage(ctx, w, id, &req, &next)
 	})
 	if err != nil {
 		return retrysafe.Charged{}, s.failed("write counts", err)
@@ -58,81 +66,74 @@ func (s *Store) charge(ctx context.Context, req retrysafe.ChargeRequest) (charge
 	return charged, nil
 }
 
-// lookUsage reads the counts outside of any transaction of its own.
-func (s *Store) lookUsage(ctx context.Context, id recordID) (u protocol.Usage, err error) {
-	wait, cancel := s.patience(ctx, time.Time{})
-	defer cancel()
-	err = retry(wait, func() error {
-		se, err := s.session(wait)
-		if err != nil {
-			return err
-		}
-		defer se.end(ctx)
-		u, err = s.loadUsage(context.WithoutCancel(ctx), se, id)
-		return err
-	})
-	return u, wait.over(err)
+// usage is what a charge decides on.
+type usage struct {
+	protocol.Usage
+	there bool            // there is a row
+	now   protocol.Micros // the store's clock
 }
 
 // loadUsage reads the counts, and in the same step whether this build may touch them.
-func (s *Store) loadUsage(ctx context.Context, db execer, id recordID) (u protocol.Usage, err error) {
+func (s *Store) loadUsage(ctx context.Context, db execer, query string, id recordID) (u usage, err error) {
 	var version int
 	var counts []byte
-	err = db.QueryRowContext(ctx, s.queries.loadUsage, id[:]).Scan(&version, &counts)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return u, s.notMigrated()
-	case err != nil:
+	var now sql.NullInt64
+	u.now = s.clock().UnixMicro()
+	err = db.QueryRowContext(ctx, query, id[:]).Scan(&version, &now, &counts)
+	if err := s.readable(version, err); err != nil {
 		return u, err
-	case version != schemaVersion:
-		return u, s.wrongVersion(version)
 	}
-	return protocol.ParseUsage(counts)
+	u.now, u.there = s.time(now, u.now), counts != nil
+	u.Usage, err = protocol.ParseUsage(counts)
+	return u, err
 }
 
-func (s *Store) putUsage(ctx context.Context, db execer, id recordID, req *retrysafe.ChargeRequest, u *protocol.Usage) error {
+// putUsage writes the counts in place of what was loaded. It is not done where there was nothing, and somebody else has made it meanwhile.
+func (s *Store) putUsage(ctx context.Context, db execer, id recordID, req *retrysafe.ChargeRequest, was *usage, u *protocol.Usage) (done bool, err error) {
 	if u.Empty() {
 		_, err := db.ExecContext(ctx, s.queries.dropUsage, id[:])
-		return err
+		return true, err
 	}
 	counts, err := u.AppendBinary(nil)
 	if err != nil {
-		return err
+		return false, err
 	}
-	_, err = db.ExecContext(ctx, s.queries.putUsage, id[:], []byte(req.Namespace), []byte(req.Tenant), u.Expires(), counts)
-	return err
+	query := s.queries.putUsage
+	if !was.there {
+		query = s.queries.makeUsage
+	}
+	return changed(db.ExecContext(ctx, query, id[:], []byte(req.Namespace), []byte(req.Tenant), u.Expires(), counts))
 }
 
 // sweepUsage removes the counts of tenants of whom nothing counts any more. It takes the lock for that only.
 func (s *Store) sweepUsage(ctx context.Context) error {
 	for {
-		some, err := s.expiredUsage(ctx)
+		some, now, err := s.expiredUsage(ctx)
 		if err != nil || !some {
 			return s.failed("look for expired counts", err)
 		}
-		err = s.write(ctx, time.Time{}, func(ctx context.Context, w *session) (bool, error) {
-			_, err := w.ExecContext(ctx, s.queries.removeUsage, s.clock().UnixMicro(), sweepBatch)
+		var removed bool
+		err = s.backend.write(ctx, recordID{}, time.Time{}, func(ctx context.Context, w execer) (bool, error) {
+			removed, err = changed(w.ExecContext(ctx, s.queries.removeUsage, now, sweepBatch))
 			return true, err
 		})
-		if err != nil {
+		if err != nil || !removed {
 			return s.failed("remove expired counts", err)
 		}
 	}
 }
 
-func (s *Store) expiredUsage(ctx context.Context) (some bool, err error) {
-	wait, cancel := s.patience(ctx, time.Time{})
-	defer cancel()
-	err = retry(wait, func() error {
-		se, err := s.session(wait)
+func (s *Store) expiredUsage(ctx context.Context) (some bool, now protocol.Micros, err error) {
+	err = s.backend.read(ctx, long, func(ctx context.Context, db execer) error {
+		u, err := s.loadUsage(ctx, db, s.queries.loadUsage, recordID{}) // for the time
 		if err != nil {
 			return err
 		}
-		defer se.end(ctx)
+		now = u.now
 		var n int
-		err = se.QueryRowContext(ctx, s.queries.expiredUsage, s.clock().UnixMicro()).Scan(&n)
+		err = db.QueryRowContext(ctx, s.queries.expiredUsage, now).Scan(&n)
 		some = n > 0
 		return err
 	})
-	return some, wait.over(err)
+	return some, now, err
 }

@@ -18,76 +18,21 @@ var sqliteSchema string
 //go:embed schema/sqlite_v2.sql
 var sqliteStep string
 
-// schemaVersion is the newest version that this build knows.
-const schemaVersion = 2
-
-// queries are the statements of one store. Arguments stand in the order of the comments.
-type queries struct {
-	schema []string // makes the tables of version 1
-	step   []string // makes version 2 of it
-	// version: that of the tables.
-	version string
-	// exists: the name of the meta table.
-	exists string
-	// touch writes without a change, to learn whether that is possible.
-	touch string
-	// lock takes the write lock and changes nothing: a transaction of database/sql begins without one.
-	lock string
-	// load: id. One row, whether or not there is a record.
-	load string
-	// put: id, the parts, the columns of a row.
-	put string
-	// finish: the columns of a row, then id, owner and fence of the attempt.
-	finish string
-	// list: without its conditions.
-	list string
-	// expired: time, limit.
-	expired string
-	// remove: id, time; returns the fence.
-	remove string
-	// raise: fence.
-	raise string
-	// loadUsage: id. One row, whether or not something is counted.
-	loadUsage string
-	// putUsage: id, namespace, tenant, expires, counts.
-	putUsage string
-	// dropUsage: id.
-	dropUsage string
-	// expiredUsage: time.
-	expiredUsage string
-	// removeUsage: time, limit.
-	removeUsage string
-}
-
-// stored are the columns of a row that are written, in the order of rowArgs.
-var stored = []string{
-	"state", "attempt", "fence", "owner", "on_doubt", "issued", "fingerprint", "binding", "lease_end", "expires", "created", "updated",
-	"not_after", "retention", "cause", "last_error", "answer_codec", "answer_kept", "answer_size", "answer_digest", "answer",
-}
-
-// selected are the columns that are read, in the order of rowScan. An absent record is zeros. Whether a value is NULL is
-// asked for by itself, since drivers return an empty one and none alike. Text stands there as it is: of an expression some drivers
-// would make a time if it looks like one.
-const selected = `coalesce(r.state, 0), coalesce(r.attempt, 0), coalesce(r.fence, 0), r.owner, coalesce(r.on_doubt, 0),
-  coalesce(r.issued, 0), r.fingerprint, r.fingerprint IS NULL, r.binding, r.binding IS NULL, coalesce(r.lease_end, 0),
-  coalesce(r.expires, 0), coalesce(r.created, 0), coalesce(r.updated, 0), coalesce(r.not_after, 0), coalesce(r.retention, 0),
-  r.cause, r.last_error, r.answer_codec, coalesce(r.answer_kept, 0),
-  coalesce(r.answer_size, 0), r.answer_digest, `
-
 func sqliteQueries(table string) queries {
 	t, meta, counts := `"`+table+`"`, `"`+table+`_meta"`, `"`+table+`_limits"`
 	excluded := make([]string, len(stored))
 	for i, c := range stored {
 		excluded[i] = c + " = excluded." + c
 	}
-	return queries{
+	q := queries{
+		newest: 2, hide: "+", text: func(s string) any { return s }, numbered: func(q string) string { return q },
 		schema:  statements(strings.ReplaceAll(sqliteSchema, DefaultTable, table)),
 		step:    statements(strings.ReplaceAll(sqliteStep, DefaultTable, table)),
 		version: `SELECT version FROM ` + meta + ` WHERE id = 1`,
 		exists:  `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = '` + table + `_meta' COLLATE NOCASE`,
 		touch:   `UPDATE ` + meta + ` SET version = version WHERE id = 1`,
 		lock:    `UPDATE ` + meta + ` SET version = version WHERE id = 0`,
-		load: `SELECT m.version, m.fence_floor, ` + selected + `r.answer, r.answer IS NULL
+		load: `SELECT m.version, m.fence_floor, NULL, ` + selected + `r.answer, r.answer IS NULL
 			FROM ` + meta + ` m LEFT JOIN ` + t + ` r ON r.id = ? WHERE m.id = 1`,
 		put: `INSERT INTO ` + t + ` (id, namespace, layer, tenant, operation, key_id, ` + strings.Join(stored, ", ") + `)
 			VALUES (?, ?, ?, ?, ?, ?` + strings.Repeat(", ?", len(stored)) + `)
@@ -98,13 +43,16 @@ func sqliteQueries(table string) queries {
 		expired:   `SELECT id FROM ` + t + ` WHERE expires <> 0 AND expires <= ? ORDER BY expires LIMIT ?`,
 		remove:    `DELETE FROM ` + t + ` WHERE id = ? AND expires <> 0 AND expires <= ? RETURNING fence`,
 		raise:     `UPDATE ` + meta + ` SET fence_floor = max(fence_floor, ?) WHERE id = 1`,
-		loadUsage: `SELECT m.version, l.counts FROM ` + meta + ` m LEFT JOIN ` + counts + ` l ON l.id = ? WHERE m.id = 1`,
+		loadUsage: `SELECT m.version, NULL, l.counts FROM ` + meta + ` m LEFT JOIN ` + counts + ` l ON l.id = ? WHERE m.id = 1`,
 		putUsage: `INSERT INTO ` + counts + ` (id, namespace, tenant, expires, counts) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (id) DO UPDATE SET expires = excluded.expires, counts = excluded.counts`,
 		dropUsage:    `DELETE FROM ` + counts + ` WHERE id = ?`,
 		expiredUsage: `SELECT count(*) FROM (SELECT 1 FROM ` + counts + ` WHERE expires <= ? LIMIT 1)`,
 		removeUsage:  `DELETE FROM ` + counts + ` WHERE id IN (SELECT id FROM ` + counts + ` WHERE expires <= ? LIMIT ?)`,
 	}
+	// Whoever writes has locked the file: nothing can change between reading and writing.
+	q.loadToWrite, q.make, q.loadUsageToWrite, q.makeUsage = q.load, q.put, q.loadUsage, q.putUsage
+	return q
 }
 
 // statements splits a script; not every driver takes more than one at a time.
@@ -169,7 +117,7 @@ var sqliteAdvice = map[int]string{
 }
 
 // explain adds the advice for err to it. A table that is not there is the one mistake that SQLite has no code for.
-func (s *Store) explain(step string, err error) error {
+func (s sqlite) explain(step string, err error) error {
 	code := sqliteCode(err)
 	if code == codeError && strings.Contains(err.Error(), "no such table: "+s.table) {
 		return s.notMigrated()

@@ -1,8 +1,9 @@
 // Package sqlstore keeps records in a SQL database through database/sql, beside the application's own tables. With [Store.RunTx] (that
 // is, retrysafe.DoTx) the record commits in one transaction with the work: the effect happens exactly once.
 //
-// The dialect so far is [SQLite]. The package brings no driver. It needs one whose errors give SQLite's result code as Code() int, as
-// those of modernc.org/sqlite do:
+// The dialects are [SQLite] and [PostgreSQL]; RunTx is there on SQLite only. The package brings no driver. For SQLite it needs one whose
+// errors give SQLite's result code as Code() int, as those of modernc.org/sqlite do; for PostgreSQL one whose errors give the server's code as
+// SQLState() string, and that sends several statements without arguments in one message, as pgx does:
 //
 //	db, err := sql.Open("sqlite", "file:app.db?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
 //	store, err := sqlstore.New(db, sqlstore.SQLite, nil)
@@ -21,4 +22,11 @@
 // The store's clock is that of the machine. A file is used by the processes of one machine only, since locks do not work on network
 // file systems; a record that comes from the future (the clock was set back, or the file is shared after all) is reported once
 // by [Options].Logger. Fences never go back, whatever the clock does.
+//
+// # What a win is worth on PostgreSQL
+//
+// With fsync, synchronous_commit and full_page_writes on, as they are by default, what was answered survives a crash of the server and of
+// its machine. Migrate warns where they are off. A failover keeps it where the replica that is promoted is a synchronous one.
+//
+// Calls for different keys do not wait for each other. The store's clock is the server's. docs/stores.md has the rest.
 package sqlstore

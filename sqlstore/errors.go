@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // stateError is an error that speaks for itself, of the tables and not of one call.
@@ -15,13 +16,13 @@ func (s *Store) notMigrated() error {
 }
 
 func (s *Store) wrongVersion(found int) error {
-	if found > schemaVersion {
+	if found > s.queries.newest {
 		return stateError(fmt.Sprintf("sqlstore: the table %s was written by a newer retrysafe (schema %d, this build knows %d); update this program, nothing was changed",
-			s.table, found, schemaVersion))
+			s.table, found, s.queries.newest))
 	}
-	if found > 0 && found < schemaVersion {
+	if found > 0 && found < s.queries.newest {
 		return stateError(fmt.Sprintf("sqlstore: the table %s has schema %d and this build works on %d; call Store.Migrate once before the store is used, when no older retrysafe uses it any more",
-			s.table, found, schemaVersion))
+			s.table, found, s.queries.newest))
 	}
 	return stateError(fmt.Sprintf("sqlstore: the table %s has schema %d, which no retrysafe has written; look whether the name is used by something else, nothing was changed",
 		s.table, found))
@@ -39,5 +40,21 @@ func (s *Store) failed(step string, err error) error {
 	case errors.As(err, &lock):
 		return lock
 	}
-	return s.explain(step, err)
+	return s.backend.explain(step, err)
+}
+
+// lockError says that nothing was changed, since somebody else was in the way all the time.
+type lockError struct {
+	after time.Duration
+	text  string // with a place for after
+	ended error  // the caller's context has ended before that
+}
+
+func (e *lockError) Unwrap() error { return e.ended }
+
+func (e *lockError) Error() string {
+	if e.ended != nil {
+		return fmt.Sprintf("sqlstore: the call ended while it waited for the database, and nothing was changed: %v", e.ended)
+	}
+	return "sqlstore: " + fmt.Sprintf(e.text, e.after)
 }

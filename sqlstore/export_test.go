@@ -4,6 +4,17 @@ package sqlstore
 func Schema(table string) []string { return sqliteQueries(table).schema }
 func Step(table string) []string   { return sqliteQueries(table).step }
 
+// PostgresSchema and PostgresStatements are those of PostgreSQL.
+func PostgresSchema(table string) []string { return postgresQueries(table).schema }
+
+func PostgresStatements(table string) []string {
+	q := postgresQueries(table)
+	return []string{
+		q.exists, q.version, q.touch, q.load, q.loadToWrite, q.put, q.make, q.list, q.expired, q.removeMany, q.raise,
+		q.loadUsage, q.loadUsageToWrite, q.putUsage, q.makeUsage, q.dropUsage, q.expiredUsage, q.removeUsage,
+	}
+}
+
 // Busy tells whether a driver's error is worth another try.
 func Busy(err error) bool { return sqliteBusy(err) }
 

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
@@ -26,27 +25,20 @@ func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (page retry
 	if limit <= 0 {
 		limit = 100
 	}
-	wait, cancel := s.patience(ctx, time.Time{})
-	defer cancel()
-	err = retry(wait, func() error {
-		se, err := s.session(wait)
+	err = s.backend.read(ctx, long, func(ctx context.Context, db execer) error {
+		// The version is checked as in any other call; the record of no key is absent.
+		l, err := s.load(ctx, db, s.queries.load, recordID{})
 		if err != nil {
 			return err
 		}
-		defer se.end(ctx)
-		// The version is checked as in any other call; the record of no key is absent.
-		if _, err := s.load(ctx, se, recordID{}); err != nil {
-			return err
-		}
-		page, err = s.page(ctx, se, &req, after, limit)
+		page, err = s.page(ctx, db, &req, after, limit, l.now)
 		return err
 	})
-	return page, s.failed("list", wait.over(err))
+	return page, s.failed("list", err)
 }
 
 // page reads one record more than it shows, to know whether there is a next page.
-func (s *Store) page(ctx context.Context, db execer, req *retrysafe.ListRequest, after []byte, limit int) (page retrysafe.Page, err error) {
-	now := s.clock().UnixMicro()
+func (s *Store) page(ctx context.Context, db execer, req *retrysafe.ListRequest, after []byte, limit int, now protocol.Micros) (page retrysafe.Page, err error) {
 	query, args := s.listQuery(req, after, now, limit+1)
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -78,10 +70,10 @@ func (s *Store) page(ctx context.Context, db execer, req *retrysafe.ListRequest,
 }
 
 // listQuery goes by the index of the parts only where they say whose records are meant: each page would have to sort all that fit.
-// Otherwise it goes by the primary key, or by the index of what is in progress; a + hides a column from the other index.
+// Otherwise it goes by the primary key, or by the index of what is in progress; on SQLite a + hides a column from the other index.
 func (s *Store) listQuery(req *retrysafe.ListRequest, after []byte, now protocol.Micros, limit int) (query string, args []any) {
 	query, args = s.queries.list, []any{after, now}
-	hide := "+"
+	hide := s.queries.hide
 	if req.Namespace != "" && req.Layer != "" && req.Tenant != "" && !req.InDoubt {
 		hide = ""
 	}
@@ -104,5 +96,5 @@ func (s *Store) listQuery(req *retrysafe.ListRequest, after []byte, now protocol
 		query += " AND r.state = 2 AND r.lease_end <= ?" // the number stands here so that the partial index fits
 		args = append(args, now)
 	}
-	return query + " ORDER BY r.id LIMIT ?", append(args, limit)
+	return s.queries.numbered(query + " ORDER BY r.id LIMIT ?"), append(args, limit)
 }

@@ -4,21 +4,23 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"time"
 )
 
 // Migrate makes the tables, or brings older ones up to date; several processes may call it at once. It changes nothing but the store's
-// own tables, and fails where the store could not work: the file cannot be written, is locked, damaged or no database at all, or was
-// written by a newer version. It warns by [Options].Logger of settings under which what was answered may be lost.
+// own tables, and fails where the store could not work: the database cannot be written, is locked, damaged or none at all, rights are
+// missing, or it was written by a newer version. It warns by [Options].Logger of settings under which what was answered may be lost.
 func (s *Store) Migrate(ctx context.Context) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
-	if err := s.settings(ctx); err != nil {
+	if err := s.backend.settings(ctx); err != nil {
 		return s.failed("migrate", err)
 	}
-	return s.failed("migrate", s.write(ctx, time.Time{}, func(ctx context.Context, w *session) (bool, error) {
+	return s.failed("migrate", s.backend.write(ctx, recordID{}, time.Time{}, func(ctx context.Context, w execer) (bool, error) {
+		if err := s.backend.alone(ctx, w); err != nil {
+			return false, err
+		}
 		var tables int
 		if err := w.QueryRowContext(ctx, s.queries.exists).Scan(&tables); err != nil {
 			return false, err
@@ -32,9 +34,20 @@ func (s *Store) Migrate(ctx context.Context) error {
 	}))
 }
 
+// SchemaSQL is the script that makes the tables where there are none, as [Store.Migrate] does, under [DefaultTable].
+func SchemaSQL(d Dialect) string {
+	switch d {
+	case SQLite:
+		return sqliteSchema + "\n" + sqliteStep
+	case PostgreSQL:
+		return postgresSchema
+	}
+	return ""
+}
+
 // upToDate looks at the version, and goes on to the newest. Where that is the one it writes nothing new: a file that can only be read is
 // found out here and not at the first call.
-func (s *Store) upToDate(ctx context.Context, w *session) error {
+func (s *Store) upToDate(ctx context.Context, w execer) error {
 	var version int
 	err := w.QueryRowContext(ctx, s.queries.version).Scan(&version)
 	switch {
@@ -42,80 +55,20 @@ func (s *Store) upToDate(ctx context.Context, w *session) error {
 		return s.notMigrated()
 	case err != nil:
 		return err
-	case version == schemaVersion-1:
+	case version == s.queries.newest-1 && s.queries.step != nil:
 		return run(ctx, w, s.queries.step)
 	}
-	if _, err := s.load(ctx, w, recordID{}); err != nil {
+	if _, err := s.load(ctx, w, s.queries.load, recordID{}); err != nil {
 		return err
 	}
 	return run(ctx, w, []string{s.queries.touch})
 }
 
-func run(ctx context.Context, w *session, statements []string) error {
+func run(ctx context.Context, w execer, statements []string) error {
 	for _, statement := range statements {
 		if _, err := w.ExecContext(ctx, statement); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// settings refuses a database that connections do not share, and warns of weak settings.
-func (s *Store) settings(ctx context.Context) error {
-	wait, cancel := s.patience(ctx, time.Time{})
-	defer cancel()
-	return wait.over(retry(wait, func() error {
-		se, err := s.session(wait)
-		if err != nil {
-			return err
-		}
-		defer se.end(ctx)
-		var file sql.NullString
-		err = se.QueryRowContext(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&file)
-		if err != nil {
-			return err
-		}
-		if file.String == "" && s.db.Stats().MaxOpenConnections != 1 {
-			return stateError("sqlstore: the database is in memory, and each connection of the pool has one of its own: " +
-				"use a file, or call SetMaxOpenConns(1), or take memstore")
-		}
-		var journal string
-		var synchronous int
-		err = errors.Join(
-			se.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&journal),
-			se.QueryRowContext(ctx, "PRAGMA synchronous").Scan(&synchronous),
-		)
-		if err != nil {
-			return err
-		}
-		s.warn(journal, synchronous)
-		return nil
-	}))
-}
-
-// Values of PRAGMA synchronous.
-const (
-	synchronousOff  = 0
-	synchronousFull = 2
-)
-
-// warn says what the settings cost.
-func (s *Store) warn(journal string, synchronous int) {
-	warn := func(setting, text string) {
-		s.logger.Warn("sqlstore: "+setting+": "+text, "table", s.table)
-	}
-	switch journal {
-	case "wal":
-	case "off", "memory":
-		warn("journal_mode is "+journal, "a process that dies while it writes can damage the file, and what was answered may run again; use journal_mode WAL")
-	default:
-		warn("journal_mode is "+journal, "a power cut can lose the last commit unless synchronous is EXTRA, calls that only read wait for those that write, and a commit waits for those that read; use journal_mode WAL")
-	}
-	switch {
-	case synchronous >= synchronousFull:
-	case synchronous == synchronousOff:
-		warn("synchronous is OFF", "a power cut or a crash of the machine can damage the file, and what was answered may run again; use synchronous FULL")
-	default:
-		warn("synchronous is "+fmt.Sprint(synchronous)+" (NORMAL)", "a power cut or a crash of the machine loses the last commits, and what they answered may run again; use synchronous FULL")
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
@@ -22,46 +23,79 @@ type execer interface {
 type loaded struct {
 	row   protocol.Row
 	floor retrysafe.Fence // the largest fence of a record that was removed
+	now   protocol.Micros // the store's clock
 }
 
 // load reads the record, and in the same step whether this build may touch it.
-func (s *Store) load(ctx context.Context, db execer, id recordID) (l loaded, err error) {
+func (s *Store) load(ctx context.Context, db execer, query string, id recordID) (l loaded, err error) {
 	var version int
 	var floor int64
+	var now sql.NullInt64
 	var scan rowScan
-	err = db.QueryRowContext(ctx, s.queries.load, id[:]).Scan(append([]any{&version, &floor}, scan.fields()...)...)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return l, s.notMigrated()
-	case err != nil:
+	l.now = s.clock().UnixMicro()
+	err = db.QueryRowContext(ctx, query, id[:]).Scan(append([]any{&version, &floor, &now}, scan.fields()...)...)
+	if err := s.readable(version, err); err != nil {
 		return l, err
-	case version != schemaVersion:
-		return l, s.wrongVersion(version)
 	}
+	l.now = s.time(now, l.now)
 	l.floor = retrysafe.Fence(floor) //nolint:gosec // fences stay below 2^53
 	l.row, err = scan.row()
 	return l, err
 }
 
-// put writes the row of key, whether or not there is one.
-func (s *Store) put(ctx context.Context, db execer, key *retrysafe.StoreKey, id recordID, row *protocol.Row) error {
+// readable tells whether this build may touch the tables, of what was read of the version.
+func (s *Store) readable(version int, err error) error {
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return s.notMigrated()
+	case err != nil:
+		return err
+	case version != s.queries.newest:
+		return s.wrongVersion(version)
+	}
+	return nil
+}
+
+// time is the store's time: the database's where it has told one, else here, which was read before.
+func (s *Store) time(told sql.NullInt64, here protocol.Micros) protocol.Micros {
+	if !told.Valid {
+		return here
+	}
+	s.ahead.Store(told.Int64 - time.Now().UnixMicro())
+	return told.Int64
+}
+
+// put writes the row of key in place of what was loaded. It is not done where there was nothing, and somebody else has made it meanwhile.
+func (s *Store) put(ctx context.Context, db execer, key *retrysafe.StoreKey, id recordID, was *loaded, row *protocol.Row) (done bool, err error) {
 	args := append([]any{
 		id[:], []byte(key.Namespace), []byte(key.Layer), []byte(key.Tenant), []byte(key.Operation), []byte(key.ID),
-	}, rowArgs(row)...)
-	_, err := db.ExecContext(ctx, s.queries.put, args...)
-	return err
+	}, s.rowArgs(row)...)
+	query := s.queries.put
+	if was.row.State == 0 {
+		query = s.queries.make
+	}
+	return changed(db.ExecContext(ctx, query, args...))
+}
+
+// changed tells whether a statement has changed something.
+func changed(r sql.Result, err error) (bool, error) {
+	if err != nil {
+		return false, err
+	}
+	n, err := r.RowsAffected()
+	return n > 0, err
 }
 
 // rowArgs are the values of stored.
-func rowArgs(r *protocol.Row) []any {
+func (s *Store) rowArgs(r *protocol.Row) []any {
 	var digest []byte
 	if r.Answer.Digest != [sha256.Size]byte{} {
 		digest = r.Answer.Digest[:]
 	}
 	return []any{
 		int64(r.State), int64(r.Attempt), int64(r.Fence), r.Owner[:], int64(r.OnDoubt), flag(r.Issued), blob(r.Fingerprint), blob(r.Binding), //nolint:gosec // fences stay below 2^53
-		r.LeaseEnd, r.Expires, r.Created, r.Updated, r.NotAfter, r.Retention, r.Cause, r.LastError,
-		r.Answer.Codec, flag(r.Answer.Kept), r.Answer.Size, blob(digest), blob(r.Answer.Body),
+		r.LeaseEnd, r.Expires, r.Created, r.Updated, r.NotAfter, r.Retention,
+		s.queries.text(r.Cause), s.queries.text(r.LastError), s.queries.text(r.Answer.Codec), flag(r.Answer.Kept), r.Answer.Size, blob(digest), blob(r.Answer.Body),
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/protocol"
 )
 
-// RunTx implements [retrysafe.TxStore]; retrysafe.DoTx calls it.
+// RunTx implements [retrysafe.TxStore] on SQLite; retrysafe.DoTx calls it. On PostgreSQL it does nothing and answers errors.ErrUnsupported.
 //
 // The transaction has the file's write lock from its first statement, before work is called, until it has ended: no other call writes in
 // between, whatever its key. A call waits for the lock no longer than its context and [Options].LockWait, and then fails with
@@ -26,6 +26,9 @@ import (
 func (s *Store) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(context.Context, *sql.Tx) (retrysafe.State, retrysafe.Answer, error)) (retrysafe.Record, error) {
 	if err := s.check(ctx, &r.Key); err != nil {
 		return retrysafe.Record{}, err
+	}
+	if s.dialect != SQLite {
+		return retrysafe.Record{}, errNoTx
 	}
 	c := &claim{Store: s, r: &r, id: idOf(r.Key), work: work}
 	end, rec, err := c.queue(ctx)
@@ -43,6 +46,9 @@ func (s *Store) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(cont
 	}
 	return rec, err
 }
+
+// errNoTx is what RunTx answers where it cannot do what it promises.
+var errNoTx = fmt.Errorf("sqlstore: DoTx on PostgreSQL is not in this build, and nothing was done; use Do, or DoTx on SQLite: %w", errors.ErrUnsupported)
 
 // claim is one call of RunTx.
 type claim struct {
@@ -91,12 +97,12 @@ func (c *claim) queue(ctx context.Context) (end func(), rec retrysafe.Record, er
 				return nil, retrysafe.Record{Key: c.r.Key}, err
 			}
 		}
-		l, now, err := c.look(ctx, c.id)
+		l, err := c.look(ctx, c.id)
 		if err != nil {
 			return nil, retrysafe.Record{}, unavailable(err)
 		}
-		if row, won, err := c.decide(l, now); !won {
-			return nil, row.Record(c.r.Key, now), err
+		if row, won, err := c.decide(l, l.now); !won {
+			return nil, row.Record(c.r.Key, l.now), err
 		}
 		if end, ok := c.running.begin(c.id); ok {
 			return end, retrysafe.Record{}, nil
@@ -125,17 +131,17 @@ func (c *claim) run(ctx context.Context) (rec retrysafe.Record, err error) {
 		return rec, unavailable(c.failed("begin the transaction", err))
 	}
 	defer tx.end() // undoes what was not committed, also where work panics
-	l, err := c.load(ctx, tx, c.id)
+	l, err := c.load(ctx, tx, c.queries.loadToWrite, c.id)
 	if err != nil {
 		return rec, unavailable(c.failed("claim the key", err))
 	}
-	now := c.clock().UnixMicro()
+	now := l.now
 	row, won, err := c.decide(l, now)
 	if !won {
 		return row.Record(c.r.Key, now), err
 	}
 	rec.Key, rec.Attempt, rec.Fence = c.r.Key, row.Attempt, row.Fence
-	if err := c.put(ctx, tx, &c.r.Key, c.id, &row); err != nil {
+	if _, err := c.put(ctx, tx, &c.r.Key, c.id, &l, &row); err != nil {
 		return rec, unavailable(c.failed("claim the key", err))
 	}
 	state, answer, err := c.callWork(ctx, tx)
@@ -189,7 +195,7 @@ func (c *claim) callWork(ctx context.Context, tx *writeTx) (state retrysafe.Stat
 
 // finish writes the answer into the record, which must still be this attempt's.
 func (c *claim) finish(ctx context.Context, tx *writeTx, row *protocol.Row) error {
-	args := append(rowArgs(row), c.id[:], row.Owner[:], int64(row.Fence)) //nolint:gosec // fences stay below 2^53
+	args := append(c.rowArgs(row), c.id[:], row.Owner[:], int64(row.Fence)) //nolint:gosec // fences stay below 2^53
 	res, err := tx.ExecContext(ctx, c.queries.finish, args...)
 	if err != nil {
 		return c.broken(ctx, err)
@@ -227,14 +233,14 @@ func (e *endedError) Unwrap() []error { return []error{retrysafe.ErrTxEnded, e.c
 // committed tells, of a call that was to roll back, whether its claim is there all the same: then work has committed, and an error that it
 // returned or a context that ended hide it.
 func (c *claim) committed(ctx context.Context) bool {
-	l, _, err := c.look(context.WithoutCancel(ctx), c.id)
+	l, err := c.look(context.WithoutCancel(ctx), c.id)
 	return err == nil && l.row.Owner == c.r.Owner && l.row.State == retrysafe.StateInProgress
 }
 
 // afterwards puts the record in doubt if work has committed it: its effect, or a part of it, is there too.
 func (c *claim) afterwards(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
-	l, _, err := c.look(ctx, c.id)
+	l, err := c.look(ctx, c.id)
 	if err == nil && l.row.Owner != c.r.Owner {
 		return c.ended
 	}

@@ -110,26 +110,13 @@ func (p patience) over(err error) error {
 	}
 	err = interrupted(p.caller, err)
 	if end := p.caller.Err(); end != nil && (sqliteBusy(err) || errors.Is(err, end)) {
-		return &lockError{ended: end}
+		return &lockError{ended: end, text: sqliteWaits}
 	}
 	if end := p.Err(); sqliteBusy(err) || end != nil && errors.Is(err, end) {
-		return &lockError{after: p.limit}
+		return &lockError{after: p.limit, text: sqliteWaits}
 	}
 	return err
 }
 
-// lockError says that nothing was changed, since somebody else was writing all the time.
-type lockError struct {
-	after time.Duration
-	ended error // the caller's context has ended before that
-}
-
-func (e *lockError) Unwrap() error { return e.ended }
-
-func (e *lockError) Error() string {
-	if e.ended != nil {
-		return fmt.Sprintf("sqlstore: the call ended while it waited for the database file, and nothing was changed: %v", e.ended)
-	}
-	return fmt.Sprintf("sqlstore: other transactions have held the database file, or all connections to it, for %v, and nothing was changed; SQLite has "+
-		"one writer at a time: keep transactions short, look for one that was left open, or raise Options.LockWait", e.after)
-}
+const sqliteWaits = "other transactions have held the database file, or all connections to it, for %v, and nothing was changed; SQLite has " +
+	"one writer at a time: keep transactions short, look for one that was left open, or raise Options.LockWait"

@@ -20,6 +20,7 @@ type Dialect uint8
 // The dialects.
 const (
 	SQLite Dialect = iota + 1
+	PostgreSQL
 )
 
 // DefaultTable is the name of the table of records, and the beginning of the names of all that goes with it.
@@ -29,10 +30,10 @@ const DefaultTable = "retrysafe_records"
 type Options struct {
 	// Table is the name of the table of records; default [DefaultTable]. Letters, digits and underscores, at most 40.
 	Table string
-	// Clock is the store's clock, for tests; default time.Now.
+	// Clock is the store's clock on SQLite, for tests; default time.Now. PostgreSQL has a clock of its own, and New refuses another one.
 	Clock func() time.Time
 	// LockWait is the longest that a call waits for its turn to write, and for a connection, where its context does not end earlier;
-	// default 5 s.
+	// default 5 s. On PostgreSQL a server that hangs holds a call for as long and a second.
 	LockWait time.Duration
 	// Logger gets the store's few warnings; default slog.Default().
 	Logger *slog.Logger
@@ -40,20 +41,24 @@ type Options struct {
 
 // Store keeps records in a table. All methods are safe for concurrent use. It has nothing to close: the database is the caller's.
 //
-// SQLite has one writer: while a RunTx is open, every other call that writes waits for it, heartbeats included, though no longer
+// On SQLite there is one writer: while a RunTx is open, every other call that writes waits for it, heartbeats included, though no longer
 // than its context and [Options].LockWait.
 type Store struct {
 	db       *sql.DB
+	dialect  Dialect
+	backend  backend
 	table    string
 	queries  queries
 	clock    func() time.Time
 	lockWait time.Duration
 	logger   *slog.Logger
 
-	// writer is held by the one call of this store that writes; the others queue, first come, first served.
+	// writer is held by the one call of this store that writes to a SQLite file; the others queue, first come, first served.
 	writer  chan struct{}
 	running running
-	skewed  atomic.Bool // the clock was reported
+	turns   turns
+	ahead   atomic.Int64 // by how many microseconds the clock of a PostgreSQL server was last seen ahead of this machine's
+	skewed  atomic.Bool  // the clock was reported
 }
 
 var (
@@ -66,21 +71,18 @@ var (
 
 // New returns a store on db. It looks at its arguments only; [Store.Migrate] makes the tables.
 //
-// The store takes a connection of db for each call and gives it back as it was: busy_timeout is zero in between, since SQLite's own
-// waiting does not heed contexts.
+// The store takes a connection of db for each call and gives it back as it was. On SQLite busy_timeout is zero in between, since SQLite's
+// own waiting does not heed contexts.
 func New(db *sql.DB, d Dialect, o *Options) (*Store, error) {
 	if o == nil {
 		o = new(Options)
 	}
 	s := &Store{
-		db: db, table: o.Table, clock: o.Clock, lockWait: o.LockWait, logger: o.Logger, writer: make(chan struct{}, 1),
-		running: running{keys: make(map[recordID]chan struct{})},
+		db: db, dialect: d, table: o.Table, clock: o.Clock, lockWait: o.LockWait, logger: o.Logger, writer: make(chan struct{}, 1),
+		running: running{keys: make(map[recordID]chan struct{})}, turns: turns{keys: make(map[recordID]*turn)},
 	}
 	if s.table == "" {
 		s.table = DefaultTable
-	}
-	if s.clock == nil {
-		s.clock = time.Now
 	}
 	if s.lockWait == 0 {
 		s.lockWait = 5 * time.Second
@@ -91,15 +93,26 @@ func New(db *sql.DB, d Dialect, o *Options) (*Store, error) {
 	switch {
 	case db == nil:
 		return nil, errors.New("sqlstore: New needs a database; open one with sql.Open")
-	case d != SQLite:
-		return nil, fmt.Errorf("sqlstore: dialect %d is unknown; use sqlstore.SQLite", d)
+	case d != SQLite && d != PostgreSQL:
+		return nil, fmt.Errorf("sqlstore: dialect %d is unknown; use sqlstore.SQLite or sqlstore.PostgreSQL", d)
+	case d == PostgreSQL && s.clock != nil:
+		return nil, errors.New("sqlstore: PostgreSQL has a clock of its own; leave Options.Clock empty")
 	case s.lockWait < 0:
 		return nil, fmt.Errorf("sqlstore: LockWait is %v; leave it zero for 5s, or set a limit of your own", s.lockWait)
 	}
 	if err := checkTable(s.table); err != nil {
 		return nil, err
 	}
-	s.queries = sqliteQueries(s.table)
+	switch d {
+	case SQLite:
+		s.backend, s.queries = sqlite{s}, sqliteQueries(s.table)
+		if s.clock == nil {
+			s.clock = time.Now
+		}
+	case PostgreSQL:
+		s.backend, s.queries = postgres{s}, postgresQueries(s.table)
+		s.clock = func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load()) * time.Microsecond) }
+	}
 	return s, nil
 }
 

@@ -51,6 +51,8 @@ func TestNewChecksItsArguments(t *testing.T) {
 	assert.Contains(t, fmt.Sprint(err), "sql.Open", "the error without a database")
 	_, err = sqlstore.New(db, 0, nil)
 	assert.Contains(t, fmt.Sprint(err), "sqlstore.SQLite", "the error without a dialect")
+	_, err = sqlstore.New(db, sqlstore.PostgreSQL, &sqlstore.Options{Clock: time.Now})
+	assert.Contains(t, fmt.Sprint(err), "leave Options.Clock empty", "the error for a clock of its own on PostgreSQL")
 	_, err = sqlstore.New(db, sqlstore.SQLite, &sqlstore.Options{LockWait: -1})
 	assert.Contains(t, fmt.Sprint(err), "LockWait", "the error for a negative wait")
 }
@@ -64,6 +66,7 @@ func TestSchemaIsFrozen(t *testing.T) {
 	}{
 		{"sqlite_v1", "cea6bc311e36c031991ae85c5e2c174a6b82f42192260edc338db20a7c6ef432", sqlstore.Schema(sqlstore.DefaultTable)},
 		{"sqlite_v2", "4a33c2d4636d53609d878033f8b9f8c2d9d145833a41a04fd647e22f8a53aa74", sqlstore.Step(sqlstore.DefaultTable)},
+		{"postgres_v1", "97e46e5359275ddbb2320e8d5602276da30898105dde8eafb1fd743aa2bb42da", sqlstore.PostgresSchema(sqlstore.DefaultTable)},
 	} {
 		golden, err := os.ReadFile("testdata/" + v.name + ".golden.sql")
 		assert.NoError(t, err, "the golden file")
@@ -84,7 +87,8 @@ func TestSchemaIsFrozen(t *testing.T) {
 
 func TestTableNameReachesEveryStatement(t *testing.T) {
 	t.Parallel()
-	for _, q := range slices.Concat(sqlstore.Schema("orders_idem"), sqlstore.Step("orders_idem"), sqlstore.Statements("orders_idem")) {
+	for _, q := range slices.Concat(sqlstore.Schema("orders_idem"), sqlstore.Step("orders_idem"), sqlstore.Statements("orders_idem"),
+		sqlstore.PostgresSchema("orders_idem"), sqlstore.PostgresStatements("orders_idem")) {
 		assert.True(t, !strings.Contains(q, sqlstore.DefaultTable), "the default name is not left in %q", q)
 		assert.Contains(t, q, "orders_idem", "a statement")
 	}

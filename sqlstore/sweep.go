@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/protocol"
 )
 
 // sweepBatch is how many records one transaction removes: others write in between.
@@ -26,34 +28,29 @@ func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
 func (s *Store) sweepRecords(ctx context.Context, limit int) (removed int, err error) {
 	for removed < limit {
 		batch := min(limit-removed, sweepBatch)
-		ids, err := s.expired(ctx, batch)
+		ids, now, err := s.expired(ctx, batch)
 		if err != nil {
 			return removed, err
 		}
-		n, err := s.remove(ctx, ids)
+		n, err := s.remove(ctx, ids, now)
 		removed += n
-		if err != nil || len(ids) < batch {
+		if err != nil || len(ids) < batch || n == 0 {
 			return removed, err
 		}
 	}
 	return removed, nil
 }
 
-// expired are the keys of at most n expired records, the oldest first.
-func (s *Store) expired(ctx context.Context, n int) (ids [][]byte, err error) {
-	wait, cancel := s.patience(ctx, time.Time{})
-	defer cancel()
-	err = retry(wait, func() error {
+// expired are the keys of at most n expired records, the oldest first, and when that was seen.
+func (s *Store) expired(ctx context.Context, n int) (ids [][]byte, now protocol.Micros, err error) {
+	err = s.backend.read(ctx, long, func(ctx context.Context, db execer) error {
 		ids = nil
-		se, err := s.session(wait)
+		l, err := s.load(ctx, db, s.queries.load, recordID{}) // for the version and the time
 		if err != nil {
 			return err
 		}
-		defer se.end(ctx)
-		if _, err := s.load(ctx, se, recordID{}); err != nil { // for the version
-			return err
-		}
-		rows, err := se.QueryContext(ctx, s.queries.expired, s.clock().UnixMicro(), n)
+		now = l.now
+		rows, err := db.QueryContext(ctx, s.queries.expired, now, n)
 		if err != nil {
 			return err
 		}
@@ -67,18 +64,25 @@ func (s *Store) expired(ctx context.Context, n int) (ids [][]byte, err error) {
 		}
 		return rows.Err()
 	})
-	return ids, s.failed("look for expired records", wait.over(err))
+	return ids, now, s.failed("look for expired records", err)
 }
 
 // remove removes those of the records that are still expired. The largest fence among them is kept with the same transaction: a
 // record that comes again begins above it, also if the clock was set back.
-func (s *Store) remove(ctx context.Context, ids [][]byte) (removed int, err error) {
+func (s *Store) remove(ctx context.Context, ids [][]byte, now protocol.Micros) (removed int, err error) {
 	if len(ids) == 0 {
 		return 0, nil
 	}
 	n := 0
-	err = s.write(ctx, time.Time{}, func(ctx context.Context, w *session) (bool, error) {
-		now, floor := s.clock().UnixMicro(), int64(0)
+	err = s.backend.write(ctx, recordID{}, time.Time{}, func(ctx context.Context, w execer) (bool, error) {
+		n = 0
+		floor := int64(0)
+		if s.queries.removeMany != "" {
+			if err := w.QueryRowContext(ctx, s.queries.removeMany, now, len(ids)).Scan(&n, &floor); err != nil {
+				return false, err
+			}
+			ids = nil
+		}
 		for _, id := range ids {
 			var fence int64
 			err := w.QueryRowContext(ctx, s.queries.remove, id, now).Scan(&fence)

@@ -129,9 +129,9 @@ func (c *claim) settle(ctx context.Context, tx *writeTx, rec retrysafe.Record, f
 	now := c.clock().UnixMicro()
 	wait, cancel := c.patience(whole, time.Time{})
 	defer cancel()
-	err := c.writeInTurn(wait, func(ctx context.Context, w *session) (bool, error) {
+	err := c.writeInTurn(wait, func(ctx context.Context, w execer) (bool, error) {
 		var err error
-		l, err = c.load(ctx, w, c.id)
+		l, err = c.load(ctx, w, c.queries.loadToWrite, c.id)
 		return false, err
 	})
 	if err != nil {

@@ -67,6 +67,7 @@ var maySleep = map[string]string{
 	"limit_counts_test.go":               "a transaction that takes its time; it is used in bubbles only",
 	"redisstore/clocks_test.go":          "a slow line; it is used in bubbles only",
 	"cmd/retrysafe/soak_service_test.go": "a service that answers late, over real connections",
+	"integration/postgres_server_test.go": "a server of another program takes a while to start",
 }
 
 func testsDoNotSleep(t *Tree) []Violation { return sleeps(t, maySleep) }

@@ -42,7 +42,7 @@ func benchCommand() *cobra.Command {
 			"namespace of their own, bench-…, and expire after a quarter of an hour; a store in use gets slower meanwhile.",
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
-	store.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store: memory:, sqlite:PATH or redis://HOST")
+	store.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store: memory:, sqlite:PATH, redis://HOST or postgres://HOST/DATABASE")
 	store.Flags().IntVar(&f.workers, "workers", 64, "callers at once")
 	store.Flags().DurationVar(&f.duration, "duration", 5*time.Second, "how long each of the two parts takes, at most a minute")
 	store.Flags().BoolVar(&f.json, "json", false, "one JSON object, and no progress")

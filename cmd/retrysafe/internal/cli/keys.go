@@ -41,7 +41,7 @@ func keysCommand() *cobra.Command {
 		}
 		return c.Help()
 	}
-	keys.PersistentFlags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store: sqlite:PATH or redis://HOST")
+	keys.PersistentFlags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store: sqlite:PATH, redis://HOST or postgres://HOST/DATABASE")
 	keys.PersistentFlags().StringVar(&f.namespace, "namespace", "", "only this namespace")
 	keys.PersistentFlags().StringVar(&f.layer, "layer", "", "only this layer: gw http nginx fn tx")
 	list := &cobra.Command{

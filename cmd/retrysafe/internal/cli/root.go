@@ -34,7 +34,7 @@ func Main(args []string, out, errOut io.Writer) int {
 	log.SetOutput(quoteless{errOut})
 	began := false // a call that never begins was wrong
 	root.PersistentPreRun = func(*cobra.Command, []string) { began = true }
-	root.AddCommand(gatewayCommand(), keysCommand(), benchCommand(), demo.Command(openForDemo), demo.ShopCommand())
+	root.AddCommand(gatewayCommand(), keysCommand(), benchCommand(), migrateCommand(), demo.Command(openForDemo), demo.ShopCommand())
 	c, err := root.ExecuteContextC(ctx)
 	var usage *usageError
 	switch {

@@ -30,19 +30,22 @@ type storeSettings struct {
 	copies        int64 // memory for copies of what is in Redis; zero: none
 }
 
-// storeName is the name of a store, read: the path of a SQLite file, the address of Redis servers, or neither for memory.
+// storeName is the name of a store, read: the path of a SQLite file, the address of Redis or PostgreSQL servers, or none of them for memory.
 type storeName struct {
-	path  string
-	redis *redisclient.Address
+	path     string
+	redis    *redisclient.Address
+	postgres *postgresAddress
 }
 
-func (n storeName) memory() bool { return n.path == "" && n.redis == nil }
+func (n storeName) memory() bool { return n.path == "" && n.redis == nil && n.postgres == nil }
 
 // String is the name without user and password.
 func (n storeName) String() string {
 	switch {
 	case n.redis != nil:
 		return fmt.Sprintf("redis %s", strings.Join(n.redis.Hosts, ","))
+	case n.postgres != nil:
+		return n.postgres.shown
 	case n.path != "":
 		return "sqlite:" + n.path
 	}
@@ -59,6 +62,8 @@ func openStore(ctx context.Context, name string, log *slog.Logger, how access, w
 		return memstore.New(nil), func() error { return nil }, nil
 	case n.redis != nil:
 		return openRedis(ctx, n.redis, log, with)
+	case n.postgres != nil:
+		return openPostgres(ctx, n.postgres, log, how)
 	}
 	return openSQLite(ctx, n.path, log, how)
 }
@@ -66,7 +71,7 @@ func openStore(ctx context.Context, name string, log *slog.Logger, how access, w
 // openForDemo opens a store whose gateways are killed and begin anew.
 func openForDemo(ctx context.Context, name string, log *slog.Logger) (retrysafe.Store, func() error, error) {
 	if n, err := parseStore(name); err == nil && n.memory() {
-		return nil, nil, &usageError{errors.New("store memory: forgets everything when its gateway is killed, and the demonstration kills it; use sqlite:PATH or redis://HOST")}
+		return nil, nil, &usageError{errors.New("store memory: forgets everything when its gateway is killed, and the demonstration kills it; use sqlite:PATH, redis://HOST or postgres://HOST/DATABASE")}
 	}
 	return openStore(ctx, name, log, toServe, storeSettings{})
 }
@@ -84,11 +89,14 @@ func parseStore(name string) (n storeName, err error) {
 	case scheme == "sqlite":
 		n.path = rest
 		return n, nil
+	case scheme == "postgres", scheme == "postgresql":
+		n.postgres, err = parsePostgres(name)
+		return n, err
 	case strings.HasPrefix(scheme, "redis"):
 		n.redis, err = redisclient.ParseURL(name)
 		return n, err
 	}
-	return n, fmt.Errorf("store %q is not known; this build has memory:, sqlite:PATH and redis://HOST", scheme)
+	return n, fmt.Errorf("store %q is not known; this build has memory:, sqlite:PATH, redis://HOST and postgres://HOST/DATABASE", scheme)
 }
 
 // openSQLite opens a file in the way that keeps what it was given: write-ahead log, and a sync at each commit.

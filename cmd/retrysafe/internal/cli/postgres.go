@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strconv"
+
+	"github.com/retrysafe/retrysafe/sqlstore"
+)
+
+// postgresAddress is that of a server and a database, and how many connections to it there may be.
+type postgresAddress struct {
+	url   string // as the driver takes it, with the password
+	shown string
+	conns int
+}
+
+// defaultConns is fewer than a server allows in all (100), so that several gateways fit.
+const defaultConns = 20
+
+// parsePostgres reads an address. What does not fit is not quoted: it may be a password.
+func parsePostgres(name string) (*postgresAddress, error) {
+	u, err := url.Parse(name)
+	if err != nil || u.Host == "" {
+		return nil, errors.New("store postgres: the address cannot be read; write it like postgres://user:password@host:5432/database?sslmode=verify-full, " +
+			"with special characters of the password as %40")
+	}
+	a := &postgresAddress{shown: "postgres " + u.Host + u.Path, conns: defaultConns}
+	q := u.Query()
+	if n := q.Get("pool_max_conns"); n != "" {
+		if a.conns, err = strconv.Atoi(n); err != nil || a.conns < 1 {
+			return nil, errors.New("store postgres: pool_max_conns is a number of connections, 1 or more")
+		}
+		q.Del("pool_max_conns")
+	}
+	u.RawQuery = q.Encode()
+	a.url = u.String()
+	return a, nil
+}
+
+// openPostgres connects to a server. Its tables are made where it is to serve.
+func openPostgres(ctx context.Context, a *postgresAddress, log *slog.Logger, how access) (*sqlstore.Store, func() error, error) {
+	db, err := sql.Open("pgx", a.url)
+	if err != nil {
+		return nil, nil, fmt.Errorf("store %s: the address cannot be used; look at its parameters", a.shown) // the cause may quote it
+	}
+	db.SetMaxOpenConns(a.conns)
+	db.SetMaxIdleConns(a.conns)
+	s, err := sqlstore.New(db, sqlstore.PostgreSQL, &sqlstore.Options{Logger: log})
+	if err == nil && how == toServe {
+		err = s.Migrate(ctx)
+	}
+	if err != nil {
+		_ = db.Close()
+		return nil, nil, fmt.Errorf("store %s: %w", a.shown, err)
+	}
+	return s, db.Close, nil
+}

@@ -1,0 +1,264 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/sqlstore"
+)
+
+// aCommit ends a message with a COMMIT; READ COMMITTED stands in others.
+const aCommit = "COMMIT\x00"
+
+// TestPostgresCommitComesLate: a COMMIT that was sent in time and reaches the server too late is not carried out.
+func TestPostgresCommitComesLate(t *testing.T) {
+	t.Parallel()
+	server := startPostgres(t)
+	proxy := startPostgresProxy(t, server)
+	s, _ := postgresOn(t, server.at(proxy.addr), nil)
+	direct, _ := postgresOn(t, server.url(), nil)
+	now := func() time.Time {
+		rec, err := direct.Lookup(t.Context(), request("nobody").Key)
+		assert.NoError(t, err, "Lookup")
+		return rec.Now
+	}
+	for name, hangUp := range map[string]bool{"the caller waits": false, "the caller has gone": true} {
+		req := request(name)
+		req.NotAfter = now().Add(300 * time.Millisecond)
+		release := proxy.set(aCommit, lateRequest)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { _, err := s.Acquire(ctx, req); done <- err }()
+		for passed := false; !passed; { // by the server's clock
+			passed = now().After(req.NotAfter)
+		}
+		var err error
+		if hangUp {
+			cancel()
+			err = <-done
+		}
+		release()
+		if !hangUp {
+			err = <-done
+			assert.ErrorIs(t, err, retrysafe.ErrTooLate, "%s", name)
+		}
+		cancel()
+		assert.True(t, err != nil, "%s: it fails", name)
+		waitIdle(t, server)
+		rec, err := direct.Lookup(t.Context(), req.Key)
+		assert.NoError(t, err, "Lookup")
+		assert.Equal(t, rec.State, retrysafe.State(0), "%s: what is stored", name)
+		_, err = direct.Acquire(t.Context(), request(name))
+		assert.NoError(t, err, "the next call")
+	}
+}
+
+// waitIdle waits until no transaction is open on the server.
+func waitIdle(t *testing.T, server *postgresServer) {
+	t.Helper()
+	db := openDB(t, "pgx", server.url())
+	for n := 1; n > 0; {
+		err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND state <> 'idle' AND pid <> pg_backend_pid()`).Scan(&n)
+		assert.NoError(t, err, "look at the server")
+	}
+}
+
+// TestPostgresConnectionCut: whatever message is lost, or its reply, the same call again by the same owner finds what became of the first one,
+// and nothing is done twice. What was lost before COMMIT is made good by the store itself.
+func TestPostgresConnectionCut(t *testing.T) {
+	t.Parallel()
+	server := startPostgres(t)
+	proxy := startPostgresProxy(t, server)
+	s, _ := postgresOn(t, server.at(proxy.addr), nil)
+	answer := retrysafe.Answer{Kept: true, Codec: "raw", Size: 5, Body: []byte("first")}
+	n := 0
+	for _, word := range []string{"BEGIN", aCommit} {
+		for what, name := range map[cut]string{loseRequest: "the request", loseReply: "the reply"} {
+			name := fmt.Sprintf("%s of %q is lost", name, word)
+			n++
+			req := request(fmt.Sprint("key ", n))
+			proxy.set(word, what)
+			first, err := s.Acquire(t.Context(), req)
+			if word == "BEGIN" {
+				assert.NoError(t, err, "Acquire, %s", name)
+			} else {
+				assert.Contains(t, fmt.Sprint(err), "nobody knows whether it was carried out", "Acquire, %s", name)
+			}
+			a, err := s.Acquire(t.Context(), req)
+			assert.NoError(t, err, "Acquire again, %s", name)
+			assert.Equal(t, a.Status, retrysafe.Won, "Acquire again, %s", name)
+			assert.Equal(t, a.Record.Attempt, 1, "attempts, %s", name)
+			if word == "BEGIN" {
+				assert.Equal(t, a.Record.Fence, first.Record.Fence, "fence, %s", name)
+			}
+
+			end := retrysafe.CompleteRequest{Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, State: retrysafe.StateCompleted, Answer: answer}
+			proxy.set(word, what)
+			_, err = s.Complete(t.Context(), end)
+			assert.Equal(t, err == nil, word == "BEGIN", "Complete, %s: %v", name, err)
+			if what == loseReply || word == "BEGIN" {
+				end.Answer.Body = []byte("other") // the repeat must not replace what is there
+			}
+			rec, err := s.Complete(t.Context(), end)
+			assert.NoError(t, err, "Complete again, %s", name)
+			assert.Equal(t, string(rec.Answer.Body), "first", "the answer, %s", name)
+		}
+	}
+}
+
+// TestPostgresChargeIsNotRepeated: a charge whose COMMIT was not answered is an error and not sent again, and one that was lost before it
+// counts once.
+func TestPostgresChargeIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	server := startPostgres(t)
+	proxy := startPostgresProxy(t, server)
+	s, _ := postgresOn(t, server.at(proxy.addr), nil)
+	charge := func() (retrysafe.Charged, error) {
+		return s.Charge(t.Context(), retrysafe.ChargeRequest{Namespace: "app", Keys: 1, For: time.Hour, Limits: retrysafe.Limits{Live: 3}})
+	}
+	proxy.set("BEGIN", loseReply)
+	_, err := charge()
+	assert.NoError(t, err, "a charge whose BEGIN was lost")
+	proxy.set(aCommit, loseReply)
+	_, err = charge()
+	assert.True(t, err != nil && !errors.Is(err, retrysafe.ErrTooLate), "a charge whose COMMIT was not answered: %v", err)
+	third, err := charge()
+	assert.NoError(t, err, "the third")
+	assert.True(t, third.OK, "the third is let in")
+	fourth, err := charge()
+	assert.NoError(t, err, "the fourth")
+	assert.True(t, !fourth.OK, "the fourth is refused")
+}
+
+// TestPostgresCrashUnderLoad: the server crashes again and again under callers that repeat what failed. Of many for one key exactly one wins,
+// and what was answered is there afterwards.
+func TestPostgresCrashUnderLoad(t *testing.T) {
+	t.Parallel()
+	server := startPostgres(t, "-c", "fsync=on")
+	const callers, keys = 4, 60
+	var stores []*sqlstore.Store
+	for range 2 {
+		s, _ := postgresOn(t, server.url(), nil)
+		stores = append(stores, s)
+	}
+	var next atomic.Int64
+	wins := make([]atomic.Int64, keys)
+	var all sync.WaitGroup
+	for c := range callers {
+		all.Go(func() {
+			for i := range keys {
+				next.Store(max(next.Load(), int64(i)))
+				win, err := insist(t.Context(), stores[c%2], fmt.Sprint(i), fmt.Sprint(i, " by ", c))
+				if win {
+					wins[i].Add(1)
+				}
+				if err != nil {
+					t.Errorf("key %d: %v", i, err)
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { all.Wait(); close(done) }()
+	for crash := range int64(3) {
+		for next.Load() < (crash+1)*keys/4 {
+			select {
+			case <-done:
+			case <-time.After(time.Millisecond):
+			}
+		}
+		server.kill()
+		server.start(t)
+	}
+	<-done
+	for i := range wins {
+		assert.Equal(t, wins[i].Load(), int64(1), "wins of key %d", i)
+		rec, err := stores[0].Lookup(t.Context(), request(fmt.Sprint(i)).Key)
+		assert.NoError(t, err, "Lookup")
+		assert.Equal(t, fmt.Sprint(rec.State, rec.Attempt), fmt.Sprint(retrysafe.StateCompleted, 1), "key %d", i)
+	}
+}
+
+// insist claims a key and completes it, and repeats each call until it is answered.
+func insist(ctx context.Context, s *sqlstore.Store, id, by string) (won bool, err error) {
+	req := request(id)
+	req.Owner = owner(by)
+	var a retrysafe.Acquired
+	until(ctx, func() bool { a, err = s.Acquire(ctx, req); return err == nil })
+	if err != nil || a.Status != retrysafe.Won {
+		return false, err
+	}
+	until(ctx, func() bool {
+		_, err = s.Complete(ctx, retrysafe.CompleteRequest{
+			Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, State: retrysafe.StateCompleted, Answer: retrysafe.Answer{Kept: true, Codec: "raw"},
+		})
+		return err == nil
+	})
+	return true, err
+}
+
+func until(ctx context.Context, f func() bool) {
+	for !f() && ctx.Err() == nil {
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+// TestPostgresPoolIsTaken: without a connection a call ends with its context or after LockWait, and says what to do.
+func TestPostgresPoolIsTaken(t *testing.T) {
+	t.Parallel()
+	server := startPostgres(t)
+	s, db := postgresOn(t, server.url(), &sqlstore.Options{LockWait: 50 * time.Millisecond})
+	db.SetMaxOpenConns(1)
+	conn, err := db.Conn(t.Context())
+	assert.NoError(t, err, "the only connection")
+	_, err = s.Acquire(t.Context(), request("a"))
+	assert.Contains(t, fmt.Sprint(err), "give the pool more connections", "Acquire")
+	_, err = s.Charge(t.Context(), retrysafe.ChargeRequest{Namespace: "app", Keys: 1, For: time.Hour})
+	assert.ErrorIs(t, err, retrysafe.ErrTooLate, "Charge")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	_, err = s.Acquire(ctx, request("a"))
+	assert.ErrorIs(t, err, context.DeadlineExceeded, "Acquire with a short context")
+	assert.NoError(t, conn.Close(), "give it back")
+	a, err := s.Acquire(t.Context(), request("a"))
+	assert.NoError(t, err, "Acquire")
+	assert.Equal(t, a.Status, retrysafe.Won, "Acquire")
+}
+
+// TestPostgresHeldRowTakesOneConnection: those that wait for a row that somebody holds leave the pool to others.
+func TestPostgresHeldRowTakesOneConnection(t *testing.T) {
+	t.Parallel()
+	server := startPostgres(t)
+	s, db := postgresOn(t, server.url(), nil)
+	_, others := postgresOn(t, server.url(), nil)
+	db.SetMaxOpenConns(2)
+	release := holdRow(t, others, sqlstore.DefaultTable, request("held").Key)
+	var waiting sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	for i := range 8 {
+		req := request("held")
+		req.Owner = owner(fmt.Sprint(i))
+		waiting.Go(func() { _, _ = s.Acquire(ctx, req) })
+	}
+	for n := 0; n == 0; { // until the first of them waits at the server
+		err := others.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'`).Scan(&n)
+		assert.NoError(t, err, "look at the server")
+	}
+	for i := range 20 {
+		short, end := context.WithTimeout(t.Context(), 3*time.Second)
+		a, err := s.Acquire(short, request(fmt.Sprint("free ", i)))
+		end()
+		assert.NoError(t, err, "another key")
+		assert.Equal(t, a.Status, retrysafe.Won, "another key")
+	}
+	cancel()
+	waiting.Wait()
+	release()
+}

@@ -1,0 +1,143 @@
+package integration_test
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// postgresProxy stands between clients and a server, and does to messages with a statement (simple queries) what its hook says.
+type postgresProxy struct {
+	addr, to string
+
+	mu   sync.Mutex
+	hook func(statement string) cut
+	held chan struct{} // what was held back goes on when it is closed
+}
+
+func startPostgresProxy(t *testing.T, s *postgresServer) *postgresProxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	assert.NoError(t, err, "listen")
+	p := &postgresProxy{addr: l.Addr().String(), to: net.JoinHostPort("127.0.0.1", s.port), held: make(chan struct{})}
+	var all sync.WaitGroup
+	ctx, end := context.WithCancel(context.Background())
+	all.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() { p.serve(ctx, c) })
+		}
+	})
+	t.Cleanup(func() { _ = l.Close(); end(); all.Wait() })
+	return p
+}
+
+// set sets the hook, which is asked once: the first answer that is not zero is the last.
+func (p *postgresProxy) set(word string, what cut) (release func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	held := make(chan struct{})
+	p.held = held
+	p.hook = func(statement string) cut {
+		if !strings.Contains(statement, word) {
+			return 0
+		}
+		p.hook = nil
+		return what
+	}
+	return sync.OnceFunc(func() { close(held) })
+}
+
+func (p *postgresProxy) ask(statement string) (cut, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.hook == nil {
+		return 0, nil
+	}
+	return p.hook(statement), p.held
+}
+
+func (p *postgresProxy) serve(ctx context.Context, client net.Conn) {
+	defer client.Close()
+	server, err := net.Dial("tcp", p.to)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	defer context.AfterFunc(ctx, func() { _ = client.Close(); _ = server.Close() })()
+	through, lose := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(through)
+		defer client.Close()
+		buf := make([]byte, 64<<10)
+		for {
+			n, err := server.Read(buf)
+			if err != nil {
+				return
+			}
+			select {
+			case <-lose: // it was done, and nobody is told
+				return
+			default:
+			}
+			if _, err := client.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+	}()
+	for first := true; ; first = false {
+		message, statement, err := readMessage(client, first)
+		if err != nil {
+			break
+		}
+		what, held := p.ask(statement)
+		switch what {
+		case loseRequest:
+			_ = client.Close()
+		case loseReply:
+			close(lose)
+		case lateRequest:
+			select {
+			case <-held:
+			case <-ctx.Done():
+			}
+		}
+		if what == loseRequest {
+			break
+		}
+		if _, err := server.Write(message); err != nil {
+			break
+		}
+	}
+	_ = server.(*net.TCPConn).CloseWrite() //nolint:errcheck,forcetypeassert // it was dialled as that; what was sent before still runs
+	<-through
+}
+
+// readMessage reads one message of a client. The first has no type; of a simple query the statement is told.
+func readMessage(r io.Reader, first bool) (raw []byte, statement string, err error) {
+	head := 5
+	if first {
+		head = 4
+	}
+	raw = make([]byte, head, 512)
+	if _, err := io.ReadFull(r, raw); err != nil {
+		return nil, "", err
+	}
+	body := make([]byte, binary.BigEndian.Uint32(raw[head-4:])-4)
+	if _, err := io.ReadFull(r, body); err != nil {
+		return nil, "", err
+	}
+	if !first && raw[0] == 'Q' {
+		statement = string(body)
+	}
+	return append(raw, body...), statement, nil
+}

@@ -1,0 +1,56 @@
+package integration_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storetest"
+)
+
+// holdRow opens somebody's transaction that makes the record of a key, or locks the one that is there.
+func holdRow(t *testing.T, db *sql.DB, table string, key retrysafe.StoreKey) (release func()) {
+	t.Helper()
+	tx, err := db.BeginTx(context.Background(), nil)
+	assert.NoError(t, err, "somebody's transaction")
+	text, _ := key.AppendText(nil)
+	id := sha256.Sum256(text)
+	_, err = tx.ExecContext(t.Context(), strings.Replace(`INSERT INTO records (id, namespace, layer, tenant, operation, key_id, state, attempt, fence, owner, on_doubt,
+		issued, lease_end, expires, created, updated, not_after, retention, cause, last_error, answer_codec, answer_kept, answer_size)
+		VALUES ($1, '', '', '', '', '', 3, 1, 7, '0123456789abcdef', 1, 0, 0, 0, 1, 1, 0, 1000000, '', '', 'raw', 1, 0)
+		ON CONFLICT (id) DO UPDATE SET attempt = 99`, "records", table, 1), id[:])
+	assert.NoError(t, err, "hold a key")
+	release = sync.OnceFunc(func() { _ = tx.Rollback() })
+	t.Cleanup(release)
+	return release
+}
+
+var postgresFeatures = storetest.Features{Issuer: true, Limiter: true, Lister: true, Sweeper: true, Durable: true, Transactions: true}
+
+// TestPostgresStore runs the contract on a server for each clause, which may hang.
+func TestPostgresStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T) storetest.Backend {
+		t.Helper()
+		return postgresBackend(t, startPostgres(t))
+	}, postgresFeatures)
+}
+
+func postgresBackend(t *testing.T, server *postgresServer) storetest.Backend {
+	t.Helper()
+	o := &sqlstore.Options{Table: newTable()}
+	store, _ := postgresOn(t, server.url(), o)
+	_, others := postgresOn(t, server.url(), o)
+	return storetest.Backend{
+		Store:  store,
+		Reopen: func() retrysafe.Store { again, _ := postgresOn(t, server.url(), o); return again },
+		Hold:   func(key retrysafe.StoreKey) func() { return holdRow(t, others, o.Table, key) },
+		Stall:  server.stall,
+	}
+}

@@ -1,0 +1,109 @@
+package integration_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/sqlstore"
+)
+
+// waitingForLocks is how many connections of the server wait for a lock.
+func waitingForLocks(t *testing.T, db *sql.DB) (n int) {
+	t.Helper()
+	err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'`).Scan(&n)
+	assert.NoError(t, err, "look at the server")
+	return n
+}
+
+// TestPostgresWaitEndsOnTheServer: a wait for a row that somebody holds ends with the time of the call, on the server too, also where the
+// caller has gone: it must not be granted later.
+func TestPostgresWaitEndsOnTheServer(t *testing.T) {
+	t.Parallel()
+	server := startPostgres(t)
+	s, _ := postgresOn(t, server.url(), nil)
+	_, others := postgresOn(t, server.url(), nil)
+	req := request("held")
+	defer holdRow(t, others, sqlstore.DefaultTable, req.Key)()
+	for _, leaves := range []bool{false, true} {
+		rec, err := s.Lookup(t.Context(), req.Key)
+		assert.NoError(t, err, "Lookup")
+		req.NotAfter = rec.Now.Add(300 * time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { _, err := s.Acquire(ctx, req); done <- err }()
+		until(t.Context(), func() bool { return waitingForLocks(t, others) == 1 })
+		if leaves {
+			cancel()
+		}
+		err = <-done
+		cancel()
+		if leaves {
+			assert.ErrorIs(t, err, context.Canceled, "Acquire of a caller who has gone")
+		} else {
+			assert.ErrorIs(t, err, retrysafe.ErrTooLate, "Acquire behind a lock")
+		}
+		late := time.Now().Add(2 * time.Second) // the wait of a busy machine; LockWait is 5 s
+		until(t.Context(), func() bool { return waitingForLocks(t, others) == 0 || time.Now().After(late) })
+		assert.Equal(t, waitingForLocks(t, others), 0, "waits on the server afterwards")
+	}
+}
+
+// TestPostgresSweptWhileWaiting: a call that has waited for the row of a sweep begins above the fence that it has removed.
+func TestPostgresSweptWhileWaiting(t *testing.T) {
+	t.Parallel()
+	server := startPostgres(t)
+	s, _ := postgresOn(t, server.url(), nil)
+	_, others := postgresOn(t, server.url(), nil)
+	_, err := s.Acquire(t.Context(), request("a"))
+	assert.NoError(t, err, "Acquire")
+	const future = int64(1) << 52 // no clock shows that
+	execSQL(t, others, `UPDATE retrysafe_records SET fence = $1, expires = 1`, future)
+	sweep, err := others.BeginTx(t.Context(), nil)
+	assert.NoError(t, err, "begin")
+	execSQL(t, sweep, `DELETE FROM retrysafe_records`)
+	again := request("a")
+	again.Owner = owner("again")
+	won := make(chan retrysafe.Acquired, 1)
+	go func() {
+		a, err := s.Acquire(t.Context(), again)
+		assert.NoError(t, err, "Acquire behind a sweep")
+		won <- a
+	}()
+	until(t.Context(), func() bool { return waitingForLocks(t, others) == 1 })
+	execSQL(t, sweep, `UPDATE retrysafe_records_meta SET fence_floor = $1`, future)
+	assert.NoError(t, sweep.Commit(), "commit")
+	a := <-won
+	assert.Equal(t, a.Record.Fence, retrysafe.Fence(future+1), "the fence")
+}
+
+// TestPostgresReplicaIsAway: a win that no synchronous replica has got is not told, and is the owner's when it comes again.
+func TestPostgresReplicaIsAway(t *testing.T) {
+	t.Parallel()
+	server := startPostgres(t, "-c", "wal_level=replica")
+	s, _ := postgresOn(t, server.url(), &sqlstore.Options{LockWait: 100 * time.Millisecond})
+	_, admin := postgresOn(t, server.url(), nil)
+	replicas := func(names string) {
+		execSQL(t, admin, `ALTER SYSTEM SET synchronous_standby_names = '`+names+`'`)
+		execSQL(t, admin, `SELECT pg_reload_conf()`)
+		until(t.Context(), func() bool {
+			var set string
+			err := admin.QueryRowContext(t.Context(), `SHOW synchronous_standby_names`).Scan(&set)
+			return err == nil && set == names
+		})
+	}
+	replicas("nobody")
+	began := time.Now()
+	_, err := s.Acquire(t.Context(), request("a"))
+	assert.Contains(t, fmt.Sprint(err), "nobody knows whether it was carried out", "Acquire without a replica")
+	assert.True(t, time.Since(began) < 10*time.Second, "it ends by itself: %v", time.Since(began))
+	replicas("")
+	var a retrysafe.Acquired
+	until(t.Context(), func() bool { a, err = s.Acquire(t.Context(), request("a")); return err == nil })
+	assert.Equal(t, a.Status, retrysafe.Won, "the owner's repeat")
+	assert.Equal(t, a.Record.Attempt, 1, "attempts")
+}

@@ -1,0 +1,99 @@
+package sqlstore
+
+import (
+	_ "embed" // the schema
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// postgresSchema makes version 1, with the default names. It is frozen: a change is a new version and a step in Migrate.
+//
+//go:embed schema/postgres_v1.sql
+var postgresSchema string
+
+// The server's clock in microseconds. A transaction's start, now(), would be the time before a wait for a lock.
+const (
+	// beforeReading is the start of the statement: what is seen without a lock was so then, or later.
+	beforeReading = `(extract(epoch FROM statement_timestamp()) * 1000000)::bigint`
+	// afterLocking is the time at which a row is put out, when its lock was taken.
+	afterLocking = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
+)
+
+func postgresQueries(table string) queries {
+	t, meta, counts := `"`+table+`"`, `"`+table+`_meta"`, `"`+table+`_limits"`
+	excluded := make([]string, len(stored))
+	for i, c := range stored {
+		excluded[i] = c + " = excluded." + c
+	}
+	insert := `INSERT INTO ` + t + ` (id, namespace, layer, tenant, operation, key_id, ` + strings.Join(stored, ", ") + `)
+		VALUES (?, ?, ?, ?, ?, ?` + strings.Repeat(", ?", len(stored)) + `) ON CONFLICT (id) DO `
+	insertUsage := `INSERT INTO ` + counts + ` (id, namespace, tenant, expires, counts) VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO `
+	// A row that is locked in a WITH is read first, as it is once the lock was taken; only then comes what stands in the outer SELECT.
+	locked := func(table string) string { return `WITH r AS (SELECT * FROM ` + table + ` WHERE id = ? FOR UPDATE) ` }
+	q := queries{
+		newest:      1,
+		schema:      statements(strings.ReplaceAll(postgresSchema, DefaultTable, table)),
+		version:     `SELECT version FROM ` + meta + ` WHERE id = 1`,
+		exists:      `SELECT count(to_regclass('` + meta + `'))`,
+		touch:       `UPDATE ` + meta + ` SET version = version WHERE id = 1`,
+		load:        `SELECT m.version, m.fence_floor, ` + beforeReading + `, ` + selected + `r.answer, r.answer IS NULL FROM ` + meta + ` m LEFT JOIN ` + t + ` r ON r.id = ? WHERE m.id = 1`,
+		loadToWrite: locked(t) + `SELECT m.version, m.fence_floor, ` + afterLocking + `, ` + selected + `r.answer, r.answer IS NULL FROM ` + meta + ` m LEFT JOIN r ON true WHERE m.id = 1`,
+		put:         insert + `UPDATE SET ` + strings.Join(excluded, ", "),
+		make:        insert + `NOTHING`,
+		list: `SELECT r.id, r.namespace, r.layer, r.tenant, r.operation, r.key_id, ` + selected + `NULL::bytea, true
+			FROM ` + t + ` r WHERE r.id > ? AND (r.expires = 0 OR r.expires > ?)`,
+		expired: `SELECT id FROM ` + t + ` WHERE expires <> 0 AND expires <= ? ORDER BY expires LIMIT ?`,
+		// What somebody else has locked comes to life, or is removed, there.
+		removeMany: `WITH old AS (SELECT id FROM ` + t + ` WHERE expires <> 0 AND expires <= ? ORDER BY expires LIMIT ? FOR UPDATE SKIP LOCKED),
+			gone AS (DELETE FROM ` + t + ` d USING old WHERE d.id = old.id RETURNING d.fence) SELECT count(*), coalesce(max(fence), 0) FROM gone`,
+		raise:            `UPDATE ` + meta + ` SET fence_floor = greatest(fence_floor, ?) WHERE id = 1`,
+		loadUsage:        `SELECT m.version, ` + beforeReading + `, l.counts FROM ` + meta + ` m LEFT JOIN ` + counts + ` l ON l.id = ? WHERE m.id = 1`,
+		loadUsageToWrite: locked(counts) + `SELECT m.version, ` + afterLocking + `, r.counts FROM ` + meta + ` m LEFT JOIN r ON true WHERE m.id = 1`,
+		putUsage:         insertUsage + `UPDATE SET expires = excluded.expires, counts = excluded.counts`,
+		makeUsage:        insertUsage + `NOTHING`,
+		dropUsage:        `DELETE FROM ` + counts + ` WHERE id = ?`,
+		expiredUsage:     `SELECT count(*) FROM (SELECT 1 FROM ` + counts + ` WHERE expires <= ? LIMIT 1) AS found`,
+		removeUsage: `WITH old AS (SELECT id FROM ` + counts + ` WHERE expires <= ? LIMIT ? FOR UPDATE SKIP LOCKED)
+			DELETE FROM ` + counts + ` d USING old WHERE d.id = old.id`,
+		// A text may hold what the encoding of the database has no place for.
+		text:     func(s string) any { return []byte(s) },
+		numbered: numbered,
+	}
+	for _, statement := range []*string{
+		&q.load, &q.loadToWrite, &q.put, &q.make, &q.expired, &q.removeMany, &q.raise,
+		&q.loadUsage, &q.loadUsageToWrite, &q.putUsage, &q.makeUsage, &q.dropUsage, &q.expiredUsage, &q.removeUsage,
+	} {
+		*statement = numbered(*statement)
+	}
+	return q
+}
+
+// numbered writes $1, $2 and so on for question marks. No statement has one in a text.
+func numbered(query string) string {
+	parts := strings.Split(query, "?")
+	var b strings.Builder
+	for i, part := range parts {
+		if i > 0 {
+			b.WriteString("$" + strconv.Itoa(i))
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}
+
+// beginning opens a transaction that is the same whatever the defaults of the session, and that ends on the server as well where nobody
+// comes back to it: neither a wait for a lock, nor a statement, nor a client that hangs may hold a row for long. One message.
+func beginning(lock, statement, idle int64) string {
+	return fmt.Sprintf("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = %d; SET LOCAL statement_timeout = %d; "+
+		"SET LOCAL idle_in_transaction_session_timeout = %d", lock, statement, idle)
+}
+
+// committing commits, unless it reaches the server after notAfter: then a division by zero ends the message. A COMMIT alone would be carried
+// out whenever it arrives.
+func committing(notAfter int64) string {
+	if notAfter == 0 {
+		return "COMMIT"
+	}
+	return fmt.Sprintf("SELECT 1 / (%s <= %d)::int; COMMIT", afterLocking, notAfter)
+}

@@ -1,0 +1,54 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// settings warns of settings under which what was answered may be lost.
+func (p postgres) settings(ctx context.Context) error {
+	return p.read(ctx, brief, func(ctx context.Context, db execer) error {
+		var fsync, commit, pages string
+		err := db.QueryRowContext(ctx, `SELECT current_setting('fsync'), current_setting('synchronous_commit'), current_setting('full_page_writes')`).
+			Scan(&fsync, &commit, &pages)
+		if err != nil {
+			return err
+		}
+		warn := func(setting, text string) { p.logger.Warn("sqlstore: "+setting+" is off: "+text, "table", p.table) }
+		if fsync == "off" {
+			warn("fsync", "a crash of the machine can damage the database, and what was answered may run again; set fsync = on")
+		}
+		if commit == "off" {
+			warn("synchronous_commit", "a crash of the server loses the last commits, and what they answered may run again; set synchronous_commit = on "+
+				"for this user or database")
+		}
+		if pages == "off" {
+			warn("full_page_writes", "a crash of the machine can damage the database, unless its file system writes pages whole; set full_page_writes = on")
+		}
+		return nil
+	})
+}
+
+// alone lets one process at a time migrate, and looks for the rights on tables that are there: they may be somebody else's.
+func (p postgres) alone(ctx context.Context, w execer) error {
+	if _, err := w.ExecContext(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, "retrysafe migrates "+p.table); err != nil {
+		return err
+	}
+	for _, suffix := range []string{"", "_limits", "_meta"} {
+		var there, may bool
+		name := `"` + p.table + suffix + `"`
+		// Each right is asked for by itself: of a list has_table_privilege is content with one.
+		err := w.QueryRowContext(ctx, `SELECT t IS NOT NULL, t IS NULL OR (has_table_privilege(t, 'SELECT') AND has_table_privilege(t, 'UPDATE') AND
+			(has_table_privilege(t, 'INSERT') AND has_table_privilege(t, 'DELETE') OR $2)) FROM (SELECT to_regclass($1)::oid AS t) s`,
+			name, suffix == "_meta").Scan(&there, &may)
+		if err != nil {
+			return err
+		}
+		if there && !may {
+			return stateError(fmt.Sprintf("sqlstore: the table %s is there and this user may not use it, nothing was changed; as its owner: "+
+				"GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO the user", p.table+suffix, strings.Join([]string{p.table, p.table + "_limits", p.table + "_meta"}, ", ")))
+		}
+	}
+	return nil
+}

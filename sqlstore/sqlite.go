@@ -1,0 +1,39 @@
+package sqlstore
+
+import (
+	"context"
+	"time"
+)
+
+// sqlite is the backend for a file that has one writer at a time.
+type sqlite struct{ *Store }
+
+// read takes a connection for f. What is brief is not cut off in the middle.
+func (s sqlite) read(ctx context.Context, how span, f func(context.Context, execer) error) error {
+	wait, cancel := s.patience(ctx, time.Time{})
+	defer cancel()
+	inner := ctx
+	if how == brief {
+		inner = context.WithoutCancel(ctx)
+	}
+	return wait.over(retry(wait, func() error {
+		se, err := s.session(wait)
+		if err != nil {
+			return err
+		}
+		defer se.end(ctx)
+		return f(inner, se)
+	}))
+}
+
+// write has one turn for all keys.
+func (s sqlite) write(ctx context.Context, _ recordID, notAfter time.Time, f func(context.Context, execer) (bool, error)) error {
+	return s.Store.write(ctx, notAfter, f)
+}
+
+// alone is so in any transaction that writes.
+func (s sqlite) alone(context.Context, execer) error { return nil }
+
+func (s sqlite) skew() string {
+	return "this machine's clock: the clock was set back, or machines share the file, which SQLite does not allow over a network"
+}
