@@ -264,7 +264,7 @@ func TestBadCalls(t *testing.T) {
 		"page for all":    {args: []string{"demo", "--listen", "0.0.0.0:0"}, code: 2, want: "loopback only"},
 		"no page address": {args: []string{"demo", "--listen", "8484"}, code: 2, want: "write it like 127.0.0.1:8484"},
 		"page in use":     {args: []string{"demo", "--listen", busy.Addr().String()}, code: 1, want: "choose another --listen"},
-		"demo in memory":  {args: []string{"demo", "--store", "memory:"}, code: 2, want: "use sqlite:PATH or redis://HOST"},
+		"demo in memory":  {args: []string{"demo", "--store", "memory:"}, code: 2, want: "use sqlite:PATH, redis://HOST or postgres://HOST/DATABASE"},
 		"demo, no store":  {args: []string{"demo", "--store", "floppy:a"}, code: 2, want: "this build has memory:, sqlite:PATH, redis://HOST and postgres://HOST/DATABASE"},
 		"demo, no server": {args: []string{"demo", "--store", "redis://127.0.0.1:1"}, code: 1, want: "cannot connect"},
 		"too many words":  {args: []string{"demo", "twice"}, code: 2, want: "twice"},
