@@ -24,3 +24,13 @@ func BenchmarkSQLite(b *testing.B) {
 		return s
 	})
 }
+
+// BenchmarkPostgres measures the store on a server on loopback with the settings that the documentation asks for.
+func BenchmarkPostgres(b *testing.B) {
+	server := startPostgres(b, "-c", "fsync=on", "-c", "full_page_writes=on")
+	storetest.Benchmark(b, func(b *testing.B) retrysafe.Store {
+		b.Helper()
+		s, _ := postgresOn(b, server.url(), &sqlstore.Options{Table: newTable()})
+		return s
+	})
+}

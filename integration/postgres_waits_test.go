@@ -107,3 +107,29 @@ func TestPostgresReplicaIsAway(t *testing.T) {
 	assert.Equal(t, a.Status, retrysafe.Won, "the owner's repeat")
 	assert.Equal(t, a.Record.Attempt, 1, "attempts")
 }
+
+// TestPostgresServerHangs: a server that takes calls and answers none holds them for LockWait and a second, also without a limit of their
+// own, and is used again when it goes on.
+func TestPostgresServerHangs(t *testing.T) {
+	t.Parallel()
+	server := startPostgres(t)
+	s, _ := postgresOn(t, server.url(), &sqlstore.Options{LockWait: 100 * time.Millisecond})
+	req := request("a")
+	a, err := s.Acquire(t.Context(), req)
+	assert.NoError(t, err, "Acquire")
+	resume := server.stall()
+	defer resume()
+	began := time.Now()
+	err = s.Extend(t.Context(), retrysafe.ExtendRequest{Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, Lease: time.Hour})
+	assert.Contains(t, fmt.Sprint(err), "has not answered in time", "Extend")
+	_, err = s.Lookup(t.Context(), req.Key)
+	assert.True(t, err != nil, "Lookup fails")
+	assert.True(t, time.Since(began) < 20*time.Second, "they end by themselves: %v", time.Since(began))
+	resume()
+	until(t.Context(), func() bool {
+		return s.Extend(t.Context(), retrysafe.ExtendRequest{Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, Lease: time.Hour}) == nil
+	})
+	rec, err := s.Lookup(t.Context(), req.Key)
+	assert.NoError(t, err, "Lookup")
+	assert.True(t, rec.LeaseLeft > time.Minute, "the lease was renewed")
+}
