@@ -3,7 +3,9 @@ package retrysafe
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"strconv"
 	"sync/atomic"
 	"time"
 )
@@ -17,6 +19,7 @@ type Attempt struct {
 	n       int
 	fence   Fence
 	owner   Owner
+	born    int64 // when the record was made, by the store's clock, in microseconds
 	policy  *Policy
 	codec   Codec
 	started time.Time
@@ -25,6 +28,9 @@ type Attempt struct {
 	ctx    attemptContext
 	cancel context.CancelCauseFunc
 	late   lateContext // of the call that ends it
+
+	steps   atomic.Pointer[book] // nil until there are any
+	settles bool                 // it ends the record for another, and runs no steps
 
 	ended atomic.Bool // an ending has begun
 	lost  atomic.Bool // its context was ended by the engine: never release it
@@ -64,6 +70,17 @@ func AttemptFrom(ctx context.Context) (*Attempt, bool) {
 // Key returns the key.
 func (a *Attempt) Key() Key { return a.key.Key }
 
+// KeyFor makes a key for a call that the work makes to another service, so that the call is made once however often the work is tried: the same
+// in every attempt of this record, another one for another name, for other keys, and for the same key after its record has passed, when the work
+// is another piece of work. It is the SHA-256, in hex, of this key, the time of its record's birth and the name, and tells nothing of the
+// key to the other service. Give each call of the work a name of its own, for example "charge".
+func (a *Attempt) KeyFor(name string) string {
+	text, _ := a.key.AppendText([]byte("retrysafe derived key 1\n")) // a key with an attempt is valid
+	text = strconv.AppendInt(append(text, '\n'), a.born, 10)
+	sum := sha256.Sum256(append(append(text, '\n'), name...))
+	return hex.EncodeToString(sum[:])
+}
+
 // Layer is that of the engine's view that began the attempt.
 func (a *Attempt) Layer() string { return a.key.Layer }
 
@@ -97,26 +114,34 @@ func (a *Attempt) LeaseLeft() time.Duration {
 // wants to be sure that the time for it is its own. [ErrLeaseLost]: somebody took over, or the attempt has ended; do not act.
 // [ErrUnavailable]: the store has not answered, and nothing is sure.
 func (a *Attempt) Extend(ctx context.Context) error {
-	h := &a.core.beat
-	h.mu.Lock()
-	live := a.index >= 0
-	h.mu.Unlock()
-	err := ErrLeaseLost
-	if live {
-		err = h.call(ctx, a, time.Now())
-	}
+	err := a.extend(ctx, nil)
 	switch {
 	case err == nil:
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if a.index >= 0 {
-			h.moved(a)
-		}
 		return nil
 	case !errors.Is(err, ErrLeaseLost):
 		err = unavailable(err)
 	}
 	return a.core.wrap(a.key, a.n, err, 0)
+}
+
+// extend makes one Extend call, which also keeps progress if that is not nil.
+func (a *Attempt) extend(ctx context.Context, progress *Answer) error {
+	h := &a.core.beat
+	h.mu.Lock()
+	live := a.index >= 0
+	h.mu.Unlock()
+	if !live {
+		return ErrLeaseLost
+	}
+	if err := h.call(ctx, a, time.Now(), progress); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if a.index >= 0 {
+		h.moved(a)
+	}
+	return nil
 }
 
 // Ended tells whether the attempt was ended by one of its methods.
@@ -129,7 +154,11 @@ const ackTime = 2 * time.Second
 //
 // nil: kept, as durable as the store claims. [ErrLeaseLost]: somebody took over; what they do counts, do not report success.
 // [ErrUnconfirmed]: the store has not answered within 2 s; the engine goes on until MaxRun. ctx gives values only: its end does not stop this.
+// [ErrStepsChanged]: an earlier attempt has done a [Step] that this one has not asked for; nothing is kept, and the attempt is in doubt.
 func (a *Attempt) Complete(ctx context.Context, answer Answer) error {
+	if err := a.changed(ctx, a.unasked()); err != nil {
+		return err
+	}
 	return a.finish(ctx, StateCompleted, answer)
 }
 

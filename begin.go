@@ -277,7 +277,7 @@ func (c *core) release(ctx context.Context, req ReleaseRequest) error {
 // newAttempt makes the attempt of a record that was won. It is not looked after yet.
 func newAttempt(ctx context.Context, c *core, rec *Record, sent time.Time, o *callOptions) *Attempt {
 	a := &Attempt{
-		core: c, key: rec.Key, n: rec.Attempt, fence: rec.Fence, owner: rec.Owner, policy: o.policy, codec: c.codec,
+		core: c, key: rec.Key, n: rec.Attempt, fence: rec.Fence, owner: rec.Owner, born: rec.Created.UnixMicro(), policy: o.policy, codec: c.codec,
 		started: sent,
 	}
 	parent := ctx
@@ -289,6 +289,9 @@ func newAttempt(ctx context.Context, c *core, rec *Record, sent time.Time, o *ca
 	a.until = sent.Add(o.policy.Lease - o.policy.Lease/10)
 	a.beatAt = sent.Add(o.policy.Lease / 3)
 	a.boundAt = sent.Add(o.policy.MaxRun)
+	if rec.Answer.Codec != "" { // what earlier attempts have done
+		a.steps.Store(openBook(&rec.Answer))
+	}
 	return a
 }
 

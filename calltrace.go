@@ -44,6 +44,7 @@ var outcomes = []struct {
 	{ErrAnswerNotKept, "not-kept"},
 	{ErrNotIssued, "not-issued"},
 	{ErrTooManyKeys, "too-many-keys"},
+	{ErrTooManyRequests, "too-many-requests"},
 	{ErrInvalidKey, "invalid"},
 	{ErrUnavailable, "unavailable"},
 	{ErrClosed, "closed"},

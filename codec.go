@@ -62,6 +62,9 @@ func encode[T any](c Codec, v *T) (Answer, error) {
 	if raw, ok := any(v).(*[]byte); ok && c == Raw {
 		return Answer{Codec: "raw", Body: *raw, Kept: true}, nil
 	}
+	if h, ok := any(v).(*handled); ok {
+		return Answer(*h), nil
+	}
 	body, err := c.Encode(*v)
 	if err != nil {
 		return Answer{Codec: c.Name()}, fmt.Errorf("retrysafe: the work is done, but its answer cannot be kept: codec %s: %w", c.Name(), err)

@@ -25,6 +25,7 @@ type Result[T any] struct {
 // Errors: [ErrInProgress], [ErrAttemptFailed], [ErrInDoubt], [ErrFingerprintMismatch], [ErrPrincipalChanged], [ErrDuplicate],
 // [ErrAnswerNotKept], [ErrNotIssued], [ErrTooManyKeys], [ErrInvalidKey], [ErrUnavailable], [ErrClosed], and one that wraps
 // errors.ErrUnsupported (limits on a store that cannot count) come with nothing run in this call; [*Failure] is the kept refusal.
+// [ErrStepsChanged]: the work has other steps than an earlier attempt of the call; see [Step].
 // [ErrLeaseLost] comes with the value: the work succeeded, but another attempt had taken over. An error of fn comes back wrapped, with
 // ErrInDoubt where it leaves the key in doubt; errors.Is and errors.As see through. Use [Retryable] to tell what may be retried. The marks of a call count for that call alone: work that calls Do itself and returns its error has to mark it anew, since
 // "nothing was done" by the inner call says nothing of what the outer one did before.
@@ -44,6 +45,11 @@ func do[T any](ctx context.Context, e *Engine, k Key, fn func(context.Context) (
 	a, err := e.claim(ctx, k, o, &rec)
 	if a != nil {
 		a.call = call
+		if o.input != nil {
+			if err := a.keepInput(ctx, o.input); err != nil {
+				return Result[T]{Attempt: a.n, Fence: a.fence}, err
+			}
+		}
 		return execute(ctx, a, fn)
 	}
 	var res Result[T]
@@ -97,6 +103,9 @@ func execute[T any](ctx context.Context, a *Attempt, fn func(context.Context) (T
 			a.crashed(ctx)
 		}
 	}()
+	if err = a.changed(ctx, a.planned()); err != nil {
+		return res, err
+	}
 	v, err := fn(&a.ctx)
 
 	switch outcomeOf(err, a.policy) {
@@ -147,6 +156,8 @@ type Operation[In, Out any] struct {
 	name    string
 	work    func(context.Context, In) (Out, error)
 	options callOptions
+
+	resumable bool
 }
 
 // NewOperation declares an operation; p may be nil. It panics on an empty name and on a policy that [Policy.Validate] refuses.
@@ -166,6 +177,9 @@ func NewOperation[In, Out any](e *Engine, name string, work func(context.Context
 func (o *Operation[In, Out]) Do(ctx context.Context, tenant, id string, in In) (Result[Out], error) {
 	opts := o.options
 	opts.fingerprint, opts.err = payloadFingerprint(in)
+	if o.resumable && opts.err == nil {
+		opts.input, opts.err = inputOf(o.engine.c.codec, &in)
+	}
 	k := Key{Tenant: tenant, Operation: o.name, ID: id}
 	return do(ctx, o.engine, k, func(ctx context.Context) (Out, error) { return o.work(ctx, in) }, &opts)
 }

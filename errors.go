@@ -21,6 +21,7 @@ var (
 	ErrAnswerNotKept       = errors.New("done before, but its answer was not kept")
 	ErrNotIssued           = errors.New("key unknown, expired or another caller's")
 	ErrTooManyKeys         = errors.New("the tenant has as many keys as its limits allow")
+	ErrTooManyRequests     = errors.New("requests come faster than the rate allows")
 	ErrNotFound            = errors.New("no such record")
 	ErrFenceChanged        = errors.New("the record has changed since it was read")
 	ErrInvalidKey          = errors.New("invalid key")
@@ -29,6 +30,9 @@ var (
 	ErrTxEnded             = errors.New("the work has ended its transaction by itself")
 	ErrUnavailable         = errors.New("store unavailable")
 	ErrUnconfirmed         = errors.New("the work is done, but the store has not confirmed its answer yet")
+	ErrNoAttempt           = errors.New("there is no attempt in this context")
+	ErrStepRepeated        = errors.New("this attempt has run a step of this name before")
+	ErrStepsChanged        = errors.New("the steps are not those of an earlier attempt")
 	ErrEnded               = errors.New("the attempt has ended")
 	ErrClosed              = errors.New("the engine is shut down")
 )
@@ -38,6 +42,7 @@ var advice = []struct {
 	err  error
 	text string
 }{
+	{ErrStepsChanged, "find out what the earlier attempt has done (Record.Progress), and settle the key with Engine.Resolve, or run the program that began it"},
 	{ErrInDoubt, "find out what became of it (Engine.Lookup, on the layer of the call) and settle it with Engine.Resolve; do not retry with a new key"},
 	{ErrLeaseLost, "do not report success; a retry with the same key gets the answer of the attempt that took over"},
 	{ErrUnconfirmed, "do not do it again in another way; repeat the call with the same key to learn what became of it"},
@@ -49,8 +54,11 @@ var advice = []struct {
 	{ErrAnswerNotKept, "look up what it made; nothing was run again"},
 	{ErrNotIssued, "ask for a new key, unless an earlier call with this one may have gone through: find that out first"},
 	{ErrTooManyKeys, "nothing was run; retry with the same key after RetryAfter"},
+	{ErrTooManyRequests, "nothing was run; retry after RetryAfter"},
 	{ErrFenceChanged, "look the record up again and decide anew"},
 	{ErrInTransaction, "give the call a store on another database, or move it out of the transaction"},
+	{ErrNoAttempt, "call it inside of the work, with the context that the work was given"},
+	{ErrStepRepeated, "give each step a name of its own (number those of a loop), and try again inside of a step"},
 	{ErrTxEnded, "let the work return an error to roll back and nil to commit; look the key up to see what was kept"},
 	{ErrUnavailable, "nothing took effect; retry with the same key"},
 	{ErrClosed, "nothing was run; retry with the same key on another process"},
@@ -110,7 +118,7 @@ func Retryable(err error) (after time.Duration, ok bool) {
 		}
 		return after, after > 0
 	}
-	for _, base := range []error{ErrInProgress, ErrAttemptFailed, ErrLeaseLost, ErrUnconfirmed, ErrTooManyKeys, ErrUnavailable, ErrClosed} {
+	for _, base := range []error{ErrInProgress, ErrAttemptFailed, ErrLeaseLost, ErrUnconfirmed, ErrTooManyKeys, ErrTooManyRequests, ErrUnavailable, ErrClosed} {
 		if !errors.Is(err, base) {
 			continue
 		}

@@ -12,6 +12,8 @@ import (
 const (
 	fingerprintGiven   = 1
 	fingerprintPayload = 2
+	// fingerprintOfRules and above are those of [Call].FingerprintRule.
+	fingerprintOfRules = 128
 )
 
 // maxFingerprint leaves room for a version byte in the one-byte length of the packed form.

@@ -149,7 +149,7 @@ func (h *heartbeat) moved(a *Attempt) {
 
 // extend is what the heartbeat does when it is time.
 func (h *heartbeat) extend(a *Attempt, sent time.Time) {
-	err := h.call(h.core.ctx, a, sent)
+	err := h.call(h.core.ctx, a, sent, nil)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	a.extending = false
@@ -165,7 +165,7 @@ func (h *heartbeat) extend(a *Attempt, sent time.Time) {
 
 // call makes one Extend call, and takes its answer. The new end counts from when the call was sent: that is the latest time from
 // which the store can have counted at least a whole lease.
-func (h *heartbeat) call(ctx context.Context, a *Attempt, sent time.Time) error {
+func (h *heartbeat) call(ctx context.Context, a *Attempt, sent time.Time, progress *Answer) error {
 	lease := a.policy.Lease
 	h.mu.Lock()
 	until := a.until
@@ -173,7 +173,7 @@ func (h *heartbeat) call(ctx context.Context, a *Attempt, sent time.Time) error 
 	ctx, cancel := context.WithTimeout(ctx, max(time.Until(until), 0))
 	defer cancel()
 	done := h.core.trace.store(ctx, "extend")
-	err := h.core.store.Extend(ctx, ExtendRequest{Key: a.key, Owner: a.owner, Fence: a.fence, Lease: lease})
+	err := h.core.store.Extend(ctx, ExtendRequest{Key: a.key, Owner: a.owner, Fence: a.fence, Lease: lease, Progress: progress})
 	done(err)
 
 	h.mu.Lock()

@@ -55,6 +55,8 @@ type callOptions struct {
 	binding     []byte                // the credential itself; digested by the engine
 	detached    bool
 	issued      issued
+	retries     int     // of DoTx
+	input       *Answer // kept with the record before the work begins; nil: not
 	err         error
 }
 
@@ -79,6 +81,8 @@ func WithBinding(credential []byte) CallOption {
 type Call struct {
 	// Fingerprint is as in [WithFingerprint].
 	Fingerprint []byte
+	// FingerprintRule tells fingerprints of different rules apart, 1 to 127; they are not compared. Zero: there is only one rule.
+	FingerprintRule uint8
 	// Binding is as in [WithBinding].
 	Binding []byte
 	// Detached is as in the function [Detached].
@@ -95,6 +99,9 @@ type Call struct {
 func (c *Call) apply(o *callOptions) {
 	if c.Fingerprint != nil {
 		o.give(c.Fingerprint)
+		if c.FingerprintRule != 0 && len(o.fingerprint) > 0 {
+			o.fingerprint[0] = fingerprintOfRules | c.FingerprintRule
+		}
 	}
 	if c.Binding != nil {
 		o.binding = c.Binding
@@ -108,6 +115,17 @@ func (c *Call) apply(o *callOptions) {
 // Detached lets the attempt outlive ctx: its context keeps ctx's values but does not end when ctx does. Begin itself still does.
 func Detached() CallOption {
 	return optionFunc(func(c *callOptions) { c.detached = true })
+}
+
+// RetryWork lets [DoTx] make its transaction anew, the work included, up to so many times, where the database has rolled it back in favour of
+// another one: a deadlock, or a failure to serialize. Default 0: the caller is told, and tries again. Use it where the work does nothing
+// outside of its transaction. Other calls ignore it.
+func RetryWork(times int) CallOption {
+	return optionFunc(func(c *callOptions) {
+		if c.retries = times; times < 0 {
+			c.err = errors.Join(c.err, fmt.Errorf("retrysafe: RetryWork(%d): use 0 or more", times))
+		}
+	})
 }
 
 // callOptions returns what a call with opts goes by. Without options that is shared and costs nothing.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -75,6 +76,10 @@ type Policy struct {
 	MaxAnswer int64
 	// Limits bound what a tenant may have in the store; default none.
 	Limits Limits
+	// Steps are the names of all steps of the work (see [Step]) in the order of the program, at most 128; nil: not declared. With them a
+	// retry by a program that has others is found before anything runs, and is [ErrStepsChanged]; a step that is not among them is an
+	// error. To tell a program from one with the same names, add a name that stands for its version.
+	Steps []string
 	// Reconcile finds out what became of a key in doubt: it asks the other side, by the key or the fence that the work has sent along. It is
 	// called when a repeat meets a doubt under Refuse, by one caller at a time, under an attempt of its own whose context it gets, and not
 	// before the doubt is two leases old; [Engine.ReconcileAll] calls it for all. Nil (the default): people resolve.
@@ -108,6 +113,9 @@ func (p Policy) Or(base Policy) Policy {
 	set(&p.OnDoubt, base.OnDoubt)
 	set(&p.MaxAnswer, base.MaxAnswer)
 	p.Limits = p.Limits.or(base.Limits)
+	if p.Steps == nil {
+		p.Steps = base.Steps
+	}
 	if p.Classify == nil {
 		p.Classify = base.Classify
 	}
@@ -157,6 +165,16 @@ func (p Policy) Validate() error {
 	}
 	if p.MaxAnswer < 0 || p.MaxAnswer > MaxStored {
 		wrong("MaxAnswer is %d; use 1 to %d bytes", p.MaxAnswer, MaxStored)
+	}
+	if len(p.Steps) > maxSteps {
+		wrong("Steps has %d names; use at most %d", len(p.Steps), maxSteps)
+	}
+	for i, name := range p.Steps {
+		if err := stepName(name); err != nil {
+			wrong("Steps: number %d: %w", i+1, err)
+		} else if slices.Contains(p.Steps[:i], name) {
+			wrong("Steps: %q is there twice", name)
+		}
 	}
 	return errors.Join(append(errs, p.Limits.validate())...)
 }

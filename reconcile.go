@@ -31,6 +31,7 @@ func (c *core) reconcile(ctx context.Context, rec *Record, o *callOptions) (v ve
 	if a == nil {
 		return v, err
 	}
+	doubt.Answer = rec.Answer // what was done so far; lists leave it out
 	defer func() {
 		if !a.Ended() && v.attempt == nil { // Reconcile panicked or ended its goroutine, which goes on
 			c.life.stay()
@@ -59,6 +60,7 @@ func (c *core) reconcile(ctx context.Context, rec *Record, o *callOptions) (v ve
 	case res.Outcome == Failed:
 		err = a.Fail(ctx, res.Failure)
 	default:
+		a.settles = true
 		err = a.Complete(ctx, res.Answer)
 	}
 	if errors.Is(err, ErrLeaseLost) {

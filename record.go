@@ -73,7 +73,8 @@ type Record struct {
 	LeaseLeft time.Duration
 	// Now is the store's clock when it answered; the other times are of the same clock. A zero Expires means never.
 	Now, Created, Updated, Expires time.Time
-	Answer                         Answer
+	// Answer is what repeats are given. Before the end it is what the attempt has done so far; see [Record.Progress].
+	Answer Answer
 	// Cause is one word on why the record is in doubt or released: timeout panic bound error nothing-done unanswered resolved;
 	// the gateway's own are not-sent timeout reset truncated garbage. Empty after a crash, when the lease lapsed.
 	Cause string

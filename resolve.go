@@ -102,6 +102,7 @@ func (e *Engine) seize(ctx context.Context, rec *Record, r Resolution) (*Attempt
 		return nil, c.wrap(rec.Key, got.Record.Attempt, got.Err(), 0)
 	}
 	a := newAttempt(ctx, c, &got.Record, sent, &o)
+	a.settles = true
 	if !c.beat.add(a) {
 		c.life.stay()
 		_ = a.Doubt(ctx, ErrClosed)

@@ -10,13 +10,13 @@ import (
 //
 // A store answers with a [Status]; an error means that the call itself failed and that nobody knows whether it was applied, unless it
 // is one of [ErrLeaseLost], [ErrInvalidKey], [ErrTooLate], [ErrInTransaction] and errors.ErrUnsupported, which say that it was not.
-// Times are those of the store's clock. All methods may be called concurrently. The clauses S1 to S18 of docs/design.md are the
+// Times are those of the store's clock. All methods may be called concurrently. The clauses S1 to S19 of docs/design.md are the
 // contract; storetest.Run checks them.
 type Store interface {
 	// Acquire decides by the table of docs/design.md whether the caller may run the work. It returns no later than ctx ends or
 	// NotAfter passes, and is never applied after NotAfter.
 	Acquire(context.Context, AcquireRequest) (Acquired, error)
-	// Extend renews the lease from now. ErrLeaseLost: the record is no longer the caller's, and nothing was changed.
+	// Extend renews the lease from now, and keeps progress if it is given. ErrLeaseLost: the record is no longer the caller's, and nothing was changed.
 	Extend(context.Context, ExtendRequest) error
 	// Complete keeps the answer and returns the stored record; on a repeat that is the first one, unchanged.
 	// It is accepted after the lease has passed, as long as nobody took over; else ErrLeaseLost.
@@ -101,6 +101,19 @@ type AcquireRequest struct {
 	Force bool
 	// MustBeIssued refuses keys that the server has not issued.
 	MustBeIssued bool
+	// MinFence is the least fence of a new win (a repeat of the winner has the one that it has): for those who keep a key in several stores,
+	// whose clocks differ. Zero: the store's own.
+	MinFence Fence
+	// Until is a second limit like NotAfter, of those who pass a request on and may do so for a limited time only. Nothing is kept of it.
+	Until time.Time
+}
+
+// Limit is the earlier of NotAfter and Until: the store's time after which the request must not be applied; zero: no limit.
+func (r *AcquireRequest) Limit() time.Time {
+	if r.NotAfter.IsZero() || !r.Until.IsZero() && r.Until.Before(r.NotAfter) {
+		return r.Until
+	}
+	return r.NotAfter
 }
 
 // ExtendRequest asks for a new lease from now on.
@@ -109,6 +122,13 @@ type ExtendRequest struct {
 	Owner Owner
 	Fence Fence
 	Lease time.Duration
+	// Progress, where it is not nil, is kept in the same step as the Answer of the record, which has no other until its attempt has ended:
+	// what has been done so far. Its Codec is not empty. Its Size is its place in an order that goes on from attempt to attempt: progress
+	// whose Size is not above that of the record's is a repeat or came late; then the lease is renewed, and what is kept stays.
+	//
+	// Whoever wins the record next finds it, after a lapse, a Release or a doubt, and a record that has it keeps fingerprint and binding
+	// when it is released. Complete replaces it.
+	Progress *Answer
 }
 
 // CompleteRequest ends an attempt with an answer.

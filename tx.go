@@ -28,6 +28,9 @@ type TxRequest struct {
 	Retention            time.Duration
 	// Wait is how long to wait for another transaction that holds the key; negative: not at all.
 	Wait time.Duration
+	// Retries is how often the whole transaction is made anew, work included, where the database has rolled it back in favour of another one
+	// (a deadlock, a serialization failure) after work was called. Before that it is made anew in any case.
+	Retries int
 }
 
 // DoTx runs fn and keeps its answer in one database transaction: the effect happens exactly once, and there is never a doubt. Whatever
@@ -81,7 +84,7 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn f
 		return res, false, err
 	}
 	defer func() { reserved.settle(false) }() // where fn panics
-	req := TxRequest{Key: key, Owner: newOwner(), Fingerprint: o.fingerprint, Retention: o.policy.Retention, Wait: o.policy.Wait}
+	req := TxRequest{Key: key, Owner: newOwner(), Fingerprint: o.fingerprint, Retention: o.policy.Retention, Wait: o.policy.Wait, Retries: o.retries}
 	req.Binding = c.binding(o)
 
 	var value T
@@ -110,7 +113,7 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn f
 	}
 	res.Attempt, res.Fence = rec.Attempt, rec.Fence
 	switch {
-	case ran && workErr != nil && (err == nil || errors.Is(err, workErr)):
+	case ran && workErr != nil && (mine || err != nil && errors.Is(err, workErr)):
 		res.Stored = err == nil
 		if res.Stored {
 			return res, true, &settledError{err: failureOf(workErr)}

@@ -79,6 +79,9 @@ func (s *Store) Extend(ctx context.Context, req retrysafe.ExtendRequest) error {
 	now, row := s.at(req.Key)
 	next, err := protocol.Extend(*row, now, &req)
 	if err == nil {
+		if req.Progress != nil {
+			next.Answer.Body = bytes.Clone(next.Answer.Body)
+		}
 		s.put(req.Key, row, next)
 	}
 	return err

@@ -98,7 +98,8 @@ func (s *Store) find(hash uint64, req *retrysafe.AcquireRequest) (retrysafe.Reco
 	passed := s.o.Clock().Sub(c.at)
 	rec := c.record
 	rec.Now = rec.Now.Add(passed)
-	late := !req.NotAfter.IsZero() && rec.Now.After(req.NotAfter)
+	limit := req.Limit()
+	late := !limit.IsZero() && rec.Now.After(limit)
 	over := !rec.Expires.IsZero() && !rec.Now.Add(clockError).Before(rec.Expires)
 	if passed < 0 || passed >= s.o.Age || late || over {
 		return retrysafe.Record{}, false

@@ -59,10 +59,13 @@ func batch(e *env) {
 		extend := func(r retrysafe.Record) retrysafe.ExtendRequest {
 			return retrysafe.ExtendRequest{Key: r.Key, Owner: r.Owner, Fence: r.Fence, Lease: e.long}
 		}
-		errs, err := e.batcher().ExtendBatch(e.ctx, []retrysafe.ExtendRequest{extend(gone), extend(a)})
+		so, far := extend(a), done(1, "so far")
+		so.Progress = &far
+		errs, err := e.batcher().ExtendBatch(e.ctx, []retrysafe.ExtendRequest{extend(gone), so})
 		e.errors(errs, err, "ExtendBatch", retrysafe.ErrLeaseLost, nil)
 		now := e.lookup(a.Key)
 		assert.True(e, now.LeaseLeft > e.short, "the lease is renewed: %v left", now.LeaseLeft)
+		e.progress(now, far, "kept in a batch")
 	})
 	e.run("one key several times", func(e *env) {
 		for range 8 { // in their order, and not once by chance

@@ -132,6 +132,11 @@ func (f *Faulty) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (ret
 
 // Extend implements [retrysafe.Store].
 func (f *Faulty) Extend(ctx context.Context, req retrysafe.ExtendRequest) error {
+	if req.Progress != nil {
+		p := *req.Progress
+		p.Body = bytes.Clone(p.Body)
+		req.Progress = &p
+	}
 	_, err := through(ctx, f, "extend", func(ctx context.Context) (none, error) { return none{}, f.inner.Extend(ctx, req) })
 	return err
 }

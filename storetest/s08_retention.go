@@ -16,7 +16,7 @@ func s08Retention(e *env) {
 			end := ending(e.win(e.ask(e.key())), "kept")
 			end.State, end.Retention = state, keep
 			done := e.complete(end)
-			e.expires(done, done.Now.Add(keep))
+			e.expires(done, done.Updated.Add(keep))
 			e.until(done.Expires.Add(-e.brink), done.Expires, end.Key, func(r retrysafe.Record, what string) {
 				e.same(r, done, what)
 			})
@@ -29,7 +29,7 @@ func s08Retention(e *env) {
 		r := e.win(req)
 		e.passUntil(r.Now.Add(keep + precision))
 		done := e.complete(ending(r, "after a long run"))
-		e.expires(done, done.Now.Add(keep))
+		e.expires(done, done.Updated.Add(keep))
 		e.acquire(e.ask(r.Key), retrysafe.Finished, "at once after the end")
 	})
 	e.run("a retention without end", func(e *env) {
@@ -92,7 +92,7 @@ func s08Retention(e *env) {
 		rel.Retention = keep
 		assert.NoError(e, e.Store.Release(e.ctx, rel), "Release by the holder")
 		gone := e.lookup(r.Key)
-		e.expires(gone, gone.Now.Add(keep))
+		e.expires(gone, gone.Updated.Add(keep))
 		e.until(gone.Expires.Add(-e.brink), gone.Expires, r.Key, func(got retrysafe.Record, what string) {
 			e.same(got, gone, what)
 		})

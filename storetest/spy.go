@@ -107,9 +107,9 @@ var (
 
 	sampleAcquire = retrysafe.AcquireRequest{
 		Key: sampleKey, Owner: sampleOwn, Fingerprint: []byte{1, 2}, Binding: []byte{3}, Lease: time.Second, Retention: time.Hour,
-		NotAfter: sampleAt, OnDoubt: retrysafe.Reexecute, IfFence: 42, Force: true, MustBeIssued: true,
+		NotAfter: sampleAt, OnDoubt: retrysafe.Reexecute, IfFence: 42, Force: true, MustBeIssued: true, MinFence: 41, Until: sampleAt,
 	}
-	sampleExtend   = retrysafe.ExtendRequest{Key: sampleKey, Owner: sampleOwn, Fence: 42, Lease: time.Second}
+	sampleExtend   = retrysafe.ExtendRequest{Key: sampleKey, Owner: sampleOwn, Fence: 42, Lease: time.Second, Progress: &sampleAnswer}
 	sampleComplete = retrysafe.CompleteRequest{
 		Key: sampleKey, Owner: sampleOwn, Fence: 42, State: retrysafe.StateFailed, Answer: sampleAnswer, Retention: time.Hour,
 	}

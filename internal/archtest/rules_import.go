@@ -1,6 +1,9 @@
 package archtest
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 var importRules = []Rule{
 	{"core stays light", coreStaysLight},
@@ -41,9 +44,9 @@ func coreStandsAlone(t *Tree) []Violation {
 
 var (
 	// stores keep records; each is one choice of many, so nothing but a program or a test picks one.
-	stores = []string{"memstore", "sqlstore", "redisstore"}
+	stores = []string{"memstore", "sqlstore", "redisstore", "shardstore"}
 	// surfaces put the engine in front of work; they see a store only as the interface.
-	surfaces = []string{"httpidem", "mqidem", "gateway", "token", "guard"}
+	surfaces = []string{"httpidem", "httpsig", "mqidem", "gateway", "token", "guard", "outbox"}
 )
 
 // apart are the pairs of layers of which neither may reach the other, not through a third package either.
@@ -52,7 +55,8 @@ var apart = []struct {
 	why      string
 }{
 	{stores, surfaces, "a store serves every surface"},
-	{[]string{"httpidem", "mqidem"}, stores, "a surface works over every store"},
+	{[]string{"httpidem", "httpsig", "mqidem"}, stores, "a surface works over every store"},
+	{[]string{"outbox"}, slices.Concat(stores, []string{"httpidem", "httpsig", "mqidem", "gateway", "token", "guard"}), "an outbox needs a transaction and no record"},
 	{[]string{"lock"}, []string{"redisstore", "memstore"}, "a lock needs no record; share the client instead"},
 }
 

@@ -39,6 +39,7 @@ var maySleep = map[string]string{
 	"cmd/retrysafe/demo_test.go":          "it looks at other processes again and again, up to a limit",
 	"cmd/retrysafe/operate_test.go":       "it looks at another process again and again, up to a limit",
 	"cmd/retrysafe/main_test.go":          "the lease of a process that was killed has to pass, and a service is slow",
+	"example_step_test.go":                "the lease of a process that died has to pass, 10 ms",
 	"example_test.go":                     "a doubt has to be two leases old, 20 ms",
 	"reconcile_test.go":                   "a question that takes its time; it is used in bubbles only",
 	"faults_test.go":                      "a store that answers late; it is used in bubbles only",
@@ -57,6 +58,7 @@ var maySleep = map[string]string{
 	"integration/nginx_server_test.go":    "a server of another program takes a while to start",
 	"integration/nginx_store_test.go":     "a server has to be away for as long as a call waits for it",
 	"integration/nginx_test.go":           "it looks at another program again and again, up to a limit",
+	"browser/browsertest/browser_test.go": "it looks at a page again and again, up to a limit",
 	"integration/browser_test.go":         "it looks at a page again and again, up to a limit",
 	"integration/redis_failover_test.go":  "a primary works a moment without its replica before it is killed",
 	"integration/redis_front_test.go":     "a service takes its time over real connections",
@@ -64,9 +66,11 @@ var maySleep = map[string]string{
 	"integration/redis_linear_test.go":    "what a proxy holds back comes some time",
 	"integration/redis_outage_test.go":    "a server hangs for some time",
 	"integration/redis_twice_test.go":     "work lasts over several heartbeats to a real server",
+	"step_faults_test.go":                 "work of steps that takes its time; it is used in bubbles only",
 	"limit_counts_test.go":                "a transaction that takes its time; it is used in bubbles only",
 	"redisstore/clocks_test.go":           "a slow line; it is used in bubbles only",
 	"cmd/retrysafe/soak_service_test.go":  "a service that answers late, over real connections",
+	"integration/mysql_server_test.go":    "a server of another program takes a while to start",
 	"integration/postgres_server_test.go": "a server of another program takes a while to start",
 }
 

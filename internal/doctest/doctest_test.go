@@ -39,7 +39,7 @@ func files(t *testing.T, suffixes ...string) map[string]string {
 }
 
 var (
-	named  = regexp.MustCompile("`((?:Test|Fuzz|storetest/|httpidemtest/)[A-Za-z0-9_/]+)`")
+	named  = regexp.MustCompile("`((?:Test|Fuzz|storetest/|httpidemtest/|rpcidemtest/)[A-Za-z0-9_/]+)`")
 	clause = regexp.MustCompile(`(?m)^\| ([ESH][0-9]+) \|`)
 )
 
@@ -50,7 +50,7 @@ func missing(text, code string) []string {
 		name := m[1]
 		want := "func " + name + "("
 		if suite, id, ok := strings.Cut(name, "/"); ok {
-			want = map[string]string{"storetest": `{id: "` + id + `", `, "httpidemtest": `{"` + id + `", `}[suite]
+			want = map[string]string{"storetest": `{id: "` + id + `", `, "httpidemtest": `{"` + id + `", test`, "rpcidemtest": `{"` + id + `", test`}[suite]
 		}
 		if !strings.Contains(code, want) {
 			found = append(found, name)
@@ -62,7 +62,7 @@ func missing(text, code string) []string {
 func code(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
-	for _, text := range files(t, "_test.go", "storetest/run.go", "httpidemtest/run.go") {
+	for _, text := range files(t, "_test.go", "storetest/run.go", "httpidemtest/run.go", "rpcidemtest/run.go") {
 		b.WriteString(text)
 	}
 	return b.String()
@@ -74,6 +74,9 @@ func TestGuaranteesAreShown(t *testing.T) {
 	docs, all := files(t, ".md"), code(t)
 	guarantees := docs["docs/guarantees.md"]
 	assert.Equal(t, missing(guarantees, all), nil, "tests that do not exist")
+	guards := docs["docs/which-guard.md"]
+	assert.Equal(t, missing(guards, all), nil, "tests that do not exist, in docs/which-guard.md")
+	assert.Equal(t, unshown(guards), nil, "rows without a test, in docs/which-guard.md")
 	clauses := clause.FindAllStringSubmatch(docs["docs/design.md"], -1)
 	assert.True(t, len(clauses) >= 40, "clauses in the design: %d", len(clauses))
 	for _, c := range clauses {
@@ -82,11 +85,32 @@ func TestGuaranteesAreShown(t *testing.T) {
 	}
 }
 
+var answer = regexp.MustCompile(`(?m)^\| .*(?:guard\.|DoTx|` + "`Do`" + `|Step|outbox|token|gateway).*$`)
+
+// unshown are the rows of the first table that recommend something and name no test.
+func unshown(text string) []string {
+	_, table, _ := strings.Cut(text, "\n|---")
+	table, _, _ = strings.Cut(table, "\n\n")
+	var found []string
+	for _, row := range answer.FindAllString(table, -1) {
+		if !named.MatchString(row) {
+			found = append(found, row)
+		}
+	}
+	return found
+}
+
+func TestUnshownFindsRowsWithoutATest(t *testing.T) {
+	t.Parallel()
+	text := "| what | use |\n|---|---|\n| a | `guard.Unique` | `TestA` |\n| b | `DoTx` | |\n\n| c | `DoTx` |\n"
+	assert.Equal(t, unshown(text), []string{"| b | `DoTx` | |"}, "unshown")
+}
+
 func TestMissingFindsWhatIsNotThere(t *testing.T) {
 	t.Parallel()
-	text := "`TestThere` and `TestGone`, `storetest/S1`, `storetest/S99`, `httpidemtest/H1`, `httpidemtest/H99`"
-	got := missing(text, "func TestThere(t) {id: \"S1\", {\"H1\", ")
-	assert.Equal(t, got, []string{"TestGone", "storetest/S99", "httpidemtest/H99"}, "missing")
+	text := "`TestThere` and `TestGone`, `storetest/S1`, `storetest/S99`, `httpidemtest/H1`, `httpidemtest/H99`, `rpcidemtest/Once`, `rpcidemtest/Twice`"
+	got := missing(text, "func TestThere(t) {id: \"S1\", {\"H1\", testKeys} {\"Once\", testOnce}")
+	assert.Equal(t, got, []string{"TestGone", "storetest/S99", "httpidemtest/H99", "rpcidemtest/Twice"}, "missing")
 }
 
 var (
@@ -95,15 +119,15 @@ var (
 	link    = regexp.MustCompile(`\]\(([^)#:]+?)(?:#[^)]*)?\)`)
 )
 
-// shown tells whether the snippet stands in code, but for white space.
+// shown tells whether the snippet stands in code, whose white space is one blank each.
 func shown(snippet, code string) bool {
-	return strings.Contains(space.ReplaceAllString(code, " "), strings.TrimSpace(space.ReplaceAllString(snippet, " ")))
+	return strings.Contains(code, strings.TrimSpace(space.ReplaceAllString(snippet, " ")))
 }
 
 // TestSnippetsOfTheReadmeCompile: each stands in an example or test, word for word.
 func TestSnippetsOfTheReadmeCompile(t *testing.T) {
 	t.Parallel()
-	docs, all := files(t, ".md"), code(t)
+	docs, all := files(t, ".md"), strings.Join(strings.Fields(code(t)), " ")
 	for _, page := range []string{"README.md", "README.zh-CN.md"} {
 		found := snippet.FindAllStringSubmatch(docs[page], -1)
 		assert.True(t, len(found) >= 3, "snippets in %s: %d", page, len(found))

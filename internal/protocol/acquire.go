@@ -9,7 +9,7 @@ import (
 // Acquire decides on req for the row cur (zero: absent) at the store's time now. floor is the largest fence that the store has ever
 // removed. It returns the row as it is afterwards and whether that must be written.
 func Acquire(cur Row, now Micros, floor retrysafe.Fence, req *retrysafe.AcquireRequest) (next Row, status retrysafe.Status, write bool, err error) {
-	if !req.NotAfter.IsZero() && now > req.NotAfter.UnixMicro() {
+	if limit := req.Limit(); !limit.IsZero() && now > limit.UnixMicro() {
 		return cur, 0, false, retrysafe.ErrTooLate
 	}
 	status = decide(&cur, now, req)
@@ -84,7 +84,7 @@ func mismatch(a, b []byte) bool {
 func win(cur *Row, now Micros, floor retrysafe.Fence, req *retrysafe.AcquireRequest) Row {
 	next := Row{
 		State: retrysafe.StateInProgress, OnDoubt: req.OnDoubt, Attempt: 1, Owner: req.Owner,
-		Fence:       max(cur.Fence+1, floor+1, retrysafe.Fence(max(now, 0))),
+		Fence:       max(cur.Fence+1, floor+1, retrysafe.Fence(max(now, 0)), req.MinFence),
 		Fingerprint: req.Fingerprint, Binding: req.Binding, Retention: Span(req.Retention), Created: now, Updated: now,
 	}
 	if !req.NotAfter.IsZero() {
@@ -96,6 +96,9 @@ func win(cur *Row, now Micros, floor retrysafe.Fence, req *retrysafe.AcquireRequ
 	if !cur.Absent(now) {
 		next.Attempt = cur.Attempt + 1
 		next.Created, next.Issued, next.LastError = cur.Created, cur.Issued, cur.LastError
+		if cur.unfinished() {
+			next.Answer = cur.Answer
+		}
 		if req.IfFence != 0 {
 			next.OnDoubt = cur.OnDoubt
 			next.Retention = cur.Retention

@@ -6,12 +6,15 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Extend renews the lease of the holder. Nothing is to be written where it returns an error.
+// Extend renews the lease of the holder, and keeps progress that is newer than what is there. Nothing is to be written where it returns an error.
 func Extend(cur Row, now Micros, req *retrysafe.ExtendRequest) (Row, error) {
 	if cur.Absent(now) || !cur.holds(req.Owner, req.Fence) || cur.State != retrysafe.StateInProgress || cur.abandoned() {
 		return cur, retrysafe.ErrLeaseLost
 	}
 	cur.renew(now, Span(req.Lease))
+	if p := req.Progress; p != nil && p.Size > cur.Answer.Size {
+		cur.Answer = *p
+	}
 	return cur, nil
 }
 
@@ -52,7 +55,10 @@ func Release(cur Row, now Micros, req *retrysafe.ReleaseRequest) (next Row, writ
 		}
 		return cur, true, nil
 	}
-	cur.State, cur.Fingerprint, cur.Binding = retrysafe.StateReleased, nil, nil
+	if !cur.hasProgress() { // else the next call goes on with what this one has begun: it has to be the same one
+		cur.Fingerprint, cur.Binding = nil, nil
+	}
+	cur.State = retrysafe.StateReleased
 	cur.end(now, Span(req.Retention))
 	// A late repeat of the Acquire must still meet the record, or it would win.
 	if cur.Expires != 0 {

@@ -31,8 +31,9 @@ type Row struct {
 	Expires, Created, Updated Micros
 	// Retention is that of the Acquire that won; NotAfter is the last of it and its repeats.
 	NotAfter, Retention Micros
-	Answer              retrysafe.Answer
-	Cause, LastError    string
+	// Answer is the progress while the record is not finished.
+	Answer           retrysafe.Answer
+	Cause, LastError string
 }
 
 // Expired tells whether the record counts as absent. The fence of an expired row still bounds the next one from below.
@@ -47,6 +48,13 @@ func (r *Row) InDoubt(now Micros) bool {
 }
 
 func (r *Row) abandoned() bool { return r.State == retrysafe.StateInProgress && r.LeaseEnd == 0 }
+
+// unfinished tells whether an attempt may have left progress in the place of the answer.
+func (r *Row) unfinished() bool {
+	return r.State == retrysafe.StateInProgress || r.State == retrysafe.StateReleased
+}
+
+func (r *Row) hasProgress() bool { return r.unfinished() && r.Answer.Codec != "" }
 
 func (r *Row) holds(owner retrysafe.Owner, fence retrysafe.Fence) bool {
 	return r.Owner == owner && r.Fence == fence

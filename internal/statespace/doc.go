@@ -15,5 +15,6 @@
 // leave a claim that nobody waits for: E2 follows only what was not answered.
 //
 // A failure prints the shortest sequence of steps, or a random one with its seed, which RETRYSAFE_SEED repeats. RETRYSAFE_SOAK=long
-// switches on the tests whose names begin with TestSoak.
+// switches on the tests whose names begin with TestSoak. None is built with the race detector: it would make the search five times as long,
+// and steps are taken one at a time.
 package statespace

@@ -2,6 +2,7 @@ package broken
 
 import (
 	"slices"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
@@ -78,6 +79,12 @@ func acquires() []Broken {
 				return next, write, err
 			}
 		}),
+		rule("the second limit is not heard", "S15", func(r *rules) {
+			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+				req.Until = time.Time{}
+				return protocol.Acquire(cur, now, floor, &req)
+			}
+		}),
 		rule("a late Acquire is applied", "S15", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				if now > req.NotAfter.UnixMicro() {
@@ -95,7 +102,7 @@ func acquires() []Broken {
 				}
 				return next, s, write, err
 			}
-		}, "S4", "S11", "S17"),
+		}, "S4", "S9", "S11", "S17"),
 		rule("an owner wins again after its own release", "S7", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				if cur.State == retrysafe.StateReleased && cur.Owner == req.Owner {

@@ -58,7 +58,7 @@ func bytes() []Broken {
 			}
 		}), "S10"),
 		rule("an answer is cut at 1 MiB", "S10", answer(func(a *retrysafe.Answer) { a.Body = a.Body[:min(len(a.Body), 1<<20)] })),
-		rule("bytes that were given are kept", "S10", func(r *rules) { r.keepsGiven = true }),
+		rule("bytes that were given are kept", "S10", func(r *rules) { r.keepsGiven = true }, "S19"),
 		rule("bytes that are kept are given away", "S10", func(r *rules) { r.givesKept = true }),
 	}
 }

@@ -29,7 +29,7 @@ func owners() []Broken {
 				req.Owner = owner(cur, req.Fence, req.Owner)
 				return protocol.Release(cur, now, &req)
 			}
-		}),
+		}, "S19"),
 		rule("the owner alone owns", "S6", func(r *rules) {
 			r.complete = func(cur row, now micros, req completeReq) (row, bool, error) {
 				req.Fence = cur.Fence
@@ -52,7 +52,7 @@ func owners() []Broken {
 				}
 				return protocol.Extend(cur, now, &req)
 			}
-		}, "S5", "S16", "S17"),
+		}, "S5", "S16", "S17", "S19"),
 		rule("Extend ends a doubt", "S16", func(r *rules) {
 			r.extend = func(cur row, now micros, req extendReq) (row, error) {
 				if cur.State == retrysafe.StateInProgress && cur.LeaseEnd == 0 {
@@ -60,7 +60,7 @@ func owners() []Broken {
 				}
 				return protocol.Extend(cur, now, &req)
 			}
-		}, "S6"),
+		}, "S6", "S19"),
 		rule("Complete after the lease is refused", "S6", func(r *rules) {
 			r.complete = func(cur row, now micros, req completeReq) (row, bool, error) {
 				if cur.State == retrysafe.StateInProgress && cur.LeaseEnd != 0 && cur.LeaseEnd <= now {
@@ -131,7 +131,7 @@ func ends() []Broken {
 				}
 				return next, err
 			}
-		}, "S6", "S14"),
+		}, "S6", "S14", "S19"),
 		rule("a repeated Release is told by changed rows", "S7", func(r *rules) {
 			r.release = func(cur row, now micros, req releaseReq) (row, bool, error) {
 				next, write, err := protocol.Release(cur, now, &req)
@@ -149,7 +149,7 @@ func ends() []Broken {
 				}
 				return next, write, err
 			}
-		}, "S4", "S6", "S7", "S8", "S9", "S17"),
+		}, "S4", "S6", "S7", "S8", "S9", "S17", "S19"),
 		rule("the cause of a doubt is not kept", "S16", func(r *rules) {
 			r.release = func(cur row, now micros, req releaseReq) (row, bool, error) {
 				req.Cause = ""
@@ -247,7 +247,7 @@ func retentions() []Broken {
 				}
 				return next, write, err
 			}
-		}, "S6", "S7", "S8", "S12", "S14", "S16", "S17"),
+		}, "S6", "S7", "S8", "S12", "S14", "S15", "S16", "S17", "S19"),
 		rule("a released record goes before its Acquire can", "S8", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
@@ -267,6 +267,12 @@ func retentions() []Broken {
 				return next, s, write, err
 			}
 		}, "S6"),
+		rule("the least fence that is asked for is not heard", "S9", func(r *rules) {
+			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+				req.MinFence = 0
+				return protocol.Acquire(cur, now, floor, &req)
+			}
+		}),
 		rule("the fence is forgotten by a sweep", "S9", func(r *rules) { r.forgets = true }),
 		rule("the fence stands still within a tick", "S9", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {

@@ -149,6 +149,11 @@ func (s *store) Extend(ctx context.Context, req extendReq) error {
 		return err
 	}
 	defer s.mu.Unlock()
+	if req.Progress != nil && !s.keepsGiven {
+		p := *req.Progress
+		p.Body = slices.Clone(p.Body)
+		req.Progress = &p
+	}
 	next, err := s.extend(cur, now, req)
 	if err == nil {
 		s.rows[key] = next

@@ -1,0 +1,106 @@
+package fingerprint
+
+import (
+	"bytes"
+	"crypto/md5" //nolint:gosec // for keys that exist already
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Legacy is Compile and the Legacy of what it gives.
+func (r Rule) Legacy(prefix, user, method, query string, body []byte) (string, error) {
+	c, err := r.Compile()
+	if err != nil {
+		return "", err
+	}
+	return c.Legacy(prefix, user, method, query, body)
+}
+
+// Legacy is a key in a form that is often written by hand, prefix:U=<user>M=<method>P=<MD5 in lower-case hex>, to share keys with
+// programs that make it. Method is the name of the interface that is called. What is hashed is the text of [Compiled.LegacyParams].
+//
+// For compatibility only: the joined text can be read in several ways, so requests that differ can have one key, and MD5 has
+// collisions that anybody can make. A user or a method that contains the letters of the form makes another such place. Use
+// [Compiled.Sum] for everything new.
+func (c *Compiled) Legacy(prefix, user, method, query string, body []byte) (string, error) {
+	params, err := c.LegacyParams(query, body)
+	if err != nil {
+		return "", err
+	}
+	sum := md5.Sum([]byte(params)) //nolint:gosec // for keys that exist already
+	return prefix + ":U=" + user + "M=" + method + "P=" + hex.EncodeToString(sum[:]), nil
+}
+
+// LegacyPlain is the form that came before that of Legacy: user:method:params, not hashed. All that is said of Legacy holds for it, and the
+// values of the request stand in the key, for everybody to read.
+func (c *Compiled) LegacyPlain(user, method, query string, body []byte) (string, error) {
+	params, err := c.LegacyParams(query, body)
+	if err != nil {
+		return "", err
+	}
+	return user + ":" + method + ":" + params, nil
+}
+
+// LegacyParams is the text k=v&k=v of query and body as one list, sorted by name, those of the query first where both have one. A body that
+// begins with "{" is a JSON object, with its members as the list: strings without quotes, other values as canonical JSON. Any other body is
+// read as a form. Values are decoded. It is ambiguous: {"a":"1&b=2"} and {"a":"1","b":"2"} have the same text.
+func (c *Compiled) LegacyParams(query string, body []byte) (string, error) {
+	if len(query)+len(body) > c.maxBytes {
+		return "", fmt.Errorf("%w: %d bytes, at most %d are read", ErrTooLarge, len(query)+len(body), c.maxBytes)
+	}
+	w := &writer{Compiled: c}
+	if err := w.readParams("query", query, nil); err != nil {
+		return "", err
+	}
+	list := slices.Clone(w.params)
+	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) {
+		kept, err := w.json(body)
+		if err != nil {
+			return "", err
+		}
+		if kept {
+			if list, err = appendMembers(list, w.out); err != nil {
+				return "", err
+			}
+		}
+	} else {
+		if err := w.readParams("form body", string(body), w.paths); err != nil {
+			return "", err
+		}
+		list = append(list, w.params...)
+	}
+	if len(list) == 0 && !c.keepAll {
+		return "", ErrNothingKept
+	}
+	w.params = list
+	w.sortParams()
+	var b strings.Builder
+	for i, p := range w.params {
+		if i > 0 {
+			b.WriteByte('&')
+		}
+		b.WriteString(p.name + "=" + p.value)
+	}
+	return b.String(), nil
+}
+
+// appendMembers adds the members of an object in canonical form.
+func appendMembers(list []param, object []byte) ([]param, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(object, &members); err != nil {
+		return nil, fmt.Errorf("%w: the JSON body is no object", ErrMalformed)
+	}
+	for name, raw := range members {
+		value := string(raw)
+		if raw[0] == '"' {
+			if err := json.Unmarshal(raw, &value); err != nil {
+				return nil, fmt.Errorf("%w: a string of the JSON body cannot be read", ErrMalformed)
+			}
+		}
+		list = append(list, param{name: name, value: value})
+	}
+	return list, nil
+}

@@ -1,0 +1,68 @@
+package fingerprint
+
+import (
+	"encoding/binary"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// param is one field of a query or a form.
+type param struct {
+	name, value string
+	// Of a part of a multipart body: its file name, content type and transfer encoding, and whether there is a file name at all.
+	file, media, encoding string
+	isFile                bool
+}
+
+// urlencoded writes the parameters of a query or a form. Order between names is lost, order of the values of a name is kept.
+func (w *writer) urlencoded(where, text string, paths *node) (kept bool, err error) {
+	if err := w.readParams(where, text, paths); err != nil {
+		return false, err
+	}
+	w.out = binary.AppendUvarint(w.out, uint64(len(w.params)))
+	for _, p := range w.params {
+		w.text(p.name)
+		w.text(p.value)
+	}
+	return len(w.params) > 0, nil
+}
+
+// readParams fills w.params, sorted by name, with those that count. A parameter without "=" has an empty value, and "+" is a space, as
+// everywhere; ";" is a character as any other.
+func (w *writer) readParams(where, text string, paths *node) error {
+	w.noParams()
+	for at, rest := 0, text; rest != ""; at = len(text) - len(rest) {
+		var pair string
+		pair, rest, _ = strings.Cut(rest, "&")
+		if pair == "" {
+			continue
+		}
+		name, value, _ := strings.Cut(pair, "=")
+		name, err := url.QueryUnescape(name)
+		if err != nil {
+			return malformed(where, at, "a percent sign in a name is not followed by two hex digits") // not err: it quotes what was sent
+		}
+		if value, err = url.QueryUnescape(value); err != nil {
+			return malformed(where, at, "a percent sign in a value is not followed by two hex digits")
+		}
+		if w.counts(name, paths) {
+			w.params = append(w.params, param{name: name, value: value})
+		}
+	}
+	w.sortParams()
+	return nil
+}
+
+func (w *writer) sortParams() {
+	slices.SortStableFunc(w.params, func(a, b param) int { return strings.Compare(a.name, b.name) })
+}
+
+// counts tells whether a field of a query or form is kept.
+func (w *writer) counts(name string, paths *node) bool {
+	does := w.names[name]
+	if paths != nil {
+		does |= paths.members[name].action()
+	}
+	return does&ignore == 0 && (w.keepAll || does&only != 0)
+}

@@ -1,0 +1,159 @@
+package fingerprint
+
+import (
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// str reads a string and writes it with quotes and as few escapes as can be. Of a key the decoded text is found between key and keyEnd
+// of what it returns; where that is not what stands between the quotes, it is in out before the segment.
+func (r *reader) str(isKey bool) (member, bool) {
+	start, i := len(r.out), r.pos+1
+	for i < len(r.src) && !special[r.src[i]] {
+		i++
+	}
+	if i == len(r.src) || r.src[i] != '"' {
+		return r.escaped(i, isKey)
+	}
+	r.out = append(r.out, r.src[r.pos:i+1]...)
+	r.pos = i + 1
+	return member{key: start + 1, keyEnd: len(r.out) - 1, segment: start}, true
+}
+
+// special are the bytes that have a meaning in a string, or no place in it: a table is one look for each byte.
+var special = func() (t [256]bool) {
+	for c := range ' ' {
+		t[c] = true
+	}
+	t['"'], t['\\'] = true, true
+	return t
+}()
+
+// escaped reads a string that has no quote in front of i, from there on.
+func (r *reader) escaped(i int, isKey bool) (member, bool) {
+	start := len(r.out)
+	r.out = append(r.out, r.src[r.pos:i]...) // with the quote
+	r.pos = i
+	quote := false
+	for {
+		if r.pos == len(r.src) {
+			return member{}, r.fail("a string has no end")
+		}
+		c := r.src[r.pos]
+		if c == '"' {
+			r.pos++
+			break
+		}
+		if c < ' ' {
+			return member{}, r.fail("a control character in a string has to be escaped")
+		}
+		if c != '\\' {
+			r.out = append(r.out, c)
+			r.pos++
+			continue
+		}
+		char, ok := r.escape()
+		if !ok {
+			return member{}, false
+		}
+		quote = quote || char < ' ' || char == '"' || char == '\\'
+		r.out = utf8.AppendRune(r.out, char)
+	}
+	end := len(r.out)
+	if !quote {
+		r.out = append(r.out, '"')
+		return member{key: start + 1, keyEnd: end, segment: start}, true
+	}
+	r.quote(start+1, end)
+	if isKey {
+		return member{key: start + 1, keyEnd: end, segment: end}, true
+	}
+	r.out = append(r.out[:start], r.out[end:]...)
+	return member{}, true
+}
+
+// escape reads one escape, or the two of a surrogate pair.
+func (r *reader) escape() (rune, bool) {
+	r.pos++
+	c := r.next()
+	r.pos++
+	switch c {
+	case '"', '\\', '/':
+		return rune(c), true
+	case 'b':
+		return '\b', true
+	case 'f':
+		return '\f', true
+	case 'n':
+		return '\n', true
+	case 'r':
+		return '\r', true
+	case 't':
+		return '\t', true
+	case 'u':
+		char, ok := r.hex4()
+		if !ok || !utf16.IsSurrogate(char) {
+			return char, ok
+		}
+		if r.pos+1 < len(r.src) && r.src[r.pos] == '\\' && r.src[r.pos+1] == 'u' {
+			r.pos += 2
+			low, ok := r.hex4()
+			if !ok {
+				return 0, false
+			}
+			if char = utf16.DecodeRune(char, low); char != utf8.RuneError {
+				return char, true
+			}
+		}
+		return 0, r.fail("half of a surrogate pair stands alone")
+	}
+	r.pos = min(r.pos, len(r.src))
+	return 0, r.fail("an escape in a string is none that JSON has")
+}
+
+func (r *reader) hex4() (rune, bool) {
+	var char rune
+	for range 4 {
+		c := r.next()
+		switch {
+		case c >= '0' && c <= '9':
+			c -= '0'
+		case c >= 'a' && c <= 'f':
+			c -= 'a' - 10
+		case c >= 'A' && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, r.fail("\\u is not followed by four hex digits")
+		}
+		char = char<<4 | rune(c)
+		r.pos++
+	}
+	return char, true
+}
+
+// quote writes the text that stands in out from start to end once more, as a JSON string.
+func (r *reader) quote(start, end int) {
+	const hex = "0123456789abcdef"
+	b := append(r.out, '"')
+	for _, c := range r.out[start:end] {
+		switch {
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		case c >= ' ':
+			b = append(b, c)
+		case c == '\b':
+			b = append(b, '\\', 'b')
+		case c == '\t':
+			b = append(b, '\\', 't')
+		case c == '\n':
+			b = append(b, '\\', 'n')
+		case c == '\f':
+			b = append(b, '\\', 'f')
+		case c == '\r':
+			b = append(b, '\\', 'r')
+		default:
+			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		}
+	}
+	r.out = append(b, '"')
+}

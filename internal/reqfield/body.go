@@ -1,0 +1,81 @@
+package reqfield
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+)
+
+var errScalar = errors.New("the value is neither a text nor a whole number below 2^53")
+
+func (f Field) inBody(in *Request) (string, error) {
+	k, err := in.kindOf()
+	if err != nil {
+		return "", err
+	}
+	if len(f.path) == 1 { // in the query it would be another one for some programs
+		params, err := pairs(in.r.URL.RawQuery)
+		if err != nil {
+			return "", err
+		}
+		if found, err := find(params, f.path[0]); err != nil || len(found) > 0 {
+			return "", errTwice
+		}
+	}
+	if k == kindJSON {
+		return f.inJSON(in)
+	}
+	if !f.form {
+		return "", errKind // it is said to be in JSON: another kind would be another reading of the same bytes
+	}
+	all, err := in.form()
+	if err != nil {
+		return "", err
+	}
+	found, err := find(all, f.path[0])
+	if err != nil {
+		return "", err
+	}
+	return one(found)
+}
+
+// inJSON finds a member. Go, for one, takes a member whose name differs in case for the same, so that one beside it is refused.
+func (f Field) inJSON(in *Request) (string, error) {
+	value, err := in.json()
+	if err != nil {
+		return "", err
+	}
+	for _, name := range f.path {
+		object, ok := value.(map[string]any)
+		if !ok {
+			return "", ErrAbsent
+		}
+		for other := range object {
+			if other != name && strings.EqualFold(other, name) {
+				return "", errTwice
+			}
+		}
+		if value, ok = object[name]; !ok {
+			return "", ErrAbsent
+		}
+	}
+	switch v := value.(type) {
+	case string:
+		return v, nil
+	case json.Number:
+		if !whole(v.String()) {
+			return "", errScalar // 7.0 and 70e-1 would be other keys than 7, and 2^53 and 2^53+1 are one number for many
+		}
+		return v.String(), nil
+	case nil:
+		return "", ErrAbsent
+	}
+	return "", errScalar
+}
+
+// whole tells numbers that have one spelling only, and are exact in a double.
+func whole(s string) bool {
+	n, err := strconv.ParseInt(s, 10, 64)
+	return err == nil && s == strconv.FormatInt(n, 10) && n < 1<<53 && n > -1<<53
+}

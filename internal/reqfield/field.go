@@ -1,0 +1,156 @@
+package reqfield
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// ErrAbsent says that the field is not there, or empty. Other errors say that it cannot be read in one way only. None has a value.
+var ErrAbsent = errors.New("the field is not there, or empty")
+
+// Field is where a value stands. The zero Field is nowhere.
+type Field struct {
+	text   string
+	header string   // canonical
+	query  string   // a parameter of the query
+	path   []string // of a JSON body
+	form   bool     // path is one name, which a form may have as well
+}
+
+// Parse reads what people write:
+//
+//	poll          a member of a JSON body, or a field of a form
+//	$.order.id    a member of a member of a JSON body
+//	/order/id     the same as a JSON pointer (RFC 6901), for names with dots
+//	query:poll    a parameter of the query
+//	header:X-Id   a field of the head
+func Parse(text string) (Field, error) {
+	f := Field{text: text}
+	kind, name, named := strings.Cut(text, ":")
+	switch {
+	case named && kind == "header":
+		f.header = http.CanonicalHeaderKey(name)
+		f.text = "header:" + f.header
+		if name == "" || strings.ContainsAny(name, " \t:\"(),/;<=>?@[\\]{}") || slices.Contains(elsewhere, f.header) {
+			return Field{}, fmt.Errorf("%q names no header that a field can be in; write it like header:X-Event-Id", text)
+		}
+		return f, nil
+	case named && kind == "query":
+		f.query = name
+		if name == "" {
+			return Field{}, fmt.Errorf("%q names no parameter; write it like query:poll", text)
+		}
+		return f, nil
+	case strings.HasPrefix(text, "/"):
+		for part := range strings.SplitSeq(text[1:], "/") {
+			f.path = append(f.path, strings.ReplaceAll(strings.ReplaceAll(part, "~1", "/"), "~0", "~"))
+		}
+	case strings.HasPrefix(text, "$."):
+		f.path = strings.Split(text[2:], ".")
+	case named:
+		return Field{}, fmt.Errorf("%q is no field: before a colon stands header or query; a name with a colon is written as a JSON pointer, /%s", text, text)
+	default:
+		f.path, f.form = []string{text}, true
+	}
+	for _, part := range f.path {
+		if part == "" || strings.ContainsAny(part, "[]*") || !utf8.ValidString(part) {
+			return Field{}, fmt.Errorf("%q is no field; write it like poll, $.order.id, query:poll or header:X-Id (elements of arrays cannot be named)", text)
+		}
+	}
+	return f, nil
+}
+
+// elsewhere are headers that a server of net/http does not leave among the others.
+var elsewhere = []string{"Host", "Connection", "Content-Length", "Transfer-Encoding", "Trailer", "Te", "Expect"}
+
+// String is what was parsed.
+func (f Field) String() string { return f.text }
+
+// Name is the same for all ways to write one field.
+func (f Field) Name() string {
+	if len(f.path) == 0 {
+		return f.text
+	}
+	var b strings.Builder
+	for _, part := range f.path {
+		b.WriteByte('/')
+		b.WriteString(strings.ReplaceAll(strings.ReplaceAll(part, "~", "~0"), "/", "~1"))
+	}
+	return b.String()
+}
+
+// InHeader tells whether the value is in the head.
+func (f Field) InHeader() bool { return f.header != "" }
+
+// Of returns the value of the field as text. A field that stands there twice, also in another spelling that some programs take for the same, is
+// an error: whoever reads the request next may take the other one.
+func (f Field) Of(in *Request) (string, error) {
+	var value string
+	var err error
+	switch {
+	case f.header != "":
+		value, err = f.inHead(in.r.Header)
+	case f.query != "":
+		value, err = f.inQuery(in)
+	default:
+		value, err = f.inBody(in)
+	}
+	if err == nil && value == "" {
+		err = ErrAbsent
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", f.text, err)
+	}
+	return value, nil
+}
+
+var errTwice = errors.New("the field is there more than once, or beside another spelling of it")
+
+func one(values []string) (string, error) {
+	switch len(values) {
+	case 0:
+		return "", ErrAbsent
+	case 1:
+		return values[0], nil
+	}
+	return "", errTwice
+}
+
+// inHead refuses what others may see in another way: CGI and its heirs take X_Id for X-Id, and a proxy drops what Connection names.
+func (f Field) inHead(h http.Header) (string, error) {
+	for name := range h {
+		if name != f.header && strings.EqualFold(strings.ReplaceAll(name, "_", "-"), f.header) {
+			return "", errTwice
+		}
+	}
+	for _, line := range h["Connection"] {
+		for name := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(strings.TrimSpace(name), f.header) {
+				return "", errors.New("the header Connection names the field, so that it does not go further")
+			}
+		}
+	}
+	return one(h[f.header])
+}
+
+// inQuery refuses a parameter that a form has as well: programs differ in which one they take.
+func (f Field) inQuery(in *Request) (string, error) {
+	if form, err := in.form(); err == nil {
+		if found, err := find(form, f.query); err != nil || len(found) > 0 {
+			return "", errTwice
+		}
+	}
+	params, err := pairs(in.r.URL.RawQuery)
+	if err != nil {
+		return "", err
+	}
+	found, err := find(params, f.query)
+	if err != nil {
+		return "", err
+	}
+	return one(found)
+}

@@ -1,0 +1,206 @@
+package reqfield
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/retrysafe/retrysafe/fingerprint"
+)
+
+// Request is one that fields are found in. What they need of the body is read once. It is for one goroutine.
+type Request struct {
+	r    *http.Request
+	body []byte
+
+	kind    kind
+	kindErr error
+	params  map[string]string // of the content type
+	fields  []pair
+	formErr error
+	object  any
+	jsonErr error
+	read    bool
+}
+
+// In returns the request for fields to be found in.
+func In(r *http.Request, body []byte) *Request { return &Request{r: r, body: body} }
+
+type kind uint8
+
+const (
+	kindJSON kind = iota + 1
+	kindForm
+	kindParts
+)
+
+var (
+	errForm = errors.New("the form cannot be read in one way only")
+	errKind = errors.New("the body is neither JSON nor a form, by one Content-Type in UTF-8 and without a Content-Encoding")
+	errJSON = errors.New("the body is no JSON that all programs read alike")
+)
+
+// strict refuses JSON that programs read in different ways.
+var strict = func() *fingerprint.Compiled {
+	c, err := fingerprint.Rule{MaxBytes: 64 << 20, MaxDepth: 256}.Compile()
+	if err != nil {
+		panic(err)
+	}
+	return c
+}()
+
+// kindOf tells what the body is.
+func (in *Request) kindOf() (kind, error) {
+	if in.kind != 0 || in.kindErr != nil {
+		return in.kind, in.kindErr
+	}
+	in.kindErr = errKind
+	lines, encoding := in.r.Header["Content-Type"], in.r.Header["Content-Encoding"]
+	if len(lines) != 1 || len(encoding) > 1 || len(encoding) == 1 && !strings.EqualFold(encoding[0], "identity") {
+		return 0, errKind
+	}
+	media, params, err := mime.ParseMediaType(lines[0])
+	if err != nil || params["charset"] != "" && !strings.EqualFold(params["charset"], "utf-8") {
+		return 0, errKind
+	}
+	switch {
+	case media == "application/json", media == "text/json", strings.HasSuffix(media, "+json"):
+		in.kind = kindJSON
+	case media == "application/x-www-form-urlencoded":
+		in.kind = kindForm
+	case media == "multipart/form-data":
+		in.kind = kindParts
+	default:
+		return 0, errKind
+	}
+	in.params, in.kindErr = params, nil
+	return in.kind, nil
+}
+
+// form is the body as the fields of a form.
+func (in *Request) form() ([]pair, error) {
+	k, err := in.kindOf()
+	switch {
+	case err != nil:
+		return nil, err
+	case k == kindJSON:
+		return nil, errKind
+	case in.read:
+		return in.fields, in.formErr
+	case k == kindForm:
+		in.fields, in.formErr = pairs(string(in.body))
+	default:
+		in.fields, in.formErr = parts(in.body, in.params["boundary"])
+	}
+	in.read = true
+	return in.fields, in.formErr
+}
+
+// json is the body as a value.
+func (in *Request) json() (any, error) {
+	if in.read {
+		return in.object, in.jsonErr
+	}
+	in.read = true
+	if _, err := strict.Sum("application/json", "", in.body); err != nil {
+		in.jsonErr = errJSON // not err, which has places of the body
+		return nil, in.jsonErr
+	}
+	d := json.NewDecoder(bytes.NewReader(in.body))
+	d.UseNumber()
+	if d.Decode(&in.object) != nil {
+		in.jsonErr = errJSON
+	}
+	return in.object, in.jsonErr
+}
+
+// pair is a field of a form or a query.
+type pair struct{ name, value string }
+
+// pairs reads a query or a form. A semicolon separates parameters for some programs, and is a character for others.
+func pairs(text string) ([]pair, error) {
+	var all []pair
+	if strings.Contains(text, ";") {
+		return nil, errForm
+	}
+	for one := range strings.SplitSeq(text, "&") {
+		name, value, _ := strings.Cut(one, "=")
+		name, err := url.QueryUnescape(name)
+		if err != nil {
+			return nil, errForm
+		}
+		if value, err = url.QueryUnescape(value); err != nil || !utf8.ValidString(value) || !utf8.ValidString(name) {
+			return nil, errForm
+		}
+		all = append(all, pair{name, value})
+	}
+	return all, nil
+}
+
+// parts reads the fields of a multipart form; a file has no value.
+func parts(body []byte, boundary string) ([]pair, error) {
+	if boundary == "" {
+		return nil, errForm
+	}
+	var all []pair
+	in := multipart.NewReader(bytes.NewReader(body), boundary)
+	for {
+		p, err := in.NextRawPart()
+		if err == io.EOF { // itself: one that is wrapped broke off
+			return all, nil
+		}
+		if err != nil {
+			return nil, errForm
+		}
+		lines := p.Header["Content-Disposition"]
+		if len(lines) != 1 || strings.ContainsAny(lines[0], `*\`) || p.FormName() == "" { // programs differ in what these names are
+			return nil, errForm
+		}
+		field := pair{name: p.FormName()}
+		if p.FileName() == "" {
+			value, err := io.ReadAll(p)
+			if err != nil || p.Header.Get("Content-Transfer-Encoding") != "" || !utf8.Valid(value) {
+				return nil, errForm
+			}
+			field.value = string(value)
+		}
+		all = append(all, field)
+	}
+}
+
+// find returns the values of a name, and refuses another spelling of it.
+func find(all []pair, name string) (values []string, err error) {
+	want := usual(name)
+	for _, p := range all {
+		switch {
+		case p.name == name:
+			values = append(values, p.value)
+		case usual(p.name) == want:
+			return nil, errTwice
+		}
+	}
+	return values, nil
+}
+
+// usual is what some programs make of a name: they cut it at a bracket or a zero, trim it, take dots and spaces for underscores, and do not
+// look at its case.
+func usual(name string) string {
+	if i := strings.IndexAny(name, "[\x00"); i >= 0 {
+		name = name[:i]
+	}
+	name = strings.Trim(name, " \t\r\n\v\f")
+	return strings.Map(func(r rune) rune {
+		if r == '.' || r == ' ' {
+			return '_'
+		}
+		return unicode.ToLower(unicode.ToUpper(r)) // ſ is s
+	}, name)
+}

@@ -1,0 +1,69 @@
+package retrysafe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Rate bounds how often something may be asked for, by the generic cell rate algorithm (GCRA; ATM Forum, Traffic Management 4.0). Unlike
+// [Limits], which count new keys, it counts every request, repeats too.
+type Rate struct {
+	// PerSecond is how many may come in a second on average, 0.0001 to 100000; 0.1 is six in a minute.
+	PerSecond float64
+	// Burst is how many of them may come at once, 1 to 100000; default PerSecond, rounded up.
+	Burst int64
+}
+
+// Validate says what is wrong with r. The zero Rate is wrong: it says nothing.
+func (r Rate) Validate() error {
+	l := Limits{PerSecond: r.PerSecond, Burst: r.Burst}
+	switch {
+	case r.PerSecond <= 0 || l.rateIsWrong():
+		return fmt.Errorf("retrysafe: Rate.PerSecond is %v; use %v to %v", r.PerSecond, minRate, maxRate)
+	case r.Burst < 0 || r.Burst > maxBurst:
+		return fmt.Errorf("retrysafe: Rate.Burst is %d; use 1 to %d, or zero for a second's worth", r.Burst, maxBurst)
+	}
+	return nil
+}
+
+// rateSpace is behind the namespace where rates are counted, so that they meet no tenant's keys.
+const rateSpace = "\x00rate"
+
+// Allow counts a request of a tenant for a thing (an operation, a route), in the store, so that all its processes share one rate; it is one
+// trip. [ErrTooManyRequests] says that it came too early, and when to come again; it was not counted then. A store that does not answer is
+// [ErrUnavailable]: a request that cannot be counted should not run. A store without a [Limiter] is errors.ErrUnsupported.
+//
+// A reply that is lost may have counted; it costs the tenant one request too many, never one too few. Allow does not depend on the engine's
+// layer and policy.
+func (e *Engine) Allow(ctx context.Context, tenant, thing string, r Rate) error {
+	if err := r.Validate(); err != nil {
+		return err
+	}
+	c := e.c
+	refuse := func(err error, after time.Duration) error { return &Error{Op: thing, Err: err, RetryAfter: after} }
+	store, ok := c.store.(Limiter)
+	if !ok {
+		return refuse(errNoLimiter, 0)
+	}
+	req := ChargeRequest{
+		Namespace: KeyPart(c.namespace + rateSpace), Tenant: KeyPart(strconv.Itoa(len(thing)) + ":" + thing + tenant),
+		Keys: 1, For: time.Millisecond, Limits: Limits{PerSecond: r.PerSecond, Burst: r.Burst}, // how long keys live is not asked
+	}
+	var got Charged
+	err := askAgain(ctx, func() (err error) {
+		got, err = c.chargeOnce(ctx, store, &req, acquireLimit)
+		return err
+	})
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		return refuse(errNoLimiter, 0)
+	case err != nil:
+		return refuse(unavailable(err), time.Second)
+	case !got.OK:
+		return refuse(ErrTooManyRequests, min(got.After, latestRetry))
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package retrysafe
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// StepStore writes the progress of an attempt in a transaction of the caller's work. sqlstore is a StepStore[*sql.Tx], and adapters/pgxidem one of pgx.Tx.
+type StepStore[Tx any] interface {
+	// StepTx begins a transaction on the database of the records, runs work once in it if the record is r.Owner's and r.Fence's, then
+	// renews the lease and keeps the progress that work has returned, as Extend does, and commits.
+	//
+	// An error of work (or a panic) rolls back, and is returned as it is. [ErrLeaseLost]: the record is not the caller's, or was not at the end,
+	// and all was rolled back; [ErrTxEnded]: work has ended the transaction by itself. A COMMIT whose reply is lost is settled by what
+	// progress the record has, or is [ErrUnconfirmed]. Any other error says that nothing was committed.
+	StepTx(ctx context.Context, r StepRequest, work func(context.Context, Tx) (Answer, error)) error
+}
+
+// StepRequest names the attempt that a transaction is made for.
+type StepRequest struct {
+	Key   StoreKey
+	Owner Owner
+	Fence Fence
+	Lease time.Duration
+}
+
+type insideStepTx struct{}
+
+// StepTx is [Step] with the effect and its recovery point in one database transaction: both are there or neither, whatever dies, so that
+// the step takes effect exactly once, under [Reexecute] too. db is the engine's own store, for the record is there.
+//
+// fn gets the transaction and must do its work in it, must not commit or roll back, and must not call an engine on the same database or
+// another step ([ErrInTransaction]). Other steps of the same attempt wait until it has ended. Where the database has one writer (SQLite),
+// heartbeats wait too: the lease has to be longer than fn takes, or the step is rolled back with [ErrLeaseLost].
+//
+// Errors are those of Step. With [ErrUnavailable] nothing was committed; with [ErrUnconfirmed] nobody knows, and no other step of this
+// attempt runs.
+func StepTx[Tx, T any](ctx context.Context, db StepStore[Tx], name string, fn func(context.Context, Tx) (T, error)) (v T, err error) {
+	a, found, err := stepOf(ctx, name)
+	if err != nil {
+		return v, err
+	}
+	if found != nil {
+		return recall[T](a, found)
+	}
+	b := a.book()
+	if err := a.take(b); err != nil {
+		return v, a.stepError(name, err)
+	}
+	defer b.leave()
+	step, order := StepRecord{Name: name, Finished: true}, int64(0)
+	var workErr, encodeErr error
+	req := StepRequest{Key: a.key, Owner: a.owner, Fence: a.fence, Lease: a.policy.Lease}
+	err = db.StepTx(context.WithValue(ctx, insideStepTx{}, true), req, func(ctx context.Context, tx Tx) (Answer, error) {
+		if v, workErr = fn(ctx, tx); workErr != nil {
+			return Answer{}, workErr
+		}
+		step.Answer, encodeErr = a.stepAnswer(encode(a.codec, &v))
+		var progress *Answer
+		progress, order, workErr = b.propose(&step)
+		if workErr != nil {
+			return Answer{}, workErr
+		}
+		return *progress, nil
+	})
+	b.decide(&step, order, err == nil)
+	switch {
+	case err == nil:
+		if encodeErr != nil {
+			return v, a.stepError(name, encodeErr)
+		}
+		return v, nil
+	case workErr != nil && !errors.Is(err, ErrTxEnded):
+		return v, err
+	case errors.Is(err, ErrUnconfirmed), errors.Is(err, ErrTxEnded):
+		b.fail(err)
+		return v, InDoubt(a.stepError(name, err))
+	case errors.Is(err, ErrLeaseLost):
+		return v, a.stepError(name, err)
+	}
+	return v, a.stepError(name, txError(err))
+}
+
+// propose is the progress with a step that is not in the book yet. Its order is never used again.
+func (b *book) propose(s *StepRecord) (*Answer, int64, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err != nil {
+		return nil, 0, b.err
+	}
+	p := b.p
+	p.Steps = b.with(s)
+	b.draft = len(s.Answer.Body)
+	b.order++
+	progress, err := p.answer(b.order)
+	return progress, b.order, err
+}
+
+// decide puts the step in, if the store has it. Steps that have ended since it was proposed are not in what was kept.
+func (b *book) decide(s *StepRecord, order int64, kept bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.draft = 0
+	if kept {
+		b.p.Steps = append(slices.Clone(b.p.Steps), *s)
+		b.saved = max(b.saved, order)
+	}
+}
+
+// fail ends the book: what the record has is not known.
+func (b *book) fail(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.err = err
+}

@@ -1,0 +1,91 @@
+package broken
+
+import (
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/protocol"
+)
+
+// progress are mistakes in what is kept of half-done work.
+func progress() []Broken {
+	return []Broken{
+		rule("progress is dropped", "S19", func(r *rules) {
+			r.extend = func(cur row, now micros, req extendReq) (row, error) {
+				req.Progress = nil
+				return protocol.Extend(cur, now, &req)
+			}
+		}),
+		rule("a heartbeat wipes progress", "S19", func(r *rules) {
+			r.extend = func(cur row, now micros, req extendReq) (row, error) {
+				next, err := protocol.Extend(cur, now, &req)
+				if err == nil && req.Progress == nil {
+					next.Answer = retrysafe.Answer{}
+				}
+				return next, err
+			}
+		}),
+		rule("late progress undoes newer", "S19", func(r *rules) {
+			r.extend = func(cur row, now micros, req extendReq) (row, error) {
+				next, err := protocol.Extend(cur, now, &req)
+				if err == nil && req.Progress != nil {
+					next.Answer = *req.Progress
+				}
+				return next, err
+			}
+		}),
+		rule("progress without the lease", "S19", func(r *rules) {
+			r.extend = func(cur row, now micros, req extendReq) (row, error) {
+				next, err := protocol.Extend(cur, now, &req)
+				if err == nil && req.Progress != nil {
+					next.LeaseEnd, next.Updated, next.Expires = cur.LeaseEnd, cur.Updated, cur.Expires
+				}
+				return next, err
+			}
+		}),
+		rule("who lost the record may write progress", "S19", func(r *rules) {
+			r.extend = func(cur row, now micros, req extendReq) (row, error) {
+				next, err := protocol.Extend(cur, now, &req)
+				if err != nil && req.Progress != nil && cur.State == retrysafe.StateInProgress {
+					cur.Answer = *req.Progress
+					return cur, nil
+				}
+				return next, err
+			}
+		}),
+		rule("a win forgets progress", "S19", func(r *rules) {
+			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+				next, status, write, err := protocol.Acquire(cur, now, floor, &req)
+				if write && next.Fence != cur.Fence {
+					next.Answer = retrysafe.Answer{}
+				}
+				return next, status, write, err
+			}
+		}),
+		rule("a release forgets progress", "S19", func(r *rules) {
+			r.release = func(cur row, now micros, req releaseReq) (row, bool, error) {
+				next, write, err := protocol.Release(cur, now, &req)
+				if write && !req.InDoubt {
+					next.Answer = retrysafe.Answer{}
+				}
+				return next, write, err
+			}
+		}),
+		rule("a release forgets whose progress it is", "S19", func(r *rules) {
+			r.release = func(cur row, now micros, req releaseReq) (row, bool, error) {
+				next, write, err := protocol.Release(cur, now, &req)
+				if write && !req.InDoubt {
+					next.Fingerprint, next.Binding = nil, nil
+				}
+				return next, write, err
+			}
+		}),
+		rule("Complete leaves a part of progress", "S19", func(r *rules) {
+			r.complete = func(cur row, now micros, req completeReq) (row, bool, error) {
+				next, write, err := protocol.Complete(cur, now, &req)
+				if write && cur.Answer.Size != 0 {
+					next.Answer.Size, next.Answer.Digest = cur.Answer.Size, cur.Answer.Digest
+				}
+				return next, write, err
+			}
+		}),
+	}
+}

@@ -1,0 +1,222 @@
+package retrysafe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// WorkerOptions configure a [Worker]; nil and every zero field are fine.
+type WorkerOptions struct {
+	// Every is how often Run looks for what was abandoned; default 10 s, more or less by half.
+	Every time.Duration
+	// Rate is how many calls are begun in a second, at most; default 10.
+	Rate float64
+	// Parallel is how many run at once, at most; default 4.
+	Parallel int
+	// Backoff is how long a call rests after its first attempt was given up or its lease has passed; default 1 s. Each further attempt
+	// doubles it, up to MaxBackoff; default 5 min.
+	Backoff, MaxBackoff time.Duration
+	// MaxAttempts is how many attempts a call may have had, those of its callers included; default 10. One that had as many is left in
+	// doubt with the cause "attempts", which [Trace].Doubt and the log are told, and no worker takes it again.
+	MaxAttempts int
+	// Logger is told of what is given up and of a store that is away; default slog.Default(). It is shown no keys.
+	Logger *slog.Logger
+}
+
+// Validate says what is wrong with o; [NewWorker] panics on what it refuses.
+func (o *WorkerOptions) Validate() error {
+	if o == nil {
+		return nil
+	}
+	if o.Every < 0 || o.Rate < 0 || o.Parallel < 0 || o.Backoff < 0 || o.MaxBackoff < 0 || o.MaxAttempts < 0 {
+		return errors.New("retrysafe: worker: an option is negative; leave it zero for its default")
+	}
+	return nil
+}
+
+// Worker finishes calls that were abandoned: their process died, or gave them up, and nobody calls again. It goes by what their records
+// keep, the input and the steps that were done, and knows the operations that it was given alone.
+//
+// A call under [Reexecute] whose lease has passed, or that was put in doubt or released with its input kept, runs again, in the order
+// of the store's lists, behind the steps that were done. A call in doubt under [Refuse] is asked about with [Policy].Reconcile, where there
+// is one, and runs only if the verdict is that nothing was done. Any number of processes may have workers: the lease decides who runs.
+type Worker struct {
+	o        WorkerOptions
+	resumers []*resumer
+	room     chan struct{}
+
+	mu   sync.Mutex
+	next time.Time // when the next may begin
+}
+
+// NewWorker makes a worker for operations. It panics on options that [WorkerOptions.Validate] refuses, and on an operation that keeps no
+// input.
+func NewWorker(o *WorkerOptions, operations ...Resumable) *Worker {
+	if err := o.Validate(); err != nil {
+		panic(err)
+	}
+	w := new(Worker)
+	if o != nil {
+		w.o = *o
+	}
+	set(&w.o.Every, 10*time.Second)
+	set(&w.o.Rate, 10)
+	set(&w.o.Parallel, 4)
+	set(&w.o.Backoff, time.Second)
+	set(&w.o.MaxBackoff, 5*time.Minute)
+	set(&w.o.MaxAttempts, 10)
+	if w.o.Logger == nil {
+		w.o.Logger = slog.Default()
+	}
+	w.room = make(chan struct{}, w.o.Parallel)
+	for _, op := range operations {
+		w.resumers = append(w.resumers, op.resumer())
+	}
+	return w
+}
+
+// Passed is what one pass of a worker has done.
+type Passed struct {
+	// Found is how many abandoned calls it could have finished, Early how many of these had to rest longer.
+	Found, Early int
+	// Finished have an answer or a refusal now; Unfinished were begun and are left for another time.
+	Finished, Unfinished int
+	// GivenUp had too many attempts.
+	GivenUp int
+}
+
+type passing struct{ found, early, finished, unfinished, givenUp atomic.Int64 }
+
+func (p *passing) passed() Passed {
+	return Passed{int(p.found.Load()), int(p.early.Load()), int(p.finished.Load()), int(p.unfinished.Load()), int(p.givenUp.Load())}
+}
+
+// Run looks for what was abandoned, again and again, until ctx ends; then it begins nothing more, waits for what it has begun, and returns
+// nil. A store that is away is logged and asked again. Any other end is an error: one that wraps errors.ErrUnsupported where the store
+// does not list, [ErrClosed] after Shutdown.
+func (w *Worker) Run(ctx context.Context) error {
+	var all sync.WaitGroup
+	defer all.Wait()
+	for {
+		err := w.look(ctx, new(passing), all.Go)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, errors.ErrUnsupported), errors.Is(err, ErrClosed):
+			return err
+		case err != nil:
+			w.o.Logger.Warn("retrysafe: worker: it looks again", "error", err.Error())
+		}
+		if !pause(ctx, w.o.Every/2+rand.N(w.o.Every)) {
+			return nil
+		}
+	}
+}
+
+// Pass looks once, and returns when all that it has begun has ended. Errors are those of Run, and [ErrUnavailable].
+func (w *Worker) Pass(ctx context.Context) (Passed, error) {
+	var all sync.WaitGroup
+	var p passing
+	err := w.look(ctx, &p, all.Go)
+	all.Wait()
+	return p.passed(), err
+}
+
+// look begins what is due.
+func (w *Worker) look(ctx context.Context, p *passing, begin func(func())) error {
+	for _, r := range w.resumers {
+		c := r.engine.c
+		lister, ok := c.store.(Lister)
+		if !ok {
+			return &Error{Op: r.name, Err: fmt.Errorf("the store does not list records: %w", errors.ErrUnsupported)}
+		}
+		for _, of := range []ListRequest{{InDoubt: true}, {State: StateReleased}} {
+			of.Namespace, of.Layer, of.Operation = c.namespace, r.engine.layer, r.name
+			for more := true; more; more = of.After != "" {
+				page, err := lister.List(ctx, of)
+				if err != nil {
+					return &Error{Op: r.name, Err: unavailable(err), RetryAfter: time.Second}
+				}
+				for i := range page.Records {
+					if c.life.isClosing() {
+						return &Error{Op: r.name, Err: ErrClosed}
+					}
+					if err := w.offer(ctx, r, &page.Records[i], p, begin); err != nil {
+						return err
+					}
+				}
+				of.After = page.Next
+			}
+		}
+	}
+	return nil
+}
+
+// offer begins one record, if it is one for this worker and it is time. The error is the context's.
+func (w *Worker) offer(ctx context.Context, r *resumer, rec *Record, p *passing, begin func(func())) error {
+	asks := r.asks(rec)
+	if rec.Cause == causeAttempts || asks && r.options.policy.Reconcile == nil || !asks && rec.Answer.Codec != progressCodec {
+		return nil
+	}
+	p.found.Add(1)
+	if w.early(rec, r.options.policy) {
+		p.early.Add(1)
+		return nil
+	}
+	if err := w.turn(ctx); err != nil {
+		return err
+	}
+	seen := *rec
+	begin(func() {
+		defer func() { <-w.room }()
+		w.finish(context.WithoutCancel(ctx), r, &seen, p)
+	})
+	return nil
+}
+
+// asks tells whether a record may run again only after Reconcile has said so.
+func (r *resumer) asks(rec *Record) bool {
+	return rec.InDoubt() && (rec.OnDoubt != Reexecute || r.options.policy.OnDoubt != Reexecute)
+}
+
+// early tells whether a record has to rest longer: since it was given up, or since its lease has passed.
+func (w *Worker) early(rec *Record, p *Policy) bool {
+	since := rec.Updated
+	if rec.State == StateInProgress && rec.Cause == "" {
+		since = since.Add(p.Lease)
+	}
+	rest := w.o.Backoff
+	for range rec.Attempt - 1 {
+		if rest *= 2; rest >= w.o.MaxBackoff {
+			break
+		}
+	}
+	return rec.Now.Before(since.Add(min(rest, w.o.MaxBackoff)))
+}
+
+// turn waits until another one may begin, and takes its room.
+func (w *Worker) turn(ctx context.Context) error {
+	w.mu.Lock()
+	now := time.Now()
+	if w.next.Before(now) {
+		w.next = now
+	}
+	wait := w.next.Sub(now)
+	w.next = w.next.Add(time.Duration(float64(time.Second) / w.o.Rate))
+	w.mu.Unlock()
+	if wait > 0 && !pause(ctx, wait) {
+		return context.Cause(ctx)
+	}
+	select {
+	case w.room <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

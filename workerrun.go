@@ -1,0 +1,98 @@
+package retrysafe
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+const causeAttempts = "attempts"
+
+var errTooManyAttempts = errors.New("the call had as many attempts as its worker allows")
+
+// finish takes one record over as it was seen, and runs its work. Whatever happens is told to the record, the trace and the log.
+func (w *Worker) finish(ctx context.Context, r *resumer, seen *Record, p *passing) {
+	c := r.engine.c
+	log := w.o.Logger.With("operation", r.name, "key", c.keyHash(seen.Key), "attempts", seen.Attempt)
+	defer func() {
+		if crash := recover(); crash != nil { // what panicked has left its attempt as it should; its value may be secret
+			p.unfinished.Add(1)
+			log.Error("retrysafe: worker: the work has panicked")
+		}
+	}()
+	rec, err := c.lookup(ctx, seen.Key) // with what was done so far, which lists leave out
+	if err != nil || rec.Fence != seen.Fence || rec.State != seen.State {
+		return // the next pass sees what has become of it
+	}
+	progress, err := rec.Progress()
+	switch {
+	case rec.Attempt >= w.o.MaxAttempts:
+		if w.giveUp(ctx, r, &rec) {
+			p.givenUp.Add(1)
+			log.Warn("retrysafe: worker: given up after too many attempts; look at the key and settle it")
+		}
+		return
+	case err != nil:
+		log.Error("retrysafe: worker: the record cannot be gone on with", "error", err.Error())
+		return
+	case !r.asks(&rec) && progress.Input.Codec == "":
+		return // it was begun by something that keeps no input
+	}
+	call := r.engine.traceCall(&ctx, rec.Key.Key)
+	a, settled, err := r.take(ctx, &rec)
+	if a == nil {
+		call.done(outcome(err), rec.Attempt, err)
+		if settled {
+			p.finished.Add(1)
+		}
+		return
+	}
+	a.call = call
+	if progress.Input.Codec == "" {
+		err = a.Release(ctx, nil) // Reconcile says that nothing was done, and there is nothing to run it with: the next call does
+		settled = err == nil
+	} else {
+		err = r.run(ctx, a, &progress.Input)
+		var refused *Failure
+		settled = err == nil || errors.As(err, &refused)
+	}
+	if settled {
+		p.finished.Add(1)
+		return
+	}
+	p.unfinished.Add(1)
+}
+
+// take wins the record, after Reconcile was asked where it has to be. Without an attempt settled says whether that has finished it.
+func (r *resumer) take(ctx context.Context, rec *Record) (a *Attempt, settled bool, err error) {
+	c := r.engine.c
+	if !c.enter() {
+		return nil, false, c.wrap(rec.Key, rec.Attempt, ErrClosed, time.Second)
+	}
+	defer func() {
+		if a == nil { // also where Reconcile panics
+			c.life.leave()
+		}
+	}()
+	if !r.asks(rec) {
+		a, err = c.take(ctx, rec, r.options)
+		return a, false, err
+	}
+	v, err := c.reconcile(ctx, rec, r.options)
+	a = v.attempt
+	return a, v.settled, err
+}
+
+// giveUp leaves the record in doubt, for people.
+func (w *Worker) giveUp(ctx context.Context, r *resumer, rec *Record) bool {
+	c := r.engine.c
+	if !c.enter() {
+		return false
+	}
+	a, err := c.take(ctx, rec, r.options)
+	if a == nil || err != nil {
+		c.life.leave()
+		return false
+	}
+	return a.doubt(ctx, causeAttempts, errTooManyAttempts) == nil
+}
