@@ -1,0 +1,127 @@
+package filter_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/retrysafe/retrysafe/filter"
+	"github.com/retrysafe/retrysafe/redisclient"
+)
+
+// Imports of orders, kept for 30 days: two look-ups for a new one become one insert.
+func ExampleBloom() {
+	seen, err := filter.NewBloom(filter.Options{
+		Items:  100_000, // in a window
+		Window: 24 * time.Hour, Retention: 30 * 24 * time.Hour,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, order := range []string{"a-1", "a-2", "a-1"} {
+		if !seen.Add([]byte(order)) { // before the work
+			fmt.Println("maybe seen: look it up:", order)
+		}
+		// INSERT … ON CONFLICT DO NOTHING: still the judge
+	}
+	// Output: maybe seen: look it up: a-1
+}
+
+// A table that has rows: until the rebuild has ended the filter says maybe to all.
+func ExampleBloom_Rebuild() {
+	seen, err := filter.NewBloom(filter.Options{Items: 1_000_000, Rebuild: true})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ids := func(yield func([]byte, error) bool) { // filter.Rows(db.QueryContext(ctx, "SELECT id FROM orders"))
+		_ = yield([]byte("a-1"), nil) && yield([]byte("a-2"), nil)
+	}
+	fmt.Println("surely new:", seen.Add([]byte("a-3")))
+	n, err := seen.Rebuild(context.Background(), ids, func(n int) { /* log it */ })
+	fmt.Println(n, err)
+	fmt.Println("surely new:", seen.Add([]byte("a-2")), seen.Add([]byte("a-4")))
+	// Output:
+	// surely new: false
+	// 2 <nil>
+	// surely new: false true
+}
+
+// A restart in order need not rebuild: what the last process wrote after its last insert is read, removed, and taken for whole.
+func ExampleBloom_ReadFrom() {
+	o := filter.Options{Items: 1000, Rebuild: true}
+	last, _ := filter.NewBloom(o)
+	last.Add([]byte("a-1"))
+	var file bytes.Buffer
+	if _, err := last.WriteTo(&file); err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	seen, _ := filter.NewBloom(o)
+	if _, err := seen.ReadFrom(&file); err == nil {
+		// os.Remove(path), and then:
+		seen.MarkWhole()
+	} // else Rebuild
+	fmt.Println(seen.Add([]byte("a-1")), seen.Add([]byte("a-2")))
+	// Output: false true
+}
+
+// A batch of which only what may have been seen is looked up.
+func ExampleLookUp() {
+	seen, _ := filter.NewBloom(filter.Options{Items: 1000})
+	seen.Add([]byte("a-1"))
+	find := func(_ context.Context, maybe []string) (map[string]int, error) { // SELECT id, total FROM orders WHERE id IN (…)
+		fmt.Println("SELECT for", maybe)
+		return map[string]int{"a-1": 20}, nil
+	}
+	found, err := filter.LookUp(context.Background(), seen, []string{"a-1", "a-2", "a-3"}, 0, find)
+	fmt.Println(found.Rows, found.Asked, err)
+	// Output:
+	// SELECT for [a-1]
+	// map[a-1:20] 1 <nil>
+}
+
+// 16 KiB tell most new ids of the first ten thousand, and how many there are.
+func ExampleHyperLogLog() {
+	seen, _ := filter.NewHyperLogLog(filter.Options{})
+	fmt.Println(seen.Add([]byte("a-1")), seen.Add([]byte("a-1")))
+	fmt.Println(seen.Estimate())
+	// Output:
+	// true false
+	// 1
+}
+
+// client is a server's; rueidisclient.Open and goredisclient.New make one.
+var client redisclient.Client
+
+// The form that processes share.
+func ExampleRedisBloom() {
+	ctx := context.Background()
+	seen, err := filter.NewRedisBloom(client, "orders", filter.Options{Items: 100_000_000})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	isNew, err := seen.Add(ctx, []byte("a-1"))
+	if err != nil {
+		fmt.Println(err) // and look it up: it is not surely new
+	}
+	if !isNew {
+		fmt.Println("maybe seen: look it up")
+	}
+}
+
+// The form that processes share, in 12 KiB.
+func ExampleRedisHyperLogLog() {
+	seen, err := filter.NewRedisHyperLogLog(client, "visits", filter.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := seen.MarkWhole(context.Background()); err != nil { // of a table that is empty
+		fmt.Println(err)
+	}
+}

@@ -1,0 +1,126 @@
+package filter
+
+import (
+	"context"
+	_ "embed"
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"strconv"
+
+	"github.com/bits-and-blooms/bloom/v3"
+
+	"github.com/retrysafe/retrysafe/redisclient"
+)
+
+//go:embed lua/bloom_add.lua
+var bloomAddLua string
+
+//go:embed lua/bloom_look.lua
+var bloomLookLua string
+
+var (
+	bloomAdd  = redisclient.NewScript("filter-bloom-add", "#!lua\n"+headLua+writeLua+bloomAddLua)
+	bloomLook = redisclient.NewScript("filter-bloom-look", "#!lua flags=no-writes\n"+headLua+bloomLookLua)
+)
+
+// RedisBloom is a Bloom filter that processes share, on Redis 7: one server, Sentinel, or Cluster, where it is in one slot. Its bits are in plain
+// strings of at most a mebibyte, in the layout of this package. It is safe for concurrent use.
+//
+// It says "surely new" only while it is whole, and "maybe" to all else:
+//   - until a Rebuild has ended, or MarkWhole was called;
+//   - after the server has started again, or another one has taken its place (a failover, a slot that moved): it may have lost what came
+//     last;
+//   - after keys of it were evicted or deleted, from the first call that misses one.
+//
+// While the server is away, or refuses, every call is an error, and nothing is surely new.
+// Windows go by the server's clock: one that jumps ahead forgets early.
+type RedisBloom struct {
+	*shared
+	shape shape
+	args  []string
+}
+
+// NewRedisBloom makes a filter of that name. All processes that use one name give the same options; where they do not, calls are
+// refused. It does not connect.
+func NewRedisBloom(c redisclient.Client, name string, o Options) (*RedisBloom, error) {
+	o, err := o.checked()
+	if err == nil {
+		err = windowsFit(&o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	b := &RedisBloom{shape: o.shape(1<<16-1, 1<<23)}
+	if b.shape.bits > 1<<32-64 {
+		return nil, fmt.Errorf("filter: %d ids with %v are too many for one name on Redis; use several", o.Items, o.FalsePositive)
+	}
+	b.args = []string{strconv.Itoa(b.shape.parts), strconv.FormatUint(uint64(b.shape.bits), 10), strconv.FormatUint(uint64(b.shape.k), 10)}
+	b.shared, err = newShared(c, name, fmt.Sprintf("bloom1 %s %s %s", b.args[0], b.args[1], b.args[2]), o)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// places are the part of an id and its bits, as the scripts read them.
+func (b *RedisBloom) places(ids [][]byte) []string {
+	all := make([]string, len(ids))
+	buf := make([]byte, 0, 2+4*b.shape.k)
+	for i, id := range ids {
+		buf = binary.BigEndian.AppendUint16(buf[:0], uint16(partOf(id, b.shape.parts))) //nolint:gosec // at most 65535 parts
+		for _, at := range bloom.Locations(id, b.shape.k) {
+			buf = binary.BigEndian.AppendUint32(buf, uint32(at%uint64(b.shape.bits))) //nolint:gosec // bounded by NewRedisBloom
+		}
+		all[i] = string(buf)
+	}
+	return all
+}
+
+// Add puts id in and says whether it was surely new, in one step on the server: of many that add one id at the same time, in any process, one is
+// told so. Call it before the work. With an error it is not surely new, and may have been put in or not; a second try harms nobody.
+func (b *RedisBloom) Add(ctx context.Context, id []byte) (surelyNew bool, err error) {
+	yes, err := b.AddBatch(ctx, [][]byte{id})
+	return yes[0], err
+}
+
+// AddBatch is Add for many, in one trip where the client is a redisclient.Pipeliner. It is no transaction: each 256 of them are one step.
+func (b *RedisBloom) AddBatch(ctx context.Context, ids [][]byte) (surelyNew []bool, err error) {
+	surelyNew, err = b.many(ctx, bloomAdd, b.args, b.places(ids))
+	b.count(surelyNew)
+	return surelyNew, err
+}
+
+// MaybeSeen tells whether id may have been added, and puts nothing in. With an error it is true.
+func (b *RedisBloom) MaybeSeen(ctx context.Context, id []byte) (bool, error) {
+	maybe, err := b.MaybeSeenBatch(ctx, [][]byte{id})
+	return maybe[0], err
+}
+
+// MaybeSeenBatch is MaybeSeen for many. With an error all are true.
+func (b *RedisBloom) MaybeSeenBatch(ctx context.Context, ids [][]byte) ([]bool, error) {
+	maybe, err := b.many(ctx, bloomLook, b.args, b.places(ids))
+	for i := range maybe {
+		maybe[i] = !maybe[i]
+	}
+	return maybe, err
+}
+
+// Rebuild is as [Bloom.Rebuild], for all processes: it may run beside their calls, and several at once do no harm. [ErrLost] says that the
+// server has lost ids meanwhile.
+func (b *RedisBloom) Rebuild(ctx context.Context, ids iter.Seq2[[]byte, error], progress func(n int)) (n int, err error) {
+	return b.rebuild(ctx, ids, progress, func(batch [][]byte) error {
+		_, err := b.many(ctx, bloomAdd, b.args, b.places(batch))
+		return err
+	})
+}
+
+// Stats has the counters of this process, and the server's account of the rest. Rotations is not counted.
+func (b *RedisBloom) Stats(ctx context.Context) (Stats, error) {
+	s, ids, err := b.stats(ctx)
+	if err != nil {
+		return s, err
+	}
+	b.shape.describe(&s, ids, b.o.Items)
+	return s, nil
+}

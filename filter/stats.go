@@ -1,0 +1,59 @@
+package filter
+
+// Stats are counters since the filter was made, and what it is like now. Estimates are those of the usual formula, from the number of ids.
+type Stats struct {
+	// Added is how many calls of Add there were; SurelyNew and Maybe are what they were told.
+	Added, SurelyNew, Maybe uint64
+	// Rotations is how many windows have ended.
+	Rotations int64
+	// Items is how many different ids the current window has.
+	Items int
+	// Fill is the share of bits that are set in the current window.
+	Fill float64
+	// FalsePositive is the share of new ids that are said to be maybe seen now, by all windows together.
+	FalsePositive float64
+	// Overfull: the current window has more ids than [Options].Items.
+	Overfull bool
+	// Whole: everything that was inserted is in it, as far as it has been told. If not it says maybe to all.
+	Whole bool
+	// Bytes is the memory of the bits.
+	Bytes int64
+}
+
+// Stats asks each part in turn, so that it shows no single moment.
+func (b *Bloom) Stats() Stats {
+	turn := b.clock.turn()
+	s := Stats{Whole: b.whole.is()}
+	first := b.clock.wall
+	if b.o.Window > 0 {
+		s.Rotations = turn - first/int64(b.o.Window)
+	}
+	ids := make([]int, b.o.Windows)
+	for i := range b.parts {
+		p := &b.parts[i]
+		p.mu.Lock()
+		p.rotate(turn)
+		s.Added += p.added
+		s.SurelyNew += p.surelyNew
+		for n := range ids {
+			ids[n] += p.at(p.turn - int64(n) + int64(len(ids))).ids
+		}
+		p.mu.Unlock()
+	}
+	s.Maybe = s.Added - s.SurelyNew
+	b.shape.describe(&s, ids, b.o.Items)
+	return s
+}
+
+// describe fills in what follows from the number of ids in the windows, the current one first.
+func (s shape) describe(out *Stats, ids []int, items int) {
+	out.Items = ids[0]
+	out.Overfull = ids[0] > items
+	out.Fill = s.filled(float64(ids[0]))
+	right := 1.0
+	for _, n := range ids {
+		right *= 1 - s.falsePositive(float64(n))
+	}
+	out.FalsePositive = 1 - right
+	out.Bytes = int64(s.bits/8) * int64(s.parts) * int64(len(ids)) //nolint:gosec // far below
+}

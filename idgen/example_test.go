@@ -1,0 +1,49 @@
+package idgen_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/retrysafe/retrysafe/idgen"
+	"github.com/retrysafe/retrysafe/memstore"
+)
+
+// A process leases a worker number in the store that it has anyway, and makes ids until it ends.
+func ExampleWorkers() {
+	ctx := context.Background()
+	workers := idgen.NewWorkers(memstore.New(nil), nil) // a store on Redis, SQLite, PostgreSQL or MySQL in production
+	held, err := workers.Claim(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer held.Release(ctx)
+	ids, err := idgen.NewSnowflake(held, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	first, _ := ids.Next(ctx)
+	second, _ := ids.Next(ctx)
+	fmt.Println(second > first, ids.Layout().Split(second).Worker == held.Number())
+	// Output: true true
+}
+
+// An id is a string in JSON, so that JavaScript reads all of its digits, and has a short form for people.
+func ExampleID() {
+	id := idgen.ID(7204573214593025)
+	text, _ := json.Marshal(map[string]idgen.ID{"order": id})
+	fmt.Println(string(text), id.Short())
+	back, err := idgen.ParseShort("006CRGNNKDMO1")
+	fmt.Println(back, err)
+	// Output:
+	// {"order":"7204573214593025"} 006crgnnkdm01
+	// 7204573214593025 <nil>
+}
+
+func ExampleUUIDv7() {
+	a, b := idgen.UUIDv7(), idgen.UUIDv7()
+	fmt.Println(len(a.String()), a.String() < b.String())
+	// Output: 36 true
+}

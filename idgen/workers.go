@@ -1,0 +1,276 @@
+package idgen
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// The errors of Claim; test with errors.Is.
+var (
+	// ErrNoWorker: all numbers are held.
+	ErrNoWorker = errors.New("idgen: no worker number is free")
+	// ErrClockOff: this clock and the store's differ by more than WorkersOptions.MaxSkew.
+	ErrClockOff = errors.New("idgen: this clock is not that of the store")
+)
+
+// WorkersOptions configure [Workers].
+type WorkersOptions struct {
+	// Namespace keeps the numbers apart from those of other systems on the store; default "ids". Ids of one namespace are unique, so all that make
+	// ids of one kind share it.
+	Namespace string
+	// Max is how many numbers there are; default 1024, those of [Twitter].
+	Max int
+	// Lease is how long a number is held without a word to the store; default 30 s, 1 s to 1 h. It is how long a number of a process that died
+	// stays taken, and how long ids can be made while the store is away.
+	Lease time.Duration
+	// MaxSkew is how far this clock may be off the store's when a number is claimed; default 1 s, at most a tenth of Lease.
+	MaxSkew time.Duration
+	// Now is the clock of the generators; default one that begins at time.Now with each claim and goes on by the monotonic clock.
+	Now func() time.Time
+}
+
+// Workers leases worker numbers in a store: any that keeps progress (clause S19), which all of this project do. It is safe for concurrent use.
+type Workers struct {
+	store retrysafe.Store
+	o     WorkersOptions
+}
+
+// NewWorkers returns workers on a store. It panics on options that make no sense.
+func NewWorkers(s retrysafe.Store, o *WorkersOptions) *Workers {
+	w := &Workers{store: s}
+	if o != nil {
+		w.o = *o
+	}
+	if w.o.Namespace == "" {
+		w.o.Namespace = "ids"
+	}
+	if w.o.Max == 0 {
+		w.o.Max = 1024
+	}
+	if w.o.Lease == 0 {
+		w.o.Lease = 30 * time.Second
+	}
+	if w.o.MaxSkew == 0 {
+		w.o.MaxSkew = min(time.Second, w.o.Lease/10)
+	}
+	if s == nil || w.o.Max < 1 || w.o.Max > 1<<22 || w.o.Lease < time.Second || w.o.Lease > time.Hour || len(w.o.Namespace) > retrysafe.MaxPart || w.o.MaxSkew < 0 || w.o.MaxSkew > w.o.Lease/10 {
+		panic(fmt.Sprintf("idgen: NewWorkers needs a store, Max of 1 to 4194304 (%d), Lease of 1s to 1h (%v) and MaxSkew up to a tenth of it (%v)",
+			w.o.Max, w.o.Lease, w.o.MaxSkew))
+	}
+	return w
+}
+
+// codec names the reservation that is kept with a lease: nanoseconds since 1970, 8 bytes, big-endian. It ends with the lease, so that the next
+// holder can begin as soon as that has passed.
+const codec = "idgen/until"
+
+// keepFor is how long the record of a number that nobody holds stays. A reservation is long over by then.
+const keepFor = 30 * 24 * time.Hour
+
+func (w *Workers) key(number int) retrysafe.StoreKey {
+	return retrysafe.StoreKey{Namespace: w.o.Namespace, Layer: "ids", Key: retrysafe.Key{Operation: "worker", ID: strconv.Itoa(number)}}
+}
+
+// Claim leases a number that nobody holds, and keeps it until Release, or until the store has not answered for a lease. It tries the
+// numbers in turn from a random one, each a trip or two. Where all that are free have times reserved by those who held them last, it waits for the
+// first to pass, at most a lease. [ErrNoWorker] when none is free.
+func (w *Workers) Claim(ctx context.Context) (*Held, error) {
+	for empty := 0; ; {
+		h, wait, err := w.round(ctx)
+		if h != nil || err != nil {
+			return h, err
+		}
+		if wait == 0 { // others may have been looking at the free ones just now
+			if empty++; empty == rounds {
+				break
+			}
+			wait = 50*time.Millisecond + mathrand.N(50*time.Millisecond)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, context.Cause(ctx)
+		}
+	}
+	return nil, fmt.Errorf("%w: %d are held; raise Max if the layout has room, or wait %v for those of processes that died", ErrNoWorker, w.o.Max, w.o.Lease)
+}
+
+// rounds is how often a claim finds all numbers held before it gives up.
+const rounds = 3
+
+// round tries all numbers once. Where none was to be had, reserved is when the first of those that nobody holds can be; zero: there is none.
+func (w *Workers) round(ctx context.Context) (h *Held, reserved time.Duration, err error) {
+	begin := mathrand.IntN(w.o.Max)
+	for i := range w.o.Max {
+		h, ahead, err := w.try(ctx, (begin+i)%w.o.Max)
+		if h != nil || err != nil {
+			return h, 0, err
+		}
+		if ahead > 0 && ahead <= w.o.Lease+2*w.o.MaxSkew && (reserved == 0 || ahead < reserved) { // what is longer was reserved by a wrong clock
+			reserved = ahead
+		}
+	}
+	return nil, reserved, nil
+}
+
+// try claims one number; nil: somebody holds it, or its times are reserved for so long.
+func (w *Workers) try(ctx context.Context, number int) (*Held, time.Duration, error) {
+	var owner retrysafe.Owner
+	_, _ = rand.Read(owner[:]) // never fails: it would end the process
+	key, now := w.key(number), w.o.Now
+	if now == nil {
+		clock := steady()
+		now = func() time.Time { return time.Unix(0, clock()) }
+	}
+	sent := now()
+	got, err := w.store.Acquire(ctx, retrysafe.AcquireRequest{
+		Key: key, Owner: owner, Lease: w.o.Lease, Retention: keepFor, OnDoubt: retrysafe.Reexecute,
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("idgen: claim a worker number: %w", err)
+	}
+	if got.Status != retrysafe.Won {
+		return nil, 0, nil
+	}
+	h := &Held{workers: w, number: uint64(number), owner: owner, fence: got.Record.Fence, now: now, done: make(chan struct{})} //nolint:gosec // not negative
+	came := now()
+	if early, late := got.Record.Now.Sub(came), sent.Sub(got.Record.Now); early > w.o.MaxSkew || late > w.o.MaxSkew {
+		_ = h.giveBack(ctx, "clock") // or it lapses
+		return nil, 0, fmt.Errorf("%w: it is %v off; let both keep time by NTP", ErrClockOff, max(early, late).Round(time.Millisecond))
+	}
+	h.from = reservedUntil(got.Record)
+	if ahead := h.from.Sub(got.Record.Now); ahead > w.o.MaxSkew {
+		_ = h.giveBack(ctx, "reserved")
+		return nil, ahead, nil
+	}
+	h.life, h.stop = context.WithCancel(context.WithoutCancel(ctx))
+	if err := h.extend(ctx); err != nil { // before the first id its time is reserved
+		h.stop()
+		_ = h.giveBack(context.WithoutCancel(ctx), "unreserved")
+		return nil, 0, fmt.Errorf("idgen: reserve the times of a worker number: %w", err)
+	}
+	h.beats.Add(1)
+	go h.beat()
+	return h, 0, nil
+}
+
+// reservedUntil is up to when an earlier holder may have made ids.
+func reservedUntil(r retrysafe.Record) time.Time {
+	if r.Answer.Codec != codec || len(r.Answer.Body) != 8 {
+		return time.Time{}
+	}
+	return time.Unix(0, int64(binary.BigEndian.Uint64(r.Answer.Body))) //nolint:gosec // as it was written
+}
+
+// Held is a number that is leased. Give it to NewSnowflake.
+type Held struct {
+	workers *Workers
+	number  uint64
+	owner   retrysafe.Owner
+	fence   retrysafe.Fence
+	from    time.Time
+	now     func() time.Time
+	until   atomic.Int64
+
+	life  context.Context
+	stop  context.CancelFunc
+	beats sync.WaitGroup
+	done  chan struct{}
+	once  sync.Once
+}
+
+// Number implements [Worker].
+func (h *Held) Number() uint64 { return h.number }
+
+// Fence grows with each holder of the number.
+func (h *Held) Fence() retrysafe.Fence { return h.fence }
+
+// From implements [Worker]: up to there an earlier holder may have made ids.
+func (h *Held) From() time.Time { return h.from }
+
+// Until implements [Worker].
+func (h *Held) Until() int64 { return h.until.Load() }
+
+// Done is closed when the number is held no more: it was released, or its lease was lost. No id is made then but those whose times were reserved
+// before; claim another number.
+func (h *Held) Done() <-chan struct{} { return h.done }
+
+// String names the number, for logs.
+func (h *Held) String() string { return fmt.Sprintf("worker %d, fence %d", h.number, h.fence) }
+
+// extend renews the lease and reserves the times up to its end. They count from when the call is sent, by this clock.
+func (h *Held) extend(ctx context.Context) error {
+	until := h.now().Add(h.workers.o.Lease).UnixNano()
+	if last := h.until.Load(); until <= last {
+		until = last + 1 // the clock was set back; what is reserved stays, and the order of reservations goes on
+	}
+	ctx, cancel := context.WithTimeout(ctx, h.workers.o.Lease/3)
+	defer cancel()
+	err := h.workers.store.Extend(ctx, retrysafe.ExtendRequest{
+		Key: h.workers.key(int(h.number)), Owner: h.owner, Fence: h.fence, Lease: h.workers.o.Lease, //nolint:gosec // small
+		Progress: &retrysafe.Answer{Codec: codec, Body: binary.BigEndian.AppendUint64(nil, uint64(until)), Kept: true, Size: until},
+	})
+	if err == nil {
+		h.until.Store(until)
+	}
+	return err
+}
+
+// beat extends the lease until it is lost or released.
+func (h *Held) beat() {
+	defer h.beats.Done()
+	every := h.workers.o.Lease / 3
+	lives := time.Now()
+	timer := time.NewTimer(every)
+	defer timer.Stop()
+	for {
+		select {
+		case <-h.life.Done():
+			return
+		case <-timer.C:
+		}
+		began := time.Now()
+		err := h.extend(h.life)
+		switch {
+		case err == nil:
+			lives = began
+		case errors.Is(err, retrysafe.ErrLeaseLost), time.Since(lives) > h.workers.o.Lease:
+			h.end()
+			return
+		}
+		next := every
+		if err != nil {
+			next = every / 4
+		}
+		timer.Reset(next)
+	}
+}
+
+func (h *Held) end() { h.once.Do(func() { close(h.done) }) }
+
+// Release gives the number back. Ids of its generators whose times were reserved may still be made: the next holder starts above them.
+func (h *Held) Release(ctx context.Context) error {
+	h.stop()
+	h.beats.Wait()
+	defer h.end()
+	return h.giveBack(ctx, "released")
+}
+
+// giveBack ends the lease at once. The record stays with its reservation.
+func (h *Held) giveBack(ctx context.Context, cause string) error {
+	return h.workers.store.Release(ctx, retrysafe.ReleaseRequest{
+		Key: h.workers.key(int(h.number)), Owner: h.owner, Fence: h.fence, Retention: keepFor, Quiet: true, Cause: cause, //nolint:gosec // small
+	})
+}
