@@ -98,7 +98,11 @@ func (s *Store) Extend(ctx context.Context, req retrysafe.ExtendRequest) error {
 	if err != nil {
 		return err
 	}
-	a, err := s.eval(ctx, call)
+	if req.Progress == nil {
+		a, err := s.eval(ctx, call)
+		return a.unlessLost(err)
+	}
+	a, err := s.confirmed(ctx, call, func(a *answer) bool { return a.code != lost })
 	return a.unlessLost(err)
 }
 

@@ -33,7 +33,16 @@ func (s *Store) acquireCall(req *retrysafe.AcquireRequest) (redisclient.Call, er
 }
 
 func (s *Store) extendCall(req *retrysafe.ExtendRequest) (redisclient.Call, error) {
-	return s.call(extend, &req.Key, holder(req.Fence, req.Owner), number(protocol.Span(req.Lease)))
+	who, lease := holder(req.Fence, req.Owner), number(protocol.Span(req.Lease))
+	if req.Progress == nil {
+		return s.call(extend, &req.Key, who, lease)
+	}
+	row := protocol.Row{Answer: *req.Progress}
+	head, err := row.AnswerHead()
+	if err != nil {
+		return redisclient.Call{}, err
+	}
+	return s.call(extend, &req.Key, who, lease, string([]byte{row.AnswerFlags()}), string(head), string(req.Progress.Body))
 }
 
 func (s *Store) completeCall(req *retrysafe.CompleteRequest) (redisclient.Call, error) {
@@ -92,13 +101,23 @@ func unusual(req *retrysafe.AcquireRequest) string {
 	if req.MustBeIssued {
 		flags |= 2
 	}
-	switch {
-	case req.IfFence != 0:
-		return string([]byte{flags}) + bytes8(int64(req.IfFence)) //nolint:gosec // two's complement is the format
-	case flags != 0:
-		return string([]byte{flags})
+	var more string
+	if req.IfFence != 0 {
+		flags |= 4
+		more = bytes8(int64(req.IfFence)) //nolint:gosec // two's complement is the format
 	}
-	return ""
+	if req.MinFence != 0 {
+		flags |= 8
+		more += bytes8(int64(req.MinFence)) //nolint:gosec // two's complement is the format
+	}
+	if !req.Until.IsZero() {
+		flags |= 16
+		more += bytes8(req.Until.UnixMicro())
+	}
+	if flags == 0 {
+		return ""
+	}
+	return string([]byte{flags}) + more
 }
 
 // holder is fence and owner as they stand in a record.

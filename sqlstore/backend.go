@@ -2,6 +2,8 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
+	"strings"
 	"time"
 )
 
@@ -12,10 +14,15 @@ type backend interface {
 	// write runs f in a transaction, which is committed where f says so; f may be run again. Calls with one id take turns. What comes too
 	// late for notAfter, on the store's clock, is not committed; zero: no limit.
 	write(ctx context.Context, id recordID, notAfter time.Time, f func(context.Context, execer) (commit bool, err error)) error
+	// together makes changes of different keys in one transaction, but for those whose caller has left, and those that it marks as to be
+	// made alone. An error that is not a *commitError says that none was made.
+	together(changes []*change) error
+	// see reads the records of many.
+	see(ctx context.Context, of []*sight) error
 	// settings refuses a database that cannot be used, and warns of settings under which what was answered may be lost.
 	settings(ctx context.Context) error
-	// alone keeps others from making the same tables, until the transaction ends, and looks for missing rights.
-	alone(ctx context.Context, w execer) error
+	// alone runs f, which makes the tables, while nobody else does, and looks for missing rights.
+	alone(ctx context.Context, w execer, f func() error) error
 	// explain makes an error of the driver one that says what to do.
 	explain(step string, err error) error
 	// skew says whose clock is off where a record comes from the future, and why.
@@ -35,20 +42,47 @@ type queries struct {
 	newest int      // the version of the schema that this build works on
 	schema []string // makes the tables
 	step   []string // makes the newest version of the one before; nil: there was none
+	// resumes: schema may be run again over what is there, and has to be where the tables are there without a version: a database that
+	// commits with each statement that makes a table can be left half way.
+	resumes bool
 	// version: that of the tables.
 	version string
 	// exists: one row, the number of tables.
 	exists string
-	// touch writes without a change, to learn whether that is possible.
-	touch string
+	// touch writes without a change, to learn whether that is possible; also for missing rights.
+	touch []string
 	// lock takes the write lock and changes nothing: a transaction of database/sql begins without one. SQLite.
 	lock string
 	// load, loadToWrite: id. One row, whether or not there is a record. The third column is the server's time, or NULL.
 	load, loadToWrite string
+	// loadMany, loadManyToWrite: ids; as an array on PostgreSQL, else as a list whose one place is to be repeated. A row for each record that
+	// is there, or one without an id; the fourth column is its id. loadManyToWrite leaves out what somebody else has locked: PostgreSQL.
+	loadMany, loadManyToWrite string
+	// putMany, makeMany: as put and make, each column an array. PostgreSQL.
+	putMany, makeMany string
 	// put, make: id, the parts, the columns of a row. put writes over what is there, make where nothing was.
 	put, make string
+	// made tells whether make or makeUsage has made a row.
+	made func(sql.Result) (bool, error)
 	// finish: the columns of a row, then id, owner and fence of the attempt. SQLite.
 	finish string
+	// claimSQL makes a record in progress where there is none, and tells its fence and when it was made (NULL, or no row: there is one); claim are
+	// its values. nil: it takes more than one statement. MySQL.
+	claimSQL string
+	claim    func(*joint) []any
+	// limit: how long the transaction waits for locks from now on. A row with how long it did, and one column more. PostgreSQL.
+	limit string
+	// loadToJoin, loadNow: as loadToWrite, in the session of somebody else's transaction. loadNow fails where it would have to wait: MySQL.
+	loadToJoin, loadNow string
+	// makeToJoin: as make. On MySQL it fails where there is a record, with an error of which duplicate is true.
+	makeToJoin string
+	duplicate  func(error) bool
+	// held tells whether a claim failed since somebody else's transaction has the key.
+	held func(error) bool
+	// confirm: id. It writes the record as it is, so that there is something to commit.
+	confirm string
+	// tell: channel, messages as an array. PostgreSQL.
+	tell string
 	// list: without its conditions.
 	list string
 	// expired: time, limit.
@@ -57,6 +91,8 @@ type queries struct {
 	remove string
 	// removeMany: time, limit; returns how many were removed, and the largest fence of them. PostgreSQL.
 	removeMany string
+	// lockOld: n keys, time; the keys and fences of those that are still expired. dropOld: n keys, time. MySQL.
+	lockOld, dropOld func(n int) string
 	// raise: fence.
 	raise string
 	// loadUsage, loadUsageToWrite: id. One row, whether or not something is counted. The second column is the server's time, or NULL.
@@ -69,6 +105,9 @@ type queries struct {
 	expiredUsage string
 	// removeUsage: time, limit.
 	removeUsage string
+	// lockOldUsage: time, limit; the keys. dropOldUsage: n keys. In place of removeUsage on MySQL.
+	lockOldUsage string
+	dropOldUsage func(n int) string
 
 	// hide is written before a column that must not choose the index.
 	hide string
@@ -76,6 +115,11 @@ type queries struct {
 	text func(string) any
 	// numbered is a statement with its question marks as the database writes them.
 	numbered func(string) string
+}
+
+// finishing writes over the row of an attempt.
+func finishing(table string) string {
+	return `UPDATE ` + table + ` SET ` + strings.Join(stored, " = ?, ") + ` = ? WHERE id = ? AND owner = ? AND fence = ? AND state = 2`
 }
 
 // stored are the columns of a row that are written, in the order of rowArgs.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
@@ -12,50 +11,87 @@ import (
 
 // Acquire implements [retrysafe.Store].
 func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+	req.Fingerprint, req.Binding = bytes.Clone(req.Fingerprint), bytes.Clone(req.Binding) // the caller may use its own again
 	var status retrysafe.Status
-	row, now, err := s.change(ctx, req.Key, req.NotAfter, func(cur protocol.Row, now protocol.Micros, floor retrysafe.Fence) (next protocol.Row, write bool, err error) {
-		next, status, write, err = protocol.Acquire(cur, now, floor, &req)
-		return next, write, err
-	})
+	limit := req.Limit()
+	c := &change{
+		store: s, ctx: ctx, key: req.Key, notAfter: limit, size: len(req.Fingerprint) + len(req.Binding),
+		decide: func(cur protocol.Row, now protocol.Micros, floor retrysafe.Fence) (next protocol.Row, write bool, err error) {
+			next, status, write, err = protocol.Acquire(cur, now, floor, &req)
+			return next, write, err
+		},
+	}
+	row, now, err := c.make(claimsAndEnds, true)
 	var lock *lockError
-	if errors.As(err, &lock) && lock.ended == nil && !req.NotAfter.IsZero() && s.clock().After(req.NotAfter) {
+	if errors.As(err, &lock) && lock.ended == nil && !limit.IsZero() && s.clock().After(limit) {
 		err = retrysafe.ErrTooLate
 	}
 	if err != nil {
 		return retrysafe.Acquired{}, err
 	}
-	// The row may hold the request's own slices, which the caller may use again.
-	row.Fingerprint, row.Binding = bytes.Clone(row.Fingerprint), bytes.Clone(row.Binding)
 	return retrysafe.Acquired{Status: status, Record: row.Record(req.Key, now)}, nil
 }
 
 // Extend implements [retrysafe.Store].
 func (s *Store) Extend(ctx context.Context, req retrysafe.ExtendRequest) error {
-	_, _, err := s.change(ctx, req.Key, time.Time{}, func(cur protocol.Row, now protocol.Micros, _ retrysafe.Fence) (protocol.Row, bool, error) {
-		next, err := protocol.Extend(cur, now, &req)
-		return next, err == nil, err
-	})
+	size := 0
+	if req.Progress != nil {
+		own := *req.Progress
+		own.Body = bytes.Clone(own.Body)
+		req.Progress, size = &own, len(own.Body)
+	}
+	c := &change{
+		store: s, ctx: ctx, key: req.Key, size: size,
+		decide: func(cur protocol.Row, now protocol.Micros, _ retrysafe.Fence) (protocol.Row, bool, error) {
+			next, err := protocol.Extend(cur, now, &req)
+			return next, err == nil, err
+		},
+	}
+	_, _, err := c.make(heartbeats, false)
 	return err
 }
 
 // Complete implements [retrysafe.Store].
 func (s *Store) Complete(ctx context.Context, req retrysafe.CompleteRequest) (retrysafe.Record, error) {
-	row, now, err := s.change(ctx, req.Key, time.Time{}, func(cur protocol.Row, now protocol.Micros, _ retrysafe.Fence) (protocol.Row, bool, error) {
-		return protocol.Complete(cur, now, &req)
-	})
+	if s.group != nil {
+		req.Answer.Body = bytes.Clone(req.Answer.Body)
+	}
+	c := &change{
+		store: s, ctx: ctx, key: req.Key, size: len(req.Answer.Body),
+		decide: func(cur protocol.Row, now protocol.Micros, _ retrysafe.Fence) (protocol.Row, bool, error) {
+			next, write, err := protocol.Complete(cur, now, &req)
+			return next, write || err == nil && s.again(), err
+		},
+	}
+	row, now, err := c.make(claimsAndEnds, false)
 	if err != nil {
 		return retrysafe.Record{}, err
+	}
+	if !req.Quiet {
+		s.tell(c.id)
 	}
 	return row.Record(req.Key, now), nil
 }
 
 // Release implements [retrysafe.Store].
 func (s *Store) Release(ctx context.Context, req retrysafe.ReleaseRequest) error {
-	_, _, err := s.change(ctx, req.Key, time.Time{}, func(cur protocol.Row, now protocol.Micros, _ retrysafe.Fence) (protocol.Row, bool, error) {
-		return protocol.Release(cur, now, &req)
-	})
+	c := &change{
+		store: s, ctx: ctx, key: req.Key,
+		decide: func(cur protocol.Row, now protocol.Micros, _ retrysafe.Fence) (protocol.Row, bool, error) {
+			next, write, err := protocol.Release(cur, now, &req)
+			return next, write || err == nil && s.again(), err
+		},
+	}
+	_, _, err := c.make(claimsAndEnds, false)
+	if err == nil && !req.Quiet {
+		s.tell(c.id)
+	}
 	return err
 }
+
+// again tells whether an end that is there already is written once more. PostgreSQL shows what is committed before its synchronous replicas
+// have it, where the wait for them was broken off: the repeat of a call of which nobody knew is answered behind a COMMIT of its own.
+func (s *Store) again() bool { return s.dialect == PostgreSQL }
 
 // Lookup implements [retrysafe.Store]. A key whose transaction (RunTx) is open in this process is in progress; what will be in its record
 // is not known before the commit.
@@ -77,12 +113,16 @@ func (s *Store) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.R
 }
 
 // Issue implements [retrysafe.Issuer].
-func (s *Store) Issue(ctx context.Context, req retrysafe.IssueRequest) (status retrysafe.Status, err error) {
-	_, _, err = s.change(ctx, req.Key, time.Time{}, func(cur protocol.Row, now protocol.Micros, _ retrysafe.Fence) (next protocol.Row, write bool, err error) {
-		next, status, write = protocol.Issue(cur, now, &req)
-		return next, write, nil
-	})
-	if err != nil {
+func (s *Store) Issue(ctx context.Context, req retrysafe.IssueRequest) (retrysafe.Status, error) {
+	var status retrysafe.Status // a caller that leaves reads it no more
+	c := &change{
+		store: s, ctx: ctx, key: req.Key,
+		decide: func(cur protocol.Row, now protocol.Micros, _ retrysafe.Fence) (next protocol.Row, write bool, err error) {
+			next, status, write = protocol.Issue(cur, now, &req)
+			return next, write, nil
+		},
+	}
+	if _, _, err := c.make(claimsAndEnds, false); err != nil {
 		return 0, err
 	}
 	return status, nil

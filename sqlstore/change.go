@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -13,10 +14,11 @@ import (
 // look reads the record outside of any transaction of its own. Its time was read before: what is answered was true at some point of the
 // call.
 func (s *Store) look(ctx context.Context, id recordID) (l loaded, err error) {
-	err = s.backend.read(ctx, brief, func(ctx context.Context, db execer) error {
-		l, err = s.load(ctx, db, s.queries.load, id)
-		return err
-	})
+	if s.looks != nil {
+		l, err = s.looks.at(ctx, id)
+	} else {
+		l, err = s.lookAlone(ctx, id)
+	}
 	if err != nil {
 		return l, s.failed("read", err)
 	}
@@ -24,46 +26,121 @@ func (s *Store) look(ctx context.Context, id recordID) (l loaded, err error) {
 	return l, nil
 }
 
-// decision says what becomes of a record; it has no effect of its own, since it is asked twice.
+// lookAlone is look for one call.
+func (s *Store) lookAlone(ctx context.Context, id recordID) (l loaded, err error) {
+	err = s.backend.read(ctx, brief, func(ctx context.Context, db execer) error {
+		l, err = s.load(ctx, db, s.queries.load, id)
+		return err
+	})
+	return l, err
+}
+
+// decision says what becomes of a record; it has no effect of its own, since it is asked more than once.
 type decision func(cur protocol.Row, now protocol.Micros, floor retrysafe.Fence) (next protocol.Row, write bool, err error)
 
-// change lets decide say what becomes of a record, and writes that. Nothing is locked where nothing is to be written; else the record is
-// read again, and the clock too, once this call is the one that writes. notAfter bounds the wait for that, on the store's clock.
-func (s *Store) change(ctx context.Context, key retrysafe.StoreKey, notAfter time.Time, decide decision) (protocol.Row, protocol.Micros, error) {
-	if err := s.check(ctx, &key); err != nil {
-		return protocol.Row{}, 0, err
+// change is one that a caller asks for. What its decision refers to is its own: a caller that leaves may use its memory again.
+type change struct {
+	store    *Store
+	ctx      context.Context // the caller's
+	key      retrysafe.StoreKey
+	id       recordID
+	notAfter time.Time // on the store's clock, to be committed at the latest; zero: no limit
+	size     int       // about how many bytes it writes
+	decide   decision
+	looked   bool   // seen was read
+	seen     loaded // before, without a lock
+
+	l       loaded // what it was decided on
+	next    protocol.Row
+	write   bool
+	decided error
+
+	state atomic.Uint32
+	alone bool // could not be made with the others
+	err   error
+	done  chan struct{}
+}
+
+// States of a change in a group.
+const (
+	begun uint32 = iota + 1 // it may be committed
+	left                    // its caller has gone, and it will not be made
+)
+
+// begin tells whether the change is to be made; an error of the caller's context says why not.
+func (c *change) begin() bool {
+	if err := c.ctx.Err(); err != nil {
+		c.err = &lockError{ended: err, text: c.store.waits}
+		return false
 	}
-	id := idOf(key)
-	seen, err := s.look(ctx, id)
-	if err != nil {
-		return protocol.Row{}, 0, err
-	}
-	if next, write, err := decide(seen.row, seen.now, seen.floor); !write || err != nil {
-		return next, seen.now, err
-	}
-	var l loaded
-	var next protocol.Row
-	var decided error
-	err = s.backend.write(ctx, id, notAfter, func(ctx context.Context, w execer) (bool, error) {
-		for {
-			if l, err = s.loadToWrite(ctx, w, id, &seen); err != nil {
-				return false, err
-			}
-			var write bool
-			next, write, decided = decide(l.row, l.now, l.floor)
-			if write = write && decided == nil; !write {
-				return false, nil
-			}
-			if done, err := s.put(ctx, w, &key, id, &l, &next); done || err != nil {
-				return true, err
-			}
-			seen = l // somebody else made the record meanwhile
+	return c.state.CompareAndSwap(0, begun) || c.state.Load() == begun
+}
+
+// leave tells whether the change has not begun, and then it never will.
+func (c *change) leave() bool { return c.state.CompareAndSwap(0, left) }
+
+// settle decides on what was read under a lock.
+func (c *change) settle(l loaded) {
+	c.l = l
+	c.next, c.write, c.decided = c.decide(l.row, l.now, l.floor)
+	c.write = c.write && c.decided == nil
+}
+
+// apply reads the record and the clock once this call is the one that writes, decides, and writes.
+func (c *change) apply(ctx context.Context, w execer) (commit bool, err error) {
+	seen := c.seen
+	for {
+		l, err := c.store.loadToWrite(ctx, w, c.id, &seen)
+		if err != nil {
+			return false, err
 		}
-	})
-	if err != nil {
-		return next, l.now, s.failed("write", err)
+		if c.settle(l); !c.write {
+			return false, nil
+		}
+		if done, err := c.store.put(ctx, w, &c.key, c.id, &l, &c.next); done || err != nil {
+			return true, err
+		}
+		seen = l // somebody else made the record meanwhile
 	}
-	return next, l.now, decided
+}
+
+// args are the columns of the row that is to be written.
+func (c *change) args() []any { return c.store.allArgs(&c.key, c.id, &c.next) }
+
+// make makes the change. A look comes first where that may be all: nothing is locked then, and nobody waited for.
+func (c *change) make(l line, look bool) (protocol.Row, protocol.Micros, error) {
+	s := c.store
+	if err := s.check(c.ctx, &c.key); err != nil {
+		return protocol.Row{}, 0, err
+	}
+	c.id = idOf(c.key)
+	wait, cancel := s.patience(c.ctx, c.notAfter)
+	defer cancel()
+	if look {
+		seen, err := s.look(wait, c.id)
+		if err != nil {
+			if wait.Err() != nil {
+				err = &lockError{ended: c.ctx.Err(), after: wait.limit, text: s.waits}
+			}
+			return protocol.Row{}, 0, err
+		}
+		if next, write, err := c.decide(seen.row, seen.now, seen.floor); !write || err != nil {
+			return next, seen.now, err
+		}
+		c.looked, c.seen = true, seen
+	}
+	var err error
+	if s.group == nil {
+		err = s.backend.write(c.ctx, c.id, c.notAfter, c.apply)
+	} else {
+		c.done = make(chan struct{})
+		err = s.group.do(wait, l, c)
+	}
+	if err != nil {
+		return protocol.Row{}, 0, s.failed("write", err)
+	}
+	s.checkClock(&c.l)
+	return c.next, c.l.now, c.decided
 }
 
 // loadToWrite reads the record and locks it, where there are locks on records. One that was seen before and is gone was swept while this

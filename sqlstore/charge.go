@@ -98,11 +98,7 @@ func (s *Store) putUsage(ctx context.Context, db execer, id recordID, req *retry
 	if err != nil {
 		return false, err
 	}
-	query := s.queries.putUsage
-	if !was.there {
-		query = s.queries.makeUsage
-	}
-	return changed(db.ExecContext(ctx, query, id[:], []byte(req.Namespace), []byte(req.Tenant), u.Expires(), counts))
+	return s.putOrMake(ctx, db, s.queries.putUsage, s.queries.makeUsage, was.there, []any{id[:], []byte(req.Namespace), []byte(req.Tenant), u.Expires(), counts})
 }
 
 // sweepUsage removes the counts of tenants of whom nothing counts any more. It takes the lock for that only.
@@ -114,13 +110,30 @@ func (s *Store) sweepUsage(ctx context.Context) error {
 		}
 		var removed bool
 		err = s.backend.write(ctx, recordID{}, time.Time{}, func(ctx context.Context, w execer) (bool, error) {
-			removed, err = changed(w.ExecContext(ctx, s.queries.removeUsage, now, sweepBatch))
+			removed, err = s.removeUsage(ctx, w, now)
 			return true, err
 		})
 		if err != nil || !removed {
 			return s.failed("remove expired counts", err)
 		}
 	}
+}
+
+// removeUsage removes a few of them.
+func (s *Store) removeUsage(ctx context.Context, w execer, now protocol.Micros) (removed bool, err error) {
+	if s.queries.lockOldUsage == "" {
+		r, err := w.ExecContext(ctx, s.queries.removeUsage, now, sweepBatch)
+		if err != nil {
+			return false, err
+		}
+		return byCount(r)
+	}
+	ids, _, err := lockedRows(ctx, w, s.queries.lockOldUsage, now, sweepBatch)
+	if err != nil || len(ids) == 0 {
+		return false, err
+	}
+	_, err = w.ExecContext(ctx, s.queries.dropOldUsage(len(ids)), ids...)
+	return err == nil, err
 }
 
 func (s *Store) expiredUsage(ctx context.Context) (some bool, now protocol.Micros, err error) {

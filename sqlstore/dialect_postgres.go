@@ -3,8 +3,12 @@ package sqlstore
 import (
 	_ "embed" // the schema
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/retrysafe/retrysafe/internal/dberr"
 )
 
 // postgresSchema makes version 1, with the default names. It is frozen: a change is a new version and a step in Migrate.
@@ -21,26 +25,56 @@ const (
 )
 
 func postgresQueries(table string) queries {
+	const newest = 1
 	t, meta, counts := `"`+table+`"`, `"`+table+`_meta"`, `"`+table+`_limits"`
 	excluded := make([]string, len(stored))
 	for i, c := range stored {
 		excluded[i] = c + " = excluded." + c
 	}
+	// Each id is looked for by itself: of a join the server makes what fits the size that the table has when it first sees the statement.
+	many := func(lock string) string {
+		return `WITH r AS (SELECT found.* FROM unnest(?::bytea[]) AS wanted (id) CROSS JOIN LATERAL
+			(SELECT * FROM ` + t + ` t WHERE t.id = wanted.id ` + lock + `) AS found) `
+	}
+	columns := `id, namespace, layer, tenant, operation, key_id, ` + strings.Join(stored, ", ")
+	insertMany := `INSERT INTO ` + t + ` (` + columns + `) SELECT ` + columns + ` FROM unnest(` + arrayPlaces() + `) AS v (` + columns + `) ON CONFLICT (id) DO `
 	insert := `INSERT INTO ` + t + ` (id, namespace, layer, tenant, operation, key_id, ` + strings.Join(stored, ", ") + `)
 		VALUES (?, ?, ?, ?, ?, ?` + strings.Repeat(", ?", len(stored)) + `) ON CONFLICT (id) DO `
 	insertUsage := `INSERT INTO ` + counts + ` (id, namespace, tenant, expires, counts) VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO `
 	// A row that is locked in a WITH is read first, as it is once the lock was taken; only then comes what stands in the outer SELECT.
 	locked := func(table string) string { return `WITH r AS (SELECT * FROM ` + table + ` WHERE id = ? FOR UPDATE) ` }
 	q := queries{
-		newest:      1,
-		schema:      statements(strings.ReplaceAll(postgresSchema, DefaultTable, table)),
-		version:     `SELECT version FROM ` + meta + ` WHERE id = 1`,
-		exists:      `SELECT count(to_regclass('` + meta + `'))`,
-		touch:       `UPDATE ` + meta + ` SET version = version WHERE id = 1`,
+		newest:  newest,
+		schema:  statements(strings.ReplaceAll(postgresSchema, DefaultTable, table)),
+		version: `SELECT version FROM ` + meta + ` WHERE id = 1`,
+		// Not to_regclass, which may remember from before the lock that there was none.
+		exists:      `SELECT count(*) FROM pg_catalog.pg_class WHERE relname = '` + table + `_meta' AND pg_catalog.pg_table_is_visible(oid)`,
+		touch:       []string{`UPDATE ` + meta + ` SET version = version WHERE id = 1`},
 		load:        `SELECT m.version, m.fence_floor, ` + beforeReading + `, ` + selected + `r.answer, r.answer IS NULL FROM ` + meta + ` m LEFT JOIN ` + t + ` r ON r.id = ? WHERE m.id = 1`,
 		loadToWrite: locked(t) + `SELECT m.version, m.fence_floor, ` + afterLocking + `, ` + selected + `r.answer, r.answer IS NULL FROM ` + meta + ` m LEFT JOIN r ON true WHERE m.id = 1`,
-		put:         insert + `UPDATE SET ` + strings.Join(excluded, ", "),
-		make:        insert + `NOTHING`,
+		loadMany: many(`OFFSET 0`) + `SELECT m.version, m.fence_floor, ` + beforeReading + `, r.id, ` + selected + `r.answer, r.answer IS NULL
+			FROM ` + meta + ` m LEFT JOIN r ON true WHERE m.id = 1`,
+		loadManyToWrite: many(`FOR UPDATE SKIP LOCKED`) + `SELECT m.version, m.fence_floor, ` + afterLocking + `, r.id, ` + selected + `r.answer, r.answer IS NULL
+			FROM ` + meta + ` m LEFT JOIN r ON true WHERE m.id = 1`,
+		putMany:  insertMany + `UPDATE SET ` + strings.Join(excluded, ", "),
+		makeMany: insertMany + `NOTHING`,
+		finish:   finishing(t),
+		put:      insert + `UPDATE SET ` + strings.Join(excluded, ", "),
+		make:     insert + `NOTHING`,
+		made:     byCount,
+		// The wait is bounded for this one statement: what stands in the outer SELECT comes last.
+		claimSQL: `WITH s AS MATERIALIZED (SELECT current_setting('lock_timeout') AS was, set_config('lock_timeout', ?, true) AS held, ` + afterLocking + ` AS now),
+			made AS (INSERT INTO ` + t + ` (id, namespace, layer, tenant, operation, key_id, state, attempt, fence, owner, on_doubt, issued,
+				fingerprint, binding, lease_end, expires, created, updated, not_after, retention, cause, last_error, answer_codec, answer_kept, answer_size)
+			SELECT ?::bytea, ?::bytea, ?::bytea, ?::bytea, ?::bytea, ?::bytea, 2, 1, greatest(m.fence_floor + 1, s.now), ?::bytea, 1, 0,
+				?::bytea, ?::bytea, s.now + ?::bigint, 0, s.now, s.now, 0, ?::bigint, '', '', '', 0, 0
+			FROM ` + meta + ` m, s WHERE m.id = 1 AND m.version = ` + strconv.Itoa(newest) + ` ON CONFLICT (id) DO NOTHING RETURNING fence, created)
+			SELECT made.fence, made.created, set_config('lock_timeout', s.was, true) FROM s LEFT JOIN made ON true`,
+		claim:   func(j *joint) []any { return append([]any{lockTimeout(j.r.Wait)}, j.claimArgs()...) },
+		limit:   `SELECT current_setting('lock_timeout'), set_config('lock_timeout', ?, true)`,
+		held:    func(err error) bool { return dberr.SQLState(err) == stateLockTimeout },
+		confirm: `UPDATE ` + t + ` SET updated = updated WHERE id = ?`,
+		tell:    `SELECT count(pg_notify(?, message)) FROM unnest(?::text[]) AS message`,
 		list: `SELECT r.id, r.namespace, r.layer, r.tenant, r.operation, r.key_id, ` + selected + `NULL::bytea, true
 			FROM ` + t + ` r WHERE r.id > ? AND (r.expires = 0 OR r.expires > ?)`,
 		expired: `SELECT id FROM ` + t + ` WHERE expires <> 0 AND expires <= ? ORDER BY expires LIMIT ?`,
@@ -60,13 +94,30 @@ func postgresQueries(table string) queries {
 		text:     func(s string) any { return []byte(s) },
 		numbered: numbered,
 	}
+	q.loadToJoin, q.makeToJoin = numbered(q.loadToWrite), numbered(q.make)
 	for _, statement := range []*string{
-		&q.load, &q.loadToWrite, &q.put, &q.make, &q.expired, &q.removeMany, &q.raise,
+		&q.finish, &q.claimSQL, &q.tell, &q.confirm, &q.limit, &q.loadMany, &q.loadManyToWrite, &q.putMany, &q.makeMany, &q.load, &q.loadToWrite, &q.put, &q.make, &q.expired, &q.removeMany, &q.raise,
 		&q.loadUsage, &q.loadUsageToWrite, &q.putUsage, &q.makeUsage, &q.dropUsage, &q.expiredUsage, &q.removeUsage,
 	} {
 		*statement = numbered(*statement)
 	}
 	return q
+}
+
+// storedTypes are the types of stored.
+var storedTypes = []string{
+	"smallint", "bigint", "bigint", "bytea", "smallint", "smallint", "bytea", "bytea", "bigint", "bigint", "bigint", "bigint",
+	"bigint", "bigint", "bytea", "bytea", "bytea", "smallint", "bigint", "bytea", "bytea",
+}
+
+// arrayPlaces are those of the columns of many rows.
+func arrayPlaces() string {
+	return strings.Repeat("?::bytea[], ", 6) + "?::" + strings.Join(storedTypes, "[], ?::") + "[]"
+}
+
+// lockTimeout is a wait as the setting takes it: zero would be for ever.
+func lockTimeout(wait time.Duration) string {
+	return strconv.FormatInt(max(1, min(wait.Milliseconds(), math.MaxInt32)), 10)
 }
 
 // numbered writes $1, $2 and so on for question marks. No statement has one in a text.

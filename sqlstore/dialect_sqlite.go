@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/retrysafe/retrysafe/internal/dberr"
 )
 
 // sqliteSchema makes version 1, with the default names. It is frozen: a change is a new version and a step in Migrate.
@@ -25,19 +27,28 @@ func sqliteQueries(table string) queries {
 		excluded[i] = c + " = excluded." + c
 	}
 	q := queries{
-		newest: 2, hide: "+", text: func(s string) any { return s }, numbered: func(q string) string { return q },
+		newest: 2, hide: "+", made: byCount, text: func(s string) any { return s }, numbered: func(q string) string { return q },
 		schema:  statements(strings.ReplaceAll(sqliteSchema, DefaultTable, table)),
 		step:    statements(strings.ReplaceAll(sqliteStep, DefaultTable, table)),
 		version: `SELECT version FROM ` + meta + ` WHERE id = 1`,
 		exists:  `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = '` + table + `_meta' COLLATE NOCASE`,
-		touch:   `UPDATE ` + meta + ` SET version = version WHERE id = 1`,
+		touch:   []string{`UPDATE ` + meta + ` SET version = version WHERE id = 1`},
 		lock:    `UPDATE ` + meta + ` SET version = version WHERE id = 0`,
 		load: `SELECT m.version, m.fence_floor, NULL, ` + selected + `r.answer, r.answer IS NULL
 			FROM ` + meta + ` m LEFT JOIN ` + t + ` r ON r.id = ? WHERE m.id = 1`,
+		loadMany: `SELECT m.version, m.fence_floor, NULL, r.id, ` + selected + `r.answer, r.answer IS NULL
+			FROM ` + meta + ` m LEFT JOIN ` + t + ` r ON r.id IN (?) WHERE m.id = 1`,
 		put: `INSERT INTO ` + t + ` (id, namespace, layer, tenant, operation, key_id, ` + strings.Join(stored, ", ") + `)
 			VALUES (?, ?, ?, ?, ?, ?` + strings.Repeat(", ?", len(stored)) + `)
 			ON CONFLICT (id) DO UPDATE SET ` + strings.Join(excluded, ", "),
-		finish: `UPDATE ` + t + ` SET ` + strings.Join(stored, " = ?, ") + ` = ? WHERE id = ? AND owner = ? AND fence = ? AND state = 2`,
+		finish: finishing(t),
+		// The first statement writes, so that it gets the lock of the file: one that has read before may be refused it.
+		claimSQL: `INSERT INTO ` + t + ` (id, namespace, layer, tenant, operation, key_id, owner, fingerprint, binding, retention,
+				state, attempt, fence, on_doubt, issued, lease_end, expires, created, updated, not_after, cause, last_error, answer_codec, answer_kept, answer_size)
+			SELECT ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?12, 2, 1, max(m.fence_floor + 1, ?1), 1, 0, ?1 + ?11, 0, ?1, ?1, 0, '', '', '', 0, 0
+			FROM ` + meta + ` m WHERE m.id = 1 AND m.version = 2 ON CONFLICT (id) DO NOTHING RETURNING fence, created, 0`,
+		claim: func(j *joint) []any { return append([]any{j.clock().UnixMicro()}, j.claimArgs()...) },
+		held:  func(err error) bool { return sqliteBusy(err) && dberr.SQLiteCode(err) != codeBusySnapshot },
 		list: `SELECT r.id, r.namespace, r.layer, r.tenant, r.operation, r.key_id, ` + selected + `NULL, 1
 			FROM ` + t + ` r WHERE r.id > ? AND (r.expires = 0 OR r.expires > ?)`,
 		expired:   `SELECT id FROM ` + t + ` WHERE expires <> 0 AND expires <= ? ORDER BY expires LIMIT ?`,
@@ -51,6 +62,7 @@ func sqliteQueries(table string) queries {
 		removeUsage:  `DELETE FROM ` + counts + ` WHERE id IN (SELECT id FROM ` + counts + ` WHERE expires <= ? LIMIT ?)`,
 	}
 	// Whoever writes has locked the file: nothing can change between reading and writing.
+	q.loadToJoin, q.makeToJoin = q.load, q.put
 	q.loadToWrite, q.make, q.loadUsageToWrite, q.makeUsage = q.load, q.put, q.loadUsage, q.putUsage
 	return q
 }
@@ -68,38 +80,40 @@ func statements(script string) []string {
 
 // Primary result codes of SQLite; the extended ones have them in their low byte.
 const (
-	codeError     = 1
-	codeBusy      = 5
-	codeInterrupt = 9
-	codeReadOnly  = 8
-	codeIO        = 10
-	codeCorrupt   = 11
-	codeFull      = 13
-	codeCantOpen  = 14
-	codeProtocol  = 15
-	codeNotADB    = 26
+	codeError      = 1
+	codeBusy       = 5
+	codeInterrupt  = 9
+	codeReadOnly   = 8
+	codeIO         = 10
+	codeCorrupt    = 11
+	codeFull       = 13
+	codeCantOpen   = 14
+	codeProtocol   = 15
+	codeConstraint = 19
+	codeNotADB     = 26
 
 	codeLockedSharedCache = 6 | 1<<8
+	codeBusySnapshot      = codeBusy | 2<<8
 )
-
-// sqliteCode is the result code of a driver's error, or zero.
-func sqliteCode(err error) int {
-	var e interface{ Code() int }
-	if errors.As(err, &e) {
-		return e.Code()
-	}
-	return 0
-}
 
 // sqliteBusy tells whether another transaction stands in the way, so that the same call may succeed later.
 func sqliteBusy(err error) bool {
-	code := sqliteCode(err)
+	code := dberr.SQLiteCode(err)
 	return code&0xff == codeBusy || code&0xff == codeProtocol || code == codeLockedSharedCache
+}
+
+// sqliteUndone tells whether a COMMIT that failed has certainly changed nothing. After any other error nobody knows.
+func sqliteUndone(err error) bool {
+	switch dberr.SQLiteCode(err) & 0xff {
+	case codeBusy, codeReadOnly, codeFull, codeConstraint:
+		return true
+	}
+	return false
 }
 
 // interrupted makes err, where SQLite says that it was told to stop, the error of the context that told it.
 func interrupted(ctx context.Context, err error) error {
-	if end := ctx.Err(); end != nil && sqliteCode(err)&0xff == codeInterrupt && !errors.Is(err, end) {
+	if end := ctx.Err(); end != nil && dberr.SQLiteCode(err)&0xff == codeInterrupt && !errors.Is(err, end) {
 		return fmt.Errorf("%w: %w", end, err)
 	}
 	return err
@@ -118,9 +132,13 @@ var sqliteAdvice = map[int]string{
 
 // explain adds the advice for err to it. A table that is not there is the one mistake that SQLite has no code for.
 func (s sqlite) explain(step string, err error) error {
-	code := sqliteCode(err)
+	code := dberr.SQLiteCode(err)
 	if code == codeError && strings.Contains(err.Error(), "no such table: "+s.table) {
 		return s.notMigrated()
+	}
+	if code == codeBusySnapshot {
+		return fmt.Errorf("sqlstore: %s: the transaction has read before, and somebody else has written since; let this be the first statement of a transaction: %w",
+			step, err)
 	}
 	if text, ok := sqliteAdvice[code&0xff]; ok {
 		return fmt.Errorf("sqlstore: %s: %s: %w", step, text, err)

@@ -1,9 +1,10 @@
 // Package sqlstore keeps records in a SQL database through database/sql, beside the application's own tables. With [Store.RunTx] (that
 // is, retrysafe.DoTx) the record commits in one transaction with the work: the effect happens exactly once.
 //
-// The dialects are [SQLite] and [PostgreSQL]; RunTx is there on SQLite only. The package brings no driver. For SQLite it needs one whose
+// The dialects are [SQLite], [PostgreSQL] and [MySQL], which is MariaDB's too. The package brings no driver. For SQLite it needs one whose
 // errors give SQLite's result code as Code() int, as those of modernc.org/sqlite do; for PostgreSQL one whose errors give the server's code as
-// SQLState() string, and that sends several statements without arguments in one message, as pgx does:
+// SQLState() string, and that sends several statements without arguments in one message, as pgx does; for MySQL one whose errors are structs with
+// the server's number in a field Number of type uint16, which is found by reflection, as those of go-sql-driver/mysql are:
 //
 //	db, err := sql.Open("sqlite", "file:app.db?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
 //	store, err := sqlstore.New(db, sqlstore.SQLite, nil)
@@ -29,4 +30,9 @@
 // its machine. Migrate warns where they are off. A failover keeps it where the replica that is promoted is a synchronous one.
 //
 // Calls for different keys do not wait for each other. The store's clock is the server's. docs/stores.md has the rest.
+//
+// # What a win is worth on MySQL and MariaDB
+//
+// With innodb_flush_log_at_trx_commit 1, and sync_binlog 1 where there is a binary log, what was answered survives a crash of the server and
+// of its machine. Migrate warns where they are not so. The tests run on MariaDB 10.11; what is sent is parsed as MySQL 8, and has not run there.
 package sqlstore

@@ -18,20 +18,21 @@ func (s *Store) Migrate(ctx context.Context) error {
 		return s.failed("migrate", err)
 	}
 	return s.failed("migrate", s.backend.write(ctx, recordID{}, time.Time{}, func(ctx context.Context, w execer) (bool, error) {
-		if err := s.backend.alone(ctx, w); err != nil {
-			return false, err
-		}
-		var tables int
-		if err := w.QueryRowContext(ctx, s.queries.exists).Scan(&tables); err != nil {
-			return false, err
-		}
-		if tables == 0 {
-			if err := run(ctx, w, s.queries.schema); err != nil {
-				return false, err
-			}
-		}
-		return true, s.upToDate(ctx, w)
+		return true, s.backend.alone(ctx, w, func() error { return s.migrate(ctx, w) })
 	}))
+}
+
+func (s *Store) migrate(ctx context.Context, w execer) error {
+	var tables int
+	if err := w.QueryRowContext(ctx, s.queries.exists).Scan(&tables); err != nil {
+		return err
+	}
+	if tables == 0 {
+		if err := run(ctx, w, s.queries.schema); err != nil {
+			return err
+		}
+	}
+	return s.upToDate(ctx, w)
 }
 
 // SchemaSQL is the script that makes the tables where there are none, as [Store.Migrate] does, under [DefaultTable].
@@ -41,6 +42,8 @@ func SchemaSQL(d Dialect) string {
 		return sqliteSchema + "\n" + sqliteStep
 	case PostgreSQL:
 		return postgresSchema
+	case MySQL:
+		return mysqlSchema
 	}
 	return ""
 }
@@ -51,6 +54,8 @@ func (s *Store) upToDate(ctx context.Context, w execer) error {
 	var version int
 	err := w.QueryRowContext(ctx, s.queries.version).Scan(&version)
 	switch {
+	case errors.Is(err, sql.ErrNoRows) && s.queries.resumes:
+		return run(ctx, w, s.queries.schema)
 	case errors.Is(err, sql.ErrNoRows):
 		return s.notMigrated()
 	case err != nil:
@@ -58,10 +63,10 @@ func (s *Store) upToDate(ctx context.Context, w execer) error {
 	case version == s.queries.newest-1 && s.queries.step != nil:
 		return run(ctx, w, s.queries.step)
 	}
-	if _, err := s.load(ctx, w, s.queries.load, recordID{}); err != nil {
+	if _, err := s.load(ctx, w, s.queries.loadToWrite, recordID{}); err != nil {
 		return err
 	}
-	return run(ctx, w, []string{s.queries.touch})
+	return run(ctx, w, s.queries.touch)
 }
 
 func run(ctx context.Context, w execer, statements []string) error {

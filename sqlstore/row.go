@@ -28,16 +28,26 @@ type loaded struct {
 
 // load reads the record, and in the same step whether this build may touch it.
 func (s *Store) load(ctx context.Context, db execer, query string, id recordID) (l loaded, err error) {
+	return s.loadBy(func(dest ...any) error { return db.QueryRowContext(ctx, query, id[:]).Scan(dest...) })
+}
+
+// loadBy is load with a function that reads a row.
+func (s *Store) loadBy(read func(dest ...any) error) (l loaded, err error) {
 	var version int
 	var floor int64
 	var now sql.NullInt64
 	var scan rowScan
 	l.now = s.clock().UnixMicro()
-	err = db.QueryRowContext(ctx, query, id[:]).Scan(append([]any{&version, &floor, &now}, scan.fields()...)...)
+	err = read(append([]any{&version, &floor, &now}, scan.fields()...)...)
 	if err := s.readable(version, err); err != nil {
 		return l, err
 	}
-	l.now = s.time(now, l.now)
+	return s.loadedFrom(floor, now, l.now, &scan)
+}
+
+// loadedFrom is what was read; here is this machine's time, from before.
+func (s *Store) loadedFrom(floor int64, now sql.NullInt64, here protocol.Micros, scan *rowScan) (l loaded, err error) {
+	l.now = s.time(now, here)
 	l.floor = retrysafe.Fence(floor) //nolint:gosec // fences stay below 2^53
 	l.row, err = scan.row()
 	return l, err
@@ -50,6 +60,8 @@ func (s *Store) readable(version int, err error) error {
 		return s.notMigrated()
 	case err != nil:
 		return err
+	case version == transacts:
+		return errTransacts
 	case version != s.queries.newest:
 		return s.wrongVersion(version)
 	}
@@ -61,27 +73,40 @@ func (s *Store) time(told sql.NullInt64, here protocol.Micros) protocol.Micros {
 	if !told.Valid {
 		return here
 	}
+	if s.clock().UnixMicro()-here > slack.Microseconds() { // the answer took long, for a lock perhaps: that says little of the clock
+		return told.Int64
+	}
 	s.ahead.Store(told.Int64 - time.Now().UnixMicro())
 	return told.Int64
 }
 
 // put writes the row of key in place of what was loaded. It is not done where there was nothing, and somebody else has made it meanwhile.
 func (s *Store) put(ctx context.Context, db execer, key *retrysafe.StoreKey, id recordID, was *loaded, row *protocol.Row) (done bool, err error) {
-	args := append([]any{
-		id[:], []byte(key.Namespace), []byte(key.Layer), []byte(key.Tenant), []byte(key.Operation), []byte(key.ID),
-	}, s.rowArgs(row)...)
-	query := s.queries.put
-	if was.row.State == 0 {
-		query = s.queries.make
-	}
-	return changed(db.ExecContext(ctx, query, args...))
+	return s.putOrMake(ctx, db, s.queries.put, s.queries.make, was.row.State != 0, s.allArgs(key, id, row))
 }
 
-// changed tells whether a statement has changed something.
-func changed(r sql.Result, err error) (bool, error) {
+// allArgs are the values of all columns.
+func (s *Store) allArgs(key *retrysafe.StoreKey, id recordID, row *protocol.Row) []any {
+	return append([]any{
+		id[:], []byte(key.Namespace), []byte(key.Layer), []byte(key.Tenant), []byte(key.Operation), []byte(key.ID),
+	}, s.rowArgs(row)...)
+}
+
+// putOrMake writes over the row that is there, or makes one, which is not done where somebody else has made it meanwhile.
+func (s *Store) putOrMake(ctx context.Context, db execer, put, makeNew string, there bool, args []any) (done bool, err error) {
+	if there {
+		_, err := db.ExecContext(ctx, put, args...) // it counts no row on MySQL where nothing is different
+		return err == nil, err
+	}
+	r, err := db.ExecContext(ctx, makeNew, args...)
 	if err != nil {
 		return false, err
 	}
+	return s.queries.made(r)
+}
+
+// byCount tells whether a statement has made a row.
+func byCount(r sql.Result) (bool, error) {
 	n, err := r.RowsAffected()
 	return n > 0, err
 }
@@ -118,7 +143,7 @@ func flag(set bool) int64 {
 type rowScan struct {
 	r                         protocol.Row
 	state, onDoubt            uint8
-	fence                     int64
+	fence, issued, kept       int64 // not every driver makes a bool of a number
 	owner, digest             []byte
 	cause, lastError, codec   sql.NullString
 	noPrint, noBinding, noAns bool
@@ -127,9 +152,9 @@ type rowScan struct {
 func (s *rowScan) fields() []any {
 	r := &s.r
 	return []any{
-		&s.state, &r.Attempt, &s.fence, &s.owner, &s.onDoubt, &r.Issued, &r.Fingerprint, &s.noPrint, &r.Binding, &s.noBinding,
+		&s.state, &r.Attempt, &s.fence, &s.owner, &s.onDoubt, &s.issued, &r.Fingerprint, &s.noPrint, &r.Binding, &s.noBinding,
 		&r.LeaseEnd, &r.Expires, &r.Created, &r.Updated, &r.NotAfter, &r.Retention, &s.cause, &s.lastError,
-		&s.codec, &r.Answer.Kept, &r.Answer.Size, &s.digest, &r.Answer.Body, &s.noAns,
+		&s.codec, &s.kept, &r.Answer.Size, &s.digest, &r.Answer.Body, &s.noAns,
 	}
 }
 
@@ -147,6 +172,7 @@ func (s *rowScan) row() (protocol.Row, error) {
 	}
 	r.Fence = retrysafe.Fence(s.fence) //nolint:gosec // fences stay below 2^53
 	r.Cause, r.LastError, r.Answer.Codec = s.cause.String, s.lastError.String, s.codec.String
+	r.Issued, r.Answer.Kept = s.issued != 0, s.kept != 0
 	copy(r.Owner[:], s.owner)
 	copy(r.Answer.Digest[:], s.digest)
 	r.Fingerprint, r.Binding, r.Answer.Body = nilable(r.Fingerprint, s.noPrint), nilable(r.Binding, s.noBinding), nilable(r.Answer.Body, s.noAns)

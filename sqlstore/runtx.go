@@ -13,9 +13,14 @@ import (
 	"github.com/retrysafe/retrysafe/internal/protocol"
 )
 
-// RunTx implements [retrysafe.TxStore] on SQLite; retrysafe.DoTx calls it. On PostgreSQL it does nothing and answers errors.ErrUnsupported.
+// RunTx implements [retrysafe.TxStore]; retrysafe.DoTx calls it.
 //
-// The transaction has the file's write lock from its first statement, before work is called, until it has ended: no other call writes in
+// On PostgreSQL and MySQL the transaction is at READ COMMITTED. Only calls for the same key wait for each other, for TxRequest.Wait at
+// most; MySQL counts in whole seconds. Errors before work is called are met with another try; after it see TxRequest.Retries.
+// work must neither commit nor roll back, and a statement that has failed is to be returned as an error. On MySQL it must not change
+// tables (DDL commits).
+//
+// On SQLite the transaction has the file's write lock from its first statement, before work is called, until it has ended: no other call writes in
 // between, whatever its key. A call waits for the lock no longer than its context and [Options].LockWait, and then fails with
 // [retrysafe.ErrUnavailable]. It waits TxRequest.Wait for a transaction of the same key in this process; one in another process holds
 // the same lock.
@@ -28,7 +33,7 @@ func (s *Store) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(cont
 		return retrysafe.Record{}, err
 	}
 	if s.dialect != SQLite {
-		return retrysafe.Record{}, errNoTx
+		return s.runOnServer(ctx, r, work)
 	}
 	c := &claim{Store: s, r: &r, id: idOf(r.Key), work: work}
 	end, rec, err := c.queue(ctx)
@@ -46,9 +51,6 @@ func (s *Store) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(cont
 	}
 	return rec, err
 }
-
-// errNoTx is what RunTx answers where it cannot do what it promises.
-var errNoTx = fmt.Errorf("sqlstore: DoTx on PostgreSQL is not in this build, and nothing was done; use Do, or DoTx on SQLite: %w", errors.ErrUnsupported)
 
 // claim is one call of RunTx.
 type claim struct {
@@ -126,12 +128,18 @@ func (c *claim) await(ctx context.Context, other <-chan struct{}, limit <-chan t
 
 // run claims, works and completes in one transaction.
 func (c *claim) run(ctx context.Context) (rec retrysafe.Record, err error) {
+	// Before a connection is held: to prepare takes one.
+	statements, err := c.statements.get(ctx, c.Store, c.queries.load, c.queries.put, c.queries.finish)
+	if err != nil {
+		return rec, unavailable(c.failed("begin the transaction", err))
+	}
 	tx, err := c.begin(ctx)
 	if err != nil {
 		return rec, unavailable(c.failed("begin the transaction", err))
 	}
 	defer tx.end() // undoes what was not committed, also where work panics
-	l, err := c.load(ctx, tx, c.queries.loadToWrite, c.id)
+	known := prepared{tx.Tx, statements}
+	l, err := c.load(ctx, known, c.queries.load, c.id)
 	if err != nil {
 		return rec, unavailable(c.failed("claim the key", err))
 	}
@@ -141,7 +149,7 @@ func (c *claim) run(ctx context.Context) (rec retrysafe.Record, err error) {
 		return row.Record(c.r.Key, now), err
 	}
 	rec.Key, rec.Attempt, rec.Fence = c.r.Key, row.Attempt, row.Fence
-	if _, err := c.put(ctx, tx, &c.r.Key, c.id, &l, &row); err != nil {
+	if _, err := c.put(ctx, known, &c.r.Key, c.id, &l, &row); err != nil {
 		return rec, unavailable(c.failed("claim the key", err))
 	}
 	state, answer, err := c.callWork(ctx, tx)
@@ -155,7 +163,7 @@ func (c *claim) run(ctx context.Context) (rec retrysafe.Record, err error) {
 	if err != nil {
 		return rec, err
 	}
-	if err := c.finish(ctx, tx, &row); err != nil {
+	if err := c.finish(ctx, known, &row); err != nil {
 		return rec, err
 	}
 	if err := tx.commit(ctx); err != nil {
@@ -194,7 +202,7 @@ func (c *claim) callWork(ctx context.Context, tx *writeTx) (state retrysafe.Stat
 }
 
 // finish writes the answer into the record, which must still be this attempt's.
-func (c *claim) finish(ctx context.Context, tx *writeTx, row *protocol.Row) error {
+func (c *claim) finish(ctx context.Context, tx execer, row *protocol.Row) error {
 	args := append(c.rowArgs(row), c.id[:], row.Owner[:], int64(row.Fence)) //nolint:gosec // fences stay below 2^53
 	res, err := tx.ExecContext(ctx, c.queries.finish, args...)
 	if err != nil {
@@ -202,8 +210,7 @@ func (c *claim) finish(ctx context.Context, tx *writeTx, row *protocol.Row) erro
 	}
 	n, err := res.RowsAffected()
 	if err != nil || n != 1 {
-		return fmt.Errorf("sqlstore: the work has removed or changed the record of its own key (%d rows are its own): all was rolled back; "+
-			"keep the table %s out of the work", n, c.table)
+		return c.touched(n)
 	}
 	return nil
 }
@@ -224,7 +231,7 @@ func (c *claim) broken(ctx context.Context, err error) error {
 type endedError struct{ cause error }
 
 func (e *endedError) Error() string {
-	return "sqlstore: the work has ended the transaction by itself (Commit, Rollback, or a statement that made SQLite roll back); " +
+	return "sqlstore: the work has ended the transaction by itself (Commit, Rollback, or a statement that made the database roll back); " +
 		"return an error to roll back and nil to commit: " + e.cause.Error()
 }
 
@@ -233,7 +240,9 @@ func (e *endedError) Unwrap() []error { return []error{retrysafe.ErrTxEnded, e.c
 // committed tells, of a call that was to roll back, whether its claim is there all the same: then work has committed, and an error that it
 // returned or a context that ended hide it.
 func (c *claim) committed(ctx context.Context) bool {
-	l, err := c.look(context.WithoutCancel(ctx), c.id)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), slack)
+	defer cancel()
+	l, err := c.look(ctx, c.id)
 	return err == nil && l.row.Owner == c.r.Owner && l.row.State == retrysafe.StateInProgress
 }
 

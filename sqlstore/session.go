@@ -69,6 +69,7 @@ type patience struct {
 	context.Context
 	caller context.Context
 	limit  time.Duration
+	lock   time.Duration // the longest wait for a lock on a server, where that is shorter; zero: no other
 }
 
 // patience begins to count now. notAfter is on the store's clock; zero: no limit of its own.

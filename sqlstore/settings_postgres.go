@@ -31,7 +31,7 @@ func (p postgres) settings(ctx context.Context) error {
 }
 
 // alone lets one process at a time migrate, and looks for the rights on tables that are there: they may be somebody else's.
-func (p postgres) alone(ctx context.Context, w execer) error {
+func (p postgres) alone(ctx context.Context, w execer, f func() error) error {
 	if _, err := w.ExecContext(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, "retrysafe migrates "+p.table); err != nil {
 		return err
 	}
@@ -50,5 +50,5 @@ func (p postgres) alone(ctx context.Context, w execer) error {
 				"GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO the user", p.table+suffix, strings.Join([]string{p.table, p.table + "_limits", p.table + "_meta"}, ", ")))
 		}
 	}
-	return nil
+	return f()
 }

@@ -32,7 +32,7 @@ func (s sqlite) write(ctx context.Context, _ recordID, notAfter time.Time, f fun
 }
 
 // alone is so in any transaction that writes.
-func (s sqlite) alone(context.Context, execer) error { return nil }
+func (s sqlite) alone(_ context.Context, _ execer, f func() error) error { return f() }
 
 func (s sqlite) skew() string {
 	return "this machine's clock: the clock was set back, or machines share the file, which SQLite does not allow over a network"

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"context"
 	"crypto/sha256"
 	"database/sql"
 	"errors"
@@ -12,15 +13,17 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
 // Dialect is the kind of database.
-type Dialect uint8
+type Dialect = dbtx.Dialect
 
 // The dialects.
 const (
-	SQLite Dialect = iota + 1
-	PostgreSQL
+	SQLite     = dbtx.SQLite
+	PostgreSQL = dbtx.PostgreSQL
+	MySQL      = dbtx.MySQL // and MariaDB
 )
 
 // DefaultTable is the name of the table of records, and the beginning of the names of all that goes with it.
@@ -30,11 +33,19 @@ const DefaultTable = "retrysafe_records"
 type Options struct {
 	// Table is the name of the table of records; default [DefaultTable]. Letters, digits and underscores, at most 40.
 	Table string
-	// Clock is the store's clock on SQLite, for tests; default time.Now. PostgreSQL has a clock of its own, and New refuses another one.
+	// Clock is the store's clock on SQLite, for tests; default time.Now. Servers have a clock of their own, and New refuses another one.
 	Clock func() time.Time
 	// LockWait is the longest that a call waits for its turn to write, and for a connection, where its context does not end earlier;
-	// default 5 s. On PostgreSQL a server that hangs holds a call for as long and a second.
+	// default 5 s. A server that hangs in the middle of a call holds one that has no end of its own for up to three times as long.
 	LockWait time.Duration
+	// NoGroupCommit commits each call by itself. By default those that come while a transaction is committed are the next one, all of them
+	// together: many callers wait for one sync of the disk. Looks at records go together in the same way.
+	NoGroupCommit bool
+	// Listen hears what is published on a channel of the database, so that those who wait for an attempt of another process need not ask
+	// as often. It calls on with an empty text once it listens, and then with each message; it returns when ctx ends, and when it cannot
+	// listen any more. PostgreSQL, by adapters/pgxidem.Listen; nil: they ask from time to time. All processes of a table need it, for who has
+	// it publishes too: one statement behind the ends that somebody may wait for.
+	Listen func(ctx context.Context, channel string, on func(message string)) error
 	// Logger gets the store's few warnings; default slog.Default().
 	Logger *slog.Logger
 }
@@ -54,11 +65,18 @@ type Store struct {
 	logger   *slog.Logger
 
 	// writer is held by the one call of this store that writes to a SQLite file; the others queue, first come, first served.
-	writer  chan struct{}
-	running running
-	turns   turns
-	ahead   atomic.Int64 // by how many microseconds the clock of a PostgreSQL server was last seen ahead of this machine's
-	skewed  atomic.Bool  // the clock was reported
+	writer     chan struct{}
+	running    running
+	turns      turns
+	statements statementCache
+	listen     func(context.Context, string, func(string)) error
+	ears       ears
+	criers     criers
+	waits      string       // what a caller is told who has waited in vain
+	group      *group       // nil: each change is a transaction of its own
+	looks      *looks       // nil: each look is a statement of its own
+	ahead      atomic.Int64 // by how many microseconds the clock of a server was last seen ahead of this machine's
+	skewed     atomic.Bool  // the clock was reported
 }
 
 var (
@@ -78,7 +96,7 @@ func New(db *sql.DB, d Dialect, o *Options) (*Store, error) {
 		o = new(Options)
 	}
 	s := &Store{
-		db: db, dialect: d, table: o.Table, clock: o.Clock, lockWait: o.LockWait, logger: o.Logger, writer: make(chan struct{}, 1),
+		db: db, dialect: d, table: o.Table, clock: o.Clock, lockWait: o.LockWait, logger: o.Logger, listen: o.Listen, writer: make(chan struct{}, 1),
 		running: running{keys: make(map[recordID]chan struct{})}, turns: turns{keys: make(map[recordID]*turn)},
 	}
 	if s.table == "" {
@@ -93,10 +111,12 @@ func New(db *sql.DB, d Dialect, o *Options) (*Store, error) {
 	switch {
 	case db == nil:
 		return nil, errors.New("sqlstore: New needs a database; open one with sql.Open")
-	case d != SQLite && d != PostgreSQL:
-		return nil, fmt.Errorf("sqlstore: dialect %d is unknown; use sqlstore.SQLite or sqlstore.PostgreSQL", d)
-	case d == PostgreSQL && s.clock != nil:
-		return nil, errors.New("sqlstore: PostgreSQL has a clock of its own; leave Options.Clock empty")
+	case d < SQLite || d > MySQL:
+		return nil, fmt.Errorf("sqlstore: dialect %d is unknown; use sqlstore.SQLite, sqlstore.PostgreSQL or sqlstore.MySQL", d)
+	case d != SQLite && s.clock != nil:
+		return nil, errors.New("sqlstore: a server has a clock of its own; leave Options.Clock empty")
+	case d != PostgreSQL && s.listen != nil:
+		return nil, fmt.Errorf("sqlstore: %s tells nobody of changes; leave Options.Listen empty", d)
 	case s.lockWait < 0:
 		return nil, fmt.Errorf("sqlstore: LockWait is %v; leave it zero for 5s, or set a limit of your own", s.lockWait)
 	}
@@ -106,15 +126,29 @@ func New(db *sql.DB, d Dialect, o *Options) (*Store, error) {
 	switch d {
 	case SQLite:
 		s.backend, s.queries = sqlite{s}, sqliteQueries(s.table)
+		s.waits, s.group = sqliteWaits, newGroup(s, 1)
 		if s.clock == nil {
 			s.clock = time.Now
 		}
 	case PostgreSQL:
-		s.backend, s.queries = postgres{s}, postgresQueries(s.table)
+		s.backend, s.queries = newPostgres(s), postgresQueries(s.table)
+		s.waits, s.group = serverWaits, newGroup(s, 2)
+	case MySQL:
+		s.backend, s.queries = newMySQL(s), mysqlQueries(s.table)
+		s.waits, s.group = serverWaits, newGroup(s, 2)
+	}
+	if s.clock == nil {
 		s.clock = func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load()) * time.Microsecond) }
+	}
+	s.looks = &looks{store: s}
+	if o.NoGroupCommit {
+		s.group, s.looks = nil, nil
 	}
 	return s, nil
 }
+
+// Dialect is the kind of database that the store is on.
+func (s *Store) Dialect() Dialect { return s.dialect }
 
 var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,39}$`)
 

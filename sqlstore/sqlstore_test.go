@@ -51,8 +51,12 @@ func TestNewChecksItsArguments(t *testing.T) {
 	assert.Contains(t, fmt.Sprint(err), "sql.Open", "the error without a database")
 	_, err = sqlstore.New(db, 0, nil)
 	assert.Contains(t, fmt.Sprint(err), "sqlstore.SQLite", "the error without a dialect")
-	_, err = sqlstore.New(db, sqlstore.PostgreSQL, &sqlstore.Options{Clock: time.Now})
-	assert.Contains(t, fmt.Sprint(err), "leave Options.Clock empty", "the error for a clock of its own on PostgreSQL")
+	for _, d := range []sqlstore.Dialect{sqlstore.PostgreSQL, sqlstore.MySQL} {
+		_, err = sqlstore.New(db, d, &sqlstore.Options{Clock: time.Now})
+		assert.Contains(t, fmt.Sprint(err), "leave Options.Clock empty", "the error for a clock of its own on a server")
+	}
+	_, err = sqlstore.New(db, sqlstore.MySQL+1, nil)
+	assert.Contains(t, fmt.Sprint(err), "sqlstore.MySQL", "the error of an unknown dialect")
 	_, err = sqlstore.New(db, sqlstore.SQLite, &sqlstore.Options{LockWait: -1})
 	assert.Contains(t, fmt.Sprint(err), "LockWait", "the error for a negative wait")
 }
@@ -67,6 +71,7 @@ func TestSchemaIsFrozen(t *testing.T) {
 		{"sqlite_v1", "cea6bc311e36c031991ae85c5e2c174a6b82f42192260edc338db20a7c6ef432", sqlstore.Schema(sqlstore.DefaultTable)},
 		{"sqlite_v2", "4a33c2d4636d53609d878033f8b9f8c2d9d145833a41a04fd647e22f8a53aa74", sqlstore.Step(sqlstore.DefaultTable)},
 		{"postgres_v1", "97e46e5359275ddbb2320e8d5602276da30898105dde8eafb1fd743aa2bb42da", sqlstore.PostgresSchema(sqlstore.DefaultTable)},
+		{"mysql_v1", "298ff695d92f9bb8db25d9d14ab1fd334407f77ebdac958749db8f0a21699aa2", sqlstore.MySQLSchema(sqlstore.DefaultTable)},
 	} {
 		golden, err := os.ReadFile("testdata/" + v.name + ".golden.sql")
 		assert.NoError(t, err, "the golden file")
@@ -88,7 +93,8 @@ func TestSchemaIsFrozen(t *testing.T) {
 func TestTableNameReachesEveryStatement(t *testing.T) {
 	t.Parallel()
 	for _, q := range slices.Concat(sqlstore.Schema("orders_idem"), sqlstore.Step("orders_idem"), sqlstore.Statements("orders_idem"),
-		sqlstore.PostgresSchema("orders_idem"), sqlstore.PostgresStatements("orders_idem")) {
+		sqlstore.PostgresSchema("orders_idem"), sqlstore.PostgresStatements("orders_idem"),
+		sqlstore.MySQLSchema("orders_idem"), sqlstore.MySQLStatements("orders_idem")) {
 		assert.True(t, !strings.Contains(q, sqlstore.DefaultTable), "the default name is not left in %q", q)
 		assert.Contains(t, q, "orders_idem", "a statement")
 	}
@@ -126,6 +132,39 @@ func TestErrorsAreClassified(t *testing.T) {
 	other := errors.New("something else")
 	assert.ErrorIs(t, sqlstore.Explain(s, "write", other), other, "an error without a code")
 	assert.NoError(t, sqlstore.Explain(s, "write", nil), "no error")
+}
+
+// numbered is an error as the driver of MySQL makes it.
+type numbered struct{ Number uint16 }
+
+func (e *numbered) Error() string {
+	return fmt.Sprintf("Error %d: Table 'app.retrysafe_records'", e.Number)
+}
+
+// unnumbered has such a field, of another kind.
+type unnumbered struct{ Number string }
+
+func (unnumbered) Error() string { return "another error" }
+
+func TestErrorsOfMySQLAreClassified(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{
+		&numbered{1213}, fmt.Errorf("wrapped: %w", &numbered{1213}), errors.Join(errors.New("first"), fmt.Errorf("second: %w", &numbered{1213})),
+	} {
+		assert.Equal(t, sqlstore.MySQLNumber(err), uint16(1213), "the number in %v", err)
+	}
+	for _, err := range []error{nil, errors.New("Error 1213"), unnumbered{"1213"}, (*numbered)(nil)} {
+		assert.Equal(t, sqlstore.MySQLNumber(err), uint16(0), "no number")
+	}
+	s, err := sqlstore.New(unopened(t), sqlstore.MySQL, nil)
+	assert.NoError(t, err, "New")
+	for number, advice := range map[uint16]string{
+		1021: "make room", 1040: "max_connections", 1044: "may not use the database", 1045: "refuses the user", 1046: "names no database", 1049: "no such database",
+		1053: "stopping", 1071: "innodb_page_size", 1114: "make room", 1142: "GRANT SELECT", 1146: "call Store.Migrate once", 1153: "max_allowed_packet",
+		1203: "max_user_connections", 1286: "no InnoDB", 1290: "connect to the primary", 1665: "binlog_format", 1836: "connect to the primary", 1927: "ended the connection",
+	} {
+		assert.Contains(t, sqlstore.Explain(s, "write", &numbered{number}).Error(), advice, "the error for %d", number)
+	}
 }
 
 func TestDatabaseThatCannotBeReached(t *testing.T) {

@@ -77,13 +77,21 @@ func (s *Store) remove(ctx context.Context, ids [][]byte, now protocol.Micros) (
 	err = s.backend.write(ctx, recordID{}, time.Time{}, func(ctx context.Context, w execer) (bool, error) {
 		n = 0
 		floor := int64(0)
-		if s.queries.removeMany != "" {
+		one := ids // those that are removed one by one
+		switch {
+		case s.queries.removeMany != "":
 			if err := w.QueryRowContext(ctx, s.queries.removeMany, now, len(ids)).Scan(&n, &floor); err != nil {
 				return false, err
 			}
-			ids = nil
+			one = nil
+		case s.queries.lockOld != nil:
+			var err error
+			if n, floor, err = s.removeLocked(ctx, w, ids, now); err != nil {
+				return false, err
+			}
+			one = nil
 		}
-		for _, id := range ids {
+		for _, id := range one {
 			var fence int64
 			err := w.QueryRowContext(ctx, s.queries.remove, id, now).Scan(&fence)
 			if errors.Is(err, sql.ErrNoRows) {
@@ -105,4 +113,36 @@ func (s *Store) remove(ctx context.Context, ids [][]byte, now protocol.Micros) (
 		return 0, s.failed("remove expired records", err)
 	}
 	return n, nil
+}
+
+// removeLocked locks those of the records that are still expired and that nobody else has locked, and removes them.
+func (s *Store) removeLocked(ctx context.Context, w execer, ids [][]byte, now protocol.Micros) (n int, floor int64, err error) {
+	args := make([]any, 0, len(ids)+1)
+	for _, id := range ids {
+		args = append(args, id)
+	}
+	old, floor, err := lockedRows(ctx, w, s.queries.lockOld(len(ids)), append(args, now)...)
+	if err != nil || len(old) == 0 {
+		return 0, 0, err
+	}
+	_, err = w.ExecContext(ctx, s.queries.dropOld(len(old)), append(old, now)...)
+	return len(old), floor, err
+}
+
+// lockedRows are the keys of rows that a statement has locked, and the largest fence of them.
+func lockedRows(ctx context.Context, w execer, query string, args ...any) (ids []any, floor int64, err error) {
+	rows, err := w.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id []byte
+		var fence int64
+		if err := rows.Scan(&id, &fence); err != nil {
+			return nil, 0, err
+		}
+		ids, floor = append(ids, id), max(floor, fence)
+	}
+	return ids, floor, rows.Err()
 }

@@ -19,8 +19,15 @@ type writeTx struct {
 	lost    bool // the connection is in an unknown state
 }
 
-// begin opens a transaction for RunTx. It ends with ctx.
+// begin opens a transaction for work of the caller. It ends with ctx.
 func (s *Store) begin(ctx context.Context) (*writeTx, error) {
+	return s.beginOn(ctx, func(ctx context.Context, db execer) error {
+		return oneFile(db.QueryRowContext(ctx, otherFiles).Scan)
+	})
+}
+
+// beginOn opens a transaction on a connection that has passed a check.
+func (s *Store) beginOn(ctx context.Context, check func(context.Context, execer) error) (*writeTx, error) {
 	wait, cancel := s.patience(ctx, time.Time{})
 	defer cancel()
 	unlock, err := s.turn(wait)
@@ -32,7 +39,7 @@ func (s *Store) begin(ctx context.Context) (*writeTx, error) {
 		unlock()
 		return nil, wait.over(err)
 	}
-	err = alone(ctx, tx.session)
+	err = check(ctx, tx.session)
 	if err == nil {
 		err = retry(wait, func() error { return tx.open(ctx) })
 	}
@@ -59,26 +66,21 @@ func (w *writeTx) open(ctx context.Context) error {
 	return nil
 }
 
-// alone refuses a connection with attached files: record and effect could come apart.
-func alone(ctx context.Context, db execer) error {
-	rows, err := db.QueryContext(ctx, "PRAGMA database_list")
-	if err != nil {
-		return err
+// errAttached refuses what could commit by half.
+const errAttached = stateError("sqlstore: the connection has another file attached, and a commit is atomic for each file by itself; detach it, or use " +
+	"a *sql.DB of its own for what needs it")
+
+// otherFiles counts the files that a connection has beside its own.
+const otherFiles = "SELECT count(*) FROM pragma_database_list WHERE name NOT IN ('main', 'temp')"
+
+// oneFile refuses a connection with attached files: record and effect could come apart. read reads the row of otherFiles.
+func oneFile(read func(dest ...any) error) error {
+	var others int
+	err := read(&others)
+	if err == nil && others > 0 {
+		err = errAttached
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var seq int
-		var name string
-		var file sql.NullString
-		if err := rows.Scan(&seq, &name, &file); err != nil {
-			return err
-		}
-		if name != "main" && name != "temp" {
-			return stateError(fmt.Sprintf("sqlstore: the connection has another file attached (as %q), and a commit is atomic for each file by itself; "+
-				"detach it, or use a *sql.DB of its own for what needs it", name))
-		}
-	}
-	return rows.Err()
+	return err
 }
 
 // commit sends COMMIT, which cannot be called back. Readers of a file without WAL stand in its way; here only SQLite can wait for

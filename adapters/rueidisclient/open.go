@@ -15,10 +15,15 @@ import (
 
 // Open connects to the servers of an address, with what a store needs: nothing is sent again by the client itself, a call ends with its
 // context although the server hangs, and a connection on which nothing comes back for 5 s is given up. Close the client in the end.
-func Open(a *redisclient.Address) (*Client, error) {
+func Open(a *redisclient.Address) (*Client, error) { return open(a, true) }
+
+// OpenNaive is Open without pipelining: each call takes a connection for itself, and travels alone. It is for measuring what Open is worth.
+func OpenNaive(a *redisclient.Address) (*Client, error) { return open(a, false) }
+
+func open(a *redisclient.Address, together bool) (*Client, error) {
 	o := rueidis.ClientOption{
 		InitAddress: a.Hosts, Username: a.Username, Password: a.Password, SelectDB: a.DB,
-		DisableRetry: true, DisableCache: true, AlwaysPipelining: true,
+		DisableRetry: true, DisableCache: true, AlwaysPipelining: together, DisableAutoPipelining: !together,
 		PipelineMultiplex: -1, // one connection: a write then has more calls in it, and so has a read of the server
 		ConnWriteTimeout:  5 * time.Second, Dialer: net.Dialer{Timeout: 5 * time.Second, KeepAlive: time.Second},
 	}
@@ -41,7 +46,7 @@ func Open(a *redisclient.Address) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redis: cannot connect to %v: %w", a.Hosts, convert(err))
 	}
-	return &Client{r: r, opened: &o, gather: a.Mode != redisclient.Cluster}, nil
+	return &Client{r: r, opened: &o, gather: together && a.Mode != redisclient.Cluster}, nil
 }
 
 // At implements [redisclient.Dialer] for a client that [Open] has made; of another nobody knows here how to connect.

@@ -1,7 +1,12 @@
 local retention, behind, unusual = struct.unpack('>I8', ARGV[2], 9), ARGV[2], ARGV[3] or ''
-local flags, iffence, force, must = string.byte(new, 3), '', false, false
+local flags, iffence, minfence, force, must = string.byte(new, 3), '', 0, false, false
 if unusual ~= '' then
-  iffence, force, must = string.sub(unusual, 2), string.byte(unusual) % 2 == 1, string.byte(unusual) >= 2
+  local u = string.byte(unusual)
+  force, must = has(u, 1), has(u, 2)
+  local at = 2
+  if has(u, 4) then iffence, at = string.sub(unusual, at, at + 7), at + 8 end
+  if has(u, 8) then minfence, at = struct.unpack('>I8', unusual, at) end
+  if has(u, 16) and now > struct.unpack('>I8', unusual, at) then return struct.pack('>BI8', 101, now) end
 end
 local reexecute, noprint, nobind = has(flags, F_REEXECUTE), has(flags, F_NO_PRINT), has(flags, F_NO_BIND)
 local n = string.byte(behind, 17)
@@ -52,10 +57,15 @@ local r = {
   state = RUNNING, attempt = 1, owner = owner, print = print, bind = bind, cause = '', lasterror = '', created8 = now8,
   notafter8 = string.sub(behind, 1, 8), retention8 = string.sub(behind, 9, 16), flags = F_NO_BODY + (reexecute and F_REEXECUTE or 0),
 }
-r.fence8 = int8(math.max(cur and cur.fence + 1 or 1, now))
+local answer = NO_ANSWER
+r.fence8 = int8(math.max(cur and cur.fence + 1 or 1, now, minfence))
 if not absent then
   r.attempt, r.created8, r.lasterror = cur.attempt + 1, string.sub(cur.raw, 49, 56), cur.lasterror
   if cur.issued then r.flags = r.flags + F_ISSUED end
+  if cur.state == RUNNING or cur.state == RELEASED then -- what has been done so far
+    answer = string.sub(cur.raw, cur.answer)
+    for _, f in ipairs({F_KEPT, F_NO_BODY, F_DIGEST}) do r.flags = flag(r.flags, f, has(cur.flags, f)) end
+  end
   if iffence ~= '' then
     r.flags = flag(r.flags, F_REEXECUTE, cur.reexecute)
     r.retention8, retention = string.sub(cur.raw, 73, 80), cur.retention
@@ -65,4 +75,4 @@ if not absent then
 end
 r.flags = r.flags + (noprint and F_NO_PRINT or 0) + (nobind and F_NO_BIND or 0)
 expiry(r, retention)
-return say(WON, put(pack(r, NO_ANSWER), r.expires))
+return say(WON, put(pack(r, answer), r.expires))

@@ -1,7 +1,13 @@
--- KEYS: record. ARGV: fence8 and owner, lease.
+-- KEYS: record. ARGV: fence8 and owner, lease; and only with progress: its flags, codec to digest, body.
 if not mine(ARGV[1]) or cur.state ~= RUNNING or abandoned() then return say(LOST, '') end
 local r = keep({state = RUNNING, flags = cur.flags, print = cur.print, bind = cur.bind, cause = cur.cause, lasterror = cur.lasterror})
 r.lease = now + tonumber(ARGV[2])
 r.expires = cur.reexecute and after(r.lease, cur.retention) or 0
-put(pack(r, string.sub(cur.raw, cur.answer)), r.expires)
+local answer = string.sub(cur.raw, cur.answer)
+local function order(head) return (struct.unpack('>I8', head, 2 + string.byte(head))) end
+if ARGV[3] and order(ARGV[4]) > order(answer) then -- not a repeat, and not late
+  r.flags = flag(flag(flag(r.flags, F_KEPT, false), F_NO_BODY, false), F_DIGEST, false) + string.byte(ARGV[3])
+  answer = ARGV[4] .. ARGV[5]
+end
+put(pack(r, answer), r.expires)
 return say(DONE, '')

@@ -10,8 +10,11 @@ r.expires = after(now, retention)
 if doubt then
   if not cur.reexecute then r.expires = 0 end -- nothing but a person removes it
 else
-  r.state, r.print, r.bind = RELEASED, '', ''
-  r.flags = flag(flag(r.flags, F_NO_PRINT, true), F_NO_BIND, true)
+  r.state = RELEASED
+  if string.byte(cur.raw, cur.answer) == 0 then -- no progress: the next call need not be the same one
+    r.print, r.bind = '', ''
+    r.flags = flag(flag(r.flags, F_NO_PRINT, true), F_NO_BIND, true)
+  end
   if r.expires ~= 0 then r.expires = math.max(r.expires, cur.notafter + 1) end -- a late repeat of the Acquire must meet the record
 end
 put(pack(r, string.sub(cur.raw, cur.answer)), r.expires)

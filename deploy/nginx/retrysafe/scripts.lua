@@ -101,11 +101,11 @@ end
 ]==]
 return {
   acquire = {
-    sha1 = "9d17f0f4ce63e8f70c24800dd3966d0b55540233",
+    sha1 = "2ffee0268bc4c3edfdabb3bf31cc4d0e6b871c91",
     source = "#!lua\n" .. head .. [==[
 -- KEYS: record. ARGV: what a new record begins with (8 bytes), owner, lease8; what stands behind its times (not-after8, retention8,
--- fingerprint, binding, and no cause, error or answer); and only where something is unusual: a byte of flags (1 force, 2 must be issued)
--- and the fence of IfFence.
+-- fingerprint, binding, and no cause, error or answer); and only where something is unusual: a byte of flags (1 force, 2 must be issued,
+-- 4 IfFence, 8 MinFence, 16 Until) and what they name, 8 bytes each.
 local new, owner, lease = struct.unpack('>c8c16I8', ARGV[1])
 local notafter = struct.unpack('>I8', ARGV[2])
 if notafter ~= 0 and now > notafter then return struct.pack('>BI8', 101, now) end
@@ -125,9 +125,14 @@ if not ARGV[3] then
 end
 ]==] .. lib .. [==[
 local retention, behind, unusual = struct.unpack('>I8', ARGV[2], 9), ARGV[2], ARGV[3] or ''
-local flags, iffence, force, must = string.byte(new, 3), '', false, false
+local flags, iffence, minfence, force, must = string.byte(new, 3), '', 0, false, false
 if unusual ~= '' then
-  iffence, force, must = string.sub(unusual, 2), string.byte(unusual) % 2 == 1, string.byte(unusual) >= 2
+  local u = string.byte(unusual)
+  force, must = has(u, 1), has(u, 2)
+  local at = 2
+  if has(u, 4) then iffence, at = string.sub(unusual, at, at + 7), at + 8 end
+  if has(u, 8) then minfence, at = struct.unpack('>I8', unusual, at) end
+  if has(u, 16) and now > struct.unpack('>I8', unusual, at) then return struct.pack('>BI8', 101, now) end
 end
 local reexecute, noprint, nobind = has(flags, F_REEXECUTE), has(flags, F_NO_PRINT), has(flags, F_NO_BIND)
 local n = string.byte(behind, 17)
@@ -178,10 +183,15 @@ local r = {
   state = RUNNING, attempt = 1, owner = owner, print = print, bind = bind, cause = '', lasterror = '', created8 = now8,
   notafter8 = string.sub(behind, 1, 8), retention8 = string.sub(behind, 9, 16), flags = F_NO_BODY + (reexecute and F_REEXECUTE or 0),
 }
-r.fence8 = int8(math.max(cur and cur.fence + 1 or 1, now))
+local answer = NO_ANSWER
+r.fence8 = int8(math.max(cur and cur.fence + 1 or 1, now, minfence))
 if not absent then
   r.attempt, r.created8, r.lasterror = cur.attempt + 1, string.sub(cur.raw, 49, 56), cur.lasterror
   if cur.issued then r.flags = r.flags + F_ISSUED end
+  if cur.state == RUNNING or cur.state == RELEASED then -- what has been done so far
+    answer = string.sub(cur.raw, cur.answer)
+    for _, f in ipairs({F_KEPT, F_NO_BODY, F_DIGEST}) do r.flags = flag(r.flags, f, has(cur.flags, f)) end
+  end
   if iffence ~= '' then
     r.flags = flag(r.flags, F_REEXECUTE, cur.reexecute)
     r.retention8, retention = string.sub(cur.raw, 73, 80), cur.retention
@@ -191,7 +201,7 @@ if not absent then
 end
 r.flags = r.flags + (noprint and F_NO_PRINT or 0) + (nobind and F_NO_BIND or 0)
 expiry(r, retention)
-return say(WON, put(pack(r, NO_ANSWER), r.expires))
+return say(WON, put(pack(r, answer), r.expires))
 ]==],
   },
   complete = {
@@ -251,7 +261,7 @@ return say(DONE, head)
 ]==],
   },
   release = {
-    sha1 = "e6960de101d1db57d9174c642deefb2fe8d1ff0e",
+    sha1 = "2f134b2a70919a950adf6c05cca386a715842167",
     source = "#!lua flags=allow-oom\n" .. head .. [==[
 ]==] .. lib .. [==[
 -- KEYS: record. ARGV: fence8 and owner; empty for the record's retention, or retention8 and its digits; in doubt; cause; last error; 1 to publish.
@@ -266,8 +276,11 @@ r.expires = after(now, retention)
 if doubt then
   if not cur.reexecute then r.expires = 0 end -- nothing but a person removes it
 else
-  r.state, r.print, r.bind = RELEASED, '', ''
-  r.flags = flag(flag(r.flags, F_NO_PRINT, true), F_NO_BIND, true)
+  r.state = RELEASED
+  if string.byte(cur.raw, cur.answer) == 0 then -- no progress: the next call need not be the same one
+    r.print, r.bind = '', ''
+    r.flags = flag(flag(r.flags, F_NO_PRINT, true), F_NO_BIND, true)
+  end
   if r.expires ~= 0 then r.expires = math.max(r.expires, cur.notafter + 1) end -- a late repeat of the Acquire must meet the record
 end
 put(pack(r, string.sub(cur.raw, cur.answer)), r.expires)

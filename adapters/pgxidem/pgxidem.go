@@ -1,0 +1,112 @@
+// Package pgxidem runs retrysafe.DoTx in transactions of github.com/jackc/pgx, so that the work gets a pgx.Tx:
+//
+//	db := pgxidem.New(store, pool)
+//	res, err := retrysafe.DoTx(ctx, engine, db, key, func(ctx context.Context, tx pgx.Tx) (Order, error) { … })
+//
+// The records are those of the sqlstore.Store, which needs a *sql.DB on the same database for its other calls; pgx's stdlib.OpenDBFromPool
+// makes one of the pool.
+package pgxidem
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+)
+
+// Beginner is a *pgxpool.Pool. A *pgx.Conn will do where one call is made at a time.
+type Beginner interface {
+	BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error)
+}
+
+// DB is a [retrysafe.TxStore] of pgx.Tx. It is safe for concurrent use, as far as its Beginner is.
+type DB struct {
+	store *sqlstore.Store
+	begin Beginner
+}
+
+var (
+	_ retrysafe.TxStore[pgx.Tx]   = (*DB)(nil)
+	_ retrysafe.StepStore[pgx.Tx] = (*DB)(nil)
+	_ retrysafe.Limiter           = (*DB)(nil)
+)
+
+// New makes transactions by begin, with records in the tables of s: both are on one PostgreSQL database.
+func New(s *sqlstore.Store, begin Beginner) *DB { return &DB{s, begin} }
+
+// RunTx implements [retrysafe.TxStore]; retrysafe.DoTx calls it. What sqlstore.Store.RunTx says of PostgreSQL holds here.
+func (d *DB) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(context.Context, pgx.Tx) (retrysafe.State, retrysafe.Answer, error)) (retrysafe.Record, error) {
+	return d.store.RunOn(ctx, r, d.open, func(ctx context.Context, tx dbtx.Tx) (retrysafe.State, retrysafe.Answer, error) {
+		return work(ctx, tx.(*transaction).tx) //nolint:errcheck,forcetypeassert // open makes no other
+	})
+}
+
+// StepTx implements [retrysafe.StepStore]; retrysafe.StepTx calls it. What sqlstore.Store.StepTx says of PostgreSQL holds here.
+func (d *DB) StepTx(ctx context.Context, r retrysafe.StepRequest, work func(context.Context, pgx.Tx) (retrysafe.Answer, error)) error {
+	return d.store.StepOn(ctx, r, d.open, func(ctx context.Context, tx dbtx.Tx) (retrysafe.Answer, error) {
+		return work(ctx, tx.(*transaction).tx) //nolint:errcheck,forcetypeassert // open makes no other
+	})
+}
+
+func (d *DB) open(ctx context.Context) (sqlstore.Transaction, error) {
+	tx, err := d.begin.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite})
+	if err != nil {
+		return nil, err
+	}
+	return &transaction{Tx: Tx(tx), tx: tx}, nil
+}
+
+// In joins a transaction that the caller has begun and will commit, as sqlstore.Store.In does; what is said there holds here.
+func (d *DB) In(tx pgx.Tx) retrysafe.TxStore[pgx.Tx] { return sqlstore.Join(d.store, tx, Tx(tx)) }
+
+// Lookup and Charge are those of the store, for limits.
+func (d *DB) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
+	return d.store.Lookup(ctx, key)
+}
+
+// Charge is as Lookup.
+func (d *DB) Charge(ctx context.Context, r retrysafe.ChargeRequest) (retrysafe.Charged, error) {
+	return d.store.Charge(ctx, r)
+}
+
+// Tx is a transaction of pgx as guards and outboxes take it.
+func Tx(tx pgx.Tx) dbtx.Tx { return pgxTx{tx} }
+
+type pgxTx struct{ tx pgx.Tx }
+
+func (t pgxTx) Dialect() dbtx.Dialect { return dbtx.PostgreSQL }
+
+func (t pgxTx) Exec(ctx context.Context, query string, args ...any) (int64, error) {
+	tag, err := t.tx.Exec(ctx, query, args...)
+	return tag.RowsAffected(), closed(err)
+}
+
+func (t pgxTx) QueryRow(ctx context.Context, query string, args []any, dest ...any) error {
+	err := t.tx.QueryRow(ctx, query, args...).Scan(dest...)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return sql.ErrNoRows
+	}
+	return closed(err)
+}
+
+// closed makes the error of a transaction that has ended the one that sqlstore knows.
+func closed(err error) error {
+	if errors.Is(err, pgx.ErrTxClosed) {
+		return errors.Join(sql.ErrTxDone, err)
+	}
+	return err
+}
+
+// transaction is one that DB has begun.
+type transaction struct {
+	dbtx.Tx
+	tx pgx.Tx
+}
+
+func (t *transaction) Commit(ctx context.Context) error   { return closed(t.tx.Commit(ctx)) }
+func (t *transaction) Rollback(ctx context.Context) error { return closed(t.tx.Rollback(ctx)) }

@@ -1,0 +1,35 @@
+package pgxidem
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+)
+
+// ended is a transaction of pgx that has ended.
+type ended struct{ pgx.Tx }
+
+func (ended) Rollback(context.Context) error { return pgx.ErrTxClosed }
+func (ended) QueryRow(context.Context, string, ...any) pgx.Row {
+	return row{pgx.ErrNoRows}
+}
+
+type row struct{ err error }
+
+func (r row) Scan(...any) error { return r.err }
+
+// TestErrors: what pgx says in its own words is what sqlstore knows. The rest is tested on a real server, by the integration module.
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	tx := &transaction{Tx: Tx(ended{}), tx: ended{}}
+	assert.ErrorIs(t, tx.Rollback(t.Context()), sql.ErrTxDone, "a transaction that has ended")
+	assert.ErrorIs(t, tx.QueryRow(t.Context(), "", nil), sql.ErrNoRows, "no row")
+	assert.Equal(t, tx.Dialect(), dbtx.PostgreSQL, "dialect")
+	assert.True(t, errors.Is(closed(errors.New("x")), sql.ErrTxDone) == false, "another error")
+}

@@ -1,0 +1,159 @@
+package sqlstore
+
+import (
+	"database/sql"
+	_ "embed" // the schema
+	"fmt"
+	"strings"
+
+	"github.com/retrysafe/retrysafe/internal/dberr"
+)
+
+// mysqlSchema makes version 1, with the default names. It is frozen: a change is a new version and a step in Migrate.
+//
+//go:embed schema/mysql_v1.sql
+var mysqlSchema string
+
+// The server's clock in microseconds, whatever the time zone of the session.
+const (
+	// mysqlStart is the start of the statement: what is seen without a lock was so then, or later.
+	mysqlStart = `TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6))`
+	// mysqlNow is the time at which a row is put out, when its lock was taken. It needs a session in UTC: there is no UTC_SYSDATE.
+	mysqlNow = `TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', SYSDATE(6))`
+)
+
+// mysqlVersion is the version of the tables, or transacts in a session without autocommit (see mysqlManner.reading).
+const mysqlVersion = `IF(@@autocommit, m.version, -1)`
+
+// transacts stands for a version of the tables, which has no such number.
+const transacts = -1
+
+func mysqlQueries(table string) queries {
+	t, meta, counts := "`"+table+"`", "`"+table+"_meta`", "`"+table+"_limits`"
+	values := make([]string, len(stored))
+	for i, c := range stored {
+		values[i] = c + " = VALUES(" + c + ")"
+	}
+	insert := `INSERT INTO ` + t + ` (id, namespace, layer, tenant, operation, key_id, ` + strings.Join(stored, ", ") + `)
+		VALUES (?, ?, ?, ?, ?, ?` + strings.Repeat(", ?", len(stored)) + `) ON DUPLICATE KEY UPDATE `
+	insertUsage := `INSERT INTO ` + counts + ` (id, namespace, tenant, expires, counts) VALUES (?, ?, ?, ?, ?) ON DUPLICATE KEY UPDATE `
+	// Where there was a row it stays as it is, and the insert tells a last id: a count of rows depends on the driver's clientFoundRows.
+	// INSERT IGNORE would cut a key that is too long.
+	const keep = `id = IF(LAST_INSERT_ID(1), id, id)`
+	// The row of the tables' version must not be locked, which all writers would wait for: a subquery is not.
+	locked := func(table string) string {
+		return ` FROM (SELECT 1 AS one) AS o LEFT JOIN ` + table + ` r ON r.id = ? FOR UPDATE`
+	}
+	version, floor := `(SELECT version FROM `+meta+` WHERE id = 1)`, `(SELECT fence_floor FROM `+meta+` WHERE id = 1)`
+	// A table is looked for by the name that the server has made of it.
+	exists := `SELECT count(*) FROM information_schema.tables WHERE table_schema = DATABASE()
+		AND IF(@@lower_case_table_names = 0, CAST(table_name AS BINARY) = '` + table + `_meta', table_name = '` + table + `_meta')`
+	return queries{
+		newest: 1, resumes: true,
+		schema:  statements(strings.ReplaceAll(mysqlSchema, DefaultTable, table)),
+		version: `SELECT version FROM ` + meta + ` WHERE id = 1`,
+		exists:  exists,
+		touch: []string{
+			`UPDATE ` + meta + ` SET version = version WHERE id = 1`,
+			`INSERT INTO ` + t + ` SELECT * FROM ` + t + ` WHERE id = ''`,
+			`UPDATE ` + t + ` SET id = id WHERE id = ''`,
+			`DELETE FROM ` + t + ` WHERE id = ''`,
+			`INSERT INTO ` + counts + ` SELECT * FROM ` + counts + ` WHERE id = ''`,
+			`UPDATE ` + counts + ` SET id = id WHERE id = ''`,
+			`DELETE FROM ` + counts + ` WHERE id = ''`,
+		},
+		load: `SELECT ` + mysqlVersion + `, m.fence_floor, ` + mysqlStart + `, ` + selected + `r.answer, r.answer IS NULL
+			FROM ` + meta + ` m LEFT JOIN ` + t + ` r ON r.id = ? WHERE m.id = 1`,
+		loadToWrite: `SELECT ` + version + `, ` + floor + `, ` + mysqlNow + `, ` + selected + `r.answer, r.answer IS NULL` + locked(t),
+		loadMany: `SELECT ` + mysqlVersion + `, m.fence_floor, ` + mysqlStart + `, r.id, ` + selected + `r.answer, r.answer IS NULL
+			FROM ` + meta + ` m LEFT JOIN ` + t + ` r FORCE INDEX (PRIMARY) ON r.id IN (?) WHERE m.id = 1`,
+		loadManyToWrite: `SELECT ` + version + `, ` + floor + `, ` + mysqlNow + `, r.id, ` + selected + `r.answer, r.answer IS NULL
+			FROM (SELECT 1 AS one) AS o LEFT JOIN ` + t + ` r FORCE INDEX (PRIMARY) ON r.id IN (?) FOR UPDATE SKIP LOCKED`,
+		// The session is somebody else's: its time zone stays what it is.
+		loadToJoin: `SELECT ` + version + `, ` + floor + `, ` + mysqlStart + `, ` + selected + `r.answer, r.answer IS NULL` + locked(t),
+		loadNow:    `SELECT ` + version + `, ` + floor + `, ` + mysqlStart + `, ` + selected + `r.answer, r.answer IS NULL` + locked(t) + ` NOWAIT`,
+		makeToJoin: strings.TrimSuffix(insert, ` ON DUPLICATE KEY UPDATE `),
+		duplicate:  func(err error) bool { return dberr.MySQLNumber(err) == numberDuplicate },
+		held:       func(err error) bool { n := dberr.MySQLNumber(err); return n == numberLockWait || n == numberNoWait },
+		finish:     finishing(t),
+		confirm:    `UPDATE ` + t + ` SET updated = updated WHERE id = ?`,
+		putMany:    insert + strings.Join(values, ", "),
+		makeMany:   insert + keep,
+		put:        insert + strings.Join(values, ", "),
+		make:       insert + keep,
+		made:       byLastID,
+		list: `SELECT r.id, r.namespace, r.layer, r.tenant, r.operation, r.key_id, ` + selected + `NULL, 1
+			FROM ` + t + ` r WHERE r.id > ? AND (r.expires = 0 OR r.expires > ?)`,
+		expired: `SELECT id FROM ` + t + ` WHERE expires BETWEEN 1 AND ? ORDER BY expires LIMIT ?`,
+		// What somebody else has locked comes to life, or is removed, there. Without a word about the index a small table is read as a
+		// whole, and a row waited for that is not meant.
+		lockOld: func(n int) string {
+			return `SELECT id, fence FROM ` + t + ` FORCE INDEX (PRIMARY) WHERE id IN (` + list(n) + `) AND expires BETWEEN 1 AND ? ORDER BY id FOR UPDATE SKIP LOCKED`
+		},
+		dropOld: func(n int) string {
+			return `DELETE d FROM ` + t + ` AS d FORCE INDEX (PRIMARY) WHERE d.id IN (` + list(n) + `) AND d.expires BETWEEN 1 AND ?`
+		},
+		raise:            `UPDATE ` + meta + ` SET fence_floor = GREATEST(fence_floor, ?) WHERE id = 1`,
+		loadUsage:        `SELECT ` + mysqlVersion + `, ` + mysqlStart + `, l.counts FROM ` + meta + ` m LEFT JOIN ` + counts + ` l ON l.id = ? WHERE m.id = 1`,
+		loadUsageToWrite: `SELECT ` + version + `, ` + mysqlNow + `, r.counts` + locked(counts),
+		putUsage:         insertUsage + `expires = VALUES(expires), counts = VALUES(counts)`,
+		makeUsage:        insertUsage + keep,
+		dropUsage:        `DELETE FROM ` + counts + ` WHERE id = ?`,
+		expiredUsage:     `SELECT count(*) FROM (SELECT 1 FROM ` + counts + ` WHERE expires <= ? LIMIT 1) AS found`,
+		lockOldUsage:     `SELECT id, 0 FROM ` + counts + ` WHERE expires <= ? ORDER BY expires LIMIT ? FOR UPDATE SKIP LOCKED`,
+		dropOldUsage: func(n int) string {
+			return `DELETE d FROM ` + counts + ` AS d FORCE INDEX (PRIMARY) WHERE d.id IN (` + list(n) + `)`
+		},
+		text:     func(s string) any { return []byte(s) },
+		numbered: func(q string) string { return q },
+	}
+}
+
+// list is a place for each of n values.
+func list(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
+
+// byLastID tells whether a statement has made a row: one that met another says so in the id.
+func byLastID(r sql.Result) (bool, error) {
+	id, err := r.LastInsertId()
+	return id == 0, err
+}
+
+// Settings of a session while a transaction of the store runs in it. Without autocommit nothing is on its own that follows what has made
+// the server roll back by itself. A mode without strictness cuts what is too long. Waits for rows and tables end after a second, the
+// shortest that the server takes: who still wants them begins anew, and nobody's wait stays behind on the server for longer than that.
+const (
+	mysqlKeep = `SET @retrysafe_autocommit = @@autocommit, @retrysafe_mode = @@sql_mode, @retrysafe_zone = @@time_zone, ` +
+		`@retrysafe_row_wait = @@innodb_lock_wait_timeout, @retrysafe_table_wait = @@lock_wait_timeout, @retrysafe_idle = @@wait_timeout, ` +
+		`autocommit = 0, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00', ` +
+		`innodb_lock_wait_timeout = 1, lock_wait_timeout = 1, wait_timeout = %d`
+	mysqlIsolation = `SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE`
+	mysqlPutBack   = `autocommit = @retrysafe_autocommit, sql_mode = @retrysafe_mode, time_zone = @retrysafe_zone, ` +
+		`innodb_lock_wait_timeout = @retrysafe_row_wait, lock_wait_timeout = @retrysafe_table_wait, wait_timeout = @retrysafe_idle`
+	// Whatever completion_type says.
+	mysqlRollback = `ROLLBACK AND NO CHAIN NO RELEASE`
+)
+
+// Settings of a session while a transaction of the caller's work runs in it: without autocommit, and with a wait of its own until the key is
+// claimed. The rest is the work's.
+const (
+	mysqlJoin = `SET @retrysafe_autocommit = @@autocommit, @retrysafe_row_wait = @@innodb_lock_wait_timeout, autocommit = 0, ` +
+		`innodb_lock_wait_timeout = %d`
+	mysqlJoined = `SET innodb_lock_wait_timeout = @retrysafe_row_wait`
+	mysqlLeft   = `SET innodb_lock_wait_timeout = @retrysafe_row_wait, autocommit = @retrysafe_autocommit`
+	// mysqlLongestWait is what MySQL 8 takes.
+	mysqlLongestWait = 1 << 30
+)
+
+// mysqlBeginning is the first statement of a transaction; the server ends the session of a client that has said nothing for idle seconds.
+func mysqlBeginning(idle int64) string { return fmt.Sprintf(mysqlKeep, idle) }
+
+// mysqlCommitting commits, by turning autocommit on, and puts the session back. Where it reaches the server after notAfter it is an error
+// instead: the server looks at all values before it sets the first, and no switch can be set to 2. A COMMIT would be carried out whenever
+// it arrives, and one statement cannot have a condition before it.
+func mysqlCommitting(notAfter int64) string {
+	on := "1"
+	if notAfter != 0 {
+		on = fmt.Sprintf("IF(%s <= %d, 1, 2)", mysqlNow, notAfter)
+	}
+	return "SET autocommit = " + on + ", " + mysqlPutBack
+}

@@ -1,0 +1,56 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// rowWait is the longest that changes that are made together wait for a row: what is held longer would hold up all of them. MySQL counts in
+// whole seconds.
+const rowWait = 50 * time.Millisecond
+
+// together makes changes in one transaction, with few statements however many they are.
+func (s server) together(changes []*change) error {
+	wait, cancel := s.patience(context.Background(), time.Time{})
+	defer cancel()
+	wait.lock = rowWait
+	call, cancel := context.WithTimeout(context.Background(), wait.limit+slack)
+	defer cancel()
+	for lost := 0; ; lost++ {
+		err := s.transaction(call, wait, earliest(changes), func(ctx context.Context, w execer) (bool, error) {
+			begun := begin(changes)
+			switch len(begun) {
+			case 0:
+				return false, nil
+			case 1:
+				if s.dialect == PostgreSQL { // the statements for many are slower for one
+					return begun[0].apply(ctx, w)
+				}
+			}
+			return changeAll(ctx, w, s.locking, begun)
+		})
+		var gone *lostError
+		if lost == lostConnections || isOwn(err) || !errors.As(err, &gone) || s.manner.fate(err) != onlyLost || !pause(wait) {
+			return err
+		}
+	}
+}
+
+// see implements backend.
+func (s server) see(ctx context.Context, of []*sight) error {
+	return s.read(ctx, brief, func(ctx context.Context, db execer) (err error) {
+		if k := of[0]; len(of) == 1 {
+			k.l, err = s.load(ctx, db, s.queries.load, k.id)
+			return err
+		}
+		return s.Store.see(ctx, db, s.looking, of)
+	})
+}
+
+// surely is so where a look before has seen that there was none: writing finds out if somebody has made one since. A record that was there
+// is one that somebody else has locked.
+func surely(c *change) bool { return c.looked && c.seen.row.State == 0 }
+
+// errMadeMeanwhile: somebody else has made one of the records since it was seen that there was none.
+var errMadeMeanwhile = errors.New("sqlstore: somebody else has made a record that was not there")

@@ -1,0 +1,211 @@
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+)
+
+// joint is the record of a key in an open transaction: claimed by its first statement, and completed by its last.
+type joint struct {
+	*claim
+	tx  dbtx.Tx
+	row protocol.Row
+	// now is the store's time at the claim, and at this machine's, by the monotonic clock.
+	now protocol.Micros
+	at  time.Time
+}
+
+// take claims the key. Where it is not won, rec and err are the answer.
+func (j *joint) take(ctx context.Context) (rec retrysafe.Record, won bool, err error) {
+	j.at = time.Now()
+	if j.queries.claim != nil {
+		won, err = j.insert(ctx)
+	} else {
+		won, err = j.lookAndMake(ctx)
+	}
+	if err == nil && !won && j.queries.claim != nil {
+		// What is finished is answered without a lock: its repeats must not wait for each other.
+		var l loaded
+		if l, err = j.load(ctx, j.queries.load); err == nil {
+			if next, mine, err := j.decide(l, l.now); !mine {
+				return next.Record(j.r.Key, l.now), false, err
+			}
+		}
+	}
+	if err == nil && !won {
+		rec, won, err = j.takeOver(ctx)
+		if !won && err == nil || rec.State != 0 {
+			return rec, won, err
+		}
+	}
+	if err != nil {
+		return j.refused(ctx, err)
+	}
+	return j.record(), true, nil
+}
+
+// takeOver claims a key that has a record, which was released, has expired, or was only issued.
+func (j *joint) takeOver(ctx context.Context) (rec retrysafe.Record, won bool, err error) {
+	back, err := j.limitWait(ctx)
+	if err != nil {
+		return rec, false, err
+	}
+	for !won {
+		j.at = time.Now()
+		l, err := j.load(ctx, j.queries.loadToJoin)
+		if err != nil {
+			return rec, false, err
+		}
+		next, mine, err := j.decide(l, l.now)
+		if !mine {
+			return next.Record(j.r.Key, l.now), false, err
+		}
+		j.row, j.now = next, l.now
+		if l.row.State != 0 {
+			_, err = j.tx.Exec(ctx, j.queries.put, j.allArgs(&j.r.Key, j.id, &next)...)
+			won = err == nil
+		} else {
+			won, err = j.make(ctx)
+		}
+		if err != nil {
+			return rec, false, err
+		}
+	}
+	return rec, true, back(ctx)
+}
+
+// limitWait bounds the waits of the transaction as those of the claim, where that is a statement of its own; back makes them what they were.
+func (j *joint) limitWait(ctx context.Context) (back func(context.Context) error, err error) {
+	if j.queries.limit == "" {
+		return func(context.Context) error { return nil }, nil
+	}
+	var was, ignored string
+	err = j.tx.QueryRow(ctx, j.queries.limit, []any{lockTimeout(j.r.Wait)}, &was, &ignored)
+	return func(ctx context.Context) error {
+		return j.tx.QueryRow(ctx, j.queries.limit, []any{was}, &ignored, &ignored)
+	}, err
+}
+
+// insert claims a key that has no record with one statement.
+func (j *joint) insert(ctx context.Context) (won bool, err error) {
+	j.row = protocol.Row{
+		State: retrysafe.StateInProgress, OnDoubt: retrysafe.Refuse, Attempt: 1, Owner: j.r.Owner,
+		Fingerprint: j.r.Fingerprint, Binding: j.r.Binding, Retention: protocol.Span(j.r.Retention),
+	}
+	var fence sql.NullInt64
+	var created sql.NullInt64
+	var ignored any
+	err = j.tx.QueryRow(ctx, j.queries.claimSQL, j.queries.claim(j), &fence, &created, &ignored)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && !fence.Valid {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	j.now = created.Int64
+	j.row.Fence = retrysafe.Fence(fence.Int64) //nolint:gosec // fences stay below 2^53
+	j.row.Created, j.row.Updated, j.row.LeaseEnd = j.now, j.now, j.now+protocol.Span(strayLease)
+	return true, nil
+}
+
+// claimArgs are the values of claimSQL behind the first.
+func (j *joint) claimArgs() []any {
+	k := &j.r.Key
+	return []any{
+		j.id[:], []byte(k.Namespace), []byte(k.Layer), []byte(k.Tenant), []byte(k.Operation), []byte(k.ID), j.r.Owner[:],
+		blob(j.r.Fingerprint), blob(j.r.Binding), protocol.Span(strayLease), protocol.Span(j.r.Retention),
+	}
+}
+
+// lookAndMake claims a key that has no record with two statements: one locks what is there, or fails where somebody is just making it.
+func (j *joint) lookAndMake(ctx context.Context) (won bool, err error) {
+	query := j.queries.loadToJoin
+	if j.r.Wait <= 0 {
+		query = j.queries.loadNow
+	}
+	j.at = time.Now()
+	l, err := j.load(ctx, query)
+	if err != nil || l.row.State != 0 {
+		return false, err
+	}
+	j.row, j.now = protocol.Row{}, l.now
+	if j.row, won, err = j.decide(l, l.now); err != nil || !won {
+		return false, err
+	}
+	return j.make(ctx)
+}
+
+// make makes the record. It is not done where somebody else has made it meanwhile.
+func (j *joint) make(ctx context.Context) (made bool, err error) {
+	n, err := j.tx.Exec(ctx, j.queries.makeToJoin, j.allArgs(&j.r.Key, j.id, &j.row)...)
+	if err != nil && j.queries.duplicate != nil && j.queries.duplicate(err) {
+		return false, nil
+	}
+	return n > 0, err
+}
+
+func (j *joint) load(ctx context.Context, query string) (loaded, error) {
+	return j.loadBy(func(dest ...any) error { return j.tx.QueryRow(ctx, query, []any{j.id[:]}, dest...) })
+}
+
+func (j *joint) record() retrysafe.Record { return j.row.Record(j.r.Key, j.now) }
+
+// refused is the answer to a claim that has failed. One that could not wait any longer for somebody who may only be reading the answer gets
+// that too.
+func (j *joint) refused(ctx context.Context, err error) (rec retrysafe.Record, won bool, _ error) {
+	switch {
+	case j.queries.held != nil && j.queries.held(err):
+		if rec, ok := j.answered(ctx); ok {
+			return rec, false, nil
+		}
+		return retrysafe.Record{Key: j.r.Key}, false, retrysafe.ErrInProgress
+	case ctx.Err() != nil:
+		return rec, false, fmt.Errorf("sqlstore: the call ended while it waited for the key: %w", ctx.Err())
+	}
+	return rec, false, unavailable(j.failed("claim the key", err))
+}
+
+// answered is the record of a key that is finished, as everybody sees it.
+func (c *claim) answered(ctx context.Context) (rec retrysafe.Record, ok bool) {
+	l, err := c.look(ctx, c.id)
+	if err != nil || !l.row.State.Finished() {
+		return rec, false
+	}
+	row, won, err := c.decide(l, l.now)
+	return row.Record(c.r.Key, l.now), !won && err == nil
+}
+
+// complete writes the answer into the record, which must still be this attempt's.
+func (j *joint) complete(ctx context.Context, state retrysafe.State, answer retrysafe.Answer) (retrysafe.Record, error) {
+	now := j.now + time.Since(j.at).Microseconds()
+	row, _, err := protocol.Complete(j.row, now, &retrysafe.CompleteRequest{
+		Key: j.r.Key, Owner: j.row.Owner, Fence: j.row.Fence, State: state, Answer: answer, Retention: j.r.Retention,
+	})
+	if err != nil {
+		return j.record(), err
+	}
+	args := append(j.rowArgs(&row), j.id[:], row.Owner[:], int64(row.Fence)) //nolint:gosec // fences stay below 2^53
+	n, err := j.tx.Exec(ctx, j.queries.finish, args...)
+	if err != nil {
+		return j.record(), j.broken(ctx, err)
+	}
+	if n != 1 {
+		return j.record(), j.touched(n)
+	}
+	row.Fingerprint, row.Binding = bytes.Clone(row.Fingerprint), bytes.Clone(row.Binding)
+	return row.Record(j.r.Key, now), nil
+}
+
+// touched is the error of a record that is not this attempt's any more.
+func (c *claim) touched(n int64) error {
+	return fmt.Errorf("sqlstore: the work has removed or changed the record of its own key, or has rolled back by itself (%d rows are its own): "+
+		"all was rolled back; keep the table %s, COMMIT and ROLLBACK out of the work", n, c.table)
+}

@@ -1,0 +1,52 @@
+package sqlstore
+
+import (
+	"context"
+	"strings"
+)
+
+// lists reads and writes many rows of MySQL with one statement, which has a place for each value.
+type lists struct {
+	*Store
+	load string
+}
+
+func (l lists) loadMany(ctx context.Context, w querier, ids []recordID) (map[recordID]loaded, loaded, error) {
+	args := make([]any, len(ids))
+	for i := range ids {
+		args[i] = ids[i][:]
+	}
+	return l.loadAll(ctx, w, strings.Replace(l.load, "(?)", "("+list(len(ids))+")", 1), args...)
+}
+
+func (lists) surely(c *change) bool { return surely(c) }
+
+func (l lists) writeMany(ctx context.Context, w execer, made, changed []*change) error {
+	if len(made) > 0 {
+		query, args := l.insert(l.queries.makeMany, made)
+		r, err := w.ExecContext(ctx, query, args...)
+		if err != nil {
+			return err
+		}
+		if all, err := l.queries.made(r); err != nil || !all {
+			return errMadeMeanwhile
+		}
+	}
+	if len(changed) > 0 {
+		query, args := l.insert(l.queries.putMany, changed)
+		if _, err := w.ExecContext(ctx, query, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// insert repeats the one row of a statement.
+func (l lists) insert(query string, rows []*change) (string, []any) {
+	row := "(" + list(6+len(stored)) + ")"
+	args := make([]any, 0, len(rows)*(6+len(stored)))
+	for _, c := range rows {
+		args = append(args, c.args()...)
+	}
+	return strings.Replace(query, row, strings.TrimSuffix(strings.Repeat(row+", ", len(rows)), ", "), 1), args
+}

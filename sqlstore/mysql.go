@@ -1,0 +1,88 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/dberr"
+)
+
+// mysql is the backend for MySQL and MariaDB.
+type mysql struct{ server }
+
+func newMySQL(s *Store) mysql {
+	q := mysqlQueries(s.table)
+	return mysql{server{
+		Store: s, manner: mysqlManner{s.table, new(atomic.Bool)}, looking: lists{s, q.loadMany}, locking: lists{s, q.loadManyToWrite},
+	}}
+}
+
+// mysqlManner is how MySQL and MariaDB are talked to: one statement at a time.
+type mysqlManner struct {
+	table    string
+	transact *atomic.Bool // a session of the pool had autocommit off
+}
+
+// reading runs f, and where sessions have autocommit off turns it on around f: f would open a transaction, see from then on what was there
+// at its beginning, and lock what it sees where that is the default.
+func (m mysqlManner) reading(ctx context.Context, conn *sql.Conn, f func(context.Context, execer) error) error {
+	if !m.transact.Load() {
+		if err := f(ctx, conn); !errors.Is(err, errTransacts) {
+			return err
+		}
+		m.transact.Store(true)
+	}
+	err := run(ctx, conn, []string{mysqlRollback, `SET @retrysafe_autocommit = @@autocommit, autocommit = 1`})
+	if err == nil {
+		err = f(ctx, conn)
+	}
+	if _, failed := conn.ExecContext(ctx, `SET autocommit = @retrysafe_autocommit`); failed != nil {
+		discard(conn)
+		err = errors.Join(err, failed)
+	}
+	return err
+}
+
+func (mysqlManner) begin(call context.Context, conn *sql.Conn, wait patience) error {
+	idle := (time.Duration(wait.left())*time.Millisecond + 6*slack) / time.Second // at least 5 s
+	if _, err := conn.ExecContext(call, mysqlBeginning(int64(idle))); err != nil {
+		return err
+	}
+	_, err := conn.ExecContext(call, mysqlIsolation)
+	if dberr.MySQLNumber(err) == numberInTransaction { // of whoever had the connection before, and has not ended it
+		err = run(call, conn, []string{mysqlRollback, mysqlIsolation})
+	}
+	return err
+}
+
+// within ends waits with the time of the call: the server counts in whole seconds.
+func (mysqlManner) within(_ context.Context, wait patience) context.Context { return wait }
+
+func (mysqlManner) commit(call context.Context, conn *sql.Conn, notAfter time.Time) error {
+	_, err := conn.ExecContext(call, mysqlCommitting(latest(notAfter)))
+	if dberr.MySQLNumber(err) == numberWrongValue {
+		return retrysafe.ErrTooLate
+	}
+	return err
+}
+
+// rollback comes first: to turn autocommit on is to commit.
+func (mysqlManner) rollback(call context.Context, conn *sql.Conn) error {
+	return run(call, conn, []string{mysqlRollback, "SET " + mysqlPutBack})
+}
+
+func (mysqlManner) fate(err error) fate {
+	switch dberr.MySQLNumber(err) {
+	case numberDeadlock, numberSnapshot, numberLockWait:
+		return blocked
+	case numberInterrupted, numberStatementTime, numberExecutionTime:
+		return timedOut
+	case 0, numberShutdown, numberKilled, numberSessionKilled, numberIdle:
+		return onlyLost
+	}
+	return final
+}

@@ -1,0 +1,256 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+)
+
+// Transaction is one that RunOn has begun. What ends it is called once; Rollback after it is an error that wraps sql.ErrTxDone.
+type Transaction interface {
+	dbtx.Tx
+	Commit(ctx context.Context) error
+	Rollback(ctx context.Context) error
+}
+
+// RunOn is RunTx for adapters of other drivers: begin opens a transaction at READ COMMITTED on the database of the store. Use
+// the adapter (adapters/pgxidem); only servers have one.
+func (s *Store) RunOn(ctx context.Context, r retrysafe.TxRequest, begin func(context.Context) (Transaction, error),
+	work func(context.Context, dbtx.Tx) (retrysafe.State, retrysafe.Answer, error),
+) (retrysafe.Record, error) {
+	if err := s.check(ctx, &r.Key); err != nil {
+		return retrysafe.Record{}, err
+	}
+	fateOf, err := s.fates("RunOn", "RunTx")
+	if err != nil {
+		return retrysafe.Record{}, err
+	}
+	c := &serverClaim{claim: &claim{Store: s, r: &r, id: idOf(r.Key)}, begin: begin, work: work, fateOf: fateOf}
+	end, rec, err := c.queue(ctx)
+	if end == nil {
+		return rec, err
+	}
+	defer end()
+	rec, err = c.run(ctx)
+	if err != nil && c.worked && c.ended == nil && !errors.Is(err, retrysafe.ErrUnconfirmed) && c.committed(ctx) {
+		c.ended = &endedError{cause: err}
+	}
+	if c.ended != nil {
+		return rec, c.afterwards(ctx)
+	}
+	return rec, err
+}
+
+// fates is what errors mean on a server; SQLite, which is none, has another call.
+func (s *Store) fates(call, instead string) (func(error) fate, error) {
+	on, ok := s.backend.(interface{ fateOf(error) fate })
+	if !ok {
+		return nil, fmt.Errorf("sqlstore: %s is for servers; use %s on %s: %w", call, instead, s.dialect, errors.ErrUnsupported)
+	}
+	return on.fateOf, nil
+}
+
+// serverClaim is one call of RunOn.
+type serverClaim struct {
+	*claim
+	begin  func(context.Context) (Transaction, error)
+	work   func(context.Context, dbtx.Tx) (retrysafe.State, retrysafe.Answer, error)
+	fateOf func(error) fate
+}
+
+// queue waits until no transaction of the key runs in this process: that would take a connection. A nil end: err is the answer.
+func (c *serverClaim) queue(ctx context.Context) (end func(), rec retrysafe.Record, err error) {
+	var limit <-chan time.Time
+	if c.r.Wait > 0 {
+		t := time.NewTimer(c.r.Wait)
+		defer t.Stop()
+		limit = t.C
+	}
+	for {
+		if other := c.running.other(c.id); other != nil {
+			if rec, ok := c.answered(ctx); ok {
+				return nil, rec, nil
+			}
+			if err := c.await(ctx, other, limit); err != nil {
+				return nil, retrysafe.Record{Key: c.r.Key}, err
+			}
+		}
+		if end, ok := c.running.begin(c.id); ok {
+			return end, retrysafe.Record{}, nil
+		}
+	}
+}
+
+// run makes the transaction, and makes it anew where that certainly did nothing: before work was called, and as often as the caller allows
+// after it.
+func (c *serverClaim) run(ctx context.Context) (rec retrysafe.Record, err error) {
+	wait, cancel := c.patience(ctx, time.Time{})
+	defer cancel()
+	for lost, again := 0, 0; ; {
+		worked := c.worked
+		rec, err = c.once(ctx, nil)
+		fate := c.fateOf(err)
+		switch {
+		case c.ended != nil, err == nil, errors.Is(err, retrysafe.ErrUnconfirmed), errors.Is(err, retrysafe.ErrTxEnded), fate != blocked && fate != onlyLost:
+			return rec, err
+		case c.worked && (fate != blocked || again >= c.r.Retries):
+			return rec, err
+		case c.worked:
+			again++
+			c.worked = worked
+			if !pause(ctx) {
+				return rec, err
+			}
+			continue
+		case fate == onlyLost && (lost == lostConnections || !errors.Is(err, retrysafe.ErrUnavailable)):
+			return rec, err
+		case fate == onlyLost:
+			lost++
+		}
+		if !pause(wait) {
+			return rec, err
+		}
+	}
+}
+
+// refusal is how work ended that has refused for good: its effect is undone, and the answer kept in a transaction of its own.
+type refusal struct{ answer retrysafe.Answer }
+
+// once is one transaction.
+func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec retrysafe.Record, err error) {
+	tx, err := c.begin(ctx)
+	if err != nil {
+		return rec, unavailable(c.failed("begin the transaction", err))
+	}
+	open := true
+	undo := func() error {
+		if !open {
+			return nil
+		}
+		open = false
+		return rollback(ctx, tx)
+	}
+	defer undo() //nolint:errcheck // also where work panics
+	j := &joint{claim: c.claim, tx: tx}
+	rec, won, err := j.take(ctx)
+	if !won {
+		return rec, err
+	}
+	if t, ok := tx.(interface{ claimed(context.Context) error }); ok {
+		if err := t.claimed(ctx); err != nil {
+			return rec, unavailable(c.failed("claim the key", err))
+		}
+	}
+	var state retrysafe.State
+	var answer retrysafe.Answer
+	if refused != nil {
+		state, answer = retrysafe.StateFailed, refused.answer
+	} else {
+		if state, answer, err = c.call(ctx, tx); err != nil {
+			if gone := undo(); errors.Is(gone, sql.ErrTxDone) && ctx.Err() == nil {
+				c.ended = &endedError{cause: err}
+			}
+			return rec, err
+		}
+		if state == retrysafe.StateFailed {
+			if gone := undo(); errors.Is(gone, sql.ErrTxDone) && ctx.Err() == nil {
+				c.ended = &endedError{cause: gone}
+				return rec, c.ended
+			}
+			return c.once(ctx, &refusal{answer})
+		}
+	}
+	done, err := j.complete(ctx, state, answer)
+	if err != nil {
+		return rec, err
+	}
+	open = false
+	if err := tx.Commit(ctx); err != nil {
+		_ = rollback(ctx, tx) // gives the connection back
+		return c.settle(ctx, rec, done, err)
+	}
+	return done, nil
+}
+
+// rollback undoes a transaction, also where ctx has ended. A server that does not answer is not waited for: it undoes what it finds nobody for.
+func rollback(ctx context.Context, tx Transaction) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), slack)
+	done := make(chan error, 1)
+	go func() {
+		defer cancel()
+		done <- tx.Rollback(ctx)
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select { // it may have ended at the same moment
+	case err := <-done:
+		return err
+	default:
+		return ctx.Err()
+	}
+}
+
+func (c *serverClaim) call(ctx context.Context, tx Transaction) (retrysafe.State, retrysafe.Answer, error) {
+	inside, end := marked(ctx, c.db)
+	defer end()
+	c.worked = true
+	return c.work(inside, tx)
+}
+
+// settle finds out what became of a COMMIT that failed. Where the server has refused it, all was rolled back. Else the key is claimed again: that waits
+// for the first transaction, and then finds what it has committed, or nothing.
+func (c *serverClaim) settle(ctx context.Context, rec, done retrysafe.Record, failed error) (retrysafe.Record, error) {
+	if c.fateOf(failed) == onlyLost && !errors.Is(failed, sql.ErrTxDone) {
+		committed, err := c.claimAgain(context.WithoutCancel(ctx))
+		if err != nil {
+			return rec, fmt.Errorf("%w: COMMIT has failed, and nobody can say what became of it: %w",
+				retrysafe.ErrUnconfirmed, errors.Join(c.failed("commit", failed), c.failed("look for the record", err)))
+		}
+		if committed {
+			return done, nil
+		}
+	}
+	return rec, c.broken(ctx, failed)
+}
+
+// claimAgain tells what became of the first transaction. That it was committed is believed behind a COMMIT of this one that was answered: before,
+// the synchronous replicas of PostgreSQL may not have it.
+func (c *serverClaim) claimAgain(ctx context.Context) (committed bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.lockWait+slack)
+	defer cancel()
+	again := *c.r
+	again.Wait = c.lockWait
+	second := &claim{Store: c.Store, r: &again, id: c.id}
+	for lost := 0; ; lost++ {
+		tx, err := c.begin(ctx)
+		if err == nil {
+			j := &joint{claim: second, tx: tx}
+			var rec retrysafe.Record
+			var won bool
+			rec, won, err = j.take(ctx)
+			mine := !won && rec.Owner == c.r.Owner && rec.State.Finished()
+			if mine {
+				if _, err = tx.Exec(ctx, c.queries.confirm, c.id[:]); err == nil {
+					err = tx.Commit(ctx)
+				}
+			}
+			if !mine || err != nil {
+				_ = rollback(ctx, tx)
+			}
+			if mine && err == nil || !mine && (won || rec.State != 0) {
+				return mine, nil
+			}
+		}
+		if lost == lostConnections || c.fateOf(err) != onlyLost || !pause(ctx) {
+			return false, err
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/dberr"
+	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+)
+
+// runOnServer is RunTx where many write at once.
+func (s *Store) runOnServer(ctx context.Context, r retrysafe.TxRequest, work func(context.Context, *sql.Tx) (retrysafe.State, retrysafe.Answer, error)) (retrysafe.Record, error) {
+	return s.RunOn(ctx, r, s.opening(r.Wait), func(ctx context.Context, tx dbtx.Tx) (retrysafe.State, retrysafe.Answer, error) {
+		return work(ctx, standard(tx))
+	})
+}
+
+// opening opens transactions of database/sql, whose first statement waits as long for others.
+func (s *Store) opening(wait time.Duration) func(context.Context) (Transaction, error) {
+	return func(ctx context.Context) (Transaction, error) {
+		if s.dialect == MySQL {
+			return s.openMySQL(ctx, wait)
+		}
+		tx, err := s.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+		if err != nil {
+			return nil, err
+		}
+		return standardTx{dbtx.SQL(tx, s.dialect), tx}, nil
+	}
+}
+
+// standard is the transaction of database/sql in one that was opened here.
+func standard(tx dbtx.Tx) *sql.Tx {
+	if tx, ok := tx.(*mysqlTx); ok {
+		return tx.tx
+	}
+	return tx.(standardTx).tx //nolint:errcheck,forcetypeassert // opening makes no other
+}
+
+// standardTx is a transaction of database/sql.
+type standardTx struct {
+	dbtx.Tx
+	tx *sql.Tx
+}
+
+func (t standardTx) Commit(context.Context) error   { return t.tx.Commit() }
+func (t standardTx) Rollback(context.Context) error { return t.tx.Rollback() }
+
+// mysqlTx is a transaction of MySQL on a connection of its own, whose session is put back in the end.
+type mysqlTx struct {
+	standardTx
+	conn *sql.Conn
+}
+
+// openMySQL opens a transaction without autocommit: where the server rolls back by itself (error 1213), what follows is part of another
+// one, which never commits since the record is not in it.
+func (s *Store) openMySQL(ctx context.Context, wait time.Duration) (*mysqlTx, error) {
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := &mysqlTx{conn: conn}
+	// Who is not to wait looks with NOWAIT; of two who look at the same moment one still meets the other's row.
+	seconds := max(1, min(int64((wait+time.Second-1)/time.Second), mysqlLongestWait))
+	if _, err = conn.ExecContext(ctx, fmt.Sprintf(mysqlJoin, seconds)); err == nil {
+		o := &sql.TxOptions{Isolation: sql.LevelReadCommitted}
+		t.tx, err = conn.BeginTx(ctx, o)
+		if dberr.MySQLNumber(err) == numberInTransaction { // of whoever had the connection before, and has not ended it
+			if err = run(ctx, conn, []string{mysqlRollback}); err == nil {
+				t.tx, err = conn.BeginTx(ctx, o)
+			}
+		}
+	}
+	if err != nil {
+		t.leave(ctx, true)
+		return nil, err
+	}
+	t.Tx = dbtx.SQL(t.tx, MySQL)
+	return t, nil
+}
+
+// claimed lets the work wait for rows as long as its session says.
+func (t *mysqlTx) claimed(ctx context.Context) error {
+	_, err := t.Exec(ctx, mysqlJoined)
+	return err
+}
+
+func (t *mysqlTx) Commit(ctx context.Context) error {
+	err := t.tx.Commit()
+	if err == nil {
+		t.leave(context.WithoutCancel(ctx), false)
+	}
+	return err
+}
+
+func (t *mysqlTx) Rollback(ctx context.Context) error {
+	err := t.tx.Rollback()
+	t.leave(ctx, true)
+	return err
+}
+
+// leave puts the session back. To turn autocommit on is to commit what may be open: that is rolled back first. A connection that does not answer is
+// given up.
+func (t *mysqlTx) leave(ctx context.Context, open bool) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), slack)
+	defer cancel()
+	last := []string{mysqlLeft}
+	if open {
+		last = []string{mysqlRollback, mysqlLeft}
+	}
+	if err := run(ctx, t.conn, last); err != nil && !errors.Is(err, sql.ErrConnDone) {
+		discard(t.conn)
+		return
+	}
+	_ = t.conn.Close()
+}

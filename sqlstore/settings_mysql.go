@@ -1,0 +1,97 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// smallestPacket has room for a record with the longest answer, each byte of it escaped as drivers do that write arguments into the text.
+const smallestPacket = 2*(1<<20+64<<10) + 64<<10
+
+// settings refuses a server whose clock or packets do not fit, and warns of settings under which what was answered may be lost.
+func (m mysql) settings(ctx context.Context) error {
+	return m.read(ctx, brief, func(ctx context.Context, db execer) error {
+		var before, after, doublewrite string
+		var autocommit, slept, flush, binlog, sync int
+		var packet int64
+		if err := db.QueryRowContext(ctx, `SELECT @@autocommit`).Scan(&autocommit); err != nil {
+			return err
+		}
+		if autocommit == 0 {
+			return errTransacts
+		}
+		// SYSDATE is the time of its evaluation, unless the server was told otherwise.
+		err := db.QueryRowContext(ctx, `SELECT CAST(SYSDATE(6) AS CHAR), SLEEP(0.002), CAST(SYSDATE(6) AS CHAR)`).Scan(&before, &slept, &after)
+		if err == nil {
+			err = db.QueryRowContext(ctx, `SELECT @@max_allowed_packet, @@innodb_flush_log_at_trx_commit, @@log_bin, @@sync_binlog, @@innodb_doublewrite`).
+				Scan(&packet, &flush, &binlog, &sync, &doublewrite)
+		}
+		switch {
+		case err != nil:
+			return err
+		case before == after:
+			return stateError("sqlstore: the server runs with sysdate-is-now, so that it tells no time after a wait for a lock; leave that option out")
+		case packet < smallestPacket:
+			return stateError(fmt.Sprintf("sqlstore: the server's max_allowed_packet is %d, too small for a record with a long answer; set it to 16M (at least %d)", packet, smallestPacket))
+		}
+		warn := func(setting, text string) { m.logger.Warn("sqlstore: "+setting+": "+text, "table", m.table) }
+		if flush != 1 && flush != 3 { // 3 is MariaDB's, and flushes more
+			warn(fmt.Sprint("innodb_flush_log_at_trx_commit is ", flush), "a crash loses the last commits, and what they answered may run again; set it to 1")
+		}
+		if binlog != 0 && sync != 1 {
+			warn(fmt.Sprint("sync_binlog is ", sync), "a crash of the machine loses the last commits, and what they answered may run again; set it to 1")
+		}
+		if doublewrite == "0" || strings.EqualFold(doublewrite, "off") {
+			warn("innodb_doublewrite is off", "a crash of the machine can damage the database, unless its file system writes pages whole; turn it on")
+		}
+		return nil
+	})
+}
+
+// alone lets one process at a time migrate, and refuses tables without transactions.
+func (m mysql) alone(ctx context.Context, w execer, f func() error) error {
+	const name = `CONCAT('retrysafe migrates ', MD5(CONCAT(coalesce(DATABASE(), ''), '/', ?)))` // one for all databases of a server, and at most 64 bytes
+	limit := m.lockWait
+	if end, ok := ctx.Deadline(); ok {
+		left := time.Until(end)
+		limit = min(limit, left-left/8)
+	}
+	var got int
+	if err := w.QueryRowContext(ctx, `SELECT coalesce(GET_LOCK(`+name+`, ?), 0)`, m.table, limit.Seconds()).Scan(&got); err != nil {
+		return err
+	}
+	if got != 1 {
+		return stateError(fmt.Sprintf("sqlstore: another process migrates the table %s all the time (GET_LOCK), nothing was changed; try again", m.table))
+	}
+	err := m.transactional(ctx, w)
+	if err == nil {
+		err = f()
+	}
+	// Where this fails the connection is lost, and the lock with it.
+	if _, failed := w.ExecContext(context.WithoutCancel(ctx), `DO RELEASE_LOCK(`+name+`)`, m.table); err == nil {
+		err = failed
+	}
+	return err
+}
+
+// transactional looks at the engine of tables that are there.
+func (m mysql) transactional(ctx context.Context, w execer) error {
+	rows, err := w.QueryContext(ctx, `SELECT table_name, coalesce(engine, '') FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name IN (?, ?, ?)`,
+		m.table, m.table+"_limits", m.table+"_meta")
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name, engine string
+		if err := rows.Scan(&name, &engine); err != nil {
+			return err
+		}
+		if !strings.EqualFold(engine, "InnoDB") {
+			return stateError(fmt.Sprintf("sqlstore: the table %s is of the engine %q, which has no transactions, nothing was changed; ALTER TABLE %s ENGINE = InnoDB", name, engine, name))
+		}
+	}
+	return rows.Err()
+}

@@ -1,0 +1,94 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"sync"
+	"time"
+)
+
+// statementCache has the statements that a store uses again and again, and that take longer to read than to carry out: database/sql prepares
+// each once for each connection. They end with the database.
+type statementCache struct {
+	mu  sync.RWMutex
+	all map[string]*sql.Stmt
+	one sync.Mutex // of those who prepare
+}
+
+// get prepares what is not yet. It takes a connection for a moment: a caller who holds one might wait for ever.
+func (c *statementCache) get(ctx context.Context, s *Store, queries ...string) (map[string]*sql.Stmt, error) {
+	got := make(map[string]*sql.Stmt, len(queries))
+	if c.known(got, queries) {
+		return got, nil
+	}
+	wait, cancel := s.patience(ctx, time.Time{})
+	defer cancel()
+	c.one.Lock()
+	defer c.one.Unlock()
+	c.known(got, queries)
+	for _, query := range queries {
+		if got[query] != nil {
+			continue
+		}
+		statement, err := s.db.PrepareContext(wait, query) //nolint:sqlclosecheck // it ends with the database
+		if err != nil {
+			return nil, wait.over(err)
+		}
+		c.mu.Lock()
+		if c.all == nil {
+			c.all = make(map[string]*sql.Stmt)
+		}
+		c.all[query], got[query] = statement, statement
+		c.mu.Unlock()
+	}
+	return got, nil
+}
+
+// known finds what is prepared, and tells whether that is all.
+func (c *statementCache) known(got map[string]*sql.Stmt, queries []string) (all bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	all = true
+	for _, query := range queries {
+		if s := c.all[query]; s != nil {
+			got[query] = s
+		} else {
+			all = false
+		}
+	}
+	return all
+}
+
+// prepared is a transaction that knows some statements.
+type prepared struct {
+	*sql.Tx
+	statements map[string]*sql.Stmt
+}
+
+func (p prepared) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if s := p.statements[query]; s != nil {
+		return p.StmtContext(ctx, s).ExecContext(ctx, args...) //nolint:sqlclosecheck // it ends with the transaction
+	}
+	return p.Tx.ExecContext(ctx, query, args...)
+}
+
+func (p prepared) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	if s := p.statements[query]; s != nil {
+		return p.StmtContext(ctx, s).QueryRowContext(ctx, args...) //nolint:sqlclosecheck // it ends with the transaction
+	}
+	return p.Tx.QueryRowContext(ctx, query, args...)
+}
+
+func (p prepared) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if s := p.statements[query]; s != nil {
+		return p.StmtContext(ctx, s).QueryContext(ctx, args...) //nolint:sqlclosecheck // its caller does
+	}
+	return p.Tx.QueryContext(ctx, query, args...)
+}
+
+// pooled is a statement on any connection.
+type pooled struct{ statement *sql.Stmt }
+
+func (p pooled) QueryContext(ctx context.Context, _ string, args ...any) (*sql.Rows, error) {
+	return p.statement.QueryContext(ctx, args...)
+}

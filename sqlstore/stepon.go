@@ -1,0 +1,135 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+)
+
+// StepOn is StepTx for adapters of other drivers, as RunOn is RunTx.
+func (s *Store) StepOn(ctx context.Context, r retrysafe.StepRequest, begin func(context.Context) (Transaction, error),
+	work func(context.Context, dbtx.Tx) (retrysafe.Answer, error),
+) error {
+	if err := s.check(ctx, &r.Key); err != nil {
+		return err
+	}
+	fateOf, err := s.fates("StepOn", "StepTx")
+	if err != nil {
+		return err
+	}
+	step := &serverStep{stepTx: &stepTx{Store: s, r: &r, id: idOf(r.Key)}, begin: begin, do: work, fateOf: fateOf}
+	return step.run(ctx)
+}
+
+// serverStep is one call of StepOn. The row is locked at its end only: heartbeats go on, and nobody waits for the work.
+type serverStep struct {
+	*stepTx
+	begin  func(context.Context) (Transaction, error)
+	do     func(context.Context, dbtx.Tx) (retrysafe.Answer, error)
+	fateOf func(error) fate
+}
+
+func (s *serverStep) run(ctx context.Context) error {
+	l, err := s.look(ctx, s.id)
+	if err != nil {
+		return unavailable(err)
+	}
+	if err := s.owned(&l); err != nil {
+		return err
+	}
+	tx, err := s.begin(ctx)
+	for lost := 0; err != nil && lost < lostConnections && s.fateOf(err) == onlyLost && pause(ctx); lost++ {
+		tx, err = s.begin(ctx) // those that the pool had may be dead
+	}
+	if err != nil {
+		return unavailable(s.failed("begin the transaction of a step", err))
+	}
+	open := true
+	undo := func() error {
+		if !open {
+			return nil
+		}
+		open = false
+		return rollback(ctx, tx)
+	}
+	defer undo() //nolint:errcheck // also where work panics
+	if t, ok := tx.(interface{ claimed(context.Context) error }); ok {
+		if err := t.claimed(ctx); err != nil {
+			return unavailable(s.failed("begin the transaction of a step", err))
+		}
+	}
+	progress, err := s.callOn(ctx, tx)
+	if err != nil {
+		if gone := undo(); errors.Is(gone, sql.ErrTxDone) && ctx.Err() == nil {
+			return &endedError{cause: err}
+		}
+		return err
+	}
+	if err := s.keep(ctx, tx, &progress); err != nil {
+		return err
+	}
+	open = false
+	if err := tx.Commit(ctx); err != nil {
+		_ = rollback(ctx, tx) // gives the connection back
+		if s.fateOf(err) != onlyLost {
+			return s.broken(ctx, err) // the server has refused it
+		}
+		return s.committed(ctx, &progress, err)
+	}
+	return nil
+}
+
+// owned tells whether the record is the attempt's.
+func (s *serverStep) owned(l *loaded) error {
+	if l.row.State == 0 {
+		return errOtherDatabase
+	}
+	_, err := s.extend(l.row, l.now, nil)
+	return err
+}
+
+func (s *serverStep) callOn(ctx context.Context, tx Transaction) (retrysafe.Answer, error) {
+	inside, end := marked(ctx, s.db)
+	defer end()
+	return s.do(inside, tx)
+}
+
+// keep writes the progress, as the last statement, if the record is still the attempt's.
+func (s *serverStep) keep(ctx context.Context, tx dbtx.Tx, progress *retrysafe.Answer) error {
+	l, err := s.loadBy(func(dest ...any) error { return tx.QueryRow(ctx, s.queries.loadToJoin, []any{s.id[:]}, dest...) })
+	if err != nil {
+		return s.broken(ctx, err)
+	}
+	row, err := s.extend(l.row, l.now, progress)
+	if err != nil {
+		return err
+	}
+	row.LeaseEnd = max(row.LeaseEnd, l.row.LeaseEnd)                         // a heartbeat may have come while this waited for the row
+	args := append(s.rowArgs(&row), s.id[:], row.Owner[:], int64(row.Fence)) //nolint:gosec // fences stay below 2^53
+	n, err := tx.Exec(ctx, s.queries.finish, args...)
+	switch {
+	case err != nil:
+		return s.broken(ctx, err)
+	case n != 1:
+		return s.touched()
+	}
+	return nil
+}
+
+// committed finds out what became of a COMMIT that was not answered: to lock the row is to wait for the transaction.
+func (s *serverStep) committed(ctx context.Context, progress *retrysafe.Answer, failed error) error {
+	var l loaded
+	err := s.backend.write(context.WithoutCancel(ctx), s.id, time.Time{}, func(ctx context.Context, w execer) (bool, error) {
+		var err error
+		if l, err = s.load(ctx, w, s.queries.loadToWrite, s.id); err != nil {
+			return false, err
+		}
+		_, err = w.ExecContext(ctx, s.queries.confirm, s.id[:]) // as in serverClaim.claimAgain
+		return true, err
+	})
+	return s.settled(ctx, &l, err, progress, failed)
+}

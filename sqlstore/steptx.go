@@ -1,0 +1,165 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+)
+
+var _ retrysafe.StepStore[*sql.Tx] = (*Store)(nil)
+
+// StepTx implements [retrysafe.StepStore]; retrysafe.StepTx calls it.
+//
+// On PostgreSQL and MySQL the record is looked at before work, and written behind it if it still is the attempt's: nobody waits for the work, and
+// heartbeats go on. On SQLite the transaction has the file's write lock from before work is called until it has ended, as that of RunTx: nobody can take the
+// record over in between, and no other call writes, heartbeats included. What is said there of work holds here too.
+func (s *Store) StepTx(ctx context.Context, r retrysafe.StepRequest, work func(context.Context, *sql.Tx) (retrysafe.Answer, error)) error {
+	if err := s.check(ctx, &r.Key); err != nil {
+		return err
+	}
+	if s.dialect != SQLite {
+		return s.StepOn(ctx, r, s.opening(s.lockWait), func(ctx context.Context, tx dbtx.Tx) (retrysafe.Answer, error) { return work(ctx, standard(tx)) })
+	}
+	step := &stepTx{Store: s, r: &r, id: idOf(r.Key), work: work}
+	return interrupted(ctx, step.run(ctx))
+}
+
+// errOtherDatabase: there is no record.
+var errOtherDatabase = fmt.Errorf("%w: this database has no record of the attempt; give StepTx the engine's own store", retrysafe.ErrLeaseLost)
+
+// stepTx is one call of StepTx.
+type stepTx struct {
+	*Store
+	r    *retrysafe.StepRequest
+	id   recordID
+	work func(context.Context, *sql.Tx) (retrysafe.Answer, error)
+}
+
+// extend is the record with a new lease, and with progress where it is given.
+func (s *stepTx) extend(row protocol.Row, now protocol.Micros, progress *retrysafe.Answer) (protocol.Row, error) {
+	return protocol.Extend(row, now, &retrysafe.ExtendRequest{
+		Key: s.r.Key, Owner: s.r.Owner, Fence: s.r.Fence, Lease: s.r.Lease, Progress: progress,
+	})
+}
+
+func (s *stepTx) run(ctx context.Context) error {
+	tx, err := s.begin(ctx)
+	if err != nil {
+		return unavailable(s.failed("begin the transaction of a step", err))
+	}
+	defer tx.end() // undoes what was not committed, also where work panics
+	l, err := s.load(ctx, tx, s.queries.loadToWrite, s.id)
+	if err != nil {
+		return unavailable(s.failed("look for the record of a step", err))
+	}
+	if l.row.State == 0 {
+		return errOtherDatabase
+	}
+	if _, err := s.extend(l.row, l.now, nil); err != nil {
+		return err
+	}
+	progress, err := s.call(ctx, tx)
+	if err != nil {
+		return err
+	}
+	row, err := s.extend(l.row, s.clock().UnixMicro(), &progress)
+	if err != nil {
+		return err
+	}
+	args := append(s.rowArgs(&row), s.id[:], row.Owner[:], int64(row.Fence)) //nolint:gosec // fences stay below 2^53
+	changed := false
+	res, err := tx.ExecContext(ctx, s.queries.finish, args...)
+	if err == nil {
+		changed, err = byCount(res)
+	}
+	switch {
+	case err != nil:
+		return s.broken(ctx, err)
+	case !changed:
+		return s.touched()
+	}
+	if err := tx.commit(ctx); err != nil {
+		return s.settle(ctx, tx, &progress, err)
+	}
+	return nil
+}
+
+// call runs work once, with a savepoint around it that betrays a work that has ended the transaction by itself.
+func (s *stepTx) call(ctx context.Context, tx *writeTx) (progress retrysafe.Answer, err error) {
+	if _, err := tx.ExecContext(ctx, "SAVEPOINT "+savepoint); err != nil {
+		return progress, unavailable(s.failed("begin a step", err))
+	}
+	inside, end := marked(ctx, s.db)
+	defer end()
+	progress, err = s.work(inside, tx.Tx)
+	if err != nil {
+		if _, gone := tx.ExecContext(ctx, "RELEASE "+savepoint); gone != nil && ctx.Err() == nil && endedByWork(gone) {
+			return progress, &endedError{cause: err}
+		}
+		return progress, err
+	}
+	if _, err := tx.ExecContext(ctx, "RELEASE "+savepoint); err != nil {
+		return progress, s.broken(ctx, err)
+	}
+	return progress, nil
+}
+
+func endedByWork(err error) bool {
+	return errors.Is(err, sql.ErrTxDone) || strings.Contains(err.Error(), "no such savepoint")
+}
+
+// broken is the error of a statement behind the work.
+func (s *stepTx) broken(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("sqlstore: the step ended before its transaction was committed, and all was rolled back: %w", context.Cause(ctx))
+	case endedByWork(err):
+		return &endedError{cause: err}
+	}
+	return unavailable(s.failed("keep what the step has done", err))
+}
+
+// settle finds out what became of a COMMIT that failed, as that of RunTx does: the progress that this attempt has kept last tells.
+func (s *stepTx) settle(ctx context.Context, tx *writeTx, progress *retrysafe.Answer, failed error) error {
+	tx.undo()
+	wait, cancel := s.patience(context.WithoutCancel(ctx), time.Time{})
+	defer cancel()
+	var l loaded
+	err := s.writeInTurn(wait, func(ctx context.Context, w execer) (bool, error) {
+		var err error
+		l, err = s.load(ctx, w, s.queries.loadToWrite, s.id)
+		return false, err
+	})
+	return s.settled(ctx, &l, err, progress, failed)
+}
+
+// settled is what became of a COMMIT that failed, by the record that was read behind it.
+func (s *stepTx) settled(ctx context.Context, l *loaded, err error, progress *retrysafe.Answer, failed error) error {
+	row := &l.row
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: COMMIT has failed, and nobody can say what became of it: %w",
+			retrysafe.ErrUnconfirmed, errors.Join(s.failed("commit", failed), s.failed("look for the record", err)))
+	case row.Owner != s.r.Owner || row.Fence != s.r.Fence || row.State != retrysafe.StateInProgress:
+		return fmt.Errorf("%w: COMMIT has failed, and the record is another's since; what it has kept is found there: %w",
+			retrysafe.ErrLeaseLost, s.failed("commit", failed))
+	case row.Answer.Codec == progress.Codec && row.Answer.Size >= progress.Size:
+		return nil
+	case ctx.Err() != nil:
+		return s.broken(ctx, failed)
+	}
+	return unavailable(s.failed("COMMIT has failed, and all was rolled back", failed))
+}
+
+// touched is the error of a record that is not this attempt's any more.
+func (s *stepTx) touched() error {
+	return fmt.Errorf("%w: the work of the step has removed or changed the record of its own call, or has rolled back by itself, and all was rolled back; "+
+		"keep the table %s, COMMIT and ROLLBACK out of the work", retrysafe.ErrLeaseLost, s.table)
+}

@@ -1,0 +1,145 @@
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"slices"
+	"strings"
+	"time"
+)
+
+// many is how a kind of database reads and writes many rows at once.
+type many interface {
+	// loadMany reads the records of ids that can be had, and what is true of those that are not there: version, floor and clock.
+	loadMany(ctx context.Context, w querier, ids []recordID) (found map[recordID]loaded, absent loaded, err error)
+	// writeMany writes the rows of changes whose record was not there, and of those whose record was.
+	writeMany(ctx context.Context, w execer, made, changed []*change) error
+	// surely tells whether a record that was not found is not there, so that the change can be decided on.
+	surely(c *change) bool
+}
+
+// querier is a connection, a transaction or a pool.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// changeAll decides on the changes, and writes them.
+func changeAll(ctx context.Context, w execer, m many, changes []*change) (commit bool, err error) {
+	// In one order everywhere: of two who lock the same rows one waits for the other then, and not each for the other.
+	slices.SortFunc(changes, func(a, b *change) int { return strings.Compare(string(a.id[:]), string(b.id[:])) })
+	ids := make([]recordID, len(changes))
+	for i, c := range changes {
+		ids[i] = c.id
+	}
+	found, absent, err := m.loadMany(ctx, w, ids)
+	if err != nil {
+		return false, err
+	}
+	var made, changed []*change
+	for _, c := range changes {
+		l, there := found[c.id]
+		if !there {
+			l = absent
+			if c.alone = !m.surely(c); c.alone {
+				continue
+			}
+		}
+		switch c.settle(l); {
+		case !c.write:
+		case l.row.State == 0:
+			made = append(made, c)
+		default:
+			changed = append(changed, c)
+		}
+	}
+	if len(made)+len(changed) == 0 {
+		return false, nil
+	}
+	return true, m.writeMany(ctx, w, made, changed)
+}
+
+// begin marks the changes that are to be made now, and leaves out those whose callers have gone.
+func begin(changes []*change) []*change {
+	all := make([]*change, 0, len(changes))
+	for _, c := range changes {
+		if c.alone = false; c.begin() {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// earliest is the first time at which one of the changes would come too late; zero: none ever does.
+func earliest(changes []*change) (first time.Time) {
+	for _, c := range changes {
+		if first.IsZero() || !c.notAfter.IsZero() && c.notAfter.Before(first) {
+			first = c.notAfter
+		}
+	}
+	return first
+}
+
+// loadAll reads the rows of a statement as in queries.loadMany.
+func (s *Store) loadAll(ctx context.Context, w querier, query string, args ...any) (found map[recordID]loaded, absent loaded, err error) {
+	here := s.clock().UnixMicro()
+	rows, err := w.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, absent, err
+	}
+	defer rows.Close()
+	found = make(map[recordID]loaded)
+	migrated := false
+	for rows.Next() {
+		var version int
+		var floor int64
+		var now sql.NullInt64
+		var id []byte
+		var scan rowScan
+		if err := rows.Scan(append([]any{&version, &floor, &now, &id}, scan.fields()...)...); err != nil {
+			return nil, absent, err
+		}
+		if err := s.readable(version, nil); err != nil {
+			return nil, absent, err
+		}
+		l, err := s.loadedFrom(floor, now, here, &scan)
+		if err != nil {
+			return nil, absent, err
+		}
+		migrated, absent = true, loaded{floor: l.floor, now: l.now}
+		if len(id) == len(recordID{}) {
+			found[recordID(id)] = l
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return nil, absent, err
+	}
+	if !migrated {
+		return nil, absent, s.notMigrated()
+	}
+	return found, absent, nil
+}
+
+// see reads what many look at.
+func (s *Store) see(ctx context.Context, w querier, m many, of []*sight) error {
+	first := make(map[recordID]*sight, len(of))
+	ids := make([]recordID, 0, len(of))
+	for _, k := range of {
+		if first[k.id] == nil {
+			first[k.id] = k
+			ids = append(ids, k.id)
+		}
+	}
+	found, absent, err := m.loadMany(ctx, w, ids)
+	for _, k := range of {
+		var there bool
+		if k.l, there = found[k.id]; !there {
+			k.l = absent
+		}
+		if first[k.id] != k { // each caller has memory of its own
+			r := &k.l.row
+			r.Fingerprint, r.Binding, r.Answer.Body = bytes.Clone(r.Fingerprint), bytes.Clone(r.Binding), bytes.Clone(r.Answer.Body)
+		}
+	}
+	return err
+}

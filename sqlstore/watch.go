@@ -1,0 +1,166 @@
+package sqlstore
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+var _ retrysafe.Notifier = (*Store)(nil)
+
+// Watch implements [retrysafe.Notifier] where there is [Options].Listen. One connection listens for all keys of a store, as long as there
+// is somebody who watches.
+func (s *Store) Watch(ctx context.Context, key retrysafe.StoreKey, changed func()) error {
+	if s.listen == nil {
+		return errors.ErrUnsupported
+	}
+	if err := s.check(ctx, &key); err != nil {
+		return err
+	}
+	return s.ears.watch(ctx, s, hexID(idOf(key)), changed)
+}
+
+func hexID(id recordID) string { return hex.EncodeToString(id[:]) }
+
+// ears are those who watch keys of a store.
+type ears struct {
+	mu  sync.Mutex
+	ear *ear
+}
+
+// ear is one connection that listens.
+type ear struct {
+	stop  context.CancelFunc
+	ended chan struct{} // closed when it does not listen any more
+	err   error         // why
+	ready bool          // it listens
+	keys  map[string]map[*func()]struct{}
+}
+
+func (e *ears) watch(ctx context.Context, s *Store, id string, changed func()) error {
+	e.mu.Lock()
+	if e.ear == nil {
+		listening, stop := context.WithCancel(context.Background())
+		e.ear = &ear{stop: stop, ended: make(chan struct{}), keys: make(map[string]map[*func()]struct{})}
+		go e.listen(listening, s, e.ear)
+	}
+	on := e.ear
+	if on.keys[id] == nil {
+		on.keys[id] = make(map[*func()]struct{})
+	}
+	on.keys[id][&changed] = struct{}{}
+	ready := on.ready
+	e.mu.Unlock()
+	defer e.leave(on, id, &changed)
+	if ready {
+		changed()
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-on.ended:
+		return on.err
+	}
+}
+
+// leave ends a watch, and with the last one the connection.
+func (e *ears) leave(on *ear, id string, changed *func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(on.keys[id], changed)
+	if len(on.keys[id]) == 0 {
+		delete(on.keys, id)
+	}
+	if len(on.keys) == 0 {
+		on.stop()
+		if e.ear == on {
+			e.ear = nil
+		}
+	}
+}
+
+func (e *ears) listen(ctx context.Context, s *Store, on *ear) {
+	err := s.listen(ctx, s.channel(), func(payload string) { e.hear(on, payload) })
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ear == on {
+		e.ear = nil // the next one who watches tries anew
+	}
+	on.err = err
+	close(on.ended)
+}
+
+// hear tells those who watch a key; an empty payload is the beginning, of which all are told.
+func (e *ears) hear(on *ear, payload string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	on.ready = true
+	for id, all := range on.keys {
+		if payload == "" || payload == id {
+			for changed := range all {
+				(*changed)()
+			}
+		}
+	}
+}
+
+// channel is where ends of this table's attempts are published.
+func (s *Store) channel() string { return s.table + "_ended" }
+
+// criers publish what has ended. It is a hint: nobody waits for it, and what is lost is found out by asking.
+type criers struct {
+	mu      sync.Mutex
+	pending map[string]struct{}
+	busy    bool
+}
+
+// tellWithin is how long a message is worth the wait.
+const tellWithin = 2 * time.Second
+
+// tell has it published that an attempt has ended: behind its COMMIT, since a transaction that notifies holds a lock of the whole server while
+// it commits.
+func (s *Store) tell(id recordID) {
+	if s.listen == nil {
+		return
+	}
+	c := &s.criers
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pending == nil {
+		c.pending = make(map[string]struct{})
+	}
+	if len(c.pending) < mostTogether { // else the database is away, or cannot keep up
+		c.pending[hexID(id)] = struct{}{}
+	}
+	if !c.busy {
+		c.busy = true
+		go s.cry()
+	}
+}
+
+func (s *Store) cry() {
+	c := &s.criers
+	for {
+		c.mu.Lock()
+		ids := "{"
+		for id := range c.pending {
+			if ids != "{" {
+				ids += ","
+			}
+			ids += id
+		}
+		clear(c.pending)
+		if c.busy = ids != "{"; !c.busy {
+			c.mu.Unlock()
+			return
+		}
+		c.mu.Unlock()
+		ctx, cancel := context.WithTimeout(context.Background(), tellWithin)
+		_, _ = s.db.ExecContext(ctx, s.queries.tell, s.channel(), ids+"}")
+		cancel()
+	}
+}
