@@ -1,0 +1,178 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// lane publishes one partition, a batch after the other.
+type lane struct {
+	*keeper
+	hold
+	term    *term
+	kick    chan struct{}
+	halt    chan struct{} // closed: end behind the batch
+	stopped bool          // halt is; the keeper's mutex guards it
+	done    chan struct{}
+	idle    time.Duration // how long it last waited in vain
+}
+
+func newLane(k *keeper, h hold) *lane {
+	return &lane{keeper: k, hold: h, term: k.term, kick: make(chan struct{}, 1), halt: make(chan struct{}), done: make(chan struct{})}
+}
+
+// stop lets the lane end behind its batch. The keeper's mutex is held.
+func (l *lane) stop() {
+	if !l.stopped {
+		l.stopped = true
+		close(l.halt)
+	}
+}
+
+func (l *lane) over() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (l *lane) run() {
+	defer signal(l.keeper.ended)
+	defer close(l.done)
+	for {
+		select {
+		case <-l.term.ctx.Done():
+			return
+		case <-l.halt:
+			l.giveBack()
+			return
+		case <-l.kick:
+		}
+		for first := true; l.goesOn(); first = false {
+			more, err := l.batch(first)
+			if err != nil {
+				signal(l.keeper.again) // it is another's
+				return
+			}
+			if !more {
+				break
+			}
+		}
+	}
+}
+
+func (l *lane) goesOn() bool {
+	select {
+	case <-l.halt:
+		return false
+	case <-l.term.ctx.Done():
+		return false
+	default:
+		return true
+	}
+}
+
+// giveBack lets other relays have the partition; all that was published is marked.
+func (l *lane) giveBack() {
+	call, cancel := context.WithTimeout(l.base, l.o.Lease/3)
+	defer cancel()
+	if err := l.table.release(call, l.hold); err != nil {
+		l.complain("release a partition", err) // it is given back with the lease, or by the next deal
+	}
+}
+
+const (
+	shortestRest = 10 * time.Millisecond
+	longestRest  = 2 * time.Second
+	longestAway  = 30 * time.Second
+)
+
+// rest waits twice as long as the last time, from the shortest to the longest time, or to the end of the lane.
+func (l *lane) rest(longest time.Duration) {
+	l.idle = min(max(2*l.idle, shortestRest), longest)
+	t := time.NewTimer(jitter(l.idle))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-l.halt:
+	case <-l.term.ctx.Done():
+	}
+}
+
+// batch reads, publishes and marks once. more: there may be others at once. An error: the partition is another relay's.
+func (l *lane) batch(first bool) (more bool, err error) {
+	select {
+	case <-l.kick: // this one sees all that it could tell
+	default:
+	}
+	messages, err := l.read()
+	switch {
+	case err != nil:
+		if l.term.ctx.Err() == nil {
+			l.complain("read messages", err)
+			l.rest(longestRest)
+		}
+		return false, nil
+	case len(messages) == 0:
+		if first { // all that is due is held up: to look is work for the database
+			l.rest(longestRest)
+		}
+		return false, nil
+	}
+	l.moved.Add(1)
+	began := time.Now()
+	s := l.publish(messages)
+	took := time.Since(began)
+	if err := l.mark(s.outcome); err != nil {
+		return false, err
+	}
+	if l.o.OnBatch != nil {
+		l.o.OnBatch(s.told(len(messages), took))
+	}
+	if s.away {
+		l.rest(longestAway)
+		return true, nil
+	}
+	l.idle = 0
+	return true, nil
+}
+
+func (l *lane) read() ([]Outgoing, error) {
+	select {
+	case l.slots <- struct{}{}:
+	case <-l.term.ctx.Done():
+		return nil, l.term.ctx.Err()
+	}
+	defer func() { <-l.slots }()
+	call, cancel := context.WithTimeout(l.term.ctx, l.o.Lease)
+	defer cancel()
+	return l.table.take(call, l.hold, l.o.Batch, l.o.SkipDead)
+}
+
+// mark notes what became of a batch, again and again while the lease is held: without that it would be published again.
+func (l *lane) mark(out outcome) error {
+	if len(out.published)+len(out.failed) == 0 {
+		return nil
+	}
+	for wait := shortestRest; ; wait = min(2*wait, longestRest) {
+		l.slots <- struct{}{}
+		call, cancel := context.WithTimeout(l.base, l.o.Lease/3)
+		err := l.table.mark(call, l.hold, out)
+		cancel()
+		<-l.slots
+		if err == nil || errors.Is(err, errLost) {
+			return err
+		}
+		l.complain("mark what was published", err)
+		t := time.NewTimer(jitter(wait))
+		select {
+		case <-t.C:
+		case <-l.term.ctx.Done():
+			t.Stop()
+			return errLost
+		}
+	}
+}

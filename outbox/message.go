@@ -1,0 +1,135 @@
+package outbox
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Message is one to publish.
+type Message struct {
+	// ID is what consumers and brokers know repeats by: visible ASCII, at most 128 bytes. Empty: Add makes one of 128 random bits. A
+	// transaction that is made anew may have another one: the first was never published. See [NewID].
+	ID string
+	// Topic is where to publish: a topic, subject, routing key or stream. Text, 1 to 255 bytes.
+	Topic string
+	// Key is what the order holds for, any bytes, at most 512. Empty: in no order with any other.
+	Key string
+	// Headers are for the broker's headers: names are visible ASCII without a colon, values are text without line breaks; at most 16 KiB
+	// in all.
+	Headers map[string]string
+	// ContentType is a media type, or empty; at most 255 bytes.
+	ContentType string
+	// Payload is the content, at most [Options].MaxPayload bytes.
+	Payload []byte
+}
+
+// Outgoing is a message on its way.
+type Outgoing struct {
+	Message
+	// Added is when Add was called, on the database's clock.
+	Added time.Time
+	// Attempt counts the publications of this message that have failed, and this one. It is 1 at first, and again where nobody knows of an
+	// earlier one.
+	Attempt int
+	// Partition is that of the key, and Fence grows each time that another relay takes it over: whoever keeps the largest one that was seen for
+	// a partition can refuse a relay that comes late.
+	Partition int
+	Fence     uint64
+
+	seq  int64
+	hash [hashSize]byte
+}
+
+// Partitions is into how many the keys are spread. More relays than that have nothing to do.
+const Partitions = 32
+
+// Limits of a message.
+const (
+	maxID          = 128
+	maxTopic       = 255
+	maxKey         = 512
+	maxContentType = 255
+	maxHeaders     = 16 << 10
+	hashSize       = 16
+)
+
+// NewID makes an id of 128 random bits, as Add does.
+func NewID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// place is where a message stands: messages of one hash are in order, and a hash is in one partition. A message without a key is alone.
+func (m *Message) place() (hash [hashSize]byte, part int) {
+	text := "key\x00" + m.Key
+	if m.Key == "" {
+		text = "id\x00" + m.ID
+	}
+	sum := sha256.Sum256([]byte(text))
+	copy(hash[:], sum[:])
+	return hash, int(sum[hashSize]) % Partitions
+}
+
+// check refuses what a database or a broker would cut or change. The content is not shown.
+func (m *Message) check(maxPayload int) error {
+	switch {
+	case len(m.ID) > maxID || !visible(m.ID, ""):
+		return fmt.Errorf("the ID has %d bytes; use visible ASCII, at most %d bytes, or leave it empty", len(m.ID), maxID)
+	case m.Topic == "" || len(m.Topic) > maxTopic || !text(m.Topic):
+		return fmt.Errorf("the Topic has %d bytes; use text without line breaks, 1 to %d bytes", len(m.Topic), maxTopic)
+	case len(m.Key) > maxKey:
+		return fmt.Errorf("the Key has %d bytes; at most %d are kept: use a digest of it", len(m.Key), maxKey)
+	case len(m.ContentType) > maxContentType || !text(m.ContentType):
+		return fmt.Errorf("the ContentType has %d bytes; use text without line breaks, at most %d bytes", len(m.ContentType), maxContentType)
+	case len(m.Payload) > maxPayload:
+		return fmt.Errorf("the Payload has %d bytes; at most %d are allowed: raise Options.MaxPayload if the broker takes more, or put it elsewhere "+
+			"and publish where it is", len(m.Payload), maxPayload)
+	}
+	total := 0
+	for name, value := range m.Headers {
+		total += len(name) + len(value)
+		if name == "" || !visible(name, ":") || !text(value) {
+			return fmt.Errorf("a name of the Headers, or its value, cannot be sent; use visible ASCII without a colon for names and text without line breaks for values")
+		}
+	}
+	if total > maxHeaders {
+		return fmt.Errorf("the Headers have %d bytes; at most %d are allowed", total, maxHeaders)
+	}
+	return nil
+}
+
+func visible(s, but string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return !strings.ContainsAny(s, but)
+}
+
+func text(s string) bool { return utf8.ValidString(s) && !strings.ContainsAny(s, "\r\n\x00") }
+
+func packHeaders(h map[string]string) []byte {
+	if len(h) == 0 {
+		return []byte{}
+	}
+	packed, _ := json.Marshal(h) // strings never fail
+	return packed
+}
+
+func unpackHeaders(packed []byte) (h map[string]string, err error) {
+	if len(packed) == 0 {
+		return nil, nil
+	}
+	if err = json.Unmarshal(packed, &h); err != nil {
+		return nil, fmt.Errorf("the headers of a message are no JSON: somebody has changed the row: %w", err)
+	}
+	return h, nil
+}

@@ -1,0 +1,178 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+)
+
+// settled is what became of a batch.
+type settled struct {
+	outcome
+	away   bool // the broker is
+	oldest time.Duration
+}
+
+// told is the same for people.
+func (s *settled) told(messages int, took time.Duration) Batch {
+	b := Batch{Published: len(s.published), Oldest: s.oldest, Took: took}
+	for _, f := range s.failed {
+		if f.dead {
+			b.Dead++
+		} else {
+			b.Failed++
+		}
+	}
+	b.HeldUp = messages - b.Published - b.Failed - b.Dead
+	return b
+}
+
+// publish hands over messages: all at once to a publisher that keeps their order, else in turns in which each key comes once, so that a message
+// is sent when those of its key before it are confirmed.
+func (l *lane) publish(messages []Outgoing) *settled {
+	s, failed := new(settled), map[[hashSize]byte]bool{}
+	for left := messages; len(left) > 0; {
+		turn, later := left, []Outgoing(nil)
+		if !l.ordered {
+			turn, later = eachKeyOnce(left, failed)
+		}
+		if len(turn) == 0 {
+			break
+		}
+		for i, err := range l.call(turn) {
+			l.settle(s, &turn[i], err, failed)
+		}
+		if left = later; s.away || !l.goesOn() {
+			break
+		}
+	}
+	return s
+}
+
+// eachKeyOnce takes the first message of each key that has not failed.
+func eachKeyOnce(messages []Outgoing, failed map[[hashSize]byte]bool) (turn, later []Outgoing) {
+	seen := map[[hashSize]byte]bool{}
+	for _, m := range messages {
+		switch {
+		case failed[m.hash]:
+		case seen[m.hash]:
+			later = append(later, m)
+		default:
+			seen[m.hash] = true
+			turn = append(turn, m)
+		}
+	}
+	return turn, later
+}
+
+// settle notes what became of one message. What is noted nowhere stays as it is.
+func (l *lane) settle(s *settled, m *Outgoing, err error, failed map[[hashSize]byte]bool) {
+	before := failed[m.hash]
+	if err == nil {
+		s.published = append(s.published, m.seq)
+		s.oldest = max(s.oldest, time.Since(m.Added))
+		return
+	}
+	failed[m.hash] = true
+	var shape *shapeError
+	switch {
+	case isPermanent(err):
+	case errors.As(err, &shape), isUnavailable(err):
+		s.away = true
+		l.complain("reach the broker", errors.New("its publisher says so"))
+		return
+	case before, errors.Is(err, ErrHeldUp), l.term.ctx.Err() != nil:
+		return
+	}
+	dead := isPermanent(err) || m.Attempt >= l.o.MaxAttempts
+	s.failed = append(s.failed, failure{seq: m.seq, attempts: m.Attempt, wait: l.backoff(m.Attempt), dead: dead, text: short(err)})
+	if dead {
+		l.logger.Error("outbox: a message is dead; see Outbox.Dead for its error, then Redrive or Discard it", "partition", m.Partition, "attempts", m.Attempt)
+	}
+}
+
+// mostText is how much of an error is kept, in bytes.
+const mostText = 1000
+
+func short(err error) string {
+	text := err.Error()
+	return strings.ToValidUTF8(text[:min(len(text), mostText)], "")
+}
+
+// errPanic is for a publisher that has not come back in order.
+var errPanic = errors.New("outbox: the publisher has panicked")
+
+// call is one call of Publish. Where it panics the messages are handed over one by one: the others are not to suffer for one.
+func (l *lane) call(messages []Outgoing) []error {
+	errs, err := l.callOnce(messages)
+	switch {
+	case errors.Is(err, errPanic) && len(messages) > 1:
+		failed := map[[hashSize]byte]bool{}
+		errs = make([]error, len(messages))
+		for i, m := range messages {
+			if failed[m.hash] || !l.live() {
+				errs[i] = ErrHeldUp
+				continue
+			}
+			alone, err := l.callOnce(messages[i : i+1])
+			if errs[i] = err; err == nil {
+				errs[i] = alone[0]
+			}
+			failed[m.hash] = errs[i] != nil
+		}
+	case err != nil:
+		errs = make([]error, len(messages))
+		for i := range errs {
+			errs[i] = err
+		}
+	}
+	return errs
+}
+
+func (l *lane) live() bool { return l.term.ctx.Err() == nil }
+
+// lateEvery is how often a Publish that does not end is logged.
+const lateEvery = time.Minute
+
+// callOnce waits for Publish to return, however long that takes: whoever has the messages next would meet what it still does.
+func (l *lane) callOnce(messages []Outgoing) (errs []error, err error) {
+	ctx, cancel := context.WithTimeout(l.term.ctx, l.o.PublishTimeout)
+	defer cancel()
+	returned := make(chan struct{})
+	go func() {
+		defer close(returned)
+		err = errPanic // also where the goroutine is ended
+		defer func() {
+			if v := recover(); v != nil {
+				err = fmt.Errorf("%w: %T", errPanic, v)
+				l.logger.Error("outbox: the publisher has panicked", "type", fmt.Sprintf("%T", v), "stack", string(debug.Stack()))
+			}
+		}()
+		errs = l.publisher.Publish(ctx, messages)
+		err = nil
+	}()
+	for wait := l.o.PublishTimeout + 5*time.Second; ; wait = lateEvery {
+		t := time.NewTimer(wait)
+		select {
+		case <-returned:
+			t.Stop()
+			if err == nil && len(errs) != len(messages) {
+				l.logger.Error("outbox: the publisher breaks its contract", "messages", len(messages), "errors", len(errs))
+				err = &shapeError{len(errs), len(messages)}
+			}
+			return errs, err
+		case <-t.C:
+			l.logger.Error("outbox: Publish has not returned, though its context has ended: its partition stands still", "partition", l.part)
+		}
+	}
+}
+
+// shapeError is for a publisher that breaks its contract.
+type shapeError struct{ errs, messages int }
+
+func (e *shapeError) Error() string {
+	return fmt.Sprintf("outbox: the publisher has returned %d errors for %d messages; it must return one for each, nil where the broker has confirmed it", e.errs, e.messages)
+}

@@ -1,0 +1,112 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+)
+
+// Stats is what stands in the outbox.
+type Stats struct {
+	// Pending messages were committed and are not published yet; Waiting of them have failed and are tried again later.
+	Pending, Waiting int
+	// Dead messages are not tried again; see [Outbox.Dead].
+	Dead int
+	// Oldest is how long the oldest pending message has been there; zero where there is none.
+	Oldest time.Duration
+}
+
+// Stats counts, which takes the time of reading an index: ask every few seconds, not for each message.
+func (o *Outbox) Stats(ctx context.Context) (s Stats, err error) {
+	err = o.reading(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		s = Stats{}
+		rows, err := tx.QueryContext(ctx, o.queries.stats)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var state, n, waiting int
+			var age int64
+			if err := rows.Scan(&state, &n, &waiting, &age); err != nil {
+				return err
+			}
+			if state == stateDead {
+				s.Dead = n
+				continue
+			}
+			s.Pending, s.Waiting, s.Oldest = n, waiting, max(0, time.Duration(age)*time.Microsecond)
+		}
+		return rows.Err()
+	})
+	return s, o.explain("count messages", err)
+}
+
+// DeadMessage is one that was given up. Its key is held up until it is redriven and published, or discarded, unless relays have
+// [RelayOptions].SkipDead.
+type DeadMessage struct {
+	ID, Topic, Key string
+	Attempts       int
+	// Added is when Add was called, Died when the message was given up, on the database's clock.
+	Added, Died time.Time
+	// Error is what the publisher has said last, at most 1 000 bytes.
+	Error string
+	// Place is for the next call of Dead.
+	Place int64
+}
+
+// Dead lists dead messages behind a place (0: from the first), at most limit, in the order in which they were added.
+func (o *Outbox) Dead(ctx context.Context, after int64, limit int) (all []DeadMessage, err error) {
+	err = o.reading(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		all = nil
+		rows, err := tx.QueryContext(ctx, o.queries.dead, after, limit)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var m DeadMessage
+			var id, topic, key, text []byte
+			var added, died int64
+			if err := rows.Scan(&m.Place, &id, &topic, &key, &m.Attempts, &added, &died, &text); err != nil {
+				return err
+			}
+			m.ID, m.Topic, m.Key, m.Error = string(id), string(topic), string(key), string(text)
+			m.Added, m.Died = time.UnixMicro(added), time.UnixMicro(died)
+			all = append(all, m)
+		}
+		return rows.Err()
+	})
+	return all, o.explain("list dead messages", err)
+}
+
+// Redrive lets dead messages be published after all, with all their attempts before them, at their place in the order of their key. It tells
+// how many were dead.
+func (o *Outbox) Redrive(ctx context.Context, ids ...string) (n int, err error) {
+	return o.dispose(ctx, "redrive messages", o.queries.redrive, ids)
+}
+
+// Discard removes dead messages for good, and tells how many were dead. What is behind them goes on.
+func (o *Outbox) Discard(ctx context.Context, ids ...string) (n int, err error) {
+	return o.dispose(ctx, "discard messages", o.queries.discard, ids)
+}
+
+// mostIDs bounds a statement.
+const mostIDs = 1000
+
+func (o *Outbox) dispose(ctx context.Context, step string, query func([]string) (string, []any), ids []string) (n int, err error) {
+	if len(ids) == 0 {
+		return 0, nil
+	}
+	if len(ids) > mostIDs {
+		return 0, errors.New("outbox: " + step + ": at most 1000 at once")
+	}
+	err = o.inTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		text, args := query(ids)
+		count, err := affected(tx.ExecContext(ctx, text, args...))
+		n = int(count)
+		return err
+	})
+	return n, o.explain(step, err)
+}

@@ -1,0 +1,154 @@
+package outbox //nolint:testpackage // a relay's table is not exported
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+// fakeTable is a table in memory with one partition that matters, for tests about time. What databases do is tested on databases.
+type fakeTable struct {
+	mu       sync.Mutex
+	rows     []fakeRow
+	owner    ownerID
+	leaseEnd time.Time
+	fence    int64
+	holder   ownerID
+	marks    int
+	looks    int
+	down     bool // the database does not answer
+}
+
+type fakeRow struct {
+	m        Outgoing
+	due      time.Time
+	attempts int
+	dead     bool
+}
+
+var errDown = errors.New("down")
+
+func (f *fakeTable) enter() (func(), error) {
+	f.mu.Lock()
+	if f.down {
+		f.mu.Unlock()
+		return nil, errDown
+	}
+	return f.mu.Unlock, nil
+}
+
+func (f *fakeTable) add(id, key string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := Message{ID: id, Topic: "t", Key: key}
+	hash, _ := m.place()
+	f.rows = append(f.rows, fakeRow{m: Outgoing{Message: m, seq: int64(len(f.rows) + 1), hash: hash, Added: time.Now()}})
+}
+
+func (f *fakeTable) setDown(down bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.down = down
+}
+
+func (f *fakeTable) left() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.rows)
+}
+
+func (f *fakeTable) looked() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.looks
+}
+
+func (f *fakeTable) ready(context.Context) error { return nil }
+
+func (f *fakeTable) renew(_ context.Context, owner ownerID, lease time.Duration) (bool, error) {
+	leave, err := f.enter()
+	if err != nil {
+		return false, err
+	}
+	defer leave()
+	if f.owner != owner || !time.Now().Before(f.leaseEnd) {
+		return false, nil
+	}
+	f.leaseEnd = time.Now().Add(lease)
+	return true, nil
+}
+
+func (f *fakeTable) deal(_ context.Context, owner ownerID, lease time.Duration, first bool) ([]hold, int, error) {
+	leave, err := f.enter()
+	if err != nil {
+		return nil, 0, err
+	}
+	defer leave()
+	if first {
+		f.owner, f.leaseEnd = owner, time.Now().Add(lease)
+	}
+	if f.holder != owner {
+		f.holder = owner
+		f.fence++
+	}
+	return []hold{{0, owner, f.fence}}, 1, nil
+}
+
+func (f *fakeTable) look(context.Context) ([]partition, error) {
+	leave, err := f.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	f.looks++
+	work := slices.ContainsFunc(f.rows, func(r fakeRow) bool { return !r.dead && !r.due.After(time.Now()) })
+	return []partition{{0, work, false}}, nil
+}
+
+func (f *fakeTable) take(_ context.Context, h hold, limit int, _ bool) (batch []Outgoing, err error) {
+	leave, err := f.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	held := map[[hashSize]byte]bool{}
+	for _, r := range f.rows {
+		if r.dead || r.due.After(time.Now()) {
+			held[r.m.hash] = true
+		}
+		if h.fence != f.fence || held[r.m.hash] || len(batch) == limit {
+			continue
+		}
+		m := r.m
+		m.Attempt = r.attempts + 1
+		batch = append(batch, m)
+	}
+	return batch, nil
+}
+
+func (f *fakeTable) mark(_ context.Context, h hold, out outcome) error {
+	leave, err := f.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if h.fence != f.fence {
+		return errLost
+	}
+	f.marks++
+	f.rows = slices.DeleteFunc(f.rows, func(r fakeRow) bool { return slices.Contains(out.published, r.m.seq) })
+	for _, fail := range out.failed {
+		for i := range f.rows {
+			if f.rows[i].m.seq == fail.seq {
+				f.rows[i].due, f.rows[i].attempts, f.rows[i].dead = time.Now().Add(fail.wait), fail.attempts, fail.dead
+			}
+		}
+	}
+	return nil
+}
+
+func (f *fakeTable) release(context.Context, hold) error  { return nil }
+func (f *fakeTable) leave(context.Context, ownerID) error { return nil }
+func (f *fakeTable) sweep(context.Context) error          { return nil }

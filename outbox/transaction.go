@@ -1,0 +1,111 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"math/rand/v2"
+	"strconv"
+	"time"
+)
+
+// inTx runs f in a transaction at READ COMMITTED, and again where another one was in its way, until ctx ends. f may be run again after a
+// COMMIT that was carried out without a reply. On SQLite its first statement writes, if any does: one that has read first would be refused.
+//
+// A process that is stopped in the middle keeps its locks for as long as ctx would have lasted and two seconds: then the server ends its
+// session. On SQLite nobody does, and others wait until it goes on or ends.
+func (o *Outbox) inTx(ctx context.Context, f func(context.Context, *sql.Tx) error) error {
+	if o.dialect == SQLite {
+		select {
+		case o.writer <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		defer func() { <-o.writer }()
+	}
+	return again(ctx, func() error { return o.tryWrite(ctx, f) })
+}
+
+// reading is inTx for what only reads, and locks nothing.
+func (o *Outbox) reading(ctx context.Context, f func(context.Context, *sql.Tx) error) error {
+	return again(ctx, func() error { return o.tryOn(ctx, o.db, f) })
+}
+
+func again(ctx context.Context, try func() error) error {
+	for {
+		err := try()
+		if err == nil || !inTheWay(err) {
+			return err
+		}
+		select {
+		case <-time.After(time.Millisecond + rand.N(9*time.Millisecond)):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// tryWrite is a transaction that the server ends when its client says nothing for too long.
+func (o *Outbox) tryWrite(ctx context.Context, f func(context.Context, *sql.Tx) error) error {
+	idle := 2 * time.Second
+	if end, ok := ctx.Deadline(); ok {
+		idle += max(0, time.Until(end))
+	} else {
+		idle += 30 * time.Second
+	}
+	switch o.dialect {
+	case PostgreSQL:
+		return o.tryOn(ctx, o.db, func(ctx context.Context, tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, `SELECT set_config('idle_in_transaction_session_timeout', $1, true)`, strconv.FormatInt(idle.Milliseconds(), 10))
+			if err != nil {
+				return err
+			}
+			return f(ctx, tx)
+		})
+	case MySQL:
+		return o.tryIdle(ctx, idle, f)
+	}
+	return o.tryOn(ctx, o.db, f)
+}
+
+// tryIdle is tryWrite on MySQL, where the limit is one of the session and has to be put back.
+func (o *Outbox) tryIdle(ctx context.Context, idle time.Duration, f func(context.Context, *sql.Tx) error) error {
+	conn, err := o.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close() //nolint:errcheck // it goes back to the pool
+	seconds := int64((idle + time.Second - 1) / time.Second)
+	if _, err := conn.ExecContext(ctx, `SET @retrysafe_idle = @@wait_timeout, wait_timeout = ?`, seconds); err != nil {
+		return err
+	}
+	defer func() { // also where f panics
+		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		if _, failed := conn.ExecContext(call, `SET wait_timeout = @retrysafe_idle`); failed != nil {
+			_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // lets the pool close it
+		}
+	}()
+	return o.tryOn(ctx, conn, f)
+}
+
+// beginner is a pool, or a connection.
+type beginner interface {
+	BeginTx(ctx context.Context, o *sql.TxOptions) (*sql.Tx, error)
+}
+
+func (o *Outbox) tryOn(ctx context.Context, db beginner, f func(context.Context, *sql.Tx) error) error {
+	level := sql.LevelReadCommitted
+	if o.dialect == SQLite {
+		level = sql.LevelDefault // it has one
+	}
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: level})
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // where it was not committed
+	if err := f(ctx, tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}

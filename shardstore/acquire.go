@@ -1,0 +1,254 @@
+package shardstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// Acquire implements [retrysafe.Store]. A key that is moving is won where it has won at both homes.
+func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+	if err := check(ctx, req.Key); err != nil {
+		return retrysafe.Acquired{}, err
+	}
+	for range rounds {
+		p, err := s.place(ctx, req.Key)
+		var got retrysafe.Acquired
+		switch {
+		case err != nil:
+		case p.moves():
+			got, err = s.acquireBoth(ctx, p, req)
+		default:
+			got, err = s.acquireOne(ctx, p, req)
+		}
+		if !errors.Is(err, errMoved) {
+			return got, err
+		}
+	}
+	return retrysafe.Acquired{}, errRestless
+}
+
+// acquireOne claims a key that stays where it is, no later than the look at the map allows.
+func (s *Store) acquireOne(ctx context.Context, p *place, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+	got, err := p.home.Acquire(ctx, p.bounded(req))
+	switch {
+	case errors.Is(err, retrysafe.ErrTooLate):
+		return got, s.late(ctx, p, req.Limit())
+	case err != nil:
+		return got, failed(p.name, err)
+	case got.Record.Now.After(p.until()): // a refusal by an old map
+		s.forget(p.name)
+		return got, errMoved
+	}
+	return got, nil
+}
+
+// bounded is the request as it may be sent to the home.
+func (p *place) bounded(req retrysafe.AcquireRequest) retrysafe.AcquireRequest {
+	req.Until, req.MinFence = earlier(req.Until, p.until()), max(req.MinFence, p.m.Floor)
+	return req
+}
+
+// late tells a request that came too late from one that only was sent by an old look at the map.
+func (s *Store) late(ctx context.Context, p *place, asked time.Time) error {
+	now, err := s.look(ctx, p.m, p.name)
+	switch {
+	case err != nil:
+		return err
+	case !asked.IsZero() && now.After(asked):
+		return retrysafe.ErrTooLate
+	}
+	if p.moves() {
+		if _, err := s.look(ctx, p.m, p.nextName); err != nil {
+			return err
+		}
+	}
+	return errMoved
+}
+
+// acquireBoth claims a moving key: at its old home, which every process asks that does not know of the move yet, and then at the new one,
+// which every process asks that knows that it has ended.
+func (s *Store) acquireBoth(ctx context.Context, p *place, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+	there, err := p.next.Lookup(ctx, req.Key)
+	if err != nil {
+		return retrysafe.Acquired{}, failed(p.nextName, err)
+	}
+	if there.Now.After(p.nextUntil()) {
+		s.forget(p.nextName)
+		return retrysafe.Acquired{}, errMoved
+	}
+	s.mu.Lock()
+	raised := s.raised
+	s.mu.Unlock()
+	first := p.bounded(req)
+	// No fence that the next home would give by itself is larger, so that both give the same one.
+	first.MinFence = max(first.MinFence, there.Fence+1, raised+1, retrysafe.Fence(max(p.nextUntil().UnixMicro(), 0)+1))
+	got, err := p.home.Acquire(ctx, first)
+	switch {
+	case errors.Is(err, retrysafe.ErrTooLate):
+		return got, s.late(ctx, p, req.Limit())
+	case err != nil:
+		return got, failed(p.name, err)
+	case got.Status != retrysafe.Won:
+		return s.refused(ctx, p, got, &there)
+	}
+	return s.acquireNext(ctx, p, req, &got.Record, &there)
+}
+
+// refused bears out an answer of the old home that is not a win by the record at the next one, or by another look at the map: whoever knows
+// that the move has ended asks the next home alone.
+func (s *Store) refused(ctx context.Context, p *place, got retrysafe.Acquired, there *retrysafe.Record) (retrysafe.Acquired, error) {
+	here := &got.Record
+	alike := there.State != 0 && there.Owner == here.Owner
+	switch {
+	case got.Status == retrysafe.Finished && alike && there.State.Finished():
+		return got, nil
+	case got.Status == retrysafe.Finished && alike && there.State == retrysafe.StateInProgress:
+		// Whoever finished it has not come to the next home. It is done for them, or those who ask there alone would not know.
+		if _, err := p.next.Complete(ctx, copyOf(here, there.Fence)); err == nil || !errors.Is(err, retrysafe.ErrLeaseLost) {
+			return got, failedIf(p.nextName, err)
+		}
+	case got.Status != retrysafe.Finished && alike && there.State == here.State:
+		return got, nil
+	}
+	return got, s.still(ctx, p.m)
+}
+
+// copyOf is a Complete that keeps what a finished record has, for as long.
+func copyOf(rec *retrysafe.Record, fence retrysafe.Fence) retrysafe.CompleteRequest {
+	keep := retrysafe.Forever
+	if !rec.Expires.IsZero() {
+		keep = max(rec.Expires.Sub(rec.Now), time.Microsecond)
+	}
+	return retrysafe.CompleteRequest{
+		Key: rec.Key, Owner: rec.Owner, Fence: fence, State: rec.State, Answer: rec.Answer, Retention: keep, Quiet: true,
+	}
+}
+
+// acquireNext goes on to the next home with what was won at the old one.
+func (s *Store) acquireNext(ctx context.Context, p *place, req retrysafe.AcquireRequest, won, there *retrysafe.Record) (retrysafe.Acquired, error) {
+	next, err := s.following(ctx, p, req, won, there)
+	if err != nil {
+		return retrysafe.Acquired{}, err
+	}
+	got, err := p.next.Acquire(ctx, next)
+	if err == nil && got.Status == retrysafe.StatusInDoubt && got.Record.Owner != req.Owner {
+		// The old home has said who may run, and this is not the record of whom it had before. If the move has not ended, nobody was let in here
+		// alone: it is what was left of an attempt that was taken over without this home, or that has expired there.
+		if err = s.still(ctx, p.m); err == nil {
+			next.IfFence, next.Force, next.MustBeIssued = got.Record.Fence, false, false
+			got, err = p.next.Acquire(ctx, next)
+		}
+	}
+	switch {
+	case errors.Is(err, retrysafe.ErrTooLate):
+		if err = s.late(ctx, p, req.Limit()); errors.Is(err, retrysafe.ErrTooLate) {
+			// It was applied at the old home: nobody may take this for certain.
+			err = fmt.Errorf("%w: the request came in time to shard %q and too late to %q", retrysafe.ErrUnavailable, p.name, p.nextName)
+		}
+		return got, err
+	case err != nil:
+		return got, failedUnsure(p.nextName, err)
+	case got.Status != retrysafe.Won:
+		return s.undo(ctx, p, req, won, got)
+	case got.Record.Fence != won.Fence:
+		return got, s.misfit(ctx, p, req, won, &got.Record)
+	}
+	if won.Answer.Codec != "" && won.Answer.Size > got.Record.Answer.Size { // what was done before the move
+		err := p.next.Extend(ctx, retrysafe.ExtendRequest{Key: req.Key, Owner: req.Owner, Fence: won.Fence, Lease: req.Lease, Progress: &won.Answer})
+		if err != nil {
+			return got, failedUnsure(p.nextName, err)
+		}
+	} else if got.Record.Answer.Size > won.Answer.Size {
+		won.Answer = got.Record.Answer
+	}
+	won.Attempt = max(won.Attempt, got.Record.Attempt)
+	won.LeaseLeft = min(won.LeaseLeft, got.Record.LeaseLeft)
+	return retrysafe.Acquired{Status: retrysafe.Won, Record: *won}, nil
+}
+
+// following is the request to the next home.
+func (s *Store) following(ctx context.Context, p *place, req retrysafe.AcquireRequest, won, there *retrysafe.Record) (retrysafe.AcquireRequest, error) {
+	// What is left of the time, from a moment before the old home has told it, by the clock of this one.
+	by := there.Now.Sub(won.Now)
+	req.NotAfter, req.Until = moved(req.NotAfter, by), earlier(moved(req.Until, by), p.nextUntil())
+	if there.State == 0 || there.Owner != req.Owner { // past this the fence would be another one
+		req.Until = earlier(req.Until, time.UnixMicro(int64(won.Fence))) //nolint:gosec // fences stay below 2^53
+	}
+	req.MinFence = won.Fence
+	req.Fingerprint, req.Binding, req.OnDoubt = won.Fingerprint, won.Binding, won.OnDoubt
+	if there.State == 0 || there.Fence != req.IfFence {
+		req.IfFence, req.Force = 0, false
+	}
+	req.MustBeIssued = req.MustBeIssued && there.Issued
+	if won.Issued && there.State == 0 {
+		issuer, ok := p.next.(retrysafe.Issuer)
+		if !ok {
+			return req, failed(p.nextName, fmt.Errorf("it cannot keep keys that were issued: %w", errors.ErrUnsupported))
+		}
+		_, err := issuer.Issue(ctx, retrysafe.IssueRequest{Key: req.Key, Owner: req.Owner, Retention: req.Retention})
+		if err != nil {
+			return req, failedUnsure(p.nextName, err)
+		}
+	}
+	return req, nil
+}
+
+// undo gives back what was won at the old home, where the next one has refused.
+func (s *Store) undo(ctx context.Context, p *place, req retrysafe.AcquireRequest, won *retrysafe.Record, got retrysafe.Acquired) (retrysafe.Acquired, error) {
+	err := p.home.Release(ctx, retrysafe.ReleaseRequest{
+		Key: req.Key, Owner: req.Owner, Fence: won.Fence, Cause: "unanswered", Quiet: true,
+		// That this caller did nothing says nothing of an attempt before.
+		InDoubt: req.IfFence != 0 || won.OnDoubt == retrysafe.Reexecute && won.Attempt > 1,
+	})
+	if err != nil && !errors.Is(err, retrysafe.ErrLeaseLost) {
+		return got, failedUnsure(p.name, err)
+	}
+	got.Record = shifted(got.Record, won.Now)
+	return got, nil
+}
+
+// misfit gives back what the next home gave with another fence, and remembers that one.
+func (s *Store) misfit(ctx context.Context, p *place, req retrysafe.AcquireRequest, won, got *retrysafe.Record) error {
+	s.mu.Lock()
+	s.raised = max(s.raised, got.Fence)
+	s.mu.Unlock()
+	back := retrysafe.ReleaseRequest{Key: req.Key, Owner: req.Owner, Fence: got.Fence, Cause: "unanswered", Quiet: true}
+	if err := p.next.Release(ctx, back); err != nil {
+		return failedUnsure(p.nextName, err)
+	}
+	return fmt.Errorf("%w: shard %q gave the fence %d where %d was asked for; if that stays, it does not keep AcquireRequest.MinFence",
+		retrysafe.ErrUnavailable, p.nextName, got.Fence, won.Fence)
+}
+
+// moved is a point of time by another clock; zero stays none.
+func moved(t time.Time, by time.Duration) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.Add(by)
+}
+
+// shifted tells a record by the clock of the old home, which is the one that callers of a moving key are told.
+func shifted(rec retrysafe.Record, now time.Time) retrysafe.Record {
+	by := now.Sub(rec.Now)
+	for _, t := range []*time.Time{&rec.Now, &rec.Created, &rec.Updated, &rec.Expires} {
+		*t = moved(*t, by)
+	}
+	return rec
+}
+
+// failedUnsure is for calls behind one that was applied: their error never says that nothing was.
+func failedUnsure(name string, err error) error {
+	return fmt.Errorf("%w: shard %q: %s", retrysafe.ErrUnavailable, name, err.Error())
+}
+
+func failedIf(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return failed(name, err)
+}

@@ -1,0 +1,205 @@
+package shardstore
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// atlas is all maps, as the shards keep them: each map is a record of its own, completed and kept for ever, so that the first one that is
+// written under a number stays.
+type atlas map[string]retrysafe.Store
+
+// The records of maps are in a namespace that nobody else uses.
+const namespace = "retrysafe-shardstore"
+
+func mapKey(number int64) retrysafe.StoreKey {
+	return retrysafe.StoreKey{
+		Namespace: namespace, Layer: "map",
+		Key: retrysafe.Key{Operation: "map", ID: strconv.FormatInt(number, 10)},
+	}
+}
+
+// shard returns the store of a name.
+func (a atlas) shard(name string) (retrysafe.Store, error) {
+	if s := a[name]; s != nil {
+		return s, nil
+	}
+	return nil, fmt.Errorf("%w: the map names the shard %q, which this process was not given; start it with that shard", retrysafe.ErrUnavailable, name)
+}
+
+// look reads one map; nil: the shard has none of that number, as of the time told.
+func (a atlas) look(ctx context.Context, name string, number int64) (m *Map, now time.Time, err error) {
+	s, err := a.shard(name)
+	if err != nil {
+		return nil, now, err
+	}
+	rec, err := s.Lookup(ctx, mapKey(number))
+	switch {
+	case err != nil:
+		return nil, now, failed(name, err)
+	case rec.State == retrysafe.StateCompleted:
+		m, err = parseMap(name, number, &rec.Answer)
+	}
+	return m, rec.Now, err
+}
+
+// last reads the maps of a shard that come after m (nil: all), and returns the last one, or m, and when there was no other.
+func (a atlas) last(ctx context.Context, name string, m *Map) (last *Map, now time.Time, err error) {
+	number := int64(0)
+	if m != nil {
+		number = m.Number
+	}
+	for {
+		next, now, err := a.look(ctx, name, number+1)
+		if err != nil || next == nil {
+			return m, now, err
+		}
+		m, number = next, next.Number
+	}
+}
+
+// names are those of all shards, in their order.
+func (a atlas) names() []string { return slices.Sorted(maps.Keys(a)) }
+
+// newest asks all shards for their last map; source is one that has it, and all before it. silent are those that did not answer.
+func (a atlas) newest(ctx context.Context) (m *Map, source string, silent, err error) {
+	for _, name := range a.names() {
+		last, _, err := a.last(ctx, name, nil)
+		switch {
+		case errors.Is(err, retrysafe.ErrUnavailable):
+			silent = errors.Join(silent, err)
+		case err != nil:
+			return nil, "", nil, err
+		case last == nil:
+		case m == nil || last.Number > m.Number:
+			m, source = last, name
+		case last.Number == m.Number && !last.same(m):
+			return nil, "", nil, fmt.Errorf("shardstore: shard %q has another map %d than the shards before it: these shards do not belong together", name, m.Number)
+		}
+	}
+	return m, source, silent, nil
+}
+
+// write keeps m in a shard, unless that has another map of the number; it returns the one that stands there.
+func (a atlas) write(ctx context.Context, name string, m *Map) (*Map, error) {
+	s, err := a.shard(name)
+	if err != nil {
+		return nil, err
+	}
+	req := retrysafe.AcquireRequest{Key: mapKey(m.Number), Lease: writeLease, Retention: retrysafe.Forever, OnDoubt: retrysafe.Reexecute}
+	_, _ = rand.Read(req.Owner[:]) // never fails
+	got, err := s.Acquire(ctx, req)
+	if err != nil { // once more, by the same owner
+		got, err = s.Acquire(ctx, req)
+	}
+	if err != nil {
+		return nil, failed(name, err)
+	}
+	rec := got.Record
+	switch got.Status {
+	case retrysafe.Won:
+		end := retrysafe.CompleteRequest{
+			Key: req.Key, Owner: rec.Owner, Fence: rec.Fence, State: retrysafe.StateCompleted, Answer: m.answer(), Retention: retrysafe.Forever, Quiet: true,
+		}
+		rec, err = s.Complete(ctx, end)
+		if err != nil {
+			rec, err = s.Complete(ctx, end)
+		}
+		if err != nil {
+			return nil, failed(name, err)
+		}
+	case retrysafe.Finished:
+	default:
+		return nil, fmt.Errorf("%w: somebody else is about to write map %d in shard %q; try again in %v", retrysafe.ErrUnavailable, m.Number, name, writeLease)
+	}
+	return parseMap(name, m.Number, &rec.Answer)
+}
+
+// writeLease is how long one writer of a map waits for another that has died.
+const writeLease = 5 * time.Second
+
+// publish makes m the map that follows from: first in the shard that decides, then in the others, which get what maps they lack.
+// It returns the map that has won.
+func (a atlas) publish(ctx context.Context, from, m *Map) (*Map, error) {
+	decider := m.Names[0]
+	if from != nil {
+		decider = from.decider()
+	}
+	won, err := a.write(ctx, decider, m)
+	if err != nil {
+		return nil, err
+	}
+	return won, a.spread(ctx, decider, won)
+}
+
+// spread gives all shards the maps up to m that they lack, in their order, those too that are the home of nothing any more: there may be
+// processes that ask them. source has all of the maps.
+func (a atlas) spread(ctx context.Context, source string, m *Map) error {
+	for _, name := range a.names() {
+		have, _, err := a.last(ctx, name, nil)
+		if err != nil {
+			return err
+		}
+		number := int64(1)
+		if have != nil {
+			number = have.Number + 1
+		}
+		for ; number <= m.Number; number++ {
+			one, _, err := a.look(ctx, source, number)
+			if err != nil {
+				return err
+			}
+			if one == nil {
+				return fmt.Errorf("shardstore: shard %q has map %d and not map %d; it has lost records", source, m.Number, number)
+			}
+			wrote, err := a.write(ctx, name, one)
+			if err != nil {
+				return err
+			}
+			if !wrote.same(one) {
+				return fmt.Errorf("shardstore: shard %q has another map %d than shard %q: they do not belong together", name, number, source)
+			}
+		}
+	}
+	return nil
+}
+
+// passed tells how long it is until nobody goes by a map before m any more, by the clock of each shard.
+func (a atlas) passed(ctx context.Context, m *Map) (left time.Duration, err error) {
+	for _, name := range a.names() {
+		s, err := a.shard(name)
+		if err != nil {
+			return 0, err
+		}
+		rec, err := s.Lookup(ctx, mapKey(m.Number))
+		if err != nil {
+			return 0, failed(name, err)
+		}
+		if rec.State != retrysafe.StateCompleted {
+			return 0, fmt.Errorf("%w: shard %q does not have map %d yet; try again", retrysafe.ErrUnavailable, name, m.Number)
+		}
+		left = max(left, rec.Updated.Add(m.Lease+time.Millisecond).Sub(rec.Now))
+	}
+	return left, nil
+}
+
+// failed says which shard it was. Whether the call was applied is known as before.
+func failed(name string, err error) error {
+	for _, sure := range []error{retrysafe.ErrLeaseLost, retrysafe.ErrInvalidKey, retrysafe.ErrTooLate, retrysafe.ErrInTransaction, errors.ErrUnsupported} {
+		if errors.Is(err, sure) {
+			return err
+		}
+	}
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fmt.Errorf("%w: shard %q: %w", retrysafe.ErrUnavailable, name, err)
+}

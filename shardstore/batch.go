@@ -1,0 +1,152 @@
+package shardstore
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// batches tells whether every shard makes batches.
+func (a atlas) batches(ctx context.Context) (bool, error) {
+	for _, name := range a.names() {
+		b, ok := a[name].(retrysafe.Batcher)
+		if !ok {
+			return false, nil
+		}
+		if _, err := b.AcquireBatch(ctx, nil); errors.Is(err, errors.ErrUnsupported) {
+			return false, nil
+		} else if ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+	}
+	return true, nil
+}
+
+// together is how many calls of one batch are under way at once.
+const together = 8
+
+// AcquireBatch implements [retrysafe.Batcher]: one batch for each shard, and keys that move one by one.
+func (s *Store) AcquireBatch(ctx context.Context, reqs []retrysafe.AcquireRequest) ([]retrysafe.BatchResult[retrysafe.Acquired], error) {
+	type result = retrysafe.BatchResult[retrysafe.Acquired]
+	return batch(ctx, s, reqs, func(r *retrysafe.AcquireRequest) retrysafe.StoreKey { return r.Key },
+		func(b retrysafe.Batcher, p *place, part []retrysafe.AcquireRequest) ([]result, error) {
+			for i := range part {
+				part[i] = p.bounded(part[i])
+			}
+			return b.AcquireBatch(ctx, part)
+		},
+		func(r retrysafe.AcquireRequest) result {
+			got, err := s.Acquire(ctx, r)
+			return result{Value: got, Err: err}
+		},
+		func(p *place, r result) bool {
+			return errors.Is(r.Err, retrysafe.ErrTooLate) || r.Err == nil && r.Value.Record.Now.After(p.until())
+		},
+		func(err error) result { return result{Err: err} })
+}
+
+// ExtendBatch implements [retrysafe.Batcher].
+func (s *Store) ExtendBatch(ctx context.Context, reqs []retrysafe.ExtendRequest) ([]error, error) {
+	return batch(ctx, s, reqs, func(r *retrysafe.ExtendRequest) retrysafe.StoreKey { return r.Key },
+		func(b retrysafe.Batcher, _ *place, part []retrysafe.ExtendRequest) ([]error, error) {
+			return b.ExtendBatch(ctx, part)
+		},
+		func(r retrysafe.ExtendRequest) error { return s.Extend(ctx, r) }, lostInBatch, same)
+}
+
+// CompleteBatch implements [retrysafe.Batcher].
+func (s *Store) CompleteBatch(ctx context.Context, reqs []retrysafe.CompleteRequest) ([]retrysafe.BatchResult[retrysafe.Record], error) {
+	type result = retrysafe.BatchResult[retrysafe.Record]
+	return batch(ctx, s, reqs, func(r *retrysafe.CompleteRequest) retrysafe.StoreKey { return r.Key },
+		func(b retrysafe.Batcher, _ *place, part []retrysafe.CompleteRequest) ([]result, error) {
+			return b.CompleteBatch(ctx, part)
+		},
+		func(r retrysafe.CompleteRequest) result {
+			rec, err := s.Complete(ctx, r)
+			return result{Value: rec, Err: err}
+		},
+		func(p *place, r result) bool { return lostInBatch(p, r.Err) },
+		func(err error) result { return result{Err: err} })
+}
+
+// ReleaseBatch implements [retrysafe.Batcher].
+func (s *Store) ReleaseBatch(ctx context.Context, reqs []retrysafe.ReleaseRequest) ([]error, error) {
+	return batch(ctx, s, reqs, func(r *retrysafe.ReleaseRequest) retrysafe.StoreKey { return r.Key },
+		func(b retrysafe.Batcher, _ *place, part []retrysafe.ReleaseRequest) ([]error, error) {
+			return b.ReleaseBatch(ctx, part)
+		},
+		func(r retrysafe.ReleaseRequest) error { return s.Release(ctx, r) }, lostInBatch, same)
+}
+
+// lostInBatch is an answer that is given only after another look at the map.
+func lostInBatch(_ *place, err error) bool { return errors.Is(err, retrysafe.ErrLeaseLost) }
+
+func same(err error) error { return err }
+
+// batch gives each shard its part, in the order of the calls. What an old map may have answered is asked again by itself.
+func batch[Q, R any](ctx context.Context, s *Store, reqs []Q, key func(*Q) retrysafe.StoreKey,
+	many func(retrysafe.Batcher, *place, []Q) ([]R, error), one func(Q) R, doubtful func(*place, R) bool, failure func(error) R,
+) ([]R, error) {
+	if !s.batches {
+		return nil, errors.ErrUnsupported
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	answers := make([]R, len(reqs))
+	type part struct {
+		place *place
+		at    []int
+	}
+	byShard, alone := map[string]*part{}, []int{}
+	for i := range reqs {
+		k := key(&reqs[i])
+		if err := check(ctx, k); err != nil {
+			answers[i] = failure(err)
+			continue
+		}
+		p, err := s.place(ctx, k)
+		switch {
+		case errors.Is(err, errMoved) || err == nil && p.moves():
+			alone = append(alone, i)
+		case err != nil:
+			answers[i] = failure(err)
+		case byShard[p.name] == nil:
+			byShard[p.name] = &part{p, []int{i}}
+		default:
+			byShard[p.name].at = append(byShard[p.name].at, i)
+		}
+	}
+	var wg sync.WaitGroup
+	room := make(chan struct{}, together)
+	for name, part := range byShard {
+		room <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-room }()
+			mine := make([]Q, len(part.at))
+			for j, i := range part.at {
+				mine[j] = reqs[i]
+			}
+			got, err := many(part.place.home.(retrysafe.Batcher), part.place, mine) //nolint:forcetypeassert,errcheck // New has looked
+			for j, i := range part.at {
+				switch {
+				case err != nil:
+					answers[i] = failure(failed(name, err))
+				case doubtful(part.place, got[j]):
+					answers[i] = one(reqs[i])
+				default:
+					answers[i] = got[j]
+				}
+			}
+		})
+	}
+	wg.Go(func() { // one after the other, since one key may come several times
+		for _, i := range alone {
+			answers[i] = one(reqs[i])
+		}
+	})
+	wg.Wait()
+	return answers, nil
+}

@@ -1,0 +1,133 @@
+package shardstore
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// Map says which shard is the home of a key. Maps are numbered from 1, and no map is ever changed: the next one has the next number.
+type Map struct {
+	// Number is the place of the map in the order of all maps.
+	Number int64 `json:"number"`
+	// Names are the shards, in the order of their names.
+	Names []string `json:"names"`
+	// Was are the shards before, while keys are moving; nil where none are. Then a key has two homes, and is claimed at the older one first.
+	Was []string `json:"was,omitempty"`
+	// Lease is how long a process may go by this map without a look at the shard, by the clock of the shard.
+	Lease time.Duration `json:"lease_ns"`
+	// Floor is the least fence of a new win: no shard that has been left has given a larger one.
+	Floor retrysafe.Fence `json:"floor,omitempty"`
+}
+
+// Moving tells whether keys are moving from the shards of Was to those of Names.
+func (m *Map) Moving() bool { return len(m.Was) > 0 }
+
+// Home returns the shard that decides on the key, and the one that it moves to; the same one where it stays.
+func (m *Map) Home(key retrysafe.StoreKey) (home, next string) {
+	var space [256]byte
+	text, _ := key.AppendText(space[:0]) // never fails
+	return m.homes(text)
+}
+
+func (m *Map) homes(text []byte) (home, next string) {
+	next = pick(m.Names, text)
+	if !m.Moving() {
+		return next, next
+	}
+	return pick(m.Was, text), next
+}
+
+// pick is rendezvous hashing: the name with the highest score. A name that is added takes keys from all others and moves none between
+// them, and one that is removed leaves the others' where they are. The order of names does not matter. The function is frozen.
+func pick(names []string, text []byte) string {
+	best, most := "", uint64(0)
+	for _, name := range names {
+		h := fnv.New64a()
+		var size [8]byte
+		binary.BigEndian.PutUint64(size[:], uint64(len(name)))
+		_, _ = h.Write(size[:])
+		_, _ = h.Write([]byte(name))
+		_, _ = h.Write(text)
+		if score := mixed(h.Sum64()); best == "" || score > most || score == most && name < best {
+			best, most = name, score
+		}
+	}
+	return best
+}
+
+// mixed spreads what FNV leaves close together (the finalizer of MurmurHash3).
+func mixed(x uint64) uint64 {
+	x = (x ^ x>>33) * 0xff51afd7ed558ccd
+	x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
+}
+
+// decider is the shard in which the map that follows m is written first: what stands there is that map.
+func (m *Map) decider() string {
+	if m.Moving() {
+		return m.Was[0]
+	}
+	return m.Names[0]
+}
+
+// all are the names of all shards that are the home of anything.
+func (m *Map) all() []string { return sorted(slices.Concat(m.Names, m.Was)) }
+
+func (m *Map) same(o *Map) bool {
+	return m.Number == o.Number && slices.Equal(m.Names, o.Names) && slices.Equal(m.Was, o.Was) && m.Lease == o.Lease && m.Floor == o.Floor
+}
+
+func sorted(names []string) []string {
+	names = slices.Clone(names)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// checkNames wants names that can be kept and told apart.
+func checkNames(names []string) error {
+	if len(names) == 0 {
+		return errors.New("shardstore: no shards; give at least one")
+	}
+	if len(names) > maxShards {
+		return fmt.Errorf("shardstore: %d shards; use at most %d", len(names), maxShards)
+	}
+	for i, name := range names {
+		switch {
+		case name == "" || len(name) > maxName || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }):
+			return fmt.Errorf("shardstore: the name of a shard is %q; use 1 to %d visible ASCII characters", name, maxName)
+		case slices.Contains(names[:i], name):
+			return fmt.Errorf("shardstore: the shard %q is named twice", name)
+		}
+	}
+	return nil
+}
+
+const (
+	maxShards = 1000
+	maxName   = 128
+)
+
+// mapCodec is the form of a map in a record: JSON.
+const mapCodec = "shardmap"
+
+func (m *Map) answer() retrysafe.Answer {
+	body, _ := json.Marshal(m) // strings and numbers: never fails
+	return retrysafe.Answer{Codec: mapCodec, Body: body, Kept: true}
+}
+
+func parseMap(shard string, number int64, a *retrysafe.Answer) (*Map, error) {
+	m := new(Map)
+	err := json.Unmarshal(a.Body, m)
+	if a.Codec != mapCodec || err != nil || m.Number != number || checkNames(m.Names) != nil || m.Lease <= 0 {
+		return nil, fmt.Errorf("shardstore: map %d in shard %q cannot be read; it was damaged, or made by a newer version of this package", number, shard)
+	}
+	return m, nil
+}

@@ -1,0 +1,183 @@
+package shardstore
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+var (
+	_ retrysafe.Store    = (*Store)(nil)
+	_ retrysafe.Issuer   = (*Store)(nil)
+	_ retrysafe.Limiter  = (*Store)(nil)
+	_ retrysafe.Lister   = (*Store)(nil)
+	_ retrysafe.Notifier = (*Store)(nil)
+	_ retrysafe.Sweeper  = (*Store)(nil)
+	_ retrysafe.Batcher  = (*Store)(nil)
+)
+
+// Charge implements [retrysafe.Limiter]. What a tenant has is counted in one shard; while that moves, the old one decides, and the next
+// one counts as well.
+func (s *Store) Charge(ctx context.Context, req retrysafe.ChargeRequest) (retrysafe.Charged, error) {
+	if err := ctx.Err(); err != nil {
+		return retrysafe.Charged{}, err
+	}
+	if err := req.Validate(); err != nil {
+		return retrysafe.Charged{}, err
+	}
+	text, _ := retrysafe.StoreKey{Namespace: req.Namespace, Layer: "limit", Key: retrysafe.Key{Tenant: req.Tenant}}.AppendText(nil) // never fails
+	for range rounds {
+		charged, err := s.charge(ctx, text, req)
+		if !errors.Is(err, errMoved) {
+			return charged, err
+		}
+	}
+	return retrysafe.Charged{}, errRestless
+}
+
+func (s *Store) charge(ctx context.Context, text []byte, req retrysafe.ChargeRequest) (retrysafe.Charged, error) {
+	p := new(place)
+	s.mu.Lock()
+	p.m = s.m
+	s.mu.Unlock()
+	p.name, p.nextName = p.m.homes(text)
+	if err := s.fill(ctx, p); err != nil {
+		return retrysafe.Charged{}, err
+	}
+	home, ok := p.home.(retrysafe.Limiter)
+	next, okNext := p.next.(retrysafe.Limiter)
+	if !ok || !okNext {
+		return retrysafe.Charged{}, errors.ErrUnsupported
+	}
+	charged, err := home.Charge(ctx, req)
+	if err != nil || !charged.OK || !p.moves() {
+		return charged, failedIf(p.name, err)
+	}
+	req.Limits = retrysafe.Limits{} // it was let in
+	if _, err := next.Charge(ctx, req); err != nil {
+		return charged, failedUnsure(p.nextName, err)
+	}
+	return charged, nil
+}
+
+// List implements [retrysafe.Lister]: one shard after the other, in the order of their names. A record that has two homes is listed at the
+// old one.
+func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.Page, error) {
+	if err := ctx.Err(); err != nil {
+		return retrysafe.Page{}, err
+	}
+	m := s.Map()
+	names := m.Names
+	if m.Moving() {
+		names = m.Was
+	}
+	limit := req.Limit
+	if limit <= 0 {
+		limit = 100
+	}
+	limit = min(limit, 1000)
+	at, after, _ := strings.Cut(req.After, cursorMark)
+	var page retrysafe.Page
+	for i, name := range names {
+		if name < at {
+			continue
+		}
+		if name > at {
+			after = ""
+		}
+		for {
+			req.After, req.Limit = after, limit-len(page.Records)
+			part, err := s.listed(ctx, name, req)
+			if err != nil {
+				return retrysafe.Page{}, err
+			}
+			for _, rec := range part.Records {
+				if home, _ := m.Home(rec.Key); home == name && rec.Key.Namespace != namespace {
+					page.Records = append(page.Records, rec)
+				}
+			}
+			after = part.Next
+			if len(page.Records) >= limit && after != "" {
+				page.Next = name + cursorMark + after
+				return page, nil
+			}
+			if after == "" {
+				break
+			}
+		}
+		if len(page.Records) >= limit {
+			if i+1 < len(names) {
+				page.Next = names[i+1] + cursorMark
+			}
+			return page, nil
+		}
+	}
+	return page, nil
+}
+
+// cursorMark stands between the name of a shard and its own place; names of shards may have anything else.
+const cursorMark = "\x00"
+
+func (s *Store) listed(ctx context.Context, name string, req retrysafe.ListRequest) (retrysafe.Page, error) {
+	shard, err := s.atlas.shard(name)
+	if err != nil {
+		return retrysafe.Page{}, err
+	}
+	lister, ok := shard.(retrysafe.Lister)
+	if !ok {
+		return retrysafe.Page{}, errors.ErrUnsupported
+	}
+	page, err := lister.List(ctx, req)
+	return page, failedIf(name, err)
+}
+
+// Watch implements [retrysafe.Notifier], at the shard that decides on the key.
+func (s *Store) Watch(ctx context.Context, key retrysafe.StoreKey, changed func()) error {
+	if err := check(ctx, key); err != nil {
+		return err
+	}
+	m := s.Map()
+	name, _ := m.Home(key)
+	shard, err := s.atlas.shard(name)
+	if err != nil {
+		return err
+	}
+	if n, ok := shard.(retrysafe.Notifier); ok {
+		return n.Watch(ctx, key, changed)
+	}
+	return errors.ErrUnsupported
+}
+
+// Sweep implements [retrysafe.Sweeper] for the shards that have to be swept, one after the other.
+func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
+	swept := false
+	m := s.Map()
+	for _, name := range m.all() {
+		shard, err := s.atlas.shard(name)
+		if err != nil {
+			return removed, err
+		}
+		sweeper, ok := shard.(retrysafe.Sweeper)
+		if !ok {
+			continue
+		}
+		if swept && removed >= limit {
+			break
+		}
+		n, err := sweeper.Sweep(ctx, limit-removed)
+		if errors.Is(err, errors.ErrUnsupported) {
+			continue
+		}
+		swept = true
+		removed += n
+		if err != nil {
+			return removed, failed(name, err)
+		}
+	}
+	if !swept {
+		return 0, errors.ErrUnsupported
+	}
+	return removed, nil
+}

@@ -1,0 +1,252 @@
+package shardstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// Options change a store; nil is fine.
+type Options struct {
+	// Lease is how long a process may go by a map without a look at the shard; default 10 s, at least 1 ms. Only whoever makes the first
+	// map sets it: it is kept there. A process looks twice as often; a change of maps waits twice for it.
+	Lease time.Duration
+}
+
+// Store is a [retrysafe.Store] over shards, with every optional interface that they have. It is safe for concurrent use, and keeps no
+// goroutines.
+type Store struct {
+	atlas   atlas
+	batches bool // every shard can
+
+	mu     sync.Mutex
+	m      *Map               // the newest that this process has met
+	looks  map[string]reading // by shard; of m
+	raised retrysafe.Fence    // the largest fence that a shard gave in spite of MinFence, since it had removed a larger one
+}
+
+// reading is a look at a shard, which had no map after m.
+type reading struct {
+	now  time.Time // the shard's clock
+	sent time.Time // ours
+}
+
+// New returns a store over shards, by their names: the same name means the same database in every process, for ever. It goes by the
+// newest map that the shards have; shards that the map does not name are not used. Where no shard has a map, it makes the first one, of
+// all shards; only then all of them have to answer.
+func New(ctx context.Context, shards map[string]retrysafe.Store, o *Options) (*Store, error) {
+	a, err := newAtlas(shards)
+	if err != nil {
+		return nil, err
+	}
+	m, _, silent, err := a.newest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if m == nil {
+		if silent != nil {
+			return nil, fmt.Errorf("shardstore: the first map is made when all shards answer: %w", silent)
+		}
+		if m, err = a.first(ctx, o); err != nil {
+			return nil, err
+		}
+	}
+	s := &Store{atlas: a, m: m, looks: map[string]reading{}}
+	s.batches, err = a.batches(ctx)
+	return s, err
+}
+
+func newAtlas(shards map[string]retrysafe.Store) (atlas, error) {
+	names := atlas(shards).names()
+	if err := checkNames(names); err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if shards[name] == nil {
+			return nil, fmt.Errorf("shardstore: the shard %q is nil", name)
+		}
+	}
+	return maps.Clone(shards), nil
+}
+
+// first makes map 1.
+func (a atlas) first(ctx context.Context, o *Options) (*Map, error) {
+	m := &Map{Number: 1, Names: a.names(), Lease: 10 * time.Second}
+	if o != nil && o.Lease != 0 {
+		m.Lease = o.Lease
+	}
+	if m.Lease < time.Millisecond {
+		return nil, fmt.Errorf("shardstore: Options.Lease is %v; use at least a millisecond", m.Lease)
+	}
+	for _, name := range m.Names {
+		if len(m.Names) == 1 {
+			break // all that it has is at home
+		}
+		err := a.each(ctx, name, func(*retrysafe.Record) error { return errNotEmpty })
+		if errors.Is(err, errNotEmpty) {
+			return nil, fmt.Errorf("shardstore: shard %q has records, whose homes the first map would move: make the first Store of that shard alone, and add the others by Change", name)
+		} else if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			return nil, err
+		}
+	}
+	won, err := a.publish(ctx, nil, m)
+	if err == nil && !slices.Equal(won.Names, m.Names) {
+		return nil, fmt.Errorf("shardstore: somebody else has made the first map at this moment, of the shards %q; make them alike, or call New again", won.Names)
+	}
+	return won, err
+}
+
+// Map is the map that this process goes by.
+func (s *Store) Map() Map {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := *s.m
+	m.Names, m.Was = slices.Clone(m.Names), slices.Clone(m.Was)
+	return m
+}
+
+// Home returns the name of the shard on which the records of key are, for those who keep their own tables beside them: the transaction
+// of [retrysafe.DoTx] belongs on that database. It has to have begun and ended within half of the map's lease (5 s where Options.Lease was
+// left alone), or the key may have got another home. While the key moves: an error that wraps [retrysafe.ErrUnavailable].
+func (s *Store) Home(ctx context.Context, key retrysafe.StoreKey) (string, error) {
+	if err := check(ctx, key); err != nil {
+		return "", err
+	}
+	for range rounds {
+		p, err := s.place(ctx, key)
+		switch {
+		case errors.Is(err, errMoved):
+			continue
+		case err != nil:
+			return "", err
+		case p.moves():
+			return "", fmt.Errorf("%w: the key moves from shard %q to %q; try again when the change of maps has ended", retrysafe.ErrUnavailable, p.name, p.nextName)
+		}
+		return p.name, nil
+	}
+	return "", errRestless
+}
+
+var errNotEmpty = errors.New("shardstore: there are records")
+
+// rounds is how often a call begins anew when maps change while it is under way.
+const rounds = 6
+
+var (
+	// errMoved: there is a newer map, and the call is decided anew.
+	errMoved = errors.New("shardstore: there is a newer map")
+	// errRestless: it was decided anew too often.
+	errRestless = fmt.Errorf("%w: the shards' maps or clocks change too fast; try again", retrysafe.ErrUnavailable)
+)
+
+// place is where the records of a key are, by one map.
+type place struct {
+	m              *Map
+	name, nextName string
+	home, next     retrysafe.Store
+	// seen and nextSeen are the shards' clocks at the last look.
+	seen, nextSeen time.Time
+}
+
+func (p *place) moves() bool { return p.name != p.nextName }
+
+// until and nextUntil are when this map may have been followed by others, by the clock of each shard.
+func (p *place) until() time.Time     { return p.seen.Add(p.m.Lease) }
+func (p *place) nextUntil() time.Time { return p.nextSeen.Add(p.m.Lease) }
+
+// place finds the homes of a key, and looks for newer maps there if the last look is old.
+func (s *Store) place(ctx context.Context, key retrysafe.StoreKey) (*place, error) {
+	s.mu.Lock()
+	m := s.m
+	s.mu.Unlock()
+	p := &place{m: m}
+	p.name, p.nextName = m.Home(key)
+	return p, s.fill(ctx, p)
+}
+
+func (s *Store) fill(ctx context.Context, p *place) (err error) {
+	if p.home, err = s.atlas.shard(p.name); err != nil {
+		return err
+	}
+	if p.next, err = s.atlas.shard(p.nextName); err != nil {
+		return err
+	}
+	if p.seen, err = s.fresh(ctx, p.m, p.name); err != nil {
+		return err
+	}
+	p.nextSeen = p.seen
+	if p.moves() {
+		p.nextSeen, err = s.fresh(ctx, p.m, p.nextName)
+	}
+	return err
+}
+
+// fresh is the shard's clock at a look that is not old.
+func (s *Store) fresh(ctx context.Context, m *Map, name string) (time.Time, error) {
+	s.mu.Lock()
+	r, ok := s.looks[name]
+	ok = ok && s.m == m && time.Since(r.sent) < m.Lease/2
+	s.mu.Unlock()
+	if ok {
+		return r.now, nil
+	}
+	return s.look(ctx, m, name)
+}
+
+// look asks a shard for maps after m. errMoved: there is one, and it was adopted.
+func (s *Store) look(ctx context.Context, m *Map, name string) (time.Time, error) {
+	sent := time.Now()
+	last, now, err := s.atlas.last(ctx, name, m)
+	if err != nil {
+		return now, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if last.Number > s.m.Number {
+		s.m, s.looks = last, map[string]reading{}
+	}
+	if s.m.Number == last.Number {
+		s.looks[name] = reading{now, sent}
+	}
+	if s.m.Number != m.Number {
+		return now, errMoved
+	}
+	return now, nil
+}
+
+// forget makes the next call look at a shard, whose clock has left the lease of the map behind.
+func (s *Store) forget(name string) {
+	s.mu.Lock()
+	delete(s.looks, name)
+	s.mu.Unlock()
+}
+
+// still asks the shard that decides whether m is the newest map; errMoved: it is not.
+func (s *Store) still(ctx context.Context, m *Map) error {
+	_, err := s.look(ctx, m, m.decider())
+	return err
+}
+
+func check(ctx context.Context, key retrysafe.StoreKey) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if key.Namespace == namespace {
+		return fmt.Errorf("%w: the namespace %q is that of the maps", retrysafe.ErrInvalidKey, namespace)
+	}
+	return key.Validate()
+}
+
+// earlier is the earlier of two points of which zero is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

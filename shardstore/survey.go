@@ -1,0 +1,151 @@
+package shardstore
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// each calls f with every record of a shard but maps, without its body.
+func (a atlas) each(ctx context.Context, name string, f func(rec *retrysafe.Record) error) error {
+	s, err := a.shard(name)
+	if err != nil {
+		return err
+	}
+	cannot := fmt.Errorf("shardstore: shard %q cannot list its records, so that nobody can tell what a change would lose: %w", name, errors.ErrUnsupported)
+	lister, ok := s.(retrysafe.Lister)
+	if !ok {
+		return cannot
+	}
+	req := retrysafe.ListRequest{Limit: 1000}
+	for {
+		page, err := lister.List(ctx, req)
+		if errors.Is(err, errors.ErrUnsupported) {
+			return cannot
+		} else if err != nil {
+			return failed(name, err)
+		}
+		for i := range page.Records {
+			if rec := &page.Records[i]; rec.Key.Namespace != namespace {
+				if err := f(rec); err != nil {
+					return err
+				}
+			}
+		}
+		if page.Next == "" {
+			return nil
+		}
+		req.After = page.Next
+	}
+}
+
+// survey looks at the records of a shard whose home is this one by the shards of here, and another one by those of there, and returns a
+// [*BlockedError] if the home there does not have them, else the largest of their fences. Returning: what is here are copies, and there is
+// where the keys are now.
+func (a atlas) survey(ctx context.Context, name string, here, there []string, returning bool) (most retrysafe.Fence, err error) {
+	b, unending := &BlockedError{Shard: name, Returning: returning}, false
+	err = a.each(ctx, name, func(rec *retrysafe.Record) error {
+		text, _ := rec.Key.AppendText(nil) // never fails
+		home := pick(there, text)
+		if home == name || pick(here, text) != name {
+			return nil
+		}
+		most = max(most, rec.Fence)
+		known, err := a.known(ctx, name, home, rec, returning)
+		if err != nil || known {
+			return err
+		}
+		if b.Records++; b.Records == 1 {
+			b.First = rec.Key.Operation
+		}
+		unending = unending || rec.Expires.IsZero()
+		if rec.Expires.After(b.Until) {
+			b.Until = rec.Expires
+		}
+		return nil
+	})
+	if unending {
+		b.Until = time.Time{}
+	}
+	if err == nil && b.Records > 0 {
+		err = b
+	}
+	return most, err
+}
+
+// known tells whether what a record says is known at the other home of its key as well.
+func (a atlas) known(ctx context.Context, name, home string, rec *retrysafe.Record, returning bool) (bool, error) {
+	if rec.State == retrysafe.StateReleased && rec.Answer.Codec == "" {
+		return true, nil // nothing happened
+	}
+	s, err := a.shard(home)
+	if err != nil {
+		return false, err
+	}
+	there, err := s.Lookup(ctx, rec.Key)
+	switch {
+	case err != nil:
+		return false, failed(home, err)
+	case there.State == 0 || there.Owner != rec.Owner:
+		return false, nil
+	case returning:
+		return rec.State.Finished() && there.State == rec.State, nil
+	case rec.State.Finished() && there.State == retrysafe.StateInProgress:
+		return true, a.finish(ctx, name, home, rec, there.Fence)
+	}
+	return there.State == rec.State || there.State.Finished(), nil
+}
+
+// finish completes at the next home what was completed at the old one by somebody who died between.
+func (a atlas) finish(ctx context.Context, name, home string, listed *retrysafe.Record, fence retrysafe.Fence) error {
+	rec, err := a[name].Lookup(ctx, listed.Key) // with its body
+	if err != nil {
+		return failed(name, err)
+	}
+	if !rec.State.Finished() || rec.Owner != listed.Owner {
+		return nil // it has expired
+	}
+	_, err = a[home].Complete(ctx, copyOf(&rec, fence))
+	return failedIf(home, err)
+}
+
+// probe is a fence that is larger than those of all records that a shard has removed.
+func (a atlas) probe(ctx context.Context, name string) (retrysafe.Fence, error) {
+	s, err := a.shard(name)
+	if err != nil {
+		return 0, err
+	}
+	key := retrysafe.StoreKey{Namespace: namespace, Layer: "map", Key: retrysafe.Key{Operation: "probe", ID: rand.Text()}}
+	req := retrysafe.AcquireRequest{Key: key, Lease: writeLease, Retention: writeLease, OnDoubt: retrysafe.Reexecute}
+	_, _ = rand.Read(req.Owner[:]) // never fails
+	got, err := s.Acquire(ctx, req)
+	if err != nil {
+		return 0, failed(name, err)
+	}
+	return got.Record.Fence, nil // it expires by itself
+}
+
+// clean releases what an ended move has left in progress in shards that are not the home: nobody else will, and it would stay for ever.
+// Nobody goes by an earlier map any more.
+func (a atlas) clean(ctx context.Context, m *Map) error {
+	for _, name := range a.names() {
+		err := a.each(ctx, name, func(rec *retrysafe.Record) error {
+			if home, _ := m.Home(rec.Key); home == name || rec.State != retrysafe.StateInProgress {
+				return nil
+			}
+			err := a[name].Release(ctx, retrysafe.ReleaseRequest{Key: rec.Key, Owner: rec.Owner, Fence: rec.Fence, Cause: "moved", Quiet: true})
+			if errors.Is(err, retrysafe.ErrLeaseLost) {
+				err = nil
+			}
+			return failedIf(name, err)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,357 @@
+//go:build !race
+
+package shardstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/shardstore"
+	"github.com/retrysafe/retrysafe/storetest"
+)
+
+// world is the code itself on stores in memory, where each call to a shard waits until the search lets it happen, and says what becomes of it.
+// All that is random in it does not matter; so the same actions lead to the same world.
+type world struct {
+	config *config
+	clocks map[string]*storetest.Clock
+	stores map[string]*memstore.Store
+	procs  []*proc
+	turn   chan struct{} // a process waits or has ended
+	late   []arrival
+	faults int
+	ticks  int
+	// last is the process that did the last step, switches how many are left.
+	last, switches int
+	log            []string
+
+	// What callers were told.
+	active map[retrysafe.Owner]bool // may run: won, and not released
+	done   string                   // the answer whose Complete was confirmed
+	fence  retrysafe.Fence          // the largest of a win
+	broken string
+}
+
+// config bounds a search.
+type config struct {
+	name string
+	// ends are what the callers do when they have won: 'c' complete, 'r' release, 'd' die.
+	ends     string
+	skew     time.Duration // of shard b
+	fault    int           // how many
+	switches int
+	ticks    int  // how often the clocks move by themselves
+	back     bool // the move is taken back
+	// How it is broken on purpose.
+	noUntil, noWait, noLook bool
+}
+
+// proc is a process: a caller or, last, the operator.
+type proc struct {
+	w       *world
+	name    string
+	quiet   bool // its looks at maps are not steps of their own, since nobody else writes maps
+	pending *pending
+	verdict chan how
+	ended   bool
+	seen    uint64 // of all that it was told
+}
+
+type pending struct {
+	what string
+	do   func()
+	wait time.Duration // it is not a call, but waits until the clocks have moved by this
+}
+
+// how is what becomes of a call.
+type how byte
+
+const (
+	answered how = iota
+	lostReply
+	lostRequest
+	lateRequest
+	crashed
+	hows
+)
+
+func (h how) String() string {
+	return [...]string{"", ", reply lost", ", request lost", ", request late", ", crash"}[h]
+}
+
+// arrival is a request that is still on its way when its caller has given up.
+type arrival struct {
+	what string
+	do   func()
+}
+
+// step makes a call of the process happen when the search lets it.
+func step[T any](p *proc, what string, silent bool, do func() (T, error)) (got T, err error) {
+	tell := func(s string) {
+		h := fnv.New64a()
+		fmt.Fprintf(h, "%d %s", p.seen, s)
+		p.seen = h.Sum64()
+	}
+	if p.w == nil || p.quiet && silent {
+		return do()
+	}
+	p.pending = &pending{what: what, do: func() { got, err = do() }}
+	p.w.turn <- struct{}{}
+	switch v := <-p.verdict; v {
+	case crashed:
+		p.ended = true
+		p.w.turn <- struct{}{}
+		runtime.Goexit()
+	case lostRequest:
+		err = errCut
+	case lateRequest:
+		p.w.late = append(p.w.late, arrival{p.name + " " + what, func() { _, _ = do() }})
+		err = errCut
+	default:
+		got, err = do()
+		if v == lostReply {
+			var none T
+			got, err = none, errCut
+		}
+	}
+	tell(fmt.Sprintf("%s %s %v", what, plain(got), err))
+	return got, err
+}
+
+// at is all that a process knows between two calls: what it was told before does not matter any more.
+func (p *proc) at(all ...any) {
+	h := fnv.New64a()
+	fmt.Fprint(h, all...)
+	p.seen = h.Sum64()
+}
+
+// plain is what a process is told that can decide anything: who has written a map, and with which fence, does not.
+func plain(v any) string {
+	rec := func(r *retrysafe.Record) string {
+		if r.Key.Namespace == "n" {
+			return fmt.Sprintf("%+v", *r)
+		}
+		return fmt.Sprintf("%v %s %v %v", r.State, r.Answer.Body, r.LeaseLeft, r.Now.UnixMicro())
+	}
+	switch v := v.(type) {
+	case retrysafe.Acquired:
+		return fmt.Sprint(v.Status, rec(&v.Record))
+	case retrysafe.Record:
+		return rec(&v)
+	case retrysafe.Page:
+		var b strings.Builder
+		for i := range v.Records {
+			b.WriteString(rec(&v.Records[i]))
+		}
+		return b.String()
+	}
+	return ""
+}
+
+// port is a shard as a process has it.
+type port struct {
+	*memstore.Store
+	p    *proc
+	name string
+}
+
+func (o port) is(key retrysafe.StoreKey) (string, bool) {
+	if key.Namespace == "n" {
+		return "the key in " + o.name, false
+	}
+	return key.Operation + " " + key.ID + " in " + o.name, true
+}
+
+func (o port) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+	what, isMap := o.is(req.Key)
+	if o.p.w != nil && o.p.w.config.noUntil {
+		req.Until = time.Time{}
+	}
+	silent := isMap // the map can be seen when it is completed
+	return step(o.p, "acquire "+what, silent, func() (retrysafe.Acquired, error) {
+		got, err := o.Store.Acquire(context.Background(), req)
+		if o.p.w != nil && o.p.w.config.noUntil {
+			got.Record.Now = time.Time{} // nor is it seen afterwards how late it is
+		}
+		return got, err
+	})
+}
+
+func (o port) Complete(ctx context.Context, req retrysafe.CompleteRequest) (retrysafe.Record, error) {
+	what, _ := o.is(req.Key)
+	return step(o.p, "complete "+what, false, func() (retrysafe.Record, error) { return o.Store.Complete(context.Background(), req) })
+}
+
+func (o port) Release(ctx context.Context, req retrysafe.ReleaseRequest) error {
+	what, _ := o.is(req.Key)
+	_, err := step(o.p, "release "+what, false, func() (int, error) { return 0, o.Store.Release(context.Background(), req) })
+	return err
+}
+
+func (o port) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
+	what, isMap := o.is(key)
+	return step(o.p, "look up "+what, isMap, func() (retrysafe.Record, error) { return o.Store.Lookup(context.Background(), key) })
+}
+
+func (o port) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.Page, error) {
+	return step(o.p, "list "+o.name, false, func() (retrysafe.Page, error) {
+		req.Namespace = "n"
+		return o.Store.List(context.Background(), req)
+	})
+}
+
+func (w *world) ports(p *proc, names string) shards {
+	all := shards{}
+	for _, n := range strings.Split(names, "") {
+		all[n] = port{w.stores[n], p, n}
+	}
+	return all
+}
+
+var (
+	theKey   = retrysafe.StoreKey{Namespace: "n", Layer: "fn", Key: retrysafe.Key{Operation: "o", ID: "k"}}
+	mapLease = 10 * time.Second
+)
+
+// newWorld has callers that know the first map, of which all keys are at home in a, and an operator who moves them to b.
+func newWorld(c *config) *world {
+	w := &world{
+		config: c, clocks: map[string]*storetest.Clock{}, stores: map[string]*memstore.Store{}, turn: make(chan struct{}),
+		faults: c.fault, ticks: c.ticks, switches: c.switches, active: map[retrysafe.Owner]bool{},
+	}
+	for _, n := range []string{"a", "b"} {
+		clock := storetest.NewClock()
+		w.clocks[n], w.stores[n] = clock, memstore.New(&memstore.Options{Clock: clock.Now})
+	}
+	w.clocks["b"].Advance(c.skew)
+	must(shardstore.New(context.Background(), w.ports(new(proc), "a"), &shardstore.Options{Lease: mapLease}))
+	// The new shard has the map since long.
+	_, wait, err := shardstore.Step(context.Background(), w.ports(new(proc), "ab"), []string{"b"})
+	must(wait, err)
+	w.pass(wait)
+	for i, end := range c.ends {
+		p := &proc{name: fmt.Sprintf("P%d", i+1), verdict: make(chan how)}
+		s := must(shardstore.New(context.Background(), w.ports(p, "ab"), nil))
+		// They have looked at the shard by now.
+		_, _ = s.Lookup(context.Background(), theKey)
+		w.begin(p, func() { w.caller(p, s, byte(i+1), end) })
+	}
+	op := &proc{name: "operator", verdict: make(chan how), quiet: true}
+	all := w.ports(op, "ab")
+	w.begin(op, func() { w.operator(op, all) })
+	return w
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func (w *world) begin(p *proc, run func()) {
+	p.w = w
+	w.procs = append(w.procs, p)
+	go func() {
+		run()
+		p.ended, p.pending = true, nil
+		w.turn <- struct{}{}
+	}()
+	<-w.turn
+}
+
+// caller does what the engine does: it repeats what is not answered, as the same owner.
+func (w *world) caller(p *proc, s *shardstore.Store, id byte, end rune) {
+	ctx, owner := context.Background(), retrysafe.Owner{id}
+	req := retrysafe.AcquireRequest{Key: theKey, Owner: owner, Lease: 24 * time.Hour, Retention: 24 * time.Hour, OnDoubt: retrysafe.Refuse}
+	var got retrysafe.Acquired
+	err := errCut
+	for try := 0; try < 2 && err != nil; try++ {
+		p.at("acquire", try, shardstore.Dump(s))
+		got, err = s.Acquire(ctx, req)
+	}
+	if err != nil || got.Status != retrysafe.Won {
+		w.told(got, err)
+		return
+	}
+	w.won(got.Record)
+	if end == 'd' {
+		return
+	}
+	err = errCut
+	for try := 0; try < 2 && err != nil; try++ {
+		p.at("end", try, shardstore.Dump(s), got.Record.Fence)
+		if end == 'r' {
+			delete(w.active, owner) // it did nothing
+			err = s.Release(ctx, retrysafe.ReleaseRequest{Key: theKey, Owner: owner, Fence: got.Record.Fence})
+		} else {
+			body := fmt.Sprintf("of P%d", id)
+			_, err = s.Complete(ctx, retrysafe.CompleteRequest{
+				Key: theKey, Owner: owner, Fence: got.Record.Fence, State: retrysafe.StateCompleted,
+				Answer: retrysafe.Answer{Codec: "raw", Body: []byte(body), Kept: true}, Retention: 24 * time.Hour,
+			})
+			if err == nil {
+				w.done = body
+			}
+		}
+		if end == 'c' && errors.Is(err, retrysafe.ErrLeaseLost) {
+			w.broken = "a holder whom nobody replaced was told that its lease is lost"
+		}
+	}
+}
+
+func (w *world) won(rec retrysafe.Record) {
+	switch {
+	case len(w.active) > 0:
+		w.broken = fmt.Sprintf("two runs: of %d and of %v", rec.Owner[0], w.active)
+	case w.done != "":
+		w.broken = "a run after it was done"
+	case rec.Fence <= w.fence:
+		w.broken = fmt.Sprintf("the fence %d comes after %d", rec.Fence, w.fence)
+	}
+	w.active[rec.Owner] = true
+	w.fence = rec.Fence
+}
+
+// told checks a refusal.
+func (w *world) told(got retrysafe.Acquired, err error) {
+	if err == nil && got.Status == retrysafe.Finished && got.Record.Answer.Body == nil {
+		w.broken = "finished without an answer"
+	}
+}
+
+// operator changes the shards, waits as it is told, and goes on after errors a few times.
+func (w *world) operator(p *proc, all shards) {
+	ctx, names := context.Background(), []string{"b"}
+	for try := 0; try < 3; {
+		if w.config.noWait || w.config.noLook {
+			if err := shardstore.Hasty(ctx, all, w.config.noWait); err != nil {
+				try++
+			}
+		}
+		p.at(try, names)
+		m, wait, err := shardstore.Step(ctx, all, names)
+		switch {
+		case err != nil:
+			try++
+		case wait == 0:
+			return
+		case w.config.back && m.Moving():
+			names = []string{"a"}
+		case w.config.noWait && m.Moving():
+		default:
+			p.pending = &pending{what: "waits", wait: wait}
+			w.turn <- struct{}{}
+			if v := <-p.verdict; v == crashed {
+				return
+			}
+		}
+	}
+}
