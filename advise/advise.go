@@ -1,0 +1,183 @@
+package advise
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Dialect is a database's SQL.
+type Dialect string
+
+// The dialects.
+const (
+	// Any tries SQLite, MySQL and PostgreSQL in this order, and takes the first whose parser accepts all of the text.
+	Any        Dialect = ""
+	MySQL      Dialect = "mysql" // and MariaDB, as far as it is the same
+	PostgreSQL Dialect = "postgres"
+	SQLite     Dialect = "sqlite"
+)
+
+// Verdict says what a repeat of a statement does.
+type Verdict string
+
+// The verdicts, from the best to the worst.
+const (
+	// Harmless: a repeat changes nothing more.
+	Harmless Verdict = "harmless"
+	// Guarded: the statement carries a guard, under the condition that Why names.
+	Guarded Verdict = "guarded"
+	// Unknown: it depends on what the text does not say.
+	Unknown Verdict = "unknown"
+	// NeedsGuard: a repeat takes effect again.
+	NeedsGuard Verdict = "needs a guard"
+)
+
+// rank orders verdicts.
+var rank = map[Verdict]int{Harmless: 0, Guarded: 1, Unknown: 2, NeedsGuard: 3}
+
+// Advice is what is to be said of one statement.
+type Advice struct {
+	// Line and Column are where it begins, from 1; a column is a character.
+	Line   int `json:"line"`
+	Column int `json:"column"`
+	// Statement is its text.
+	Statement string  `json:"statement"`
+	Verdict   Verdict `json:"verdict"`
+	// Why has whole sentences, the one that decides first.
+	Why []string `json:"why"`
+	// Guards are the ones that fit, the best first: names of package guard, or "retrysafe.DoTx".
+	Guards []string `json:"guards,omitempty"`
+}
+
+// Report is the advice on a text.
+type Report struct {
+	// Dialect is the one that it was read in.
+	Dialect Dialect  `json:"dialect"`
+	Advice  []Advice `json:"advice"`
+}
+
+// Worst is the worst verdict; Harmless where there is no statement.
+func (r *Report) Worst() Verdict {
+	worst := Harmless
+	for i := range r.Advice {
+		if v := r.Advice[i].Verdict; rank[v] > rank[worst] {
+			worst = v
+		}
+	}
+	return worst
+}
+
+// Bounds of a text: parsers call themselves for what is nested, and a stack that overflows ends the process.
+const (
+	mostBytes = 256 << 10
+	mostDepth = 500
+)
+
+// Advise reads statements, separated by semicolons. schema is more text of the same dialect, of which only CREATE TABLE, CREATE UNIQUE INDEX and ALTER
+// TABLE count; it may be empty, and such statements in text count as well. The error is a [*SyntaxError] for each dialect that was tried, joined, or says what else is
+// wrong with the text.
+//
+// It is safe for concurrent use; PostgreSQL is read by one caller at a time. The first text of PostgreSQL in a process takes a second or
+// two, since its parser is compiled then.
+func Advise(text, schema string, d Dialect) (*Report, error) {
+	for _, t := range []string{text, schema} {
+		if err := bounded(t); err != nil {
+			return nil, err
+		}
+	}
+	tries := []Dialect{d}
+	if d == Any {
+		tries = []Dialect{SQLite, MySQL, PostgreSQL}
+	}
+	var errs []error
+	for _, d := range tries {
+		r, err := adviseIn(text, schema, d)
+		if err == nil {
+			return r, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
+// bounded says what is wrong with a text before any parser sees it.
+func bounded(text string) error {
+	if len(text) > mostBytes {
+		return fmt.Errorf("advise: the text has %d bytes; at most %d are read at once: divide it", len(text), mostBytes)
+	}
+	if deep(text) {
+		return fmt.Errorf("advise: more than %d brackets are open at once; write it in another way", mostDepth)
+	}
+	if strings.ContainsRune(text, 0) {
+		return errors.New("advise: the text has a zero byte; is it SQL?")
+	}
+	return nil
+}
+
+// adviseIn reads both texts in one dialect.
+func adviseIn(text, schema string, d Dialect) (*Report, error) {
+	parse, ok := parsers[d]
+	if !ok {
+		return nil, fmt.Errorf("advise: there is no dialect %q; use mysql, postgres or sqlite", string(d))
+	}
+	tables, err := parsed(parse, schema, d)
+	if err != nil {
+		return nil, fmt.Errorf("the schema: %w", err)
+	}
+	statements, err := parsed(parse, text, d)
+	if err != nil {
+		return nil, err
+	}
+	return report(statements, schemaOf(slices.Concat(tables, statements)), text, d), nil
+}
+
+// parsers turn text into statements of this package. A *SyntaxError of theirs needs no dialect.
+var parsers = map[Dialect]func(text string) ([]statement, error){
+	MySQL: parseMySQL, PostgreSQL: parsePostgres, SQLite: parseSQLite,
+}
+
+// parsed makes an error of a parser that panics.
+func parsed(parse func(string) ([]statement, error), text string, d Dialect) (all []statement, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			all, err = nil, &SyntaxError{Dialect: d, Message: "its parser gave up on this text; send it statement by statement to find out which"}
+		}
+		if e, ok := errors.AsType[*SyntaxError](err); ok {
+			e.Dialect = d
+		}
+	}()
+	if start(text, 0) == len(text) {
+		return nil, nil
+	}
+	return parse(text)
+}
+
+func report(statements []statement, s *schema, text string, d Dialect) *Report {
+	r := &Report{Dialect: d, Advice: []Advice{}}
+	for i := range statements {
+		a := adviseOn(&statements[i], s)
+		at := statements[i].at
+		a.Line, a.Column = position(text, at)
+		a.Statement = strings.TrimSpace(text[at:min(len(text), max(at, statements[i].end))])
+		r.Advice = append(r.Advice, a)
+	}
+	return r
+}
+
+// deep tells whether too many brackets are open at once, those in quotes too.
+func deep(text string) bool {
+	open := 0
+	for _, c := range []byte(text) {
+		switch c {
+		case '(', '[', '{':
+			if open++; open > mostDepth {
+				return true
+			}
+		case ')', ']', '}':
+			open = max(0, open-1)
+		}
+	}
+	return false
+}

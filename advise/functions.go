@@ -1,0 +1,71 @@
+package advise
+
+import "strings"
+
+// words is the set of the words in text.
+func words(text string) map[string]bool {
+	set := map[string]bool{}
+	for _, w := range strings.Fields(text) {
+		set[w] = true
+	}
+	return set
+}
+
+// pure are functions of the three databases that come out the same for the same arguments and rows, and write nothing.
+var pure = words(`
+abs acos asin atan atan2 avg bit_and bit_count bit_length bit_or cast ceil ceiling char char_length character_length chr coalesce concat concat_ws
+convert cos cot count count_star crc32 cume_dist date date_add date_format date_part date_sub date_trunc datediff dayofmonth dayofweek dayofyear degrees
+dense_rank div elt encode decode every exp extract field find_in_set first_value floor format from_base64 from_unixtime glob greatest group_concat
+hex hour if ifnull iif initcap instr interval inet6_aton inet_aton inet_ntoa isnull json json_agg json_array json_array_length json_build_object json_contains
+json_each json_extract json_group_array json_group_object json_insert json_length json_object json_patch json_quote json_remove json_replace json_set
+json_type json_unquote json_valid jsonb jsonb_agg jsonb_array_elements jsonb_build_object jsonb_object_agg jsonb_set julianday lag last_value lcase lead least left
+length like ln locate log log10 log2 lower lpad ltrim make_date make_interval make_timestamp max md5 microsecond mid min minute mod month nth_value ntile nullif
+num_nonnulls octet_length ord overlay percent_rank pi position pow power printf quarter quote quote_ident quote_literal radians rank regexp_match
+regexp_replace regexp_split_to_array repeat replace reverse right round row row_number rpad rtrim second sha1 sha2 sha224 sha256 sha384 sha512 sign sin
+soundex space split_part sqrt stddev str_to_date strcmp strftime string_agg strpos substr substring substring_index sum tan time timestampadd timestampdiff
+to_base64 to_char to_date to_hex to_json to_jsonb to_number to_timestamp total translate trim trunc truncate typeof ucase unhex unicode unistr unnest upper
+array array_agg array_append array_length array_position array_remove array_to_string btrim cardinality generate_series bool_and bool_or isfinite
+justify_days lower_inc upper_inc variance var_pop var_samp stddev_pop stddev_samp week weekday weekofyear year yearweek values grouping
+`)
+
+// shifting come out another way each time, or as the clock says.
+var shifting = words(`
+now current_timestamp current_time current_date localtime localtimestamp clock_timestamp statement_timestamp transaction_timestamp timeofday sysdate curdate
+curtime utc_date utc_time utc_timestamp unix_timestamp random rand randomblob gen_random_uuid gen_random_bytes uuid uuidv4 uuidv7 uuid_short
+uuid_generate_v1 uuid_generate_v1mc uuid_generate_v4 random_bytes random_normal age datetime unixepoch setseed txid_current pg_current_xact_id
+connection_id last_insert_id last_insert_rowid lastval currval changes total_changes found_rows row_count
+`)
+
+// numbering draw from a counter: each call takes the next number.
+var numbering = words(`nextval setval`)
+
+// holding take or give back locks, or wait; they change no data.
+var holding = words(`
+pg_advisory_lock pg_advisory_xact_lock pg_try_advisory_lock pg_try_advisory_xact_lock pg_advisory_unlock pg_advisory_unlock_all
+pg_advisory_lock_shared pg_advisory_xact_lock_shared pg_try_advisory_lock_shared pg_try_advisory_xact_lock_shared
+get_lock release_lock release_all_locks is_free_lock is_used_lock pg_sleep sleep version database current_database current_schema current_user
+session_user user schema pg_backend_pid current_setting set_config sqlite_version pg_is_in_recovery
+`)
+
+// unknownCalls are functions of e of which nobody here knows what they do.
+func unknownCalls(e *expr) (names []string) {
+	for _, name := range e.calls() {
+		if !pure[name] && !shifting[name] && !numbering[name] && !holding[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// shiftingCalls are functions of e that come out another way each time.
+func shiftingCalls(e *expr) (names []string) {
+	for _, name := range e.calls() {
+		if shifting[name] || numbering[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// settling are calls and ops that give the same again when they are applied to their own result with the same other arguments.
+var settling = words(`coalesce ifnull greatest least | & max min or and`)

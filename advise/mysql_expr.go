@@ -1,0 +1,140 @@
+package advise
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/sqlc-dev/marino/ast"
+	"github.com/sqlc-dev/marino/format"
+	"github.com/sqlc-dev/marino/opcode"
+)
+
+// mysqlExpr is an expression of MySQL. What is not known by its kind is an op of its parts.
+func mysqlExpr(x ast.ExprNode) *expr {
+	if x == nil || reflect.ValueOf(x).IsZero() {
+		return nil
+	}
+	switch x := x.(type) {
+	case ast.ParamMarkerExpr:
+		return &expr{kind: plain, name: "param", text: fmt.Sprintf("?%p", x)}
+	case ast.ValueExpr:
+		return &expr{kind: plain, text: mysqlText(x)}
+	case *ast.ColumnNameExpr:
+		return &expr{kind: column, name: x.Name.Name.L, table: x.Name.Table.L}
+	case *ast.ValuesExpr:
+		if x.Column == nil {
+			return &expr{kind: offered}
+		}
+		return &expr{kind: offered, name: x.Column.Name.Name.L}
+	case *ast.DefaultExpr:
+		return &expr{kind: standard}
+	case *ast.VariableExpr:
+		return &expr{kind: variable, args: mysqlList([]ast.ExprNode{x.Value})}
+	case *ast.ParenthesesExpr:
+		return mysqlExpr(x.Expr)
+	case *ast.RowExpr:
+		return &expr{kind: list, args: mysqlList(x.Values)}
+	case *ast.BinaryOperationExpr:
+		return operation(mysqlOp(x.Op), mysqlExpr(x.L), mysqlExpr(x.R))
+	case *ast.UnaryOperationExpr:
+		v := mysqlExpr(x.V)
+		if v != nil && v.kind == plain && v.name == "" && x.Op == opcode.Minus {
+			return &expr{kind: plain, text: "-" + v.text}
+		}
+		return operation("unary", v)
+	case *ast.IsNullExpr:
+		if x.Not {
+			return operation("is not null", mysqlExpr(x.Expr))
+		}
+		return operation("is null", mysqlExpr(x.Expr))
+	case *ast.PatternInExpr:
+		name, in := "in", &expr{kind: list, args: mysqlList(x.List)}
+		if x.Not {
+			name = "not in"
+		}
+		if x.Sel != nil {
+			in = &expr{kind: query, args: mysqlChildren(x.Sel)}
+		}
+		return operation(name, mysqlExpr(x.Expr), in)
+	case *ast.SubqueryExpr:
+		return &expr{kind: query, args: mysqlChildren(x.Query)}
+	case *ast.FuncCallExpr:
+		return mysqlCall(x)
+	case *ast.AggregateFuncExpr:
+		return &expr{kind: call, name: strings.ToLower(x.F), args: mysqlList(x.Args)}
+	case *ast.WindowFuncExpr:
+		return &expr{kind: call, name: strings.ToLower(x.Name), args: mysqlChildren(x)}
+	}
+	return &expr{kind: op, name: "other", args: mysqlChildren(x)}
+}
+
+func mysqlCall(x *ast.FuncCallExpr) *expr {
+	e := &expr{kind: call, name: x.FnName.L, args: mysqlList(x.Args)}
+	if e.name == "unix_timestamp" && len(e.args) > 0 {
+		e.name = "length" // of a time that is given: one that is pure
+	}
+	if x.Schema.L != "" {
+		e.name = x.Schema.L + "." + e.name
+	}
+	return e
+}
+
+func mysqlText(x ast.ValueExpr) string {
+	if x.GetValue() == nil {
+		return "NULL"
+	}
+	var b strings.Builder
+	if err := x.Restore(format.NewRestoreCtx(format.DefaultRestoreFlags, &b)); err != nil {
+		return fmt.Sprintf("?%p", x)
+	}
+	return strings.ToLower(b.String())
+}
+
+var mysqlOps = map[opcode.Op]string{
+	opcode.LogicAnd: "and", opcode.LogicOr: "or", opcode.EQ: "=", opcode.NullEQ: "=", opcode.NE: "<>", opcode.LT: "<", opcode.LE: "<=", opcode.GT: ">",
+	opcode.GE: ">=", opcode.Plus: "+", opcode.Minus: "-", opcode.Mul: "*", opcode.Or: "|", opcode.And: "&",
+}
+
+func mysqlOp(o opcode.Op) string {
+	if name := mysqlOps[o]; name != "" {
+		return name
+	}
+	return "other"
+}
+
+func mysqlList(list []ast.ExprNode) (all []*expr) {
+	for _, x := range list {
+		if e := mysqlExpr(x); e != nil {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// mysqlChildren are the outermost expressions below a node, those of subqueries and joins too.
+func mysqlChildren(n ast.Node) []*expr {
+	if n == nil || reflect.ValueOf(n).IsZero() {
+		return nil
+	}
+	v := &mysqlVisitor{top: n}
+	n.Accept(v)
+	return v.found
+}
+
+type mysqlVisitor struct {
+	top   ast.Node
+	found []*expr
+}
+
+func (v *mysqlVisitor) Enter(n ast.Node) (ast.Node, bool) {
+	if x, ok := n.(ast.ExprNode); ok && n != v.top {
+		if e := mysqlExpr(x); e != nil {
+			v.found = append(v.found, e)
+		}
+		return n, true
+	}
+	return n, false
+}
+
+func (v *mysqlVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }

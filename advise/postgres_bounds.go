@@ -1,0 +1,149 @@
+package advise
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Bounds of a statement of PostgreSQL. The parser writes its tree by functions that call themselves, on a small stack, and when that ends it
+// neither fails nor returns: far below is where it was found safe.
+const (
+	mostChained = 400 // words and signs without a comma, those of open brackets together
+	mostOpen    = 100 // brackets at once
+	mostUnions  = 150 // set operators in a statement, between which commas may stand
+)
+
+// chain measures how deep a tree can be: each level takes a word or a sign, and commas separate what stands side by side.
+type chain struct {
+	open        []int // words since the last comma, for each bracket that is open
+	sum, unions int
+	tooDeep     bool
+}
+
+func (c *chain) word(w string) {
+	switch {
+	case w == ";" && len(c.open) == 1:
+		c.unions = 0
+		fallthrough
+	case w == "," || w == ";":
+		c.sum -= c.open[len(c.open)-1]
+		c.open[len(c.open)-1] = 0
+		return
+	case w == "(" || w == "[":
+		c.count()
+		c.open = append(c.open, 0)
+	case (w == ")" || w == "]") && len(c.open) > 1:
+		c.sum -= c.open[len(c.open)-1]
+		c.open = c.open[:len(c.open)-1]
+	default:
+		switch strings.ToLower(w) {
+		case "union", "except", "intersect":
+			c.unions++
+		}
+		c.count()
+	}
+	c.tooDeep = c.tooDeep || c.sum > mostChained || len(c.open) > mostOpen || c.unions > mostUnions
+}
+
+func (c *chain) count() {
+	c.open[len(c.open)-1]++
+	c.sum++
+}
+
+// postgresBounded refuses what the parser might not come back from.
+func postgresBounded(text string) error {
+	c := &chain{open: []int{0}}
+	for at := 0; at < len(text) && !c.tooDeep; {
+		n := postgresWord(text[at:], at > 0 && inName(text[at-1]))
+		if w := text[at : at+n]; strings.TrimSpace(w) != "" && !strings.HasPrefix(w, "--") && !strings.HasPrefix(w, "/*") {
+			c.word(w)
+		}
+		at += n
+	}
+	if c.tooDeep {
+		return &SyntaxError{Message: fmt.Sprintf("a statement is too long a chain: %d words without a comma, %d open brackets or %d set operators are the most",
+			mostChained, mostOpen, mostUnions)}
+	}
+	return nil
+}
+
+func inName(b byte) bool {
+	return b == '_' || b == '$' || b >= 0x80 || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
+}
+
+// postgresWord is the length of the first word, sign, string or comment of text, which is not empty.
+func postgresWord(text string, inside bool) int {
+	switch b := text[0]; {
+	case strings.HasPrefix(text, "--"):
+		return upTo(text, "\n", 2)
+	case strings.HasPrefix(text, "/*"):
+		return nested(text)
+	case b == '\'':
+		return upTo(text, "'", 1)
+	case b == '"':
+		return upTo(text, `"`, 1)
+	case (b == 'e' || b == 'E') && !inside && strings.HasPrefix(text[1:], "'"):
+		return escaped(text)
+	case b == '$' && !inside:
+		if end := strings.IndexByte(text[1:], '$'); end >= 0 && tag(text[1:1+end]) {
+			return upTo(text, text[:end+2], end+2)
+		}
+		return 1
+	case inName(b):
+		n := 1
+		for n < len(text) && inName(text[n]) {
+			n++
+		}
+		return n
+	}
+	return 1
+}
+
+// tag tells whether a name may stand between the dollars of a string.
+func tag(name string) bool {
+	for i := range len(name) {
+		if !inName(name[i]) || name[i] == '$' || i == 0 && name[i] >= '0' && name[i] <= '9' {
+			return false
+		}
+	}
+	return true
+}
+
+// upTo is the length up to the end of what ends it, looked for from a place on.
+func upTo(text, end string, from int) int {
+	if i := strings.Index(text[from:], end); i >= 0 {
+		return from + i + len(end)
+	}
+	return len(text)
+}
+
+// nested is the length of a comment that may have others in it.
+func nested(text string) int {
+	open := 0
+	for i := 0; i < len(text)-1; i++ {
+		switch text[i : i+2] {
+		case "/*":
+			open++
+			i++
+		case "*/":
+			i++
+			if open--; open == 0 {
+				return i + 1
+			}
+		}
+	}
+	return len(text)
+}
+
+// escaped is the length of a string in which a backslash takes the next byte along.
+func escaped(text string) int {
+	for i := 2; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '\'':
+			return i + 1
+		}
+	}
+	return len(text)
+}

@@ -1,0 +1,97 @@
+package advise
+
+import "strings"
+
+// postgresDefinition is DDL, and what is left.
+func postgresDefinition(name string, n node) statement {
+	switch name {
+	case "CreateStmt":
+		return postgresCreate(n)
+	case "IndexStmt":
+		st := statement{kind: define(n.yes("if_not_exists")), name: "CREATE INDEX"}
+		st.table, _ = postgresTable(n.in("relation"))
+		if n.yes("unique") {
+			u := postgresIndex(st.table, n.list("indexParams"))
+			u.partial = u.partial || n["whereClause"] != nil
+			st.defined = []unique{u}
+		}
+		return st
+	case "AlterTableStmt":
+		st := statement{kind: defines, name: "ALTER TABLE"}
+		st.table, _ = postgresTable(n.in("relation"))
+		for _, c := range n.list("cmds") {
+			_, cmd := only(c)
+			if kind, con := only(cmd["def"]); kind == "Constraint" {
+				st.defined = append(st.defined, postgresConstraint(st.table, "", con)...)
+			}
+		}
+		return st
+	case "DropStmt":
+		return statement{kind: define(n.yes("missing_ok")), name: "DROP"}
+	case "ViewStmt", "CreateFunctionStmt":
+		return statement{kind: define(n.yes("replace")), name: "CREATE"}
+	case "CreateSchemaStmt", "CreateSeqStmt", "CreateExtensionStmt", "CreateTableAsStmt":
+		return statement{kind: define(n.yes("if_not_exists")), name: "CREATE"}
+	}
+	if strings.HasPrefix(name, "Create") || strings.HasPrefix(name, "Alter") || strings.HasPrefix(name, "Drop") || strings.HasPrefix(name, "Define") ||
+		name == "RenameStmt" || name == "RuleStmt" {
+		return statement{kind: defines, name: "DDL statement"}
+	}
+	return statement{kind: strange, name: "statement"}
+}
+
+func postgresCreate(n node) statement {
+	st := statement{kind: define(n.yes("if_not_exists")), name: "CREATE TABLE", definedTable: true, columns: []string{}}
+	st.table, _ = postgresTable(n.in("relation"))
+	for _, v := range n.list("tableElts") {
+		kind, f := only(v)
+		switch kind {
+		case "ColumnDef":
+			column := strings.ToLower(f.text("colname"))
+			st.columns = append(st.columns, column)
+			for _, t := range strs(f.in("typeName").list("names")) {
+				if words("serial bigserial smallserial serial4 serial8 serial2")[t] {
+					st.autoColumns = append(st.autoColumns, column)
+				}
+			}
+			for _, c := range f.list("constraints") {
+				_, con := only(c)
+				st.defined = append(st.defined, postgresConstraint(st.table, column, con)...)
+				if con.text("contype") == "CONSTR_IDENTITY" {
+					st.autoColumns = append(st.autoColumns, column)
+				}
+			}
+		case "Constraint":
+			st.defined = append(st.defined, postgresConstraint(st.table, "", f)...)
+		case "TableLikeClause":
+			st.definedTable = false
+		}
+	}
+	return st
+}
+
+// postgresConstraint is the unique index that a constraint makes, of its keys or of the column that it stands behind.
+func postgresConstraint(table, column string, n node) []unique {
+	u := unique{table: table, columns: strs(n.list("keys")), primary: n.text("contype") == "CONSTR_PRIMARY"}
+	if !u.primary && n.text("contype") != "CONSTR_UNIQUE" {
+		return nil
+	}
+	if len(u.columns) == 0 && column != "" {
+		u.columns = []string{column}
+	}
+	return []unique{u}
+}
+
+// postgresIndex is an index of those elements; partial where one is an expression.
+func postgresIndex(table string, elems []any) unique {
+	u := unique{table: table}
+	for _, v := range elems {
+		_, e := only(v)
+		if name := e.text("name"); name != "" {
+			u.columns = append(u.columns, strings.ToLower(name))
+		} else {
+			u.partial = true
+		}
+	}
+	return u
+}

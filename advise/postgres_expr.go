@@ -1,0 +1,188 @@
+package advise
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// pgExpr is an expression of PostgreSQL. What is not known by its kind is an op of its parts.
+func pgExpr(v any) *expr {
+	name, n := only(v)
+	switch name {
+	case "":
+		return nil
+	case "A_Const":
+		return pgConst(n)
+	case "ParamRef":
+		return &expr{kind: plain, name: "param", text: fmt.Sprint("$", n["number"])}
+	case "SetToDefault":
+		return &expr{kind: standard}
+	case "ColumnRef":
+		return pgColumn(n)
+	case "TypeCast":
+		if inner := pgExpr(n["arg"]); inner != nil && (inner.kind == plain || inner.kind == column) {
+			if inner.kind == plain && inner.text == "'now'" {
+				return &expr{kind: call, name: "now"}
+			}
+			return inner
+		}
+	case "A_Expr":
+		return pgOperator(n)
+	case "BoolExpr":
+		return operation(map[string]string{"AND_EXPR": "and", "OR_EXPR": "or"}[n.text("boolop")], pgList(n.list("args"))...)
+	case "NullTest":
+		if n.text("nulltesttype") == "IS_NULL" {
+			return operation("is null", pgExpr(n["arg"]))
+		}
+		return operation("is not null", pgExpr(n["arg"]))
+	case "RowExpr", "List":
+		return &expr{kind: list, args: append(pgList(n.list("args")), pgList(n.list("items"))...)}
+	case "SubLink":
+		test := pgExpr(n["testexpr"])
+		q := &expr{kind: query, args: pgParts(n["subselect"])}
+		if test != nil {
+			return operation("in", test, q)
+		}
+		return q
+	case "FuncCall":
+		return pgCall(n)
+	case "CoalesceExpr":
+		return &expr{kind: call, name: "coalesce", args: pgList(n.list("args"))}
+	case "MinMaxExpr":
+		return &expr{kind: call, name: "greatest", args: pgList(n.list("args"))}
+	case "SQLValueFunction":
+		return &expr{kind: call, name: pgValueFunction(n.text("op"))}
+	}
+	return &expr{kind: op, name: "other", args: pgFields(n)}
+}
+
+// pgValueFunction tells CURRENT_TIMESTAMP and its like from CURRENT_USER.
+func pgValueFunction(name string) string {
+	if strings.Contains(name, "DATE") || strings.Contains(name, "TIME") {
+		return "current_timestamp"
+	}
+	return "current_user"
+}
+
+func pgConst(n node) *expr {
+	if n.yes("isnull") {
+		return &expr{kind: plain, text: "NULL"}
+	}
+	for _, k := range []string{"ival", "fval", "boolval", "sval", "bsval"} {
+		f, ok := n[k].(map[string]any)
+		if !ok {
+			continue
+		}
+		text, _ := json.Marshal(f[k])
+		if f[k] == nil { // the tree leaves out zero and false
+			text = []byte(map[string]string{"ival": "0", "boolval": "false"}[k])
+		}
+		if k == "sval" {
+			return &expr{kind: plain, text: "'" + strings.ToLower(strings.Trim(string(text), `"`)) + "'"}
+		}
+		return &expr{kind: plain, text: strings.Trim(string(text), `"`)}
+	}
+	return &expr{kind: plain, text: "?"}
+}
+
+func pgColumn(n node) *expr {
+	parts := strs(n.list("fields"))
+	e := &expr{kind: column}
+	if len(parts) > 0 {
+		e.name = parts[len(parts)-1]
+	}
+	if len(parts) > 1 {
+		e.table = parts[len(parts)-2]
+	}
+	if e.table == "excluded" {
+		e.kind = offered
+	}
+	return e
+}
+
+func pgOperator(n node) *expr {
+	name := strings.Join(strs(n.list("name")), ".")
+	left, right := pgExpr(n["lexpr"]), pgExpr(n["rexpr"])
+	switch n.text("kind") {
+	case "AEXPR_OP", "AEXPR_NOT_DISTINCT":
+		if left == nil && right != nil && right.kind == plain && right.name == "" && name == "-" {
+			return &expr{kind: plain, text: "-" + right.text}
+		}
+		if left == nil {
+			name = "unary " + name
+		}
+		return operation(name, left, right)
+	case "AEXPR_DISTINCT":
+		return operation("<>", left, right)
+	case "AEXPR_IN":
+		if name == "<>" {
+			return operation("not in", left, right)
+		}
+		return operation("in", left, right)
+	case "AEXPR_OP_ANY": // x = ANY ($1)
+		return operation("any", left, right)
+	}
+	return operation("other", left, right)
+}
+
+func pgCall(n node) *expr {
+	names := strs(n.list("funcname"))
+	if len(names) > 1 && names[0] == "pg_catalog" {
+		names = names[1:]
+	}
+	e := &expr{kind: call, name: strings.Join(names, "."), args: pgList(n.list("args"))}
+	for _, k := range []string{"agg_filter", "agg_order", "over"} {
+		e.args = append(e.args, pgParts(n[k])...)
+	}
+	if e.name == "age" && len(e.args) == 2 {
+		e.name = "length" // of two times that are given: one that is pure
+	}
+	return e
+}
+
+func pgList(list []any) (all []*expr) {
+	for _, v := range list {
+		if e := pgExpr(v); e != nil {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// pgParts are the expressions in any part of a tree.
+func pgParts(v any) []*expr {
+	switch v := v.(type) {
+	case []any:
+		var all []*expr
+		for _, in := range v {
+			all = append(all, pgParts(in)...)
+		}
+		return all
+	case map[string]any:
+		if name, n := only(v); name != "" {
+			switch name {
+			case "A_Const", "ParamRef", "ColumnRef", "TypeCast", "A_Expr", "BoolExpr", "NullTest", "SubLink", "FuncCall", "CoalesceExpr", "MinMaxExpr",
+				"SQLValueFunction", "RowExpr", "CaseExpr":
+				return []*expr{pgExpr(v)}
+			}
+			return pgFields(n)
+		}
+		return pgFields(v)
+	}
+	return nil
+}
+
+// pgFields are the expressions in the fields of a node, in the order of their names.
+func pgFields(n node) (all []*expr) {
+	names := make([]string, 0, len(n))
+	for name := range n {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		all = append(all, pgParts(n[name])...)
+	}
+	return all
+}

@@ -1,0 +1,211 @@
+package advise
+
+import (
+	"slices"
+)
+
+// way is how a value that is set comes about.
+type way uint8
+
+const (
+	// settled: the same again, also after it was set.
+	settled way = iota
+	// derived: from columns that the statement leaves alone.
+	derived
+	// relative: from a column that the statement sets.
+	relative
+	// shifts: another one each time.
+	shifts
+	// lookedUp: from other rows.
+	lookedUp
+	// obscure: from a function that nobody here knows, a default, or a variable.
+	obscure
+)
+
+// wayOf says how a is set in a statement that sets those columns; own tells whether a column in an expression is of the same row.
+func wayOf(a assignment, sets []assignment, own func(*expr) bool) way {
+	v := a.value
+	isOwn := func(e *expr) bool { return e.kind == column && e.name == a.column && own(e) }
+	switch {
+	case v == nil || v.constant() || isOwn(v):
+		return settled
+	case settles1(v, isOwn):
+		return settled
+	case v.has(func(e *expr) bool {
+		return e.kind == column && own(e) && slices.ContainsFunc(sets, func(s assignment) bool { return s.column == e.name })
+	}):
+		return relative
+	case len(shiftingCalls(v)) > 0:
+		return shifts
+	case len(unknownCalls(v)) > 0, v.has(func(e *expr) bool { return e.kind == variable || e.kind == standard }):
+		return obscure
+	case v.has(func(e *expr) bool { return e.kind == query }):
+		return lookedUp
+	}
+	return derived
+}
+
+// settles1 tells forms such as greatest(x, ?) and coalesce(x, ?), whose second application changes nothing.
+func settles1(v *expr, isOwn func(*expr) bool) bool {
+	if v.kind != call && v.kind != op || !settling[v.name] {
+		return false
+	}
+	mine := 0
+	for _, arg := range v.args {
+		switch {
+		case isOwn(arg):
+			mine++
+		case !arg.constant():
+			return false
+		}
+	}
+	return mine == 1 && (v.name != "coalesce" && v.name != "ifnull" || isOwn(v.args[0]))
+}
+
+// adviseUpdate looks for what the statement carries against repeats, and then for what does not repeat.
+func adviseUpdate(st *statement) Advice {
+	if st.limited {
+		return say(NeedsGuard, "Its LIMIT changes other rows each time.", doTx).and("Name the rows by their key.")
+	}
+	own := func(e *expr) bool { return e.table == "" || e.table == st.table || e.table == st.alias }
+	ways := map[way][]string{}
+	for _, a := range st.sets {
+		w := wayOf(a, st.sets, own)
+		ways[w] = append(ways[w], a.column)
+	}
+	compares := st.where.comparisons()
+	for _, a := range st.sets {
+		for _, c := range compares {
+			if c.column == a.column {
+				if found, ok := carried(a, c, wayOf(a, st.sets, own), ways, len(compares)); ok {
+					return found
+				}
+			}
+		}
+	}
+	switch {
+	case len(ways[relative]) > 0:
+		return adviseRelative(ways[relative], compares)
+	case len(ways[shifts]) > 0:
+		return say(NeedsGuard, "It stores another value in "+listed(ways[shifts])+" each time, as the clock, chance or a counter has it.", doTx).
+			and("Or send the value with the request, so that a repeat sends the same.")
+	case len(ways[lookedUp]) > 0:
+		return say(NeedsGuard, "It stores in "+listed(ways[lookedUp])+" what other rows say when it runs: a repeat may find something else.", doTx)
+	case len(ways[obscure]) > 0:
+		return say(Unknown, "Nobody here knows whether "+listed(ways[obscure])+" is set to the same the second time: it comes from a default, a function or a variable of yours.", doTx)
+	}
+	return adviseSettled(st, ways[derived])
+}
+
+// adviseRelative is about x = x + 1.
+func adviseRelative(columns []string, compares []compared) Advice {
+	what := "A repeat changes " + listed(columns) + " again: it is computed from what is stored."
+	for _, c := range compares {
+		if slices.Contains(columns, c.column) && (c.sign == ">" || c.sign == ">=" || c.sign == "<" || c.sign == "<=") {
+			return say(NeedsGuard, what, withCondition, doTx).
+				and("The condition on " + c.column + " guards the balance and not against repeats: it holds as long as there is enough. Keep a key in the same transaction.")
+		}
+	}
+	return say(NeedsGuard, what, doTx, withVersion).and("Keep a key in the same transaction, or let the request bring the version of the row that it saw.")
+}
+
+// adviseSettled is about plain values.
+func adviseSettled(st *statement, fromOthers []string) Advice {
+	if names := slices.Concat(shiftingCalls(st.where), unknownCalls(st.where)); len(names) > 0 {
+		return say(Unknown, "Which rows it changes depends on when it runs ("+listed(names)+").", doTx)
+	}
+	if st.where.has(func(e *expr) bool { return e.kind == query }) {
+		return say(Unknown, "Which rows it changes depends on what other rows there are when it runs.", doTx).and("Name the rows by their key.")
+	}
+	a := say(Harmless, "It sets plain values: a repeat sets them again.")
+	if len(fromOthers) > 0 {
+		a = say(Harmless, "It computes "+listed(fromOthers)+" from columns that it leaves alone: a repeat computes the same, or what follows from them by then.")
+	}
+	if st.where == nil {
+		a = a.and("It has no WHERE: all rows are changed.")
+	}
+	a = a.and("A retry that comes late undoes what others have set since (ABA): where others write these columns, take guard.Version or guard.Fence.")
+	if st.returning {
+		a = a.and("What it returns is what the row has by then.")
+	}
+	return a
+}
+
+// carried tells whether a column that is set and compared makes a guard.
+func carried(a assignment, c compared, w way, ways map[way][]string, compares int) (Advice, bool) {
+	v := a.value
+	if v == nil {
+		return Advice{}, false
+	}
+	given := c.with != nil && c.with.constant()
+	switch {
+	case c.sign == "=" && given && (w == relative && advances(a) || w == shifts):
+		found := say(Guarded, "It is an optimistic lock by "+a.column+": a repeat changes 0 rows, if the value that is compared came with the request.", withVersion).
+			and("One that the server reads inside the request guards against others and not against repeats. 0 rows is a repeat or a lost race: guard.Version tells them apart by a key beside the version.")
+		if c.with.kind == plain && isLiteral(c.with) {
+			found = found.and("Here " + a.column + " is compared with a constant: it has to be the version that the request saw.")
+		}
+		if compares < 2 {
+			found = found.and("It names no row beside the version: every row of that version is changed.")
+		}
+		return found, true
+	case (c.sign == "<" || c.sign == "<=") && given && w == settled && v.kind == plain && v.text == c.with.text:
+		if c.sign == "<=" && computes(ways) {
+			return Advice{}, false
+		}
+		return say(Guarded, "It is a fence by "+a.column+": what comes with a lower value than the stored one is refused, so that a late retry undoes nothing.", withFence).
+			and("The value has to come with the request and to grow: a fencing token, or the time of the request."), true
+	case leaves(v, c, given, w):
+		found := say(Guarded, "It is a transition: it sets "+a.column+" and asks for another value of it, so that a repeat changes 0 rows.", withMachine).
+			and("That holds where " + a.column + " moves forward only. 0 rows is a repeat or another's move: guard.Machine tells them apart.")
+		if v.name == "param" || c.with != nil && c.with.name == "param" {
+			found = found.and("It is one only where the two values differ, which parameters do not show.")
+		}
+		if compares < 2 {
+			found = found.and("It names no row beside the state: rows that come into it later are changed by a repeat.")
+		}
+		return found, true
+	}
+	return Advice{}, false
+}
+
+// advances tells version + 1, and the like.
+func advances(a assignment) bool {
+	v := a.value
+	for v.kind == list && len(v.args) == 1 {
+		v = v.args[0]
+	}
+	return v.kind == op && v.name == "+" && len(v.args) == 2 && v.has(func(e *expr) bool { return e.kind == column && e.name == a.column }) &&
+		slices.ContainsFunc(v.args, func(e *expr) bool { return e.kind == plain && isLiteral(e) && e.text != "0" })
+}
+
+// computes tells whether any column is set to what a repeat would change.
+func computes(ways map[way][]string) bool {
+	return len(ways[relative])+len(ways[shifts])+len(ways[lookedUp])+len(ways[obscure]) > 0
+}
+
+// leaves tells whether a row that matches c does not match it any more once the column has v.
+func leaves(v *expr, c compared, given bool, w way) bool {
+	isNull := v.kind == plain && v.text == "NULL"
+	switch c.sign {
+	case "is null":
+		return !isNull && (w == shifts || w == settled && v.kind == plain)
+	case "is not null":
+		return isNull
+	}
+	if w != settled || v.kind != plain || !given {
+		return false
+	}
+	switch c.sign {
+	case "=":
+		return c.with.kind == plain && c.with.text != v.text
+	case "<>":
+		return c.with.kind == plain && c.with.text == v.text
+	case "in":
+		return len(c.with.args) > 0 && !slices.ContainsFunc(c.with.args, func(e *expr) bool { return e.kind != plain || e.text == v.text })
+	}
+	return false
+}
+
+// isLiteral tells a literal from a parameter.
+func isLiteral(e *expr) bool { return e.name != "param" }

@@ -1,0 +1,184 @@
+package advise
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/sqlc-dev/meyer/ast"
+)
+
+// sqliteExpr is an expression of SQLite. What is not known by its kind is an op of its parts.
+func sqliteExpr(x ast.Expr) *expr {
+	if x == nil || reflect.ValueOf(x).IsZero() {
+		return nil
+	}
+	switch x := x.(type) {
+	case *ast.Literal:
+		switch x.Kind {
+		case ast.LitNull:
+			return &expr{kind: plain, text: "NULL"}
+		case ast.LitCurrentDate, ast.LitCurrentTime, ast.LitCurrentTimestamp:
+			return &expr{kind: call, name: "current_timestamp"}
+		}
+		return &expr{kind: plain, text: strings.ToLower(x.Raw)}
+	case *ast.BindParam:
+		return &expr{kind: plain, name: "param", text: fmt.Sprintf("?%d%s", x.Number, x.Name)}
+	case *ast.Ident:
+		return &expr{kind: column, name: ident(x)}
+	case *ast.QualifiedRef:
+		return sqliteColumn(x)
+	case *ast.ParenExpr:
+		return sqliteExpr(x.X)
+	case *ast.VectorExpr:
+		return &expr{kind: list, args: sqliteList(x.List)}
+	case *ast.BinaryExpr:
+		name := strings.ToLower(x.Op.String())
+		if name == "==" {
+			name = "="
+		}
+		return operation(name, sqliteExpr(x.X), sqliteExpr(x.Y))
+	case *ast.UnaryExpr:
+		if l, ok := x.X.(*ast.Literal); ok && x.Op == ast.OpMinus {
+			return &expr{kind: plain, text: "-" + l.Raw}
+		}
+		return operation("unary "+strings.ToLower(x.Op.String()), sqliteExpr(x.X))
+	case *ast.IsExpr:
+		return sqliteIs(x)
+	case *ast.NullCheckExpr:
+		name := "is not null"
+		if x.Test == ast.TestIsNull {
+			name = "is null"
+		}
+		return operation(name, sqliteExpr(x.X))
+	case *ast.InExpr:
+		name, in := "in", &expr{kind: list, args: sqliteList(x.List)}
+		if x.Not {
+			name = "not in"
+		}
+		if x.Select != nil || x.Table != nil {
+			in = &expr{kind: query, args: sqliteParts(x.Select)}
+		}
+		return operation(name, sqliteExpr(x.X), in)
+	case *ast.FuncCall:
+		return sqliteCall(x)
+	case *ast.SubqueryExpr:
+		return &expr{kind: query, args: sqliteParts(x.Select)}
+	case *ast.ExistsExpr:
+		return &expr{kind: query, args: sqliteParts(x.Select)}
+	case *ast.LikeExpr:
+		return operation("other", sqliteExpr(x.X), sqliteExpr(x.Y), sqliteExpr(x.Escape))
+	case *ast.CollateExpr:
+		return sqliteExpr(x.X)
+	case *ast.CastExpr:
+		return operation("other", sqliteExpr(x.X))
+	}
+	e := &expr{kind: op, name: "other"}
+	for _, c := range x.Children() {
+		if i, ok := c.(*ast.Ident); ok {
+			e.args = append(e.args, sqliteExpr(i))
+		}
+	}
+	e.args = append(e.args, sqliteChildren(x)...)
+	return e
+}
+
+// sqliteIs is x IS NULL, and IS in place of =.
+func sqliteIs(x *ast.IsExpr) *expr {
+	left, right := sqliteExpr(x.X), sqliteExpr(x.Y)
+	if right != nil && right.text == "NULL" && right.kind == plain {
+		if x.Not != x.Distinct {
+			return operation("is not null", left)
+		}
+		return operation("is null", left)
+	}
+	if x.Not != x.Distinct {
+		return operation("<>", left, right)
+	}
+	return operation("=", left, right)
+}
+
+func sqliteCall(x *ast.FuncCall) *expr {
+	e := &expr{kind: call, name: ident(x.Name), args: sqliteList(x.Args)}
+	// The time functions ask the clock only without a time, or for 'now'.
+	if words("date time datetime julianday unixepoch strftime timediff")[e.name] {
+		asks := len(e.args) == 0 || e.name == "strftime" && len(e.args) == 1
+		for _, a := range e.args {
+			asks = asks || a.kind == plain && a.text == "'now'"
+		}
+		e.name = "length" // one that is pure
+		if asks {
+			e.name = "current_timestamp"
+		}
+	}
+	if x.Filter != nil {
+		e.args = append(e.args, sqliteExpr(x.Filter))
+	}
+	return e
+}
+
+func sqliteColumn(x *ast.QualifiedRef) *expr {
+	e := &expr{kind: column}
+	if n := len(x.Parts); n > 0 {
+		e.name = ident(x.Parts[n-1])
+		if n > 1 {
+			e.table = ident(x.Parts[n-2])
+		}
+	}
+	if e.table == "excluded" {
+		e.kind = offered
+	}
+	return e
+}
+
+// operation is an op of those parts that are there.
+func operation(name string, parts ...*expr) *expr {
+	e := &expr{kind: op, name: name}
+	for _, p := range parts {
+		if p != nil {
+			e.args = append(e.args, p)
+		}
+	}
+	return e
+}
+
+func sqliteList(list []ast.Expr) (all []*expr) {
+	for _, x := range list {
+		if e := sqliteExpr(x); e != nil {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// sqliteParts are the expressions of a query.
+func sqliteParts(s *ast.SelectStmt) []*expr {
+	if s == nil {
+		return nil
+	}
+	return sqliteChildren(s)
+}
+
+// sqliteChildren are the expressions below a node.
+func sqliteChildren(n ast.Node) (all []*expr) {
+	for _, c := range n.Children() {
+		if c == nil || reflect.ValueOf(c).IsZero() {
+			continue
+		}
+		switch c := c.(type) {
+		case *ast.TableRef:
+			if c.HasArgs && c.Name != nil {
+				all = append(all, &expr{kind: call, name: sqliteTable(c.Name), args: sqliteList(c.Args)})
+			}
+			all = append(all, sqliteChildren(c)...)
+		case *ast.Ident, *ast.QualifiedName, *ast.TypeName: // names that are no columns
+		case ast.Expr:
+			if e := sqliteExpr(c); e != nil {
+				all = append(all, e)
+			}
+		default:
+			all = append(all, sqliteChildren(c)...)
+		}
+	}
+	return all
+}

@@ -1,0 +1,61 @@
+package guard
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+)
+
+// Condition guards a balance: it takes away only what is there.
+//
+//	UPDATE account SET amount = amount - ? WHERE id = ? AND amount >= ?
+//
+// One statement; one more where nothing was taken. Of any number at once no more is taken than there is.
+//
+// It is no guard against repeats, since a second deduction is as good as the first: use it inside of retrysafe.DoTx, which keeps the request's key in the same
+// transaction. And a balance that is too small is no sign of a repeat.
+//
+// Table may be schema.table. ID is a column with a unique index. Column is the amount, in whole units of the smallest coin. A Condition is safe for concurrent use, is
+// meant to be a variable of the package, and must not be copied after its first use.
+type Condition struct {
+	Table, ID, Column string
+
+	plans plans
+}
+
+// Subtract takes n, which is more than zero.
+//
+// Errors: [ErrRefused] where less is there, or NULL; [ErrMissing], [ErrMisuse], [ErrLocked], those of the database, wrapped. After each roll back.
+func (c *Condition) Subtract(ctx context.Context, tx dbtx.Tx, id any, n int64) error {
+	p, err := c.plans.open(ctx, tx, func() spec {
+		return spec{guard: "Condition", table: c.Table, unique: []string{c.ID}, column: c.Column}
+	})
+	if err != nil {
+		return err
+	}
+	switch {
+	case c.Column == "":
+		return misuse("Condition on table %s names no column of the amount; set Column", c.Table)
+	case n <= 0:
+		return misuse("Subtract was asked to take %d; give it an amount above zero", n)
+	}
+	if err := checkID(id); err != nil {
+		return err
+	}
+	s := newStatement(p.d).add("UPDATE ", p.quoted, " SET ").name(c.Column).add(" = ").name(c.Column).add(" - ").value(n)
+	s.add(" WHERE ").name(c.ID).add(" = ").value(id).add(" AND ").name(c.Column).add(" >= ").value(n)
+	if done, err := p.one(ctx, tx, s); done || err != nil {
+		return err
+	}
+	s = newStatement(p.d).add("SELECT 1 FROM ", p.quoted, " WHERE ").name(c.ID).add(" = ").value(id).current()
+	var there int64
+	switch err := tx.QueryRow(ctx, string(s.text), s.args, &there); {
+	case errors.Is(err, sql.ErrNoRows):
+		return p.missing()
+	case err != nil:
+		return explain(p.where, err)
+	}
+	return fail(ErrRefused, nil, "%s: the column %s has less than was to be taken, and nothing was; tell the client so, or retrysafe.Permanent to keep the refusal", p.where, c.Column)
+}

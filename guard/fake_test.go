@@ -1,0 +1,131 @@
+package guard_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+
+	"github.com/retrysafe/retrysafe/guard"
+	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+)
+
+// fakeTx is a transaction that answers as it was told to, and remembers what it was asked. Questions to the catalogue find all as it should be.
+type fakeTx struct {
+	mu      sync.Mutex
+	d       dbtx.Dialect
+	sent    []string
+	asked   int // questions to the catalogue
+	results []result
+	answers []answer
+	noIndex bool
+	table   string // what the table is; empty: as it should be
+	narrow  bool   // the columns are not as they should be
+	kind    string // that of the columns of the index; empty: one that takes anything
+}
+
+type result struct {
+	n   int64
+	err error
+}
+
+// answer is a row; nil values: there is none.
+type answer struct {
+	values []any
+	err    error
+}
+
+func fake(d dbtx.Dialect) *fakeTx { return &fakeTx{d: d} }
+
+func (f *fakeTx) Dialect() dbtx.Dialect { return f.d }
+
+// Exec takes the results in turn; without one a statement has changed one row.
+func (f *fakeTx) Exec(_ context.Context, query string, args ...any) (int64, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if strings.HasSuffix(query, "WHERE 1 = 0") {
+		f.asked++
+		return 0, nil
+	}
+	f.sent = append(f.sent, shown(query, args))
+	if len(f.results) == 0 {
+		return 1, nil
+	}
+	r := f.results[0]
+	f.results = f.results[1:]
+	return r.n, r.err
+}
+
+func (f *fakeTx) QueryRow(_ context.Context, query string, args []any, dest ...any) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, word := range []string{"pg_", "information_schema", "pragma_"} {
+		if strings.Contains(query, word) {
+			f.asked++
+			return f.catalogue(query, dest)
+		}
+	}
+	if strings.Contains(query, "transaction_isolation") {
+		*dest[0].(*string) = "read committed" //nolint:errcheck // it asks for one
+		return nil
+	}
+	f.sent = append(f.sent, shown(query, args))
+	if len(f.answers) == 0 {
+		return sql.ErrNoRows
+	}
+	a := f.answers[0]
+	f.answers = f.answers[1:]
+	if a.err != nil {
+		return a.err
+	}
+	for i, v := range a.values {
+		if s, ok := dest[i].(sql.Scanner); ok {
+			if err := s.Scan(v); err != nil {
+				return err
+			}
+			continue
+		}
+		reflect.ValueOf(dest[i]).Elem().Set(reflect.ValueOf(v).Convert(reflect.TypeOf(dest[i]).Elem()))
+	}
+	return nil
+}
+
+func (f *fakeTx) catalogue(query string, dest []any) error {
+	if n, ok := dest[0].(*int64); ok {
+		*n = 1
+		if f.narrow || strings.Contains(query, "nextval") { // the program gives the ids
+			*n = 0
+		}
+		return nil
+	}
+	if len(dest) == 1 {
+		*dest[0].(*string) = f.kind //nolint:errcheck // it asks for one
+		return nil
+	}
+	table, indexes := "ok", int64(1)
+	switch {
+	case f.table == "none":
+		table = ""
+	case f.table != "":
+		table = f.table
+	}
+	if f.noIndex {
+		indexes = 0
+	}
+	*dest[0].(*string), *dest[1].(*int64) = table, indexes //nolint:errcheck // it asks for these
+	return nil
+}
+
+// shown is a statement with its values behind it.
+func shown(query string, args []any) string {
+	for i, a := range args {
+		if s, ok := a.(string); ok && len(s) == guard.DigestLen {
+			args[i] = "digest"
+		}
+	}
+	return fmt.Sprint(query, " ", args)
+}
+
+var dialects = []dbtx.Dialect{dbtx.SQLite, dbtx.PostgreSQL, dbtx.MySQL}

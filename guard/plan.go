@@ -1,0 +1,158 @@
+package guard
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"sync/atomic"
+
+	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+)
+
+// spec is what a guard needs of its table.
+type spec struct {
+	// guard is its name in errors.
+	guard, table string
+	// unique are the columns of the unique index that it stands on.
+	unique []string
+	// column is another one that it uses, or empty.
+	column string
+	// key is the column of digests, or empty.
+	key string
+	// moment: column is a time, to the microsecond.
+	moment bool
+	// given: the values of unique come from the request, and are not numbers that the database gives.
+	given bool
+}
+
+// plan is a spec on one kind of database, after its catalogue was asked.
+type plan struct {
+	spec
+	d dbtx.Dialect
+	// where is the table as errors name it, and quoted as statements do.
+	where, quoted string
+	// late: on PostgreSQL the table has a unique constraint that may be looked at when the transaction commits, with which ON CONFLICT does not go.
+	late bool
+	// kinds are those of the columns of the unique index.
+	kinds []kind
+}
+
+// plans are what a guard remembers: one plan for each kind of database that it was used on. What was not as it should be is looked at again
+// the next time. It is safe for concurrent use, and must not be copied.
+type plans struct {
+	of [dbtx.MySQL + 1]atomic.Pointer[plan]
+}
+
+// open looks whether tx is a transaction, and returns what the guard knows of its database; the first time it asks.
+func (p *plans) open(ctx context.Context, tx dbtx.Tx, s func() spec) (*plan, error) {
+	if tx == nil {
+		return nil, misuse("the transaction is nil; begin one, and give the guard dbtx.SQL(tx, …) of it")
+	}
+	if !dbtx.InTransaction(tx) {
+		return nil, misuse("the guard was given a connection and no transaction, so that each statement would commit by itself; call BeginTx and give it dbtx.SQL(tx, …), " +
+			"or dbtx.Begun(conn, …) where the transaction was begun by a statement")
+	}
+	d := tx.Dialect()
+	if d < dbtx.SQLite || d > dbtx.MySQL {
+		return nil, misuse("%s is not known; use dbtx.SQLite, dbtx.PostgreSQL or dbtx.MySQL", d)
+	}
+	if known := p.of[d].Load(); known != nil {
+		return known, nil
+	}
+	made := &plan{spec: s(), d: d}
+	if err := made.check(); err != nil {
+		return nil, err
+	}
+	made.where, made.quoted = "table "+made.table, quoteTable(d, made.table)
+	if err := made.look(ctx, tx); err != nil {
+		return nil, err
+	}
+	p.of[d].Store(made)
+	return made, nil
+}
+
+// check looks at the names.
+func (s *spec) check() error {
+	if err := checkTable(s.table); err != nil {
+		return err
+	}
+	if len(s.unique) == 0 {
+		return misuse("%s on table %s names no column of a unique index; name those that tell one row from another", s.guard, s.table)
+	}
+	for i, c := range s.unique {
+		if err := checkName("a column", c); err != nil {
+			return err
+		}
+		if hasName(s.unique[:i], c) {
+			return misuse("%s on table %s names the column %s twice; leave one out", s.guard, s.table, c)
+		}
+	}
+	for _, c := range []string{s.column, s.key} {
+		if c == "" {
+			continue
+		}
+		if err := checkName("a column", c); err != nil {
+			return err
+		}
+	}
+	if s.column != "" && (hasName(s.unique, s.column) || sameName(s.column, s.key)) {
+		return misuse("%s on table %s uses the column %s for two things; each needs one of its own", s.guard, s.table, s.column)
+	}
+	return nil
+}
+
+// run executes a statement.
+func (p *plan) run(ctx context.Context, tx dbtx.Tx, s *statement) (int64, error) {
+	if err := p.fits(s); err != nil {
+		return 0, err
+	}
+	n, err := tx.Exec(ctx, string(s.text), s.args...)
+	return n, explain(p.where, err)
+}
+
+// row reads the one row of a statement; sql.ErrNoRows is returned as it is.
+func (p *plan) row(ctx context.Context, tx dbtx.Tx, s *statement, dest ...any) error {
+	if err := p.fits(s); err != nil {
+		return err
+	}
+	err := tx.QueryRow(ctx, string(s.text), s.args, dest...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	return explain(p.where, err)
+}
+
+// fits wants each value in a statement to be of the kind of the column beside it.
+func (p *plan) fits(s *statement) error {
+	for _, b := range s.beside {
+		if err := p.compares(b.column, b.value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// one wants a write to have met one row at most. More: the id was compared as something else than it is.
+func (p *plan) one(ctx context.Context, tx dbtx.Tx, s *statement) (bool, error) {
+	n, err := p.run(ctx, tx, s)
+	if err == nil && n > 1 {
+		return false, misuse("%s: the id has met %d rows, since the database compares it with the column as another type; roll back, and give the id as the type "+
+			"that the column has", p.where, n)
+	}
+	return n == 1, err
+}
+
+// createIndex is the statement that is missing.
+func (p *plan) createIndex() string {
+	_, table := splitTable(p.table)
+	name := table + "_" + strings.Join(p.unique, "_") + "_key"
+	if len(name) > maxName {
+		name = name[:maxName]
+	}
+	columns := make([]string, len(p.unique))
+	for i, c := range p.unique {
+		columns[i] = quote(p.d, c)
+	}
+	return "CREATE UNIQUE INDEX " + quote(p.d, strings.ToValidUTF8(name, "")) + " ON " + p.quoted + " (" + strings.Join(columns, ", ") + ")"
+}

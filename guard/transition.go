@@ -1,0 +1,186 @@
+package guard
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+)
+
+// Machine guards the moves of a row from state to state:
+//
+//	UPDATE orders SET status = to, … WHERE id = ? AND status = from
+//
+// One statement, and one more where it changed nothing, to find out why. In a machine whose states are never entered again, a row that cannot have come to where it is in another
+// way than by this move has made it: the call is a [Repeat]. Where there is another way, as to "cancelled" from several states, it is [ErrStale]. It may have been another request that
+// made the move: without a key column a Repeat says that it was made, and not by whom, so that the Set of this request may not be in the row.
+//
+// With a key column ([LastKey]) the row keeps the key of its last move. Then states may be entered again, and [Machine.MoveBy] says Repeat for this request's own
+// move alone, from this state to that one. It knows the last move and no earlier one: where others have moved the row on and it is back in `from`, a late retry moves it once more. Inside of
+// retrysafe.DoTx it does not.
+//
+// A Machine is safe for concurrent use.
+type Machine[S comparable] struct {
+	table, id, column, key string
+
+	moves graph[S]
+	plans plans
+}
+
+// MachineOption is for [NewMachine].
+type MachineOption func(*machineOptions)
+
+type machineOptions struct{ key string }
+
+// LastKey names the column that keeps the digest of the key of the last move (see [Digest]).
+func LastKey(column string) MachineOption { return func(o *machineOptions) { o.key = column } }
+
+// NewMachine declares which state leads to which. table may be schema.table, id is a column with a unique index, column has the state, and is not NULL. S is a type of integers or texts, or
+// one that the driver can read and write.
+//
+// A machine in which a state can be entered again is refused unless it has a [LastKey]: a late retry would find the row in `from` once more.
+func NewMachine[S comparable](table, id, column string, moves map[S][]S, opts ...MachineOption) (*Machine[S], error) {
+	o := machineOptions{}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	g, err := declared(moves)
+	if err != nil {
+		return nil, err
+	}
+	m := &Machine[S]{table: table, id: id, column: column, key: o.key, moves: g}
+	s := m.spec()
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	if column == "" {
+		return nil, misuse("the machine on table %s names no column of the state", table)
+	}
+	if at, found := g.cycle(); found && o.key == "" {
+		return nil, misuse("the machine on table %s can enter the state %v again, so that a late retry would find the row as it was before and move it once more; "+
+			"leave the move out, or add a column for the key of the last move: guard.LastKey(\"last_key\")", table, at)
+	}
+	return m, nil
+}
+
+func (m *Machine[S]) spec() spec {
+	return spec{guard: "Machine", table: m.table, unique: []string{m.id}, column: m.column, key: m.key}
+}
+
+// Move brings the row from one state to another, and writes also, which may be nil. It is for machines without a key column.
+//
+// Errors: [ErrIllegal] where the move is not declared, or the row is in a state that does not lead there; [ErrMissing], [ErrMisuse], [ErrLocked], those of the
+// database, wrapped. After each roll back.
+func (m *Machine[S]) Move(ctx context.Context, tx dbtx.Tx, id any, from, to S, also Set) (Outcome, error) {
+	if m != nil && m.key != "" {
+		return 0, misuse("the machine on table %s keeps keys in %s; call MoveBy with the key of the request", m.table, m.key)
+	}
+	return m.move(ctx, tx, id, "", from, to, also)
+}
+
+// MoveBy is Move for machines with a key column: by is the key of the request. A row that another request has brought to `to` is [ErrStale].
+func (m *Machine[S]) MoveBy(ctx context.Context, tx dbtx.Tx, id any, by retrysafe.Key, from, to S, also Set) (Outcome, error) {
+	if m != nil && m.key == "" {
+		return 0, misuse("the machine on table %s has no column for keys; declare it with guard.LastKey, or call Move", m.table)
+	}
+	digest, err := digestFor(by, fmt.Sprintf("move %s %q %q\n", strings.ToLower(m.column), fmt.Sprint(plain(from)), fmt.Sprint(plain(to))))
+	if err != nil {
+		return 0, err
+	}
+	return m.move(ctx, tx, id, digest, from, to, also)
+}
+
+func (m *Machine[S]) move(ctx context.Context, tx dbtx.Tx, id any, digest string, from, to S, also Set) (Outcome, error) {
+	if m == nil {
+		return 0, misuse("the machine is nil; look at the error of NewMachine")
+	}
+	p, err := m.plans.open(ctx, tx, m.spec)
+	if err != nil {
+		return 0, err
+	}
+	if err := checkID(id); err != nil {
+		return 0, err
+	}
+	columns, err := also.columns("the Set", true, m.id, m.column, m.key)
+	if err != nil {
+		return 0, err
+	}
+	if !slices.Contains(m.moves[from], to) {
+		return 0, fail(ErrIllegal, nil, "%s: the machine does not declare %v to %v; declare it, or refuse the request", p.where, from, to)
+	}
+	s := newStatement(p.d).add("UPDATE ", p.quoted, " SET ").name(m.column).add(" = ").value(plain(to))
+	for _, c := range columns {
+		s.add(", ").assign(c, also[c], "")
+	}
+	if digest != "" {
+		s.add(", ").name(m.key).add(" = ").value(digest)
+	}
+	s.add(" WHERE ").name(m.id).add(" = ").value(id).add(" AND ").name(m.column).add(" = ").value(plain(from))
+	if digest != "" {
+		s.add(" AND (").name(m.key).add(" IS NULL OR ").name(m.key).add(" <> ").value(digest).add(")")
+	}
+	switch done, err := p.one(ctx, tx, s); {
+	case err != nil:
+		return 0, err
+	case done:
+		return Applied, nil
+	}
+	return m.why(ctx, tx, p, id, digest, from, to)
+}
+
+// why finds out why nothing was changed.
+func (m *Machine[S]) why(ctx context.Context, tx dbtx.Tx, p *plan, id any, digest string, from, to S) (Outcome, error) {
+	s := newStatement(p.d).add("SELECT ").name(m.column).add(", CASE WHEN ")
+	if digest == "" {
+		s.add("1 = 0")
+	} else {
+		s.name(m.key).add(" = ").value(digest)
+	}
+	s.add(" THEN 1 ELSE 0 END FROM ", p.quoted, " WHERE ").name(m.id).add(" = ").value(id).current()
+	var found sql.Null[S]
+	var own int64
+	switch err := tx.QueryRow(ctx, string(s.text), s.args, &found, &own); {
+	case errors.Is(err, sql.ErrNoRows):
+		return 0, p.missing()
+	case err != nil:
+		return 0, explain(p.where, err)
+	case !found.Valid:
+		return 0, misuse("%s: the column %s of this row is NULL, which is no state; give every row a first one, and make the column NOT NULL", p.where, m.column)
+	case own == 1:
+		return Repeat, nil
+	}
+	now := m.moves.known(found.V)
+	switch {
+	case digest == "" && m.moves.passed(from, to, now):
+		return Repeat, nil
+	case digest == "" && now == to:
+		return 0, fail(ErrStale, nil, "%s: the row is in %v, and may have come there in another way than from %v; read it again, or give the machine a column for the key of the last move: "+
+			"guard.LastKey(\"last_key\")", p.where, now, from)
+	case digest != "" && (now == to || now == from):
+		return 0, fail(ErrStale, nil, "%s: another request has moved the row to %v; read it again, and let the client decide on what is there now", p.where, now)
+	}
+	return 0, fail(ErrIllegal, nil, "%s: the row is in %v, and the move from %v to %v is not open to it; refuse the request, or read the row and decide again", p.where, now, from, to)
+}
+
+// plain is a state as drivers take it, whatever its named type.
+func plain[S comparable](s S) any {
+	if _, ok := any(s).(driver.Valuer); ok {
+		return s
+	}
+	switch v := reflect.ValueOf(s); {
+	case v.CanInt():
+		return v.Int()
+	case v.CanUint():
+		return v.Uint()
+	case v.Kind() == reflect.String:
+		return v.String()
+	}
+	return s
+}

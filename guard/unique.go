@@ -1,0 +1,250 @@
+package guard
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+)
+
+// Unique guards an INSERT by a unique index, of one column or of several: of any number of requests at once one makes the row.
+//
+// Whoever finds it made is told [Repeat] only if the row is this request's own, by the digest in the column Key, and [ErrConflict] else: a vote, a name or a number that
+// somebody else has is not this request's success. It works as long as the row is there; what removes the row lets the request in again.
+//
+// Columns are those of the index, and have no NULL, which no index takes for equal to anything. Key is a column for digests (see [Digest]) that nobody changes. It may be one of Columns: that is
+// a table of nothing but keys, with the operation beside it, which is written in the same transaction as all else that the request does.
+//
+// [Unique.Insert] is one statement, and one more where the row is there; a PostgreSQL table that has a DEFERRABLE unique constraint costs two more, for a savepoint.
+// [Unique.Try] is for an INSERT of your own.
+//
+// Table may be schema.table. A Unique is safe for concurrent use, is meant to be a variable of the package, and must not be copied after its first use.
+type Unique struct {
+	Table   string
+	Columns []string
+	Key     string
+
+	given bool
+	plans plans
+}
+
+// Insert makes the row of a request. row has all of Columns, and not Key unless that is all there is.
+//
+// Errors: [ErrConflict], [ErrMisuse], [ErrLocked], those of the database, wrapped. After each roll back.
+func (u *Unique) Insert(ctx context.Context, tx dbtx.Tx, by retrysafe.Key, row Set) (Outcome, error) {
+	p, err := u.open(ctx, tx)
+	if err != nil {
+		return 0, err
+	}
+	digest, err := Digest(by)
+	if err != nil {
+		return 0, err
+	}
+	columns, err := row.columns("the row", false, u.Key)
+	if err != nil {
+		return 0, err
+	}
+	if err := u.values(p, row); err != nil {
+		return 0, err
+	}
+	columns = append(columns, u.Key)
+	s := newStatement(p.d).insert(p.quoted, "", columns, func(c string) any {
+		if c == u.Key {
+			return digest
+		}
+		return row[c]
+	})
+	if p.d != dbtx.MySQL && !p.late { // where the statement fails, and what it has done is undone
+		// By whatever index: a repeat is in the way of its row in all of them, and which one is found first depends on the moment.
+		s.add(" ON CONFLICT DO NOTHING")
+	}
+	const tries = 3 // a row that was in the way may be gone when it is looked at
+	for range tries {
+		n, err := u.exec(ctx, tx, p, s)
+		hit, duplicate := DuplicateKey(err)
+		switch {
+		case err != nil && !duplicate:
+			return 0, explain(p.where, err)
+		case err == nil && n > 0:
+			return Applied, nil
+		}
+		own, there, looked := u.own(ctx, tx, p, digest, row)
+		switch {
+		case looked != nil:
+			return 0, looked
+		case own:
+			return Repeat, nil
+		case there:
+			return 0, p.conflict(Duplicate{Columns: u.Columns}, nil)
+		case duplicate:
+			return 0, p.unseen(ctx, tx, hit, err)
+		}
+	}
+	return 0, p.conflict(Duplicate{}, nil)
+}
+
+// exec keeps a statement that fails from ending PostgreSQL's transaction, where it may fail.
+func (u *Unique) exec(ctx context.Context, tx dbtx.Tx, p *plan, s *statement) (n int64, err error) {
+	if !p.late {
+		return tx.Exec(ctx, string(s.text), s.args...)
+	}
+	err = dbtx.Savepoint(ctx, tx, func(ctx context.Context) (err error) {
+		n, err = tx.Exec(ctx, string(s.text), s.args...)
+		return err
+	})
+	return n, err
+}
+
+// Try carries out an INSERT of your own, in whatever way. Where it fails by a duplicate key, same is asked whether the row that has the values of Columns is this request's
+// own; [Unique.Own] answers that from the key column, which insert writes by [Digest]. It is asked whichever index was hit: a repeat meets its row in all of them, and databases
+// differ in which one they name. Any other error of insert is returned as it is.
+//
+// On PostgreSQL above READ COMMITTED a row that was made since the transaction began is in the way and cannot be seen. Then, and where same has found no row by Own, the error is a serialization
+// failure (SQLSTATE 40001) and not ErrConflict: made anew, as retrysafe.DoTx does with RetryWork, the transaction sees it.
+//
+// A savepoint stands around insert, two statements more: where it fails, whatever it has done is undone, and the transaction goes on.
+func (u *Unique) Try(ctx context.Context, tx dbtx.Tx, insert func(context.Context) error, same func(context.Context) (bool, error)) (Outcome, error) {
+	if insert == nil || same == nil {
+		return 0, misuse("Try on table %s needs both functions; same may be one that calls Own", u.Table)
+	}
+	p, err := u.open(ctx, tx)
+	if err != nil {
+		return 0, err
+	}
+	var own *failed
+	err = dbtx.Savepoint(ctx, tx, func(ctx context.Context) error {
+		if err := insert(ctx); err != nil {
+			own = &failed{err}
+			return own
+		}
+		return nil
+	})
+	switch {
+	case err == nil:
+		return Applied, nil
+	case own == nil || err != error(own): //nolint:errorlint // the savepoint joins its own error to this one; what insert has done may still be there
+		return 0, explain(p.where+": the savepoint around the INSERT", err)
+	}
+	err = own.error
+	hit, duplicate := DuplicateKey(err)
+	switch {
+	case !duplicate && strings.Contains(err.Error(), "duplicated key not allowed"):
+		return 0, fail(ErrMisuse, err, "%s: GORM has put its own error in place of the driver's, so that nobody knows which index was hit; open it without TranslateError", p.where)
+	case !duplicate:
+		return 0, err
+	}
+	there := false
+	switch own, asked := same(context.WithValue(ctx, seen{}, &there)); {
+	case asked != nil:
+		return 0, asked
+	case own:
+		return Repeat, nil
+	case there:
+		return 0, p.conflict(hit, err)
+	}
+	return 0, p.unseen(ctx, tx, hit, err)
+}
+
+// failed is an error of insert, by which it is told from one of the savepoint.
+type failed struct{ error }
+
+func (f *failed) Unwrap() error { return f.error }
+
+// seen is the key in the context by which Own tells Try whether there was a row: a *bool.
+type seen struct{}
+
+// Own tells whether the row with these values in Columns was made by this request. at may have other columns, which are not looked at.
+func (u *Unique) Own(ctx context.Context, tx dbtx.Tx, by retrysafe.Key, at Set) (bool, error) {
+	p, err := u.open(ctx, tx)
+	if err != nil {
+		return false, err
+	}
+	digest, err := Digest(by)
+	if err != nil {
+		return false, err
+	}
+	if err := u.values(p, at); err != nil {
+		return false, err
+	}
+	own, there, err := u.own(ctx, tx, p, digest, at)
+	if told, ok := ctx.Value(seen{}).(*bool); ok {
+		*told = there
+	}
+	return own, err
+}
+
+func (u *Unique) open(ctx context.Context, tx dbtx.Tx) (*plan, error) {
+	p, err := u.plans.open(ctx, tx, func() spec {
+		return spec{guard: "Unique", table: u.Table, unique: u.Columns, key: u.Key, given: u.given}
+	})
+	if err == nil && u.Key == "" {
+		return nil, misuse("Unique on table %s names no column for the key of the request, without which another's row would be taken for this request's; set Key", u.Table)
+	}
+	return p, err
+}
+
+// values looks whether all of Columns have one, of their kind.
+func (u *Unique) values(p *plan, row Set) error {
+	for _, c := range u.Columns {
+		if c == u.Key {
+			continue
+		}
+		if v, ok := row[c]; !ok || isNull(v) {
+			return misuse("the row of table %s has no value for %s, a column of the unique index, or NULL, which is equal to nothing; give it one", u.Table, c)
+		}
+		if err := p.compares(c, row[c]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (u *Unique) own(ctx context.Context, tx dbtx.Tx, p *plan, digest string, at Set) (own, there bool, err error) {
+	s := newStatement(p.d).add("SELECT CASE WHEN ").name(u.Key).add(" = ").value(digest).add(" THEN 1 ELSE 0 END FROM ", p.quoted, " WHERE ")
+	for i, c := range u.Columns {
+		if i > 0 {
+			s.add(" AND ")
+		}
+		v := any(digest)
+		if c != u.Key {
+			v = at[c]
+		}
+		s.name(c).add(" = ").value(v)
+	}
+	var n int64
+	err = p.row(ctx, tx, s.current(), &n)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, false, nil
+	}
+	return n == 1, err == nil, err
+}
+
+// unseen is the error where a duplicate was hit and the row cannot be found by Columns: another index was hit, or this transaction is too old to see the row, which may be the request's own.
+func (p *plan) unseen(ctx context.Context, tx dbtx.Tx, hit Duplicate, cause error) error {
+	if p.d != dbtx.PostgreSQL {
+		return p.conflict(hit, cause)
+	}
+	var level string
+	if err := tx.QueryRow(ctx, "SELECT current_setting('transaction_isolation')", nil, &level); err != nil {
+		return explain(p.where, err)
+	}
+	if level == "read committed" || level == "read uncommitted" { // each statement sees what is there
+		return p.conflict(hit, cause)
+	}
+	return &tooOld{fmt.Sprintf("guard: %s: %s has a row with these values that this transaction, at %s, is too old to see, so that nobody knows whether it is this request's own; begin a new transaction "+
+		"and make all of it again; retrysafe.DoTx does with RetryWork. Where that does not help the row is another's: at READ COMMITTED that is told", p.where, hit.named(), level)}
+}
+
+// tooOld is an error that callers know as PostgreSQL's own serialization failures.
+type tooOld struct{ text string }
+
+func (e *tooOld) Error() string  { return e.text }
+func (*tooOld) SQLState() string { return stateSerialization }
+
+func (p *plan) conflict(hit Duplicate, cause error) error {
+	return fail(ErrConflict, cause, "%s: %s has a row with these values already, and not of this request; roll back, and tell the client that they are taken", p.where, hit.named())
+}

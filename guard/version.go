@@ -1,0 +1,144 @@
+package guard
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+)
+
+// Version guards an UPDATE by a version that the client has seen and sends with its request (If-Match; package etag reads it):
+//
+//	UPDATE account SET …, version = version + 1, last_key = digest WHERE id = ? AND version = ? AND last_key is not this digest
+//
+// One statement; one more where it changed nothing, to find out why. A version that the server itself reads inside of the request only puts
+// concurrent writers in order: a retry would read the new one and write again.
+//
+// The row keeps the key of its last writer, by which a repeat is told from a lost race: [Repeat], whatever version it names. Once another request has written, a late retry
+// that names its first version gets [ErrStale], although it was carried out at the time; one that names the newer version writes again, since the row knows nothing of it any
+// more. Inside of retrysafe.DoTx both get the first answer. A key is for one change: with another Set it is taken for a repeat.
+//
+// Table may be schema.table. ID is a column with a unique index, of itself or as the primary key. Column is the version, an integer for [Version.Update] or a time
+// for [Version.UpdateAt], and not NULL. LastKey is a column for digests (see [Digest]); without one a repeat cannot be told from a lost race, and both are ErrStale.
+//
+// A Version is safe for concurrent use, is meant to be a variable of the package, since it looks at the table's indexes once, and must not be copied after its first use.
+type Version struct {
+	Table, ID, Column, LastKey string
+
+	numbers, moments plans
+}
+
+// Update changes the row if it has the version, and makes the version one more. set has at least one column, and neither the id, nor the version, nor the key.
+//
+// Errors: [ErrStale], [ErrMissing], [ErrMisuse], [ErrLocked], those of the database, wrapped. After each roll back.
+func (v *Version) Update(ctx context.Context, tx dbtx.Tx, id any, version int64, by retrysafe.Key, set Set) (Outcome, error) {
+	p, err := v.numbers.open(ctx, tx, func() spec { return v.spec(false) })
+	if err != nil {
+		return 0, err
+	}
+	return v.update(ctx, tx, p, id, version, by, set, func(s *statement) { s.name(v.Column).add(" = ").name(v.Column).add(" + 1") })
+}
+
+// UpdateAt is Update for a version that is a time, to the microsecond, as it was read from the row. The new one is this machine's time, or a microsecond past the
+// old one where that is later: it never stands still. On SQLite it is written as the driver writes a time in UTC; write the first one so too.
+func (v *Version) UpdateAt(ctx context.Context, tx dbtx.Tx, id any, version time.Time, by retrysafe.Key, set Set) (Outcome, error) {
+	if version.IsZero() {
+		return 0, misuse("the version is the zero time; give the one that the client has seen")
+	}
+	p, err := v.moments.open(ctx, tx, func() spec { return v.spec(true) })
+	if err != nil {
+		return 0, err
+	}
+	seen := version.UTC().Truncate(time.Microsecond)
+	next := time.Now().UTC().Truncate(time.Microsecond)
+	if !next.After(seen) {
+		next = seen.Add(time.Microsecond)
+	}
+	out, err := v.update(ctx, tx, p, id, seen, by, set, func(s *statement) { s.name(v.Column).add(" = ").value(next) })
+	if errors.Is(err, ErrStale) && p.d == dbtx.SQLite && v.written(ctx, tx, p, id, version) {
+		return 0, misuse("%s: the column %s has the time that was asked for, in another form than this driver writes in UTC, or to the nanosecond; write all of them as time.Time in UTC, truncated to microseconds", p.where, v.Column)
+	}
+	return out, err
+}
+
+func (v *Version) spec(moment bool) spec {
+	return spec{guard: "Version", table: v.Table, unique: []string{v.ID}, column: v.Column, key: v.LastKey, moment: moment}
+}
+
+func (v *Version) update(ctx context.Context, tx dbtx.Tx, p *plan, id, version any, by retrysafe.Key, set Set, next func(*statement)) (Outcome, error) {
+	if v.Column == "" {
+		return 0, misuse("Version on table %s names no column of the version; set Column", v.Table)
+	}
+	if err := checkID(id); err != nil {
+		return 0, err
+	}
+	columns, err := set.columns("the Set", true, v.ID, v.Column, v.LastKey)
+	if err != nil {
+		return 0, err
+	}
+	if len(columns) == 0 {
+		return 0, misuse("the Set is empty; name what the request changes")
+	}
+	s := newStatement(p.d).add("UPDATE ", p.quoted, " SET ")
+	for _, c := range columns {
+		s.assign(c, set[c], "").add(", ")
+	}
+	next(s)
+	digest := ""
+	if v.LastKey != "" {
+		if digest, err = digestFor(by, "version "+strings.ToLower(v.Column)+"\n"); err != nil {
+			return 0, err
+		}
+		s.add(", ").name(v.LastKey).add(" = ").value(digest)
+	}
+	s.add(" WHERE ").name(v.ID).add(" = ").value(id).add(" AND ").name(v.Column).add(" = ").value(version)
+	if digest != "" {
+		// Whoever has read the new version and sends the same key again is a repeat too.
+		s.add(" AND (").name(v.LastKey).add(" IS NULL OR ").name(v.LastKey).add(" <> ").value(digest).add(")")
+	}
+	switch done, err := p.one(ctx, tx, s); {
+	case err != nil:
+		return 0, err
+	case done:
+		return Applied, nil
+	}
+	return v.why(ctx, tx, p, id, digest)
+}
+
+// why finds out why nothing was changed.
+func (v *Version) why(ctx context.Context, tx dbtx.Tx, p *plan, id any, digest string) (Outcome, error) {
+	const own, none = 1, 2
+	s := newStatement(p.d).add("SELECT CASE")
+	if digest != "" {
+		s.add(" WHEN ").name(v.LastKey).add(" = ").value(digest).add(" THEN 1")
+	}
+	s.add(" WHEN ").name(v.Column).add(" IS NULL THEN 2 ELSE 0 END FROM ", p.quoted, " WHERE ").name(v.ID).add(" = ").value(id).current()
+	var found int64
+	switch err := tx.QueryRow(ctx, string(s.text), s.args, &found); {
+	case errors.Is(err, sql.ErrNoRows):
+		return 0, p.missing()
+	case err != nil:
+		return 0, explain(p.where, err)
+	case found == own:
+		return Repeat, nil
+	case found == none:
+		return 0, misuse("%s: the column %s of this row is NULL, which no version is equal to; give every row a first version, and make the column NOT NULL", p.where, v.Column)
+	}
+	return 0, fail(ErrStale, nil, "%s: the row has not the version that the request names; read it again, and let the client decide on what is there now", p.where)
+}
+
+// written tells whether the row has the time, in whatever form the driver reads it.
+func (v *Version) written(ctx context.Context, tx dbtx.Tx, p *plan, id any, version time.Time) bool {
+	s := newStatement(p.d).add("SELECT ").name(v.Column).add(" FROM ", p.quoted, " WHERE ").name(v.ID).add(" = ").value(id)
+	var found sql.Null[time.Time]
+	err := tx.QueryRow(ctx, string(s.text), s.args, &found)
+	return err == nil && found.Valid && (found.V.Equal(version) || found.V.Truncate(time.Microsecond).Equal(version.Truncate(time.Microsecond)))
+}
+
+func (p *plan) missing() error {
+	return fail(ErrMissing, nil, "%s has no row with this id; look whether the request names the right one, or whether the row was removed", p.where)
+}
