@@ -23,6 +23,12 @@ func ContextWithKey(ctx context.Context, key string) context.Context {
 	return context.WithValue(ctx, clientKey{}, key)
 }
 
+// KeyFromContext returns the key that [ContextWithKey] gave ctx.
+func KeyFromContext(ctx context.Context) (key string, ok bool) {
+	key, ok = ctx.Value(clientKey{}).(string)
+	return key, ok
+}
+
 // outgoingKey is the key of a request that is to be sent.
 type outgoingKey struct {
 	present bool   // there is one, and a server can tell repeats by it
@@ -58,7 +64,7 @@ func (t *Transport) keyFor(req *http.Request) (outgoingKey, error) {
 	if unkeyed(req.Method) || req.Method == http.MethodConnect {
 		return k, nil
 	}
-	key, given := req.Context().Value(clientKey{}).(string)
+	key, given := KeyFromContext(req.Context())
 	switch {
 	case given && elsewhere(req):
 		if idempotent(req.Method) {

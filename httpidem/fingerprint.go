@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// fingerprint is version 1 of the digest that tells a repeat from another request with the same key; the form is frozen:
+// payloadSum is version 1 of the digest that tells a repeat from another request with the same key; the form is frozen:
 //
 //	SHA-256("rs1\n" method "\n" path "\n" query "\n" media type "\n" hex(SHA-256(body)))
 //
 // Path and query are as sent. Of the content type the media type counts, without its parameters: the boundary of a multipart body
 // differs in each retry, so "--boundary" is read as "--".
-func fingerprint(r *http.Request, body []byte) [sha256.Size]byte {
+func payloadSum(r *http.Request, body []byte) [sha256.Size]byte {
 	contentType := r.Header.Get("Content-Type")
 	media, _, _ := strings.Cut(contentType, ";")
 	media = strings.ToLower(strings.TrimSpace(media))

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,6 +30,8 @@ type Middleware struct {
 	policy retrysafe.Policy
 	// bodyLimit is the largest body that is kept.
 	bodyLimit int64
+	maker     *maker // nil where keys come from outside
+	age       *ager  // nil where no time counts
 }
 
 // New returns a middleware. It panics on options that [Options.Validate] refuses.
@@ -42,8 +45,12 @@ func New(e *retrysafe.Engine, o *Options) *Middleware {
 	if err := o.Validate(e.Policy()); err != nil {
 		panic(err)
 	}
-	m := &Middleware{source: e, o: *o, policy: o.Policy.Or(e.Policy())}
+	m := &Middleware{source: e, o: *o, policy: o.policy(e.Policy()), age: o.Age.compile()}
 	m.o.fill()
+	var err error
+	if m.maker, err = m.o.maker(); err != nil {
+		panic(err)
+	}
 	m.bodyLimit = min(m.policy.MaxAnswer, 1<<20)
 	own := m.policy
 	own.MaxAnswer = retrysafe.MaxStored // the body is measured here, and the head comes on top
@@ -71,13 +78,26 @@ func (m *Middleware) With(change func(*Options)) *Middleware {
 // Handler guards next.
 func (m *Middleware) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if m.o.Key == Off || !slices.Contains(m.o.Methods, r.Method) {
+		guarded := slices.Contains(m.o.Methods, r.Method)
+		if m.o.Rate.PerSecond > 0 && m.rated(r.Method) {
+			if p := m.tooOften(r); p != nil {
+				m.Problem(w, r, p)
+				return
+			}
+		}
+		if !guarded || m.o.Key == Off {
 			next.ServeHTTP(w, r)
 			return
 		}
+		if m.age != nil && m.age.field.InHeader() {
+			if p := m.age.check(r, nil); p != nil {
+				m.Problem(w, r, p)
+				return
+			}
+		}
 		lines := m.keyLines(r)
 		switch {
-		case lines != nil, m.o.Key == Token && isForm(r):
+		case lines != nil, Made(m.o.Key), m.mayBeInForm(r):
 			m.guard(w, r, next, lines)
 		case m.o.Key == Token:
 			m.Problem(w, r, NewProblem("token-missing", nil))
@@ -89,7 +109,11 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 	})
 }
 
+// keyLines are the lines of the header that has the key; nil: none has.
 func (m *Middleware) keyLines(r *http.Request) []string {
+	if m.o.Key == Fields {
+		return nil // whoever could choose a key could act again
+	}
 	for _, name := range m.o.KeyHeader {
 		if lines, ok := r.Header[name]; ok {
 			return lines
@@ -110,40 +134,70 @@ func (m *Middleware) Problem(w http.ResponseWriter, r *http.Request, p *Problem)
 
 // asker is who asks, and for what.
 type asker struct {
-	tenant, id string // id is empty while the token may be in the body
+	tenant, id string // id is empty while the key may be in the body
 	key        retrysafe.Key
 }
 
-// identify makes the key of a request.
+// identify tells who asks, and makes the key of a request that brings one in its header.
 func (m *Middleware) identify(r *http.Request, lines []string) (who asker, p *Problem) {
-	if lines != nil || m.o.Key != Token {
-		var err error
-		if who.id, err = ParseKey(lines); err != nil {
+	var id string
+	var err error
+	if lines != nil {
+		if id, err = ParseKey(lines); err != nil {
 			p = NewProblem("key-malformed", err)
 			p.Detail = "In " + m.o.KeyHeader[0] + ", " + err.Error() + ". Nothing was done."
 			return who, p
 		}
 	}
-	var err error
 	if who.tenant, err = m.o.Tenant(r); err != nil {
-		return who, NewProblem("tenant-missing", err)
+		return who, tenantProblem(err)
 	}
-	if m.o.Key == Token {
-		who.key = tokenKey(who.tenant, who.id)
+	if lines == nil {
 		return who, nil
 	}
-	if who.tenant == "" && len(who.id) < m.o.MinKey {
-		return who, NewProblem("key-too-short", nil)
+	return who, m.name(r, &who, id)
+}
+
+// tenantProblem is what an error of Tenant is told as: a problem as it is, all else without its cause.
+func tenantProblem(err error) *Problem {
+	if p := (*Problem)(nil); errors.As(err, &p) {
+		own := *p
+		return &own
+	}
+	return NewProblem("tenant-missing", err)
+}
+
+// name makes the key of an id.
+func (m *Middleware) name(r *http.Request, who *asker, id string) *Problem {
+	who.id = id
+	if m.o.Key == Token {
+		who.key = tokenKey(who.tenant, id)
+		return nil
+	}
+	made := strings.HasPrefix(id, madeMark)
+	switch {
+	case who.tenant == "" && made: // what two strangers send may well be the same
+		return NewProblem("tenant-missing", errNobody)
+	case who.tenant == "" && len(id) < m.o.MinKey:
+		return NewProblem("key-too-short", nil)
 	}
 	operation := m.o.Operation(r)
+	if operation == "" && m.o.Key == Fields {
+		return NewProblem("key-not-made", errNoOperation)
+	}
 	if operation == "" {
 		operation = asSent(r)
 	}
 	who.key = retrysafe.Key{
-		Tenant: retrysafe.KeyPart(who.tenant), Operation: retrysafe.KeyPart(operation), ID: retrysafe.KeyPart(who.id),
+		Tenant: retrysafe.KeyPart(who.tenant), Operation: retrysafe.KeyPart(operation), ID: retrysafe.KeyPart(id),
 	}
-	return who, nil
+	return nil
 }
+
+var (
+	errNobody      = errors.New("keys that are made of requests need a tenant: set Tenant, or to Global if all callers are to be one")
+	errNoOperation = errors.New("the function Operation returned no name, and Key is Fields")
+)
 
 // inside tells whether an outer guard has the same key: this one would wait for it.
 func (m *Middleware) inside(r *http.Request, key retrysafe.Key) bool {
@@ -169,22 +223,42 @@ func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Han
 		return
 	}
 	defer body.free()
-	if who.id == "" {
-		if who.id, p = formToken(r.Header, body.bytes()); p != nil {
+	if m.age != nil && !m.age.field.InHeader() {
+		if p := m.age.check(r, body.bytes()); p != nil {
 			m.Problem(w, r, p)
-			return
-		}
-		if who.key = tokenKey(who.tenant, who.id); m.inside(r, who.key) {
-			r = r.WithContext(r.Context())
-			r.Body = body.body()
-			next.ServeHTTP(w, r)
 			return
 		}
 	}
 	x := claims.Get().(*claim) //nolint:errcheck // the pool has nothing else
 	defer x.free()
-	x.print = fingerprint(r, body.bytes())
-	x.call = retrysafe.Call{Fingerprint: x.print[:], Detached: true}
+	if who.id == "" {
+		id, p := m.fromBody(r, body.bytes(), &x.call)
+		switch {
+		case p != nil:
+			m.Problem(w, r, p)
+			return
+		case id == "":
+			m.pass(w, r, next, body)
+			return
+		}
+		if p := m.name(r, &who, id); p != nil {
+			m.Problem(w, r, p)
+			return
+		}
+		if m.inside(r, who.key) {
+			m.pass(w, r, next, body)
+			return
+		}
+	}
+	switch {
+	case strings.HasPrefix(who.id, madeMark):
+	case m.maker != nil: // of a request that brings a key the rule says what counts, too
+		m.maker.print(r, body.bytes(), &x.call)
+	default:
+		x.print = payloadSum(r, body.bytes())
+		x.call.Fingerprint = x.print[:]
+	}
+	x.call.Detached = true
 	if m.o.Binding != nil {
 		x.call.Binding = m.o.Binding(r)
 	}
@@ -195,12 +269,31 @@ func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Han
 	a, err := m.engine.BeginTo(r.Context(), who.key, &x.found, x.opts[:]...)
 	switch {
 	case err != nil:
-		m.Problem(w, r, problemOf(err, m.policy.Duplicate == retrysafe.Reject))
+		p := problemOf(err, m.policy.Duplicate == retrysafe.Reject)
+		if m.o.Key == Fields && p.Code == "payload-mismatch" {
+			p.Title, p.Detail = "This was asked for before, in another way", "Its key is made of fields that an earlier request had too. Nothing was done."
+		}
+		m.Problem(w, r, p)
 	case a == nil:
 		m.replay(w, r, &x.found)
 	default:
-		m.run(w, r, next, a, body)
+		m.run(w, r, next, a, body, who.id)
 	}
+}
+
+// fromBody finds or makes the key of a request that has none in its header; empty: there is none, and none is needed.
+func (m *Middleware) fromBody(r *http.Request, body []byte, c *retrysafe.Call) (id string, p *Problem) {
+	if m.maker != nil {
+		return m.maker.make(r, body, c)
+	}
+	return m.formKey(r.Header, body)
+}
+
+// pass lets next have a request whose body was read, without a guard.
+func (m *Middleware) pass(w http.ResponseWriter, r *http.Request, next http.Handler, body *buffer) {
+	r = r.WithContext(r.Context())
+	r.Body = body.body()
+	next.ServeHTTP(w, r)
 }
 
 // claim is what a guarded request needs until it is known whether it runs. The engine keeps nothing of it, nor do handlers get any of
@@ -220,10 +313,16 @@ func (x *claim) free() {
 }
 
 // run lets the handler work, under a context that does not end when the client hangs up.
-func (m *Middleware) run(w http.ResponseWriter, r *http.Request, next http.Handler, a *retrysafe.Attempt, body *buffer) {
+func (m *Middleware) run(w http.ResponseWriter, r *http.Request, next http.Handler, a *retrysafe.Attempt, body *buffer, id string) {
 	inner := r.WithContext(a.Context())
 	inner.Header = maps.Clone(r.Header)
 	inner.Header["Accept-Encoding"] = identity // a repeat may not accept what the first one did
+	if strings.HasPrefix(id, madeMark) {       // those behind can tell the repeat by it, too; another caller's, or a later one, has another
+		for _, name := range m.o.KeyHeader {
+			delete(inner.Header, name)
+		}
+		inner.Header[m.o.KeyHeader[0]] = []string{a.KeyFor(forwarded)}
+	}
 	inner.Body, inner.ContentLength, inner.GetBody = body.body(), int64(len(body.bytes())), nil
 	inner.TransferEncoding = nil
 	m.work(newCapture(m, w, r), inner, next, a)
@@ -283,6 +382,8 @@ func (m *Middleware) settle(c *capture) {
 		c.send(true)
 	case errors.Is(err, retrysafe.ErrLeaseLost):
 		m.refuse(c, NewProblem("lease-lost", err).RetryAfter(time.Second))
+	case errors.Is(err, retrysafe.ErrStepsChanged): // what the handler says is not the end of what an earlier attempt began
+		m.refuse(c, NewProblem("outcome-unknown", err))
 	default:
 		// The store will not have the answer, and says so: the work is done, and a repeat finds it in doubt.
 		c.send(true)

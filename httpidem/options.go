@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/fingerprint"
 )
 
 // KeyMode says where the key of a request comes from.
@@ -24,6 +25,14 @@ const (
 	// Token requires a one-time token, a key that the server issued (package token), in the key's header or in the field
 	// [TokenField] of a form. None: 400 token-missing. Unknown, expired, another tenant's: 403 token-refused.
 	Token
+	// Params makes the key of a request that brings none out of its parameters, as Options.Rule says: a double click, and a client that
+	// sends again by itself, are told within seconds ([DefaultWindow]). Two orders of the same thing within them are one, so clients that can
+	// should send a key, which counts then. It does not stop an attacker, who can change a field. A tenant has to be known: 403 tenant-missing.
+	Params
+	// Fields makes the key of every request out of the fields that Options.Fields names, whatever keys it brings: one vote for each voter and
+	// poll. A repeat that differs in anything else that counts is told 422 payload-mismatch. A tenant has to be known, and Operation has to
+	// name the action. A request without one of the fields, or that could be read in two ways, is refused: 400 key-not-made.
+	Fields
 )
 
 // After5xx says what an answer of 500 and above does to the key.
@@ -43,7 +52,7 @@ const (
 type Options struct {
 	// Tenant names the caller by a stable principal (a user id, never a credential that rotates): it keeps one caller from reading
 	// another's answer. Required; [Global] is for services without users, [Credential] for those that see only the Authorization
-	// header. It must not read the body. An error answers 403 tenant-missing. An empty tenant is anonymous: its keys need MinKey characters.
+	// header. It must not read the body. An error answers 403 tenant-missing, and a [*Problem] itself. An empty tenant is anonymous: its keys need MinKey characters.
 	Tenant func(*http.Request) (string, error)
 	// Binding returns the credential that a repeat must come with, or nil; only a keyed digest is kept. Another one: 409 principal-changed.
 	Binding func(*http.Request) []byte
@@ -54,6 +63,30 @@ type Options struct {
 	// Tokens is who issues the tokens of a route with the key Token. Without it tokens must be in the store, and one whose use did nothing
 	// can be used again for Policy.Retention after that, which should be longer than the tokens' life.
 	Tokens Tokens
+	// FormKey takes the key from the field [TokenField] of a form where no header has it; forms are then read whole, up to MaxBody.
+	FormKey bool
+	// Rule says what of query and body counts under the keys Params and Fields; the zero Rule counts all of them. Headers never do: where they say
+	// what is asked for, put them into Operation or Fields. It counts for the keys that requests bring under Params, too. Leave out what differs between two
+	// sendings of one request: see [fingerprint.Times]. Only is for Params.
+	Rule fingerprint.Rule
+	// Fields are what makes a request the same under the key Fields, all of them required: "poll" or "$.poll" (a member of a JSON body, or a
+	// field of a form), "$.order.id" (a member of a JSON body alone), "query:poll", "header:X-Poll". Values are texts or whole numbers below 2^53
+	// and compared to the letter: a service that takes "07" for "7" must refuse it.
+	Fields []string
+	// AnyPayload lets a repeat under the key Fields differ in everything but the fields: it gets the first answer, not 422.
+	AnyPayload bool
+	// Age refuses requests of the guarded methods that were made too long ago, with or without a key; default: none are.
+	Age *Age
+	// Rate bounds how often a caller may come, with or without a key, repeats too; default: no bound. It is counted in the store, before
+	// anything else: 429 too-many-requests. One trip to the store for each request. Count what a caller cannot choose: one who makes up a
+	// credential for each request has a rate for each, and a count in the store.
+	Rate retrysafe.Rate
+	// RateMethods are those that are counted, * for all; default the guarded ones, also where Key is Off.
+	RateMethods []string
+	// RateName is what is counted as one; default the pattern of the ServeMux around the middleware, and without one all its requests.
+	RateName string
+	// RateBy names who is counted as one; default the tenant. It must not read the body. An error is one of Tenant.
+	RateBy func(*http.Request) (string, error)
 	// KeyHeader names the header of the key; of several the first that is present counts. Default Idempotency-Key.
 	KeyHeader []string
 	// Methods that are guarded; default POST and PATCH. GET, HEAD, OPTIONS and TRACE never are.
@@ -108,12 +141,28 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 	if o.Tenant == nil {
 		wrong("Tenant is not set; name the caller by a stable id, or say httpidem.Global if there are no users")
 	}
-	p := o.Policy.Or(base)
+	p := o.policy(base)
 	if err := p.Validate(); err != nil {
 		errs = append(errs, err)
 	}
-	if o.Key > Token || o.After5xx > ReleaseIt {
+	if o.Key > Fields || o.After5xx > ReleaseIt {
 		wrong("Key is %d and After5xx %d; use the constants of this package", o.Key, o.After5xx)
+	}
+	o.validateMade(wrong)
+	if o.Rate != (retrysafe.Rate{}) {
+		if err := o.Rate.Validate(); err != nil {
+			wrong("Rate: %w", err)
+		}
+	}
+	if o.Age != nil {
+		if err := o.Age.validate(); err != nil {
+			wrong("%w", err)
+		} else if !o.Age.inHead() && !Made(o.Key) {
+			wrong("Age.Field is %q, in what a key is bound to: a retry with another time would be another request; take the time from a header, or make keys here (Params, Fields)", o.Age.Field)
+		}
+		if o.Key == Off {
+			wrong("Age is set, and Key is Off: nothing is guarded; leave one of them out")
+		}
 	}
 	if o.After5xx == ReleaseIt && p.OnDoubt != retrysafe.Reexecute {
 		wrong("After5xx ReleaseIt runs work again that may have acted; set Policy.OnDoubt to Reexecute, or use Auto")
@@ -140,6 +189,14 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 	return errors.Join(errs...)
 }
 
+// policy is what holds for the requests of a middleware.
+func (o *Options) policy(base retrysafe.Policy) retrysafe.Policy {
+	if o.Key == Params {
+		return madePolicy(o.Policy, base).Or(base)
+	}
+	return o.Policy.Or(base)
+}
+
 // fill sets the defaults.
 func (o *Options) fill() {
 	if o.Key == 0 {
@@ -155,6 +212,9 @@ func (o *Options) fill() {
 	o.KeyHeader = names
 	if len(o.Methods) == 0 {
 		o.Methods = []string{http.MethodPost, http.MethodPatch}
+	}
+	if len(o.RateMethods) == 0 {
+		o.RateMethods = o.Methods
 	}
 	if o.Operation == nil {
 		o.Operation = asSent

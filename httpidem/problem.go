@@ -29,6 +29,9 @@ type Problem struct {
 	AnswerSHA256 string `json:"answer_sha256,omitempty"`
 	Location     string `json:"location,omitempty"`
 
+	// Challenge is the WWW-Authenticate of a 401, if there is one (RFC 9110, section 11.6.1).
+	Challenge string `json:"-"`
+
 	retryAfter int // seconds; zero: no Retry-After
 	cause      error
 }
@@ -55,9 +58,14 @@ var problems = map[string]entry{
 	"key-malformed":        {400, "The idempotency key is malformed", ""},
 	"key-missing":          {400, "This request needs an idempotency key", "Send a random key in the header, one per logical action, and the same one in each retry. Nothing was done."},
 	"key-too-short":        {400, "The idempotency key is too short", "Without a credential keys are shared by all callers: send at least 128 random bits, for example a UUID. Nothing was done."},
+	"key-not-made":         {400, "No idempotency key can be made of this request", ""},
+	"time-refused":         {400, "The time of this request is not that of now", ""},
 	"token-missing":        {400, "This request needs a one-time token", "Ask for a token first, and send it in the key's header or in the form field " + TokenField + ". Nothing was done."},
 	"query-malformed":      {400, "The query does not say which request is asked about", "Ask with ?method=POST&path=/orders, and with the key and the credential of that request."},
 	"body-incomplete":      {400, "The request body did not arrive whole", "Send the request again with the same key. Nothing was done."},
+	"signature-missing":    {401, "This request needs a signature", "Sign it (RFC 9421) with the tag that this service looks for. Nothing was done."},
+	"signature-refused":    {401, "The signature of this request is not good", "Nothing was done. Look at the key, at what the signature covers, and at what may have changed the request on its way."},
+	"signature-expired":    {401, "The time of this request's signature is not good", "Nothing was done. Set the clock, and send the request again with a new signature and the same idempotency key."},
 	"tenant-missing":       {403, "The caller is not known", "Log in, and send the request again with the same key. Nothing was done."},
 	"token-refused":        {403, "This one-time token is not good", "This request did nothing. Ask for a new token, unless an earlier request with this one may have gone through: find that out first."},
 	"in-progress":          {409, "The first request with this key is still being worked on", "Ask again with the same key after Retry-After."},
@@ -65,12 +73,15 @@ var problems = map[string]entry{
 	"already-done":         {409, "This was done before", "This request did nothing. Look up what the first one made."},
 	"outcome-unknown":      {409, "Nobody knows whether the first request with this key took effect", "It is not run again. Find out what became of it before you send it with a new key."},
 	"principal-changed":    {409, "This key was used with another credential", "Send the retry with the credential of the first request. Nothing was done."},
+	"nonce-used":           {409, "This signed request was accepted before", "This copy did nothing. A retry needs a new signature, and the same idempotency key."},
 	"answer-not-kept":      {409, "This was done before, and its answer was too large to keep or did not end", "This request did nothing. Look up what the first one made."},
 	"lease-lost":           {409, "Another attempt has taken this key over", "Send the request again with the same key to get its answer."},
 	"resolved-failed":      {409, "This was refused for good", ""},
 	"body-too-large":       {413, "The request body is too large to be guarded", "Send a smaller body. Nothing was done."},
 	"payload-mismatch":     {422, "This key was used with another request", "Use a new key for a new request; a retry repeats the first one to the letter. Nothing was done."},
 	"too-many-keys":        {429, "This caller has as many keys or tokens as it may have", "Nothing was done. Send the request again after Retry-After, with the same key if it has one."},
+	"too-many-requests":    {429, "This caller asks too often", "This request did nothing. Send it again after Retry-After, with the same key if it has one."},
+	"issuer-unavailable":   {503, "The caller cannot be told: the keys of the issuer of its token are not here", "Nothing was done. Send the request again with the same key after Retry-After."},
 	"store-unavailable":    {503, "The record of this key cannot be reached", "Nothing was done. Send the request again with the same key after Retry-After."},
 	"shutting-down":        {503, "This server is shutting down", "Nothing was done. Send the request again with the same key after Retry-After."},
 	"upstream-unreachable": {503, "The service cannot be reached", "The request was not sent. Send it again with the same key after Retry-After."},
@@ -118,6 +129,9 @@ func (p *Problem) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Cache-Control", "no-store")
+	if p.Challenge != "" {
+		h.Set("WWW-Authenticate", p.Challenge)
+	}
 	h.Add("Link", "<"+p.Type+`>; rel="describedby"`)
 	h.Del("Content-Length")
 	if p.retryAfter > 0 {
@@ -156,6 +170,8 @@ func problemOf(err error, reject bool) *Problem {
 		return NewProblem("token-refused", err)
 	case errors.Is(err, retrysafe.ErrTooManyKeys):
 		return NewProblem("too-many-keys", err).RetryAfter(after)
+	case errors.Is(err, retrysafe.ErrTooManyRequests):
+		return NewProblem("too-many-requests", err).RetryAfter(after)
 	case errors.Is(err, retrysafe.ErrInDoubt):
 		p := NewProblem("outcome-unknown", err)
 		if after > 0 { // Policy.Reconcile will be asked then

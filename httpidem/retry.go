@@ -3,41 +3,29 @@ package httpidem
 import (
 	"context"
 	"math"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/backoff"
 )
 
 // again says whether the n-th try is followed by another one, and after how long.
 func (t *Transport) again(ctx context.Context, n int, body *payload, resp *http.Response, err error) (time.Duration, bool) {
-	if n >= or(t.Max, 4) || body.more == nil || ctx.Err() != nil {
+	tries := backoff.Backoff{Max: t.Max, MinWait: t.MinWait, MaxWait: t.MaxWait}
+	if body.more == nil || tries.Last(ctx, n) {
 		return 0, false
 	}
 	var after time.Duration
-	most := min(or(t.MaxWait, 10*time.Second), math.MaxInt64/4) // sums of two stay in range
 	if err == nil {
 		var ok bool
-		if after, ok = repeatable(resp); !ok || after > most {
+		if after, ok = repeatable(resp); !ok {
 			return 0, false
 		}
 	}
-	wait := min(after+jitter(or(t.MinWait, 100*time.Millisecond), most, n), most)
-	if end, ok := ctx.Deadline(); ok && time.Until(end) <= wait {
-		return 0, false
-	}
-	return wait, true
-}
-
-// jitter is a random part of the n-th wait: as many callers that failed at once come back spread out.
-func jitter(first, most time.Duration, n int) time.Duration {
-	wait := most
-	if n <= 32 && first<<(n-1)>>(n-1) == first {
-		wait = min(first<<(n-1), most)
-	}
-	return rand.N(wait + 1)
+	return tries.Next(ctx, n, after)
 }
 
 // passing are the answers that another try may change by themselves.

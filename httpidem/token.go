@@ -42,6 +42,11 @@ func (m *Middleware) redeem(tenant, token string, c *retrysafe.Call) {
 	}
 }
 
+// mayBeInForm tells whether the key of a request without one in its header may be in its body.
+func (m *Middleware) mayBeInForm(r *http.Request) bool {
+	return (m.o.Key == Token || m.o.FormKey) && isForm(r)
+}
+
 // isForm tells whether the body of r may have a field.
 func isForm(r *http.Request) bool {
 	media, boundary := formOf(r.Header)
@@ -61,23 +66,45 @@ func formOf(h http.Header) (media, boundary string) {
 	return media, params["boundary"]
 }
 
-// formToken finds the token in the body of a form. Several fields of that name are refused: services differ in which one they take.
-func formToken(h http.Header, body []byte) (string, *Problem) {
+// formKey finds the key in the body of a form; empty: there is none, and none is needed. Several fields of that name are refused: services
+// differ in which one they take.
+func (m *Middleware) formKey(h http.Header, body []byte) (string, *Problem) {
 	media, boundary := formOf(h)
 	var values []string
+	whole := true
 	switch media {
 	case formURL:
 		values = urlFields(body)
 	case formData:
-		values = partFields(body, boundary)
+		values, whole = partFields(body, boundary)
+	}
+	none := len(values) == 0 || len(values) == 1 && values[0] == ""
+	if m.o.Key == Token {
+		switch {
+		case none:
+			return "", NewProblem("token-missing", nil)
+		case len(values) > 1 || len(values[0]) > maxKey:
+			return "", NewProblem("token-refused", errors.New("the form has several tokens, or one that is too long"))
+		}
+		return values[0], nil
 	}
 	switch {
-	case len(values) == 0, len(values) == 1 && values[0] == "":
-		return "", NewProblem("token-missing", nil)
-	case len(values) > 1 || len(values[0]) > maxKey:
-		return "", NewProblem("token-refused", errors.New("the form has several tokens, or one that is too long"))
+	case !whole: // the service might find a key where we find none
+		p := NewProblem("key-malformed", errors.New("the form breaks off, or has a part that cannot be read"))
+		p.Detail = "The form cannot be read to its end. Nothing was done."
+		return "", p
+	case len(values) == 0 && m.o.Key == Required:
+		return "", NewProblem("key-missing", nil)
+	case len(values) == 0:
+		return "", nil
+	case len(values) == 1:
+		if _, err := FormatKey(values[0]); err == nil {
+			return values[0], nil
+		}
 	}
-	return values[0], nil
+	p := NewProblem("key-malformed", errors.New("the form has several keys, or one that is none"))
+	p.Detail = "The form has several fields " + TokenField + ", or one that is no key (1 to 255 characters of printable ASCII). Nothing was done."
+	return "", p
 }
 
 // urlFields are the values of the token's field, two at most. What cannot be decoded is no field of that name.
@@ -98,22 +125,27 @@ func urlFields(body []byte) (values []string) {
 	return values
 }
 
-// partFields is urlFields of a multipart body. A body that breaks off has no fields: the service might see others than were found.
-func partFields(body []byte, boundary string) (values []string) {
+// partFields is urlFields of a multipart body. One that breaks off has no fields, and is not whole, as is one with a part without a name: the service
+// might see others than were found.
+func partFields(body []byte, boundary string) (values []string, whole bool) {
 	parts := multipart.NewReader(bytes.NewReader(body), boundary)
+	whole = true
 	for {
 		p, err := parts.NextPart()
 		switch {
 		case err == io.EOF: //nolint:errorlint // itself: one that is wrapped broke off
-			return values
+			return values, whole
 		case err != nil:
-			return nil
+			return nil, false
+		case p.FormName() == "":
+			whole = false
+			continue
 		case p.FormName() != TokenField || len(values) == 2:
 			continue
 		}
 		value, err := io.ReadAll(io.LimitReader(p, maxKey+1))
 		if err != nil {
-			return nil
+			return nil, false
 		}
 		values = append(values, string(value))
 	}

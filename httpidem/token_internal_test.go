@@ -11,6 +11,9 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
+// formKeys reads tokens.
+var formKeys = &Middleware{o: Options{Key: Token}}
+
 // FuzzForm: what is taken for the token is what a handler finds in the form, whatever else stands in it.
 func FuzzForm(f *testing.F) {
 	f.Add(formURL, []byte("item=tea&idempotency_key=abc"))
@@ -26,7 +29,7 @@ func FuzzForm(f *testing.F) {
 			return
 		}
 		before := bytes.Clone(body)
-		got, p := formToken(h, body)
+		got, p := formKeys.formKey(h, body)
 		assert.Equal(t, string(body), string(before), "the body afterwards")
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(body))
 		assert.NoError(t, err, "request")
@@ -59,7 +62,7 @@ func TestURLFields(t *testing.T) {
 		"Idempotency_key=a": "token-missing", "idempotency_key[]=a": "token-missing", "idempotency_key=a&idempotency_key=": "token-refused",
 		"idempotency_key=" + long: "token-refused", "idempotency_key=%6": "token-refused", "": "token-missing", "&&": "token-missing",
 	} {
-		got, p := formToken(http.Header{"Content-Type": {formURL}}, []byte(body))
+		got, p := formKeys.formKey(http.Header{"Content-Type": {formURL}}, []byte(body))
 		if p != nil {
 			got = p.Code
 		}

@@ -1,11 +1,12 @@
 package httpidem
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/backoff"
 )
 
 // Transport is the client's side: an [http.RoundTripper] that sends a request again with the same key until it is answered, and only
@@ -88,7 +89,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		case err == nil:
 			drop(resp)
 		}
-		if ended := pause(req.Context(), wait); ended != nil {
+		if ended := backoff.Pause(req.Context(), wait); ended != nil {
 			return nil, &triesError{n, errors.Join(ended, err)}
 		}
 	}
@@ -106,14 +107,6 @@ func (t *Transport) base() http.RoundTripper {
 		return t.Base
 	}
 	return http.DefaultTransport
-}
-
-// or returns v, or what stands for it where it is not set.
-func or[N ~int | ~int64](v, otherwise N) N {
-	if v > 0 {
-		return v
-	}
-	return otherwise
 }
 
 func idempotent(method string) bool {
@@ -142,16 +135,4 @@ func (e *triesError) Unwrap() error { return e.err }
 func (e *triesError) Timeout() bool {
 	var t interface{ Timeout() bool }
 	return errors.As(e.err, &t) && t.Timeout()
-}
-
-// pause waits for d, or returns what ended ctx.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

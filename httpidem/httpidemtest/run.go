@@ -62,6 +62,11 @@ func Run(t *testing.T, open Open) {
 		{"H17", testOrder},
 		{"H18", testTenantLimits},
 		{"Tokens", testTokens},
+		{"Params", testParams},
+		{"Fields", testFields},
+		{"Age", testAge},
+		{"FormKey", testFormKey},
+		{"Rate", testRate},
 	} {
 		t.Run(clause.name, func(t *testing.T) {
 			t.Parallel()

@@ -1,0 +1,156 @@
+package browsertest_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	cdppage "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// chromium is the one browser of all tests; each test has a profile of its own in it.
+var chromium context.Context
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "browsertest-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "no directory for the browser's profile:", err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	path := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if found, err := exec.LookPath(name); err == nil && path == "" {
+			path = found
+		}
+	}
+	if path == "" {
+		fmt.Fprintln(os.Stderr, "there is no Chromium to try the pages in; install it with: sudo apt-get install chromium")
+		return 1
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.UserDataDir(dir), chromedp.DisableGPU,
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("host-resolver-rules", "MAP *.test 127.0.0.1")) // a name that is no secure context, unlike localhost
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox) // the sandbox does not work for root
+	}
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	defer cancel()
+	if chromium, cancel = chromedp.NewContext(ctx); chromedp.Do(chromium) != nil {
+		fmt.Fprintln(os.Stderr, "the browser did not start:", path)
+		return 1
+	}
+	defer cancel()
+	return m.Run()
+}
+
+// tab is a page in the browser.
+type tab struct {
+	t   *testing.T
+	ctx context.Context
+}
+
+// openTab opens a page in a profile of its own, which has stored nothing.
+func openTab(t *testing.T, url string) *tab {
+	t.Helper()
+	return openIn(chromium, t, url, chromedp.WithNewBrowserContext())
+}
+
+// another opens a page in a further tab of the same profile.
+func (b *tab) another(url string) *tab {
+	b.t.Helper()
+	return openIn(b.ctx, b.t, url)
+}
+
+func openIn(parent context.Context, t *testing.T, url string, options ...chromedp.ContextOption) *tab {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(parent, options...)
+	t.Cleanup(cancel)
+	ctx, cancel = context.WithTimeout(ctx, 40*time.Second)
+	t.Cleanup(cancel)
+	b := &tab{t, ctx}
+	b.do("open "+url, chromedp.EmulateViewport(800, 600), chromedp.Navigate(url))
+	return b
+}
+
+// as is the same tab in a subtest.
+func (b *tab) as(t *testing.T) *tab {
+	t.Helper()
+	return &tab{t, b.ctx}
+}
+
+func (b *tab) do(what string, actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	assert.NoError(b.t, chromedp.Do(b.ctx, actions...), "%s", what)
+}
+
+func (b *tab) scriptOff(off bool) {
+	b.t.Helper()
+	_, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: off})
+	assert.NoError(b.t, err, "script off: %v", off)
+}
+
+// aim returns what presses an element with the mouse, whether or not it is disabled. A page that is about to be left takes presses and
+// answers no questions: aim before.
+func (b *tab) aim(selector string) (press func()) {
+	b.t.Helper()
+	at := eval[[]float64](b, `(() => { const r = document.querySelector("`+selector+`").getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })()`)
+	return func() {
+		b.t.Helper()
+		b.do("click "+selector, chromedp.MouseClickXY(at[0], at[1]))
+	}
+}
+
+func (b *tab) click(selector string) {
+	b.t.Helper()
+	b.aim(selector)()
+}
+
+// back is the Back button. It does not wait: a page that the browser has kept is not loaded.
+func (b *tab) back() {
+	b.t.Helper()
+	h, err := chromedp.Run(b.ctx, chromedp.NavigationEntries())
+	assert.NoError(b.t, err, "history")
+	_, err = chromedp.Call(b.ctx, cdppage.NavigateToHistoryEntry, cdppage.NavigateToHistoryEntryParams{EntryID: h.Entries[h.CurrentIndex-1].ID})
+	assert.NoError(b.t, err, "back")
+}
+
+// eval is what a script returns, or what its promise comes to.
+func eval[V any](b *tab, script string) V {
+	b.t.Helper()
+	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[V](script, chromedp.EvalAwaitPromise))
+	assert.NoError(b.t, err, "%s", script)
+	return v
+}
+
+// until looks again and again, for at most 8 s, until a script says something; pages may come and go meanwhile.
+func (b *tab) until(script, want string) {
+	b.t.Helper()
+	got := ""
+	for end := time.Now().Add(8 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		v, err := chromedp.Run(b.ctx, chromedp.Evaluate[string]("String("+script+")"))
+		if got = v; err != nil {
+			got = err.Error()
+		}
+		if err == nil && strings.Contains(v, want) {
+			return
+		}
+	}
+	b.t.Fatalf("%s is %q, and %q was expected", script, got, want)
+}
+
+// shows waits for the text of an element.
+func (b *tab) shows(selector, want string) {
+	b.t.Helper()
+	b.until(`document.querySelector("`+selector+`")?.textContent`, want)
+}

@@ -1,0 +1,166 @@
+package browsertest_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// How a form looks to those who see it and to those who hear it.
+const look = `[form.hasAttribute("aria-busy") ? form.ariaBusy : "idle", document.querySelector("output")?.textContent ?? "", go.disabled ? "off" : "on",
+	document.activeElement.id || document.activeElement.tagName].join("|")`
+
+// enhanced opens the form of a shop with the given options.
+func enhanced(t *testing.T, s *shop, path, opts string) *tab {
+	t.Helper()
+	b := openTab(t, s.url+path)
+	eval[bool](b, `import("/retrysafe.js").then(({ enhance }) => {
+		window.rs = enhance;
+		window.form = document.getElementById("form");
+		window.go = document.getElementById("go");
+		window.again = enhance(form, `+opts+`);
+		return true;
+	})`)
+	return b
+}
+
+// TestEnhanceShows: what goes on is shown and told, the focus is not lost, and the button comes back.
+func TestEnhanceShows(t *testing.T) {
+	t.Parallel()
+	s := openShop(t)
+	b := enhanced(t, s, "/plain", `{ send: () => new Promise((yes, no) => { window.yes = yes; window.no = no }), texts: { busy: "Please wait" }, onError: (e) => { window.told = e } }`)
+	eval[bool](b, `window.submits = 0, form.addEventListener("submit", () => { submits++ }), true`)
+	assert.True(t, eval[bool](b, `!form.contains(document.querySelector("output"))`), "the live region stands outside of what is busy")
+	assert.Equal(t, eval[string](b, look), "idle||on|BODY", "before")
+	eval[bool](b, `go.click(), go.click(), true`) // the second one before the button is disabled
+	b.until("go.disabled", "true")
+	assert.Equal(t, eval[string](b, `form.ariaBusy + document.querySelector("output").textContent`), "truePlease wait", "meanwhile")
+	b.click("#go")
+	b.do("Enter", chromedp.Focus("#item"), chromedp.KeyEvent("\r"))
+	assert.Equal(t, eval[int](b, "submits"), 1, "submits that later listeners have seen")
+	eval[bool](b, `yes(), true`)
+	b.until("go.disabled", "false")
+	assert.Equal(t, eval[string](b, look), "idle||on|item", "after; the focus has moved on meanwhile")
+
+	b.do("press the button by keyboard", chromedp.Focus("#go"), chromedp.KeyEvent("\r"))
+	b.until("go.disabled", "true")
+	eval[bool](b, `no("away"), true`)
+	b.until("go.disabled", "false")
+	assert.Equal(t, eval[string](b, look), "idle|That did not work. Please try again.|on|go", "after a failure; the focus is where it was")
+	assert.Equal(t, eval[string](b, "told"), "away", "the error")
+	assert.Equal(t, len(s.keys()), 0, "requests")
+}
+
+// TestEnhanceSendsTheButton: a button that is disabled too soon would not be sent.
+func TestEnhanceSendsTheButton(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string]string{"plain": "{}", "with a token": `{ token: "/.retrysafe/tokens" }`, "with a key": `{ key: true }`} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := openShop(t)
+			b := enhanced(t, s, "/plain", opts)
+			b.click("#go")
+			b.shows("#done", "Order 1")
+			form := s.form(len(s.keys()) - 1)
+			assert.Equal(t, form.Get("how")+form.Get("item"), "buttontea", "what was sent")
+			assert.Equal(t, len(form.Get("idempotency_key")) >= 22, name != "plain", "the hidden field %q", form.Get("idempotency_key"))
+		})
+	}
+}
+
+// TestEnhanceToken: the token is fetched once, for one press, also when it is pressed twice; without one nothing is sent.
+func TestEnhanceToken(t *testing.T) {
+	t.Parallel()
+	s := openShop(t)
+	b := enhanced(t, s, "/token", `{ token: "/none", onError: (e) => { window.told = e.message } }`)
+	eval[bool](b, `form.elements.idempotency_key.value = "", true`)
+	b.click("#go")
+	b.until("window.told", "no token, status 404; nothing was sent")
+	assert.Equal(t, eval[string](b, look), "idle|That did not work. Please try again.|on|go", "after a failure")
+	b = enhanced(t, s, "/token", `{ token: "/.retrysafe/tokens" }`)
+	eval[bool](b, `form.elements.idempotency_key.value = "", true`)
+	s.forget()
+	s.slow()
+	press := b.aim("#go")
+	press()
+	press()
+	s.arrived(2)
+	press()
+	s.release()
+	b.shows("#done", "Order 1")
+	assert.Equal(t, outcome{len(s.keys()), s.made()}, outcome{2, 1}, "the token's request, and one order")
+}
+
+// TestEnhanceLeavesMistakesAlone: a form that is not valid, or that somebody stops, is not busy afterwards.
+func TestEnhanceLeavesMistakesAlone(t *testing.T) {
+	t.Parallel()
+	s := openShop(t)
+	b := enhanced(t, s, "/plain", `{}`)
+	eval[bool](b, `item.required = true, item.value = "", true`)
+	b.click("#go")
+	assert.Equal(t, eval[string](b, look), "idle||on|item", "not valid: the browser leads to the mistake")
+	eval[bool](b, `item.value = "tea", form.addEventListener("submit", (e) => { e.preventDefault() }), true`)
+	b.click("#go")
+	b.until("form.ariaBusy", "null")
+	assert.Equal(t, eval[string](b, look), "idle||on|go", "stopped by another listener")
+	assert.Equal(t, len(s.keys()), 0, "requests")
+	b = enhanced(t, s, "/token", `{ token: "/.retrysafe/tokens" }`)
+	eval[bool](b, `form.elements.idempotency_key.value = "", item.required = true, form.addEventListener("submit", () => { item.value = "" }), true`)
+	b.click("#go")
+	b.until("form.ariaBusy", "null")
+	assert.Equal(t, eval[string](b, look), "idle||on|item", "not valid any more when the token is there")
+	assert.Equal(t, s.made(), 0, "orders")
+}
+
+// TestEnhanceGivesBack: the button comes back by itself where the answer leaves the page, and when the page is come back to.
+func TestEnhanceGivesBack(t *testing.T) {
+	t.Parallel()
+	s := openShop(t)
+	b := enhanced(t, s, "/plain", `{ giveBack: 50 }`)
+	eval[bool](b, `form.action = "/file", true`)
+	b.click("#go")
+	s.arrived(1)
+	b.until("form.ariaBusy", "null")
+	assert.Equal(t, eval[string](b, look), "idle||on|go", "after an answer that is a file")
+
+	b = enhanced(t, s, "/plain", `{}`)
+	b.click("#go")
+	b.shows("#done", "Order 1")
+	b.back()
+	b.until("!!document.getElementById('form')", "true")
+	assert.True(t, eval[bool](b, "window.form === document.getElementById('form')"), "the browser has kept the page as it was")
+	b.until("form.ariaBusy", "null")
+	assert.Equal(t, eval[string](b, look), "idle||on|go", "come back to")
+}
+
+// TestBackIsTheSameKey: a page with a key that is left and come back to, even one that the browser has not kept in memory, has the key
+// that it had; under no-store it would be another one, and the second press a second order.
+func TestBackIsTheSameKey(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		path   string
+		orders int
+	}{"private, no-cache": {"/key", 1}, "no-store": {"/no-store", 2}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := openShop(t)
+			b := openTab(t, s.url+c.path)
+			eval[bool](b, `addEventListener("unload", () => {}), navigator.locks.request("stay", () => new Promise(() => {})), true`) // such a page is not kept in memory
+			b.click("#go")
+			b.shows("#done", "Order 1")
+			b.back()
+			b.until("!!document.getElementById('form')", "true")
+			assert.True(t, eval[bool](b, "performance.getEntriesByType('navigation')[0].type === 'back_forward'"), "the page was built again")
+			b.click("#go")
+			b.shows("#done", fmt.Sprint("Order ", c.orders))
+			assert.Equal(t, s.made(), c.orders, "orders")
+		})
+	}
+}
+
+// file answers with what the browser saves, and leaves the page as it is.
+func file(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }

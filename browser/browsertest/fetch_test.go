@@ -1,0 +1,251 @@
+package browsertest_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpidem"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// TestWhichAnswersEndAKey is the table of docs/browser.md: how often a request is sent that is answered like this each time, and whether
+// the next press has the same key.
+func TestWhichAnswersEndAKey(t *testing.T) { //nolint:tparallel // the subtests share a page
+	t.Parallel()
+	const tries = 4
+	l := openLab(t)
+	b := l.open(t)
+	for name, c := range map[string]struct {
+		answer http.HandlerFunc
+		sent   int
+		kept   bool
+	}{
+		"200":                      {status(200), 1, false},
+		"201":                      {status(201), 1, false},
+		"204":                      {status(204), 1, false},
+		"304":                      {status(304), 1, false},
+		"400":                      {status(400), 1, false},
+		"400 time-refused":         {problem("time-refused"), 1, true},
+		"400 body-incomplete":      {problem("body-incomplete"), 1, true},
+		"401":                      {status(401), 1, true},
+		"403":                      {status(403), 1, true},
+		"404":                      {status(404), 1, false},
+		"408":                      {status(408), tries, true},
+		"409":                      {status(409), 1, true},
+		"409 and Retry-After":      {status(409, "Retry-After", "0"), tries, true},
+		"409 in-progress":          {problem("in-progress"), tries, true},
+		"409 attempt-failed":       {problem("attempt-failed"), tries, true},
+		"409 lease-lost":           {problem("lease-lost"), tries, true},
+		"409 already-done":         {problem("already-done"), 1, false},
+		"409 error_code 202":       {rejected, 1, false},
+		"409 answer-not-kept":      {problem("answer-not-kept"), 1, false},
+		"409 resolved-failed":      {problem("resolved-failed"), 1, false},
+		"409 outcome-unknown":      {problem("outcome-unknown"), 1, true},
+		"409 principal-changed":    {problem("principal-changed"), 1, true},
+		"413":                      {problem("body-too-large"), 1, false},
+		"422":                      {status(422), 1, false},
+		"422 payload-mismatch":     {problem("payload-mismatch"), 1, false},
+		"425":                      {status(425), tries, true},
+		"429":                      {problem("too-many-keys"), tries, true},
+		"500":                      {status(500), 1, true},
+		"502":                      {status(502), tries, true},
+		"503":                      {problem("store-unavailable"), tries, true},
+		"504":                      {status(504), tries, true},
+		"504 outcome-unknown":      {unknown(504), 1, true},
+		"503 that is no JSON":      {status(503, "Content-Type", "application/json"), tries, true},
+		"303 to what is not there": {redirect, 1, true},
+		"no answer":                {drop, tries, true},
+		"half an answer":           {half, tries, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := b.as(t)
+			l.answers(c.answer)
+			got := eval[string](b, call(name, "/do", "", ""))
+			assert.Equal(t, strings.HasPrefix(got, "Error: retrysafe: no answer came"), name == "no answer" || name == "half an answer", "%s", got)
+			key := l.sameKey(t, c.sent)
+			assert.Equal(t, eval[bool](b, fmt.Sprintf("rs.pending(%q)", name)), c.kept, "pending")
+			l.answers(status(200))
+			assert.Equal(t, eval[string](b, call(name, "/do", "", "")), "200 status 200", "the next press")
+			assert.Equal(t, l.sameKey(t, 1) == key, c.kept, "the next press has the same key")
+			assert.True(t, !eval[bool](b, fmt.Sprintf("rs.pending(%q)", name)), "nothing is pending after 200")
+		})
+	}
+}
+
+func rejected(w http.ResponseWriter, r *http.Request) {
+	p := httpidem.NewProblem("in-progress", nil)
+	p.ErrorCode = 202
+	p.ServeHTTP(w, r)
+}
+
+func unknown(code int) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		httpidem.NewProblem("outcome-unknown", nil).WithStatus(code).ServeHTTP(w, r)
+	}
+}
+
+// redirect leads to a page that says 404.
+func redirect(w http.ResponseWriter, r *http.Request) {
+	http.Redirect(w, r, "/none", http.StatusSeeOther)
+}
+
+// TestFetch is what fetchOnce does besides.
+func TestFetch(t *testing.T) { //nolint:tparallel // the subtests share a page
+	t.Parallel()
+	l := openLab(t)
+	b := l.open(t)
+	ok := status(200)
+	for name, check := range map[string]func(b *tab){
+		"a lost answer is replayed": func(b *tab) {
+			service := guarded(b.t, nil, func(w http.ResponseWriter, _ *http.Request, n int) { fmt.Fprint(w, "order ", n) })
+			l.answers(lose(service), drop, service)
+			assert.Equal(b.t, eval[string](b, call("lost", "/do", "", "")), "200 order 1", "answer")
+			l.sameKey(b.t, 3)
+		},
+		"all answers lost, then pressed again": func(b *tab) {
+			service := guarded(b.t, nil, func(w http.ResponseWriter, _ *http.Request, n int) { fmt.Fprint(w, "order ", n) })
+			l.answers(lose(service), drop)
+			assert.Contains(b.t, eval[string](b, call("all lost", "/do", "", "{ max: 2 }")), "it may have been done", "answer")
+			l.answers(service)
+			assert.Equal(b.t, eval[string](b, call("all lost", "/do", "", "")), "200 order 1", "the next press")
+		},
+		"in progress, then replayed": func(b *tab) {
+			gate := make(chan struct{})
+			begun := make(chan struct{})
+			service := guarded(b.t, nil, func(w http.ResponseWriter, _ *http.Request, n int) {
+				close(begun)
+				<-gate
+				fmt.Fprint(w, "order ", n)
+			})
+			l.answers(service, func(w http.ResponseWriter, r *http.Request) { // told in-progress, with the second that it is asked to wait
+				<-begun
+				service(w, r)
+				close(gate)
+			}, service)
+			got := eval[string](b, `Promise.all([`+call("one", "/do", "", "{ key: 'order-8e03978e40d543e8bc93' }")+`, `+
+				call("two", "/do", "", "{ key: 'order-8e03978e40d543e8bc93' }")+`]).then(String)`)
+			assert.Equal(b.t, got, "200 order 1,200 order 1", "both answers")
+			l.sameKey(b.t, 3)
+		},
+		"rejected repeats end the key": func(b *tab) {
+			reject := func(o *httpidem.Options) { o.Policy.Duplicate = retrysafe.Reject }
+			service := guarded(b.t, reject, func(w http.ResponseWriter, _ *http.Request, n int) { fmt.Fprint(w, "order ", n) })
+			l.answers(lose(service), service)
+			assert.Contains(b.t, eval[string](b, call("rejected", "/do", "", "")), `"error_code":202`, "answer")
+			assert.True(b.t, !eval[bool](b, `rs.pending("rejected")`), "pending")
+		},
+		"two calls at once are one": func(b *tab) {
+			l.answers(ok)
+			c := call("twice", "/do", "", "")
+			assert.Equal(b.t, eval[string](b, `Promise.all([`+c+`, `+c+`, `+c+`]).then(String)`), "200 status 200,200 status 200,200 status 200", "answers")
+			l.sameKey(b.t, 1)
+		},
+		"a call after a fast answer is the same while it holds": func(b *tab) {
+			l.answers(ok)
+			c := call("held", "/do", "", "{ hold: 60000 }")
+			assert.Equal(b.t, eval[string](b, c+`.then(() => `+c+`)`), "200 status 200", "answer")
+			l.sameKey(b.t, 1)
+			eval[bool](b, `rs.forget("held"), true`)
+			eval[string](b, c)
+			assert.Equal(b.t, len(l.came()), 2, "requests after forget")
+		},
+		"other contents are other actions, and the first one comes back": func(b *tab) {
+			l.answers(drop)
+			send := func(init string) string {
+				eval[string](b, call("contents", "/do", init, "{ max: 1 }"))
+				all := l.came()
+				return all[len(all)-1].key
+			}
+			first := send(`{ body: "10" }`)
+			seen := map[string]bool{first: true}
+			for _, init := range []string{`{ body: "20" }`, `{ body: "10", method: "PUT" }`, `{ body: new Blob(["10", "0"]) }`} {
+				key := send(init)
+				assert.True(b.t, !seen[key], "%s has a key of its own", init)
+				seen[key] = true
+			}
+			assert.Equal(b.t, send(`{ body: "10" }`), first, "the first again")
+			eval[string](b, call("contents", "/do?x", `{ body: "10" }`, "{ max: 1 }"))
+			all := l.came()
+			assert.True(b.t, !seen[all[len(all)-1].key], "another address has a key of its own")
+		},
+		"a form with a file is the same although its boundary is not": func(b *tab) {
+			l.answers(drop)
+			form := `{ body: (() => { const f = new FormData(); f.append("item", "tea"); f.append("f", new File(["abc"], "a.txt")); return f })() }`
+			eval[string](b, call("form", "/do", form, "{ max: 2 }"))
+			eval[string](b, call("form", "/do", form, "{ max: 1 }"))
+			eval[string](b, call("form", "/do", strings.Replace(form, "abc", "abd", 1), "{ max: 1 }"))
+			all := l.came()
+			assert.Equal(b.t, len(all), 4, "requests")
+			assert.Equal(b.t, all[0], all[1], "two tries of one press")
+			assert.Equal(b.t, all[0].key, all[2].key, "the next press")
+			assert.NotEqual(b.t, all[2].key, all[3].key, "another file")
+			assert.Contains(b.t, all[0].contentType, "multipart/form-data; boundary=", "type")
+		},
+		"no body, another method, another header": func(b *tab) {
+			l.answers(drop, ok)
+			assert.Equal(b.t, eval[string](b, call("bare", "/do", "{}", "")), "200 status 200", "answer")
+			l.sameKey(b.t, 2)
+			l.answers(ok)
+			eval[string](b, call("header", "/do", "", `{ header: "X-Key", key: "x" }`))
+			assert.Equal(b.t, l.came()[0].key, "", "the usual header")
+		},
+		"keys of the application": func(b *tab) {
+			l.answers(drop, ok)
+			eval[string](b, call("own", "/do", "", "{ key: 'order 17 \\\"x' }"))
+			assert.Equal(b.t, l.came()[1].key, `"order 17 \"x"`, "a key that has to be quoted")
+			assert.True(b.t, !eval[bool](b, `rs.pending("own")`), "it is not stored")
+			l.answers(ok)
+			for _, key := range []string{`""`, `"ü"`, `"x".repeat(256)`, `"a\nb"`} {
+				assert.Contains(b.t, eval[string](b, call("own", "/do", "", "{ key: "+key+" }")), "TypeError: retrysafe: a key has", "key %s", key)
+			}
+			assert.Equal(b.t, len(l.came()), 0, "requests with keys that are none")
+		},
+		"Retry-After": func(b *tab) {
+			const look = `((o) => ` + "`" + `${o.n} ${o.offline} ${o.res?.status} ${o.wait >= 1999 && o.wait < 3100}` + "`" + `)`
+			for _, after := range []string{"2", "Thu, 01 Jan 2026 00:00:02 GMT"} {
+				l.answers(status(503, "Retry-After", after, "Date", "Thu, 01 Jan 2026 00:00:00 GMT"))
+				got := eval[string](b, `new Promise((say) => { const stop = new AbortController();
+					rs.fetchOnce("after", "/do", { signal: stop.signal }, { minWait: 1000, onRetry: (o) => { say(`+look+`(o)); stop.abort() } }).catch(() => {}) })`)
+				assert.Equal(b.t, got, "1 false 503 true", "Retry-After %s", after)
+				assert.Equal(b.t, len(l.came()), 1, "requests")
+			}
+			l.answers(status(503, "Retry-After", "3600"))
+			assert.Equal(b.t, eval[string](b, call("long", "/do", "", "")), "503 status 503", "longer than all tries may take")
+			l.sameKey(b.t, 1)
+		},
+		"ended by its caller": func(b *tab) {
+			l.answers(ok)
+			got := eval[string](b, call("ended", "/do", "{ signal: AbortSignal.abort() }", ""))
+			assert.Contains(b.t, got, "AbortError", "answer")
+			assert.Equal(b.t, len(l.came()), 0, "requests")
+		},
+		"ended by its time": func(b *tab) {
+			service := guarded(b.t, nil, func(w http.ResponseWriter, _ *http.Request, n int) { fmt.Fprint(w, "order ", n) })
+			l.answers(func(w http.ResponseWriter, r *http.Request) { // it acts, and answers too late
+				lost := lose(service)
+				<-r.Context().Done()
+				lost(w, r)
+			}, service)
+			assert.Contains(b.t, eval[string](b, call("slow", "/do", "", "{ total: 300 }")), "no answer came", "answer")
+			assert.True(b.t, eval[bool](b, `rs.pending("slow")`), "pending")
+		},
+		"nothing may be stored": func(b *tab) {
+			l.answers(drop)
+			eval[bool](b, `Object.defineProperty(window, "sessionStorage", { configurable: true, get() { throw new DOMException("no", "SecurityError") } }), true`)
+			defer eval[bool](b, `delete window.sessionStorage`)
+			eval[string](b, call("memory", "/do", "", "{ max: 1 }"))
+			assert.True(b.t, eval[bool](b, `rs.pending("memory")`), "pending")
+			eval[string](b, call("memory", "/do", "", "{ max: 1 }"))
+			l.sameKey(b.t, 2)
+			eval[bool](b, `rs.forget("memory"), true`)
+			assert.True(b.t, !eval[bool](b, `rs.pending("memory")`), "pending after forget")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			check(b.as(t))
+		})
+	}
+}

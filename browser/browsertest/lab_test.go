@@ -1,0 +1,179 @@
+package browsertest_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/browser"
+	"github.com/retrysafe/retrysafe/httpidem"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/memstore"
+)
+
+// lab is a page that has the script as window.rs, and a service whose answers are told one by one.
+type lab struct {
+	url  string
+	mu   sync.Mutex
+	seen []arrival
+	plan []http.HandlerFunc // of the next requests; the last one stays
+}
+
+// arrival is a request as it came.
+type arrival struct{ key, body, contentType string }
+
+func openLab(t *testing.T) *lab {
+	t.Helper()
+	l := &lab{}
+	mux := http.NewServeMux()
+	mux.Handle("GET /retrysafe.js", browser.Handler())
+	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, `<!doctype html><title>Lab</title><script type="module">window.rs = await import("/retrysafe.js"); document.body.dataset.ready = "yes"</script><p>`)
+	})
+	mux.HandleFunc("OPTIONS /", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Access-Control-Allow-Origin", "*")
+		w.Header().Set("Access-Control-Allow-Headers", "Idempotency-Key, Content-Type")
+	})
+	mux.Handle("GET /none", http.NotFoundHandler())
+	mux.HandleFunc("POST /", l.serve)
+	mux.HandleFunc("PUT /", l.serve)
+	server := httptest.NewUnstartedServer(mux)
+	server.Config.SetKeepAlivesEnabled(false) // Chromium itself sends again what was lost on a connection that it has used before
+	server.Start()
+	t.Cleanup(server.Close)
+	l.url = server.URL
+	return l
+}
+
+func (l *lab) serve(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	r.Body = io.NopCloser(strings.NewReader(string(body)))
+	l.mu.Lock()
+	l.seen = append(l.seen, arrival{r.Header.Get("Idempotency-Key"), string(body), r.Header.Get("Content-Type")})
+	next := l.plan[0]
+	if len(l.plan) > 1 {
+		l.plan = l.plan[1:]
+	}
+	l.mu.Unlock()
+	w.Header().Set("Access-Control-Allow-Origin", "*")
+	next(w, r)
+}
+
+// answers says what the next requests are told, the last one for ever, and forgets those that were.
+func (l *lab) answers(plan ...http.HandlerFunc) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.plan, l.seen = plan, nil
+}
+
+// came are the requests since then.
+func (l *lab) came() []arrival {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]arrival(nil), l.seen...)
+}
+
+// sameKey wants that many requests, all of them alike.
+func (l *lab) sameKey(t *testing.T, n int) string {
+	t.Helper()
+	all := l.came()
+	assert.Equal(t, len(all), n, "requests")
+	for _, a := range all {
+		assert.Equal(t, a, all[0], "each request")
+	}
+	assert.True(t, len(all[0].key) >= 22, "the key %q is long enough", all[0].key)
+	return all[0].key
+}
+
+func (l *lab) open(t *testing.T) *tab {
+	t.Helper()
+	b := openTab(t, l.url)
+	b.ready()
+	return b
+}
+
+func (b *tab) ready() {
+	b.t.Helper()
+	b.until("document.body.dataset.ready", "yes")
+}
+
+// drop cuts the connection before a byte of an answer.
+func drop(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+
+// half answers with half of what it promises.
+func half(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Length", "100")
+	fmt.Fprint(w, "half")
+	_ = http.NewResponseController(w).Flush()
+	panic(http.ErrAbortHandler)
+}
+
+func status(code int, fields ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		for i := 0; i+1 < len(fields); i += 2 {
+			w.Header().Set(fields[i], fields[i+1])
+		}
+		w.WriteHeader(code)
+		if code != http.StatusNoContent && code != http.StatusNotModified {
+			fmt.Fprintf(w, "status %d", code)
+		}
+	}
+}
+
+// problem answers as the middleware does, but for Retry-After, which tests would have to wait for.
+func problem(code string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { httpidem.NewProblem(code, nil).ServeHTTP(w, r) }
+}
+
+// guarded is a service behind the middleware; work counts.
+func guarded(t *testing.T, change func(*httpidem.Options), work func(http.ResponseWriter, *http.Request, int)) http.HandlerFunc {
+	t.Helper()
+	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("16 random bytes!"), Sweep: -1})
+	t.Cleanup(func() { assert.NoError(t, e.Shutdown(context.Background()), "shutdown") })
+	o := &httpidem.Options{Tenant: httpidem.Global}
+	if change != nil {
+		change(o)
+	}
+	var mu sync.Mutex
+	n := 0
+	return httpidem.New(e, o).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		n++
+		count := n
+		mu.Unlock()
+		work(w, r, count)
+	})).ServeHTTP
+}
+
+// lose lets h work, and loses its answer.
+func lose(h http.HandlerFunc) http.HandlerFunc {
+	return func(_ http.ResponseWriter, r *http.Request) {
+		h(httptest.NewRecorder(), r)
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// call is fetchOnce with an action of its name and quick retries; it comes to "status body", or to "Error: …".
+func call(action, path, init, opts string) string {
+	name, _ := json.Marshal(action)
+	return fmt.Sprintf(`rs.fetchOnce(%s, %q, %s, { minWait: 1, hold: 0, ...%s }).then(async (r) => r.status + " " + await r.text(), (e) => e.name + ": " + e.message)`,
+		name, path, or(init, `{ body: "tea" }`), or(opts, "{}"))
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}

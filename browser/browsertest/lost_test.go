@@ -1,0 +1,27 @@
+package browsertest_test
+
+import (
+	"testing"
+
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// TestBrowserRepeatsByItself: one click, and an answer that is lost on a connection which the browser has used before. It sends the POST
+// again and tells nobody. Only a key makes one order of that.
+func TestBrowserRepeatsByItself(t *testing.T) {
+	t.Parallel()
+	for way, want := range map[string]outcome{"plain": {2, 2}, "button": {2, 2}, "prg": {2, 2}, "key": {2, 1}, "token": {2, 1}, "prg+key": {2, 1}, "fetch": {2, 1}} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			s := openShopWith(t, true)
+			s.lost = 1
+			b := openTab(t, s.url+"/"+way)
+			if ways[way].script != "" {
+				b.until("document.body.dataset.ready", "yes")
+			}
+			b.click("#go")
+			b.shows("#done", "Order")
+			assert.Equal(t, outcome{len(s.keys()), s.made()}, want, "requests and orders of one click")
+		})
+	}
+}

@@ -1,0 +1,136 @@
+package browsertest_test
+
+import (
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// What people do to a form.
+var habits = map[string]func(b *tab, s *shop, requests int){
+	// The second click comes while the first one is worked on: the browser drops the first answer and shows the second.
+	"double click": func(b *tab, s *shop, requests int) {
+		s.slow()
+		press := b.aim("#go")
+		press()
+		s.arrived(1)
+		press()
+		s.arrived(requests)
+		s.release()
+		b.shows("#done", "Order")
+	},
+	"Enter and click": func(b *tab, s *shop, requests int) {
+		s.slow()
+		press := b.aim("#go")
+		b.do("Enter", chromedp.Focus("#item"), chromedp.KeyEvent("\r"))
+		s.arrived(1)
+		press()
+		s.arrived(requests)
+		s.release()
+		b.shows("#done", "Order")
+	},
+	"reload of the answer": func(b *tab, s *shop, requests int) {
+		b.click("#go")
+		b.shows("#done", "Order")
+		b.do("reload", chromedp.Reload())
+		s.arrived(requests)
+		b.until("document.readyState", "complete")
+	},
+	"back and again": func(b *tab, s *shop, requests int) {
+		b.click("#go")
+		b.shows("#done", "Order")
+		if eval[bool](b, "!document.getElementById('form')") {
+			b.back()
+		}
+		b.until("!!document.getElementById('go')", "true")
+		b.click("#go")
+		s.arrived(requests)
+		b.shows("#done", "Order")
+	},
+	"script off, double click": func(b *tab, s *shop, requests int) {
+		b.scriptOff(true)
+		b.do("reload", chromedp.Reload())
+		s.slow()
+		press := b.aim("#go")
+		press()
+		s.arrived(1)
+		press()
+		s.arrived(requests)
+		s.release()
+		b.shows("#done", "Order")
+	},
+	"two tabs": func(b *tab, s *shop, requests int) {
+		other := b.another(eval[string](b, "location.href"))
+		b.click("#go")
+		b.shows("#done", "Order")
+		other.click("#go")
+		s.arrived(requests)
+		other.shows("#done", "Order")
+	},
+}
+
+// outcome is how many requests a habit sends, and how many orders they make.
+type outcome struct{ requests, orders int }
+
+// table is what docs/browser.md says of each mechanism alone. What makes two orders of one intent is no protection against that habit.
+var table = map[string]map[string]outcome{
+	"plain": {
+		"double click": {2, 2}, "Enter and click": {2, 2}, "reload of the answer": {2, 2},
+		"back and again": {2, 2}, "script off, double click": {2, 2}, "two tabs": {2, 2},
+	},
+	"button": {
+		"double click": {1, 1}, "Enter and click": {1, 1}, "reload of the answer": {2, 2},
+		"back and again": {2, 2}, "script off, double click": {2, 2}, "two tabs": {2, 2},
+	},
+	"prg": {
+		"double click": {2, 2}, "Enter and click": {2, 2}, "reload of the answer": {1, 1},
+		"back and again": {2, 2}, "script off, double click": {2, 2}, "two tabs": {2, 2},
+	},
+	"token": {
+		"double click": {2, 1}, "Enter and click": {2, 1}, "reload of the answer": {2, 1},
+		"back and again": {2, 1}, "script off, double click": {2, 1}, "two tabs": {2, 2},
+	},
+	"key": {
+		"double click": {2, 1}, "Enter and click": {2, 1}, "reload of the answer": {2, 1},
+		"back and again": {2, 1}, "script off, double click": {2, 1}, "two tabs": {2, 2},
+	},
+	"prg+key": {
+		"double click": {2, 1}, "Enter and click": {2, 1}, "reload of the answer": {1, 1},
+		"back and again": {2, 1}, "script off, double click": {2, 1}, "two tabs": {2, 2},
+	},
+	"fetch": {
+		"double click": {1, 1}, "Enter and click": {1, 1}, "reload of the answer": {1, 1},
+		"back and again": {1, 1}, "script off, double click": {2, 2}, "two tabs": {2, 2},
+	},
+	"combined": {
+		"double click": {1, 1}, "Enter and click": {1, 1}, "reload of the answer": {1, 1},
+		"back and again": {2, 1}, "script off, double click": {2, 1}, "two tabs": {2, 2},
+	},
+}
+
+// TestMechanisms does to each form what people do, and counts the orders.
+func TestMechanisms(t *testing.T) {
+	t.Parallel()
+	for mechanism, rows := range table {
+		t.Run(mechanism, func(t *testing.T) {
+			t.Parallel()
+			s := openShop(t)
+			first := openTab(t, s.url+"/"+mechanism)
+			for habit, want := range rows {
+				t.Run(habit, func(t *testing.T) { // one after the other in one tab, since a tab takes a second to open
+					b := first.as(t)
+					s.forget()
+					b.scriptOff(false)
+					b.do("open the form", chromedp.Navigate(s.url+"/"+mechanism))
+					if ways[mechanism].script != "" {
+						b.until("document.body.dataset.ready", "yes")
+					}
+					habits[habit](b, s, want.requests)
+					assert.Equal(t, outcome{len(s.keys()), s.made()}, want, "requests and orders")
+				})
+			}
+		})
+	}
+}

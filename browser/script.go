@@ -1,0 +1,58 @@
+package browser
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/sha512"
+	_ "embed"
+	"encoding/base64"
+	"net/http"
+	"time"
+)
+
+// Script is retrysafe.js. Leave it as it is: Handler has its digest.
+//
+//go:embed retrysafe.js
+var Script []byte
+
+// Types is retrysafe.d.ts, for those who copy the script into a build of their own.
+//
+//go:embed retrysafe.d.ts
+var Types []byte
+
+// version changes with the script.
+var version = func() string {
+	sum := sha256.Sum256(Script)
+	return base64.RawURLEncoding.EncodeToString(sum[:12])
+}()
+
+// URL is where a page asks for the script that [Handler] serves at path: with the version, so that it is fetched once and kept for a
+// year, and again when it has changed.
+func URL(path string) string { return path + "?v=" + version }
+
+// Integrity is the value of the attribute integrity, with which a browser refuses any other script.
+func Integrity() string {
+	sum := sha512.Sum384(Script)
+	return "sha384-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// Handler serves the script to GET and HEAD, under any path. Under the address of [URL] it may be kept for a year, by shared caches too;
+// under any other a browser asks each time, and is told 304 as long as nothing has changed.
+func Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			http.Error(w, "This is a script; ask for it with GET.", http.StatusMethodNotAllowed)
+			return
+		}
+		h := w.Header()
+		h.Set("Content-Type", "text/javascript; charset=utf-8")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("ETag", `"`+version+`"`)
+		h.Set("Cache-Control", "no-cache")
+		if r.URL.Query().Get("v") == version {
+			h.Set("Cache-Control", "public, max-age=31536000, immutable")
+		}
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(Script))
+	})
+}

@@ -1,0 +1,143 @@
+package callback
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Alipay checks the parameter sign of a notification of Alipay with sign_type RSA2: SHA-256 with RSA over all other parameters but sign_type,
+// decoded, sorted by name and joined as k=v&k=v. The key is Alipay's public key, not the merchant's. The signature says nothing of when
+// it was made: notify_id has to tell a repeat.
+func Alipay(key *rsa.PublicKey) Verifier {
+	if key == nil {
+		panic("callback: Alipay needs the public key of Alipay; ParsePublicKey reads it")
+	}
+	return func(_ *http.Request, body []byte) error {
+		fields, err := url.ParseQuery(string(body))
+		if err != nil {
+			return errors.New("callback: the body is no form")
+		}
+		sign, kind := fields["sign"], fields["sign_type"]
+		if len(sign) != 1 || len(kind) != 1 || kind[0] != "RSA2" {
+			return errors.New("callback: the form has not one sign, and RSA2 as its sign_type")
+		}
+		delete(fields, "sign")
+		delete(fields, "sign_type")
+		names := slices.Sorted(maps.Keys(fields))
+		pairs := make([]string, len(names))
+		for i, name := range names {
+			if len(fields[name]) != 1 || hides(name, fields[name][0]) {
+				return errors.New("callback: a parameter is there more than once, or hides another one")
+			}
+			pairs[i] = name + "=" + fields[name][0]
+		}
+		return verifyRSA(key, []byte(strings.Join(pairs, "&")), sign[0])
+	}
+}
+
+// hides tells whether what was signed can be read with another parameter within an id, a state or an amount: notify_id=1 and notify_time=2 have
+// the signature of notify_id=1&notify_time=2 as one value, which would be an event with another id. Free texts may have an ampersand.
+func hides(name, value string) bool {
+	if strings.ContainsAny(name, "=&") {
+		return true
+	}
+	for _, end := range []string{"_id", "_no", "_status", "_amount"} {
+		if strings.HasSuffix(name, end) && strings.Contains(value, "&") {
+			return true
+		}
+	}
+	return false
+}
+
+// WeChatPay checks a notification of WeChat Pay, API v3: Wechatpay-Signature is SHA-256 with RSA over Wechatpay-Timestamp,
+// Wechatpay-Nonce and the body, each with a line feed behind it. keys are the public keys of the platform by their serial number
+// (Wechatpay-Serial); several are for the time in which one takes over from another. The time may be [Tolerance] from now. The resource in the
+// body is encrypted: that is the handler's business.
+func WeChatPay(keys map[string]*rsa.PublicKey) Verifier { return WeChatPayAt(time.Now, keys) }
+
+// WeChatPayAt is WeChatPay with a clock.
+func WeChatPayAt(now func() time.Time, keys map[string]*rsa.PublicKey) Verifier {
+	known := make(map[string]*rsa.PublicKey, len(keys))
+	for serial, key := range keys {
+		if serial == "" || key == nil {
+			panic("callback: WeChatPay needs public keys by their serial numbers; ParsePublicKey reads them")
+		}
+		known[serial] = key
+	}
+	if len(known) == 0 {
+		panic("callback: WeChatPay needs a public key of the platform")
+	}
+	return func(r *http.Request, body []byte) error {
+		var values [4]string
+		for i, name := range []string{"Wechatpay-Timestamp", "Wechatpay-Nonce", "Wechatpay-Signature", "Wechatpay-Serial"} {
+			var err error
+			if values[i], err = single(r, name); err != nil {
+				return err
+			}
+		}
+		key := known[values[3]]
+		if key == nil {
+			return errors.New("callback: the signature is of a serial number that is not known; fetch the platform's keys again")
+		}
+		message := bytes.Join([][]byte{[]byte(values[0]), []byte(values[1]), body, nil}, []byte("\n"))
+		if err := verifyRSA(key, message, values[2]); err != nil {
+			return err
+		}
+		return inTime(now, values[0])
+	}
+}
+
+func verifyRSA(key *rsa.PublicKey, message []byte, signature string) error {
+	raw, err := base64.StdEncoding.DecodeString(signature)
+	if err != nil {
+		return errors.New("callback: the signature is no base64")
+	}
+	digest := sha256.Sum256(message)
+	if rsa.VerifyPKCS1v15(key, crypto.SHA256, digest[:], raw) != nil {
+		return errors.New("callback: the signature is not that of the provider's key over this notification")
+	}
+	return nil
+}
+
+// ParsePublicKey reads an RSA public key as providers give it: PEM (a key or a certificate), or the base64 within it alone. At least 2048 bits.
+func ParsePublicKey(text string) (*rsa.PublicKey, error) {
+	block, _ := pem.Decode([]byte(text))
+	var der []byte
+	if block != nil {
+		der = block.Bytes
+	} else {
+		var err error
+		if der, err = base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), "")); err != nil {
+			return nil, errors.New("callback: the key is neither PEM nor base64")
+		}
+	}
+	var key any
+	cert, err := x509.ParseCertificate(der)
+	if err == nil {
+		key = cert.PublicKey
+	} else if key, err = x509.ParsePKIXPublicKey(der); err != nil {
+		if key, err = x509.ParsePKCS1PublicKey(der); err != nil {
+			return nil, errors.New("callback: this is no RSA public key")
+		}
+	}
+	public, ok := key.(*rsa.PublicKey)
+	switch {
+	case !ok:
+		return nil, errors.New("callback: the key is not one of RSA")
+	case public.N.BitLen() < 2048:
+		return nil, errors.New("callback: the key has less than 2048 bits")
+	}
+	return public, nil
+}

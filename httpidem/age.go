@@ -1,0 +1,109 @@
+package httpidem
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/retrysafe/retrysafe/internal/reqfield"
+)
+
+// Age refuses requests of guarded methods by the time that they carry themselves: 400 time-refused, before anything is looked up or run, repeats of
+// finished work too. It keeps what was recorded on the way from being sent again later by somebody who cannot change it: the time has to
+// be protected, by a signature or at least by TLS. Clients that retry must give each try its time, and leave it out of what makes a key.
+type Age struct {
+	// Field says where the time is: "header:Date", "query:ts", "timestamp" or "$.meta.sentAt" in a JSON body or (one name) a form. Only a header does
+	// where clients send keys, since a key is bound to query and body; under Params and Fields leave the field out by the Rule. The time is written as RFC 3339, as a date of HTTP, or in whole seconds, milliseconds, microseconds or nanoseconds since 1970: 10, 13, 16 or 19 digits.
+	Field string
+	// Max is how old a request may be, and how far ahead its clock. Required; 5 s or more, since clocks differ.
+	Max time.Duration
+	// Now is the time to compare with; default [time.Now].
+	Now func() time.Time
+}
+
+// leastAge is what clocks that are kept by NTP and a slow line may differ by.
+const leastAge = 5 * time.Second
+
+// inHead tells whether the time is in a header.
+func (a *Age) inHead() bool {
+	f, err := reqfield.Parse(a.Field)
+	return err == nil && f.InHeader()
+}
+
+func (a *Age) validate() error {
+	if _, err := reqfield.Parse(a.Field); err != nil || a.Max < leastAge {
+		return errors.Join(err, fmt.Errorf("Age has the field %q and Max %v; name the field with the time, for example header:Date, and %v or more",
+			a.Field, a.Max, leastAge))
+	}
+	return nil
+}
+
+// ager is an Age at work.
+type ager struct {
+	field reqfield.Field
+	max   time.Duration
+	now   func() time.Time
+}
+
+func (a *Age) compile() *ager {
+	if a == nil {
+		return nil
+	}
+	field, err := reqfield.Parse(a.Field)
+	if err != nil {
+		panic(err) // validated
+	}
+	c := &ager{field: field, max: a.Max, now: a.Now}
+	if c.now == nil {
+		c.now = time.Now
+	}
+	return c
+}
+
+// check refuses a request that is too old, too far ahead, or does not say when it was made.
+func (a *ager) check(r *http.Request, body []byte) *Problem {
+	if a == nil {
+		return nil
+	}
+	text, err := a.field.Of(reqfield.In(r, body))
+	if err != nil {
+		return untimely(err, "It does not say in the one place for it when it was made.")
+	}
+	made, ok := parseTime(text)
+	if !ok {
+		return untimely(errors.New("the time has none of the known forms"), "Its time is neither RFC 3339 nor a date of HTTP nor seconds or milliseconds since 1970.")
+	}
+	switch age := a.now().Sub(made); {
+	case age > a.max:
+		return untimely(fmt.Errorf("it was made %v ago", age), "It was made too long ago. Make it again, with the time of now.")
+	case age < -a.max:
+		return untimely(fmt.Errorf("it will be made in %v", -age), "Its time lies ahead: set the clock.")
+	}
+	return nil
+}
+
+func untimely(cause error, detail string) *Problem {
+	p := NewProblem("time-refused", cause)
+	p.Detail = detail + " Nothing was done."
+	return p
+}
+
+// parseTime reads a time as clients write it.
+func parseTime(s string) (time.Time, bool) {
+	if strings.Trim(s, "0123456789") == "" {
+		n, err := strconv.ParseInt(s, 10, 64)
+		unit := map[int]time.Duration{10: time.Second, 13: time.Millisecond, 16: time.Microsecond, 19: time.Nanosecond}[len(s)]
+		if err != nil || unit == 0 {
+			return time.Time{}, false
+		}
+		return time.Unix(n/int64(time.Second/unit), n%int64(time.Second/unit)*int64(unit)), true
+	}
+	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
+		return t, true
+	}
+	t, err := http.ParseTime(s)
+	return t, err == nil
+}

@@ -1,0 +1,69 @@
+package forms
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+
+	"github.com/retrysafe/retrysafe/httpidem"
+)
+
+// Options say where tokens come from; nil is fine for pages with keys alone.
+type Options struct {
+	// Issuer makes one-time tokens; the Issuer of the package token is one.
+	Issuer interface {
+		Issue(ctx context.Context, tenant string) (string, error)
+	}
+	// Tenant names the caller as the route does that the form is sent to; required with Issuer.
+	Tenant func(*http.Request) (string, error)
+}
+
+// Funcs are functions for templates, to be called inside a form:
+//
+//	{{retrysafeKey}}             a hidden field with a new random key of 130 bits, for routes with FormKey
+//	{{retrysafeToken .Request}}  a hidden field with a one-time token of Issuer, for routes with the key Token
+//
+// A page that calls one of them may be shown to one user alone: use [Render], or set its Cache-Control as that does. An error of Issuer or
+// of Tenant ends the template; Render keeps half a page from being sent. The map may be used by several templates.
+func Funcs(o *Options) template.FuncMap {
+	if o == nil {
+		o = new(Options)
+	}
+	issue := *o
+	return template.FuncMap{
+		"retrysafeKey":   func() template.HTML { return hidden(rand.Text()) },
+		"retrysafeToken": issue.token,
+	}
+}
+
+var (
+	errNoIssuer  = errors.New("forms: retrysafeToken needs Options.Issuer and Options.Tenant; or use retrysafeKey")
+	errNoRequest = errors.New("forms: retrysafeToken needs the request that asked for the page: {{retrysafeToken .Request}}")
+)
+
+func (o *Options) token(r *http.Request) (template.HTML, error) {
+	switch {
+	case o.Issuer == nil || o.Tenant == nil:
+		return "", errNoIssuer
+	case r == nil:
+		return "", errNoRequest
+	}
+	tenant, err := o.Tenant(r)
+	if err != nil {
+		return "", fmt.Errorf("forms: no token without a tenant: %w", err)
+	}
+	token, err := o.Issuer.Issue(r.Context(), tenant)
+	if err != nil {
+		return "", fmt.Errorf("forms: no token was issued: %w", err)
+	}
+	return hidden(token), nil
+}
+
+// hidden is the field. Without autocomplete="off" some browsers fill it, after a reload, with the key of the page before.
+func hidden(value string) template.HTML {
+	return template.HTML(`<input type="hidden" name="` + httpidem.TokenField + `" value="` + //nolint:gosec // the value is escaped here
+		template.HTMLEscapeString(value) + `" autocomplete="off">`)
+}

@@ -1,0 +1,171 @@
+package httpidemtest
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/fingerprint"
+	"github.com/retrysafe/retrysafe/httpidem"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// testAge: requests that were made too long ago.
+func testAge(t *testing.T, open Open) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	guard := func(field string) httpidem.Options {
+		return httpidem.Options{
+			Key: httpidem.Params, Rule: fingerprint.Rule{Ignore: fingerprint.Times},
+			Age: &httpidem.Age{Field: field, Max: 5 * time.Second, Now: func() time.Time { return now }},
+		}
+	}
+	unix := func(d time.Duration, unit time.Duration) string {
+		return strconv.FormatInt(now.Add(d).UnixNano()/int64(unit), 10)
+	}
+	t.Run("in a header", func(t *testing.T) {
+		t.Parallel()
+		wd := newWorld(t, open, Setup{Guard: guard("header:X-Sent")}, nil)
+		n := 0
+		order := func(sent ...string) reply {
+			n++
+			c := from(ann, jsonBody, `{"order":`+strconv.Itoa(n)+`}`)
+			for _, s := range sent {
+				c.header = append(c.header, "X-Sent", s)
+			}
+			return wd.do(c)
+		}
+		for _, d := range []time.Duration{-5 * time.Second, 0, 5 * time.Second} {
+			for _, text := range []string{
+				now.Add(d).Format(time.RFC3339), now.Add(d).In(time.FixedZone("", 3600)).Format(time.RFC3339Nano), now.Add(d).Format(http.TimeFormat),
+				unix(d, time.Second), unix(d, time.Millisecond), unix(d, time.Microsecond), unix(d, time.Nanosecond),
+			} {
+				assert.Equal(t, order(text).status, 201, "%s at %v", text, d)
+			}
+		}
+		wd.started(21, "in time")
+		for _, texts := range [][]string{
+			{unix(-6*time.Second, time.Second)},
+			{unix(-5001*time.Millisecond, time.Millisecond)},
+			{unix(5001*time.Millisecond, time.Millisecond)},
+			{unix(time.Hour, time.Second)},
+			{now.Add(-time.Minute).Format(http.TimeFormat)},
+			{},
+			{""},
+			{"now"},
+			{"1"},
+			{"-1772366400"},
+			{"17723664000"},
+			{unix(0, time.Second), unix(0, time.Second)},
+			{"99999999999999999999"},
+		} {
+			r := order(texts...)
+			assert.Equal(t, r.code(), "time-refused", "%q", texts)
+			assert.Equal(t, r.status, 400, "%q", texts)
+			assert.Equal(t, r.header.Get("Retry-After"), "", "as it is it will never do")
+		}
+		wd.started(21, "in all")
+	})
+	t.Run("in the request", func(t *testing.T) {
+		t.Parallel()
+		for field, c := range map[string]func(sent string) call{
+			"timestamp": func(sent string) call { return from(ann, jsonBody, `{"timestamp":`+sent+`,"item":1}`) },
+			"ts":        func(sent string) call { return from(ann, formBody, url.Values{"ts": {sent}}.Encode()) },
+			"query:ts": func(sent string) call {
+				return call{path: "/orders?ts=" + sent, header: []string{"Authorization", ann}}
+			},
+		} {
+			wd := newWorld(t, open, Setup{Guard: guard(field)}, nil)
+			first := wd.do(c(unix(-time.Second, time.Millisecond)))
+			assert.Equal(t, first.status, 201, "%s: in time", field)
+			wd.same(first, wd.do(c(unix(0, time.Millisecond)))) // a retry with its own time
+			r := wd.do(c(unix(-time.Minute, time.Millisecond)))
+			assert.Equal(t, r.code(), "time-refused", "%s: what was done, too", field)
+		}
+	})
+	t.Run("optional", func(t *testing.T) {
+		t.Parallel()
+		g := guard("header:Date")
+		g.Key, g.Rule = httpidem.Optional, fingerprint.Rule{}
+		wd := newWorld(t, open, Setup{Guard: g}, nil)
+		old := []string{"Authorization", ann, "Date", now.Add(-time.Hour).Format(http.TimeFormat)}
+		wd.problem(wd.do(call{header: old}), 400, "time-refused", false)
+		wd.problem(wd.do(call{header: append(old, "Idempotency-Key", "k")}), 400, "time-refused", false)
+		assert.Equal(t, wd.do(call{method: "GET", header: old}).status, 201, "a GET is not guarded")
+		wd.started(1, "in all")
+	})
+	t.Run("a key of one's own", func(t *testing.T) {
+		t.Parallel()
+		wd := newWorld(t, open, Setup{Guard: guard("timestamp")}, nil)
+		order := func(sent time.Duration) reply {
+			return wd.do(from(ann, jsonBody, `{"timestamp":`+unix(sent, time.Millisecond)+`,"item":1}`, "Idempotency-Key", "k"))
+		}
+		wd.same(order(-time.Second), order(0)) // a retry with its own time
+		wd.started(1, "in all")
+	})
+	t.Run("with a key", func(t *testing.T) {
+		t.Parallel()
+		g := guard("header:Date")
+		g.Key, g.Rule = httpidem.Required, fingerprint.Rule{}
+		wd := newWorld(t, open, Setup{Guard: g, Policy: retrysafe.Policy{}}, nil)
+		assert.Equal(t, wd.do(keyed("k", "x", "Date", now.Format(http.TimeFormat))).status, 201, "in time")
+		wd.problem(wd.do(keyed("k", "x", "Date", now.Add(-time.Hour).Format(http.TimeFormat))), 400, "time-refused", false)
+		wd.problem(wd.do(keyed("l", "x", "Date", now.Add(-time.Hour).Format(http.TimeFormat))), 400, "time-refused", false)
+		wd.started(1, "in all")
+	})
+}
+
+// testFormKey: a key in a field of a form.
+func testFormKey(t *testing.T, open Open) {
+	form := func(key string) call {
+		return from(ann, formBody, url.Values{"item": {"tea"}, httpidem.TokenField: {key}}.Encode())
+	}
+	t.Run("in the field", func(t *testing.T) {
+		t.Parallel()
+		wd := newWorld(t, open, Setup{Guard: httpidem.Options{FormKey: true}}, nil)
+		first := wd.do(form("a"))
+		wd.same(first, wd.do(form("a")))
+		wd.problem(wd.do(from(ann, formBody, "item=coffee&idempotency_key=a")), 422, "payload-mismatch", false)
+		wd.started(1, "for one key")
+		wd.do(form("b"))
+		part := from(ann, "multipart/form-data; boundary=b", multipartOf("idempotency_key", "c", "item", "tea"))
+		wd.same(wd.do(part), wd.do(part))
+		wd.started(3, "for three keys")
+		for range 2 {
+			wd.do(from(ann, formBody, "item=tea"))
+			wd.do(from(ann, jsonBody, `{"idempotency_key":"a"}`))
+		}
+		wd.started(7, "without a key, twice as a form and twice as JSON")
+		over := form("a")
+		over.header = append(over.header, "Idempotency-Key", "h")
+		assert.True(t, !wd.do(over).replayed(), "a header counts first")
+		for _, body := range []string{"idempotency_key=a&idempotency_key=b", "idempotency_key=", "idempotency_key=%C3%A9", "idempotency_key=%zz", "idempotency_key=" + string(make([]byte, 256))} {
+			wd.problem(wd.do(from(ann, formBody, body)), 400, "key-malformed", false)
+		}
+		for _, body := range []string{
+			strings.TrimSuffix(multipartOf("idempotency_key", "z"), "--b--\r\n"), strings.Replace(multipartOf("idempotency_key", "z"), "form-data; ", "form-data", 1),
+		} {
+			wd.problem(wd.do(from(ann, "multipart/form-data; boundary=b", body)), 400, "key-malformed", false)
+		}
+		wd.problem(wd.do(from("", formBody, "idempotency_key=a")), 400, "key-too-short", false)
+		wd.started(8, "in all")
+	})
+	t.Run("required", func(t *testing.T) {
+		t.Parallel()
+		wd := newWorld(t, open, Setup{Guard: httpidem.Options{FormKey: true, Key: httpidem.Required}}, nil)
+		wd.same(wd.do(form("a")), wd.do(form("a")))
+		wd.problem(wd.do(from(ann, formBody, "item=tea")), 400, "key-missing", false)
+		wd.problem(wd.do(from(ann, jsonBody, `{"idempotency_key":"a"}`)), 400, "key-missing", false)
+		wd.started(1, "for the key in the field")
+	})
+	t.Run("not unless asked", func(t *testing.T) {
+		t.Parallel()
+		wd := newWorld(t, open, Setup{}, nil)
+		wd.do(form("a"))
+		wd.do(form("a"))
+		wd.started(2, "where forms have no key")
+	})
+}

@@ -1,0 +1,154 @@
+package httpidem
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/fingerprint"
+	"github.com/retrysafe/retrysafe/internal/reqfield"
+)
+
+// DefaultWindow is how long a key that is made of all parameters counts after its request has ended, unless Policy.Retention says more:
+// long enough for a double click and for a client that sends again by itself, short enough for a second order of the same thing.
+const DefaultWindow = 10 * time.Second
+
+// madeMark begins the id of a key that was made here. No client can send it: keys from outside are printable.
+const madeMark = "\x01"
+
+// maker makes keys of requests that bring none.
+type maker struct {
+	fields []reqfield.Field // what makes a request the same; none: all that counts
+	rule   *fingerprint.Compiled
+	mark   uint8 // keeps sums of different rules from being compared
+	any    bool  // nothing but the fields counts
+}
+
+// forwarded names the key that those behind get in place of a made one.
+const forwarded = "retrysafe forwarded"
+
+// Made tells whether keys of a mode are made of requests, and not brought by them.
+func Made(mode KeyMode) bool { return mode == Params || mode == Fields }
+
+// maker compiles rule and fields; nil where keys come from outside.
+func (o *Options) maker() (*maker, error) {
+	if !Made(o.Key) {
+		return nil, nil //nolint:nilnil // nothing is made
+	}
+	k := &maker{any: o.AnyPayload}
+	for _, text := range o.Fields {
+		f, err := reqfield.Parse(text)
+		if err != nil {
+			return nil, err
+		}
+		k.fields = append(k.fields, f)
+	}
+	rule := o.Rule
+	if rule.MaxBytes == 0 && o.MaxBody > 0 { // the middleware's limit is the one that counts
+		rule.MaxBytes = int(min(o.MaxBody+64<<10, 64<<20)) // query and body
+	}
+	slices.SortFunc(k.fields, func(a, b reqfield.Field) int { return strings.Compare(a.Name(), b.Name()) })
+	var err error
+	if k.rule, err = rule.Compile(); err != nil {
+		return nil, err
+	}
+	k.mark = 1 + k.rule.ID()[0]%127
+	return k, nil
+}
+
+// validateMade says what is wrong with a rule, or with a mode that has none.
+func (o *Options) validateMade(wrong func(format string, args ...any)) {
+	switch {
+	case o.Key == Fields && len(o.Fields) == 0:
+		wrong("Key is Fields, and Fields names none; name what makes a request the same, for example $.poll")
+	case o.Key == Fields && o.Operation == nil:
+		wrong("Key is Fields, and Operation names no action: a path has many spellings, and each would be an operation of its own")
+	case o.Key == Fields && len(o.Rule.Only) > 0:
+		wrong("Rule.Only is for the key Params; name in Fields what makes a request the same, and in Rule.Ignore what may differ")
+	case o.Key != Fields && len(o.Fields) > 0:
+		wrong("Fields is set, and Key is not Fields; set it, or leave Fields out")
+	case o.Key != Fields && o.AnyPayload:
+		wrong("AnyPayload is for the key Fields; set it, or leave AnyPayload out")
+	case !Made(o.Key) && (len(o.Rule.Only) > 0 || len(o.Rule.Ignore) > 0):
+		wrong("Rule is for the keys Params and Fields; set Key to one of them, or leave Rule out")
+	}
+	if _, err := o.maker(); err != nil {
+		wrong("Rule: %w", err)
+	}
+	if o.FormKey && (Made(o.Key) || o.Key == Off) {
+		wrong("FormKey reads keys that forms bring, and Key is %d, which takes none; leave one of them out", o.Key)
+	}
+}
+
+// madePolicy is the policy of keys that are made of all parameters: they count for seconds, whatever the engine keeps answers for, and a
+// lease is not longer than that.
+func madePolicy(own, base retrysafe.Policy) retrysafe.Policy {
+	if own.Retention == 0 {
+		own.Retention = DefaultWindow
+	}
+	full := own.Or(base).WithDefaults()
+	if own.Lease == 0 && full.Lease > own.Retention {
+		own.Lease, own.MaxRun = own.Retention, full.MaxRun
+	}
+	return own
+}
+
+// make makes the id of a request, and the fingerprint that its repeats must have.
+func (k *maker) make(r *http.Request, body []byte, c *retrysafe.Call) (id string, p *Problem) {
+	if !k.any {
+		sum, err := k.rule.Sum(r.Header.Get("Content-Type"), r.URL.RawQuery, body)
+		if err != nil {
+			return "", unmade(err)
+		}
+		if len(k.fields) == 0 {
+			return madeMark + base64.RawURLEncoding.EncodeToString(sum), nil
+		}
+		c.Fingerprint, c.FingerprintRule = sum, k.mark
+	}
+	values, in := []byte("retrysafe fields 1\n"), reqfield.In(r, body)
+	for _, f := range k.fields {
+		value, err := f.Of(in)
+		if err != nil {
+			return "", unmade(err)
+		}
+		for _, text := range []string{f.Name(), value} {
+			values = append(binary.AppendUvarint(values, uint64(len(text))), text...)
+		}
+	}
+	digest := sha256.Sum256(values)
+	return madeMark + base64.RawURLEncoding.EncodeToString(digest[:]), nil
+}
+
+// print makes the fingerprint of a request that brings a key. One that the rule cannot read is compared to the letter.
+func (k *maker) print(r *http.Request, body []byte, c *retrysafe.Call) {
+	sum, err := k.rule.Sum(r.Header.Get("Content-Type"), r.URL.RawQuery, body)
+	if err != nil {
+		whole := payloadSum(r, body)
+		c.Fingerprint = whole[:]
+		return
+	}
+	c.Fingerprint, c.FingerprintRule = sum, k.mark
+}
+
+// unmade says why no key could be made.
+func unmade(err error) *Problem {
+	switch {
+	case errors.Is(err, fingerprint.ErrTooLarge):
+		return NewProblem("body-too-large", err)
+	case errors.Is(err, reqfield.ErrAbsent), errors.Is(err, fingerprint.ErrNothingKept):
+		p := NewProblem("key-not-made", err)
+		p.Detail = "A field that tells one request from another is missing. Nothing was done."
+		return p
+	default:
+		p := NewProblem("key-not-made", err)
+		p.Detail = "Its query or its body can be read in more than one way, or not at all: send JSON or a form as its Content-Type says, " +
+			"with no name twice in an object. Nothing was done."
+		return p
+	}
+}

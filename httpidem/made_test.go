@@ -1,0 +1,132 @@
+package httpidem_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/fingerprint"
+	"github.com/retrysafe/retrysafe/httpidem"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/memstore"
+)
+
+// TestMadeOptionsAreChecked: modes without what they need, and settings without their mode.
+func TestMadeOptionsAreChecked(t *testing.T) {
+	t.Parallel()
+	name := func(*http.Request) string { return "vote" }
+	for what, tt := range map[string]struct {
+		o    httpidem.Options
+		want string
+	}{
+		"no fields":           {httpidem.Options{Key: httpidem.Fields, Operation: name}, "names none"},
+		"no operation":        {httpidem.Options{Key: httpidem.Fields, Fields: []string{"poll"}}, "many spellings"},
+		"an array":            {httpidem.Options{Key: httpidem.Fields, Operation: name, Fields: []string{"$.a[*]"}}, "no field"},
+		"no header":           {httpidem.Options{Key: httpidem.Fields, Operation: name, Fields: []string{"header:"}}, "names no header"},
+		"no parameter":        {httpidem.Options{Key: httpidem.Fields, Operation: name, Fields: []string{"query:"}}, "names no parameter"},
+		"only and fields":     {httpidem.Options{Key: httpidem.Fields, Operation: name, Fields: []string{"a"}, Rule: fingerprint.Rule{Only: []string{"a"}}}, "Params"},
+		"fields without mode": {httpidem.Options{Fields: []string{"poll"}}, "Key is not Fields"},
+		"a rule without mode": {httpidem.Options{Rule: fingerprint.Rule{Ignore: []string{"ts"}}}, "leave Rule out"},
+		"a rule that is none": {httpidem.Options{Key: httpidem.Params, Rule: fingerprint.Rule{Ignore: []string{"$.a..b"}}}, "cannot be read"},
+		"a form's key, off":   {httpidem.Options{Key: httpidem.Off, FormKey: true}, "FormKey"},
+		"a form's key, made":  {httpidem.Options{Key: httpidem.Params, FormKey: true}, "FormKey"},
+		"an age in a body":    {httpidem.Options{Age: &httpidem.Age{Field: "ts", Max: time.Minute}}, "take the time from a header"},
+		"an age of nothing":   {httpidem.Options{Key: httpidem.Off, Age: &httpidem.Age{Field: "header:Date", Max: time.Minute}}, "nothing is guarded"},
+		"a typing error":      {httpidem.Options{Key: httpidem.Fields, Operation: name, Fields: []string{"headers:X-Poll"}}, "header or query"},
+		"no age":              {httpidem.Options{Age: &httpidem.Age{Field: "ts"}}, "5s or more"},
+		"no time":             {httpidem.Options{Age: &httpidem.Age{Max: time.Minute}}, "no field"},
+	} {
+		tt.o.Tenant = httpidem.Global
+		err := tt.o.Validate(retrysafe.Policy{})
+		assert.True(t, err != nil && strings.Contains(err.Error(), tt.want), "%s: %v", what, err)
+	}
+	good := httpidem.Options{Tenant: httpidem.Global, Key: httpidem.Params}
+	assert.NoError(t, good.Validate(retrysafe.Policy{Lease: time.Hour}), "a long lease of the engine")
+	_, err := httpidem.ParseKey([]string{"\x01AAAA"})
+	assert.True(t, err != nil, "nobody can send what a made key begins with")
+}
+
+// TestParamsPolicy: keys made of all parameters count for seconds, and a lease is not longer than that, unless the options say so.
+func TestParamsPolicy(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		own                         retrysafe.Policy
+		lease, maxRun, retention    time.Duration
+		engineLease, engineRetained time.Duration
+	}{
+		{lease: httpidem.DefaultWindow, maxRun: 5 * time.Minute, retention: httpidem.DefaultWindow},
+		{own: retrysafe.Policy{Retention: 3 * time.Second}, lease: 3 * time.Second, maxRun: 5 * time.Minute, retention: 3 * time.Second},
+		{own: retrysafe.Policy{Retention: time.Hour}, lease: 30 * time.Second, maxRun: 5 * time.Minute, retention: time.Hour},
+		{own: retrysafe.Policy{Lease: time.Second}, lease: time.Second, maxRun: 10 * time.Second, retention: httpidem.DefaultWindow},
+		{engineLease: 2 * time.Second, engineRetained: time.Hour, lease: 2 * time.Second, maxRun: 20 * time.Second, retention: httpidem.DefaultWindow},
+	} {
+		e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Policy: retrysafe.Policy{Lease: tt.engineLease, Retention: tt.engineRetained}, Sweep: -1})
+		var got retrysafe.Policy
+		h := httpidem.New(e, &httpidem.Options{Tenant: httpidem.Global, Key: httpidem.Params, Policy: tt.own}).Handler(
+			http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				a, _ := retrysafe.AttemptFrom(r.Context())
+				got = a.Policy()
+			}))
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/", nil))
+		assert.Equal(t, [3]time.Duration{got.Lease, got.MaxRun, got.Retention}, [3]time.Duration{tt.lease, tt.maxRun, tt.retention}, "%+v", tt.own)
+	}
+}
+
+// TestMadeKeysInside: a guard within a guard, of one key each, runs the work once and waits for nobody.
+func TestMadeKeysInside(t *testing.T) {
+	t.Parallel()
+	m := newMiddleware(t, &httpidem.Options{Key: httpidem.Params})
+	runs := 0
+	h := m.Handler(m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		runs++
+		assert.Equal(t, r.Header.Get("Idempotency-Key") != "", true, "the key is there")
+	})))
+	for range 2 {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("POST", "/orders", strings.NewReader("x")))
+		assert.Equal(t, w.Code, 200, "status")
+	}
+	assert.Equal(t, runs, 1, "runs")
+}
+
+// TestRuleChanges: after a rule of what may differ has changed, the repeat of an earlier request gets its answer, not a mismatch.
+func TestRuleChanges(t *testing.T) {
+	t.Parallel()
+	store := memstore.New(nil)
+	send := func(ignore, body string) string {
+		m := httpidem.New(retrysafe.New(store, nil), &httpidem.Options{
+			Tenant: httpidem.Global, Operation: func(*http.Request) string { return "vote" },
+			Key: httpidem.Fields, Fields: []string{"poll"}, Rule: fingerprint.Rule{Ignore: []string{ignore}},
+		})
+		r := httptest.NewRequest("POST", "/votes", strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, r)
+		p, _ := httpidem.ProblemFrom(w.Result())
+		if p != nil {
+			return p.Code
+		}
+		return w.Header().Get("Idempotency-Replayed")
+	}
+	assert.Equal(t, send("ts", `{"poll":1,"for":"tea","ts":1}`), "", "the first")
+	assert.Equal(t, send("ts", `{"poll":1,"for":"tea","ts":2}`), "true", "its repeat")
+	assert.Equal(t, send("ts", `{"poll":1,"for":"coffee","ts":2}`), "payload-mismatch", "another")
+	assert.Equal(t, send("time", `{"poll":1,"for":"tea","ts":3}`), "true", "a repeat under another rule")
+}
+
+// TestStatusOfMadeKeys: nobody can ask about a key that he does not know.
+func TestStatusOfMadeKeys(t *testing.T) {
+	t.Parallel()
+	for _, o := range []*httpidem.Options{
+		{Key: httpidem.Params},
+		{Key: httpidem.Fields, Fields: []string{"a"}, Operation: func(*http.Request) string { return "x" }},
+	} {
+		w := httptest.NewRecorder()
+		newMiddleware(t, o).Status().ServeHTTP(w, httptest.NewRequestWithContext(context.Background(), "GET", "/s?method=POST&path=/", nil))
+		assert.Equal(t, w.Code, 400, "status")
+	}
+}

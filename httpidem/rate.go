@@ -1,0 +1,31 @@
+package httpidem
+
+import (
+	"net/http"
+	"slices"
+)
+
+// rated tells whether requests of a method are counted.
+func (m *Middleware) rated(method string) bool {
+	return slices.Contains(m.o.RateMethods, method) || slices.Contains(m.o.RateMethods, "*")
+}
+
+// tooOften counts a request, and refuses one that comes faster than the rate allows. What is counted is never a path as sent: that has many
+// spellings, each of which would have a rate of its own.
+func (m *Middleware) tooOften(r *http.Request) *Problem {
+	by, what := m.o.RateBy, m.o.RateName
+	if by == nil {
+		by = m.o.Tenant
+	}
+	if what == "" {
+		what = r.Pattern
+	}
+	who, err := by(r)
+	if err != nil {
+		return tenantProblem(err)
+	}
+	if err := m.engine.Allow(r.Context(), who, what, m.o.Rate); err != nil {
+		return problemOf(err, false)
+	}
+	return nil
+}

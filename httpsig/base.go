@@ -1,0 +1,143 @@
+package httpsig
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// message is a request as a signature sees it.
+type message struct {
+	target
+	host   string // as sent
+	header http.Header
+	length int64 // of the body; negative: unknown
+}
+
+var (
+	errAbsent    = errors.New("it is not in the request")
+	errSeveral   = errors.New("it stands in the request more than once; send one line, so that nobody can split or join it")
+	errSpaces    = errors.New("its value has spaces around it")
+	errCharacter = errors.New("its value has a character that is not printable ASCII")
+	errComponent = errors.New("a signature of this package cannot cover it")
+)
+
+// value is that of a component (RFC 9421, section 2).
+func (m *message) value(name string) (string, error) {
+	var v string
+	switch name {
+	case "@method":
+		v = m.method
+	case "@scheme":
+		v = m.scheme
+	case "@authority":
+		v = m.authority
+	case "@path":
+		v = m.path
+	case "@query":
+		if v = m.query; v == "" {
+			v = "?" // none and an empty one are the same: section 2.2.7
+		}
+	case "@target-uri":
+		v = m.scheme + "://" + m.authority + m.path + m.query
+	default:
+		lines, err := m.lines(name)
+		switch {
+		case err != nil:
+			return "", err
+		case len(lines) == 0:
+			return "", errAbsent
+		case len(lines) > 1:
+			return "", errSeveral
+		}
+		if v = lines[0]; strings.Trim(v, " \t") != v { // signed without them, and what is behind would see them
+			return "", errSpaces
+		}
+	}
+	for i := range len(v) { // a line feed would begin a component of its own
+		if c := v[i]; c != '\t' && (c < 0x20 || c > 0x7E) {
+			return "", errCharacter
+		}
+	}
+	return v, nil
+}
+
+// lines are those of a field. net/http keeps some fields elsewhere.
+func (m *message) lines(name string) ([]string, error) {
+	switch name {
+	case "host":
+		return []string{m.host}, nil
+	case "content-length":
+		if m.length < 0 {
+			return nil, nil
+		}
+		return []string{strconv.FormatInt(m.length, 10)}, nil
+	case "transfer-encoding", "trailer", "connection", "te", "signature", "signature-input":
+		return nil, errComponent
+	}
+	if !fieldName(name) {
+		return nil, errComponent
+	}
+	return m.header[textproto.CanonicalMIMEHeaderKey(name)], nil
+}
+
+// has tells whether the request has a field.
+func (m *message) has(name string) bool {
+	lines, err := m.lines(name)
+	return err == nil && len(lines) > 0
+}
+
+// fieldName tells the names of fields as signatures spell them: tokens of RFC 9110 in lower case.
+func fieldName(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// derived are the components that are no fields.
+var derived = []string{"@method", "@scheme", "@authority", "@path", "@query", "@target-uri"}
+
+// checkComponents says what is wrong with names that a program has been given.
+func checkComponents(names []string) error {
+	for _, name := range names {
+		if _, err := (&message{}).lines(name); err != nil && !slices.Contains(derived, name) {
+			return fmt.Errorf("httpsig: %q is nothing that a signature can cover; write fields in lower case, and see docs/httpsig.md for the rest", name)
+		}
+	}
+	return nil
+}
+
+// appendBase appends the signature base (RFC 9421, section 2.5): what is signed. params is the value of @signature-params.
+func (m *message) appendBase(b []byte, names []string, params string) ([]byte, error) {
+	for _, name := range names {
+		v, err := m.value(name)
+		if err != nil {
+			return nil, &componentError{name, err}
+		}
+		b = append(append(append(append(append(b, '"'), name...), `": `...), v...), '\n')
+	}
+	return append(append(b, `"@signature-params": `...), params...), nil
+}
+
+// componentError says which component is at fault. Its name stands in the message, and may be anything that a field is called.
+type componentError struct {
+	name string
+	err  error
+}
+
+func (e *componentError) Error() string {
+	if !fieldName(strings.TrimPrefix(e.name, "@")) || len(e.name) > 64 {
+		return "a component: " + e.err.Error()
+	}
+	return e.name + ": " + e.err.Error()
+}
+
+func (e *componentError) Unwrap() error { return e.err }

@@ -1,0 +1,27 @@
+package httpsig
+
+import (
+	"crypto"
+	"net/http"
+)
+
+// Public is the public key of k.
+func (k Key) Public() crypto.PublicKey {
+	if k.ed != nil {
+		return k.ed
+	}
+	return k.ec
+}
+
+// SignChanged is Sign with a change of the fields before they are signed: what a client does that makes a mistake.
+func SignChanged(s *Signer, r *http.Request, change func(http.Header)) error {
+	body, err := s.prepare(r)
+	if err != nil {
+		return err
+	}
+	change(r.Header)
+	return s.signHead(r, body)
+}
+
+// FixNonce makes s sign with one nonce.
+func FixNonce(s *Signer, nonce string) { s.nonce = func() string { return nonce } }

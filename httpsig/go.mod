@@ -1,0 +1,10 @@
+module github.com/retrysafe/retrysafe/httpsig
+
+go 1.26
+
+require (
+	github.com/dunglas/httpsfv v1.1.2
+	github.com/retrysafe/retrysafe v0.0.0
+)
+
+replace github.com/retrysafe/retrysafe => ../

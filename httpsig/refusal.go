@@ -1,0 +1,60 @@
+package httpsig
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpidem"
+)
+
+// The codes of refusals that are this package's own; docs/problems has a page for each.
+const (
+	codeMissing = "signature-missing"
+	codeRefused = "signature-refused"
+	codeTime    = "signature-expired"
+	codeUsed    = "nonce-used"
+)
+
+// Refusal is why a request was not accepted. Its text is for logs and says what was wrong, but nothing that the request carries; the client
+// is told the code alone.
+type Refusal struct {
+	// Code is that of the problem: signature-missing, signature-refused, signature-expired, nonce-used, body-too-large, body-incomplete,
+	// store-unavailable, shutting-down.
+	Code string
+	err  error
+}
+
+// Error says what was wrong.
+func (r *Refusal) Error() string {
+	return "httpsig: " + r.Code + ": " + strings.TrimPrefix(r.err.Error(), "httpsig: ")
+}
+
+// Unwrap returns the error behind it.
+func (r *Refusal) Unwrap() error { return r.err }
+
+func refused(err error) *Refusal { return &Refusal{codeRefused, err} }
+
+// unknown is the refusal where something that had to be asked gave no answer.
+func unknown(err error) *Refusal {
+	if errors.Is(err, retrysafe.ErrClosed) {
+		return &Refusal{"shutting-down", err}
+	}
+	return &Refusal{"store-unavailable", err}
+}
+
+// Problem is the answer to the client. Only 503 may be tried again, which a client does with a new signature.
+func (r *Refusal) Problem() *httpidem.Problem {
+	p := httpidem.NewProblem(r.Code, r)
+	if p.Status == http.StatusServiceUnavailable {
+		after := time.Second
+		var e *retrysafe.Error
+		if errors.As(r.err, &e) && e.RetryAfter > 0 {
+			after = e.RetryAfter
+		}
+		p = p.RetryAfter(after)
+	}
+	return p
+}

@@ -1,0 +1,275 @@
+package httpsig
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+)
+
+// DefaultTag is the tag of signatures of this package, which says what they are for: one that was made for another application with the
+// same key is not taken for one of these (RFC 9421, section 7.2.2).
+const DefaultTag = "retrysafe"
+
+// defaultLife is how long a signature is good, and maxAge the longest that a verifier may be told to accept.
+const (
+	defaultLife = time.Minute
+	maxAge      = 24 * time.Hour
+)
+
+// Signer signs requests. It is safe for concurrent use as long as its fields are left alone; KeyID and Key must be set.
+type Signer struct {
+	// KeyID is what the verifier finds the key by.
+	KeyID string
+	// Key signs: a SharedKey or a PrivateKey.
+	Key Key
+	// Cover are further components that are covered where the request has them: fields in lower case, or @scheme and @target-uri. Always
+	// covered are @method, @authority, @path and @query, and where they are there content-digest, content-type, content-encoding and
+	// idempotency-key.
+	Cover []string
+	// Life is how long a signature is good: from created to expires; default 1 minute, 1 s to 24 h. A retry has a new one.
+	Life time.Duration
+	// Tag says what signatures are for; default [DefaultTag]. The verifier looks for the same.
+	Tag string
+	// Untagged leaves the tag out.
+	Untagged bool
+	// MaxBody is the largest body that is signed, in bytes; default 1 MiB. It is held in memory.
+	MaxBody int64
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+
+	nonce func() string // nil: random
+}
+
+// Validate says what is wrong with s.
+func (s *Signer) Validate() error {
+	errs := []error{checkKeyID(s.KeyID), checkComponents(s.Cover), checkTag(s.Tag, s.Untagged)}
+	if !s.Key.CanSign() {
+		errs = append(errs, errors.New("httpsig: Signer.Key cannot sign; use SharedKey or PrivateKey"))
+	}
+	if s.Life != 0 && (s.Life < time.Second || s.Life > maxAge) {
+		errs = append(errs, fmt.Errorf("httpsig: Signer.Life is %v; use 1s to 24h, or zero for 1m", s.Life))
+	}
+	if s.MaxBody < 0 {
+		errs = append(errs, fmt.Errorf("httpsig: Signer.MaxBody is %d; use a positive number of bytes", s.MaxBody))
+	}
+	return errors.Join(errs...)
+}
+
+func checkTag(tag string, untagged bool) error {
+	switch {
+	case untagged && tag != "":
+		return errors.New("httpsig: Tag and Untagged are both set; leave one out")
+	case !printable(tag) || len(tag) > maxKeyID:
+		return fmt.Errorf("httpsig: Tag must be printable ASCII of at most %d characters", maxKeyID)
+	}
+	return nil
+}
+
+// label is what the signature is called in the two fields. Nothing depends on it.
+const label = "retrysafe"
+
+// always are the components of every signature, and ifThere those that are covered where the request has them.
+var (
+	always  = []string{"@method", "@authority", "@path", "@query"}
+	ifThere = []string{"content-digest", "content-type", "content-encoding", "idempotency-key"}
+)
+
+// Sign signs r as it is to be sent: it sets Content-Digest where there is a body, or the method usually has one, and Signature-Input and
+// Signature, in place of its own of before and beside those of others. The body is read to its end and put back, GetBody with it, so that
+// [net/http] can send it. After an error r must not be sent; its body is to be closed by the caller. Trailers cannot be signed.
+func (s *Signer) Sign(r *http.Request) error {
+	if err := s.Validate(); err != nil {
+		return err
+	}
+	body, err := s.prepare(r)
+	if err != nil {
+		return err
+	}
+	return s.signHead(r, body)
+}
+
+// prepare reads the body of r and sets its digest.
+func (s *Signer) prepare(r *http.Request) (body []byte, err error) {
+	if len(r.Trailer) > 0 {
+		return nil, signError(errors.New("it has trailers, which nothing covers"))
+	}
+	if body, err = s.body(r); err != nil {
+		return nil, err
+	}
+	if r.Header == nil {
+		r.Header = http.Header{}
+	}
+	if len(body) > 0 || slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, r.Method) {
+		r.Header["Content-Digest"] = []string{contentDigest(body)}
+	} else {
+		delete(r.Header, "Content-Digest")
+	}
+	return body, nil
+}
+
+// signHead signs what stands in r.
+func (s *Signer) signHead(r *http.Request, body []byte) error {
+	t, err := leaving(r)
+	if err != nil {
+		return signError(err)
+	}
+	m := &message{target: t, host: r.Host, header: r.Header, length: int64(len(body))}
+	if m.host == "" {
+		m.host = r.URL.Host
+	}
+	names, err := s.names(m)
+	if err != nil {
+		return signError(err)
+	}
+	list := s.list(names)
+	params, err := httpsfv.Marshal(list)
+	if err != nil {
+		return signError(err)
+	}
+	base, err := m.appendBase(nil, names, params)
+	if err != nil {
+		return signError(err)
+	}
+	value, err := s.Key.sign(base)
+	if err != nil {
+		return signError(err)
+	}
+	return s.put(r.Header, list, value)
+}
+
+func signError(err error) error {
+	return fmt.Errorf("httpsig: the request cannot be signed: %w; nothing was sent", err)
+}
+
+// body reads the body and puts it back.
+func (s *Signer) body(r *http.Request) ([]byte, error) {
+	if r.Body == nil || r.Body == http.NoBody {
+		if r.ContentLength > 0 {
+			return nil, signError(fmt.Errorf("its ContentLength is %d and it has no body", r.ContentLength))
+		}
+		return nil, nil
+	}
+	limit := s.MaxBody
+	if limit == 0 {
+		limit = 1 << 20
+	}
+	b, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
+	switch {
+	case err != nil:
+		return nil, signError(fmt.Errorf("its body cannot be read: %w", err))
+	case int64(len(b)) > limit:
+		return nil, signError(fmt.Errorf("its body has more than %d bytes; raise Signer.MaxBody, here and at the verifier", limit))
+	case r.ContentLength > 0 && r.ContentLength != int64(len(b)):
+		return nil, signError(fmt.Errorf("its body has %d bytes and its ContentLength says %d", len(b), r.ContentLength))
+	}
+	_ = r.Body.Close()
+	r.ContentLength, r.TransferEncoding = int64(len(b)), nil
+	r.GetBody = func() (io.ReadCloser, error) { return inMemory(b), nil }
+	r.Body = inMemory(b)
+	return b, nil
+}
+
+// memory is a body whose length can be asked for.
+type memory struct{ bytes.Reader }
+
+// Close implements io.Closer.
+func (*memory) Close() error { return nil }
+
+func inMemory(b []byte) io.ReadCloser {
+	if len(b) == 0 {
+		return http.NoBody
+	}
+	m := new(memory)
+	m.Reset(b)
+	return m
+}
+
+// names are the components that the signature of m covers.
+func (s *Signer) names(m *message) ([]string, error) {
+	names := slices.Clone(always)
+	for _, name := range slices.Concat(ifThere, s.Cover) {
+		canonical := textproto.CanonicalMIMEHeaderKey(name)
+		for written := range m.header {
+			if written != canonical && strings.EqualFold(written, name) {
+				return nil, fmt.Errorf("%s is in the header under another spelling; set it with Header.Set", name)
+			}
+		}
+		if lines := m.header[canonical]; len(lines) == 1 {
+			m.header[canonical] = []string{strings.Trim(lines[0], " \t")} // as net/http sends it
+		}
+		if !slices.Contains(names, name) && (name[0] == '@' || m.has(name)) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// list is the member of Signature-Input.
+func (s *Signer) list(names []string) httpsfv.InnerList {
+	now := time.Now
+	if s.Now != nil {
+		now = s.Now
+	}
+	life := s.Life
+	if life == 0 {
+		life = defaultLife
+	}
+	created := now()
+	nonce := s.nonce
+	if nonce == nil {
+		nonce = randomNonce
+	}
+	list := httpsfv.InnerList{Params: httpsfv.NewParams()}
+	for _, name := range names {
+		list.Items = append(list.Items, httpsfv.NewItem(name))
+	}
+	list.Params.Add("created", created.Unix())
+	list.Params.Add("expires", created.Add(life).Unix())
+	list.Params.Add("nonce", nonce())
+	list.Params.Add("keyid", s.KeyID)
+	if !s.Untagged {
+		list.Params.Add("tag", tagOr(s.Tag))
+	}
+	return list
+}
+
+// randomNonce has 128 bits.
+func randomNonce() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails: it would end the process
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+func tagOr(tag string) string {
+	if tag == "" {
+		return DefaultTag
+	}
+	return tag
+}
+
+// put adds the signature to what is there.
+func (*Signer) put(h http.Header, list httpsfv.InnerList, value []byte) error {
+	for name, member := range map[string]httpsfv.Member{"Signature-Input": list, "Signature": httpsfv.NewItem(value)} {
+		d, err := dictionary(h[name])
+		if err != nil {
+			return signError(fmt.Errorf("its %s: %w", name, err))
+		}
+		d.Add(label, member)
+		text, err := httpsfv.Marshal(d)
+		if err != nil {
+			return signError(err)
+		}
+		h[name] = []string{text}
+	}
+	return nil
+}

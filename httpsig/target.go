@@ -1,0 +1,88 @@
+package httpsig
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+)
+
+// target is what of a request stands around its fields.
+type target struct {
+	method, scheme, authority string
+	path, query               string // as on the wire; the query with its "?", or empty
+}
+
+var (
+	errTarget = errors.New("the request target is neither a path nor an address of http or https")
+	errHost   = errors.New("the host cannot be signed; use printable ASCII without a zone, and Punycode for other letters")
+)
+
+// arrived is the target of a request that a server got. What was signed is what stood on the wire: RequestURI, which no handler changes,
+// and not URL.Path, which is decoded, nor URL.RawPath, which is empty unless the path has an unusual escape.
+func arrived(r *http.Request, scheme string) (target, error) {
+	if scheme == "" {
+		scheme = "http"
+		if r.TLS != nil {
+			scheme = "https"
+		}
+	}
+	return targetOf(r.Method, scheme, r.Host, r.RequestURI)
+}
+
+// leaving is the target of a request that a client is about to send.
+func leaving(r *http.Request) (target, error) {
+	if r.URL == nil || r.URL.Opaque != "" || r.URL.Host == "" || r.Method == http.MethodConnect {
+		return target{}, errTarget
+	}
+	method, host := r.Method, r.Host
+	if method == "" {
+		method = http.MethodGet
+	}
+	if host == "" {
+		host = r.URL.Host
+	}
+	return targetOf(method, strings.ToLower(r.URL.Scheme), host, r.URL.RequestURI())
+}
+
+func targetOf(method, scheme, host, uri string) (t target, err error) {
+	t = target{method: method, scheme: scheme}
+	if t.authority, err = authority(host, scheme); err != nil {
+		return t, err
+	}
+	if !strings.HasPrefix(uri, "/") { // absolute form: RFC 9112, section 3.2.2
+		_, rest, found := strings.Cut(uri, "://")
+		if head := strings.ToLower(uri[:len(uri)-len(rest)]); !found || head != "http://" && head != "https://" {
+			return t, errTarget
+		}
+		uri = rest[len(cutBefore(rest, "/?")):]
+		if !strings.HasPrefix(uri, "/") {
+			uri = "/" + uri
+		}
+	}
+	t.path = cutBefore(uri, "?")
+	t.query = uri[len(t.path):]
+	return t, nil
+}
+
+// cutBefore is s up to the first of chars.
+func cutBefore(s, chars string) string {
+	if i := strings.IndexAny(s, chars); i >= 0 {
+		return s[:i]
+	}
+	return s
+}
+
+// authority is a host in its normal form: lower case, and without the port that the scheme has anyway (RFC 9421, section 2.2.3).
+func authority(host, scheme string) (string, error) {
+	if host == "" || !printable(host) || strings.ContainsAny(host, "%/@?#\\ ") {
+		return "", errHost
+	}
+	host = strings.TrimSuffix(strings.ToLower(host), ":")
+	switch scheme {
+	case "http":
+		host = strings.TrimSuffix(host, ":80")
+	case "https":
+		host = strings.TrimSuffix(host, ":443")
+	}
+	return host, nil
+}

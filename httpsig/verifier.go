@@ -1,0 +1,255 @@
+package httpsig
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/retrysafe/retrysafe/httpidem"
+)
+
+// Verifier accepts requests with a signature that is good, and each of them once. It is safe for concurrent use.
+type Verifier struct {
+	o Options
+}
+
+// New returns a verifier. It panics on options that [Options.Validate] refuses.
+func New(o *Options) *Verifier {
+	if o == nil {
+		o = new(Options)
+	}
+	if err := o.Validate(); err != nil {
+		panic(err)
+	}
+	v := &Verifier{o: *o}
+	v.o.fill()
+	return v
+}
+
+// Handler passes on to next what [Verifier.Accept] accepts. It stands before httpidem's middleware, with [Tenant] as the tenant there.
+// Refusals are problem documents: 401 signature-missing, signature-refused and signature-expired, 409 nonce-used, 413 body-too-large, 400
+// body-incomplete, 503 store-unavailable and shutting-down. Nothing has run then.
+func (v *Verifier) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rc := http.NewResponseController(w)
+		_ = rc.SetReadDeadline(time.Now().Add(v.o.BodyTime)) // a writer that cannot has no connection that could be slow
+		accepted, err := v.Accept(r)
+		_ = rc.SetReadDeadline(time.Time{})
+		if err != nil {
+			v.Refuse(w, r, err)
+			return
+		}
+		next.ServeHTTP(w, accepted)
+	})
+}
+
+// Refuse answers a request that [Verifier.Accept] has refused with err.
+func (v *Verifier) Refuse(w http.ResponseWriter, r *http.Request, err error) {
+	var refusal *Refusal
+	if !errors.As(err, &refusal) {
+		refusal = refused(err)
+	}
+	if v.o.Refused != nil {
+		v.o.Refused(r, refusal)
+	}
+	p := refusal.Problem()
+	p.Type = v.o.Docs + p.Code + ".md"
+	if p.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Signature") // RFC 9110 asks for a challenge, and no scheme is registered for RFC 9421
+	}
+	if r.Body != nil && r.Body != http.NoBody {
+		w.Header().Set("Connection", "close") // what is left of the body is not read
+	}
+	if v.o.Answer != nil {
+		v.o.Answer(w, r, p)
+		return
+	}
+	p.ServeHTTP(w, r)
+}
+
+// Accept returns the request to go on with, or a [*Refusal]. In this order: the signature is read, its key found, what it must cover
+// looked at, the signature verified, its time looked at, the body read and compared with Content-Digest, the time looked at again, and
+// then the nonce claimed. So nobody without a key makes the server read a body or burns a nonce.
+//
+// The request that is returned has its body in memory, no trailer, and the [Caller] in its context. r must be one that a server got, with
+// its RequestURI as it was on the wire, and its body not yet read; r itself must not be used any more.
+func (v *Verifier) Accept(r *http.Request) (*http.Request, error) {
+	in, m, err := v.read(r)
+	if err != nil {
+		return nil, err
+	}
+	key, err := v.keyOf(r.Context(), in, m)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = v.timeLeft(in); err != nil {
+		return nil, err
+	}
+	body, err := v.body(r, in)
+	if err != nil {
+		return nil, err
+	}
+	left, err := v.timeLeft(in) // a body that drips in must not outlive the record of its nonce
+	if err != nil {
+		return nil, err
+	}
+	if err := v.o.Nonces.Claim(r.Context(), in.keyid, in.nonce, left+2*v.o.Skew+claimTime); err != nil {
+		if errors.Is(err, ErrNonceUsed) {
+			return nil, &Refusal{codeUsed, err}
+		}
+		return nil, unknown(err)
+	}
+	c := &Caller{KeyID: in.keyid, Principal: key.Principal, Created: time.Unix(in.created, 0), Covered: in.names}
+	if c.Principal == "" {
+		c.Principal = c.KeyID
+	}
+	accepted := r.WithContext(context.WithValue(r.Context(), callerKey{}, c))
+	accepted.Body, accepted.ContentLength, accepted.GetBody = inMemory(body), int64(len(body)), nil
+	accepted.TransferEncoding, accepted.Trailer = nil, nil
+	return accepted, nil
+}
+
+// claimTime is more than a claim can be under way.
+const claimTime = 10 * time.Second
+
+var (
+	errUnsignedHost = errors.New("the request is for a host that is not this service's")
+	errUncovered    = errors.New("the signature has to cover it")
+	errUnknownKey   = errors.New("the key is unknown, or not valid at this time")
+	errAlgorithm    = errors.New("the signature names another algorithm than its key's")
+	errMismatch     = errors.New("the signature is not of this request by this key")
+	errFuture       = errors.New("the signature was created in the future; the clocks of the two sides differ")
+	errOld          = errors.New("the signature is too old, or has expired")
+)
+
+// read reads the signature of r and looks at what it covers.
+func (v *Verifier) read(r *http.Request) (*input, *message, error) {
+	if r.Header["Signature-Input"] == nil || r.Header["Signature"] == nil {
+		return nil, nil, &Refusal{codeMissing, errNone}
+	}
+	in, err := find(r.Header, v.o.Tag, v.o.Untagged)
+	switch {
+	case errors.Is(err, errNone):
+		return nil, nil, &Refusal{codeMissing, err}
+	case err != nil:
+		return nil, nil, refused(err)
+	}
+	m := &message{host: r.Host, header: r.Header, length: r.ContentLength}
+	if m.target, err = arrived(r, v.o.Scheme); err != nil {
+		return nil, nil, refused(err)
+	}
+	if len(v.o.Authorities) > 0 && !slices.ContainsFunc(v.o.Authorities, func(host string) bool {
+		own, err := authority(host, m.scheme)
+		return err == nil && own == m.authority
+	}) {
+		return nil, nil, refused(errUnsignedHost)
+	}
+	for _, name := range v.o.Require {
+		if !in.covers(name) {
+			return nil, nil, refused(&componentError{name, errUncovered})
+		}
+	}
+	for _, name := range v.o.IfPresent {
+		if m.has(name) && !in.covers(name) {
+			return nil, nil, refused(&componentError{name, errUncovered})
+		}
+	}
+	if r.ContentLength != 0 && !in.covers("content-digest") {
+		return nil, nil, refused(&componentError{"content-digest", errUncovered})
+	}
+	return in, m, nil
+}
+
+// keyOf finds the key that has made the signature.
+func (v *Verifier) keyOf(ctx context.Context, in *input, m *message) (*Key, error) {
+	var space [1024]byte
+	base, err := m.appendBase(space[:0], in.names, in.params)
+	if err != nil {
+		return nil, refused(err)
+	}
+	keys, err := v.o.Keys.Keys(ctx, in.keyid)
+	if err != nil {
+		return nil, unknown(err)
+	}
+	now, why := v.o.Now(), errUnknownKey
+	for i := range keys {
+		key := &keys[i]
+		switch {
+		case !key.validAt(now):
+		case in.alg != "" && in.alg != string(key.algorithm):
+			why = errAlgorithm
+		case key.verify(base, in.value):
+			return key, nil
+		default:
+			why = errMismatch
+		}
+	}
+	return nil, refused(why)
+}
+
+// timeLeft is how long the signature will be accepted from now on.
+func (v *Verifier) timeLeft(in *input) (time.Duration, error) {
+	now, created := v.o.Now(), time.Unix(in.created, 0)
+	end := created.Add(v.o.MaxAge)
+	if expires := time.Unix(in.expires, 0); in.mayExpire && expires.Before(end) {
+		end = expires
+	}
+	end = end.Add(v.o.Skew)
+	switch {
+	case created.After(now.Add(v.o.Skew)):
+		return 0, &Refusal{codeTime, errFuture}
+	case now.After(end):
+		return 0, &Refusal{codeTime, errOld}
+	}
+	return end.Sub(now), nil
+}
+
+var errBody = errors.New("the body did not arrive as it was announced, or somebody has read it before")
+
+// body reads the body and compares it with Content-Digest where that is covered.
+func (v *Verifier) body(r *http.Request, in *input) ([]byte, error) {
+	body, err := v.readBody(r)
+	if err != nil {
+		return nil, err
+	}
+	if in.covers("content-digest") {
+		if err := checkDigest(r.Header["Content-Digest"], body); err != nil {
+			return nil, refused(err)
+		}
+	} else if len(body) > 0 { // more than was announced
+		return nil, refused(&componentError{"content-digest", errUncovered})
+	}
+	return body, nil
+}
+
+func (v *Verifier) readBody(r *http.Request) ([]byte, error) {
+	limit := v.o.MaxBody
+	switch {
+	case r.ContentLength > limit:
+		return nil, &Refusal{"body-too-large", httpidem.NewProblem("body-too-large", nil)}
+	case r.Body == nil || r.Body == http.NoBody:
+		if r.ContentLength > 0 {
+			return nil, &Refusal{"body-incomplete", errBody}
+		}
+		return nil, nil
+	}
+	var buf bytes.Buffer
+	if r.ContentLength > 0 {
+		buf.Grow(int(r.ContentLength) + bytes.MinRead)
+	}
+	n, err := buf.ReadFrom(io.LimitReader(r.Body, limit+1))
+	var tooLarge *http.MaxBytesError // an outer handler has a limit of its own
+	switch {
+	case errors.As(err, &tooLarge), n > limit:
+		return nil, &Refusal{"body-too-large", httpidem.NewProblem("body-too-large", nil)}
+	case err != nil:
+		return nil, &Refusal{"body-incomplete", err}
+	case r.ContentLength > 0 && n != r.ContentLength, r.PostForm != nil, r.MultipartForm != nil:
+		return nil, &Refusal{"body-incomplete", errBody}
+	}
+	return buf.Bytes(), nil
+}
