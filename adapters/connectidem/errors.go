@@ -1,0 +1,98 @@
+package connectidem
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"connectrpc.com/connect"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/retrysafe/retrysafe/rpcidem"
+)
+
+// typeURL stands before the name of a detail's type where it is sent.
+const typeURL = "type.googleapis.com/"
+
+// asError is a refusal as Connect tells it.
+func asError(r *rpcidem.Refusal) error {
+	err := connect.NewError(connect.Code(r.Code), errors.New(r.Message))
+	add(err, &errdetails.ErrorInfo{Reason: r.Reason, Domain: rpcidem.Domain})
+	if r.RetryAfter > 0 {
+		add(err, &errdetails.RetryInfo{RetryDelay: durationpb.New(r.RetryAfter)})
+	}
+	return err
+}
+
+func add(err *connect.Error, m proto.Message) {
+	if d, e := connect.NewErrorDetail(m); e == nil {
+		err.AddDetail(d)
+	}
+}
+
+// statusOf is what Connect would make of a method's error.
+func statusOf(err error) *spb.Status {
+	if e, ok := errors.AsType[*connect.Error](err); ok && e != nil {
+		st := &spb.Status{Code: int32(e.Code()), Message: e.Message()} //nolint:gosec // a code
+		for _, d := range e.Details() {
+			st.Details = append(st.Details, &anypb.Any{TypeUrl: typeURL + d.Type(), Value: d.Bytes()})
+		}
+		return st
+	}
+	code := connect.CodeUnknown
+	switch {
+	case errors.Is(err, context.Canceled):
+		code = connect.CodeCanceled
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		code = connect.CodeDeadlineExceeded
+	}
+	return &spb.Status{Code: int32(code), Message: err.Error()}
+}
+
+// errorOf is the error of a status that was kept.
+func errorOf(st *spb.Status) error {
+	err := connect.NewError(connect.Code(st.GetCode()), errors.New(st.GetMessage())) //nolint:gosec // a code
+	for _, d := range st.GetDetails() {
+		add(err, d)
+	}
+	return err
+}
+
+// failure reads the error of a call.
+func failure(err error) *rpcidem.Failure {
+	e, ok := errors.AsType[*connect.Error](err)
+	if !ok || e == nil {
+		return &rpcidem.Failure{Code: rpcidem.Code(statusOf(err).GetCode())} //nolint:gosec // a code
+	}
+	f := &rpcidem.Failure{Code: rpcidem.Code(e.Code())}
+	for _, detail := range e.Details() {
+		m, err := detail.Value()
+		if err != nil {
+			continue
+		}
+		switch d := m.(type) {
+		case *errdetails.ErrorInfo:
+			if d.GetDomain() == rpcidem.Domain {
+				f.Reason = d.GetReason()
+			}
+		case *errdetails.RetryInfo:
+			if delay := d.GetRetryDelay(); delay.IsValid() && delay.AsDuration() >= 0 {
+				f.RetryAfter, f.Told = delay.AsDuration(), true
+			}
+		}
+	}
+	return f
+}
+
+// Reason is that of a refusal of package rpcidem, and false for any other error.
+func Reason(err error) (string, bool) {
+	if err == nil {
+		return "", false
+	}
+	reason := failure(err).Reason
+	return reason, reason != ""
+}

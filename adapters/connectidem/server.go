@@ -1,0 +1,80 @@
+package connectidem
+
+import (
+	"context"
+	"net/http"
+
+	"connectrpc.com/connect"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/rpcidem"
+)
+
+// The header fields that an answer has, of errors too.
+const (
+	replayed = "Idempotency-Replayed" // true: a stored answer
+	stored   = "Idempotency-Stored"   // unconfirmed: the store has not confirmed the answer yet
+)
+
+// Server guards unary methods, but for those without side effects, and refuses streams that bring a key: they are not guarded, and a client
+// that sends one believes that they are. It panics on options that [rpcidem.Options.Validate] refuses. It is safe for concurrent use, and lets
+// calls of clients pass.
+//
+// A replayed answer is no *connect.Response of the method's type: interceptors in front of this one find the message by Any.
+func Server(e *retrysafe.Engine, o *rpcidem.Options) connect.Interceptor {
+	return &server{guard: rpcidem.NewGuard(e, o)}
+}
+
+type server struct{ guard *rpcidem.Guard }
+
+// WrapUnary guards a unary method.
+func (s *server) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, req connect.AnyRequest) (resp connect.AnyResponse, err error) {
+		spec := req.Spec()
+		if spec.IsClient || spec.IdempotencyLevel == connect.IdempotencyNoSideEffects || req.HTTPMethod() == http.MethodGet {
+			return next(ctx, req)
+		}
+		call := &rpcidem.Call{Method: spec.Procedure, Metadata: req.Header().Values, Payload: func() ([]byte, error) { return marshal(req.Any()) }}
+		reply, told, refusal := s.guard.Serve(ctx, call, func(ctx context.Context) rpcidem.Result {
+			if resp, err = next(ctx, req); err == nil {
+				return rpcidem.Result{Reply: func() (*rpcidem.Reply, error) { return replyOf(resp.Any()) }}
+			}
+			marked := err
+			err = retrysafe.Unmarked(err)
+			st := statusOf(err)
+			return rpcidem.Result{Code: rpcidem.Code(st.GetCode()), Err: marked, Reply: func() (*rpcidem.Reply, error) { return failureOf(st) }} //nolint:gosec // a code
+		})
+		switch {
+		case refusal != nil:
+			return nil, asError(refusal)
+		case told.Replayed:
+			tell(ctx, replayed, "true")
+			return read(reply, spec.Schema)
+		case told.Unconfirmed:
+			tell(ctx, stored, "unconfirmed")
+		}
+		return resp, err
+	}
+}
+
+// tell sets a field of the answer, whether it is a message or an error.
+func tell(ctx context.Context, name, value string) {
+	if info, ok := connect.CallInfoForHandlerContext(ctx); ok {
+		info.ResponseHeader().Set(name, value)
+	}
+}
+
+// WrapStreamingHandler refuses streams with a key.
+func (s *server) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
+		if s.guard.Guards(conn.Spec().Procedure) && s.guard.Keyed(conn.RequestHeader().Values) {
+			return asError(rpcidem.NewRefusal("STREAM_NOT_GUARDED", nil))
+		}
+		return next(ctx, conn)
+	}
+}
+
+// WrapStreamingClient lets streams of clients pass.
+func (s *server) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return next
+}

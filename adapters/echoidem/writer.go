@@ -1,0 +1,34 @@
+package echoidem
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+
+	"github.com/labstack/echo/v5"
+)
+
+// early is a response of echo that takes no informational status for the last one: those go to the writer below.
+type early struct{ http.ResponseWriter }
+
+// WriteHeader sends the status.
+func (e *early) WriteHeader(status int) {
+	if status >= 100 && status < 200 && status != http.StatusSwitchingProtocols {
+		if r, err := echo.UnwrapResponse(e.ResponseWriter); err == nil {
+			r.ResponseWriter.WriteHeader(status)
+		}
+		return
+	}
+	e.ResponseWriter.WriteHeader(status)
+}
+
+// Flush implements [http.Flusher], which older libraries ask for.
+func (e *early) Flush() { _ = http.NewResponseController(e.ResponseWriter).Flush() }
+
+// Hijack implements [http.Hijacker], which older libraries ask for.
+func (e *early) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return http.NewResponseController(e.ResponseWriter).Hijack()
+}
+
+// Unwrap is for http.ResponseController and echo.UnwrapResponse.
+func (e *early) Unwrap() http.ResponseWriter { return e.ResponseWriter }

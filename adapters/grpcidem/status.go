@@ -1,0 +1,63 @@
+package grpcidem
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/retrysafe/retrysafe/rpcidem"
+)
+
+// asStatus is a refusal as gRPC tells it.
+func asStatus(r *rpcidem.Refusal) error {
+	st := status.New(codes.Code(r.Code), r.Message)
+	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: r.Reason, Domain: rpcidem.Domain}}
+	if r.RetryAfter > 0 {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(r.RetryAfter)})
+	}
+	if whole, err := st.WithDetails(details...); err == nil {
+		st = whole
+	}
+	return st.Err()
+}
+
+// statusOf is what gRPC would make of a method's error.
+func statusOf(err error) *status.Status {
+	if st, ok := status.FromError(err); ok {
+		return st
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return status.FromContextError(err)
+	}
+	return status.New(codes.Unknown, err.Error())
+}
+
+// failureOf reads the error of a call.
+func failureOf(err error) *rpcidem.Failure {
+	st := status.Convert(err)
+	f := &rpcidem.Failure{Code: rpcidem.Code(st.Code())}
+	for _, d := range st.Details() {
+		switch d := d.(type) {
+		case *errdetails.ErrorInfo:
+			if d.GetDomain() == rpcidem.Domain {
+				f.Reason = d.GetReason()
+			}
+		case *errdetails.RetryInfo:
+			if delay := d.GetRetryDelay(); delay.IsValid() && delay.AsDuration() >= 0 {
+				f.RetryAfter, f.Told = delay.AsDuration(), true
+			}
+		}
+	}
+	return f
+}
+
+// Reason is that of a refusal of package rpcidem, and false for any other error.
+func Reason(err error) (string, bool) {
+	reason := failureOf(err).Reason
+	return reason, reason != ""
+}

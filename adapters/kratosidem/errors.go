@@ -1,0 +1,134 @@
+package kratosidem
+
+import (
+	"context"
+	stderrors "errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/go-kratos/kratos/v2/errors"
+	httpstatus "github.com/go-kratos/kratos/v2/transport/http/status"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/retrysafe/retrysafe/rpcidem"
+)
+
+// What a refusal has in its metadata.
+const (
+	// MetadataDomain is [rpcidem.Domain]: the reason is one of package rpcidem.
+	MetadataDomain = "domain"
+	// MetadataDelay is how long to wait before another try, as time.ParseDuration reads it; only where another try is of use.
+	// A client honours it in any error.
+	MetadataDelay = "retry_delay"
+)
+
+// failure is an error of Kratos with the status that it has over gRPC: Kratos finds the one, gRPC the other.
+type failure struct {
+	st  *status.Status
+	own *errors.Error
+}
+
+// Error is the text of the error of Kratos.
+func (f *failure) Error() string { return f.own.Error() }
+
+// Unwrap returns the error of Kratos.
+func (f *failure) Unwrap() error { return f.own }
+
+// GRPCStatus returns the status for gRPC.
+func (f *failure) GRPCStatus() *status.Status { return f.st }
+
+// asError is a refusal as Kratos tells it.
+func asError(r *rpcidem.Refusal) error {
+	md := map[string]string{MetadataDomain: rpcidem.Domain}
+	if r.RetryAfter > 0 {
+		md[MetadataDelay] = r.RetryAfter.String()
+	}
+	st := status.New(codes.Code(r.Code), r.Message)
+	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: r.Reason, Domain: rpcidem.Domain, Metadata: maps.Clone(md)}}
+	if r.RetryAfter > 0 {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(r.RetryAfter)})
+	}
+	if whole, err := st.WithDetails(details...); err == nil {
+		st = whole
+	}
+	return &failure{st, errors.New(httpstatus.FromGRPCCode(st.Code()), r.Reason, r.Message).WithMetadata(md)}
+}
+
+// statusOf is what gRPC would make of a method's error.
+func statusOf(err error) *status.Status {
+	if st, ok := status.FromError(err); ok && st.Code() != codes.OK {
+		return st
+	}
+	if stderrors.Is(err, context.Canceled) || stderrors.Is(err, context.DeadlineExceeded) {
+		return status.FromContextError(err)
+	}
+	return status.New(codes.Unknown, err.Error())
+}
+
+// meaning is the code of a method's error for its key. Kratos has no code of gRPC for most statuses of HTTP: those that blame the request are
+// answers, and not crashes, which Unknown would stand for.
+func meaning(err error) rpcidem.Code {
+	code := rpcidem.Code(statusOf(err).Code())
+	own, ok := stderrors.AsType[*errors.Error](err)
+	switch {
+	case !ok || code != rpcidem.Unknown:
+		return code
+	case own.Code == http.StatusTooEarly || own.Code == http.StatusLocked:
+		return rpcidem.Aborted
+	case own.Code >= 400 && own.Code < 500:
+		return rpcidem.FailedPrecondition
+	}
+	return code
+}
+
+// failed reads the error of a call.
+func failed(err error) *rpcidem.Failure {
+	st := statusOf(err)
+	f := &rpcidem.Failure{Code: rpcidem.Code(st.Code())}
+	if cut(err) {
+		f.Code = rpcidem.Unavailable
+		return f
+	}
+	for _, d := range st.Details() {
+		switch d := d.(type) {
+		case *errdetails.ErrorInfo:
+			if d.GetDomain() == rpcidem.Domain || d.GetMetadata()[MetadataDomain] == rpcidem.Domain {
+				f.Reason = d.GetReason()
+			}
+			if after, err := time.ParseDuration(d.GetMetadata()[MetadataDelay]); err == nil && after >= 0 {
+				f.RetryAfter, f.Told = after, true
+			}
+		case *errdetails.RetryInfo:
+			if delay := d.GetRetryDelay(); delay.IsValid() && delay.AsDuration() >= 0 {
+				f.RetryAfter, f.Told = delay.AsDuration(), true
+			}
+		}
+	}
+	return f
+}
+
+// cut tells whether a call over HTTP failed on its way: nothing that the server said came whole, or a proxy spoke in its place.
+func cut(err error) bool {
+	own, ok := stderrors.AsType[*errors.Error](err)
+	if ok {
+		return own.Code == http.StatusBadGateway
+	}
+	_, ok = stderrors.AsType[*url.Error](err)
+	return ok || stderrors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// Reason is that of a refusal of package rpcidem, and false for any other error.
+func Reason(err error) (string, bool) {
+	if err == nil {
+		return "", false
+	}
+	reason := failed(err).Reason
+	return reason, reason != ""
+}

@@ -1,0 +1,60 @@
+package kratosidem
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/go-kratos/kratos/v2/middleware"
+	"github.com/go-kratos/kratos/v2/transport"
+	khttp "github.com/go-kratos/kratos/v2/transport/http"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/rpcidem"
+)
+
+// The header fields that an answer has.
+const (
+	replayed = "idempotency-replayed" // true: a stored answer
+	stored   = "idempotency-stored"   // unconfirmed: the store has not confirmed the answer yet
+)
+
+// Server guards the operations of a server, over HTTP those that do not come by GET or HEAD. It panics on options that
+// [rpcidem.Options.Validate] refuses. It is safe for concurrent use.
+//
+// The context of a guarded method is no khttp.Context: it does not end when the client hangs up, nor with the timeout of the server.
+func Server(e *retrysafe.Engine, o *rpcidem.Options) middleware.Middleware {
+	g := rpcidem.NewGuard(e, o)
+	return func(next middleware.Handler) middleware.Handler {
+		return func(ctx context.Context, req any) (resp any, err error) {
+			tr, ok := transport.FromServerContext(ctx)
+			if !ok || reads(tr) {
+				return next(ctx, req)
+			}
+			call := &rpcidem.Call{Method: tr.Operation(), Metadata: tr.RequestHeader().Values, Payload: func() ([]byte, error) { return marshal(req) }}
+			reply, told, refusal := g.Serve(ctx, call, func(ctx context.Context) rpcidem.Result {
+				if resp, err = next(ctx, req); err == nil {
+					return rpcidem.Result{Reply: func() (*rpcidem.Reply, error) { return replyOf(resp) }}
+				}
+				marked := err
+				err = retrysafe.Unmarked(err)
+				return rpcidem.Result{Code: meaning(err), Err: marked, Reply: func() (*rpcidem.Reply, error) { return failureOf(err) }}
+			})
+			switch {
+			case refusal != nil:
+				return nil, asError(refusal)
+			case told.Replayed:
+				tr.ReplyHeader().Set(replayed, "true")
+				return read(reply)
+			case told.Unconfirmed:
+				tr.ReplyHeader().Set(stored, "unconfirmed")
+			}
+			return resp, err
+		}
+	}
+}
+
+// reads tells whether a request comes by a method of HTTP that has no effect.
+func reads(tr transport.Transporter) bool {
+	h, ok := tr.(khttp.Transporter)
+	return ok && (h.Request().Method == http.MethodGet || h.Request().Method == http.MethodHead)
+}

@@ -1,0 +1,208 @@
+package rpcidem
+
+import (
+	"context"
+	"errors"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpidem"
+)
+
+// Guard runs methods once for each key. It is safe for concurrent use.
+type Guard struct {
+	engine *retrysafe.Engine
+	o      Options
+	policy retrysafe.Policy
+}
+
+// NewGuard returns a guard. It panics on options that [Options.Validate] refuses.
+func NewGuard(e *retrysafe.Engine, o *Options) *Guard {
+	if e == nil {
+		panic("rpcidem: NewGuard needs an engine; retrysafe.New makes one")
+	}
+	if o == nil {
+		o = new(Options)
+	}
+	if err := o.Validate(e.Policy()); err != nil {
+		panic(err)
+	}
+	g := &Guard{o: *o, policy: o.Policy.Or(e.Policy())}
+	if g.o.Metadata == "" {
+		g.o.Metadata = DefaultMetadata
+	}
+	if g.o.MinKey == 0 {
+		g.o.MinKey = 22
+	}
+	if g.o.Layer == "" {
+		g.o.Layer = "rpc"
+	}
+	own := g.policy
+	own.MaxAnswer = retrysafe.MaxStored // the message is measured here, and its head comes on top
+	g.engine = e.Layer(g.o.Layer).WithPolicy(own)
+	return g
+}
+
+// Call is one call of a method.
+type Call struct {
+	// Method is its full name, /package.Service/Method.
+	Method   string
+	Metadata Metadata
+	// Payload makes the bytes of the request, the same in each retry.
+	Payload func() ([]byte, error)
+}
+
+// Told says how an answer came to be.
+type Told struct {
+	// Guarded: the call had a key.
+	Guarded bool
+	// Replayed: the answer is that of an earlier call, and the method did not run.
+	Replayed bool
+	// Unconfirmed: the store has not confirmed yet that it has the answer.
+	Unconfirmed bool
+}
+
+// Guards tells whether a method is guarded at all.
+func (g *Guard) Guards(method string) bool { return g.o.Methods == nil || g.o.Methods(method) }
+
+// Keyed tells whether a call brings a key; one to a stream has to be refused.
+func (g *Guard) Keyed(md Metadata) bool { return len(md(g.o.Metadata)) > 0 }
+
+// Result is what a method that ran said.
+type Result struct {
+	Code Code
+	// Err is the method's error; its marks ([retrysafe.NothingDone], [retrysafe.InDoubt]) come before its code.
+	Err error
+	// Reply makes the form that is kept; it is called for guarded calls alone. With an error it is not kept, and repeats are told so.
+	Reply func() (*Reply, error)
+}
+
+// Serve answers a call. Where run ran its answer is the answer, and what is returned is nil; a repeat gets the first one's *Reply. A *Refusal
+// is an answer in place of both. run gets a context that does not end with the caller's, and is not called twice. A panic of run
+// leaves the key in doubt (released under Reexecute) and goes on up.
+func (g *Guard) Serve(ctx context.Context, c *Call, run func(context.Context) Result) (*Reply, Told, *Refusal) {
+	if !g.Guards(c.Method) {
+		run(ctx)
+		return nil, Told{}, nil
+	}
+	key, call, refusal := g.identify(ctx, c)
+	switch {
+	case refusal != nil:
+		return nil, Told{}, refusal
+	case key == nil:
+		run(ctx)
+		return nil, Told{}, nil
+	}
+	told := Told{Guarded: true}
+	if a, ok := retrysafe.AttemptFrom(ctx); ok && a.Layer() == g.o.Layer && a.Key() == *key {
+		run(ctx) // an outer guard has the key: this one would wait for it
+		return nil, told, nil
+	}
+	a, rec, err := g.engine.Begin(ctx, *key, call)
+	switch {
+	case err != nil:
+		return nil, told, refusalOf(err)
+	case a == nil:
+		told.Replayed = true
+		reply, refusal := replay(rec)
+		return reply, told, refusal
+	}
+	told.Unconfirmed, refusal = g.run(a, run)
+	return nil, told, refusal
+}
+
+// identify makes the key of a call; nil: it has none, and needs none.
+func (g *Guard) identify(ctx context.Context, c *Call) (*retrysafe.Key, *retrysafe.Call, *Refusal) {
+	who, err := g.o.Tenant(ctx, c.Metadata)
+	if err != nil {
+		return nil, nil, NewRefusal("TENANT_MISSING", err)
+	}
+	if g.o.Rate.PerSecond > 0 {
+		if err := g.engine.Allow(ctx, who, c.Method, g.o.Rate); err != nil {
+			return nil, nil, refusalOf(err)
+		}
+	}
+	lines := c.Metadata(g.o.Metadata)
+	if len(lines) == 0 {
+		if g.o.Required {
+			return nil, nil, NewRefusal("KEY_MISSING", nil)
+		}
+		return nil, nil, nil
+	}
+	id, err := httpidem.ParseKey(lines)
+	switch {
+	case err != nil:
+		return nil, nil, NewRefusal("KEY_MALFORMED", err)
+	case who == "" && len(id) < g.o.MinKey:
+		return nil, nil, NewRefusal("KEY_TOO_SHORT", nil)
+	}
+	payload, err := c.Payload()
+	if err != nil {
+		return nil, nil, NewRefusal("REQUEST_UNREADABLE", err)
+	}
+	call := &retrysafe.Call{Fingerprint: payloadSum(c.Method, payload), Detached: true}
+	if g.o.Binding != nil {
+		call.Binding = g.o.Binding(ctx, c.Metadata)
+	}
+	return &retrysafe.Key{Tenant: retrysafe.KeyPart(who), Operation: retrysafe.KeyPart(c.Method), ID: id}, call, nil
+}
+
+var errMethodCrashed = errors.New("the method panicked or ended its goroutine")
+
+// run lets the method work under its attempt, and settles that by what it says.
+func (g *Guard) run(a *retrysafe.Attempt, run func(context.Context) Result) (unconfirmed bool, refusal *Refusal) {
+	ctx := a.Context()
+	defer func() {
+		if a.Ended() { // also by the method itself
+			return
+		}
+		if g.policy.OnDoubt == retrysafe.Reexecute {
+			_ = a.Release(ctx, errMethodCrashed)
+			return
+		}
+		_ = a.Doubt(ctx, errMethodCrashed)
+	}()
+	res := run(ctx)
+	if a.Ended() {
+		return false, nil
+	}
+	switch g.outcome(res.Code, res.Err) {
+	case retrysafe.NotDone:
+		_ = a.Release(ctx, nil) // what cannot be released lapses
+		return false, nil
+	case retrysafe.Doubtful:
+		_ = a.Doubt(ctx, nil)
+		return false, nil
+	}
+	err := a.Complete(ctx, g.stored(res))
+	switch {
+	case err == nil:
+		return false, nil
+	case errors.Is(err, retrysafe.ErrUnconfirmed):
+		return true, nil
+	case errors.Is(err, retrysafe.ErrLeaseLost), errors.Is(err, retrysafe.ErrStepsChanged):
+		return false, refusalOf(err) // what the method says is not the end of what another attempt began
+	}
+	// The store will not have the answer, and says so: the work is done, and a repeat finds it in doubt.
+	return true, nil
+}
+
+// outcome is what the answer of a method that ran means for its key.
+func (g *Guard) outcome(code Code, err error) retrysafe.Outcome {
+	if o, ok := retrysafe.Marked(err); ok {
+		if o == retrysafe.Failed {
+			return retrysafe.Done // kept, with its code
+		}
+		return o
+	}
+	if g.o.Classify != nil {
+		switch o := g.o.Classify(code, err); {
+		case o == retrysafe.NotDone && g.policy.OnDoubt != retrysafe.Reexecute:
+			return retrysafe.Doubtful
+		case o == retrysafe.Failed:
+			return retrysafe.Done
+		case o != 0:
+			return o
+		}
+	}
+	return code.outcome(g.policy.OnDoubt)
+}
