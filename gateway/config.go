@@ -29,7 +29,7 @@ type Config struct {
 	CA            string        `yaml:"upstream_ca" default:"those of the system" doc:"file with the authorities that may vouch for an https:// upstream, in PEM"`
 	Health        HealthConfig  `yaml:"health" default:"none" doc:"how upstreams are asked whether they are well"`
 	Trusted       prefixList    `yaml:"trusted" default:"none" doc:"addresses of the servers before the gateway that may set a tenant's header, such as 10.0.0.0/8"`
-	Store         string        `yaml:"store" default:"sqlite:retrysafe.db" doc:"where records are kept: memory, sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST (rediss for TLS) or postgres://HOST/DATABASE; one with a password belongs into RETRYSAFE_STORE"`
+	Store         string        `yaml:"store" default:"sqlite:retrysafe.db" doc:"where records are kept: memory, sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST (rediss for TLS), postgres://HOST/DATABASE or mysql://HOST/DATABASE; one with a password belongs into RETRYSAFE_STORE"`
 	Acks          acks          `yaml:"acks" default:"none" doc:"redis: how many replicas must have a win before it counts: none, all, or a number"`
 	AllowEviction bool          `yaml:"allow_eviction" default:"false" doc:"redis: take a server that may drop records for want of memory; each drop lets a key run again"`
 	Copies        copies        `yaml:"copies" default:"16MiB" doc:"redis: memory for copies of answers that are asked for again, each used for 10s at most; or off"`
@@ -75,27 +75,32 @@ type TokensConfig struct {
 
 // RouteConfig is one entry of routes.
 type RouteConfig struct {
-	Match    pattern `yaml:"match" default:"required" doc:"method and path: POST /orders/**; * is one segment, a final ** any rest; * as the method is every guarded one"`
+	Match    pattern `yaml:"match" default:"required" doc:"method and path: POST /orders/**; * is one segment, a final ** any rest; * as the method is every guarded one, and every one at all where the route has a signature or a rate"`
 	Settings `yaml:",inline"`
 }
 
 // Settings are what a route may say. A field that is left out is inherited.
 type Settings struct {
-	Key           keyMode   `yaml:"key" default:"optional" doc:"required, optional, token (one that POST /.retrysafe/tokens gave, in the header or in the form field idempotency_key), or off"`
-	MinKey        count     `yaml:"min_key" default:"22" doc:"least length of keys of callers without a credential"`
-	Tenant        tenant    `yaml:"tenant" default:"credential" doc:"credential (from the Authorization header), global (one key space for all callers), or header:NAME (set by a server of trusted, taken away from others)"`
-	Operation     string    `yaml:"operation" default:"method and path as sent" doc:"what keys are for; routes that share a name share keys"`
-	InProgress    patience  `yaml:"in_progress" default:"reject" doc:"what a repeat meets while the first runs: reject, or wait 5s"`
-	OnDoubt       onDoubt   `yaml:"on_doubt" default:"refuse" doc:"what becomes of a request that may have taken effect: refuse or reexecute"`
-	OnDuplicate   duplicate `yaml:"on_duplicate" default:"replay" doc:"what a repeat of finished work is told: replay, reject, or {status: 200, body: done, content_type: text/plain}"`
-	After5xx      after5xx  `yaml:"after_5xx" default:"auto" doc:"auto (keep under refuse, release under reexecute), keep, or release (reexecute only)"`
-	Lease         duration  `yaml:"lease" default:"30s" doc:"how long a request is believed to run without a sign of life"`
-	MaxRun        duration  `yaml:"max_run" default:"ten leases" doc:"how long one may run at all; a route with a lease of its own gets ten of those"`
-	Retention     duration  `yaml:"retention" default:"24h" doc:"how long an answer is kept, or forever"`
-	MaxBody       size      `yaml:"max_body" default:"1MiB" doc:"largest request body that is guarded"`
-	MaxAnswer     size      `yaml:"max_answer" default:"1MiB" doc:"largest answer that is kept, at most 1MiB"`
-	TimeoutAnswer duration  `yaml:"timeout_answer" default:"60s" doc:"how long to wait for the whole answer; what a route inherits is at most its max_run"`
-	KeepCookies   *bool     `yaml:"keep_cookies" default:"false" doc:"keep Set-Cookie with the answer"`
+	Key           keyMode         `yaml:"key" default:"optional" doc:"required, optional, token (one that POST /.retrysafe/tokens gave, in the header or in the form field idempotency_key), off; or made of the request: params, {params: …} or {fields: [poll], …}, see below"`
+	FormKey       *bool           `yaml:"form_key" default:"false" doc:"take the key from the field idempotency_key of a form where no header has it"`
+	MaxAge        AgeConfig       `yaml:"max_age" default:"none" doc:"refuse requests that were made too long ago by the time that they carry: {field: header:Date, max: 5m}"`
+	MinKey        count           `yaml:"min_key" default:"22" doc:"least length of keys of callers without a credential"`
+	Tenant        tenant          `yaml:"tenant" default:"credential" doc:"credential (from the Authorization header), global (one key space for all callers), header:NAME (set by a server of trusted, taken away from others), or {jwt: …}, a bearer token that is verified, see below"`
+	Operation     string          `yaml:"operation" default:"method and path as sent" doc:"what keys are for; routes that share a name share keys"`
+	InProgress    patience        `yaml:"in_progress" default:"reject" doc:"what a repeat meets while the first runs: reject, or wait 5s"`
+	OnDoubt       onDoubt         `yaml:"on_doubt" default:"refuse" doc:"what becomes of a request that may have taken effect: refuse or reexecute"`
+	OnDuplicate   duplicate       `yaml:"on_duplicate" default:"replay" doc:"what a repeat of finished work is told: replay, reject, or {status: 200, body: done, content_type: text/plain}"`
+	After5xx      after5xx        `yaml:"after_5xx" default:"auto" doc:"auto (keep under refuse, release under reexecute), keep, or release (reexecute only)"`
+	Lease         duration        `yaml:"lease" default:"30s" doc:"how long a request is believed to run without a sign of life"`
+	MaxRun        duration        `yaml:"max_run" default:"ten leases" doc:"how long one may run at all; a route with a lease of its own gets ten of those"`
+	Retention     duration        `yaml:"retention" default:"24h" doc:"how long an answer is kept, or forever"`
+	MaxBody       size            `yaml:"max_body" default:"1MiB" doc:"largest request body that is guarded, or signed"`
+	MaxAnswer     size            `yaml:"max_answer" default:"1MiB" doc:"largest answer that is kept, at most 1MiB"`
+	TimeoutAnswer duration        `yaml:"timeout_answer" default:"60s" doc:"how long to wait for the whole answer; what a route inherits is at most its max_run"`
+	CORS          corsOrNone      `yaml:"cors" default:"none" doc:"which pages of other origins may read answers, see below; none leaves that to the service"`
+	Rate          rateOrNone      `yaml:"rate" default:"none" doc:"how often a caller may come, repeats too, counted in the store over all gateways: {per_s: 5, burst: 10}; more meets 429"`
+	Signature     signatureOrNone `yaml:"signature" default:"none" doc:"requests have to be signed (RFC 9421), see below; who has signed is the tenant, unless tenant says header, jwt or global"`
+	KeepCookies   *bool           `yaml:"keep_cookies" default:"false" doc:"keep Set-Cookie with the answer"`
 
 	Limits TenantLimitsConfig `yaml:"limits" default:"none" doc:"what one tenant may have, over all routes and all gateways of the store, or none; more meets 429"`
 }
@@ -154,10 +159,11 @@ func (c *Config) Options() (*Options, retrysafe.Policy, error) {
 	policy := c.Defaults.policy()
 	o := &Options{
 		Upstreams: c.Upstream, TimeoutAnswer: c.Defaults.TimeoutAnswer.d, Guard: c.guard(&c.Defaults), Trusted: c.Trusted,
-		ClientTime: c.Limits.ClientTime.d,
-		Tokens:     token.Options{Life: c.Tokens.Life.d, Rate: int(c.Tokens.Rate.n), Outstanding: int(c.Tokens.Outstanding.n)},
-		Health:     Health{Path: c.Health.Path, Every: c.Health.Every.d, Timeout: c.Health.Timeout.d},
+		ClientTime: c.Limits.ClientTime.d, CORS: c.Defaults.CORS.is, Signature: c.Defaults.Signature.options(&c.Defaults, c.Limits.BodyTime.d),
+		Tokens: token.Options{Life: c.Tokens.Life.d, Rate: int(c.Tokens.Rate.n), Outstanding: int(c.Tokens.Outstanding.n)},
+		Health: Health{Path: c.Health.Path, Every: c.Health.Every.d, Timeout: c.Health.Timeout.d},
 	}
+	c.Defaults.Rate.configure(&o.Guard, "", c.Trusted)
 	errs := []error{policy.Validate(), c.files(o)}
 	tenants := []string{c.Defaults.Tenant.header}
 	for i, r := range c.Routes {
@@ -167,14 +173,15 @@ func (c *Config) Options() (*Options, retrysafe.Policy, error) {
 		}
 		s := r.Settings.or(&c.Defaults)
 		// A time that is inherited gives way to a short MaxRun; one that the route names itself has to fit.
-		route := Route{Match: r.Match.text, TimeoutAnswer: r.TimeoutAnswer.d, Guard: c.guard(&s)}
+		route := Route{Match: r.Match.text, TimeoutAnswer: r.TimeoutAnswer.d, Guard: c.guard(&s), CORS: s.CORS.is, Signature: s.Signature.options(&s, c.Limits.BodyTime.d)}
+		s.Rate.configure(&route.Guard, r.Match.text, c.Trusted)
 		tenants = append(tenants, s.Tenant.header)
 		if err := route.validate(policy); err != nil {
 			errs = append(errs, fmt.Errorf("configuration: line %d: %w", r.Match.line, err))
 			continue
 		}
-		if s.Key.v == httpidem.Token && !s.Tenant.same(c.Defaults.Tenant) {
-			errs = append(errs, fmt.Errorf("configuration: line %d: key: token goes with the tenant of defaults, for which tokens are issued; leave tenant out", r.Match.line))
+		if s.Key.v == httpidem.Token && (!s.Tenant.same(c.Defaults.Tenant) || s.Signature.is != c.Defaults.Signature.is) {
+			errs = append(errs, fmt.Errorf("configuration: line %d: key: token goes with the tenant of defaults, for which tokens are issued; leave tenant and signature out", r.Match.line))
 		}
 		o.Routes = append(o.Routes, route)
 	}
@@ -244,12 +251,15 @@ func (s *Settings) policy() retrysafe.Policy {
 
 func (c *Config) guard(s *Settings) httpidem.Options {
 	o := httpidem.Options{
-		Policy: s.policy(), Key: s.Key.v, KeyHeader: c.KeyHeader, BodyTime: c.Limits.BodyTime.d, MinKey: int(s.MinKey.n), MaxBody: s.MaxBody.n,
+		Policy: s.policy(), FormKey: s.FormKey != nil && *s.FormKey, Age: s.MaxAge.age(), KeyHeader: c.KeyHeader, BodyTime: c.Limits.BodyTime.d, MinKey: int(s.MinKey.n), MaxBody: s.MaxBody.n,
 		After5xx: s.After5xx.v, Succeed: s.OnDuplicate.answer, KeepCookies: s.KeepCookies != nil && *s.KeepCookies,
 	}
+	s.Key.configure(&o)
 	switch name := s.Tenant.header; {
 	case s.Tenant.global:
 		o.Tenant = httpidem.Global // else the gateway's default, the credential
+	case s.Tenant.jwt != nil:
+		o.Tenant, _ = s.Tenant.jwt.tenant() // it was good when it was read
 	case name != "":
 		o.Tenant = func(r *http.Request) (string, error) {
 			if who := r.Header[name]; len(who) == 1 && who[0] != "" {
@@ -266,7 +276,14 @@ func (c *Config) guard(s *Settings) httpidem.Options {
 
 // or returns s with each field that was left out taken from base. Those of limits are inherited by the policy that is made of them.
 func (s Settings) or(base *Settings) Settings {
+	if s.Retention == (duration{}) && s.Key.v == httpidem.Params && base.Key.v != httpidem.Params {
+		s.Retention.d = httpidem.DefaultWindow // such keys count for seconds, those of others for a day
+	}
 	inherit(&s.Key, base.Key)
+	inherit(&s.MaxAge, base.MaxAge)
+	if !httpidem.Made(s.Key.v) && s.Key.v != httpidem.Off { // no form brings a key there
+		inherit(&s.FormKey, base.FormKey)
+	}
 	inherit(&s.MinKey, base.MinKey)
 	inherit(&s.Tenant, base.Tenant)
 	inherit(&s.Operation, base.Operation)
@@ -276,11 +293,19 @@ func (s Settings) or(base *Settings) Settings {
 	if s.MaxRun == (duration{}) && s.Lease == (duration{}) { // ten leases of one's own, not those of others
 		s.MaxRun = base.MaxRun
 	}
-	inherit(&s.Lease, base.Lease)
+	if s.Key.v != httpidem.Params || base.Key.v == httpidem.Params { // the middleware fits that of the engine to the short retention
+		inherit(&s.Lease, base.Lease)
+	}
+	if base.Key.v == httpidem.Params && s.Key.v != httpidem.Params && s.Retention == (duration{}) {
+		s.Retention.d = 24 * time.Hour // seconds are for keys that are made of parameters
+	}
 	inherit(&s.Retention, base.Retention)
 	inherit(&s.MaxBody, base.MaxBody)
 	inherit(&s.MaxAnswer, base.MaxAnswer)
 	inherit(&s.KeepCookies, base.KeepCookies)
+	inherit(&s.CORS, base.CORS)
+	inherit(&s.Rate, base.Rate)
+	inherit(&s.Signature, base.Signature)
 	if s.OnDuplicate.v == 0 {
 		s.OnDuplicate = base.OnDuplicate
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/gateway"
+	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/memstore"
 )
@@ -56,6 +58,37 @@ func TestConfig(t *testing.T) {
 	assert.Equal(t, o.Routes[3].Guard.Policy.Lease, 2*time.Second, "its lease")
 	assert.Equal(t, o.Routes[4].Guard.Policy.MaxRun, 2*time.Minute, "max_run of the fifth")
 	assert.True(t, o.Routes[4].Guard.KeepCookies && o.Routes[4].Guard.MinKey == 8, "the rest of the fifth")
+}
+
+// TestConfigOfMadeKeys: where keys come from, and what such routes inherit.
+func TestConfigOfMadeKeys(t *testing.T) {
+	t.Parallel()
+	c, err := gateway.ParseConfig([]byte(`
+upstream: http://127.0.0.1:9000
+trusted: 127.0.0.1
+defaults: {lease: 30s, retention: 24h, key: required, form_key: true, max_age: {field: "header:Date", max: 5m}}
+routes:
+  - {match: "POST /orders", key: params}
+  - {match: "POST /slow", key: {params: {ignore: [note], ignore_times: false}}, retention: 1h}
+  - {match: "POST /taxi", key: {params: {ignore_positions: true, only: [$.to, lat]}}}
+  - {match: "POST /votes", key: {fields: [poll, "query:round"], ignore: [comment], any_payload: true}, operation: vote, retention: forever, tenant: "header:X-User"}
+  - {match: "POST /tokens", key: token, signature: none, cors: none, rate: none, form_key: false}
+  - {match: "POST /forms", max_age: {field: "header:X-Sent", max: 10s}}
+`), nil)
+	assert.NoError(t, err, "parse")
+	o, _, err := c.Options()
+	assert.NoError(t, err, "options")
+	g := func(i int) httpidem.Options { return o.Routes[i].Guard }
+	assert.Equal(t, fmt.Sprintln(g(0).Key, g(0).Policy.Retention, g(0).Policy.Lease, g(0).FormKey), fmt.Sprintln(httpidem.Params, "10s", "0s", false), "params")
+	assert.True(t, slices.Contains(g(0).Rule.Ignore, "timestamp") && !slices.Contains(g(0).Rule.Ignore, "lat"), "what params leave out: %v", g(0).Rule.Ignore)
+	assert.Equal(t, g(1).Rule.Ignore, []string{"note"}, "without times")
+	assert.Equal(t, g(1).Policy.Retention, time.Hour, "a retention of its own")
+	assert.True(t, slices.Contains(g(2).Rule.Ignore, "lng") && !slices.Contains(g(2).Rule.Ignore, "lat"), "a name that is asked for is kept")
+	assert.Equal(t, fmt.Sprintln(g(3).Key, g(3).Fields, g(3).Policy.Retention == retrysafe.Forever, g(3).Policy.Lease), fmt.Sprintln(httpidem.Fields, "[poll query:round]", true, "30s"), "fields")
+	assert.True(t, slices.Contains(g(3).Rule.Ignore, "comment") && g(3).AnyPayload, "what a repeat may change")
+	assert.Equal(t, fmt.Sprintln(g(5).Key, g(5).FormKey, g(5).Age.Field, g(5).Age.Max, g(3).Age.Field, g(3).Age.Max), fmt.Sprintln(httpidem.Required, true, "header:X-Sent", "10s", "header:Date", "5m0s"), "forms and ages")
+	_, err = gateway.New(retrysafe.New(memstore.New(nil), &retrysafe.Options{Policy: retrysafe.Policy{Lease: 30 * time.Second, Retention: 24 * time.Hour}}), o)
+	assert.NoError(t, err, "a gateway of it")
 }
 
 // TestConfigOfOperation: what concerns the server, and who may say what.
@@ -120,62 +153,91 @@ func TestConfigMayBeShort(t *testing.T) {
 func TestConfigErrors(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"upstrem: http://x":                                             `[1:1] unknown field "upstrem"`,
-		"listen: a\nlisten: b":                                          "[2:1]",
-		"listen: [1":                                                    "[2:1]",
-		"- a":                                                           "[2:1]",
-		"routes: 3":                                                     "[1:9]",
-		"defaults:\n  lease: soon":                                      `[2:10] "soon" is no time; write a time such as 500ms, 30s or 24h, or forever`,
-		"defaults: {lease: -3s}":                                        "[1:19]",
-		"defaults: {lease: [3s]}":                                       "[1:19] write a time",
-		"defaults: {max_body: lots}":                                    `"lots" is no size; write a size such as 64KiB or 1MiB`,
-		"defaults: {max_body: 99999999999GiB}":                          "is no size",
-		"defaults: {min_key: none}":                                     `"none" is no number above zero`,
-		"defaults: {on_doubt: maybe}":                                   `"maybe" is unknown; write refuse or reexecute`,
-		"defaults: {in_progress: wait}":                                 `write reject, or wait and a time`,
-		"defaults: {on_duplicate: {status: 500}}":                       "use 200 to 299",
-		"defaults: {on_duplicate: {statsu: 200}}":                       `unknown field "statsu"`,
-		"defaults: {on_duplicate: {status: many}}":                      "[1:",
-		"defaults: {tenant: nobody}":                                    "write credential, global or header:NAME",
-		"defaults: {tenant: \"header:\"}":                               "names no header",
-		"defaults: {tenant: \"header:X User\"}":                         "names no header",
-		"defaults: {tenant: jwt}":                                       "not in this build",
-		"defaults: {tenant: header:X-User}":                             "in Trusted",
-		"trusted: [10.0.0.0/8, nowhere]":                                `[1:10] "nowhere" is no address`,
-		"tls: {cert: a.pem}":                                            "tls needs both",
-		"tls: {cert: none.pem, key: none.pem}":                          "configuration: tls: open none.pem",
-		"upstream_ca: none.pem":                                         "configuration: upstream_ca: open none.pem",
-		"upstream_ca: config_test.go":                                   "has no certificate in PEM",
-		"health: {every: 3s}":                                           "health has no path",
-		"health: {path: healthz}":                                       "begins with a slash",
-		"health: {path: /x, evry: 3s}":                                  `unknown field "evry"`,
-		"copies: many":                                                  "copies take a size such as 16MiB, or off",
-		"limits: {header: none}":                                        "is no size",
-		"upstream: [http://a, ftp://b]":                                 "http:// or https://",
-		"upstream: []":                                                  "no upstream is given",
-		"defaults: {after_5xx: maybe}":                                  "write auto, keep or release",
-		"routes: [{match: \"POST /a\", key: {fields: [a]}}]":            "not in this build",
-		"routes: [{match: \"POST /a\", key: params}]":                   "not in this build",
-		"tokens: {rate: 0}":                                             "above zero",
-		"tokens: {life: 1ms}":                                           "use 1s to 720h",
-		"tokens: {lives: 9}":                                            `unknown field "lives"`,
-		"routes:\n  - {match: POST /a, key: token, tenant: global}":     "line 2: key: token goes with the tenant of defaults",
-		"routes: [{match: \"POST /a\", key: {params: [a]}}]":            "not in this build",
-		"routes: [{match: \"POST orders\"}]":                            "write it like POST /orders/**",
-		"routes: [{match: \"post /orders\"}]":                           "write it in capitals",
-		"routes: [{match: \"POST /a/**/b\"}]":                           "** only at the end",
-		"routes: [{match: \"POST /a*\"}]":                               "a whole segment",
-		"routes: [{key: required}]":                                     "entry 1 of routes has no match",
-		"routes: [{match: \"POST /a%20b\"}]":                            "the path decoded",
-		"defaults: {timeout_answer: 10m}":                               "MaxRun",
-		"listen: a\n---\nlisten: b":                                     "more than one document",
-		"routes:\n  - {match: GET /a, key: required}":                   "line 2: route \"GET /a\"",
-		"routes:\n\n  - {match: POST /a, after_5xx: release}":           "line 3: route \"POST /a\"",
-		"routes:\n  - {match: POST /a, lease: 2s, timeout_answer: 60s}": "MaxRun",
-		"defaults: {after_5xx: release}":                                "Reexecute",
-		"defaults: {lease: 1ms}":                                        "Lease is 1ms",
-		"key_header: [a b]":                                             "no header name",
-		"upstream: ftp://x":                                             "http:// or https://",
+		"upstrem: http://x":                                       `[1:1] unknown field "upstrem"`,
+		"listen: a\nlisten: b":                                    "[2:1]",
+		"listen: [1":                                              "[2:1]",
+		"- a":                                                     "[2:1]",
+		"routes: 3":                                               "[1:9]",
+		"defaults:\n  lease: soon":                                `[2:10] "soon" is no time; write a time such as 500ms, 30s or 24h, or forever`,
+		"defaults: {lease: -3s}":                                  "[1:19]",
+		"defaults: {lease: [3s]}":                                 "[1:19] write a time",
+		"defaults: {max_body: lots}":                              `"lots" is no size; write a size such as 64KiB or 1MiB`,
+		"defaults: {max_body: 99999999999GiB}":                    "is no size",
+		"defaults: {min_key: none}":                               `"none" is no number above zero`,
+		"defaults: {on_doubt: maybe}":                             `"maybe" is unknown; write refuse or reexecute`,
+		"defaults: {in_progress: wait}":                           `write reject, or wait and a time`,
+		"defaults: {on_duplicate: {status: 500}}":                 "use 200 to 299",
+		"defaults: {on_duplicate: {statsu: 200}}":                 `unknown field "statsu"`,
+		"defaults: {on_duplicate: {status: many}}":                "[1:",
+		"defaults: {tenant: nobody}":                              "write credential, global, header:NAME or",
+		"defaults: {tenant: \"header:\"}":                         "names no header",
+		"defaults: {tenant: \"header:X User\"}":                   "names no header",
+		"defaults: {tenant: jwt}":                                 "write credential, global, header:NAME or",
+		"defaults: {tenant: {jwt: {issuer: x}}}":                  "[1:20] jwt needs jwks and issuer",
+		"defaults: {tenant: {jwt: {jwks: none.json, issuer: x}}}": "jwks: open none.json",
+		"defaults: {tenant: {jwt: {jwks: \"http://keys.example\", issuer: x}}}":                            "has to be https",
+		"defaults: {tenant: {sub: x}}":                                                                     "unknown field",
+		"defaults: {cors: {origins: shop.example}}":                                                        "is no origin",
+		"defaults: {cors: {origins: \"https://shop.example/\"}}":                                           "without a path",
+		"defaults: {cors: {origins: \"*\", credentials: true}}":                                            "stands alone",
+		"defaults: {cors: {origins: \"*\", expose: [\"a b\"]}}":                                            "no header name",
+		"defaults: {cors: {}}":                                                                             "names no origin",
+		"defaults: {cors: all}":                                                                            "[1:",
+		"defaults: {rate: {burst: 3}}":                                                                     "PerSecond is 0",
+		"defaults: {rate: {per_s: 3, by: name}}":                                                           "tenant or address",
+		"defaults: {signature: {authorities: a}}":                                                          "keys names no file",
+		"defaults: {signature: {keys: none.keys}}":                                                         "open none.keys",
+		"defaults: {signature: yes}":                                                                       "[1:",
+		"defaults: {signature: {keys: /dev/null, scheme: ftp}}":                                            "http or https",
+		"defaults: {key: {params: {any_payload: true}}}":                                                   "any_payload is for fields",
+		"defaults: {key: {params: {}, ignore: [a]}}":                                                       "within them",
+		"defaults: {rate: {per_s: 5}}":                                                                     "count by address",
+		"routes: [{match: \"POST /a\", key: {fields: [a]}, operation: a}]":                                 "is another caller",
+		"defaults: {key: token}\nroutes: [{match: \"POST /a\", key: token, signature: {keys: /dev/null}}]": "leave tenant and signature out",
+		"defaults: {rate: 5}":                                                                              "[1:",
+		"defaults: {tenant: header:X-User}":                                                                "in Trusted",
+		"trusted: [10.0.0.0/8, nowhere]":                                                                   `[1:10] "nowhere" is no address`,
+		"tls: {cert: a.pem}":                                                                               "tls needs both",
+		"tls: {cert: none.pem, key: none.pem}":                                                             "configuration: tls: open none.pem",
+		"upstream_ca: none.pem":                                                                            "configuration: upstream_ca: open none.pem",
+		"upstream_ca: config_test.go":                                                                      "has no certificate in PEM",
+		"health: {every: 3s}":                                                                              "health has no path",
+		"health: {path: healthz}":                                                                          "begins with a slash",
+		"health: {path: /x, evry: 3s}":                                                                     `unknown field "evry"`,
+		"copies: many":                                                                                     "copies take a size such as 16MiB, or off",
+		"limits: {header: none}":                                                                           "is no size",
+		"upstream: [http://a, ftp://b]":                                                                    "http:// or https://",
+		"upstream: []":                                                                                     "no upstream is given",
+		"defaults: {after_5xx: maybe}":                                                                     "write auto, keep or release",
+		"routes: [{match: \"POST /a\", key: {fields: [a]}}]":                                               "many spellings",
+		"routes: [{match: \"POST /a\", key: {fields: [a], only: [b]}}]":                                    "many spellings",
+		"routes: [{match: \"POST /a\", key: {fields: []}}]":                                                "write what the key is made of",
+		"routes: [{match: \"POST /a\", key: {params: {}, fields: [a]}}]":                                   "write what the key is made of",
+		"routes: [{match: \"POST /a\", key: {field: [a]}}]":                                                "unknown field",
+		"routes: [{match: \"POST /a\", key: {params: {ignore: [$.]}}}]":                                    "cannot be read",
+		"routes: [{match: \"POST /a\", max_age: {field: ts}}]":                                             "5s or more",
+		"routes: [{match: \"POST /a\", max_age: {max: 5s}}]":                                               "no field",
+		"routes: [{match: \"POST /a\", key: params, form_key: true}]":                                      "FormKey",
+		"tokens: {rate: 0}":                                                                                "above zero",
+		"tokens: {life: 1ms}":                                                                              "use 1s to 720h",
+		"tokens: {lives: 9}":                                                                               `unknown field "lives"`,
+		"routes:\n  - {match: POST /a, key: token, tenant: global}":                                        "line 2: key: token goes with the tenant of defaults",
+		"routes: [{match: \"POST /a\", key: {params: [a]}}]":                                               "[",
+		"routes: [{match: \"POST orders\"}]":                                                               "write it like POST /orders/**",
+		"routes: [{match: \"post /orders\"}]":                                                              "write it in capitals",
+		"routes: [{match: \"POST /a/**/b\"}]":                                                              "** only at the end",
+		"routes: [{match: \"POST /a*\"}]":                                                                  "a whole segment",
+		"routes: [{key: required}]":                                                                        "entry 1 of routes has no match",
+		"routes: [{match: \"POST /a%20b\"}]":                                                               "the path decoded",
+		"defaults: {timeout_answer: 10m}":                                                                  "MaxRun",
+		"listen: a\n---\nlisten: b":                                                                        "more than one document",
+		"routes:\n  - {match: GET /a, key: required}":                                                      "line 2: route \"GET /a\"",
+		"routes:\n\n  - {match: POST /a, after_5xx: release}":                                              "line 3: route \"POST /a\"",
+		"routes:\n  - {match: POST /a, lease: 2s, timeout_answer: 60s}":                                    "MaxRun",
+		"defaults: {after_5xx: release}":                                                                   "Reexecute",
+		"defaults: {lease: 1ms}":                                                                           "Lease is 1ms",
+		"key_header: [a b]":                                                                                "no header name",
+		"upstream: ftp://x":                                                                                "http:// or https://",
 	} {
 		if !strings.Contains(text, "upstream") {
 			text += "\nupstream: http://127.0.0.1:9\n"

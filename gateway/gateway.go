@@ -15,6 +15,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpidem"
+	"github.com/retrysafe/retrysafe/httpsig"
 	"github.com/retrysafe/retrysafe/token"
 )
 
@@ -92,7 +93,7 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 		timeout = time.Minute
 	}
 	g.tokens = o.issuer(e)
-	g.rest = g.guard(e, o.Guard, timeout)
+	g.rest = g.guard(e, &Route{Guard: o.Guard, TimeoutAnswer: timeout, CORS: o.CORS, Signature: o.Signature})
 	g.rest.name = "default"
 	for _, r := range o.Routes {
 		m, err := parsePattern(r.Match)
@@ -102,8 +103,9 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 		if r.TimeoutAnswer == 0 {
 			r.TimeoutAnswer = timeout
 		}
-		x := g.guard(e, *guardOf(r.Guard, m), r.TimeoutAnswer)
-		x.matcher, x.name = m, r.Match
+		r.Guard = *guardOf(r.Guard, m)
+		x := g.guard(e, &r)
+		x.matcher, x.name, x.every = m, r.Match, m.method == "*" && (r.Signature != nil || r.Guard.Rate.PerSecond > 0)
 		if m.method != "*" {
 			x.methods = []string{m.method} // also where the route guards nothing
 		}
@@ -131,8 +133,12 @@ func (g *Gateway) watch(h Health) {
 	}
 }
 
-// guard makes the middleware of a route, and what stands behind it.
-func (g *Gateway) guard(e *retrysafe.Engine, o httpidem.Options, timeout time.Duration) *routed {
+// guard makes the middleware of a route, and what stands before and behind it.
+func (g *Gateway) guard(e *retrysafe.Engine, r *Route) *routed {
+	o := r.Guard
+	if o.Tenant == nil && r.Signature != nil {
+		o.Tenant = httpsig.Tenant
+	}
 	if o.Tenant == nil {
 		o.Tenant, o.Binding = httpidem.Credential(e)
 	}
@@ -152,14 +158,16 @@ func (g *Gateway) guard(e *retrysafe.Engine, o httpidem.Options, timeout time.Du
 		layer = "token" // whatever o says
 	}
 	s := &sender{
-		layer: layer, Gateway: g, middleware: m, keys: m.Options().KeyHeader, timeout: min(timeout, policy.MaxRun), limit: min(policy.MaxAnswer, 1<<20),
+		layer: layer, Gateway: g, middleware: m, keys: m.Options().KeyHeader, timeout: min(r.TimeoutAnswer, policy.MaxRun), limit: min(policy.MaxAnswer, 1<<20),
 	}
 	for _, name := range s.keys {
 		if !slices.Contains(g.keys, name) {
 			g.keys = append(g.keys, name)
 		}
 	}
-	return &routed{methods: m.Options().Methods, handler: m.Handler(s), status: m.Status()}
+	x := &routed{methods: m.Options().Methods, cors: r.CORS.compile(s.keys), signed: g.verifier(e, r, s.keys)}
+	x.handler, x.status = x.verified(m.Handler(s)), x.verified(m.Status())
+	return x
 }
 
 // guards tells whether a request with these fields has what may be a key.
@@ -178,20 +186,27 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			delete(r.Header, name)
 		}
 	}
+	if c := g.preflighted(r); c != nil {
+		g.observed(w, r, "preflight", nil, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			visitOf(r.Context()).comes("preflight")
+			c.preflight(w, r)
+		}))
+		return
+	}
 	if r.URL.Path == StatusPath && r.Method == http.MethodGet {
-		g.observed(w, r, "status", http.HandlerFunc(g.status))
+		g.observed(w, r, "status", g.rest.cors, http.HandlerFunc(g.status))
 		return
 	}
 	if g.tokens != nil && r.URL.Path == TokensPath && r.Method == http.MethodPost {
-		g.observed(w, r, "tokens", http.HandlerFunc(g.issue))
+		g.observed(w, r, "tokens", g.rest.cors, g.rest.verified(http.HandlerFunc(g.issue)))
 		return
 	}
 	x := g.find(r)
 	if x == nil || r.Method != strings.ToUpper(r.Method) || r.URL.Opaque != "" {
-		g.observed(w, r, "none", http.HandlerFunc(twoWays))
+		g.observed(w, r, "none", nil, http.HandlerFunc(twoWays))
 		return
 	}
-	g.observed(w, r, x.name, x.handler)
+	g.observed(w, r, x.name, x.cors, x.handler)
 }
 
 // twoWays refuses what the service might take for a request that another route guards.

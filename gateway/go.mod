@@ -5,7 +5,12 @@ go 1.26.0
 require (
 	github.com/goccy/go-yaml v1.19.2
 	github.com/retrysafe/retrysafe v0.0.0
+	github.com/retrysafe/retrysafe/httpsig v0.0.0
 )
+
+require github.com/go-jose/go-jose/v4 v4.1.8
+
+require github.com/dunglas/httpsfv v1.1.2 // indirect
 
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
@@ -20,3 +25,5 @@ require (
 )
 
 replace github.com/retrysafe/retrysafe => ../
+
+replace github.com/retrysafe/retrysafe/httpsig => ../httpsig

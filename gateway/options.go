@@ -12,6 +12,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpidem"
+	"github.com/retrysafe/retrysafe/httpsig"
 	"github.com/retrysafe/retrysafe/token"
 )
 
@@ -26,6 +27,11 @@ type Options struct {
 	Trust *x509.CertPool
 	// Guard says what is guarded and how. Its Tenant is [httpidem.Credential] with its binding unless set, its Layer "gw".
 	Guard httpidem.Options
+	// CORS says which pages of other origins may read what no route matches, statuses and tokens; nil: the service answers for itself.
+	CORS *CORS
+	// Signature says how requests that no route matches have to be signed, and those for statuses and tokens; nil: they need no signature. Its
+	// Nonces are kept on the engine's store unless set. Where Guard has no Tenant it is the signer.
+	Signature *httpsig.Options
 	// Routes are what differs; the first that matches counts, and what none matches goes by Guard.
 	Routes []Route
 	// Tokens says how tokens are issued, at POST [TokensPath], if Guard or a route has the key httpidem.Token. Its Tenant is that of Guard
@@ -66,7 +72,7 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 	if o.TimeoutAnswer < 0 || o.ClientTime < 0 {
 		errs = append(errs, fmt.Errorf("gateway: TimeoutAnswer is %v and ClientTime %v; use positive times, or zero for 60s", o.TimeoutAnswer, o.ClientTime))
 	}
-	errs = append(errs, validateGuard(o.Guard, o.TimeoutAnswer, base), o.Tokens.Validate())
+	errs = append(errs, validateGuard(o.Guard, o.TimeoutAnswer, o.Signature != nil, base), o.CORS.validate(), validateSignature(o.Signature), o.Tokens.Validate())
 	if len(o.FromFronts) > 0 && len(o.Trusted) == 0 {
 		errs = append(errs, errors.New("gateway: FromFronts names fields that nobody may set: give the addresses of the fronts in Trusted"))
 	}
@@ -76,15 +82,32 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 	return errors.Join(errs...)
 }
 
-func validateGuard(o httpidem.Options, timeout time.Duration, base retrysafe.Policy) error {
+func validateGuard(o httpidem.Options, timeout time.Duration, signed bool, base retrysafe.Policy) error {
+	var late, chosen error
+	if o.Tenant == nil && !signed {
+		chosen = namedByHimself(&o)
+	}
 	if o.Tenant == nil {
 		o.Tenant = httpidem.Global // stands for the default, which needs the engine
 	}
-	var late error
 	if run := o.Policy.Or(base).WithDefaults().MaxRun; timeout > run {
 		late = fmt.Errorf("gateway: TimeoutAnswer (%v) is longer than a request may run (MaxRun %v); raise Lease or MaxRun", timeout, run)
 	}
-	return errors.Join(late, o.Validate(base))
+	return errors.Join(late, chosen, o.Validate(base))
+}
+
+// namedByHimself refuses what a caller could go around by making up a credential for each request: nobody verifies it here.
+func namedByHimself(o *httpidem.Options) error {
+	const who = "and the tenant is the credential, which is not verified: whoever makes up another one is another caller; name callers by jwt, " +
+		"by a signature, by a header of a trusted server, or say global"
+	var errs []error
+	if o.Key == httpidem.Fields {
+		errs = append(errs, errors.New("gateway: the key is made of fields, "+who))
+	}
+	if o.Rate.PerSecond > 0 && o.RateBy == nil {
+		errs = append(errs, errors.New("gateway: there is a rate for each tenant, "+who+"; or count by address"))
+	}
+	return errors.Join(errs...)
 }
 
 func parseUpstream(s string) (*url.URL, error) {

@@ -12,18 +12,23 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpidem"
+	"github.com/retrysafe/retrysafe/httpsig"
 )
 
 // Route is what differs for the requests that it matches; of several the first counts.
 type Route struct {
 	// Match is a method and a path, "POST /orders/**": * is one segment, ** at the end any rest, also none. The method * is every
-	// guarded one. Paths are compared decoded and cleaned, so that percent-encoding, doubled slashes and dot segments do not go around a
+	// guarded one, and every one at all on a route with a Signature or a Rate. Paths are compared decoded and cleaned, so that percent-encoding, doubled slashes and dot segments do not go around a
 	// route; a path that can be read in two ways (%2F, \) is refused where that makes a difference. Case counts.
 	Match string
 	// Guard is as in [Options]. Where Match names a method, that one is guarded.
 	Guard httpidem.Options
 	// TimeoutAnswer is as in [Options]; zero inherits.
 	TimeoutAnswer time.Duration
+	// CORS is as in [Options]; nil: the service answers for itself.
+	CORS *CORS
+	// Signature is as in [Options]; nil: requests need none.
+	Signature *httpsig.Options
 }
 
 func (r *Route) validate(base retrysafe.Policy) error {
@@ -31,7 +36,8 @@ func (r *Route) validate(base retrysafe.Policy) error {
 	if err != nil {
 		return err
 	}
-	if err := validateGuard(*guardOf(r.Guard, p), r.TimeoutAnswer, base); err != nil {
+	err = errors.Join(validateGuard(*guardOf(r.Guard, p), r.TimeoutAnswer, r.Signature != nil, base), r.CORS.validate(), validateSignature(r.Signature))
+	if err != nil {
 		return fmt.Errorf("route %q: %w", r.Match, err)
 	}
 	return nil
@@ -39,6 +45,9 @@ func (r *Route) validate(base retrysafe.Policy) error {
 
 // guardOf has the method of the pattern.
 func guardOf(o httpidem.Options, p *matcher) *httpidem.Options {
+	if o.RateMethods = []string{p.method}; o.Rate.PerSecond <= 0 {
+		o.RateMethods = nil
+	}
 	if p.method != "*" && o.Key != httpidem.Off {
 		o.Methods = []string{p.method}
 	}
@@ -96,7 +105,10 @@ type routed struct {
 	*matcher
 	name            string
 	methods         []string
+	every           bool // methods do not count
 	handler, status http.Handler
+	cors            *cors
+	signed          *httpsig.Verifier // nil: requests need no signature
 }
 
 // find returns what serves r; nil where the service may read the path as another route's.
@@ -127,7 +139,7 @@ func (g *Gateway) find(r *http.Request) *routed {
 // route is the first route that matches, or the rest.
 func (g *Gateway) route(method string, segments []string) *routed {
 	for _, r := range g.routes {
-		if slices.Contains(r.methods, method) && r.matches(segments) {
+		if (r.every || slices.Contains(r.methods, method)) && r.matches(segments) {
 			return r
 		}
 	}

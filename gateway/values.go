@@ -194,22 +194,6 @@ func list(n ast.Node, want string) ([]string, error) {
 	return all, nil
 }
 
-type keyMode struct{ v httpidem.KeyMode }
-
-func (v *keyMode) UnmarshalYAML(n ast.Node) (err error) {
-	if m, ok := n.(*ast.MappingNode); ok && len(m.Values) == 1 {
-		switch m.Values[0].Key.String() {
-		case "fields", "params":
-			return wrong(n, "keys made from %s are not in this build; write required, optional, token or off", m.Values[0].Key)
-		}
-	}
-	if text, _ := scalar(n, ""); text == "params" {
-		return wrong(n, "%q is not in this build; write required, optional, token or off", text)
-	}
-	v.v, err = choose(n, "required optional token off", httpidem.Required, httpidem.Optional, httpidem.Token, httpidem.Off)
-	return err
-}
-
 type prefixList []netip.Prefix
 
 func (v *prefixList) UnmarshalYAML(n ast.Node) error {
@@ -235,9 +219,25 @@ func (v *prefixList) UnmarshalYAML(n ast.Node) error {
 type tenant struct {
 	credential, global bool
 	header             string
+	jwt                *JWTConfig
 }
 
 func (v *tenant) UnmarshalYAML(n ast.Node) (err error) {
+	if _, ok := n.(*ast.MappingNode); ok {
+		var c struct {
+			JWT *JWTConfig `yaml:"jwt"`
+		}
+		if err := yaml.NodeToValue(n, &c, yaml.Strict()); err != nil {
+			return err
+		}
+		if v.jwt = c.JWT; c.JWT == nil {
+			return wrong(n, "write {jwt: {jwks: FILE or https://ADDRESS, issuer: NAME}}")
+		}
+		if _, err := v.jwt.tenant(); err != nil {
+			return wrong(n, "%s", err)
+		}
+		return nil
+	}
 	text, _ := scalar(n, "")
 	if name, ok := strings.CutPrefix(text, "header:"); ok {
 		if v.header = http.CanonicalHeaderKey(name); name == "" || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
@@ -245,15 +245,14 @@ func (v *tenant) UnmarshalYAML(n ast.Node) (err error) {
 		}
 		return nil
 	}
-	if text == "jwt" {
-		return wrong(n, "a verified jwt is not in this build; write credential, global or header:NAME")
-	}
-	*v, err = choose(n, "credential global header:NAME", tenant{credential: true}, tenant{global: true}, tenant{})
+	*v, err = choose(n, "credential global header:NAME {jwt:...}", tenant{credential: true}, tenant{global: true}, tenant{}, tenant{})
 	return err
 }
 
 // same tells whether both name callers in the same way; the default is the credential.
-func (v tenant) same(o tenant) bool { return v.global == o.global && v.header == o.header }
+func (v tenant) same(o tenant) bool {
+	return v.global == o.global && v.header == o.header && v.jwt.same(o.jwt)
+}
 
 type patience struct{ wait time.Duration }
 

@@ -62,18 +62,31 @@ type answerWriter struct {
 	http.ResponseWriter
 	visit  visit
 	limit  time.Duration
+	cors   *cors // nil: whoever may read the answer is told by the service
+	origin string
 	status int
 	bytes  int64
 }
 
 func (w *answerWriter) WriteHeader(status int) {
 	if w.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
+		w.share()
 		w.status = status
 		if !w.visit.unguarded() { // other streams may last
 			w.deadline(time.Now().Add(w.limit))
 		}
 	}
 	w.ResponseWriter.WriteHeader(status)
+}
+
+// share says which pages may read the answer.
+func (w *answerWriter) share() {
+	if w.cors == nil {
+		return
+	}
+	if h := w.Header(); w.cors.allow(h, w.origin) {
+		h["Access-Control-Expose-Headers"] = []string{w.cors.expose}
+	}
 }
 
 func (w *answerWriter) deadline(t time.Time) {
@@ -97,8 +110,11 @@ func (w *answerWriter) Write(p []byte) (int, error) {
 func (w *answerWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // observed serves by h, and tells the monitor and the access log.
-func (g *Gateway) observed(w http.ResponseWriter, r *http.Request, route string, h http.Handler) {
-	aw := &answerWriter{ResponseWriter: w, visit: visit{route: route, begun: time.Now(), logged: g.access != nil}, limit: g.clientTime}
+func (g *Gateway) observed(w http.ResponseWriter, r *http.Request, route string, c *cors, h http.Handler) {
+	aw := &answerWriter{ResponseWriter: w, visit: visit{route: route, begun: time.Now(), logged: g.access != nil}, limit: g.clientTime, cors: c}
+	if c != nil {
+		aw.origin = r.Header.Get("Origin")
+	}
 	v := &aw.visit
 	g.busy.Add(1)
 	defer g.busy.Add(-1)
@@ -117,4 +133,7 @@ func (g *Gateway) observed(w http.ResponseWriter, r *http.Request, route string,
 		}
 	}()
 	h.ServeHTTP(aw, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
+	if aw.status == 0 {
+		aw.share() // an answer without a word
+	}
 }

@@ -1,0 +1,151 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/retrysafe/retrysafe/httpidem"
+)
+
+// CORS lets pages of other origins read answers of a route, those of the gateway's own too, and send the headers of keys (Fetch Standard,
+// "HTTP-requests and CORS"). The gateway answers preflights, and what the service says of CORS is taken away: a kept answer would tell
+// the origin of the first request to all others. CORS stops nobody from sending: it is no guard against forged requests.
+type CORS struct {
+	// Origins that may read: https://shop.example, or * alone for all.
+	Origins []string
+	// Credentials lets pages send cookies and Authorization; not together with *.
+	Credentials bool
+	// Headers that pages may send besides those of keys, Accept, Content-Type and Authorization; * for any.
+	Headers []string
+	// Expose are headers of answers that pages may read besides Idempotency-Replayed, Idempotency-Stored, Retry-After, Location and Link.
+	Expose []string
+	// MaxAge is how long browsers keep the answer to a preflight; default 10 minutes.
+	MaxAge time.Duration
+}
+
+func (c *CORS) validate() error {
+	if c == nil {
+		return nil
+	}
+	var errs []error
+	if len(c.Origins) == 0 {
+		errs = append(errs, errors.New("gateway: cors names no origin; write them like https://shop.example, or * for all"))
+	}
+	for _, o := range c.Origins {
+		u, err := url.Parse(o)
+		if o != "*" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || strings.ToLower(u.Scheme+"://"+u.Host) != o) {
+			errs = append(errs, fmt.Errorf("gateway: cors: %q is no origin; write it like https://shop.example, in small letters, without a path", o))
+		}
+	}
+	if slices.Contains(c.Origins, "*") && (c.Credentials || len(c.Origins) > 1) {
+		errs = append(errs, errors.New("gateway: cors: * stands alone, without credentials: any page could act as its visitor"))
+	}
+	for _, name := range slices.Concat(c.Headers, c.Expose) {
+		if name != "*" && !isToken(name) {
+			errs = append(errs, fmt.Errorf("gateway: cors: %q is no header name", name))
+		}
+	}
+	if c.MaxAge < 0 {
+		errs = append(errs, fmt.Errorf("gateway: cors: max_age is %v; use a positive time", c.MaxAge))
+	}
+	return errors.Join(errs...)
+}
+
+// isToken tells what may be the name of a header or a method (RFC 9110, section 5.6.2).
+func isToken(s string) bool {
+	return s != "" && strings.Trim(s, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
+}
+
+// cors is a CORS at work.
+type cors struct {
+	*CORS
+	send   []string // headers that pages may send, in small letters
+	expose string
+	maxAge string
+}
+
+func (c *CORS) compile(keys []string) *cors {
+	if c == nil {
+		return nil
+	}
+	w := &cors{CORS: c, expose: strings.Join(append(httpidem.ExposedHeaders(), c.Expose...), ", "), maxAge: "600"}
+	for _, name := range slices.Concat(keys, []string{"Accept", "Content-Type", "Authorization"}, c.Headers) {
+		w.send = append(w.send, strings.ToLower(name))
+	}
+	if c.MaxAge > 0 {
+		w.maxAge = strconv.Itoa(int(c.MaxAge / time.Second))
+	}
+	return w
+}
+
+// allow says who may read an answer; false where this origin may not.
+func (c *cors) allow(h http.Header, origin string) bool {
+	for name := range h {
+		if strings.HasPrefix(name, "Access-Control-") {
+			delete(h, name)
+		}
+	}
+	all := c.Origins[0] == "*"
+	if !all {
+		h["Vary"] = append(h["Vary"], "Origin")
+	}
+	switch {
+	case origin == "":
+		return false
+	case all:
+		h["Access-Control-Allow-Origin"] = []string{"*"}
+	case slices.Contains(c.Origins, origin):
+		h["Access-Control-Allow-Origin"] = []string{origin}
+	default:
+		return false
+	}
+	if c.Credentials {
+		h["Access-Control-Allow-Credentials"] = []string{"true"}
+	}
+	return true
+}
+
+// preflight answers what a browser asks before it sends a request to another origin.
+func (c *cors) preflight(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	method := r.Header.Get("Access-Control-Request-Method")
+	if c.allow(h, r.Header.Get("Origin")) && isToken(method) {
+		h["Access-Control-Allow-Methods"] = []string{method}
+		h["Access-Control-Max-Age"] = []string{c.maxAge}
+		var names []string
+		for name := range strings.SplitSeq(r.Header.Get("Access-Control-Request-Headers"), ",") {
+			name = strings.ToLower(strings.TrimSpace(name))
+			if isToken(name) && (slices.Contains(c.send, name) || slices.Contains(c.send, "*")) {
+				names = append(names, name)
+			}
+		}
+		if len(names) > 0 {
+			h["Access-Control-Allow-Headers"] = []string{strings.Join(names, ", ")}
+		}
+	}
+	h["Vary"] = append(h["Vary"], "Access-Control-Request-Method", "Access-Control-Request-Headers")
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// preflighted finds the CORS of the request that a preflight asks about; nil: the service answers it.
+func (g *Gateway) preflighted(r *http.Request) *cors {
+	method := r.Header.Get("Access-Control-Request-Method")
+	if r.Method != http.MethodOptions || method == "" || r.Header.Get("Origin") == "" {
+		return nil
+	}
+	if r.URL.Path == StatusPath || g.tokens != nil && r.URL.Path == TokensPath {
+		return g.rest.cors
+	}
+	asked := *r
+	asked.Method = method
+	if x := g.find(&asked); x != nil {
+		return x.cors
+	}
+	return nil
+}

@@ -1,0 +1,38 @@
+package gateway
+
+import (
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+)
+
+// CORSConfig is [CORS] in the file.
+type CORSConfig struct {
+	Origins     nameList `yaml:"origins" default:"required" doc:"pages that may read: https://shop.example, a list of such, or * for all"`
+	Credentials bool     `yaml:"credentials" default:"false" doc:"they may send cookies and Authorization; not with *"`
+	Headers     nameList `yaml:"headers" default:"none" doc:"headers that they may send besides those of keys, Accept, Content-Type and Authorization; * for any"`
+	Expose      nameList `yaml:"expose" default:"none" doc:"headers that they may read besides Idempotency-Replayed, Idempotency-Stored, Retry-After, Location and Link"`
+	MaxAge      duration `yaml:"max_age" default:"10m" doc:"how long a browser keeps the answer to a preflight"`
+}
+
+// orNone is what a route says; none takes away what it would inherit.
+type orNone[T any] struct {
+	is   *T
+	said bool // also none
+}
+
+type corsOrNone orNone[CORS]
+
+func (v *corsOrNone) UnmarshalYAML(n ast.Node) error {
+	if v.said = true; isNone(n) {
+		return nil
+	}
+	var c CORSConfig
+	if err := yaml.NodeToValue(n, &c, yaml.Strict()); err != nil {
+		return err
+	}
+	v.is = &CORS{Origins: c.Origins, Credentials: c.Credentials, Headers: c.Headers, Expose: c.Expose, MaxAge: c.MaxAge.d}
+	if err := v.is.validate(); err != nil {
+		return wrong(n, "%s", err)
+	}
+	return nil
+}

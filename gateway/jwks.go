@@ -1,0 +1,190 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// When the keys of an address are asked for again.
+const (
+	keysGood   = 15 * time.Minute // as they are
+	keysUsable = 24 * time.Hour   // while the address does not answer
+	keysPause  = 10 * time.Second // between two questions, whatever callers send
+	keysTime   = 5 * time.Second  // for one question
+	mostKeys   = 1 << 20          // bytes
+)
+
+// keySet are the public keys of an issuer (RFC 7517), out of a file or from an address. It is safe for concurrent use.
+type keySet struct {
+	address string // empty: a file, read once
+	client  *http.Client
+	now     func() time.Time
+
+	mu      sync.Mutex
+	keys    []jose.JSONWebKey
+	fetched time.Time // when keys came
+	tried   time.Time
+	asking  chan struct{} // closed when the question that is under way has ended
+}
+
+// newKeySet reads a file at once; an address is asked when the first token comes.
+func newKeySet(from string) (*keySet, error) {
+	if !strings.Contains(from, "://") {
+		text, err := os.ReadFile(from) //nolint:gosec // the operator names the file
+		if err != nil {
+			return nil, err
+		}
+		keys, err := parseKeys(text)
+		return &keySet{keys: keys, now: time.Now}, err
+	}
+	u, err := url.Parse(from)
+	switch {
+	case err != nil || u.Host == "" || u.User != nil:
+		return nil, errors.New("jwks is neither a file nor an address such as https://login.example/keys")
+	case u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
+		return nil, errors.New("jwks has to be https, or whoever is on the line names every caller")
+	}
+	if known, ok := keySets.Load(from); ok {
+		return known.(*keySet), nil //nolint:errcheck // it holds nothing else
+	}
+	client := &http.Client{Timeout: keysTime, CheckRedirect: func(r *http.Request, via []*http.Request) error {
+		if r.URL.Scheme != u.Scheme || len(via) > 3 {
+			return errors.New("redirected too often, or away from TLS")
+		}
+		return nil
+	}}
+	known, _ := keySets.LoadOrStore(from, &keySet{address: from, client: client, now: time.Now})
+	return known.(*keySet), nil //nolint:errcheck // it holds nothing else
+}
+
+// keySets are those of this process by their addresses: a configuration that is read again goes on with the keys that are there.
+var keySets sync.Map
+
+func loopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
+}
+
+// parseKeys takes the keys that sign; others may be in the set.
+func parseKeys(text []byte) ([]jose.JSONWebKey, error) {
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if err := json.Unmarshal(text, &set); err != nil {
+		return nil, errors.New("this is no set of keys (RFC 7517): " + notASet(err))
+	}
+	var keys []jose.JSONWebKey
+	for _, raw := range set.Keys {
+		var k jose.JSONWebKey
+		if k.UnmarshalJSON(raw) != nil || k.Use != "" && k.Use != "sig" {
+			continue // of a kind that is not known here, which the standard says to pass over, or for something else
+		}
+		if _, symmetric := k.Key.([]byte); symmetric || !k.IsPublic() {
+			return nil, errors.New("the set has a secret or private key; give the public ones alone")
+		}
+		if k.Valid() {
+			keys = append(keys, k)
+		}
+	}
+	if len(keys) == 0 {
+		return nil, errors.New("the set has no public key that signs")
+	}
+	return keys, nil
+}
+
+// notASet is an error's kind; its text may quote the set.
+func notASet(err error) string {
+	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
+		return fmt.Sprintf("no JSON at byte %d", syntax.Offset)
+	}
+	return "it has no list of keys"
+}
+
+var errNoKeys = errors.New("the issuer's keys cannot be had")
+
+// find returns the key of an id; a token without one goes with the only key there is. Nil: there is none.
+func (s *keySet) find(ctx context.Context, id string) (*jose.JSONWebKey, error) {
+	for try := 0; ; try++ {
+		s.mu.Lock()
+		key, age := s.match(id), s.now().Sub(s.fetched)
+		fresh := s.address == "" || key != nil && age < keysGood
+		if fresh || try > 0 || s.asking == nil && s.now().Sub(s.tried) < keysPause && !s.tried.IsZero() {
+			usable := s.address == "" || age < keysUsable
+			s.mu.Unlock()
+			if !usable {
+				return nil, errNoKeys
+			}
+			return key, nil
+		}
+		if s.asking == nil {
+			s.asking, s.tried = make(chan struct{}), s.now()
+			go s.ask(s.asking)
+		}
+		asking := s.asking
+		s.mu.Unlock()
+		if key != nil && age < keysUsable {
+			return key, nil // still good; the next one may find newer ones
+		}
+		select {
+		case <-asking:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// match finds a key among those that are known. The caller holds mu.
+func (s *keySet) match(id string) *jose.JSONWebKey {
+	if id == "" && len(s.keys) == 1 {
+		return &s.keys[0]
+	}
+	for i := range s.keys {
+		if id != "" && s.keys[i].KeyID == id {
+			return &s.keys[i]
+		}
+	}
+	return nil
+}
+
+// ask fetches the keys. Those that are known stay where the answer is of no use.
+func (s *keySet) ask(done chan struct{}) {
+	keys, err := s.fetch()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		s.keys, s.fetched = keys, s.now()
+	}
+	s.asking = nil
+	close(done)
+}
+
+func (s *keySet) fetch() ([]jose.JSONWebKey, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), keysTime)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.address, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := s.client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, mostKeys))
+	if err != nil || resp.StatusCode != http.StatusOK {
+		return nil, errNoKeys
+	}
+	return parseKeys(text)
+}

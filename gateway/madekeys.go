@@ -1,0 +1,105 @@
+package gateway
+
+import (
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/retrysafe/retrysafe/fingerprint"
+	"github.com/retrysafe/retrysafe/httpidem"
+)
+
+// KeyRuleConfig is [fingerprint.Rule] in the file: what of a request counts where its key is made here.
+type KeyRuleConfig struct {
+	Ignore    []string `yaml:"ignore" default:"none" doc:"fields that may differ between a request and its repeat: by name (timestamp) or by path ($.meta.at, $.items[*].at)"`
+	Only      []string `yaml:"only" default:"all" doc:"of params: the fields that count"`
+	Times     *bool    `yaml:"ignore_times" default:"true" doc:"leave out fields whose names say that they have the time of sending: timestamp, ts, _t, sent_at and the like"`
+	Positions bool     `yaml:"ignore_positions" default:"false" doc:"leave out the position of the device: lat, latitude, lng, lon, longitude, accuracy, altitude; not where the place is what is asked for"`
+	Numbers   bool     `yaml:"numbers_as_written" default:"false" doc:"tell 10 from 10.0 in JSON"`
+	Any       bool     `yaml:"any_payload" default:"false" doc:"of fields: a repeat may differ in everything else and gets the first answer, not 422: for the events of a third party by their id"`
+}
+
+func (c *KeyRuleConfig) rule() fingerprint.Rule {
+	r := fingerprint.Rule{Ignore: slices.Clone(c.Ignore), Only: c.Only, NumbersAsWritten: c.Numbers}
+	if c.Times == nil || *c.Times {
+		r.Ignore = append(r.Ignore, fingerprint.Times...)
+	}
+	if c.Positions {
+		r.Ignore = append(r.Ignore, fingerprint.Positions...)
+	}
+	if len(r.Only) > 0 { // a name that is asked for is not left out because it is on a list
+		r.Ignore = slices.DeleteFunc(r.Ignore, func(name string) bool { return slices.Contains(r.Only, name) && !slices.Contains(c.Ignore, name) })
+	}
+	return r
+}
+
+// keyMode is where keys come from; made is set for those that are made here.
+type keyMode struct {
+	v    httpidem.KeyMode
+	made *madeKey
+}
+
+type madeKey struct {
+	fields []string
+	any    bool
+	rule   fingerprint.Rule
+}
+
+func (v *keyMode) UnmarshalYAML(n ast.Node) (err error) {
+	if _, ok := n.(*ast.MappingNode); ok {
+		return v.mapping(n)
+	}
+	v.v, err = choose(n, "required optional token params off", httpidem.Required, httpidem.Optional, httpidem.Token, httpidem.Params, httpidem.Off)
+	if v.v == httpidem.Params {
+		v.made = &madeKey{rule: new(KeyRuleConfig).rule()}
+	}
+	return err
+}
+
+// mapping reads {params: {ignore: […]}} and {fields: […], ignore: […]}.
+func (v *keyMode) mapping(n ast.Node) error {
+	var c struct {
+		Params        *KeyRuleConfig `yaml:"params"`
+		Fields        []string       `yaml:"fields"`
+		KeyRuleConfig `yaml:",inline"`
+	}
+	if err := yaml.NodeToValue(n, &c, yaml.Strict()); err != nil {
+		return err
+	}
+	switch {
+	case c.Params != nil && (c.Params.Any || !reflect.ValueOf(c.KeyRuleConfig).IsZero()):
+		return wrong(n, "what params leave out stands within them, {params: {ignore: [note]}}, and any_payload is for fields")
+	case (c.Params != nil) == (len(c.Fields) > 0):
+		return wrong(n, "write what the key is made of: {params: {ignore: [note]}}, or {fields: [poll]}; without either required, optional, token, params or off")
+	case c.Params != nil:
+		v.v, v.made = httpidem.Params, &madeKey{rule: c.Params.rule()}
+	default:
+		v.v, v.made = httpidem.Fields, &madeKey{fields: c.Fields, any: c.Any, rule: c.rule()}
+	}
+	return nil
+}
+
+// configure tells the guard of a route where its keys come from.
+func (v *keyMode) configure(o *httpidem.Options) {
+	o.Key = v.v
+	if v.made == nil {
+		return
+	}
+	o.Fields, o.Rule, o.AnyPayload = v.made.fields, v.made.rule, v.made.any
+}
+
+// AgeConfig is [httpidem.Age] in the file.
+type AgeConfig struct {
+	Field string   `yaml:"field" default:"required" doc:"where a request says when it was made: header:Date; where the key is made of the request also query:ts, timestamp or $.meta.sentAt; RFC 3339, a date of HTTP, or seconds, ms, µs or ns since 1970"`
+	Max   duration `yaml:"max" default:"required" doc:"how old it may be, and how far ahead: 5s or more"`
+}
+
+func (a *AgeConfig) age() *httpidem.Age {
+	if *a == (AgeConfig{}) {
+		return nil
+	}
+	return &httpidem.Age{Field: a.Field, Max: a.Max.d, Now: time.Now}
+}

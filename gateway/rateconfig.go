@@ -1,0 +1,91 @@
+package gateway
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpidem"
+)
+
+// RateConfig is [retrysafe.Rate] in the file.
+type RateConfig struct {
+	PerS  float64 `yaml:"per_s" default:"required" doc:"requests a second on average, 0.0001 to 100000; 0.1 is six in a minute"`
+	Burst count   `yaml:"burst" default:"per_s, rounded up" doc:"requests that may come at once, 1 to 100000"`
+	By    rateBy  `yaml:"by" default:"tenant" doc:"who is counted as one: tenant, or address (that of the client; behind servers of trusted the last one that they have not sent themselves)"`
+}
+
+type rateBy struct{ address bool }
+
+func (v *rateBy) UnmarshalYAML(n ast.Node) (err error) {
+	v.address, err = choose(n, "tenant address", false, true)
+	return err
+}
+
+type rateOrNone orNone[RateConfig]
+
+func (v *rateOrNone) UnmarshalYAML(n ast.Node) error {
+	if v.said = true; isNone(n) {
+		return nil
+	}
+	v.is = new(RateConfig)
+	if err := yaml.NodeToValue(n, v.is, yaml.Strict()); err != nil {
+		return err
+	}
+	if err := v.is.rate().Validate(); err != nil {
+		return wrong(n, "%s", err)
+	}
+	return nil
+}
+
+func (c *RateConfig) rate() retrysafe.Rate {
+	return retrysafe.Rate{PerSecond: c.PerS, Burst: c.Burst.n}
+}
+
+// configure gives a guard its rate. All requests of a route are counted as one thing, however their paths are written.
+func (v rateOrNone) configure(o *httpidem.Options, route string, trusted []netip.Prefix) {
+	if v.is == nil {
+		return
+	}
+	o.Rate, o.RateName = v.is.rate(), "by tenant: "+route
+	if v.is.By.address {
+		o.RateName = "by address: " + route
+		o.RateBy = func(r *http.Request) (string, error) { return clientAddress(r, trusted), nil }
+	}
+}
+
+// clientAddress is the address that a request came from, or, behind servers that are trusted, the last one in X-Forwarded-For that is not
+// theirs: what stands before it anybody may have written.
+func clientAddress(r *http.Request, trusted []netip.Prefix) string {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	addr := from.Addr().Unmap().WithZone("")
+	ours := func(a netip.Addr) bool {
+		return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(a) })
+	}
+	hops := strings.Split(strings.Join(r.Header["X-Forwarded-For"], ","), ",")
+	for i := len(hops) - 1; i >= 0 && ours(addr); i-- {
+		hop := strings.TrimSpace(hops[i])
+		next, err := netip.ParseAddr(hop)
+		if withPort, wrong := netip.ParseAddrPort(hop); err != nil && wrong == nil {
+			next, err = withPort.Addr(), nil // as some balancers write it
+		}
+		if err != nil {
+			break
+		}
+		addr = next.Unmap().WithZone("")
+	}
+	if addr.Is6() { // whoever has one address has the network
+		if p, err := addr.Prefix(64); err == nil {
+			return p.String()
+		}
+	}
+	return addr.String()
+}
