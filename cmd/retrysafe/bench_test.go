@@ -16,8 +16,9 @@ import (
 func TestBenchStore(t *testing.T) {
 	t.Parallel()
 	file := "sqlite:" + filepath.Join(t.TempDir(), "r.db")
-	for _, store := range []string{"memory:", file} {
-		c := command(t, "bench", "store", "--store", store, "--workers", "3", "--duration", "100ms", "--json")
+	for _, store := range []string{"memory:", file, file + " --naive"} {
+		store, naive, _ := strings.Cut(store, " ")
+		c := command(t, append([]string{"bench", "store", "--store", store, "--workers", "3", "--duration", "100ms", "--json"}, strings.Fields(naive)...)...)
 		var out, said bytes.Buffer
 		c.Stdout, c.Stderr = &out, &said
 		assert.NoError(t, c.Run(), "%s: %s", store, &said)
@@ -25,6 +26,7 @@ func TestBenchStore(t *testing.T) {
 		assert.NoError(t, json.Unmarshal(out.Bytes(), &got), "%s: %s", store, &out)
 		assert.Equal(t, got["store"], any(strings.TrimSuffix(store, ":")), "store")
 		assert.Equal(t, got["workers"], any(3.0), "workers")
+		assert.Equal(t, got["naive"] == true, naive != "", "naive")
 		for _, name := range []string{"begin_complete_per_s", "replay_per_s", "p50_ms", "p99_ms"} {
 			v, _ := got[name].(float64)
 			assert.True(t, v > 0, "%s of %s: %s", name, store, &out)

@@ -3,15 +3,30 @@ module github.com/retrysafe/retrysafe/cmd/retrysafe
 go 1.26.0
 
 require (
+	github.com/go-sql-driver/mysql v1.10.1
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/retrysafe/retrysafe v0.0.0
 	github.com/retrysafe/retrysafe/adapters/rueidisclient v0.0.0
+	github.com/retrysafe/retrysafe/advise v0.0.0
 	github.com/retrysafe/retrysafe/gateway v0.0.0
 	github.com/spf13/cobra v1.10.2
 	modernc.org/sqlite v1.60.1
 )
 
 require (
+	github.com/dunglas/httpsfv v1.1.2 // indirect
+	github.com/go-jose/go-jose/v4 v4.1.8 // indirect
+	github.com/pganalyze/pg_query_go/v6 v6.2.2 // indirect
+	github.com/retrysafe/retrysafe/httpsig v0.0.0 // indirect
+	github.com/sqlc-dev/marino v0.3.1 // indirect
+	github.com/sqlc-dev/meyer v0.1.2 // indirect
+	github.com/tetratelabs/wazero v1.12.0 // indirect
+	github.com/wasilibs/go-pgquery v0.0.0-20260728010200-155ebad2880e // indirect
+	github.com/wasilibs/wazero-helpers v0.0.0-20250123031827-cd30c44769bb // indirect
+)
+
+require (
+	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
@@ -30,6 +45,7 @@ require (
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/redis/rueidis v1.0.79 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
+	github.com/retrysafe/retrysafe/adapters/pgxidem v0.0.0
 	github.com/spf13/pflag v1.0.9 // indirect
 	golang.org/x/sync v0.23.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
@@ -42,6 +58,10 @@ require (
 
 replace (
 	github.com/retrysafe/retrysafe => ../..
+	github.com/retrysafe/retrysafe/adapters/pgxidem => ../../adapters/pgxidem
 	github.com/retrysafe/retrysafe/adapters/rueidisclient => ../../adapters/rueidisclient
+	github.com/retrysafe/retrysafe/advise => ../../advise
 	github.com/retrysafe/retrysafe/gateway => ../../gateway
 )
+
+replace github.com/retrysafe/retrysafe/httpsig => ../../httpsig

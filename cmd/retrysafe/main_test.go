@@ -253,7 +253,7 @@ func TestBadCalls(t *testing.T) {
 		"bad doubt":       {args: []string{"gateway", "--upstream", up, "--on-doubt", "maybe"}, code: 2, want: "write refuse or reexecute"},
 		"bad lease":       {args: []string{"gateway", "--upstream", up, "--lease", "1ms"}, code: 2, want: "Lease is 1ms"},
 		"short retention": {args: []string{"gateway", "--upstream", up, "--retention", "1s"}, code: 2, want: "shorter than Lease"},
-		"unknown store":   {args: []string{"gateway", "--upstream", up, "--listen", "127.0.0.1:0", "--store", "floppy:a"}, code: 2, want: "this build has memory:, sqlite:PATH, redis://HOST and postgres://HOST/DATABASE"},
+		"unknown store":   {args: []string{"gateway", "--upstream", up, "--listen", "127.0.0.1:0", "--store", "floppy:a"}, code: 2, want: "this build has memory:, sqlite:PATH, redis://HOST, postgres://HOST/DATABASE and mysql://HOST/DATABASE"},
 		"sqlite, no path": {args: []string{"gateway", "--upstream", up, "--listen", "127.0.0.1:0", "--store", "sqlite:"}, code: 2, want: "needs a path"},
 		"not a database":  {args: []string{"gateway", "--upstream", up, "--listen", "127.0.0.1:0", "--store", "sqlite:" + notDB}, code: 1, want: "not"},
 		"no such folder":  {args: []string{"gateway", "--upstream", up, "--listen", "127.0.0.1:0", "--store", "sqlite:/no/such/folder/r.db"}, code: 1, want: "/no/such/folder/r.db"},
@@ -264,8 +264,8 @@ func TestBadCalls(t *testing.T) {
 		"page for all":    {args: []string{"demo", "--listen", "0.0.0.0:0"}, code: 2, want: "loopback only"},
 		"no page address": {args: []string{"demo", "--listen", "8484"}, code: 2, want: "write it like 127.0.0.1:8484"},
 		"page in use":     {args: []string{"demo", "--listen", busy.Addr().String()}, code: 1, want: "choose another --listen"},
-		"demo in memory":  {args: []string{"demo", "--store", "memory:"}, code: 2, want: "use sqlite:PATH, redis://HOST or postgres://HOST/DATABASE"},
-		"demo, no store":  {args: []string{"demo", "--store", "floppy:a"}, code: 2, want: "this build has memory:, sqlite:PATH, redis://HOST and postgres://HOST/DATABASE"},
+		"demo in memory":  {args: []string{"demo", "--store", "memory:"}, code: 2, want: "use sqlite:PATH, redis://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE"},
+		"demo, no store":  {args: []string{"demo", "--store", "floppy:a"}, code: 2, want: "this build has memory:, sqlite:PATH, redis://HOST, postgres://HOST/DATABASE and mysql://HOST/DATABASE"},
 		"demo, no server": {args: []string{"demo", "--store", "redis://127.0.0.1:1"}, code: 1, want: "cannot connect"},
 		"too many words":  {args: []string{"demo", "twice"}, code: 2, want: "twice"},
 	} {
@@ -345,7 +345,7 @@ func playDemo(t *testing.T, args ...string) {
 		OK      bool   `json:"ok"`
 	}
 	assert.NoError(t, json.Unmarshal(out, &rows), "JSON")
-	assert.Equal(t, len(rows), 7, "scenes")
+	assert.Equal(t, len(rows), 8, "scenes")
 	for _, r := range rows {
 		assert.True(t, r.OK, "scene %s", r.Scene)
 	}

@@ -18,7 +18,7 @@ import (
 
 // The gateway of a soak forgets fast, so that much happens in little time.
 const (
-	lease      = 1500 * time.Millisecond
+	lease      = 2 * time.Second
 	maxRun     = 2500 * time.Millisecond
 	answerTime = 400 * time.Millisecond
 	soakSecret = "0123456789abcdef0123456789abcdef"

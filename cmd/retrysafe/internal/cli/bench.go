@@ -25,6 +25,7 @@ type benchFlags struct {
 	workers  int
 	duration time.Duration
 	json     bool
+	naive    bool // calls are not put together
 }
 
 func benchCommand() *cobra.Command {
@@ -42,10 +43,11 @@ func benchCommand() *cobra.Command {
 			"namespace of their own, bench-…, and expire after a quarter of an hour; a store in use gets slower meanwhile.",
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
-	store.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store: memory:, sqlite:PATH, redis://HOST or postgres://HOST/DATABASE")
+	store.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store: memory:, sqlite:PATH, redis://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
 	store.Flags().IntVar(&f.workers, "workers", 64, "callers at once")
 	store.Flags().DurationVar(&f.duration, "duration", 5*time.Second, "how long each of the two parts takes, at most a minute")
 	store.Flags().BoolVar(&f.json, "json", false, "one JSON object, and no progress")
+	store.Flags().BoolVar(&f.naive, "naive", false, "each call by itself: no group commit in SQL, no pipelining to Redis (memory: has neither)")
 	bench.AddCommand(store)
 	return bench
 }
@@ -58,6 +60,7 @@ type benched struct {
 	ReplayPer        float64 `json:"replay_per_s"`
 	P50              float64 `json:"p50_ms"`
 	P99              float64 `json:"p99_ms"`
+	Naive            bool    `json:"naive,omitempty"`
 }
 
 func (f *benchFlags) run(c *cobra.Command) (err error) {
@@ -68,7 +71,7 @@ func (f *benchFlags) run(c *cobra.Command) (err error) {
 	if err != nil {
 		return &usageError{err}
 	}
-	s, closeStore, err := openStore(c.Context(), f.store, logger(c.ErrOrStderr()), toServe, storeSettings{})
+	s, closeStore, err := openStore(c.Context(), f.store, logger(c.ErrOrStderr()), toServe, storeSettings{naive: f.naive})
 	if err != nil {
 		return err
 	}
@@ -77,7 +80,7 @@ func (f *benchFlags) run(c *cobra.Command) (err error) {
 	if f.json {
 		b.progress = io.Discard
 	}
-	res := benched{Store: fmt.Sprint(name), Workers: f.workers}
+	res := benched{Store: fmt.Sprint(name), Workers: f.workers, Naive: f.naive}
 	var took []time.Duration
 	if res.BeginCompletePer, took, err = b.part(c.Context(), "begin and complete", b.beginComplete); err != nil {
 		return err

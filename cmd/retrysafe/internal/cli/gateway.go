@@ -56,7 +56,7 @@ func gatewayCommand() *cobra.Command {
 	c.Flags().BoolVar(&f.alive, "alive", false, "ask the gateway that runs with this configuration whether it lives, and end: 0 if it does, else 1")
 	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:8080", "address to listen on")
 	c.Flags().StringSliceVar(&f.upstream, "upstream", nil, "address of the service, for example http://127.0.0.1:9000; may be given several times")
-	c.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "where records are kept: memory:, sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST or postgres://HOST/DATABASE")
+	c.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "where records are kept: memory:, sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
 	c.Flags().StringVar(&f.admin, "admin", "", "address for operators: /healthz, /readyz, /metrics; none by default")
 	c.Flags().StringVar(&f.accessLog, "access-log", "off", "a line of JSON for each request: off, stdout, or a file")
 	c.Flags().DurationVar(&f.lease, "lease", 30*time.Second, "how long a request is believed to run without a sign of life")

@@ -41,7 +41,7 @@ func keysCommand() *cobra.Command {
 		}
 		return c.Help()
 	}
-	keys.PersistentFlags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store: sqlite:PATH, redis://HOST or postgres://HOST/DATABASE")
+	keys.PersistentFlags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store: sqlite:PATH, redis://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
 	keys.PersistentFlags().StringVar(&f.namespace, "namespace", "", "only this namespace")
 	keys.PersistentFlags().StringVar(&f.layer, "layer", "", "only this layer: gw http nginx fn tx")
 	list := &cobra.Command{
@@ -246,7 +246,16 @@ func (f *keysFlags) show(c *cobra.Command, name string) (err error) {
 		row("expires", rec.Expires.Format(time.RFC3339))
 	}
 	row("cause", rec.Cause)
-	row("answer", rec.Answer)
+	progress, unread := rec.Progress()
+	switch {
+	case rec.State.Finished():
+		row("answer", rec.Answer)
+	case unread != nil:
+		row("steps", unread)
+	case rec.Answer.Codec != "":
+		row("steps done", shownSteps(stepNames(&progress)))
+		row("input kept", progress.Input.Codec != "")
+	}
 	if f.reveal {
 		text, _ := rec.Key.MarshalText()
 		row("key", string(text))
@@ -255,10 +264,39 @@ func (f *keysFlags) show(c *cobra.Command, name string) (err error) {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if f.reveal && len(rec.Answer.Body) > 0 {
+	switch {
+	case f.reveal && !rec.State.Finished():
+		err = reveal(c.OutOrStdout(), &progress)
+	case f.reveal && len(rec.Answer.Body) > 0:
 		_, err = fmt.Fprintf(c.OutOrStdout(), "\n%s\n", rec.Answer.Body)
-	} else if len(rec.Answer.Body) > 0 {
+	case f.reveal:
+	case len(rec.Answer.Body) > 0:
 		fmt.Fprintln(c.ErrOrStderr(), "key, last error and body are hidden; --reveal shows them")
+	}
+	return err
+}
+
+// shownSteps are the names for people. They are fixed by a program, and can be printed.
+func shownSteps(done, begun []string) string {
+	text := strings.Join(done, ", ")
+	if text == "" {
+		text = "none"
+	}
+	if len(begun) > 0 {
+		text += "; begun: " + strings.Join(begun, ", ")
+	}
+	return text
+}
+
+// reveal shows input and answers of a half-done call.
+func reveal(out io.Writer, p *retrysafe.Progress) (err error) {
+	if p.Input.Codec != "" {
+		_, err = fmt.Fprintf(out, "\ninput\n%s\n", p.Input.Body)
+	}
+	for _, s := range p.Steps {
+		if s.Finished && err == nil {
+			_, err = fmt.Fprintf(out, "\nstep %s\n%s\n", s.Name, s.Answer.Body)
+		}
 	}
 	return err
 }

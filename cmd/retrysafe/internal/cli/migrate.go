@@ -24,8 +24,8 @@ func migrateCommand() *cobra.Command {
 			switch {
 			case err != nil:
 				return &usageError{err}
-			case n.path == "" && n.postgres == nil:
-				return &usageError{errors.New("--store: only sqlite:PATH and postgres://HOST/DATABASE have tables")}
+			case !n.tables():
+				return &usageError{errors.New("--store: only sqlite:PATH, postgres://HOST/DATABASE and mysql://HOST/DATABASE have tables")}
 			case show:
 				return printSchema(c.OutOrStdout(), n)
 			}
@@ -37,15 +37,18 @@ func migrateCommand() *cobra.Command {
 			return closeStore()
 		},
 	}
-	c.Flags().StringVar(&store, "store", "sqlite:retrysafe.db", "the store: sqlite:PATH or postgres://HOST/DATABASE")
+	c.Flags().StringVar(&store, "store", "sqlite:retrysafe.db", "the store: sqlite:PATH, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
 	c.Flags().BoolVar(&show, "print", false, "show the SQL that makes the tables where there are none, and do nothing")
 	return c
 }
 
 func printSchema(w io.Writer, n storeName) error {
 	d := sqlstore.SQLite
-	if n.postgres != nil {
+	switch {
+	case n.postgres != nil:
 		d = sqlstore.PostgreSQL
+	case n.mysql != nil:
+		d = sqlstore.MySQL
 	}
 	_, err := io.WriteString(w, sqlstore.SchemaSQL(d))
 	return err

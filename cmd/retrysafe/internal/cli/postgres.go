@@ -9,6 +9,9 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/jackc/pgx/v5"
+
+	"github.com/retrysafe/retrysafe/adapters/pgxidem"
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
@@ -43,14 +46,17 @@ func parsePostgres(name string) (*postgresAddress, error) {
 }
 
 // openPostgres connects to a server. Its tables are made where it is to serve.
-func openPostgres(ctx context.Context, a *postgresAddress, log *slog.Logger, how access) (*sqlstore.Store, func() error, error) {
+func openPostgres(ctx context.Context, a *postgresAddress, log *slog.Logger, how access, with storeSettings) (*sqlstore.Store, func() error, error) {
 	db, err := sql.Open("pgx", a.url)
 	if err != nil {
 		return nil, nil, fmt.Errorf("store %s: the address cannot be used; look at its parameters", a.shown) // the cause may quote it
 	}
 	db.SetMaxOpenConns(a.conns)
 	db.SetMaxIdleConns(a.conns)
-	s, err := sqlstore.New(db, sqlstore.PostgreSQL, &sqlstore.Options{Logger: log})
+	s, err := sqlstore.New(db, sqlstore.PostgreSQL, &sqlstore.Options{
+		Logger: log, NoGroupCommit: with.naive,
+		Listen: pgxidem.Listen(func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, a.url) }),
+	})
 	if err == nil && how == toServe {
 		err = s.Migrate(ctx)
 	}

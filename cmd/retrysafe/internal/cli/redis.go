@@ -14,7 +14,11 @@ import (
 
 // openRedis connects to the servers of an address.
 func openRedis(ctx context.Context, a *redisclient.Address, log *slog.Logger, s storeSettings) (retrysafe.Store, func() error, error) {
-	client, err := rueidisclient.Open(a)
+	open := rueidisclient.Open
+	if s.naive {
+		open = rueidisclient.OpenNaive
+	}
+	client, err := open(a)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -16,7 +16,8 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/demo"
 )
 
-// Main runs the command line and returns the exit code: 0, 1 where the work failed, 2 where the call was wrong.
+// Main runs the command line and returns the exit code: 0, 1 where the work failed, 2 where the call was wrong, 3 where
+// advise has something to say.
 func Main(args []string, out, errOut io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -34,12 +35,15 @@ func Main(args []string, out, errOut io.Writer) int {
 	log.SetOutput(quoteless{errOut})
 	began := false // a call that never begins was wrong
 	root.PersistentPreRun = func(*cobra.Command, []string) { began = true }
-	root.AddCommand(gatewayCommand(), keysCommand(), benchCommand(), migrateCommand(), demo.Command(openForDemo), demo.ShopCommand())
+	root.AddCommand(gatewayCommand(), keysCommand(), resumeCommand(), benchCommand(), migrateCommand(), adviseCommand(), demo.Command(openForDemo), demo.ShopCommand())
 	c, err := root.ExecuteContextC(ctx)
 	var usage *usageError
+	var code exitCode
 	switch {
 	case err == nil:
 		return 0
+	case errors.As(err, &code):
+		return int(code)
 	case !began, errors.As(err, &usage):
 		fmt.Fprintf(errOut, "retrysafe: %v\nSee \"%s --help\".\n", err, c.CommandPath())
 		return 2

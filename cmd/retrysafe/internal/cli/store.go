@@ -28,16 +28,21 @@ type storeSettings struct {
 	acks          int // of replicas of Redis
 	allowEviction bool
 	copies        int64 // memory for copies of what is in Redis; zero: none
+	naive         bool  // each call travels, and is committed, by itself
 }
 
-// storeName is the name of a store, read: the path of a SQLite file, the address of Redis or PostgreSQL servers, or none of them for memory.
+// storeName is the name of a store, read: the path of a SQLite file, the address of Redis, PostgreSQL or MySQL servers, or none of them for memory.
 type storeName struct {
 	path     string
 	redis    *redisclient.Address
 	postgres *postgresAddress
+	mysql    *mysqlAddress
 }
 
-func (n storeName) memory() bool { return n.path == "" && n.redis == nil && n.postgres == nil }
+func (n storeName) memory() bool { return !n.tables() && n.redis == nil }
+
+// tables: it is a SQL store.
+func (n storeName) tables() bool { return n.path != "" || n.postgres != nil || n.mysql != nil }
 
 // String is the name without user and password.
 func (n storeName) String() string {
@@ -46,6 +51,8 @@ func (n storeName) String() string {
 		return fmt.Sprintf("redis %s", strings.Join(n.redis.Hosts, ","))
 	case n.postgres != nil:
 		return n.postgres.shown
+	case n.mysql != nil:
+		return n.mysql.shown
 	case n.path != "":
 		return "sqlite:" + n.path
 	}
@@ -63,15 +70,17 @@ func openStore(ctx context.Context, name string, log *slog.Logger, how access, w
 	case n.redis != nil:
 		return openRedis(ctx, n.redis, log, with)
 	case n.postgres != nil:
-		return openPostgres(ctx, n.postgres, log, how)
+		return openPostgres(ctx, n.postgres, log, how, with)
+	case n.mysql != nil:
+		return openMySQL(ctx, n.mysql, log, how, with)
 	}
-	return openSQLite(ctx, n.path, log, how)
+	return openSQLite(ctx, n.path, log, how, with)
 }
 
 // openForDemo opens a store whose gateways are killed and begin anew.
 func openForDemo(ctx context.Context, name string, log *slog.Logger) (retrysafe.Store, func() error, error) {
 	if n, err := parseStore(name); err == nil && n.memory() {
-		return nil, nil, &usageError{errors.New("store memory: forgets everything when its gateway is killed, and the demonstration kills it; use sqlite:PATH, redis://HOST or postgres://HOST/DATABASE")}
+		return nil, nil, &usageError{errors.New("store memory: forgets everything when its gateway is killed, and the demonstration kills it; use sqlite:PATH, redis://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")}
 	}
 	return openStore(ctx, name, log, toServe, storeSettings{})
 }
@@ -92,15 +101,21 @@ func parseStore(name string) (n storeName, err error) {
 	case scheme == "postgres", scheme == "postgresql":
 		n.postgres, err = parsePostgres(name)
 		return n, err
+	case scheme == "mysql", scheme == "mariadb":
+		n.mysql, err = parseMySQL(name)
+		return n, err
 	case strings.HasPrefix(scheme, "redis"):
 		n.redis, err = redisclient.ParseURL(name)
 		return n, err
 	}
-	return n, fmt.Errorf("store %q is not known; this build has memory:, sqlite:PATH, redis://HOST and postgres://HOST/DATABASE", scheme)
+	return n, fmt.Errorf("store %q is not known; this build has memory:, sqlite:PATH, redis://HOST, postgres://HOST/DATABASE and mysql://HOST/DATABASE", scheme)
 }
 
+// sqliteConns are for those who read: one writes at a time, and to open a connection takes longer than a call.
+const sqliteConns = 8
+
 // openSQLite opens a file in the way that keeps what it was given: write-ahead log, and a sync at each commit.
-func openSQLite(ctx context.Context, path string, log *slog.Logger, how access) (retrysafe.Store, func() error, error) {
+func openSQLite(ctx context.Context, path string, log *slog.Logger, how access, with storeSettings) (retrysafe.Store, func() error, error) {
 	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_pragma=synchronous(FULL)"
 	if how == toServe {
 		dsn += "&_pragma=journal_mode(WAL)"
@@ -109,7 +124,9 @@ func openSQLite(ctx context.Context, path string, log *slog.Logger, how access) 
 	if err != nil {
 		return nil, nil, fmt.Errorf("store sqlite:%s: %w", path, err)
 	}
-	s, err := sqlstore.New(db, sqlstore.SQLite, &sqlstore.Options{Logger: log})
+	db.SetMaxOpenConns(sqliteConns)
+	db.SetMaxIdleConns(sqliteConns)
+	s, err := sqlstore.New(db, sqlstore.SQLite, &sqlstore.Options{Logger: log, NoGroupCommit: with.naive})
 	if err == nil && how == toServe {
 		err = s.Migrate(ctx)
 	}

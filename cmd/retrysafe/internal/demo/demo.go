@@ -38,7 +38,7 @@ func Command(open Opener) *cobra.Command {
 	c.Flags().BoolVar(&o.once, "once", false, "no page: end after the table; the exit code is 1 if a scene fails")
 	c.Flags().BoolVar(&o.json, "json", false, "no page: print the scenes as JSON, and end")
 	c.Flags().Var(&o.listen, "listen", "address of the page, on loopback; another free port if it is taken and not given here")
-	c.Flags().StringVar(&o.store, "store", "", "where the gateways keep records, in place of files: sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST or postgres://HOST/DATABASE")
+	c.Flags().StringVar(&o.store, "store", "", "where the gateways keep records, in place of files: sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
 	return c
 }
 

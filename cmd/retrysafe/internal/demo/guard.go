@@ -8,6 +8,7 @@ import (
 
 // policy lets the page load what this server has, and nothing else; nobody may frame it and borrow a click.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
+	"frame-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // guarded keeps other web sites out that are open in the same browser. They can send requests here, and would pay and kill: a name of

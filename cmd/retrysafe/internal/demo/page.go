@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/retrysafe/retrysafe/browser"
 )
 
 //go:embed page
@@ -19,6 +21,7 @@ var files embed.FS
 // the shop's tables and the gateway's records. It has a shop and a gateway of its own, so that the scenes and it do not meet.
 type page struct {
 	stage   *stage
+	desk    *desk
 	records *records
 	addr    string
 	server  *http.Server
@@ -44,7 +47,7 @@ func openPage(ctx context.Context, dir string, o *options) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &page{stage: s, addr: l.Addr().String()}
+	p := &page{stage: s, desk: newDesk(s.shop.addr, s.run), addr: l.Addr().String()}
 	p.renew()
 	p.ctx, p.cancel = context.WithCancel(ctx)
 	if err := s.start(p.ctx); err != nil {
@@ -77,6 +80,7 @@ func (p *page) close() {
 	p.doors.Lock()
 	defer p.doors.Unlock()
 	p.stage.kill()
+	p.desk.close()
 	if p.records != nil {
 		p.records.close()
 	}
@@ -94,6 +98,19 @@ func (p *page) routes() http.Handler {
 	mux.HandleFunc("POST /press", p.press)
 	mux.HandleFunc("POST /new", func(w http.ResponseWriter, _ *http.Request) {
 		p.renew()
+		w.WriteHeader(http.StatusAccepted)
+	})
+	p.desk.routes(mux)
+	mux.Handle("GET /retrysafe.js", browser.Handler())
+	mux.HandleFunc("POST /forms/new", func(w http.ResponseWriter, _ *http.Request) {
+		p.desk.renew()
+		w.WriteHeader(http.StatusAccepted)
+	})
+	mux.HandleFunc("POST /forms/attack", func(w http.ResponseWriter, r *http.Request) {
+		if err := p.desk.attack(r.Context(), "http://"+p.addr); err != nil {
+			http.Error(w, "the copies could not be counted: "+err.Error(), http.StatusBadGateway)
+			return
+		}
 		w.WriteHeader(http.StatusAccepted)
 	})
 	mux.HandleFunc("POST /gateway/kill", func(w http.ResponseWriter, _ *http.Request) {

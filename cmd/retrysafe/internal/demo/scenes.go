@@ -35,6 +35,7 @@ var scenes = []scene{
 	{"another user's key, and a retry", 3, otherUser},
 	{"payment pressed again after time-outs", 5, pressedAgain},
 	{"half-done call, plain | with DoTx", 3, halfDone},
+	{"form clicked twice, then sent by Back", 3, formAgain},
 }
 
 func orders(e effects) string   { return plural(e.Orders, "order") }
@@ -192,10 +193,24 @@ func pressedAgain(ctx context.Context, s *stage, protected bool) (string, string
 		_, _ = c.post(short, "/payments", s.key("pay-again"), req)
 		cancel()
 	}
-	first, equal, err := twice(ctx, c, s.key("pay-again"), req)
+	first, err := c.post(ctx, "/payments", s.key("pay-again"), req)
+	// Where the disk was slow nobody waited for the claims of those presses, and they are being given back: the gateway says when to come again.
+	for tries := 0; err == nil && first.status == http.StatusConflict && first.retryAfter != "" && tries < 20; tries++ {
+		select {
+		case <-time.After(250 * time.Millisecond):
+		case <-ctx.Done():
+			return "", "", false, ctx.Err()
+		}
+		first, err = c.post(ctx, "/payments", s.key("pay-again"), req)
+	}
 	if err != nil {
 		return "", "", false, err
 	}
+	again, err := c.post(ctx, "/payments", s.key("pay-again"), req)
+	if err != nil {
+		return "", "", false, err
+	}
+	equal := first.same(again)
 	e, err := count(ctx, s.shop.addr, name)
 	return payments(e), yes(equal), e.Payments == 1 && equal && first.status == http.StatusCreated, err
 }

@@ -17,6 +17,7 @@ type state struct {
 	Without sideState    `json:"without"`
 	With    sideState    `json:"with"`
 	Record  recordState  `json:"record"`
+	Forms   []formState  `json:"forms"` // null if the shop does not say
 }
 
 type gatewayState struct {
@@ -34,6 +35,7 @@ func (p *page) look() state {
 	b := p.bill()
 	st := state{Number: b.number, Key: b.key, Cents: cents}
 	st.Gateway.PID, st.Gateway.Up = p.stage.gateway.running()
+	st.Forms = p.desk.state(p.ctx)
 	st.Without, st.With = p.lookAt(b.without), p.lookAt(b.with)
 	if b.pressed() {
 		st.Record = p.records.state(p.ctx, b.key, st.With.Payments)

@@ -1,5 +1,6 @@
 // Buttons send what they say, and the server tells what happened: the page itself believes nothing.
 import { copy } from "./copy.js";
+import { wireForms } from "./forms.js";
 import { show } from "./view.js";
 
 const at = (id) => document.getElementById(id);
@@ -34,6 +35,7 @@ for (const button of document.querySelectorAll("[data-how]")) {
 at("new").addEventListener("click", () => send("new"));
 at("kill").addEventListener("click", () => send("gateway/kill"));
 at("start").addEventListener("click", () => send("gateway/start"));
+wireForms(send);
 for (const side of ["without", "with"]) {
   const button = at(side).querySelector(".curl");
   button.addEventListener("click", () => last && copy(button, last[side].curl));

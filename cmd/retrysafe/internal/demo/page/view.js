@@ -1,4 +1,5 @@
 // Draws a state over the one before. Rows stay the elements that they are, so that a screen reader hears only what is new.
+import { showForms } from "./forms.js";
 import { gateway, money, record, told, verdict } from "./words.js";
 
 const at = (id) => document.getElementById(id);
@@ -24,6 +25,7 @@ export function show(state, before) {
   for (const name of ["without", "with"]) showSide(name, state[name], state.cents, fresh);
   showGateway(state);
   showDoubt(state);
+  showForms(state.forms);
   document.body.dataset.ready = "yes";
 }
 

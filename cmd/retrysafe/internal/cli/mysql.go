@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/retrysafe/retrysafe/sqlstore"
+)
+
+// mysqlAddress is that of a server and a database, and how many connections to it there may be.
+type mysqlAddress struct {
+	dsn   string // as the driver takes it, with the password
+	shown string
+	conns int
+}
+
+// mysqlForm is how an address is written.
+const mysqlForm = "write it like mysql://user:password@host:3306/database?tls=true, with special characters of the password as %40"
+
+// parseMySQL reads an address. What does not fit is not quoted: it may be a password.
+func parseMySQL(name string) (*mysqlAddress, error) {
+	u, err := url.Parse(name)
+	if err != nil || u.Hostname() == "" || u.Fragment != "" {
+		return nil, errors.New("store mysql: the address cannot be read; " + mysqlForm)
+	}
+	database := strings.TrimPrefix(u.Path, "/")
+	if database == "" || strings.Contains(database, "/") {
+		return nil, errors.New("store mysql: the address names no database; " + mysqlForm)
+	}
+	port := u.Port()
+	if port == "" {
+		port = "3306"
+	}
+	user := u.User.Username()
+	if strings.Contains(user, ":") {
+		return nil, errors.New("store mysql: the driver takes no user with a colon")
+	}
+	a := &mysqlAddress{shown: "mysql " + u.Host + u.Path, conns: defaultConns}
+	// The driver looks for the last slash, the last @ before it, and the first colon: a password may hold all of them. The parameter makes
+	// one message of a statement.
+	password, _ := u.User.Password()
+	a.dsn = user + ":" + password + "@tcp(" + net.JoinHostPort(u.Hostname(), port) + ")/" + url.PathEscape(database) + "?interpolateParams=true"
+	q, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return nil, errors.New("store mysql: the parameters cannot be read; " + mysqlForm)
+	}
+	for parameter, values := range q {
+		value := values[len(values)-1]
+		switch parameter {
+		case "tls":
+			switch value {
+			case "true", "false", "preferred", "skip-verify":
+				a.dsn += "&tls=" + value
+			default:
+				return nil, errors.New("store mysql: tls is true (the server's certificate is verified), skip-verify, preferred or false")
+			}
+		case "pool_max_conns":
+			if a.conns, err = strconv.Atoi(value); err != nil || a.conns < 1 {
+				return nil, errors.New("store mysql: pool_max_conns is a number of connections, 1 or more")
+			}
+		default:
+			return nil, errors.New("store mysql: a parameter of the address is not known; there are tls and pool_max_conns")
+		}
+	}
+	return a, nil
+}
+
+// openMySQL connects to a server. Its tables are made where it is to serve.
+func openMySQL(ctx context.Context, a *mysqlAddress, log *slog.Logger, how access, with storeSettings) (*sqlstore.Store, func() error, error) {
+	db, err := sql.Open("mysql", a.dsn)
+	if err != nil {
+		return nil, nil, fmt.Errorf("store %s: the address cannot be used; look at its parameters", a.shown) // the cause may quote it
+	}
+	db.SetMaxOpenConns(a.conns)
+	db.SetMaxIdleConns(a.conns)
+	s, err := sqlstore.New(db, sqlstore.MySQL, &sqlstore.Options{Logger: log, NoGroupCommit: with.naive})
+	if err == nil && how == toServe {
+		err = s.Migrate(ctx)
+	}
+	if err != nil {
+		_ = db.Close()
+		return nil, nil, fmt.Errorf("store %s: %w", a.shown, err)
+	}
+	return s, db.Close, nil
+}

@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// exitNotDone is what a command exits with that has certainly done nothing; sysexits.h calls it EX_TEMPFAIL.
+const exitNotDone = 75
+
+// toldCall is what a program is told of the call that it finishes.
+type toldCall struct {
+	key            retrysafe.Key
+	attempt, fence string
+	steps          string
+}
+
+// callOf refuses a call that nobody may go on with by itself.
+func callOf(ctx context.Context) (c toldCall, err error) {
+	a, _ := retrysafe.AttemptFrom(ctx)
+	p, err := a.Progress()
+	if err != nil {
+		return c, retrysafe.InDoubt(err)
+	}
+	done, begun := stepNames(&p)
+	if len(begun) > 0 {
+		return c, retrysafe.InDoubt(fmt.Errorf("the steps %q may run at most once, and nobody knows what became of them", begun))
+	}
+	steps, err := json.Marshal(done)
+	return toldCall{a.Key(), strconv.Itoa(a.N()), strconv.FormatUint(uint64(a.Fence()), 10), string(steps)}, err
+}
+
+// kept is what a program has answered.
+func kept(body []byte) (retrysafe.Answer, error) {
+	body = bytes.TrimSpace(body)
+	switch {
+	case len(body) > retrysafe.MaxStored:
+		return retrysafe.Answer{}, retrysafe.InDoubt(fmt.Errorf("it is done, and its answer has %d bytes, more than are kept", len(body)))
+	case len(body) == 0:
+		return retrysafe.Answer{Codec: "json", Body: []byte("null"), Kept: true}, nil
+	case json.Valid(body):
+		return retrysafe.Answer{Codec: "json", Body: body, Kept: true}, nil
+	}
+	return retrysafe.Answer{Codec: "raw", Body: body, Kept: true}, nil
+}
+
+// execute finishes a call by a command.
+func (f *resumeFlags) execute(ctx context.Context, input retrysafe.Answer) (retrysafe.Answer, error) {
+	call, err := callOf(ctx)
+	if err != nil {
+		return retrysafe.Answer{}, err
+	}
+	cmd := exec.CommandContext(ctx, "sh", "-c", f.exec) //nolint:gosec // the user's own command
+	cmd.WaitDelay = time.Second
+	apart(cmd) // an interrupt is for this command: what runs comes to its end
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "RETRYSAFE_SECRET=") }),
+		"RETRYSAFE_KEY="+call.key.ID, "RETRYSAFE_TENANT="+call.key.Tenant, "RETRYSAFE_OPERATION="+call.key.Operation,
+		"RETRYSAFE_ATTEMPT="+call.attempt, "RETRYSAFE_FENCE="+call.fence, "RETRYSAFE_STEPS="+call.steps)
+	var out bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input.Body), &out, os.Stderr
+	if err := cmd.Start(); err != nil {
+		return retrysafe.Answer{}, retrysafe.NothingDone(fmt.Errorf("--exec: %w", err))
+	}
+	err = cmd.Wait()
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit) && exit.ExitCode() == exitNotDone:
+		return retrysafe.Answer{}, retrysafe.NothingDone(fmt.Errorf("--exec: %w", err))
+	case err != nil:
+		return retrysafe.Answer{}, retrysafe.InDoubt(fmt.Errorf("--exec: %w", err))
+	}
+	return kept(out.Bytes())
+}
+
+// client follows no redirects: they would take the input elsewhere.
+var client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+
+// notDone are statuses that say that nothing was done.
+var notDone = []int{http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests}
+
+// header is a part of a key in a header: as it is where ASCII has it, else percent-encoded.
+func header(part, quote string) string {
+	if strings.ContainsFunc(part, func(r rune) bool { return r < ' ' || r > '~' || quote != "" && (r == '"' || r == '\\') }) {
+		part = url.PathEscape(part)
+	}
+	return quote + part + quote
+}
+
+// send finishes a call by a request.
+func (f *resumeFlags) send(ctx context.Context, input retrysafe.Answer) (retrysafe.Answer, error) {
+	call, err := callOf(ctx)
+	if err != nil {
+		return retrysafe.Answer{}, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, f.post, bytes.NewReader(input.Body))
+	if err != nil {
+		return retrysafe.Answer{}, retrysafe.NothingDone(fmt.Errorf("--post: %w", err))
+	}
+	r.GetBody = nil // the transport must not send it again by itself
+	r.Header.Set("Content-Type", "application/octet-stream")
+	if input.Codec == "json" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for name, value := range map[string]string{
+		"Idempotency-Key": header(call.key.ID, `"`), "Idempotency-Attempt": call.attempt, "Idempotency-Fence": call.fence,
+		"Retrysafe-Tenant": header(call.key.Tenant, ""), "Retrysafe-Operation": header(call.key.Operation, ""), "Retrysafe-Steps": call.steps,
+	} {
+		r.Header.Set(name, value)
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		var dial *net.OpError
+		if errors.As(err, &dial) && dial.Op == "dial" {
+			return retrysafe.Answer{}, retrysafe.NothingDone(fmt.Errorf("--post: %w", err))
+		}
+		return retrysafe.Answer{}, retrysafe.InDoubt(fmt.Errorf("--post: %w", err))
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, retrysafe.MaxStored+1))
+	switch {
+	case resp.Header.Get("Idempotency-Outcome") == "not-executed", slices.Contains(notDone, resp.StatusCode):
+		return retrysafe.Answer{}, retrysafe.NothingDone(fmt.Errorf("--post: status %d", resp.StatusCode))
+	case err != nil:
+		return retrysafe.Answer{}, retrysafe.InDoubt(fmt.Errorf("--post: %w", err))
+	case resp.StatusCode < 200 || resp.StatusCode > 299:
+		return retrysafe.Answer{}, retrysafe.InDoubt(fmt.Errorf("--post: status %d", resp.StatusCode))
+	}
+	return kept(body)
+}

@@ -1,0 +1,171 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpidem"
+	"github.com/retrysafe/retrysafe/httpidem/forms"
+	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/token"
+)
+
+// desk takes orders for the shop by six forms, each with one mechanism against repeats or none.
+type desk struct {
+	shop   string // its address
+	run    string
+	engine *retrysafe.Engine
+	issuer *token.Issuer
+	idem   *httpidem.Middleware
+	slow   time.Duration // how long the shop takes
+
+	pages atomic.Int64 // that were made, so that orders can be compared with what people wanted; it protects from nothing
+
+	mu    sync.Mutex
+	round int
+	last  map[string]sent            // the last request of each form
+	told  map[string]replay          // what became of its copies
+	used  map[string]map[string]bool // the pages of each form that were sent
+}
+
+// sent is a form's request as it came.
+type sent struct {
+	contentType string
+	body        []byte
+}
+
+// form is one of the six. The last three have what it takes.
+type form struct {
+	way, title, hint string
+	hidden           string // in the form
+	script           string // of its page
+	redirect         bool   // after the post
+	guard            func(*desk) *httpidem.Middleware
+}
+
+func byKey(d *desk) *httpidem.Middleware { return d.idem }
+
+func byToken(d *desk) *httpidem.Middleware {
+	return d.idem.With(func(o *httpidem.Options) { o.Key, o.FormKey, o.Tokens = httpidem.Token, false, d.issuer })
+}
+
+var sixForms = []form{
+	{way: "plain", title: "Plain form", hint: "Every request is an order."},
+	{way: "button", title: "Disabled button", hint: "The page stops the second click. It cannot stop a reload, Back, or a copy.", script: "/button.js"},
+	{way: "redirect", title: "Redirect alone", hint: "A reload shows the result again. A second click was sent before that.", redirect: true},
+	{way: "token", title: "One-time token", hint: "The server issued a token with the form. It is good for one order.", hidden: "{{retrysafeToken .Request}}", guard: byToken},
+	{way: "key", title: "Hidden key", hint: "Each page has a random key. The same key is the same order.", hidden: "{{retrysafeKey}}", guard: byKey},
+	{
+		way: "all", title: "Key, redirect, button", hint: "The three together: one order, and a page that behaves well.",
+		hidden: "{{retrysafeKey}}", script: "/button.js", redirect: true, guard: byKey,
+	},
+}
+
+func newDesk(shop, run string) *desk {
+	e := retrysafe.New(memstore.New(nil), nil)
+	d := &desk{
+		shop: shop, run: run, engine: e, issuer: token.NewIssuer(e, nil), slow: 700 * time.Millisecond,
+		last: map[string]sent{}, told: map[string]replay{}, used: map[string]map[string]bool{},
+	}
+	d.idem = httpidem.New(e, &httpidem.Options{
+		Tenant: httpidem.Global, Key: httpidem.Required, FormKey: true, Answer: forms.Answer(nil), Policy: retrysafe.Policy{Wait: 10 * time.Second},
+	})
+	return d
+}
+
+func (d *desk) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_ = d.engine.Shutdown(ctx) // its records end with the process
+}
+
+// routes are the pages of the forms and where they send to, below /forms/.
+func (d *desk) routes(mux *http.ServeMux) {
+	for _, f := range sixForms {
+		path := "/forms/" + f.way
+		page := template.Must(template.New("form").Funcs(forms.Funcs(&forms.Options{Issuer: d.issuer, Tenant: httpidem.Global})).
+			Parse(strings.Replace(formPage, "HIDDEN", f.hidden, 1)))
+		mux.Handle("GET "+path, framed(func(w http.ResponseWriter, r *http.Request) {
+			data := struct {
+				Request             *http.Request
+				Path, Title, Script string
+				Number              int64
+			}{r, path, f.title, f.script, d.pages.Add(1)}
+			if err := forms.Render(w, http.StatusOK, page, "", data); err != nil {
+				http.Error(w, "the form cannot be made now: "+err.Error(), http.StatusServiceUnavailable)
+			}
+		}))
+		mux.Handle("GET "+path+"/{order}", framed(func(w http.ResponseWriter, r *http.Request) {
+			thanks(w, path, r.PathValue("order"))
+		}))
+		var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.take(w, r, f) })
+		if f.guard != nil {
+			h = f.guard(d).Handler(h)
+		}
+		mux.Handle("POST "+path, framed(func(w http.ResponseWriter, r *http.Request) { d.note(w, r, f.way, h) }))
+	}
+}
+
+// note keeps a request, so that somebody may send it once more.
+func (d *desk) note(w http.ResponseWriter, r *http.Request, way string, next http.Handler) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<16))
+	if err != nil {
+		http.Error(w, "the form did not arrive whole, and nothing was done", http.StatusBadRequest)
+		return
+	}
+	fields, _ := url.ParseQuery(string(body)) // what is no form has no page either
+	d.mu.Lock()
+	d.last[way] = sent{r.Header.Get("Content-Type"), body}
+	if d.used[way] == nil {
+		d.used[way] = map[string]bool{}
+	}
+	d.used[way][fields.Get("page")] = true
+	d.mu.Unlock()
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	next.ServeHTTP(w, r)
+}
+
+// take passes an order on to the shop.
+func (d *desk) take(w http.ResponseWriter, r *http.Request, f form) {
+	req := request{Scene: d.scene(f.way), Item: "teapot", WorkMS: int(d.slow.Milliseconds())}
+	a, err := newClient(d.shop, shopper).post(context.WithoutCancel(r.Context()), "/orders", "", req)
+	var made struct{ Order int64 }
+	if err != nil || json.Unmarshal([]byte(a.body), &made) != nil || made.Order == 0 {
+		http.Error(w, "the shop did not answer", http.StatusBadGateway)
+		return
+	}
+	path := "/forms/" + f.way
+	if f.redirect {
+		forms.SeeOther(w, r, fmt.Sprint(path, "/", made.Order))
+		return
+	}
+	thanks(w, path, fmt.Sprint(made.Order))
+}
+
+// scene is where the shop keeps the orders of a form.
+func (d *desk) scene(way string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return fmt.Sprintf("form-%s-%d-%s", d.run, d.round, way)
+}
+
+// renew begins to count anew.
+func (d *desk) renew() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.round++
+	clear(d.last)
+	clear(d.told)
+	clear(d.used)
+}

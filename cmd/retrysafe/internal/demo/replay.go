@@ -1,0 +1,135 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"sync"
+)
+
+// copies is how often the attack sends a request again.
+const copies = 5
+
+// replay is what became of the copies of a request.
+type replay struct {
+	Sent     int `json:"sent"`
+	Replayed int `json:"replayed"` // told the first answer again
+	Refused  int `json:"refused"`
+	Orders   int `json:"orders"` // that the copies made
+}
+
+// formState is what the page shows of a form.
+type formState struct {
+	Way      string  `json:"way"`
+	Title    string  `json:"title"`
+	Hint     string  `json:"hint"`
+	Orders   int     `json:"orders"` // in the shop's own table
+	Wanted   int     `json:"wanted"` // pages of it that were sent: so many orders somebody meant
+	Captured bool    `json:"captured"`
+	Replay   *replay `json:"replay,omitempty"`
+}
+
+// state is nil if the shop does not say.
+func (d *desk) state(ctx context.Context) []formState {
+	all := make([]formState, 0, len(sixForms))
+	for _, f := range sixForms {
+		e, err := count(ctx, d.shop, d.scene(f.way))
+		if err != nil {
+			return nil
+		}
+		s := formState{Way: f.way, Title: f.title, Hint: f.hint, Orders: e.Orders}
+		d.mu.Lock()
+		_, s.Captured = d.last[f.way]
+		s.Wanted = len(d.used[f.way])
+		if told, ok := d.told[f.way]; ok {
+			s.Replay = &told
+		}
+		d.mu.Unlock()
+		all = append(all, s)
+	}
+	return all
+}
+
+// attack sends the last request of each form again, byte for byte, as somebody would who has seen it on its way. base is where the forms are.
+func (d *desk) attack(ctx context.Context, base string) error {
+	d.mu.Lock()
+	round := d.round
+	d.mu.Unlock()
+	var all sync.WaitGroup
+	errs := make(chan error, len(sixForms))
+	for _, f := range sixForms {
+		d.mu.Lock()
+		last, ok := d.last[f.way]
+		d.mu.Unlock()
+		if !ok {
+			continue
+		}
+		all.Go(func() {
+			told, err := d.again(ctx, base, f.way, last)
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			if err == nil && d.round == round {
+				d.told[f.way] = told
+			}
+			errs <- err
+		})
+	}
+	all.Wait()
+	close(errs)
+	for err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *desk) again(ctx context.Context, base, way string, last sent) (told replay, err error) {
+	before, err := count(ctx, d.shop, d.scene(way))
+	if err != nil {
+		return told, err
+	}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for range copies {
+		all.Go(func() {
+			a, _, err := postForm(ctx, base, "/forms/"+way, last)
+			mu.Lock()
+			defer mu.Unlock()
+			told.Sent++
+			switch {
+			case err != nil || a.status >= http.StatusBadRequest:
+				told.Refused++
+			case a.replayed:
+				told.Replayed++
+			}
+		})
+	}
+	all.Wait()
+	after, err := count(ctx, d.shop, d.scene(way))
+	told.Orders = after.Orders - before.Orders
+	return told, err
+}
+
+// postForm sends a form once, to the page at base, and follows no redirect.
+func postForm(ctx context.Context, base, path string, s sent) (a answer, location string, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, base+path, bytes.NewReader(s.body))
+	if err != nil {
+		return a, "", err
+	}
+	r.GetBody = nil // each call is one request on the wire
+	r.Header.Set("Content-Type", s.contentType)
+	r.Header.Set("Origin", base)
+	c := http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	resp, err := c.Do(r)
+	if err != nil {
+		return a, "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return answer{status: resp.StatusCode, body: string(body), replayed: resp.Header.Get("Idempotency-Replayed") == "true"}, resp.Header.Get("Location"), err
+}

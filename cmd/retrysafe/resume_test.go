@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/sqlstore"
+)
+
+// depot is a store with calls that were abandoned behind a step.
+type depot struct {
+	t     *testing.T
+	name  string
+	store *sqlstore.Store
+	now   retrysafe.Policy
+}
+
+type box struct{ To string }
+
+func newDepot(t *testing.T) *depot {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "r.db")
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(WAL)")
+	assert.NoError(t, err, "open")
+	t.Cleanup(func() { _ = db.Close() })
+	s, err := sqlstore.New(db, sqlstore.SQLite, &sqlstore.Options{Logger: slog.New(slog.DiscardHandler)})
+	assert.NoError(t, err, "store")
+	assert.NoError(t, s.Migrate(t.Context()), "migrate")
+	return &depot{t, "sqlite:" + path, s, retrysafe.Policy{Lease: 10 * time.Second, OnDoubt: retrysafe.Reexecute}}
+}
+
+// abandon leaves a call half-done: it is given back behind its first step.
+func (d *depot) abandon(id string, opts ...retrysafe.StepOption) {
+	d.t.Helper()
+	_, err := d.call(id, func(ctx context.Context, in box) (string, error) {
+		_, err := retrysafe.Step(ctx, "pay", func(context.Context) (string, error) { return "paid-secret", nil })
+		assert.NoError(d.t, err, "step")
+		_, err = retrysafe.Step(ctx, "pack", func(context.Context) (string, error) { return "", errors.New("no boxes") }, opts...)
+		return "", err
+	})
+	assert.True(d.t, err != nil, "a call that is abandoned")
+}
+
+func (d *depot) call(id string, work func(context.Context, box) (string, error)) (retrysafe.Result[string], error) {
+	e := retrysafe.New(d.store, &retrysafe.Options{Policy: d.now, Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
+	defer func() { _ = e.Shutdown(context.Background()) }()
+	return retrysafe.NewOperation(e, "send", work, nil).Resumable().Do(d.t.Context(), "ann", id, box{To: id})
+}
+
+// answer is what a repeat of a finished call gets.
+func (d *depot) answer(id string) string {
+	d.t.Helper()
+	res, err := d.call(id, func(context.Context, box) (string, error) { return "", errors.New("it is not finished") })
+	assert.NoError(d.t, err, "the repeat of a finished call")
+	return res.Value
+}
+
+func (d *depot) record(id string) retrysafe.Record {
+	d.t.Helper()
+	rec, err := d.store.Lookup(d.t.Context(), retrysafe.StoreKey{Namespace: "app", Layer: "fn", Key: retrysafe.Key{Tenant: "ann", Operation: "send", ID: id}})
+	assert.NoError(d.t, err, "lookup")
+	return rec
+}
+
+// run is the command, with what it says and its exit code.
+func (d *depot) run(args ...string) (string, int) {
+	d.t.Helper()
+	c := command(d.t, append(args, "--store", d.name)...)
+	c.Env = append(c.Env, "RETRYSAFE_SECRET=a secret of tests")
+	out, err := c.CombinedOutput()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return string(out), exit.ExitCode()
+	}
+	assert.NoError(d.t, err, "run")
+	return string(out), 0
+}
+
+func (d *depot) finish(args ...string) string {
+	d.t.Helper()
+	out, code := d.run(append([]string{"resume", "--operation", "send", "--once", "--backoff", "1ms"}, args...)...)
+	assert.Equal(d.t, code, 0, "exit code of resume %v: %s", args, out)
+	return out
+}
+
+// TestResumeShows: an operator sees what was abandoned, and how far it has come, without its secrets.
+func TestResumeShows(t *testing.T) {
+	t.Parallel()
+	d := newDepot(t)
+	d.abandon("key-secret-a")
+	d.abandon("key-secret-b", retrysafe.AtMostOnce())
+	out, code := d.run("resume")
+	assert.True(t, code == 0 && strings.Count(out, "\n") == 3 && strings.Contains(out, "pay; begun: pack") && !strings.Contains(out, "-secret"), "the list: %s", out)
+	out, _ = d.run("resume", "--json")
+	assert.True(t, strings.Contains(out, `"steps":["pay"],"begun":["pack"],"input":true`), "in JSON: %s", out)
+	_, hash, _ := strings.Cut(out, `"hash":"`)
+	hash, _, _ = strings.Cut(hash, `"`)
+	out, _ = d.run("keys", "show", hash)
+	assert.True(t, strings.Contains(out, "steps done  pay") && !strings.Contains(out, "-secret"), "keys show: %s", out)
+	out, _ = d.run("keys", "show", "--reveal", hash)
+	assert.True(t, strings.Contains(out, "step pay\n\"paid-secret\"") && strings.Contains(out, `{"To":"key-secret-`), "what --reveal shows: %s", out)
+	out, _ = d.run("resume", "--operation", "other")
+	assert.Equal(t, strings.Count(out, "\n"), 1, "lines for another operation")
+}
+
+// TestResumeExec: a command finishes calls, and its exit code says what became of them.
+func TestResumeExec(t *testing.T) {
+	t.Parallel()
+	d := newDepot(t)
+	told := filepath.Join(t.TempDir(), "told")
+	d.abandon("bob")
+	out := d.finish("--exec", `cat > `+told+`; echo "$RETRYSAFE_KEY $RETRYSAFE_TENANT $RETRYSAFE_OPERATION $RETRYSAFE_ATTEMPT $RETRYSAFE_STEPS [$RETRYSAFE_SECRET]" >> `+told+`; echo '"sent"'`)
+	assert.True(t, strings.Contains(out, "executed attempt 2") && strings.Contains(out, "found 1: finished 1,"), "what it says: %s", out)
+	text, err := os.ReadFile(told)
+	assert.NoError(t, err, "what the command was told")
+	assert.Equal(t, string(text), `{"To":"bob"}bob ann send 2 ["pay"] []`+"\n", "what the command was told")
+	assert.Equal(t, d.answer("bob"), "sent", "what a repeat gets")
+	for _, c := range []struct {
+		id, command string
+		state       retrysafe.State
+		doubt       bool
+	}{
+		{"not done", "exit 75", retrysafe.StateReleased, false},
+		{"nobody knows", "exit 3", retrysafe.StateInProgress, true},
+		{"killed", "kill -9 $$", retrysafe.StateInProgress, true},
+		{"too slow", "sleep 60", retrysafe.StateInProgress, true},
+	} {
+		d := newDepot(t)
+		d.abandon(c.id)
+		out := d.finish("--exec", c.command, "--lease", "100ms", "--timeout", "1s")
+		rec := d.record(c.id)
+		assert.True(t, rec.State == c.state && rec.InDoubt() == c.doubt, "%s: the record is %v; %s", c.id, rec, out)
+		p, err := rec.Progress()
+		assert.True(t, err == nil && len(p.Steps) == 1 && p.Input.Kept, "%s: what was done stays: %+v %v", c.id, p, err)
+		out = d.finish("--exec", "exit 75", "--max-attempts", "2")
+		assert.Contains(t, out, "given up 1", "a second pass")
+		assert.Equal(t, d.record(c.id).Cause, "attempts", "%s: cause in the end", c.id)
+		assert.Contains(t, d.finish("--exec", "exit 75", "--max-attempts", "2"), "found 0", "a third pass")
+	}
+}
+
+// TestResumeAtMostOnce: a step that was begun and may run once keeps everybody away.
+func TestResumeAtMostOnce(t *testing.T) {
+	t.Parallel()
+	d := newDepot(t)
+	d.abandon("bob", retrysafe.AtMostOnce())
+	touched := filepath.Join(t.TempDir(), "touched")
+	d.finish("--exec", "touch "+touched)
+	_, err := os.Stat(touched)
+	assert.ErrorIs(t, err, os.ErrNotExist, "the command was not run")
+	rec := d.record("bob")
+	assert.True(t, rec.InDoubt(), "somebody has to look: %v", rec)
+}
+
+// TestResumeEnds: an interrupt ends it when what runs has ended.
+func TestResumeEnds(t *testing.T) {
+	t.Parallel()
+	d := newDepot(t)
+	d.abandon("bob")
+	d.abandon("cy")
+	out, code := d.run("resume", "--operation", "send", "--backoff", "1ms", "--every", "10ms", "--parallel", "1", "--exec", `kill -TERM $PPID; cat; sleep 0.1`)
+	assert.True(t, code == 0 && strings.Count(out, "executed attempt 2") == 1, "exit code %d: %s", code, out)
+	states := map[retrysafe.State]int{}
+	for _, id := range []string{"bob", "cy"} {
+		states[d.record(id).State]++
+	}
+	assert.Equal(t, states, map[retrysafe.State]int{retrysafe.StateCompleted: 1, retrysafe.StateReleased: 1}, "states")
+}
+
+// TestResumePost: a service finishes calls.
+func TestResumePost(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		answer func(http.ResponseWriter)
+		state  retrysafe.State
+		doubt  bool
+	}{
+		"done":         {func(w http.ResponseWriter) { _, _ = io.WriteString(w, `"sent"`) }, retrysafe.StateCompleted, false},
+		"done, silent": {func(w http.ResponseWriter) { w.WriteHeader(http.StatusNoContent) }, retrysafe.StateCompleted, false},
+		"busy":         {func(w http.ResponseWriter) { w.WriteHeader(http.StatusTooManyRequests) }, retrysafe.StateReleased, false},
+		"not executed": {func(w http.ResponseWriter) {
+			w.Header().Set("Idempotency-Outcome", "not-executed")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}, retrysafe.StateReleased, false},
+		"broken":  {func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }, retrysafe.StateInProgress, true},
+		"moved":   {func(w http.ResponseWriter) { w.Header().Set("Location", "/"); w.WriteHeader(http.StatusFound) }, retrysafe.StateInProgress, true},
+		"cut off": {func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, retrysafe.StateInProgress, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDepot(t)
+			d.abandon("bob")
+			requests := 0
+			up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				requests++
+				body, _ := io.ReadAll(r.Body)
+				got := fmt.Sprintln(string(body), r.Header.Get("Idempotency-Key"), r.Header.Get("Idempotency-Attempt"), r.Header.Get("Retrysafe-Steps"))
+				assert.Equal(t, got, `{"To":"bob"} "bob" 2 ["pay"]`+"\n", "what the service is told")
+				c.answer(w)
+			}))
+			t.Cleanup(up.Close)
+			d.finish("--post", up.URL)
+			rec := d.record("bob")
+			assert.True(t, rec.State == c.state && rec.InDoubt() == c.doubt, "the record is %v", rec)
+			assert.Equal(t, requests, 1, "requests")
+		})
+	}
+	d := newDepot(t)
+	d.abandon("bob")
+	d.finish("--post", "http://127.0.0.1:1/")
+	assert.Equal(t, d.record("bob").State, retrysafe.StateReleased, "state where nobody listens")
+}
+
+// TestResumeMistakes: what cannot be meant is said.
+func TestResumeMistakes(t *testing.T) {
+	t.Parallel()
+	d := newDepot(t)
+	for _, args := range [][]string{
+		{"--exec", "true"},
+		{"--exec", "true", "--post", "http://x", "--operation", "send"},
+		{"--exec", "true", "--operation", "send", "--tenant", "ann"},
+		{"--rate", "-1"},
+		{"--exec", "true", "--operation", "send", "--lease", "1ms"},
+	} {
+		out, code := d.run(append([]string{"resume"}, args...)...)
+		assert.True(t, code == 2, "%v: exit code %d: %s", args, code, out)
+	}
+}
