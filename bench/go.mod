@@ -4,6 +4,7 @@ go 1.26
 
 require (
 	github.com/gofiber/fiber/v3 v3.1.0
+	github.com/gowebpki/jcs v1.0.2
 	github.com/retrysafe/retrysafe v0.0.0
 )
 
@@ -29,3 +30,5 @@ replace (
 	github.com/retrysafe/retrysafe => ../
 	github.com/retrysafe/retrysafe/gateway => ../gateway
 )
+
+replace github.com/retrysafe/retrysafe/httpsig => ../httpsig

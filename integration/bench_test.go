@@ -34,3 +34,13 @@ func BenchmarkPostgres(b *testing.B) {
 		return s
 	})
 }
+
+// BenchmarkMySQL measures the store on a MariaDB on loopback with the settings that the documentation asks for.
+func BenchmarkMySQL(b *testing.B) {
+	server := startMySQL(b, "--innodb-flush-log-at-trx-commit=1", "--innodb-flush-method=fsync", "--innodb-buffer-pool-size=128M")
+	storetest.Benchmark(b, func(b *testing.B) retrysafe.Store {
+		b.Helper()
+		s, _ := mysqlOn(b, server.dsn(), &sqlstore.Options{Table: newTable()})
+		return s
+	})
+}

@@ -23,7 +23,9 @@ func TestMain(m *testing.M) {
 	name := os.Getenv(childEnv)
 	if name == "" {
 		code := m.Run()
+		cleanUp()
 		_ = os.RemoveAll(newPostgresDir)
+		_ = os.RemoveAll(newMySQLDir)
 		os.Exit(code)
 	}
 	play, ok := children[name]

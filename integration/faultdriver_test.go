@@ -84,6 +84,47 @@ func (c *faultyConn) QueryContext(ctx context.Context, query string, args []driv
 	return rows, err
 }
 
+func (c *faultyConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
+	inner, ok := c.Conn.(driver.ConnPrepareContext)
+	if !ok {
+		return nil, errNotOffered
+	}
+	s, err := inner.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return &faultyStmt{s, query, c.d}, nil
+}
+
+// faultyStmt is one that is read once and used again; the fault is asked when it is used.
+type faultyStmt struct {
+	driver.Stmt
+	query string
+	d     *faultyDriver
+}
+
+func (s *faultyStmt) ExecContext(ctx context.Context, args []driver.NamedValue) (res driver.Result, err error) {
+	inner, ok := s.Stmt.(driver.StmtExecContext)
+	if !ok {
+		return nil, errNotOffered
+	}
+	err = s.d.step(s.query, func() (err error) { res, err = inner.ExecContext(ctx, args); return err })
+	return res, err
+}
+
+func (s *faultyStmt) QueryContext(ctx context.Context, args []driver.NamedValue) (rows driver.Rows, err error) {
+	inner, ok := s.Stmt.(driver.StmtQueryContext)
+	if !ok {
+		return nil, errNotOffered
+	}
+	err = s.d.step(s.query, func() (err error) { rows, err = inner.QueryContext(ctx, args); return err })
+	if err != nil && rows != nil {
+		_ = rows.Close()
+		rows = nil
+	}
+	return rows, err
+}
+
 func (c *faultyConn) BeginTx(ctx context.Context, o driver.TxOptions) (tx driver.Tx, err error) {
 	inner, ok := c.Conn.(driver.ConnBeginTx)
 	if !ok {

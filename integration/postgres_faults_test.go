@@ -2,10 +2,8 @@ package integration_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,7 +19,7 @@ const aCommit = "COMMIT\x00"
 func TestPostgresCommitComesLate(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
-	proxy := startPostgresProxy(t, server)
+	proxy := startSQLProxy(t, server.port, postgresMessage)
 	s, _ := postgresOn(t, server.at(proxy.addr), nil)
 	direct, _ := postgresOn(t, server.url(), nil)
 	now := func() time.Time {
@@ -75,7 +73,7 @@ func waitIdle(t *testing.T, server *postgresServer) {
 func TestPostgresConnectionCut(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
-	proxy := startPostgresProxy(t, server)
+	proxy := startSQLProxy(t, server.port, postgresMessage)
 	s, _ := postgresOn(t, server.at(proxy.addr), nil)
 	answer := retrysafe.Answer{Kept: true, Codec: "raw", Size: 5, Body: []byte("first")}
 	n := 0
@@ -118,23 +116,9 @@ func TestPostgresConnectionCut(t *testing.T) {
 func TestPostgresChargeIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
-	proxy := startPostgresProxy(t, server)
+	proxy := startSQLProxy(t, server.port, postgresMessage)
 	s, _ := postgresOn(t, server.at(proxy.addr), nil)
-	charge := func() (retrysafe.Charged, error) {
-		return s.Charge(t.Context(), retrysafe.ChargeRequest{Namespace: "app", Keys: 1, For: time.Hour, Limits: retrysafe.Limits{Live: 3}})
-	}
-	proxy.set("BEGIN", loseReply)
-	_, err := charge()
-	assert.NoError(t, err, "a charge whose BEGIN was lost")
-	proxy.set(aCommit, loseReply)
-	_, err = charge()
-	assert.True(t, err != nil && !errors.Is(err, retrysafe.ErrTooLate), "a charge whose COMMIT was not answered: %v", err)
-	third, err := charge()
-	assert.NoError(t, err, "the third")
-	assert.True(t, third.OK, "the third is let in")
-	fourth, err := charge()
-	assert.NoError(t, err, "the fourth")
-	assert.True(t, !fourth.OK, "the fourth is refused")
+	chargeIsNotRepeated(t, s, proxy, "BEGIN", aCommit)
 }
 
 // TestPostgresCrashUnderLoad: the server crashes again and again under callers that repeat what failed. Of many for one key exactly one wins,
@@ -142,48 +126,12 @@ func TestPostgresChargeIsNotRepeated(t *testing.T) {
 func TestPostgresCrashUnderLoad(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t, "-c", "fsync=on")
-	const callers, keys = 4, 60
 	var stores []*sqlstore.Store
 	for range 2 {
 		s, _ := postgresOn(t, server.url(), nil)
 		stores = append(stores, s)
 	}
-	var next atomic.Int64
-	wins := make([]atomic.Int64, keys)
-	var all sync.WaitGroup
-	for c := range callers {
-		all.Go(func() {
-			for i := range keys {
-				next.Store(max(next.Load(), int64(i)))
-				win, err := insist(t.Context(), stores[c%2], fmt.Sprint(i), fmt.Sprint(i, " by ", c))
-				if win {
-					wins[i].Add(1)
-				}
-				if err != nil {
-					t.Errorf("key %d: %v", i, err)
-				}
-			}
-		})
-	}
-	done := make(chan struct{})
-	go func() { all.Wait(); close(done) }()
-	for crash := range int64(3) {
-		for next.Load() < (crash+1)*keys/4 {
-			select {
-			case <-done:
-			case <-time.After(time.Millisecond):
-			}
-		}
-		server.kill()
-		server.start(t)
-	}
-	<-done
-	for i := range wins {
-		assert.Equal(t, wins[i].Load(), int64(1), "wins of key %d", i)
-		rec, err := stores[0].Lookup(t.Context(), request(fmt.Sprint(i)).Key)
-		assert.NoError(t, err, "Lookup")
-		assert.Equal(t, fmt.Sprint(rec.State, rec.Attempt), fmt.Sprint(retrysafe.StateCompleted, 1), "key %d", i)
-	}
+	crashUnderLoad(t, stores, func() { server.kill(); server.start(t) })
 }
 
 // insist claims a key and completes it, and repeats each call until it is answered.

@@ -121,6 +121,11 @@ func (s *postgresServer) url(parameters ...string) string {
 	return s.at(net.JoinHostPort("127.0.0.1", s.port), parameters...)
 }
 
+// database is another one of the server.
+func (s *postgresServer) database(name string) string {
+	return strings.Replace(s.url(), "/postgres?", "/"+name+"?", 1)
+}
+
 // at is the same database at another address.
 func (s *postgresServer) at(addr string, parameters ...string) string {
 	return "postgres://retrysafe@" + addr + "/postgres?" + strings.Join(append([]string{"sslmode=disable"}, parameters...), "&")
@@ -183,6 +188,10 @@ func postgresOn(tb testing.TB, url string, o *sqlstore.Options) (*sqlstore.Store
 	}
 	s, err := sqlstore.New(db, sqlstore.PostgreSQL, &own)
 	assert.NoError(tb, err, "a store on PostgreSQL")
-	assert.NoError(tb, s.Migrate(tb.Context()), "Migrate")
+	patient := own
+	patient.LockWait = 0
+	first, err := sqlstore.New(db, sqlstore.PostgreSQL, &patient)
+	assert.NoError(tb, err, "a store that waits")
+	assert.NoError(tb, first.Migrate(tb.Context()), "Migrate")
 	return s, db
 }

@@ -2,8 +2,6 @@ package integration_test
 
 import (
 	"bytes"
-	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -31,6 +29,8 @@ func TestPostgresStrangeDefaults(t *testing.T) {
 	_, admin := postgresOn(t, server.url(), nil)
 	execSQL(t, admin, `CREATE DATABASE narrow ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0`)
 	url := strings.Replace(server.url(strange, "default_query_exec_mode=exec"), "/postgres?", "/narrow?", 1)
+	features := postgresFeatures
+	features.Notifier = false // Listen is not set
 	storetest.Run(t, func(t *testing.T) storetest.Backend {
 		t.Helper()
 		o := &sqlstore.Options{Table: newTable()}
@@ -41,7 +41,7 @@ func TestPostgresStrangeDefaults(t *testing.T) {
 			Reopen: func() retrysafe.Store { again, _ := postgresOn(t, url, o); return again },
 			Hold:   func(key retrysafe.StoreKey) func() { return holdRow(t, others, o.Table, key) },
 		}
-	}, postgresFeatures)
+	}, features)
 }
 
 // TestPostgresLongParts: parts of a key at their longest, which no compression makes shorter, fit into every index.
@@ -202,18 +202,6 @@ func TestPostgresFencesGrow(t *testing.T) {
 	b, err := s.Acquire(t.Context(), again)
 	assert.NoError(t, err, "Acquire")
 	assert.Equal(t, b.Record.Fence, retrysafe.Fence(future+1), "the next fence, after %d", a.Record.Fence)
-}
-
-// TestPostgresHasNoTransactions: DoTx says that it is not there, and runs nothing.
-func TestPostgresHasNoTransactions(t *testing.T) {
-	t.Parallel()
-	s, _ := postgresOn(t, startPostgres(t).url(), nil)
-	e := retrysafe.New(s, &retrysafe.Options{Secret: []byte("0123456789abcdef0123456789abcdef")})
-	defer func() { _ = e.Shutdown(context.WithoutCancel(t.Context())) }()
-	_, err := retrysafe.DoTx(t.Context(), e, s, retrysafe.Key{Operation: "charge", ID: "1"},
-		func(context.Context, *sql.Tx) (int, error) { t.Error("the work ran"); return 0, nil })
-	assert.ErrorIs(t, err, errors.ErrUnsupported, "DoTx")
-	assert.Contains(t, fmt.Sprint(err), "not in this build", "DoTx")
 }
 
 // TestPostgresErrorsHideSecrets: neither the password nor a key is in an error.

@@ -9,7 +9,10 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/adapters/pgxidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/sqlstore"
 	"github.com/retrysafe/retrysafe/storetest"
@@ -32,7 +35,7 @@ func holdRow(t *testing.T, db *sql.DB, table string, key retrysafe.StoreKey) (re
 	return release
 }
 
-var postgresFeatures = storetest.Features{Issuer: true, Limiter: true, Lister: true, Sweeper: true, Durable: true, Transactions: true}
+var postgresFeatures = storetest.Features{Issuer: true, Notifier: true, Limiter: true, Lister: true, Sweeper: true, Durable: true, Transactions: true}
 
 // TestPostgresStore runs the contract. Clauses share a server, each with tables of its own, but for those that let it hang.
 func TestPostgresStore(t *testing.T) {
@@ -51,9 +54,14 @@ func TestPostgresStore(t *testing.T) {
 	}, postgresFeatures)
 }
 
+// listenTo hears what is published on the server.
+func listenTo(url string) func(context.Context, string, func(string)) error {
+	return pgxidem.Listen(func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, url) })
+}
+
 func postgresBackend(t *testing.T, server *postgresServer) storetest.Backend {
 	t.Helper()
-	o := &sqlstore.Options{Table: newTable()}
+	o := &sqlstore.Options{Table: newTable(), Listen: listenTo(server.url())}
 	store, _ := postgresOn(t, server.url(), o)
 	_, others := postgresOn(t, server.url(), o)
 	return storetest.Backend{

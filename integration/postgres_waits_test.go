@@ -95,6 +95,12 @@ func TestPostgresReplicaIsAway(t *testing.T) {
 			err := admin.QueryRowContext(t.Context(), `SHOW synchronous_standby_names`).Scan(&set)
 			return err == nil && set == names
 		})
+		until(t.Context(), func() bool { // the server's processes take it up one after the other
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			_, err := admin.ExecContext(ctx, `CREATE OR REPLACE VIEW probe AS SELECT 1 AS n`)
+			return (err != nil) == (names != "")
+		})
 	}
 	replicas("nobody")
 	began := time.Now()
@@ -106,6 +112,25 @@ func TestPostgresReplicaIsAway(t *testing.T) {
 	until(t.Context(), func() bool { a, err = s.Acquire(t.Context(), request("a")); return err == nil })
 	assert.Equal(t, a.Status, retrysafe.Won, "the owner's repeat")
 	assert.Equal(t, a.Record.Attempt, 1, "attempts")
+
+	replicas("nobody")
+	end := retrysafe.CompleteRequest{
+		Key: a.Record.Key, Owner: a.Record.Owner, Fence: a.Record.Fence, State: retrysafe.StateCompleted, Answer: retrysafe.Answer{Kept: true, Codec: "raw"},
+	}
+	for n := range 2 {
+		_, err = s.Complete(t.Context(), end)
+		assert.True(t, err != nil, "Complete %d without a replica", n)
+	}
+	e := newEngine(t, s)
+	execSQL(t, openDB(t, "pgx", server.url("synchronous_commit=local")), "CREATE TABLE orders (id SERIAL PRIMARY KEY, customer TEXT NOT NULL)")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	res, err := retrysafe.DoTx(ctx, e, s, orderKey("ada"), func(ctx context.Context, tx *sql.Tx) (int64, error) { return insert(ctx, tx, "ada") })
+	assert.True(t, err != nil && !res.Stored, "DoTx without a replica: %+v", res)
+	replicas("")
+	_, err = s.Complete(t.Context(), end)
+	assert.NoError(t, err, "Complete with its replica again")
+	(&shop{store: s, engine: e, db: admin}).wantOnce(t, "ada", "the replica was away")
 }
 
 // TestPostgresServerHangs: a server that takes calls and answers none holds them for LockWait and a second, also without a limit of their
@@ -121,7 +146,7 @@ func TestPostgresServerHangs(t *testing.T) {
 	defer resume()
 	began := time.Now()
 	err = s.Extend(t.Context(), retrysafe.ExtendRequest{Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, Lease: time.Hour})
-	assert.Contains(t, fmt.Sprint(err), "has not answered in time", "Extend")
+	assert.Contains(t, fmt.Sprint(err), "the server does not answer", "Extend")
 	_, err = s.Lookup(t.Context(), req.Key)
 	assert.True(t, err != nil, "Lookup fails")
 	assert.True(t, time.Since(began) < 20*time.Second, "they end by themselves: %v", time.Since(began))

@@ -118,6 +118,9 @@ func (j *jump) gone(t *testing.T) retrysafe.Fence {
 	})
 	assert.NoError(t, err, "complete")
 	eventually(t, "it expires", func() bool { return j.look(t, "gone").State == 0 })
+	text, _ := faultStoreKey("gone").MarshalText()
+	// A replica whose clock is behind has it until it is told.
+	eventually(t, "the replica has removed it", func() bool { return redisDo(j.replica.addr, "EXISTS", "rs:"+string(text)) == "0" })
 	return fence
 }
 

@@ -55,6 +55,24 @@ func TestRedisLight(t *testing.T) {
 	assert.True(t, left > 23*time.Hour && left <= 24*time.Hour+time.Millisecond, "retention: %v", left)
 	text, _ := key.MarshalText()
 	assert.Equal(t, redisDo(server.addr, "STRLEN", "rs:"+string(text)), "40", "bytes of the record")
+	// Steps are kept while they are needed, and gone in the end.
+	again := e.WithPolicy(retrysafe.Policy{OnDoubt: retrysafe.Reexecute})
+	did := 0
+	for i, want := range []error{retrysafe.ErrInDoubt, nil} {
+		_, err := retrysafe.Do(t.Context(), again, retrysafe.Key{Operation: "message", ID: "steps"}, func(ctx context.Context) (string, error) {
+			_, err := retrysafe.Step(ctx, "one", func(context.Context) (int, error) { did++; return did, nil })
+			if i == 0 {
+				return "", errors.Join(err, retrysafe.InDoubt(retrysafe.ErrInDoubt))
+			}
+			return "", err
+		})
+		assert.True(t, errors.Is(err, want), "a call of a step: %v", err)
+	}
+	assert.Equal(t, did, 1, "runs of the step")
+	steps := key
+	steps.ID = "steps"
+	text, _ = steps.MarshalText()
+	assert.Equal(t, redisDo(server.addr, "STRLEN", "rs:"+string(text)), "40", "bytes of a record that had steps")
 	// Work that failed after an attempt of before has more to tell while it runs, and as little in the end.
 	a, _, err := e.Begin(t.Context(), retrysafe.Key{Operation: "message", ID: "again"})
 	assert.NoError(t, err, "begin")

@@ -27,7 +27,7 @@ func TestRedisChargeDecidesLikeTheProtocol(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	spy := &timed{Client: raw}
 	s := redisOn(t, spy, nil)
-	for round := range 200 {
+	for round := range 80 {
 		tenant := fmt.Sprintf("tenant %d/ü", round)
 		var u protocol.Usage
 		for range 40 {

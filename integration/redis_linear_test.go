@@ -212,14 +212,14 @@ func (c *linearCaller) step(ctx context.Context) {
 }
 
 // history lets callers loose on one key. What nobody knows the end of may happen until the history is over.
-func history(t *testing.T, s retrysafe.Store, key retrysafe.StoreKey, seed uint64, cuts func() int64) (ops []porcupine.Operation, unknown int) {
+func history(t *testing.T, s func(caller int) retrysafe.Store, key retrysafe.StoreKey, seed uint64, cuts func() int64) (ops []porcupine.Operation, unknown int) {
 	t.Helper()
 	const callers, steps = 4, 14
 	begun := time.Now()
 	all := make([]*linearCaller, callers)
 	var wait sync.WaitGroup
 	for i := range all {
-		c := &linearCaller{id: i, s: s, key: key, rnd: rand.New(rand.NewPCG(seed, uint64(i))), begun: begun, cuts: cuts}
+		c := &linearCaller{id: i, s: s(i), key: key, rnd: rand.New(rand.NewPCG(seed, uint64(i))), begun: begun, cuts: cuts}
 		all[i] = c
 		wait.Go(func() {
 			for range steps {
@@ -277,7 +277,7 @@ func linearRun(t *testing.T, adapter string, rounds int, wrap func(retrysafe.Sto
 	}()
 	calls, unknowns, undecided := 0, 0, 0
 	for round := range rounds {
-		ops, unknown := history(t, s, faultStoreKey(fmt.Sprint(round)), seed+uint64(round), known)
+		ops, unknown := history(t, func(int) retrysafe.Store { return s }, faultStoreKey(fmt.Sprint(round)), seed+uint64(round), known)
 		calls, unknowns = calls+len(ops), unknowns+unknown
 		switch porcupine.CheckOperationsTimeout(linearModel, ops, 5*time.Second) {
 		case porcupine.Illegal:

@@ -40,7 +40,7 @@ func TestRedisScriptsDecideLikeTheProtocol(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	spy := &timed{Client: raw}
 	s := redisOn(t, spy, nil)
-	for round := range 300 {
+	for round := range 120 {
 		key := retrysafe.StoreKey{Namespace: "app", Layer: "fn", Key: retrysafe.Key{Operation: "model", ID: fmt.Sprint(round)}}
 		w := &modelWalk{t: t, rnd: rnd, key: key}
 		for range 25 {
@@ -119,6 +119,12 @@ func (w *modelWalk) step(s retrysafe.Store, spy *timed) (what string) {
 		if w.rnd.IntN(4) == 0 {
 			req.IfFence, req.Force = w.fence(), w.rnd.IntN(2) == 0
 		}
+		if w.rnd.IntN(8) == 0 {
+			req.Until = time.Now().Add(time.Duration(w.rnd.IntN(20)-2) * time.Millisecond).Truncate(time.Microsecond)
+		}
+		if w.rnd.IntN(8) == 0 {
+			req.MinFence = w.row.Fence + retrysafe.Fence(w.rnd.IntN(3)) // what has expired may be there or not, and does not count: near the clock
+		}
 		if w.rnd.IntN(2) == 0 {
 			req.NotAfter = time.Now().Add(time.Duration(w.rnd.IntN(20)-2) * time.Millisecond).Truncate(time.Microsecond)
 		}
@@ -136,7 +142,13 @@ func (w *modelWalk) step(s retrysafe.Store, spy *timed) (what string) {
 		w.same(got.Record, spy.now, what)
 	case 4:
 		req := retrysafe.ExtendRequest{Key: w.key, Owner: w.holder(), Fence: w.fence(), Lease: min(w.span(), time.Hour)}
-		what = fmt.Sprintf("Extend %+v", req)
+		if w.rnd.IntN(2) == 0 {
+			req.Progress = &retrysafe.Answer{
+				Codec: "progress", Size: int64(w.rnd.IntN(6)), Kept: w.rnd.IntN(2) == 0,
+				Body: [][]byte{nil, {}, []byte("so far\x00\xff")}[w.rnd.IntN(3)], Digest: [32]byte{byte(w.rnd.IntN(2))},
+			}
+		}
+		what = fmt.Sprintf("Extend %+v, progress %+v", req, req.Progress)
 		err := s.Extend(ctx, req)
 		w.forget(spy.now)
 		next, wantErr := protocol.Extend(w.row, spy.now, &req)

@@ -230,7 +230,7 @@ func TestSQLiteTooLateBehindALock(t *testing.T) {
 	defer release()
 	set(func(step string, run func() error) error {
 		err := run()
-		if step == "BEGIN IMMEDIATE" && err != nil { // it has met the lock
+		if strings.Contains(step, "WHERE id = 0") && err != nil { // it has met the lock
 			clock.Advance(2 * time.Minute)
 			release()
 		}
@@ -280,8 +280,13 @@ func TestSQLiteErrorsHideKeys(t *testing.T) {
 	s, set := faultyShop(t, nil)
 	const secret = "sk-live-4242"
 	var said []error
-	for _, step := range []string{"begin", "commit", "BEGIN IMMEDIATE", "COMMIT"} {
-		set(once(step, false))
+	for _, step := range []string{"begin", "commit"} {
+		set(func(name string, run func() error) error {
+			if strings.HasPrefix(strings.ToLower(name), step) {
+				return errors.New("the driver fails")
+			}
+			return run()
+		})
 		_, err := s.order(t.Context(), secret)
 		_, err2 := s.store.Acquire(t.Context(), request(secret+step))
 		said = append(said, err, err2)

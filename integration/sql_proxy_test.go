@@ -12,20 +12,25 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// postgresProxy stands between clients and a server, and does to messages with a statement (simple queries) what its hook says.
-type postgresProxy struct {
+// sqlProxy stands between clients and a database server, and does to messages with a statement in them what its hook says.
+type sqlProxy struct {
 	addr, to string
+	read     readMessage
 
 	mu   sync.Mutex
 	hook func(statement string) cut
 	held chan struct{} // what was held back goes on when it is closed
 }
 
-func startPostgresProxy(t *testing.T, s *postgresServer) *postgresProxy {
+// readMessage reads one message of a client, and tells the statement of one that is sent as text. The first one of a connection is none.
+type readMessage func(r io.Reader, first bool) (raw []byte, statement string, err error)
+
+// startSQLProxy is a proxy before the server on a port.
+func startSQLProxy(t *testing.T, port string, read readMessage) *sqlProxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	assert.NoError(t, err, "listen")
-	p := &postgresProxy{addr: l.Addr().String(), to: net.JoinHostPort("127.0.0.1", s.port), held: make(chan struct{})}
+	p := &sqlProxy{addr: l.Addr().String(), to: net.JoinHostPort("127.0.0.1", port), read: read, held: make(chan struct{})}
 	var all sync.WaitGroup
 	ctx, end := context.WithCancel(context.Background())
 	all.Go(func() {
@@ -42,7 +47,7 @@ func startPostgresProxy(t *testing.T, s *postgresServer) *postgresProxy {
 }
 
 // set sets the hook, which is asked once: the first answer that is not zero is the last.
-func (p *postgresProxy) set(word string, what cut) (release func()) {
+func (p *sqlProxy) set(word string, what cut) (release func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	held := make(chan struct{})
@@ -57,7 +62,14 @@ func (p *postgresProxy) set(word string, what cut) (release func()) {
 	return sync.OnceFunc(func() { close(held) })
 }
 
-func (p *postgresProxy) ask(statement string) (cut, <-chan struct{}) {
+// asked tells whether the hook was used up.
+func (p *sqlProxy) asked() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.hook == nil
+}
+
+func (p *sqlProxy) ask(statement string) (cut, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.hook == nil {
@@ -66,7 +78,7 @@ func (p *postgresProxy) ask(statement string) (cut, <-chan struct{}) {
 	return p.hook(statement), p.held
 }
 
-func (p *postgresProxy) serve(ctx context.Context, client net.Conn) {
+func (p *sqlProxy) serve(ctx context.Context, client net.Conn) {
 	defer client.Close()
 	server, err := net.Dial("tcp", p.to)
 	if err != nil {
@@ -95,7 +107,7 @@ func (p *postgresProxy) serve(ctx context.Context, client net.Conn) {
 		}
 	}()
 	for first := true; ; first = false {
-		message, statement, err := readMessage(client, first)
+		message, statement, err := p.read(client, first)
 		if err != nil {
 			break
 		}
@@ -122,8 +134,8 @@ func (p *postgresProxy) serve(ctx context.Context, client net.Conn) {
 	<-through
 }
 
-// readMessage reads one message of a client. The first has no type; of a simple query the statement is told.
-func readMessage(r io.Reader, first bool) (raw []byte, statement string, err error) {
+// postgresMessage reads one of PostgreSQL: the first has no type, a simple query has the statement.
+func postgresMessage(r io.Reader, first bool) (raw []byte, statement string, err error) {
 	head := 5
 	if first {
 		head = 4
@@ -138,6 +150,23 @@ func readMessage(r io.Reader, first bool) (raw []byte, statement string, err err
 	}
 	if !first && raw[0] == 'Q' {
 		statement = string(body)
+	}
+	return append(raw, body...), statement, nil
+}
+
+// mysqlMessage reads one of MySQL: three bytes of length, a number, and the command.
+func mysqlMessage(r io.Reader, first bool) (raw []byte, statement string, err error) {
+	raw = make([]byte, 4, 512)
+	if _, err := io.ReadFull(r, raw); err != nil {
+		return nil, "", err
+	}
+	body := make([]byte, int(raw[0])|int(raw[1])<<8|int(raw[2])<<16)
+	if _, err := io.ReadFull(r, body); err != nil {
+		return nil, "", err
+	}
+	const query, prepare = 3, 22
+	if !first && len(body) > 0 && (body[0] == query || body[0] == prepare) {
+		statement = string(body[1:])
 	}
 	return append(raw, body...), statement, nil
 }

@@ -1,0 +1,302 @@
+package integration_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/filter"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/redisclient"
+)
+
+// redisFilter is what both filters on Redis do.
+type redisFilter interface {
+	filter.Prefilter
+	Add(ctx context.Context, id []byte) (bool, error)
+	MarkWhole(ctx context.Context) error
+	Rebuild(ctx context.Context, ids func(func([]byte, error) bool), progress func(int)) (int, error)
+	Stats(ctx context.Context) (filter.Stats, error)
+}
+
+// bloomOnRedis and hllOnRedis give Rebuild a type that an interface can name.
+type bloomOnRedis struct{ *filter.RedisBloom }
+
+func (b bloomOnRedis) Rebuild(ctx context.Context, ids func(func([]byte, error) bool), progress func(int)) (int, error) {
+	return b.RedisBloom.Rebuild(ctx, ids, progress)
+}
+
+type hllOnRedis struct{ *filter.RedisHyperLogLog }
+
+func (h hllOnRedis) Rebuild(ctx context.Context, ids func(func([]byte, error) bool), progress func(int)) (int, error) {
+	return h.RedisHyperLogLog.Rebuild(ctx, ids, progress)
+}
+
+func redisFilters(t *testing.T, c redisclient.Client, name string, o filter.Options) map[string]redisFilter {
+	t.Helper()
+	o.Logger = slog.New(slog.DiscardHandler)
+	if o.Items == 0 {
+		o.Items, o.FalsePositive = 5000, 1e-6
+	}
+	b, err := filter.NewRedisBloom(c, name, o)
+	assert.NoError(t, err, "a filter")
+	h, err := filter.NewRedisHyperLogLog(c, name+" hll", o)
+	assert.NoError(t, err, "a sketch")
+	return map[string]redisFilter{"bloom": bloomOnRedis{b}, "hyperloglog": hllOnRedis{h}}
+}
+
+func filterID(n int) []byte { return fmt.Appendf(nil, "order %d", n) }
+
+func filterIDs(from, to int) (ids [][]byte) {
+	for n := from; n < to; n++ {
+		ids = append(ids, filterID(n))
+	}
+	return ids
+}
+
+func iterate(ids [][]byte) func(func([]byte, error) bool) {
+	return func(yield func([]byte, error) bool) {
+		for _, id := range ids {
+			if !yield(id, nil) {
+				return
+			}
+		}
+	}
+}
+
+// newOnes is how many of ids f says are surely new.
+func newOnes(t *testing.T, f filter.Prefilter, ids [][]byte) (n int) {
+	t.Helper()
+	yes, err := f.AddBatch(t.Context(), ids)
+	assert.NoError(t, err, "add")
+	for _, is := range yes {
+		if is {
+			n++
+		}
+	}
+	return n
+}
+
+// TestRedisFilter: with both adapters, on one server and on a cluster: maybe to all until it is whole; then new ids are new once, in whichever process, and
+// a batch is one trip.
+func TestRedisFilter(t *testing.T) { //nolint:tparallel // they count trips through one client
+	t.Parallel()
+	servers := map[string]string{"one": "redis://" + startRedis(t).addr, "cluster": startCluster(t).url()}
+	for where, url := range servers {
+		for adapter, connect := range redisClients {
+			c := &counted{Client: connect(t, url)}
+			for kind, f := range redisFilters(t, c, "orders "+adapter, filter.Options{Prefix: "f:" + where}) {
+				t.Run(where+" "+adapter+" "+kind, func(t *testing.T) {
+					assert.Equal(t, newOnes(t, f, filterIDs(0, 100)), 0, "surely new before it is whole")
+					n, err := f.Rebuild(t.Context(), iterate(filterIDs(100, 2100)), nil)
+					assert.True(t, n == 2000 && err == nil, "rebuild of %d: %v", n, err)
+					assert.Equal(t, newOnes(t, f, filterIDs(0, 2100)), 0, "surely new of old ones, those of before the rebuild too")
+					before := c.trips.Load()
+					got := newOnes(t, f, filterIDs(3000, 4000))
+					assert.Equal(t, c.trips.Load()-before, int64(1), "trips of a batch of 1000")
+					assert.True(t, got >= 990 || kind == "hyperloglog" && got > 750, "surely new of 1000: %d", got)
+					assert.Equal(t, newOnes(t, f, filterIDs(3000, 4000)), 0, "surely new of repeats")
+					s, err := f.Stats(t.Context())
+					assert.True(t, err == nil && s.Whole && s.Added == 4200 && s.SurelyNew == uint64(got), "stats %+v %v", s, err)
+					if b, ok := f.(bloomOnRedis); ok {
+						assert.True(t, s.Items == 3100 && s.Fill > 0 && s.FalsePositive < 1e-6 && !s.Overfull, "stats %+v", s)
+						maybe, err := b.MaybeSeen(t.Context(), filterID(3000))
+						assert.True(t, maybe && err == nil, "seen: %v", err)
+						maybe, err = b.MaybeSeen(t.Context(), filterID(1<<30))
+						assert.True(t, !maybe && err == nil, "not seen: %v", err)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestRedisFilterOneIsNew: of many processes that add one id at once exactly one is told that it is new (of a sketch, at most one).
+func TestRedisFilterOneIsNew(t *testing.T) {
+	t.Parallel()
+	url := "redis://" + startRedis(t).addr
+	for kind := range redisFilters(t, rueidisTo(t, url), "x", filter.Options{}) {
+		var isNew [300]atomic.Int32
+		var all sync.WaitGroup
+		for _, connect := range redisClients {
+			f := redisFilters(t, connect(t, url), "orders", filter.Options{})[kind]
+			assert.NoError(t, f.MarkWhole(t.Context()), "mark")
+			for range 4 {
+				all.Go(func() {
+					for n := range isNew {
+						if yes, _ := f.Add(t.Context(), filterID(n)); yes {
+							isNew[n].Add(1)
+						}
+					}
+				})
+			}
+		}
+		all.Wait()
+		for n := range isNew {
+			got := isNew[n].Load()
+			assert.True(t, got == 1 || kind == "hyperloglog" && got == 0, "%s: told that %d is new: %d", kind, n, got)
+		}
+	}
+}
+
+// TestRedisFilterLost: after whatever takes ids away, nothing is surely new until a rebuild has ended: a server that starts again, empty or with a
+// copy of before; FLUSHALL; keys that are evicted or deleted, one by one; a replica that takes over; other options are refused.
+func TestRedisFilterLost(t *testing.T) {
+	t.Parallel()
+	lose := map[string]func(t *testing.T, s *redisServer){
+		"flushed": func(_ *testing.T, s *redisServer) { redisDo(s.addr, "FLUSHALL") },
+		"the bits are evicted": func(_ *testing.T, s *redisServer) {
+			redisDo(s.addr, "EVAL", "for _, k in ipairs(redis.call('KEYS', '*}:*')) do redis.call('DEL', k) end", 0)
+		},
+		"the hash is evicted": func(_ *testing.T, s *redisServer) {
+			redisDo(s.addr, "EVAL", "for _, k in ipairs(redis.call('KEYS', '*}')) do redis.call('DEL', k) end", 0)
+		},
+		"it starts again, empty": func(t *testing.T, s *redisServer) {
+			t.Helper()
+			s.kill()
+			s.start(t, t.TempDir())
+		},
+		"it starts again with a copy of before": func(t *testing.T, s *redisServer) {
+			t.Helper()
+			dir := s.cmd.Args[6]
+			s.kill()
+			s.start(t, dir)
+		},
+	}
+	for how, lose := range lose {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			s := startRedis(t)
+			c := redisClients["go-redis"](t, "redis://"+s.addr)
+			for kind, f := range redisFilters(t, c, "orders", filter.Options{}) {
+				assert.NoError(t, f.MarkWhole(t.Context()), "mark")
+				newOnes(t, f, filterIDs(0, 500))
+				redisDo(s.addr, "SAVE")
+				newOnes(t, f, filterIDs(500, 1000)) // no copy has these
+				lose(t, s)
+				eventually(t, "it answers", func() bool { _, err := f.AddBatch(t.Context(), filterIDs(0, 1)); return err == nil })
+				assert.Equal(t, newOnes(t, f, filterIDs(900, 1000)), 0, "%s: surely new of old ones", kind)
+				assert.Equal(t, newOnes(t, f, filterIDs(5000, 5100)), 0, "%s: surely new of any", kind)
+				stats, err := f.Stats(t.Context())
+				assert.True(t, err == nil && !stats.Whole, "%s: whole: %+v %v", kind, stats, err)
+
+				_, err = f.Rebuild(t.Context(), func(yield func([]byte, error) bool) {
+					for n := range 1000 {
+						if n == 900 { // what was put in by then is in no key any more
+							newOnes(t, f, filterIDs(6000, 6001))
+							lose(t, s)
+							eventually(t, "it answers", func() bool { _, err := f.AddBatch(t.Context(), filterIDs(6000, 6001)); return err == nil })
+						}
+						if !yield(filterID(n), nil) {
+							return
+						}
+					}
+				}, nil)
+				assert.ErrorIs(t, err, filter.ErrLost, "%s: a rebuild under which it is lost again", kind)
+				assert.Equal(t, newOnes(t, f, filterIDs(7000, 7100)), 0, "%s: surely new of any", kind)
+				_, err = f.Rebuild(t.Context(), iterate(filterIDs(0, 1000)), nil)
+				assert.NoError(t, err, "%s: the next rebuild", kind)
+				assert.Equal(t, newOnes(t, f, filterIDs(0, 1000)), 0, "%s: surely new of old ones", kind)
+				assert.True(t, newOnes(t, f, filterIDs(8000, 8100)) > 80, "%s: new ones", kind)
+				o := filter.Options{Items: 5000, FalsePositive: 1e-6, Window: time.Hour}
+				_, err = redisFilters(t, c, "orders", o)[kind].Add(t.Context(), filterID(0))
+				assert.True(t, err != nil && strings.Contains(err.Error(), "other options"), "%s: another process with other options: %v", kind, err)
+			}
+		})
+	}
+}
+
+// TestRedisFilterFailover: a replica takes over that has missed the last ids: maybe to all.
+func TestRedisFilterFailover(t *testing.T) {
+	t.Parallel()
+	primary := startRedis(t)
+	host, port, _ := strings.Cut(primary.addr, ":")
+	replica := startRedis(t, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")
+	eventually(t, "the replica follows", func() bool {
+		return strings.Contains(redisDo(replica.addr, "INFO", "replication"), "master_link_status:up")
+	})
+	for _, f := range redisFilters(t, rueidisTo(t, primary.addr), "orders", filter.Options{}) {
+		assert.NoError(t, f.MarkWhole(t.Context()), "mark")
+		newOnes(t, f, filterIDs(0, 100))
+	}
+	eventually(t, "the replica has all keys", func() bool { return redisDo(replica.addr, "DBSIZE") == redisDo(primary.addr, "DBSIZE") })
+	redisDo(replica.addr, "REPLICAOF", "NO", "ONE")
+	for kind, f := range redisFilters(t, rueidisTo(t, replica.addr), "orders", filter.Options{}) {
+		if b, ok := f.(bloomOnRedis); ok {
+			maybe, err := b.MaybeSeen(t.Context(), filterID(1<<30))
+			assert.True(t, maybe && err == nil, "not seen, by a server that may have lost ids: %v", err)
+		}
+		assert.Equal(t, newOnes(t, f, filterIDs(50, 250)), 0, "%s: surely new after the failover", kind)
+	}
+}
+
+// TestRedisFilterAway: a server that is away, hangs or is full: an error, and nothing is surely new. It goes on when the server does.
+func TestRedisFilterAway(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	fs := redisFilters(t, rueidisTo(t, s.addr), "orders", filter.Options{})
+	refused := func(f redisFilter, kind, when string) {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		isNew, err := f.Add(ctx, filterID(1<<20))
+		assert.True(t, !isNew && err != nil, "%s, %s: %v, %v", kind, when, isNew, err)
+		found, err := filter.LookUp(ctx, f, []string{"a", "b"}, 0, func(_ context.Context, maybe []string) (map[string]bool, error) {
+			return map[string]bool{"a": true}, nil
+		})
+		assert.True(t, err == nil && found.Asked == 2 && found.FilterErr != nil, "%s, %s: all are looked up: %+v %v", kind, when, found, err)
+	}
+	for kind, f := range fs {
+		assert.NoError(t, f.MarkWhole(t.Context()), "mark")
+		resume := s.stall()
+		refused(f, kind, "a server that hangs")
+		resume()
+		eventually(t, "it goes on", func() bool { _, err := f.Add(t.Context(), filterID(1)); return err == nil })
+		redisDo(s.addr, "CONFIG", "SET", "maxmemory", "1")
+		refused(f, kind, "a server that is full")
+		redisDo(s.addr, "CONFIG", "SET", "maxmemory", "0")
+	}
+	s.kill()
+	for kind, f := range fs {
+		refused(f, kind, "no server")
+	}
+}
+
+// TestRedisFilterWindows: an id is remembered for all windows but one, is forgotten after all of them, and keys of bits have an end.
+func TestRedisFilterWindows(t *testing.T) { //nolint:tparallel // the keys are looked at after all of them
+	t.Parallel()
+	s := startRedis(t)
+	c := rueidisTo(t, s.addr)
+	const window = 400 * time.Millisecond
+	o := filter.Options{Items: 100, FalsePositive: 1e-9, Window: window, Windows: 4}
+	for kind, f := range redisFilters(t, c, "orders", o) {
+		t.Run(kind, func(t *testing.T) {
+			assert.NoError(t, f.MarkWhole(t.Context()), "mark")
+			begun := time.Now()
+			assert.True(t, newOnes(t, f, filterIDs(0, 30)) > 25, "new at first")
+			remembered := 0
+			eventually(t, "three windows pass", func() bool {
+				if remembered < 10 {
+					isNew, err := f.Add(t.Context(), filterID(remembered))
+					age := time.Since(begun) // no less than what the server saw
+					assert.True(t, err == nil && (!isNew || age > 3*window), "after %v: new %v, %v", age, isNew, err)
+					remembered++
+				}
+				return time.Since(begun) > 4*window+window/2
+			})
+			assert.True(t, newOnes(t, f, filterIDs(20, 30)) > 5, "new after all windows")
+		})
+	}
+	ends := redisDo(s.addr, "EVAL", `
+local n = 0
+for _, k in ipairs(redis.call('KEYS', '*}:*')) do
+  n = n + 1
+  if redis.call('PTTL', k) <= 0 then return 'no end: ' .. k end
+end
+return n`, 0)
+	assert.True(t, ends != "" && ends != "0" && !strings.Contains(ends, "no end"), "keys of bits: %s", ends)
+}

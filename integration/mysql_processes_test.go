@@ -1,0 +1,101 @@
+package integration_test
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/sqlstore"
+)
+
+func init() { children["mysql claims"] = playMySQLClaims }
+
+// playMySQLClaims claims keys one after another, as they are named on standard input, and tells of each whether it has won: address, name.
+func playMySQLClaims(args []string) error {
+	db, err := sql.Open("mysql", args[0])
+	if err != nil {
+		return err
+	}
+	s, err := sqlstore.New(db, sqlstore.MySQL, nil)
+	if err != nil {
+		return err
+	}
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		req := request(lines.Text())
+		req.Owner, req.OnDoubt, req.Lease = owner(args[1]+lines.Text()), retrysafe.Reexecute, 200*time.Millisecond
+		a, err := s.Acquire(context.Background(), req)
+		if err != nil {
+			return err
+		}
+		fmt.Println(lines.Text(), a.Status == retrysafe.Won, a.Record.Attempt)
+	}
+	return nil
+}
+
+// TestMySQLProcesses: of processes that claim the same key at once exactly one wins, and when one is killed in the middle, no key is lost: what it
+// had won is taken over after the lease.
+func TestMySQLProcesses(t *testing.T) {
+	t.Parallel()
+	server := startMySQL(t)
+	s, _ := mysqlOn(t, server.dsn(), nil)
+	const keys = 150
+	var all [3]*child
+	for i := range all {
+		all[i] = startChild(t, "mysql claims", server.dsn(), fmt.Sprint("process ", i))
+	}
+	var mu sync.Mutex
+	wins := map[string]int{}
+	var reading sync.WaitGroup
+	for i, c := range all {
+		reading.Go(func() {
+			for n := 0; ; n++ {
+				line, ok := c.read()
+				if !ok {
+					return
+				}
+				var key string
+				var won bool
+				var attempt int
+				_, err := fmt.Sscan(line, &key, &won, &attempt)
+				assert.NoError(t, err, "a line: %q", line)
+				mu.Lock()
+				if won && attempt == 1 {
+					wins[key]++
+				}
+				mu.Unlock()
+				if i == 0 && n == keys/2 {
+					_ = c.cmd.Process.Kill()
+				}
+			}
+		})
+		go func() {
+			for n := range keys {
+				if _, err := fmt.Fprintf(c.stdin, "key-%d\n", n); err != nil {
+					return // it was killed
+				}
+			}
+			_ = c.stdin.Close()
+		}()
+	}
+	reading.Wait()
+	assert.True(t, all[0].wait(t), "the first was killed")
+	for n := range keys {
+		key := fmt.Sprint("key-", n)
+		assert.True(t, wins[key] <= 1, "%d processes have won %s", wins[key], key)
+		until(t.Context(), func() bool {
+			req := request(key)
+			req.Owner, req.OnDoubt = owner("heir"), retrysafe.Reexecute
+			a, err := s.Acquire(t.Context(), req)
+			assert.NoError(t, err, "Acquire")
+			return a.Status == retrysafe.Won
+		})
+	}
+	waitMySQLIdle(t, server) // nothing of the one that was killed is left open
+}

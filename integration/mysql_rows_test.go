@@ -1,0 +1,176 @@
+package integration_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/sqlstore"
+)
+
+// TestMySQLLongParts: parts of a key at their longest fit into every index.
+func TestMySQLLongParts(t *testing.T) {
+	t.Parallel()
+	s, _ := mysqlOn(t, startMySQL(t).dsn("sql_mode=%27%27"), nil)
+	part := func(seed int) string {
+		b := make([]byte, 512)
+		for i := range b {
+			seed = seed*1103515245 + 12345
+			b[i] = byte(seed >> 16)
+		}
+		return string(b)
+	}
+	req := request("long")
+	req.Key = retrysafe.StoreKey{Namespace: part(1), Layer: part(2), Key: retrysafe.Key{Tenant: part(3), Operation: part(4), ID: part(5)}}
+	a, err := s.Acquire(t.Context(), req)
+	assert.NoError(t, err, "Acquire")
+	assert.NoError(t, s.Release(t.Context(), retrysafe.ReleaseRequest{
+		Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, InDoubt: true, Cause: "a\x00b", LastError: "世界\x00",
+	}), "Release")
+	page, err := s.List(t.Context(), retrysafe.ListRequest{Namespace: part(1), Layer: part(2), Tenant: part(3), Operation: part(4), InDoubt: true})
+	assert.NoError(t, err, "List")
+	assert.Equal(t, len(page.Records), 1, "records")
+	assert.Equal(t, page.Records[0].LastError, "世界\x00", "what people are told")
+}
+
+// TestMySQLSameValues: a repeat that changes nothing, of which the server counts no row, is a success and no lost lease.
+func TestMySQLSameValues(t *testing.T) {
+	t.Parallel()
+	server := startMySQL(t)
+	for _, found := range []string{"clientFoundRows=false", "clientFoundRows=true"} {
+		s, _ := mysqlOn(t, server.dsn(found), nil)
+		req := request(found)
+		a, err := s.Acquire(t.Context(), req)
+		assert.NoError(t, err, "Acquire")
+		end := retrysafe.CompleteRequest{Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, State: retrysafe.StateCompleted, Answer: retrysafe.Answer{Kept: true, Codec: "raw"}}
+		for range 3 {
+			rec, err := s.Complete(t.Context(), end)
+			assert.NoError(t, err, "Complete, %s", found)
+			assert.Equal(t, rec.State, retrysafe.StateCompleted, "Complete, %s", found)
+		}
+		// Somebody else makes the row when this call has seen that there is none.
+		proxy := startSQLProxy(t, server.port, mysqlMessage)
+		slow, _ := mysqlOn(t, server.at(proxy.addr, found), nil)
+		second := request(found + " again")
+		second.Owner = owner("slow")
+		release := proxy.set(mysqlWrites, lateRequest)
+		late := make(chan retrysafe.Acquired, 1)
+		go func() {
+			a, err := slow.Acquire(t.Context(), second)
+			assert.NoError(t, err, "Acquire, %s", found)
+			late <- a
+		}()
+		until(t.Context(), proxy.asked)
+		first := request(found + " again")
+		won, err := s.Acquire(t.Context(), first)
+		assert.NoError(t, err, "Acquire, %s", found)
+		assert.Equal(t, won.Status, retrysafe.Won, "the one that comes in between, %s", found)
+		release()
+		assert.Equal(t, (<-late).Status, retrysafe.StatusInProgress, "the one that was first to look, %s", found)
+		rec, err := s.Lookup(t.Context(), first.Key)
+		assert.NoError(t, err, "Lookup")
+		assert.Equal(t, rec.Owner, first.Owner, "whose record it is, %s", found)
+	}
+}
+
+// TestMySQLOppositeOrder: where the server undoes a transaction of the store, since another one takes the same rows in the opposite order, it is
+// made anew.
+func TestMySQLOppositeOrder(t *testing.T) {
+	t.Parallel()
+	server := startMySQL(t)
+	s, _ := mysqlOn(t, server.dsn(), nil)
+	_, others := mysqlOn(t, server.dsn(), nil)
+	victim := 0
+	for n := 0; n < 20 && victim == 0; n++ {
+		req := request(fmt.Sprint("a", n))
+		tx, err := others.BeginTx(t.Context(), nil)
+		assert.NoError(t, err, "begin")
+		execSQL(t, tx, `UPDATE retrysafe_records_meta SET version = version + 0, fence_floor = fence_floor + 1 WHERE id = 1`)
+		_, err = s.Acquire(t.Context(), req)
+		assert.NoError(t, err, "Acquire")
+		execSQL(t, others, `UPDATE retrysafe_records SET state = 3, expires = 1 WHERE key_id = ?`, []byte(req.Key.ID))
+		swept := make(chan error, 1)
+		go func() { _, err := s.Sweep(t.Context(), 10); swept <- err }() // it holds the record, and waits for the floor
+		until(t.Context(), func() bool { return mysqlWaiting(t, others) == 1 })
+		_, err = tx.ExecContext(t.Context(), `UPDATE retrysafe_records SET attempt = attempt + 1 WHERE key_id = ?`, []byte(req.Key.ID))
+		if err != nil {
+			assert.Equal(t, mysqlErrorNumber(err), uint16(1213), "the error: %v", err)
+		} else {
+			victim++
+		}
+		_ = tx.Rollback()
+		assert.NoError(t, <-swept, "Sweep in the opposite order")
+		rec, err := s.Lookup(t.Context(), req.Key)
+		assert.NoError(t, err, "Lookup")
+		assert.Equal(t, rec.State, retrysafe.State(0), "what is left")
+	}
+	assert.True(t, victim > 0, "the server has undone the store's transaction once")
+}
+
+func mysqlErrorNumber(err error) uint16 {
+	if e, ok := err.(*mysql.MySQLError); ok { //nolint:errorlint // the driver's own
+		return e.Number
+	}
+	return 0
+}
+
+// TestMySQLClockReport: a record from the future is told of, once.
+func TestMySQLClockReport(t *testing.T) {
+	t.Parallel()
+	var log logBuffer
+	server := startMySQL(t, "--innodb-flush-log-at-trx-commit=1")
+	s, db := mysqlOn(t, server.dsn(), &sqlstore.Options{Logger: log.logger()})
+	_, err := s.Acquire(t.Context(), request("a"))
+	assert.NoError(t, err, "Acquire")
+	execSQL(t, db, `UPDATE retrysafe_records SET updated = updated + 60000000, lease_end = lease_end + 60000000`)
+	for range 2 {
+		_, err = s.Lookup(t.Context(), request("a").Key)
+		assert.NoError(t, err, "Lookup")
+	}
+	assert.Equal(t, strings.Count(log.String(), "in the future of the server's clock"), 1, "reports: %s", &log)
+}
+
+// TestMySQLErrorsHideSecrets: neither the password nor a key is in an error.
+func TestMySQLErrorsHideSecrets(t *testing.T) {
+	t.Parallel()
+	server := startMySQL(t)
+	s, db := mysqlOn(t, server.dsn("sql_mode=%27%27", "completion_type=1"), nil)
+	var all bytes.Buffer
+	secret := request("secret-key")
+	execSQL(t, db, `ALTER TABLE retrysafe_records ADD CONSTRAINT other CHECK (attempt > 1)`)
+	_, err := s.Acquire(t.Context(), secret)
+	fmt.Fprintln(&all, err)
+	execSQL(t, db, `ALTER TABLE retrysafe_records DROP CONSTRAINT other, MODIFY key_id VARBINARY(3) NOT NULL`)
+	_, err = s.Acquire(t.Context(), secret) // it would be cut, without strictness
+	fmt.Fprintln(&all, err)
+	server.kill()
+	_, err = s.Acquire(t.Context(), secret)
+	fmt.Fprintln(&all, err)
+	locked := mysqlNew(t, mysqlOpen(t, strings.Replace(server.dsn(), "root@", "clerk:secret-word@", 1)), nil)
+	fmt.Fprintln(&all, locked.Migrate(t.Context()))
+	assert.Equal(t, strings.Count(all.String(), "sqlstore: "), 4, "errors: %s", &all)
+	assert.True(t, !strings.Contains(all.String(), "secret"), "no secrets: %s", &all)
+}
+
+// TestMySQLFencesGrow: a record that was swept comes again above its fence, also where the clock was set back.
+func TestMySQLFencesGrow(t *testing.T) {
+	t.Parallel()
+	s, db := mysqlOn(t, startMySQL(t).dsn(), nil)
+	a, err := s.Acquire(t.Context(), request("a"))
+	assert.NoError(t, err, "Acquire")
+	const future = 1 << 52 // no clock shows that
+	execSQL(t, db, `UPDATE retrysafe_records SET fence = ?, expires = 1`, int64(future))
+	n, err := s.Sweep(t.Context(), 10)
+	assert.NoError(t, err, "Sweep")
+	assert.Equal(t, n, 1, "swept")
+	again := request("a")
+	again.Owner = owner("again")
+	b, err := s.Acquire(t.Context(), again)
+	assert.NoError(t, err, "Acquire")
+	assert.Equal(t, b.Record.Fence, retrysafe.Fence(future+1), "the next fence, after %d", a.Record.Fence)
+}

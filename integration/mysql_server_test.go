@@ -1,0 +1,206 @@
+package integration_test
+
+import (
+	"bytes"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/sqlstore"
+)
+
+// mysqlServer is a MariaDB of this test's own, on loopback.
+type mysqlServer struct {
+	dir, port string
+	args      []string
+	cmd       *exec.Cmd
+	said      bytes.Buffer
+}
+
+// mysqlUser is who runs the server, which refuses root: the user that the package has made.
+func mysqlUser(tb testing.TB) *syscall.Credential {
+	tb.Helper()
+	if os.Getuid() != 0 {
+		return nil
+	}
+	u, err := user.Lookup("mysql")
+	assert.NoError(tb, err, "the user mysql: apt-get install -y mariadb-server")
+	uid, _ := strconv.ParseUint(u.Uid, 10, 32)
+	gid, _ := strconv.ParseUint(u.Gid, 10, 32)
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+}
+
+// startMySQL makes databases of its own and runs a server on them until the test ends.
+func startMySQL(tb testing.TB, args ...string) *mysqlServer {
+	tb.Helper()
+	newMySQL.Do(func() { newMySQLDir = mysqlInit(tb) })
+	dir := mysqlFolder(tb)
+	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
+	said, err := exec.CommandContext(tb.Context(), "cp", "-a", filepath.Join(newMySQLDir, "data"), dir).CombinedOutput()
+	assert.NoError(tb, err, "copy a new database: %s", said)
+	s := &mysqlServer{dir: dir, port: freePort(tb), args: args}
+	s.start(tb)
+	return s
+}
+
+// New databases are made once and copied, which takes a fraction of the time. TestMain removes them.
+var (
+	newMySQL    sync.Once
+	newMySQLDir string
+)
+
+// mysqlLog is the size of the redo log, which a copy has to keep.
+const mysqlLog = "--innodb-log-file-size=16M"
+
+func mysqlInit(tb testing.TB) (dir string) {
+	tb.Helper()
+	dir = mysqlFolder(tb)
+	c := exec.CommandContext(tb.Context(), mysqlProgram(tb, "mariadb-install-db"), "--no-defaults", "--datadir="+filepath.Join(dir, "data"), "--skip-test-db",
+		"--auth-root-authentication-method=normal", "--skip-name-resolve", mysqlLog)
+	c.SysProcAttr, c.Dir = &syscall.SysProcAttr{Credential: mysqlUser(tb)}, dir
+	said, err := c.CombinedOutput()
+	assert.NoError(tb, err, "mariadb-install-db: %s", said)
+	assert.NoError(tb, os.Mkdir(filepath.Join(dir, "data", "retrysafe"), 0o700), "a database")
+	if as := mysqlUser(tb); as != nil {
+		assert.NoError(tb, os.Chown(filepath.Join(dir, "data", "retrysafe"), int(as.Uid), int(as.Gid)), "chown")
+	}
+	return dir
+}
+
+func mysqlProgram(tb testing.TB, name string) string {
+	tb.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		path, err = exec.LookPath("/usr/sbin/" + name)
+	}
+	assert.NoError(tb, err, "%s is not installed: apt-get install -y mariadb-server", name)
+	return path
+}
+
+// mysqlFolder is a folder that the server's user can use: those of tests are closed to other users.
+func mysqlFolder(tb testing.TB) string {
+	tb.Helper()
+	dir, err := os.MkdirTemp("", "retrysafe-mysql")
+	assert.NoError(tb, err, "a folder")
+	if as := mysqlUser(tb); as != nil {
+		assert.NoError(tb, os.Chown(dir, int(as.Uid), int(as.Gid)), "chown")
+	}
+	return dir
+}
+
+func (s *mysqlServer) start(tb testing.TB) {
+	tb.Helper()
+	s.cmd = exec.Command(mysqlProgram(tb, "mariadbd"), append([]string{
+		"--no-defaults", "--datadir=" + filepath.Join(s.dir, "data"), "--tmpdir=" + s.dir, "--socket=" + filepath.Join(s.dir, "s"),
+		"--pid-file=" + filepath.Join(s.dir, "pid"), "--bind-address=127.0.0.1", "--port=" + s.port, "--skip-name-resolve", "--skip-log-bin",
+		"--innodb-buffer-pool-size=32M", mysqlLog, "--innodb-flush-log-at-trx-commit=0", "--innodb-flush-method=nosync", "--performance-schema=OFF",
+	}, s.args...)...)
+	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = s.dir, &s.said, &s.said
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: mysqlUser(tb)}
+	assert.NoError(tb, s.cmd.Start(), "start mariadbd")
+	tb.Cleanup(s.kill)
+	db, err := sql.Open("mysql", s.dsn())
+	assert.NoError(tb, err, "open")
+	defer db.Close()
+	for end := time.Now().Add(20 * time.Second); db.PingContext(tb.Context()) != nil; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.kill()
+			tb.Fatalf("mariadbd does not answer on port %s:\n%s", s.port, s.said.String())
+		}
+	}
+}
+
+// dsn is the server's address as its driver takes it, with parameters behind it.
+func (s *mysqlServer) dsn(parameters ...string) string {
+	return s.at(net.JoinHostPort("127.0.0.1", s.port), parameters...)
+}
+
+// database is another one of the server.
+func (s *mysqlServer) database(name string) string {
+	return strings.Replace(s.dsn(), "/retrysafe?", "/"+name+"?", 1)
+}
+
+// at is the same database at another address.
+func (s *mysqlServer) at(addr string, parameters ...string) string {
+	return "root@tcp(" + addr + ")/retrysafe?" + strings.Join(append([]string{"interpolateParams=true"}, parameters...), "&")
+}
+
+// stall stops the server: it takes requests and answers none.
+func (s *mysqlServer) stall() (resume func()) {
+	_ = s.cmd.Process.Signal(syscall.SIGSTOP)
+	for stopped := false; !stopped; { // each of its threads
+		all, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.cmd.Process.Pid))
+		stopped = !slices.ContainsFunc(all, func(path string) bool {
+			stat, err := os.ReadFile(path)
+			return err == nil && !bytes.Contains(stat, []byte(") T "))
+		})
+	}
+	return func() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
+}
+
+// kill ends the server as a crash does.
+func (s *mysqlServer) kill() {
+	if s.cmd.ProcessState == nil {
+		_ = s.cmd.Process.Kill()
+		_ = s.cmd.Wait()
+	}
+}
+
+// stop ends the server in order.
+func (s *mysqlServer) stop(tb testing.TB) {
+	tb.Helper()
+	assert.NoError(tb, s.cmd.Process.Signal(syscall.SIGTERM), "stop mariadbd")
+	assert.NoError(tb, s.cmd.Wait(), "the end of mariadbd: %s", &s.said)
+}
+
+// mysqlOpen is a pool of its own.
+func mysqlOpen(tb testing.TB, dsn string) *sql.DB {
+	tb.Helper()
+	db, err := sql.Open("mysql", dsn)
+	assert.NoError(tb, err, "open the database")
+	db.SetMaxOpenConns(10)
+	db.SetMaxIdleConns(10)
+	tb.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// mysqlNew is a store on a pool, whose tables may be missing.
+func mysqlNew(tb testing.TB, db *sql.DB, o *sqlstore.Options) *sqlstore.Store {
+	tb.Helper()
+	var own sqlstore.Options
+	if o != nil {
+		own = *o
+	}
+	if own.Logger == nil {
+		own.Logger = slog.New(slog.DiscardHandler)
+	}
+	s, err := sqlstore.New(db, sqlstore.MySQL, &own)
+	assert.NoError(tb, err, "a store on MySQL")
+	return s
+}
+
+// mysqlOn is a store that is ready, on a pool of its own.
+func mysqlOn(tb testing.TB, dsn string, o *sqlstore.Options) (*sqlstore.Store, *sql.DB) {
+	tb.Helper()
+	db := mysqlOpen(tb, dsn)
+	s := mysqlNew(tb, db, o)
+	patient := sqlstore.Options{}
+	if o != nil {
+		patient.Table = o.Table
+	}
+	assert.NoError(tb, mysqlNew(tb, db, &patient).Migrate(tb.Context()), "Migrate")
+	return s, db
+}

@@ -1,0 +1,59 @@
+package integration_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storetest"
+)
+
+// TestMySQLStrangeDefaults runs the contract with other defaults of the session: isolation, autocommit, zone, modes that cut what is too long and
+// that read texts otherwise, prepared statements, counts of rows that were found.
+func TestMySQLStrangeDefaults(t *testing.T) {
+	t.Parallel()
+	server := startMySQL(t)
+	parameters := []string{
+		"tx_isolation=%27SERIALIZABLE%27", "autocommit=0", "tx_read_only=1", "time_zone=%27%2B05:45%27", "sql_mode=%27ANSI_QUOTES%27",
+		"interpolateParams=false", "clientFoundRows=true", "completion_type=2",
+	}
+	storetest.Run(t, func(t *testing.T) storetest.Backend {
+		t.Helper()
+		return mysqlBackend(t, server.dsn(parameters...), server.dsn())
+	}, mysqlFeatures)
+}
+
+// TestMySQLSessionStaysAsItWas: a connection comes back with the settings that it had, after each way in which a call can end.
+func TestMySQLSessionStaysAsItWas(t *testing.T) {
+	t.Parallel()
+	server := startMySQL(t)
+	for _, autocommit := range []int{0, 1} {
+		s, db := mysqlOn(t, server.dsn("sql_mode=%27ANSI_QUOTES%27", "time_zone=%27%2B05:45%27", "innodb_lock_wait_timeout=77", "lock_wait_timeout=78",
+			"wait_timeout=79", fmt.Sprint("autocommit=", autocommit)), nil)
+		db.SetMaxOpenConns(1)
+		same := func(when string) {
+			t.Helper()
+			var got string
+			err := db.QueryRowContext(t.Context(), `SELECT CONCAT_WS(' ', @@autocommit + 0, @@sql_mode, @@time_zone, @@innodb_lock_wait_timeout, @@lock_wait_timeout,
+				@@wait_timeout, @@in_transaction, @@tx_isolation)`).Scan(&got)
+			assert.NoError(t, err, "%s", when)
+			assert.Equal(t, got, fmt.Sprint(autocommit, " ANSI_QUOTES +05:45 77 78 79 0 REPEATABLE-READ"), "%s, autocommit=%d", when, autocommit)
+		}
+		same("after Migrate")
+		req := request(fmt.Sprint("a", autocommit))
+		a, err := s.Acquire(t.Context(), req)
+		assert.NoError(t, err, "Acquire")
+		same("after a win")
+		_, err = s.Lookup(t.Context(), req.Key)
+		assert.NoError(t, err, "Lookup")
+		same("after a look")
+		late := request("late")
+		late.NotAfter = a.Record.Now.Add(-1)
+		_, err = s.Acquire(t.Context(), late)
+		assert.True(t, err != nil, "a late call fails")
+		same("after a call that came too late")
+		execSQL(t, db, `SET GLOBAL read_only = 1`)
+		execSQL(t, db, `SET GLOBAL read_only = 0`)
+		same("at last")
+	}
+}

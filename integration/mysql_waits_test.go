@@ -1,0 +1,260 @@
+package integration_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/sqlstore"
+)
+
+// mysqlTransactions is a number that is told of the server's transactions. The table is made anew only where nobody has read it for a
+// tenth of a second.
+func mysqlTransactions(t *testing.T, db *sql.DB, query string) (n int) {
+	t.Helper()
+	execSQL(t, db, `DO SLEEP(0.11)`)
+	assert.NoError(t, db.QueryRowContext(t.Context(), query).Scan(&n), "look at the server")
+	return n
+}
+
+// mysqlWaiting is how many transactions of the server wait for a lock.
+func mysqlWaiting(t *testing.T, db *sql.DB) int {
+	t.Helper()
+	return mysqlTransactions(t, db, `SELECT count(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'`)
+}
+
+// TestMySQLTimeAfterAWait: a call that has waited for a row decides by the time at which it got it.
+func TestMySQLTimeAfterAWait(t *testing.T) {
+	t.Parallel()
+	server := startMySQL(t)
+	s, db := mysqlOn(t, server.dsn("time_zone=%27%2B05:45%27"), nil)
+	_, others := mysqlOn(t, server.dsn(), nil)
+	held, free := request("held"), request("free")
+	for _, req := range []retrysafe.AcquireRequest{held, free} {
+		_, err := s.Acquire(t.Context(), req)
+		assert.NoError(t, err, "Acquire")
+	}
+	tx, err := others.BeginTx(t.Context(), nil)
+	assert.NoError(t, err, "begin")
+	execSQL(t, tx, `UPDATE retrysafe_records SET attempt = attempt WHERE key_id = 'held'`)
+	began := make(chan error, 1)
+	go func() {
+		_, err := s.Acquire(t.Context(), held) // the owner's own repeat renews the lease
+		began <- err
+	}()
+	until(t.Context(), func() bool { return mysqlWaiting(t, others) == 1 })
+	execSQL(t, db, `DO SLEEP(1.5)`)
+	var released int64
+	assert.NoError(t, others.QueryRowContext(t.Context(), `SELECT CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)`).Scan(&released), "the time")
+	assert.NoError(t, tx.Rollback(), "release")
+	assert.NoError(t, <-began, "Acquire")
+	var updated int64
+	assert.NoError(t, others.QueryRowContext(t.Context(), `SELECT updated FROM retrysafe_records WHERE key_id = 'held'`).Scan(&updated), "the record")
+	assert.True(t, updated >= released, "the record is of the time after the wait: %d µs before", released-updated)
+}
+
+// TestMySQLWaitLeavesNothingBehind: a wait for a row that somebody holds ends with the time of the call, and a moment later on the server too,
+// also where the caller has gone: it must not be granted later.
+func TestMySQLWaitLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	server := startMySQL(t)
+	s, _ := mysqlOn(t, server.dsn("innodb_lock_wait_timeout=600"), nil)
+	_, others := mysqlOn(t, server.dsn(), nil)
+	req := request("held")
+	defer holdMySQLRow(t, others, sqlstore.DefaultTable, req.Key)()
+	for _, leaves := range []bool{false, true} {
+		rec, err := s.Lookup(t.Context(), req.Key)
+		assert.NoError(t, err, "Lookup")
+		req.NotAfter = time.Time{}
+		if !leaves {
+			req.NotAfter = rec.Now.Add(300 * time.Millisecond)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { _, err := s.Acquire(ctx, req); done <- err }()
+		until(t.Context(), func() bool { return mysqlWaiting(t, others) == 1 })
+		began := time.Now()
+		if leaves {
+			cancel()
+		}
+		err = <-done
+		cancel()
+		assert.True(t, time.Since(began) < time.Second, "it ends in time: %v", time.Since(began))
+		if leaves {
+			assert.ErrorIs(t, err, context.Canceled, "Acquire of a caller who has gone")
+		} else {
+			assert.ErrorIs(t, err, retrysafe.ErrTooLate, "Acquire behind a lock")
+		}
+		late := time.Now().Add(3 * time.Second) // the server's second, on a busy machine; LockWait is 5 s
+		until(t.Context(), func() bool { return mysqlWaiting(t, others) == 0 || time.Now().After(late) })
+		assert.Equal(t, mysqlWaiting(t, others), 0, "waits on the server afterwards")
+	}
+}
+
+// TestMySQLWaitsLongerThanASecond: the server ends waits after a second; a call that has more time goes on waiting.
+func TestMySQLWaitsLongerThanASecond(t *testing.T) {
+	t.Parallel()
+	server := startMySQL(t)
+	s, _ := mysqlOn(t, server.dsn(), nil)
+	_, others := mysqlOn(t, server.dsn(), nil)
+	release := holdMySQLRow(t, others, sqlstore.DefaultTable, request("held").Key)
+	won := make(chan error, 1)
+	go func() {
+		a, err := s.Acquire(t.Context(), request("held"))
+		if err == nil && a.Status != retrysafe.Won {
+			err = fmt.Errorf("it has not won: %v", a.Status)
+		}
+		won <- err
+	}()
+	execSQL(t, others, `DO SLEEP(1.5)`)
+	release()
+	assert.NoError(t, <-won, "Acquire behind a lock that was held for longer than a second")
+
+	short, _ := mysqlOn(t, server.dsn(), &sqlstore.Options{LockWait: 1500 * time.Millisecond})
+	defer holdMySQLRow(t, others, sqlstore.DefaultTable, request("again").Key)()
+	_, err := short.Acquire(t.Context(), request("again"))
+	assert.Contains(t, fmt.Sprint(err), "other transactions have held the row of this key", "Acquire behind a lock that is held all the time")
+}
+
+// TestMySQLSweptWhileWaiting: a call that has waited for the row of a sweep begins above the fence that it has removed.
+func TestMySQLSweptWhileWaiting(t *testing.T) {
+	t.Parallel()
+	server := startMySQL(t)
+	s, _ := mysqlOn(t, server.dsn(), nil)
+	_, others := mysqlOn(t, server.dsn(), nil)
+	_, err := s.Acquire(t.Context(), request("a"))
+	assert.NoError(t, err, "Acquire")
+	const future = int64(1) << 52 // no clock shows that
+	execSQL(t, others, `UPDATE retrysafe_records SET fence = ?, expires = 1`, future)
+	sweep, err := others.BeginTx(t.Context(), nil)
+	assert.NoError(t, err, "begin")
+	execSQL(t, sweep, `DELETE FROM retrysafe_records`)
+	again := request("a")
+	again.Owner = owner("again")
+	won := make(chan retrysafe.Acquired, 1)
+	go func() {
+		a, err := s.Acquire(t.Context(), again)
+		assert.NoError(t, err, "Acquire behind a sweep")
+		won <- a
+	}()
+	until(t.Context(), func() bool { return mysqlWaiting(t, others) == 1 })
+	execSQL(t, sweep, `UPDATE retrysafe_records_meta SET fence_floor = ?`, future)
+	assert.NoError(t, sweep.Commit(), "commit")
+	a := <-won
+	assert.Equal(t, a.Record.Fence, retrysafe.Fence(future+1), "the fence")
+}
+
+// TestMySQLSweepBlocksNobody: while a sweep is under way new keys are made, and what somebody has locked is passed over.
+func TestMySQLSweepBlocksNobody(t *testing.T) {
+	t.Parallel()
+	server := startMySQL(t)
+	proxy := startSQLProxy(t, server.port, mysqlMessage)
+	s, _ := mysqlOn(t, server.dsn(), nil)
+	sweeper, _ := mysqlOn(t, server.at(proxy.addr), nil)
+	_, others := mysqlOn(t, server.dsn(), nil)
+	for i := range 50 {
+		_, err := s.Acquire(t.Context(), request(fmt.Sprint("old ", i)))
+		assert.NoError(t, err, "Acquire")
+	}
+	execSQL(t, others, `UPDATE retrysafe_records SET state = 3, expires = 1`)
+	release := holdMySQLRow(t, others, sqlstore.DefaultTable, request("old 7").Key)
+	goOn := proxy.set(mysqlCommits, lateRequest)
+	swept := make(chan int, 1)
+	go func() {
+		n, err := sweeper.Sweep(t.Context(), 100)
+		assert.NoError(t, err, "Sweep")
+		swept <- n
+	}()
+	until(t.Context(), func() bool {
+		return mysqlTransactions(t, others, `SELECT coalesce(max(trx_rows_modified), 0) FROM information_schema.innodb_trx`) >= 49
+	})
+	for i := range 100 {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		_, err := s.Acquire(ctx, request(fmt.Sprint("new ", i)))
+		cancel()
+		assert.NoError(t, err, "Acquire of a new key beside a sweep")
+	}
+	goOn()
+	assert.Equal(t, <-swept, 49, "swept, but for what was locked")
+	release()
+	n, err := sweeper.Sweep(t.Context(), 100)
+	assert.NoError(t, err, "Sweep")
+	assert.Equal(t, n, 1, "swept when it was let go")
+}
+
+// TestMySQLPoolIsTaken: without a connection a call ends with its context or after LockWait, and says what to do.
+func TestMySQLPoolIsTaken(t *testing.T) {
+	t.Parallel()
+	server := startMySQL(t)
+	s, db := mysqlOn(t, server.dsn(), &sqlstore.Options{LockWait: 200 * time.Millisecond})
+	db.SetMaxOpenConns(1)
+	conn, err := db.Conn(t.Context())
+	assert.NoError(t, err, "the only connection")
+	_, err = s.Acquire(t.Context(), request("a"))
+	assert.Contains(t, fmt.Sprint(err), "give the pool more connections", "Acquire")
+	_, err = s.Charge(t.Context(), retrysafe.ChargeRequest{Namespace: "app", Keys: 1, For: time.Hour})
+	assert.ErrorIs(t, err, retrysafe.ErrTooLate, "Charge")
+	assert.NoError(t, conn.Close(), "give it back")
+	a, err := s.Acquire(t.Context(), request("a"))
+	assert.NoError(t, err, "Acquire")
+	assert.Equal(t, a.Status, retrysafe.Won, "Acquire")
+}
+
+// TestMySQLHeldRowTakesOneConnection: those that wait for a row that somebody holds leave the pool to others.
+func TestMySQLHeldRowTakesOneConnection(t *testing.T) {
+	t.Parallel()
+	server := startMySQL(t)
+	s, db := mysqlOn(t, server.dsn(), nil)
+	_, others := mysqlOn(t, server.dsn(), nil)
+	db.SetMaxOpenConns(2)
+	release := holdMySQLRow(t, others, sqlstore.DefaultTable, request("held").Key)
+	var waiting sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	for i := range 8 {
+		req := request("held")
+		req.Owner = owner(fmt.Sprint(i))
+		waiting.Go(func() { _, _ = s.Acquire(ctx, req) })
+	}
+	until(t.Context(), func() bool { return mysqlWaiting(t, others) > 0 }) // the first of them waits at the server
+	for i := range 20 {
+		short, end := context.WithTimeout(t.Context(), 3*time.Second)
+		a, err := s.Acquire(short, request(fmt.Sprint("free ", i)))
+		end()
+		assert.NoError(t, err, "another key")
+		assert.Equal(t, a.Status, retrysafe.Won, "another key")
+	}
+	cancel()
+	waiting.Wait()
+	release()
+}
+
+// TestMySQLServerHangs: a server that takes calls and answers none holds them for LockWait and a second, also without a limit of their own,
+// and is used again when it goes on.
+func TestMySQLServerHangs(t *testing.T) {
+	t.Parallel()
+	server := startMySQL(t)
+	s, _ := mysqlOn(t, server.dsn(), &sqlstore.Options{LockWait: 200 * time.Millisecond})
+	req := request("a")
+	a, err := s.Acquire(t.Context(), req)
+	assert.NoError(t, err, "Acquire")
+	resume := server.stall()
+	defer resume()
+	began := time.Now()
+	err = s.Extend(t.Context(), retrysafe.ExtendRequest{Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, Lease: time.Hour})
+	assert.Contains(t, fmt.Sprint(err), "the server does not answer", "Extend")
+	_, err = s.Lookup(t.Context(), req.Key)
+	assert.True(t, err != nil, "Lookup fails")
+	assert.True(t, time.Since(began) < 20*time.Second, "they end by themselves: %v", time.Since(began))
+	resume()
+	until(t.Context(), func() bool {
+		return s.Extend(t.Context(), retrysafe.ExtendRequest{Key: req.Key, Owner: req.Owner, Fence: a.Record.Fence, Lease: time.Hour}) == nil
+	})
+	rec, err := s.Lookup(t.Context(), req.Key)
+	assert.NoError(t, err, "Lookup")
+	assert.True(t, rec.LeaseLeft > time.Minute, "the lease was renewed")
+}

@@ -1,0 +1,393 @@
+package integration_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/outbox"
+)
+
+func init() {
+	children["outbox relay"] = playRelay
+	children["outbox adder"] = playAdder
+}
+
+// fileBroker is a broker that outlives processes: a file to which each message is appended by one write.
+type fileBroker struct {
+	path string
+	hook func(run func() error) error // around each call; nil: none
+}
+
+func (b fileBroker) Publish(_ context.Context, batch []outbox.Outgoing) []error {
+	errs := make([]error, len(batch))
+	run := func() error {
+		f, err := os.OpenFile(b.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		for i, m := range batch {
+			if m.Attempt == 1 && strings.HasSuffix(m.ID, "-flaky") {
+				errs[i] = errors.New("not now")
+				continue
+			}
+			if _, err := io.WriteString(f, m.Key+" "+m.ID+"\n"); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	hook := b.hook
+	if hook == nil {
+		hook = func(run func() error) error { return run() }
+	}
+	if err := hook(run); err != nil {
+		return each(batch, err)
+	}
+	return errs
+}
+
+// ids reads what came of a key.
+func (b fileBroker) ids(t *testing.T) func(key string) []string {
+	t.Helper()
+	text, err := os.ReadFile(b.path)
+	if !errors.Is(err, os.ErrNotExist) {
+		assert.NoError(t, err, "read what came")
+	}
+	all := map[string][]string{}
+	for line := range strings.Lines(string(text)) {
+		key, id, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		all[key] = append(all[key], id)
+	}
+	return func(key string) []string { return all[key] }
+}
+
+func dialectOf(driver string) outbox.Dialect {
+	return map[string]outbox.Dialect{"sqlite": outbox.SQLite, "pgx": outbox.PostgreSQL, "mysql": outbox.MySQL}[driver]
+}
+
+// pointRelay runs a relay whose driver does what the fault says, until all is published.
+func pointRelay(driver, dsn string, b fileBroker, hook fault) error {
+	s := txServer{driver: driver, dialect: dialectOf(driver), dsn: dsn}
+	shop, set, err := s.faultyShop()
+	if err != nil {
+		return err
+	}
+	defer shop.db.Close()
+	shop.db.SetMaxOpenConns(4)
+	box, err := outbox.New(shop.db, s.dialect, &outbox.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	var mu sync.Mutex // a fault at a time
+	over := false     // database/sql may roll back a little later than what it rolls back has ended
+	guarded := fault(func(step string, run func() error) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if over {
+			return run()
+		}
+		return hook(step, run)
+	})
+	set(guarded)
+	b.hook = func(run func() error) error { return guarded("publish", run) }
+	relay, err := outbox.NewRelay(box, b, hastyRelay())
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	began := time.Now()
+	go func() {
+		until(ctx, func() bool { // a lease was renewed, and nothing is left
+			s, err := box.Stats(ctx)
+			return err == nil && s.Pending == 0 && time.Since(began) > 500*time.Millisecond
+		})
+		cancel()
+	}()
+	err = relay.Run(ctx)
+	mu.Lock()
+	defer mu.Unlock()
+	over = true
+	return err
+}
+
+// playRelay publishes, and is killed before or after a step comes for the nth time: driver, DSN, file, step, n, "before" or "after". Without a
+// step it goes on until it is killed.
+func playRelay(args []string) error {
+	var n, seen int
+	if _, err := fmt.Sscan(args[4], &n); err != nil {
+		return err
+	}
+	b := fileBroker{path: args[2]}
+	if args[3] == "" {
+		db, err := sql.Open(args[0], args[1])
+		if err != nil {
+			return err
+		}
+		box, err := outbox.New(db, dialectOf(args[0]), &outbox.Options{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			return err
+		}
+		relay, err := outbox.NewRelay(box, b, hastyRelay())
+		if err != nil {
+			return err
+		}
+		return relay.Run(context.Background())
+	}
+	return pointRelay(args[0], args[1], b, func(step string, run func() error) error {
+		if step != args[3] {
+			return run()
+		}
+		if seen++; seen != n {
+			return run()
+		}
+		if args[5] == "after" {
+			_ = run()
+		}
+		die()
+		return nil
+	})
+}
+
+// points are the steps of a relay, each as often as it is to be met.
+func points(t *testing.T, driver, dsn string, b fileBroker) (all []string, times map[string]int) {
+	t.Helper()
+	times = map[string]int{}
+	err := pointRelay(driver, dsn, b, func(step string, run func() error) error {
+		if times[step]++; times[step] == 1 {
+			all = append(all, step)
+		}
+		return run()
+	})
+	assert.NoError(t, err, "a relay")
+	for step, n := range times {
+		switch step {
+		case "commit", "publish":
+			times[step] = min(n, 2)
+		default:
+			times[step] = 1
+		}
+	}
+	return all, times
+}
+
+// relayStorm does something at each step of a relay, with messages waiting, and lets another relay finish.
+func relayStorm(t *testing.T, a *shop, driver, dsn string, do func(b fileBroker, step string, n int, when string)) {
+	t.Helper()
+	box := newBox(t, a, nil)
+	b := fileBroker{path: filepath.Join(t.TempDir(), "came")}
+	all := &traffic{want: map[string][]string{}}
+	round := 0
+	add := func() {
+		round++
+		var messages []outbox.Message
+		for _, key := range []string{"ada", "bob", "eve"} {
+			for _, id := range []string{"1", "2-flaky", "3"} {
+				m := outbox.Message{ID: fmt.Sprintf("%s-%d-%s", key, round, id), Topic: "orders", Key: key}
+				messages = append(messages, m)
+				all.want[key] = append(all.want[key], m.ID)
+			}
+		}
+		send(t, a, box, messages...)
+	}
+	add()
+	steps, times := points(t, driver, dsn, b)
+	assert.True(t, len(steps) > 15 && times["commit"] > 1 && times["publish"] > 0, "steps: %q", steps)
+	repeats := 0
+	for _, step := range steps {
+		for n := 1; n <= times[step]; n++ {
+			whens := []string{"before", "after"}
+			if step != "commit" && step != "publish" && os.Getenv("RETRYSAFE_SOAK") != "long" {
+				// One side of half of the statements, others in each run: after one is before the next, as a rule.
+				i := rand.IntN(2)
+				whens = whens[i : i+rand.IntN(2)]
+			}
+			for _, when := range whens {
+				add()
+				do(b, step, n, when)
+				// Nobody has to wait for the lease of the dead.
+				published(t, func() bool {
+					_, err := a.db.ExecContext(t.Context(), "DELETE FROM retrysafe_outbox_relays")
+					return err == nil
+				}, "take the lease away")
+				_, stop := runRelay(t, box, b, nil)
+				published(t, func() bool { return pending(t, box) == 0 }, "all is published, %s %s (%d)", when, step, n)
+				assert.NoError(t, stop(), "Run")
+				again, err := all.check(b.ids(t))
+				assert.NoError(t, err, "what came, %s %s (%d)", when, step, n)
+				repeats = again
+			}
+		}
+	}
+	t.Logf("%d steps, %d messages, %d repeats, 0 lost", len(steps), round*9, repeats)
+}
+
+// eachRelayStorm runs it on each kind of database.
+func eachRelayStorm(t *testing.T, do func(t *testing.T, driver, dsn string) func(b fileBroker, step string, n int, when string)) {
+	t.Helper()
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		dsn := sqliteDSN(newFile(t))
+		relayStorm(t, newShop(t, openDB(t, "sqlite", dsn), nil), "sqlite", dsn, do(t, "sqlite", dsn))
+	})
+	eachTxServer(t, func(t *testing.T, server txServer) {
+		t.Helper()
+		relayStorm(t, server.shop(t), server.driver, server.dsn, do(t, server.driver, server.dsn))
+	})
+}
+
+// TestOutboxRelayKilledAtAPoint: a relay that is killed before or after any statement, or publication, loses nothing, and each key is in order
+// for those who drop repeats.
+func TestOutboxRelayKilledAtAPoint(t *testing.T) {
+	t.Parallel()
+	eachRelayStorm(t, func(t *testing.T, driver, dsn string) func(fileBroker, string, int, string) {
+		t.Helper()
+		return func(b fileBroker, step string, n int, when string) {
+			dead := startChild(t, "outbox relay", driver, dsn, b.path, step, fmt.Sprint(n), when)
+			assert.True(t, dead.wait(t) || n > 1 || step == "rollback", "the child was killed %s %s", when, step) // not every relay rolls back
+		}
+	})
+}
+
+// TestOutboxRelayCutAtAPoint: a statement that fails, or whose reply is lost: the relay itself goes on.
+func TestOutboxRelayCutAtAPoint(t *testing.T) {
+	t.Parallel()
+	eachRelayStorm(t, func(t *testing.T, driver, dsn string) func(fileBroker, string, int, string) {
+		t.Helper()
+		return func(b fileBroker, step string, n int, when string) {
+			seen := 0
+			err := pointRelay(driver, dsn, b, func(at string, run func() error) error {
+				if at != step {
+					return run()
+				}
+				if seen++; seen != n {
+					return run()
+				}
+				if when == "after" {
+					return errors.Join(run(), errCut)
+				}
+				return errCut
+			})
+			assert.True(t, err == nil || errors.Is(err, errCut), "Run, cut %s %s: %v", when, step, err) // it may be the first look at the tables
+		}
+	})
+}
+
+// playAdder adds messages until it is killed, and tells of each that was committed: driver, DSN, key.
+func playAdder(args []string) error {
+	db, err := sql.Open(args[0], args[1])
+	if err != nil {
+		return err
+	}
+	box, err := outbox.New(db, dialectOf(args[0]), nil)
+	if err != nil {
+		return err
+	}
+	for i := 0; ; {
+		id := fmt.Sprintf("%s-%d", args[2], i)
+		if err := trySend(context.Background(), db, box, outbox.Message{ID: id, Topic: "orders", Key: args[2]}); err != nil {
+			if args[0] == "sqlite" {
+				continue
+			}
+			return err
+		}
+		fmt.Println(id)
+		i++
+	}
+}
+
+// soakOutbox kills adders and relays, again and again and anywhere.
+func soakOutbox(t *testing.T, a *shop, driver, dsn string) {
+	t.Helper()
+	rounds := 4
+	if os.Getenv("RETRYSAFE_SOAK") == "long" {
+		rounds = 200
+	}
+	box := newBox(t, a, nil)
+	b := fileBroker{path: filepath.Join(t.TempDir(), "came")}
+	startRelay := func() *child { return startChild(t, "outbox relay", driver, dsn, b.path, "", "0", "") }
+	relays := []*child{startRelay(), startRelay()}
+	told, unsure := 0, 0
+	for round := range rounds {
+		var adders []*child
+		for k := range 3 {
+			adders = append(adders, startChild(t, "outbox adder", driver, dsn, fmt.Sprintf("r%d-k%d", round, k)))
+		}
+		ids := make([][]string, len(adders))
+		var all sync.WaitGroup
+		var failed atomic.Bool
+		for k, c := range adders {
+			all.Go(func() {
+				for range 10 + rand.IntN(20) {
+					id, ok := c.read()
+					if !ok {
+						failed.Store(true)
+						return
+					}
+					ids[k] = append(ids[k], id)
+				}
+				_ = c.cmd.Process.Kill()
+				for id, ok := c.read(); ok; id, ok = c.read() {
+					ids[k] = append(ids[k], id) // it was on its way
+				}
+			})
+		}
+		victim := rand.IntN(len(relays))
+		assert.NoError(t, relays[victim].cmd.Process.Kill(), "kill a relay")
+		assert.True(t, relays[victim].wait(t), "a relay was killed")
+		relays[victim] = startRelay()
+		all.Wait()
+		assert.True(t, !failed.Load(), "the adders go on: %s", adders[0].stderr.String())
+		for _, c := range adders {
+			assert.True(t, c.wait(t), "an adder was killed")
+		}
+		published(t, func() bool { return pending(t, box) == 0 }, "all is published")
+		came := b.ids(t)
+		for k, want := range ids {
+			key := fmt.Sprintf("r%d-k%d", round, k)
+			once, _ := firsts(came(key))
+			told += len(want)
+			// The one that was on its way may have been committed; nobody was told.
+			if len(once) == len(want)+1 && once[len(want)] == fmt.Sprintf("%s-%d", key, len(want)) {
+				unsure++
+				once = once[:len(want)]
+			}
+			assert.Equal(t, strings.Join(once, " "), strings.Join(want, " "), "what came of %s", key)
+		}
+	}
+	for _, c := range relays {
+		_ = c.cmd.Process.Kill()
+	}
+	text, err := os.ReadFile(b.path)
+	assert.NoError(t, err, "read what came")
+	t.Logf("%d rounds, %d messages, %d more of which nobody was told, %d repeats, 0 lost, 0 out of order", rounds, told, unsure,
+		strings.Count(string(text), "\n")-told-unsure)
+}
+
+// TestSoakOutbox is the form of TestOutboxRelayKilledAtAPoint that finds points which nobody has thought of.
+func TestSoakOutbox(t *testing.T) {
+	t.Parallel()
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		dsn := sqliteDSN(newFile(t))
+		soakOutbox(t, newShop(t, openDB(t, "sqlite", dsn), nil), "sqlite", dsn)
+	})
+	eachTxServer(t, func(t *testing.T, server txServer) {
+		t.Helper()
+		soakOutbox(t, server.shop(t), server.driver, server.dsn)
+	})
+}

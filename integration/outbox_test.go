@@ -1,0 +1,376 @@
+package integration_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	gormmysql "gorm.io/driver/mysql"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/adapters/pgxidem"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/outbox"
+	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+)
+
+// broker takes messages, and remembers them in the order in which they came.
+type broker struct {
+	mu    sync.Mutex
+	got   []outbox.Outgoing
+	refus func(outbox.Outgoing) error // asked before a message is taken; nil: it is
+}
+
+func (b *broker) Publish(ctx context.Context, batch []outbox.Outgoing) []error {
+	errs := make([]error, len(batch))
+	for i, m := range batch {
+		b.mu.Lock()
+		refus := b.refus
+		b.mu.Unlock()
+		if refus != nil {
+			errs[i] = refus(m)
+		}
+		if errs[i] == nil {
+			b.mu.Lock()
+			b.got = append(b.got, m)
+			b.mu.Unlock()
+		}
+	}
+	return errs
+}
+
+// refuse changes what is refused.
+func (b *broker) refuse(f func(outbox.Outgoing) error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refus = f
+}
+
+// ids are those that have come, with repeats; of one key, or of all.
+func (b *broker) ids(key string) (all []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, m := range b.got {
+		if key == "" || m.Key == key {
+			all = append(all, m.ID)
+		}
+	}
+	return all
+}
+
+// firsts leaves out repeats, and counts them.
+func firsts(ids []string) (once []string, repeats int) {
+	seen := map[string]bool{}
+	for _, id := range ids {
+		if seen[id] {
+			repeats++
+			continue
+		}
+		seen[id] = true
+		once = append(once, id)
+	}
+	return once, repeats
+}
+
+// newBox is the outbox of a shop, with its tables.
+func newBox(t *testing.T, s *shop, o *outbox.Options) *outbox.Outbox {
+	t.Helper()
+	if o == nil {
+		o = &outbox.Options{}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	box, err := outbox.New(s.db, s.store.Dialect(), o)
+	assert.NoError(t, err, "an outbox")
+	assert.NoError(t, box.Migrate(t.Context()), "Migrate")
+	return box
+}
+
+// hastyRelay has short times.
+func hastyRelay() *outbox.RelayOptions {
+	return &outbox.RelayOptions{Lease: time.Second, Poll: 50 * time.Millisecond, Wait: 10 * time.Millisecond, MaxWait: 100 * time.Millisecond, Drain: 5 * time.Second}
+}
+
+// runRelay runs a relay until the test or the returned function ends it.
+func runRelay(t *testing.T, box *outbox.Outbox, p outbox.Publisher, o *outbox.RelayOptions) (relay *outbox.Relay, stop func() error) {
+	t.Helper()
+	if o == nil {
+		o = hastyRelay()
+	}
+	relay, err := outbox.NewRelay(box, p, o)
+	assert.NoError(t, err, "a relay")
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- relay.Run(ctx) }()
+	stop = sync.OnceValue(func() error {
+		cancel()
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(30 * time.Second):
+			return errors.New("Run has not returned for 30s")
+		}
+	})
+	t.Cleanup(func() { _ = stop() })
+	return relay, stop
+}
+
+// published waits for what a relay does.
+func published(t *testing.T, ok func() bool, what string, args ...any) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+	defer cancel()
+	until(ctx, ok)
+	assert.True(t, ok(), what, args...)
+}
+
+// send adds messages in a transaction of their own. Of one key there is one at a time where its row is locked, which the callers see to.
+func send(t *testing.T, s *shop, box *outbox.Outbox, messages ...outbox.Message) {
+	t.Helper()
+	var err error
+	for range 200 { // SQLite has one writer
+		if err = trySend(t.Context(), s.db, box, messages...); err == nil || s.store.Dialect() != outbox.SQLite {
+			break
+		}
+	}
+	assert.NoError(t, err, "add messages")
+}
+
+func trySend(ctx context.Context, db *sql.DB, box *outbox.Outbox, messages ...outbox.Message) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if err := box.Add(ctx, dbtx.SQL(tx, box.Dialect()), messages...); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+func pending(t *testing.T, box *outbox.Outbox) int {
+	t.Helper()
+	s, err := box.Stats(t.Context())
+	assert.NoError(t, err, "Stats")
+	return s.Pending
+}
+
+// TestOutboxTx: a message is in the outbox if and only if its transaction was committed; with DoTx record, effect and message are one commit.
+func TestOutboxTx(t *testing.T) {
+	t.Parallel()
+	eachShop(t, func(t *testing.T, a, b *shop) {
+		t.Helper()
+		box := newBox(t, a, nil)
+		rows := func() int { return count(t, b.db, "retrysafe_outbox") }
+		tx, err := a.db.BeginTx(t.Context(), nil)
+		assert.NoError(t, err, "begin")
+		assert.NoError(t, box.Add(t.Context(), dbtx.SQL(tx, box.Dialect()), outbox.Message{Topic: "orders"}), "Add")
+		assert.NoError(t, tx.Rollback(), "rollback")
+		assert.Equal(t, rows(), 0, "rows after a rollback")
+		send(t, a, box, outbox.Message{ID: "one", Topic: "orders"})
+		assert.Equal(t, rows(), 1, "rows after a commit")
+
+		refused := errors.New("out of stock")
+		for _, c := range []struct {
+			customer string
+			result   error
+			rows     int
+		}{{"ada", refused, 1}, {"bob", retrysafe.Permanent("no-credit", refused), 1}, {"ada", nil, 2}, {"ada", nil, 2}} {
+			_, err := retrysafe.DoTx(t.Context(), a.engine, a.store, orderKey(c.customer), func(ctx context.Context, tx *sql.Tx) (int64, error) {
+				id, err := insert(ctx, tx, c.customer)
+				return id, errors.Join(err, box.Add(ctx, dbtx.SQL(tx, box.Dialect()), outbox.Message{Topic: "orders", Key: c.customer}), c.result)
+			})
+			assert.Equal(t, err != nil, c.result != nil, "DoTx: %v", err)
+			assert.Equal(t, rows(), c.rows, "rows after %s, %v", c.customer, c.result)
+		}
+		assert.Equal(t, a.orders(t, "ada"), 1, "orders")
+
+		tx, err = a.db.BeginTx(t.Context(), nil)
+		assert.NoError(t, err, "begin")
+		in := dbtx.SQL(tx, box.Dialect())
+		assert.ErrorIs(t, box.Add(t.Context(), in, outbox.Message{ID: "one", Topic: "orders"}), outbox.ErrDuplicate, "the same id again")
+		assert.NoError(t, box.Add(t.Context(), in, outbox.Message{ID: "two", Topic: "orders"}), "the transaction goes on")
+		assert.NoError(t, tx.Commit(), "commit")
+		assert.Equal(t, rows(), 3, "rows with a duplicate")
+	})
+}
+
+// TestOutboxOtherLibraries: in transactions of pgx and GORM.
+func TestOutboxOtherLibraries(t *testing.T) {
+	t.Parallel()
+	t.Run("pgx", func(t *testing.T) {
+		t.Parallel()
+		s := newPgxShop(t, startPostgres(t).url())
+		box := newBox(t, s.shop, nil)
+		_, err := s.order(t.Context(), "ada", s.db, func(ctx context.Context, tx pgx.Tx) error {
+			return box.Add(ctx, pgxidem.Tx(tx), outbox.Message{Topic: "orders", Key: "ada", Headers: map[string]string{"a": "b"}, Payload: []byte{0, 255}})
+		})
+		assert.NoError(t, err, "DoTx")
+		b := new(broker)
+		runRelay(t, box, b, nil)
+		published(t, func() bool { return len(b.ids("ada")) == 1 }, "it is published")
+	})
+	t.Run("GORM", func(t *testing.T) {
+		t.Parallel()
+		s := txServer{dbtx.MySQL, "mysql", startMySQL(t).dsn(), "CREATE TABLE orders (id INT AUTO_INCREMENT PRIMARY KEY, customer VARCHAR(100) NOT NULL) ENGINE=InnoDB"}.shop(t)
+		box := newBox(t, s, nil)
+		db, err := gorm.Open(gormmysql.New(gormmysql.Config{Conn: s.db}), &gorm.Config{Logger: logger.Discard})
+		assert.NoError(t, err, "gorm.Open")
+		for _, result := range []error{nil, errors.New("no")} {
+			err = db.WithContext(t.Context()).Transaction(func(tx *gorm.DB) error {
+				err := box.Add(t.Context(), dbtx.SQL(tx.Statement.ConnPool, dbtx.MySQL), outbox.Message{Topic: "orders"})
+				return errors.Join(err, result)
+			})
+			assert.ErrorIs(t, err, result, "the transaction")
+			assert.Equal(t, pending(t, box), 1, "messages")
+		}
+	})
+}
+
+// TestOutboxPublishes: what was added is published as it is, in the order of its key, once where nothing fails, and removed.
+func TestOutboxPublishes(t *testing.T) {
+	t.Parallel()
+	eachShop(t, func(t *testing.T, a, b *shop) {
+		t.Helper()
+		box := newBox(t, a, nil)
+		every := make([]byte, 256)
+		for i := range every {
+			every[i] = byte(i)
+		}
+		first := outbox.Message{
+			ID: "id-1", Topic: "orders.größe", Key: string(every), ContentType: "application/json", Payload: bytes.Repeat(every, 1<<12),
+			Headers: map[string]string{"trace": "a\\b\"c", "empty": ""},
+		}
+		send(t, a, box, first)
+		const keys, each = 40, 4
+		for n := range each {
+			for k := range keys {
+				send(t, a, box, outbox.Message{ID: fmt.Sprintf("%d-%d", k, n), Topic: "orders", Key: fmt.Sprint("key ", k)})
+			}
+		}
+		for _, p := range map[string]func(*broker) outbox.Publisher{
+			"together":   func(b *broker) outbox.Publisher { return b },
+			"one by one": func(b *broker) outbox.Publisher { return oneByOne(b) },
+		} {
+			got := new(broker)
+			_, stop := runRelay(t, newBox(t, b, nil), p(got), &outbox.RelayOptions{Lease: time.Minute})
+			published(t, func() bool { return pending(t, box) == 0 }, "all are published")
+			assert.NoError(t, stop(), "Run")
+			for k := range keys {
+				ids := got.ids(fmt.Sprint("key ", k))
+				assert.Equal(t, len(ids), each, "messages of key %d: %q", k, ids)
+				for n, id := range ids {
+					assert.Equal(t, id, fmt.Sprintf("%d-%d", k, n), "message %d of key %d", n, k)
+				}
+			}
+			assert.Equal(t, count(t, b.db, "retrysafe_outbox"), 0, "rows that are left")
+			i := slices.IndexFunc(got.got, func(m outbox.Outgoing) bool { return m.ID == first.ID })
+			m := got.got[i]
+			assert.Equal(t, fmt.Sprint(m.Message), fmt.Sprint(first), "the message")
+			assert.True(t, m.Attempt == 1 && m.Fence > 0 && time.Since(m.Added).Abs() < time.Minute, "what is told with it: %d, %d, %v", m.Attempt, m.Fence, m.Added)
+			send(t, a, box, first)
+			for n := range each {
+				for k := range keys {
+					send(t, a, box, outbox.Message{ID: fmt.Sprintf("%d-%d", k, n), Topic: "orders", Key: fmt.Sprint("key ", k)})
+				}
+			}
+		}
+	})
+}
+
+func oneByOne(b *broker) outbox.Publisher {
+	return outbox.OneByOne(func(ctx context.Context, m outbox.Outgoing) error { return b.Publish(ctx, []outbox.Outgoing{m})[0] })
+}
+
+// TestOutboxLateCommit: a transaction that stays open while later ones commit loses nothing: there is no cursor that would have passed it.
+func TestOutboxLateCommit(t *testing.T) {
+	t.Parallel()
+	eachTxServer(t, func(t *testing.T, server txServer) {
+		t.Helper()
+		s := server.shop(t)
+		box := newBox(t, s, nil)
+		got := new(broker)
+		runRelay(t, box, got, nil)
+		late, err := s.db.BeginTx(t.Context(), nil)
+		assert.NoError(t, err, "begin")
+		assert.NoError(t, box.Add(t.Context(), dbtx.SQL(late, box.Dialect()), outbox.Message{ID: "late", Topic: "orders", Key: "ada"}), "Add")
+		for i := range 5 {
+			send(t, s, box, outbox.Message{ID: fmt.Sprintf("early-%d", i), Topic: "orders", Key: "ada"})
+		}
+		published(t, func() bool { return len(got.ids("")) == 5 }, "those that were committed are published")
+		assert.NoError(t, late.Commit(), "commit")
+		published(t, func() bool { return slices.Contains(got.ids(""), "late") }, "the late one is published")
+		assert.Equal(t, len(got.ids("")), 6, "messages: %q", got.ids(""))
+	})
+}
+
+// TestOutboxKeep: what was published stays for as long as it is to be kept, and the same id is refused meanwhile.
+func TestOutboxKeep(t *testing.T) {
+	t.Parallel()
+	eachShop(t, func(t *testing.T, a, _ *shop) {
+		t.Helper()
+		got := new(broker)
+		box := newBox(t, a, &outbox.Options{Keep: time.Hour})
+		send(t, a, box, outbox.Message{ID: "one", Topic: "orders"})
+		_, stop := runRelay(t, box, got, nil)
+		published(t, func() bool { return pending(t, box) == 0 }, "it is published")
+		assert.Equal(t, count(t, a.db, "retrysafe_outbox WHERE state = 2"), 1, "rows that are kept")
+		assert.ErrorIs(t, trySend(t.Context(), a.db, box, outbox.Message{ID: "one", Topic: "orders"}), outbox.ErrDuplicate, "the same id")
+		assert.NoError(t, stop(), "Run")
+		runRelay(t, newBox(t, a, &outbox.Options{Keep: time.Microsecond}), got, nil)
+		published(t, func() bool { return count(t, a.db, "retrysafe_outbox") == 0 }, "it is removed behind its time")
+		assert.Equal(t, strings.Join(got.ids(""), " "), "one", "what was published")
+	})
+}
+
+// TestOutboxMigrate: many may migrate at once, older and newer programs say what to do, and so does a relay without tables.
+func TestOutboxMigrate(t *testing.T) {
+	t.Parallel()
+	eachShop(t, func(t *testing.T, a, b *shop) {
+		t.Helper()
+		box, err := outbox.New(a.db, a.store.Dialect(), &outbox.Options{Table: "Box_2"})
+		assert.NoError(t, err, "an outbox")
+		relay, err := outbox.NewRelay(box, new(broker), nil)
+		assert.NoError(t, err, "a relay")
+		assert.Contains(t, fmt.Sprint(relay.Run(t.Context())), "call Migrate", "a relay without tables")
+		assert.Contains(t, fmt.Sprint(trySend(t.Context(), a.db, box, outbox.Message{Topic: "orders"})), "call Migrate", "Add without tables")
+		var all sync.WaitGroup
+		for i := range 8 {
+			db := a.db
+			if i%2 == 1 {
+				db = b.db
+			}
+			all.Go(func() {
+				box, err := outbox.New(db, a.store.Dialect(), &outbox.Options{Table: "Box_2"})
+				if err = errors.Join(err, box.Migrate(t.Context())); err != nil {
+					t.Errorf("Migrate: %v", err)
+				}
+			})
+		}
+		all.Wait()
+		send(t, a, box, outbox.Message{Topic: "orders"})
+		name := `"Box_2_meta"`
+		if a.store.Dialect() == outbox.MySQL {
+			name = "`Box_2_meta`"
+			execSQL(t, a.db, "DELETE FROM `Box_2_meta`") // of a process that was killed before the last statement
+			assert.NoError(t, box.Migrate(t.Context()), "Migrate goes on")
+		}
+		assert.Equal(t, pending(t, box), 1, "messages")
+		execSQL(t, a.db, "UPDATE "+name+" SET version = 2")
+		assert.Contains(t, fmt.Sprint(box.Migrate(t.Context())), "run the newer program", "Migrate of an older program")
+		assert.Contains(t, fmt.Sprint(relay.Run(t.Context())), "run the newer program", "a relay of an older program")
+	})
+}

@@ -1,0 +1,96 @@
+package integration_test
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/shardstore"
+	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/storetest"
+)
+
+// TestShardStore is the contract over a file of SQLite and a server of PostgreSQL, of which each has its share of the keys.
+func TestShardStore(t *testing.T) {
+	t.Parallel()
+	server := startPostgres(t)
+	storetest.Run(t, func(t *testing.T) storetest.Backend {
+		t.Helper()
+		file, _ := openSQLite(t, newFile(t), nil)
+		table, _ := postgresOn(t, server.url(), &sqlstore.Options{Table: newTable()})
+		all := map[string]retrysafe.Store{"file": file, "server": table}
+		open := func() retrysafe.Store {
+			s, err := shardstore.New(t.Context(), all, nil)
+			assert.NoError(t, err, "a store over shards")
+			return s
+		}
+		return storetest.Backend{Store: open(), Reopen: open}
+	}, storetest.Features{Issuer: true, Limiter: true, Lister: true, Sweeper: true, Durable: true})
+}
+
+// TestShardsChange: from a file of SQLite to that and a server of PostgreSQL, under the calls of two engines: each key runs once.
+func TestShardsChange(t *testing.T) {
+	t.Parallel()
+	server := startPostgres(t)
+	file, _ := openSQLite(t, newFile(t), nil)
+	table, _ := postgresOn(t, server.url(), &sqlstore.Options{Table: newTable()})
+	_, err := shardstore.New(t.Context(), map[string]retrysafe.Store{"file": file}, &shardstore.Options{Lease: 200 * time.Millisecond})
+	assert.NoError(t, err, "the first map")
+	all := map[string]retrysafe.Store{"file": file, "server": table}
+	var engines []*retrysafe.Engine
+	for range 2 {
+		s, err := shardstore.New(t.Context(), all, nil)
+		assert.NoError(t, err, "a store over shards")
+		e := retrysafe.New(s, &retrysafe.Options{Namespace: "shards"}).WithPolicy(retrysafe.Policy{Lease: time.Second, Retention: 2 * time.Second})
+		t.Cleanup(func() { _ = e.Shutdown(t.Context()) })
+		engines = append(engines, e)
+	}
+	const keys = 200
+	var runs [keys]atomic.Int32
+	changed := make(chan error, 1)
+	go func() {
+		for {
+			_, err := shardstore.Change(t.Context(), all, []string{"file", "server"})
+			var blocked *shardstore.BlockedError
+			if !errors.As(err, &blocked) {
+				changed <- err
+				return
+			}
+			<-time.After(50 * time.Millisecond) // records expire
+		}
+	}()
+	for i := range keys {
+		done := make(chan struct{})
+		for _, e := range engines {
+			go func() {
+				defer func() { done <- struct{}{} }()
+				key := retrysafe.Key{Operation: "pay", ID: fmt.Sprint(i)}
+				a, _, err := e.Begin(t.Context(), key)
+				if err != nil || a == nil {
+					return
+				}
+				runs[i].Add(1)
+				if err := a.Complete(t.Context(), retrysafe.Answer{Codec: "raw", Body: []byte("paid"), Kept: true}); err != nil {
+					t.Errorf("Complete: %v", err)
+				}
+			}()
+		}
+		<-done
+		<-done
+	}
+	assert.NoError(t, <-changed, "Change")
+	once := 0
+	for i := range runs {
+		n := runs[i].Load()
+		assert.True(t, n <= 1, "key %d ran %d times", i, n)
+		once += int(n)
+	}
+	assert.True(t, once > keys*9/10, "%d of %d keys ran", once, keys)
+	page, err := table.List(t.Context(), retrysafe.ListRequest{Namespace: "shards"})
+	assert.NoError(t, err, "list")
+	t.Logf("%d of %d keys ran once; the server has %d records", once, keys, len(page.Records))
+}

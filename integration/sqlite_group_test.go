@@ -1,0 +1,220 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/sqlstore"
+)
+
+// heldCommit lets the first commit wait until it is told to go on, and counts all of them.
+func heldCommit() (f fault, reached <-chan struct{}, goOn func(), commits *atomic.Int32) {
+	there, held := make(chan struct{}), make(chan struct{})
+	commits = new(atomic.Int32)
+	return func(step string, run func() error) error {
+		if step == "commit" && commits.Add(1) == 1 {
+			close(there)
+			<-held
+		}
+		return run()
+	}, there, sync.OnceFunc(func() { close(held) }), commits
+}
+
+// acquireAll begins keys at once, and waits until all of them stand in line. ends are their results, in the order of the keys.
+func acquireAll(ctx context.Context, s *sqlstore.Store, keys ...string) (ends []chan error) {
+	ends = make([]chan error, len(keys))
+	for i, key := range keys {
+		end := make(chan error, 1)
+		ends[i] = end
+		go func() {
+			a, err := s.Acquire(ctx, request(key))
+			if err == nil && a.Status != retrysafe.Won {
+				err = fmt.Errorf("%s: status %d", key, a.Status)
+			}
+			end <- err
+		}()
+	}
+	for s.Waiting() < len(keys) && ctx.Err() == nil {
+		<-time.After(time.Millisecond)
+	}
+	return ends
+}
+
+func names(prefix string, n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprint(prefix, i)
+	}
+	return all
+}
+
+// TestSQLiteGroupCommit: what comes while a transaction is committed is the next one, and a call that is alone waits for nobody.
+func TestSQLiteGroupCommit(t *testing.T) {
+	t.Parallel()
+	s, set := faultyShop(t, nil)
+	f, reached, goOn, commits := heldCommit()
+	defer goOn()
+	set(f)
+	first := make(chan error, 1)
+	go func() { _, err := s.store.Acquire(t.Context(), request("first")); first <- err }()
+	soon(t, reached, "the first commit: it must not wait for others")
+	ends := acquireAll(t.Context(), s.store, names("key ", 100)...)
+	goOn()
+	assert.NoError(t, soon(t, first, "the first call"), "the first call")
+	for _, end := range ends {
+		assert.NoError(t, soon(t, end, "a call of the group"), "a call of the group")
+	}
+	assert.Equal(t, commits.Load(), int32(2), "commits of 101 calls")
+}
+
+// TestSQLiteGroupCommitOff: each call is a transaction of its own.
+func TestSQLiteGroupCommitOff(t *testing.T) {
+	t.Parallel()
+	db, set := openFaulty(t, sqliteDSN(newFile(t)))
+	s := migrated(t, db, &sqlstore.Options{NoGroupCommit: true})
+	var commits atomic.Int32
+	set(func(step string, run func() error) error {
+		if step == "COMMIT" || step == "commit" {
+			commits.Add(1)
+		}
+		return run()
+	})
+	var all sync.WaitGroup
+	for _, key := range names("key ", 10) {
+		all.Go(func() {
+			if _, err := s.Acquire(t.Context(), request(key)); err != nil {
+				t.Errorf("Acquire: %v", err)
+			}
+		})
+	}
+	all.Wait()
+	assert.Equal(t, commits.Load(), int32(10), "commits of 10 calls")
+}
+
+// TestSQLiteGroupOneFails: a call that the database refuses takes none of the others with it.
+func TestSQLiteGroupOneFails(t *testing.T) {
+	t.Parallel()
+	s, set := faultyShop(t, nil)
+	execSQL(t, s.db, "CREATE TRIGGER no BEFORE INSERT ON retrysafe_records WHEN NEW.key_id = CAST('bad' AS BLOB) BEGIN SELECT raise(ABORT, 'no'); END")
+	f, reached, goOn, _ := heldCommit()
+	defer goOn()
+	set(f)
+	go func() { _, _ = s.store.Acquire(t.Context(), request("first")) }()
+	soon(t, reached, "the first commit")
+	ends := acquireAll(t.Context(), s.store, "a", "b", "bad", "c", "d")
+	goOn()
+	for i, end := range ends {
+		err := soon(t, end, "a call of the group")
+		assert.Equal(t, err != nil, i == 2, "call %d: %v", i, err)
+	}
+}
+
+// TestSQLiteGroupCommitReplyLost: where nobody knows what became of the commit, each call of the group finds its own again.
+func TestSQLiteGroupCommitReplyLost(t *testing.T) {
+	t.Parallel()
+	for _, applied := range []bool{true, false} {
+		s, set := faultyShop(t, nil)
+		f, reached, goOn, commits := heldCommit()
+		defer goOn()
+		set(func(step string, run func() error) error {
+			if step == "commit" && commits.Load() == 1 {
+				commits.Add(1)
+				if !applied {
+					return errCut
+				}
+				return errors.Join(run(), errCut)
+			}
+			return f(step, run)
+		})
+		go func() { _, _ = s.store.Acquire(t.Context(), request("first")) }()
+		soon(t, reached, "the first commit")
+		ends := acquireAll(t.Context(), s.store, names("key ", 5)...)
+		goOn()
+		for i, end := range ends {
+			assert.Contains(t, fmt.Sprint(soon(t, end, "a call of the group")), "nobody knows", "call %d, applied: %v", i, applied)
+		}
+		for _, key := range names("key ", 5) {
+			rec, err := s.store.Lookup(t.Context(), request(key).Key)
+			assert.NoError(t, err, "Lookup")
+			assert.Equal(t, rec.Attempt == 1, applied, "whether %s was begun", key)
+			a, err := s.store.Acquire(t.Context(), request(key))
+			assert.NoError(t, err, "the same call again")
+			assert.True(t, a.Status == retrysafe.Won && a.Record.Attempt == 1, "the same call again: %+v", a)
+		}
+	}
+}
+
+// TestSQLiteGroupCallerLeaves: the end of one caller's context stops neither the transaction nor the others. Who has not begun is told that
+// nothing was changed, and that stays so; who has, that nobody knows. What a caller gave may be used again from then on.
+func TestSQLiteGroupCallerLeaves(t *testing.T) {
+	t.Parallel()
+	s, set := faultyShop(t, nil)
+	a, err := s.store.Acquire(t.Context(), request("begun"))
+	assert.NoError(t, err, "Acquire")
+	f, reached, goOn, _ := heldCommit()
+	defer goOn()
+	set(f)
+	ctx, cancel := context.WithCancel(t.Context())
+	body := []byte("the answer")
+	begun := make(chan error, 1)
+	go func() {
+		_, err := s.store.Complete(ctx, retrysafe.CompleteRequest{
+			Key: a.Record.Key, Owner: a.Record.Owner, Fence: a.Record.Fence, State: retrysafe.StateCompleted,
+			Answer: retrysafe.Answer{Kept: true, Codec: "raw", Body: body},
+		})
+		begun <- err
+	}()
+	soon(t, reached, "the first commit")
+	waiting := acquireAll(ctx, s.store, "waiting")
+	stays := acquireAll(t.Context(), s.store, "stays")
+	cancel()
+	err = soon(t, begun, "the call that has begun")
+	assert.ErrorIs(t, err, context.Canceled, "the call that has begun")
+	assert.True(t, strings.Contains(err.Error(), "nobody knows"), "what it is told: %v", err)
+	copy(body, "overwritten")
+	err = soon(t, waiting[0], "the call that has not begun")
+	assert.ErrorIs(t, err, context.Canceled, "the call that has not begun")
+	assert.True(t, strings.Contains(err.Error(), "nothing was changed"), "what it is told: %v", err)
+	goOn()
+	assert.NoError(t, soon(t, stays[0], "the call that stays"), "the call that stays")
+	rec, err := s.store.Lookup(t.Context(), request("waiting").Key)
+	assert.NoError(t, err, "Lookup")
+	assert.Equal(t, rec.State, retrysafe.State(0), "the record of the call that had not begun")
+	got, err := s.store.Acquire(t.Context(), request("begun"))
+	assert.NoError(t, err, "Acquire again")
+	assert.Equal(t, string(got.Record.Answer.Body), "the answer", "what was kept")
+}
+
+// TestSQLiteGroupOneKey: of one key one call at a time is made, in the order in which they came.
+func TestSQLiteGroupOneKey(t *testing.T) {
+	t.Parallel()
+	s, _ := faultyShop(t, nil)
+	var won, refused atomic.Int32
+	var all sync.WaitGroup
+	for i := range 40 {
+		all.Go(func() {
+			req := request("one")
+			req.Owner = owner(fmt.Sprint(i))
+			a, err := s.store.Acquire(t.Context(), req)
+			switch {
+			case err != nil:
+				t.Errorf("Acquire: %v", err)
+			case a.Status == retrysafe.Won:
+				won.Add(1)
+			case a.Status == retrysafe.StatusInProgress:
+				refused.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	assert.Equal(t, won.Load(), int32(1), "wins")
+	assert.Equal(t, refused.Load(), int32(39), "others")
+}

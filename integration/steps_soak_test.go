@@ -1,0 +1,92 @@
+package integration_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/sqlstore"
+)
+
+func init() { children["parcels"] = playParcels }
+
+// playParcels sends parcels until it is killed, and tells of each that was sent: driver, DSN, file, prefix of the customers.
+func playParcels(args []string) error {
+	db, err := sql.Open(args[0], args[1])
+	if err != nil {
+		return err
+	}
+	dialect := sqlstore.SQLite
+	if args[0] == "pgx" {
+		dialect = sqlstore.PostgreSQL
+	}
+	p, err := newParcels(dialect, db, args[2])
+	if err != nil {
+		return err
+	}
+	for i := 0; ; i++ {
+		customer := args[3] + strconv.Itoa(i)
+		if err := p.send(context.Background(), customer); err != nil {
+			return err
+		}
+		fmt.Println(customer)
+	}
+}
+
+// soakSteps kills a process that sends parcels, again and again and anywhere, and lets another go on with what it has left.
+func soakSteps(t *testing.T, driver, dsn string, dialect sqlstore.Dialect) {
+	t.Helper()
+	rounds := 5
+	if os.Getenv("RETRYSAFE_SOAK") == "long" {
+		rounds = 300
+	}
+	db := openDB(t, driver, dsn)
+	file := filepath.Join(t.TempDir(), "effects")
+	p, err := newParcels(dialect, db, file)
+	assert.NoError(t, err, "store")
+	assert.NoError(t, p.store.Migrate(t.Context()), "migrate")
+	execSQL(t, db, ordersTable)
+	calls, half := 0, 0
+	for round := range rounds {
+		assert.NoError(t, errors.Join(os.RemoveAll(file)), "effects of the round before")
+		prefix := fmt.Sprint("round-", round, "-")
+		c := startChild(t, "parcels", driver, dsn, file, prefix)
+		var sent []string
+		for range 1 + rand.IntN(8) {
+			customer, ok := c.read()
+			assert.True(t, ok, "the child goes on: %s", c.stderr.String())
+			sent = append(sent, customer)
+		}
+		assert.NoError(t, c.cmd.Process.Kill(), "kill the child")
+		for customer, ok := c.read(); ok; customer, ok = c.read() {
+			sent = append(sent, customer) // it was on its way
+		}
+		assert.True(t, c.wait(t), "the child was killed")
+		last := prefix + strconv.Itoa(len(sent))
+		half += count(t, db, "retrysafe_records WHERE state = 2")
+		for _, customer := range append(sent, last) {
+			p.wantWhole(t, customer, "a kill")
+		}
+		calls += len(sent) + 1
+	}
+	t.Logf("%d kills, %d calls, %d of them half-done: doubles of what was kept 0, lost 0", rounds, calls, half)
+}
+
+// TestSoakSQLiteSteps is the form of TestSQLiteStepsKilledAtEachPoint that finds points which nobody has thought of.
+func TestSoakSQLiteSteps(t *testing.T) {
+	t.Parallel()
+	soakSteps(t, "sqlite", sqliteDSN(newFile(t)), sqlstore.SQLite)
+}
+
+// TestSoakPostgresSteps is the same on a server.
+func TestSoakPostgresSteps(t *testing.T) {
+	t.Parallel()
+	soakSteps(t, "pgx", startPostgres(t).url(), sqlstore.PostgreSQL)
+}

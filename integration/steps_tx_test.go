@@ -1,0 +1,227 @@
+package integration_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/memstore"
+)
+
+// packing is work of one step in a transaction.
+type packing struct {
+	*shop
+	t *testing.T
+}
+
+func (p *packing) do(work func(ctx context.Context, tx *sql.Tx) (int64, error)) error {
+	p.t.Helper()
+	o := retrysafe.WithPolicy(retrysafe.Policy{OnDoubt: retrysafe.Reexecute})
+	_, err := retrysafe.Do(p.t.Context(), p.engine, orderKey("ada"), func(ctx context.Context) (int64, error) {
+		return retrysafe.StepTx(ctx, p.store, "order", work)
+	}, o)
+	return err
+}
+
+func (p *packing) insert(ctx context.Context, tx *sql.Tx) (int64, error) {
+	return insert(ctx, tx, "ada")
+}
+
+// steps are what the record shows.
+func (p *packing) steps() []retrysafe.StepRecord {
+	p.t.Helper()
+	rec, err := p.store.Lookup(p.t.Context(), retrysafe.StoreKey{Namespace: "app", Layer: "fn", Key: orderKey("ada")})
+	assert.NoError(p.t, err, "Lookup")
+	progress, err := rec.Progress()
+	assert.NoError(p.t, err, "progress")
+	return progress.Steps
+}
+
+//nolint:tparallel // the parts share tables where they share a server
+func TestSQLiteStepTx(t *testing.T) { t.Parallel(); stepTxEnds(t, fileShop) }
+
+// stepTxEnds: what the work of a step says becomes of its transaction, and of the call.
+func stepTxEnds(t *testing.T, open func(*testing.T) *shop) {
+	t.Helper()
+	errLate := errors.New("out of stock")
+	for name, c := range map[string]struct {
+		work func(p *packing) func(context.Context, *sql.Tx) (int64, error)
+		want error
+	}{
+		"an error": {func(p *packing) func(context.Context, *sql.Tx) (int64, error) {
+			return func(ctx context.Context, tx *sql.Tx) (int64, error) {
+				id, err := p.insert(ctx, tx)
+				return id, errors.Join(err, errLate)
+			}
+		}, errLate},
+		"a step inside": {func(p *packing) func(context.Context, *sql.Tx) (int64, error) {
+			return func(ctx context.Context, tx *sql.Tx) (int64, error) {
+				_, err := p.insert(ctx, tx)
+				assert.NoError(p.t, err, "insert")
+				return retrysafe.Step(ctx, "inside", func(context.Context) (int64, error) { return 0, nil })
+			}
+		}, retrysafe.ErrInTransaction},
+		"a call inside": {func(p *packing) func(context.Context, *sql.Tx) (int64, error) {
+			return func(ctx context.Context, tx *sql.Tx) (int64, error) {
+				_, err := p.insert(ctx, tx)
+				assert.NoError(p.t, err, "insert")
+				_, err = p.store.Lookup(ctx, request("other").Key)
+				return 0, err
+			}
+		}, retrysafe.ErrInTransaction},
+		"the record is removed": {func(p *packing) func(context.Context, *sql.Tx) (int64, error) {
+			return func(ctx context.Context, tx *sql.Tx) (int64, error) {
+				_, err := tx.ExecContext(ctx, "UPDATE retrysafe_records SET fence = fence + 1")
+				assert.NoError(p.t, err, "change the record")
+				return p.insert(ctx, tx)
+			}
+		}, retrysafe.ErrLeaseLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &packing{open(t), t}
+			err := p.do(c.work(p))
+			assert.ErrorIs(t, err, c.want, "the call")
+			assert.Equal(t, p.orders(t, "ada"), 0, "orders")
+			assert.Equal(t, len(p.steps()), 0, "steps")
+			execSQL(t, p.db, "UPDATE retrysafe_records SET lease_end = 1 WHERE state = 2 AND lease_end > 1")
+			assert.NoError(t, p.do(p.insert), "the call that goes on")
+			assert.Equal(t, p.orders(t, "ada"), 1, "orders")
+		})
+	}
+}
+
+//nolint:tparallel // the parts share tables where they share a server
+func TestSQLiteStepTxEndedByTheWork(t *testing.T) { t.Parallel(); stepTxEndedByTheWork(t, fileShop) }
+
+// stepTxEndedByTheWork: a step that ends its transaction by itself is in doubt, since its effect may be there without it.
+func stepTxEndedByTheWork(t *testing.T, open func(*testing.T) *shop) {
+	t.Helper()
+	for name, then := range map[string]error{"and returns": nil, "and fails": errors.New("too late")} {
+		t.Run(name, func(t *testing.T) {
+			p := &packing{open(t), t}
+			err := p.do(func(ctx context.Context, tx *sql.Tx) (int64, error) {
+				id, err := p.insert(ctx, tx)
+				return id, errors.Join(err, tx.Commit(), then)
+			})
+			assert.ErrorIs(t, err, retrysafe.ErrTxEnded, "the call")
+			rec, err := p.store.Lookup(t.Context(), retrysafe.StoreKey{Namespace: "app", Layer: "fn", Key: orderKey("ada")})
+			assert.True(t, err == nil && rec.InDoubt(), "somebody has to look: %v %v", rec, err)
+		})
+	}
+}
+
+// TestSQLiteStepTxCommitReplyLost: what became of the COMMIT is found out, and said.
+func TestSQLiteStepTxCommitReplyLost(t *testing.T) {
+	t.Parallel()
+	for _, applied := range []bool{true, false} {
+		s, set := faultyShop(t, nil)
+		p := &packing{s, t}
+		var after error
+		lost := fault(func(step string, run func() error) error {
+			switch {
+			case step != "commit":
+				return run()
+			case applied:
+				return errors.Join(run(), errCut)
+			}
+			return errCut
+		})
+		_, err := retrysafe.Do(t.Context(), p.engine, orderKey("ada"), func(ctx context.Context) (int64, error) {
+			var id int64
+			set(lost)
+			id, after = retrysafe.StepTx(ctx, p.store, "order", p.insert)
+			set(nil)
+			return id, after
+		}, retrysafe.WithPolicy(retrysafe.Policy{OnDoubt: retrysafe.Reexecute}))
+		if applied {
+			assert.NoError(t, err, "a COMMIT that was applied")
+			assert.Equal(t, p.orders(t, "ada"), 1, "orders")
+			continue
+		}
+		assert.ErrorIs(t, err, retrysafe.ErrUnavailable, "a COMMIT that was not applied")
+		assert.Equal(t, p.orders(t, "ada"), 0, "orders")
+		assert.NoError(t, p.do(p.insert), "the call that goes on")
+		assert.Equal(t, p.orders(t, "ada"), 1, "orders after that")
+	}
+}
+
+func TestSQLiteStepTxOfAStaleHolder(t *testing.T) { t.Parallel(); stepTxOfAStaleHolder(t, fileShop) }
+
+// stepTxOfAStaleHolder: who was taken over commits nothing.
+func stepTxOfAStaleHolder(t *testing.T, open func(*testing.T) *shop) {
+	t.Helper()
+	p := &packing{open(t), t}
+	_, err := retrysafe.Do(t.Context(), p.engine, orderKey("ada"), func(ctx context.Context) (int64, error) {
+		a, _ := retrysafe.AttemptFrom(ctx)
+		force := retrysafe.Resolution{Fence: a.Fence(), Force: true, Outcome: retrysafe.NotDone}
+		assert.NoError(t, p.engine.Resolve(ctx, orderKey("ada"), force), "a person lets it run again")
+		return retrysafe.StepTx(ctx, p.store, "order", p.insert)
+	})
+	assert.ErrorIs(t, err, retrysafe.ErrLeaseLost, "the call")
+	assert.Equal(t, p.orders(t, "ada"), 0, "orders")
+}
+
+// TestStepTxNeedsTheStoreOfItsEngine: the record has to be where the transaction is.
+func TestStepTxNeedsTheStoreOfItsEngine(t *testing.T) {
+	t.Parallel()
+	s := fileShop(t)
+	p := &packing{&shop{store: s.store, db: s.db, engine: newEngine(t, memstore.New(nil))}, t}
+	err := p.do(p.insert)
+	assert.ErrorIs(t, err, retrysafe.ErrLeaseLost, "a step in another database")
+	assert.Contains(t, err.Error(), "give StepTx the engine's own store", "the error")
+	assert.Equal(t, p.orders(t, "ada"), 0, "orders")
+}
+
+// TestSQLiteStepTxLongerThanTheLease: heartbeats wait for the file, so that a step that is longer than the lease is rolled back.
+func TestSQLiteStepTxLongerThanTheLease(t *testing.T) {
+	t.Parallel()
+	p := &packing{fileShop(t), t}
+	_, err := retrysafe.Do(t.Context(), p.engine, orderKey("ada"), func(ctx context.Context) (int64, error) {
+		return retrysafe.StepTx(ctx, p.store, "order", func(ctx context.Context, tx *sql.Tx) (int64, error) {
+			id, err := p.insert(ctx, tx)
+			<-ctx.Done()
+			return id, err
+		})
+	}, retrysafe.WithPolicy(retrysafe.Policy{Lease: 200 * time.Millisecond, OnDoubt: retrysafe.Reexecute}))
+	assert.True(t, err != nil, "the call")
+	assert.Equal(t, p.orders(t, "ada"), 0, "orders")
+}
+
+// TestServerStepTx: steps in transactions where many write at once.
+func TestServerStepTx(t *testing.T) {
+	t.Parallel()
+	eachTxServer(t, func(t *testing.T, server txServer) {
+		t.Helper()
+		for name, part := range map[string]func(*testing.T, func(*testing.T) *shop){
+			"ends": stepTxEnds, "ended by the work": stepTxEndedByTheWork, "of a stale holder": stepTxOfAStaleHolder,
+		} {
+			t.Run(name, func(t *testing.T) { part(t, server.shop) }) // one after the other: they share tables
+		}
+	})
+}
+
+// TestServerStepTxHeartbeats: a step that takes longer than the lease keeps it, since nobody waits for the row.
+func TestServerStepTxHeartbeats(t *testing.T) {
+	t.Parallel()
+	eachTxServer(t, func(t *testing.T, server txServer) {
+		t.Helper()
+		p := &packing{server.shop(t), t}
+		const lease = 300 * time.Millisecond
+		_, err := retrysafe.Do(t.Context(), p.engine, orderKey("ada"), func(ctx context.Context) (int64, error) {
+			return retrysafe.StepTx(ctx, p.store, "order", func(ctx context.Context, tx *sql.Tx) (int64, error) {
+				id, err := p.insert(ctx, tx)
+				select {
+				case <-time.After(3 * lease):
+				case <-ctx.Done():
+				}
+				return id, errors.Join(err, ctx.Err())
+			})
+		}, retrysafe.WithPolicy(retrysafe.Policy{Lease: lease, OnDoubt: retrysafe.Reexecute}))
+		assert.NoError(t, err, "the call")
+		assert.Equal(t, p.orders(t, "ada"), 1, "orders")
+	})
+}

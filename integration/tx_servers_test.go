@@ -1,0 +1,392 @@
+package integration_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/sqlstore"
+)
+
+// txServer is a database where many write at once.
+type txServer struct {
+	dialect sqlstore.Dialect
+	driver  string
+	dsn     string
+	orders  string // makes their table
+}
+
+// eachTxServer runs a test on each kind of server.
+func eachTxServer(t *testing.T, f func(*testing.T, txServer)) {
+	t.Helper()
+	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		f(t, txServer{sqlstore.PostgreSQL, "pgx", postgresDatabase(t), "CREATE TABLE IF NOT EXISTS orders (id SERIAL PRIMARY KEY, customer TEXT NOT NULL)"})
+	})
+	t.Run("MariaDB", func(t *testing.T) {
+		t.Parallel()
+		f(t, txServer{
+			sqlstore.MySQL, "mysql", mysqlDatabase(t),
+			"CREATE TABLE IF NOT EXISTS orders (id INT AUTO_INCREMENT PRIMARY KEY, customer VARCHAR(100) NOT NULL) ENGINE=InnoDB",
+		})
+	})
+}
+
+// shop is one process of an application on the server, with empty tables.
+func (s txServer) shop(t *testing.T) *shop {
+	t.Helper()
+	another := s.process(t)
+	execSQL(t, another.db, "DELETE FROM orders")
+	execSQL(t, another.db, "DELETE FROM retrysafe_records")
+	return another
+}
+
+// process is one more.
+func (s txServer) process(t *testing.T) *shop {
+	t.Helper()
+	db := openDB(t, s.driver, s.dsn)
+	db.SetMaxOpenConns(10)
+	db.SetMaxIdleConns(10)
+	store, err := sqlstore.New(db, s.dialect, nil)
+	assert.NoError(t, err, "a store")
+	assert.NoError(t, store.Migrate(t.Context()), "Migrate")
+	execSQL(t, db, s.orders)
+	return &shop{store: store, engine: newEngine(t, store), db: db}
+}
+
+// TestServerTx: what DoTx promises, where many write at once.
+func TestServerTx(t *testing.T) {
+	t.Parallel()
+	eachTxServer(t, func(t *testing.T, server txServer) {
+		t.Helper()
+		for name, part := range map[string]func(*testing.T, func(*testing.T) *shop){
+			"both or neither": txBothOrNeither, "permanent": txPermanent, "duplicates": txDuplicates,
+			"duplicate of a running one": txDuplicateOfARunningOne, "waiter runs after rollback": txWaiterRunsAfterRollback,
+		} {
+			t.Run(name, func(t *testing.T) { part(t, server.shop) }) // one after the other: they share tables
+		}
+	})
+}
+
+// TestServerTxProcesses: a duplicate in another process waits for the transaction as long as its policy says, and gets its answer. Other keys
+// wait for nobody.
+func TestServerTxProcesses(t *testing.T) {
+	t.Parallel()
+	eachTxServer(t, func(t *testing.T, server txServer) {
+		t.Helper()
+		a, b := server.shop(t), server.process(t)
+		refused := errors.New("out of stock")
+		for _, result := range []error{nil, refused} {
+			customer := fmt.Sprint("ada ", result)
+			finish := a.blockedOrder(t, customer, result)
+			for _, wait := range []time.Duration{-1, time.Millisecond} {
+				_, err := b.order(t.Context(), customer, retrysafe.WithPolicy(retrysafe.Policy{Wait: wait}))
+				assert.ErrorIs(t, err, retrysafe.ErrInProgress, "a duplicate that waits %v", wait)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			_, err := b.order(ctx, customer, retrysafe.WithPolicy(retrysafe.Policy{Wait: time.Minute}))
+			cancel()
+			assert.ErrorIs(t, err, context.DeadlineExceeded, "a duplicate whose context ends")
+			b.wantOnce(t, fmt.Sprint("bob ", result), "another's open transaction")
+			waiter := make(chan retrysafe.Result[int64], 1)
+			go func() {
+				res, err := b.order(context.Background(), customer, retrysafe.WithPolicy(retrysafe.Policy{Wait: time.Minute}))
+				if err != nil {
+					t.Errorf("a duplicate that waits: %v", err)
+				}
+				waiter <- res
+			}()
+			assert.True(t, errors.Is(finish(), result) || result == nil, "the first")
+			assert.Equal(t, soon(t, waiter, "the waiter").Replayed, result == nil, "whether the waiter was given the answer of the first")
+			a.wantOnce(t, customer, "a duplicate that waited")
+		}
+	})
+}
+
+// TestServerTxEndedByTheWork: what a work has committed by itself is in doubt, and what it has rolled back is nothing.
+func TestServerTxEndedByTheWork(t *testing.T) {
+	t.Parallel()
+	eachTxServer(t, func(t *testing.T, server txServer) {
+		t.Helper()
+		for name, c := range map[string]struct {
+			end   func(context.Context, *sql.Tx) error
+			doubt bool
+		}{
+			"tx.Commit":              {func(_ context.Context, tx *sql.Tx) error { return tx.Commit() }, true},
+			"tx.Commit and an error": {func(_ context.Context, tx *sql.Tx) error { return errors.Join(tx.Commit(), errors.New("too late")) }, true},
+			"tx.Rollback":            {func(_ context.Context, tx *sql.Tx) error { return tx.Rollback() }, false},
+			"ROLLBACK": {func(ctx context.Context, tx *sql.Tx) error {
+				_, err := tx.ExecContext(ctx, "ROLLBACK")
+				return err
+			}, false},
+			"a failed statement that is not told": {func(ctx context.Context, tx *sql.Tx) error {
+				if _, err := tx.ExecContext(ctx, "INSERT INTO orders (customer) VALUES (NULL)"); err == nil {
+					return errors.New("there was to be an error")
+				}
+				if server.dialect == sqlstore.MySQL { // undoes the one statement there, and the transaction goes on
+					return errors.New("the error is told")
+				}
+				return nil
+			}, false},
+			"the record removed": {func(ctx context.Context, tx *sql.Tx) error {
+				_, err := tx.ExecContext(ctx, "DELETE FROM retrysafe_records")
+				return err
+			}, false},
+			"the record of another fence": {func(ctx context.Context, tx *sql.Tx) error {
+				_, err := tx.ExecContext(ctx, "UPDATE retrysafe_records SET fence = fence + 1")
+				return err
+			}, false},
+		} {
+			t.Run(name, func(t *testing.T) {
+				s := server.shop(t)
+				_, err := retrysafe.DoTx(t.Context(), s.engine, s.store, orderKey("ada"), func(ctx context.Context, tx *sql.Tx) (int64, error) {
+					id, err := insert(ctx, tx, "ada")
+					return id, errors.Join(err, c.end(ctx, tx))
+				})
+				assert.True(t, err != nil, "it is an error")
+				assert.Equal(t, errors.Is(err, retrysafe.ErrInDoubt), c.doubt, "in doubt: %v", err)
+				if !c.doubt {
+					s.wantNothing(t, "ada", name)
+					s.wantOnce(t, "ada", name)
+					return
+				}
+				assert.ErrorIs(t, err, retrysafe.ErrTxEnded, "the error")
+				rec := s.record(t, "ada")
+				assert.True(t, rec.InDoubt(), "the record is in doubt")
+				_, err = s.order(t.Context(), "ada")
+				assert.ErrorIs(t, err, retrysafe.ErrInDoubt, "a repeat")
+				assert.Equal(t, s.orders(t, "ada"), 1, "orders")
+			})
+		}
+	})
+}
+
+// TestServerTxDeadlock: of two works that wait for each other the database rolls one back. It is told so, and its effect is undone, also where it
+// says nothing of it and goes on; with RetryWork it is made anew.
+func TestServerTxDeadlock(t *testing.T) {
+	t.Parallel()
+	eachTxServer(t, func(t *testing.T, server txServer) {
+		t.Helper()
+		s := server.shop(t)
+		execSQL(t, s.db, "CREATE TABLE IF NOT EXISTS stock (id INT PRIMARY KEY, n INT NOT NULL)")
+		execSQL(t, s.db, "INSERT INTO stock VALUES (1, 0), (2, 0)")
+		for name, c := range map[string]struct {
+			retries int
+			silent  bool
+		}{"told": {}, "not told": {silent: true}, "made anew": {retries: 5}} {
+			var both, all sync.WaitGroup
+			both.Add(2)
+			met := [2]bool{}
+			errs := [2]error{}
+			for i, customer := range []string{name + " ada", name + " bob"} {
+				all.Go(func() {
+					_, errs[i] = retrysafe.DoTx(t.Context(), s.engine, s.store, orderKey(customer), func(ctx context.Context, tx *sql.Tx) (int64, error) {
+						id, err := insert(ctx, tx, customer)
+						take := func(n int) error {
+							_, err := tx.ExecContext(ctx, fmt.Sprint("UPDATE stock SET n = n + 1 WHERE id = ", n))
+							return err
+						}
+						err = errors.Join(err, take(1+i))
+						if !met[i] {
+							met[i] = true
+							both.Done()
+							both.Wait()
+						}
+						if err == nil {
+							err = take(2 - i)
+						}
+						if err != nil && c.silent {
+							_, _ = insert(ctx, tx, customer)
+							return id, nil
+						}
+						return id, err
+					}, retrysafe.RetryWork(c.retries))
+				})
+			}
+			all.Wait()
+			failed := 0
+			for i, customer := range []string{name + " ada", name + " bob"} {
+				if errs[i] != nil {
+					failed++
+					s.wantNothing(t, customer, name)
+				}
+				s.wantOnce(t, customer, name)
+			}
+			want := 1
+			if c.retries > 0 {
+				want = 0
+			}
+			assert.Equal(t, failed, want, "calls that failed, %s: %v", name, errs)
+		}
+	})
+}
+
+// TestServerTxSession: connections come back as they were, and the work runs in a session that is the application's.
+func TestServerTxSession(t *testing.T) {
+	t.Parallel()
+	eachTxServer(t, func(t *testing.T, server txServer) {
+		t.Helper()
+		s := server.shop(t)
+		s.db.SetMaxOpenConns(1)
+		ask := "SELECT current_setting('lock_timeout')"
+		if server.dialect == sqlstore.MySQL {
+			ask = "SELECT concat(@@innodb_lock_wait_timeout, ' ', @@time_zone, ' ', @@sql_mode)"
+		}
+		setting := func(db interface {
+			QueryRowContext(context.Context, string, ...any) *sql.Row
+		},
+		) (v string) {
+			assert.NoError(t, db.QueryRowContext(t.Context(), ask).Scan(&v), "ask")
+			return v
+		}
+		before := setting(s.db)
+		for _, result := range []error{nil, errors.New("no"), retrysafe.Permanent("no", errors.New("no"))} {
+			_, err := retrysafe.DoTx(t.Context(), s.engine, s.store, orderKey(fmt.Sprint("ada ", result)), func(ctx context.Context, tx *sql.Tx) (int64, error) {
+				assert.Equal(t, setting(tx), before, "in the work")
+				return 0, result
+			}, retrysafe.WithPolicy(retrysafe.Policy{Wait: 7 * time.Second}))
+			assert.ErrorIs(t, err, result, "DoTx")
+			assert.Equal(t, setting(s.db), before, "behind it")
+			execSQL(t, s.db, fmt.Sprintf("INSERT INTO orders (customer) VALUES ('autocommit %v')", result))
+		}
+		assert.Equal(t, count(t, server.process(t).db, "orders"), 3, "what the application has written behind it, seen by others")
+	})
+}
+
+// TestServerTxReplays: repeats of what is finished do not get in each other's way, in one process or in several, nor in that of a
+// transaction of the caller that has read the answer and goes on.
+func TestServerTxReplays(t *testing.T) {
+	t.Parallel()
+	eachTxServer(t, func(t *testing.T, server txServer) {
+		t.Helper()
+		a, b := server.shop(t), server.process(t)
+		a.wantOnce(t, "ada", "nothing")
+		var all sync.WaitGroup
+		for i := range 8 {
+			s := []*shop{a, b}[i%2]
+			all.Go(func() {
+				for range 20 {
+					if res, err := s.order(t.Context(), "ada"); err != nil || !res.Replayed {
+						t.Errorf("a repeat: %+v, %v", res, err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		tx, err := a.db.BeginTx(t.Context(), nil)
+		assert.NoError(t, err, "begin")
+		defer tx.Rollback() // it only reads
+		_, err = retrysafe.DoTx(t.Context(), a.engine, a.store.In(tx), orderKey("ada"), func(context.Context, *sql.Tx) (int64, error) { return 0, errors.New("it runs") })
+		assert.NoError(t, err, "a repeat in a transaction of the caller")
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		res, err := b.order(ctx, "ada")
+		assert.True(t, err == nil && res.Replayed, "a repeat beside it: %+v, %v", res, err)
+	})
+}
+
+// TestServerTxRollsBackItself: a work that rolls back before it returns the error of a deadlock is made anew where that is allowed.
+func TestServerTxRollsBackItself(t *testing.T) {
+	t.Parallel()
+	eachTxServer(t, func(t *testing.T, server txServer) {
+		t.Helper()
+		s := server.shop(t)
+		runs := 0
+		_, err := retrysafe.DoTx(t.Context(), s.engine, s.store, orderKey("ada"), func(ctx context.Context, tx *sql.Tx) (int64, error) {
+			runs++
+			id, err := insert(ctx, tx, "ada")
+			if runs == 1 {
+				return id, errors.Join(tx.Rollback(), err, errLost{})
+			}
+			return id, err
+		}, retrysafe.RetryWork(3))
+		assert.True(t, err == nil || errors.Is(err, retrysafe.ErrTxEnded) && !errors.Is(err, retrysafe.ErrInDoubt), "DoTx: %v", err)
+		s.wantOnce(t, "ada", "a rollback of the work")
+	})
+}
+
+// errLost looks like the error of a transaction that has lost against another one.
+type errLost struct{ Number uint16 }
+
+func (errLost) Error() string    { return "deadlock" }
+func (errLost) SQLState() string { return "40P01" }
+
+// TestServerTxBothAtOnce: of two processes that begin one key at the same moment, the one that comes second is told so and does not wait for
+// the other's work.
+func TestServerTxBothAtOnce(t *testing.T) {
+	t.Parallel()
+	eachTxServer(t, func(t *testing.T, server txServer) {
+		t.Helper()
+		a, b := server.shop(t), server.process(t)
+		for round := range 10 {
+			release := make(chan struct{})
+			ended := make(chan error, 2)
+			for _, s := range []*shop{a, b} {
+				go func() {
+					_, err := retrysafe.DoTx(t.Context(), s.engine, s.store, orderKey(fmt.Sprint(round)), func(ctx context.Context, tx *sql.Tx) (int64, error) {
+						<-release
+						return 1, nil
+					})
+					ended <- err
+				}()
+			}
+			select {
+			case err := <-ended:
+				assert.ErrorIs(t, err, retrysafe.ErrInProgress, "the second")
+			case <-time.After(10 * time.Second):
+				t.Error("the second waits for the work of the first")
+			}
+			close(release)
+			assert.NoError(t, soon(t, ended, "the first"), "the first")
+		}
+	})
+}
+
+// TestServerTxServerHangs: a server that takes statements and answers none holds a call for its context and about a second, and the key is free
+// for others of the process then.
+func TestServerTxServerHangs(t *testing.T) {
+	t.Parallel()
+	postgres, mysql := startPostgres(t), startMySQL(t)
+	for name, c := range map[string]struct {
+		server txServer
+		stall  func() func()
+	}{
+		"PostgreSQL": {txServer{sqlstore.PostgreSQL, "pgx", postgres.url(), "CREATE TABLE IF NOT EXISTS orders (id SERIAL PRIMARY KEY, customer TEXT NOT NULL)"}, postgres.stall},
+		"MariaDB": {txServer{
+			sqlstore.MySQL, "mysql", mysql.dsn(),
+			"CREATE TABLE IF NOT EXISTS orders (id INT AUTO_INCREMENT PRIMARY KEY, customer VARCHAR(100) NOT NULL) ENGINE=InnoDB",
+		}, mysql.stall},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := c.server.shop(t)
+			resume := func() {}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			ended := make(chan error, 1)
+			go func() {
+				_, err := retrysafe.DoTx(ctx, s.engine, s.store, orderKey("ada"), func(ctx context.Context, tx *sql.Tx) (int64, error) {
+					resume = c.stall()
+					return insert(ctx, tx, "ada")
+				})
+				ended <- err
+			}()
+			select {
+			case err := <-ended:
+				assert.True(t, err != nil, "it fails")
+			case <-time.After(20 * time.Second):
+				t.Error("the call hangs past its context")
+			}
+			resume()
+			_, err := s.order(t.Context(), "ada", retrysafe.WithPolicy(retrysafe.Policy{Wait: 30 * time.Second}))
+			assert.NoError(t, err, "the order when the server goes on")
+			s.wantOnce(t, "ada", "a server that hung")
+		})
+	}
+}
