@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The long form of every test whose name begins with TestSoak; the short form runs with the other tests. -v shows their seeds and figures.
+# The long form of every test whose name begins with TestSoak, and of a few that search or break all points; the short form runs with the other tests. -v shows seeds and figures.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/modules.sh
 for dir in "${modules[@]}"; do
-  (cd "$dir" && GOWORK=off RETRYSAFE_SOAK=long go test -v -run '^TestSoak' -count=1 -timeout 60m ./...)
+  (cd "$dir" && GOWORK=off RETRYSAFE_SOAK=long go test -v -run '^(TestSoak|TestModel$|TestOutboxRelay)' -count=1 -timeout 60m ./...)
 done
