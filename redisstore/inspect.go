@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 
+	"github.com/retrysafe/retrysafe/internal/redisnode"
 	"github.com/retrysafe/retrysafe/redisclient"
 )
+
+// doing sends one command to a server.
+type doing = redisnode.Do
 
 // inspect looks at every primary before anything is kept there.
 func (s *Store) inspect(ctx context.Context) error {
@@ -22,16 +24,17 @@ func (s *Store) inspect(ctx context.Context) error {
 	}
 	all := newClocks()
 	err := nodes.EachPrimary(ctx, func(ctx context.Context, do doing) error {
-		policy, err := setting(ctx, do, "maxmemory-policy")
-		switch {
-		case err != nil && !forbidden(err):
+		node, err := redisnode.Look(ctx, do)
+		if err != nil {
 			return refusal(err)
-		case err != nil:
-			s.o.Logger.Warn("redisstore: the server does not tell its configuration; make sure that maxmemory-policy is noeviction and that it writes to disk")
-		case policy != "noeviction" && !s.o.AllowEviction:
-			return fmt.Errorf("redisstore: the server's maxmemory-policy is %s: it may drop the record of work that is done, and a repeat would run it again; set noeviction, or AllowEviction if that is no harm", policy)
 		}
-		if err := s.info(ctx, do); err != nil {
+		if node.Policy == "" {
+			s.o.Logger.Warn("redisstore: the server does not tell its configuration; make sure that maxmemory-policy is noeviction and that it writes to disk")
+		}
+		if err := node.Check(s.o.AllowEviction, "the record of work that is done, and a repeat would run it again"); err != nil {
+			return fmt.Errorf("redisstore: %w", err)
+		}
+		if err := s.durable(&node); err != nil {
 			return err
 		}
 		all.primary(ctx, do)
@@ -43,69 +46,25 @@ func (s *Store) inspect(ctx context.Context) error {
 	return err
 }
 
-// doing sends one command to a server.
-type doing = func(ctx context.Context, cmd ...string) redisclient.Reply
-
-// info warns of what can be lost, and counts replicas.
-func (s *Store) info(ctx context.Context, do doing) error {
-	fields := map[string]string{}
-	for _, section := range []string{"server", "persistence", "replication"} {
-		r := do(ctx, "INFO", section)
-		if r.Err != nil && forbidden(r.Err) {
-			return nil
-		}
-		if r.Err != nil {
-			return refusal(r.Err)
-		}
-		text, _ := r.Value.(string)
-		for line := range strings.Lines(text) {
-			if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-				fields[name] = value
-			}
-		}
-	}
-	if major, _, _ := strings.Cut(fields["redis_version"], "."); major != "" {
-		if n, err := strconv.Atoi(major); err == nil && n < 7 {
-			return fmt.Errorf("redisstore: the server is version %s; 7 or newer is needed", fields["redis_version"])
-		}
-	}
-	replicas, _ := strconv.Atoi(fields["connected_slaves"])
+// durable warns of what can be lost, and counts replicas.
+func (s *Store) durable(node *redisnode.Node) error {
 	for {
 		seen := s.replicas.Load()
-		if int64(replicas) <= seen || s.replicas.CompareAndSwap(seen, int64(replicas)) {
+		if int64(node.Replicas) <= seen || s.replicas.CompareAndSwap(seen, int64(node.Replicas)) {
 			break
 		}
 	}
-	if s.o.Replicas == All && replicas == 0 {
-		return errors.New("redisstore: Replicas All, and a primary has no replica")
+	if s.o.Replicas == All && node.Replicas <= 0 {
+		return errors.New("redisstore: Replicas All, and a primary has no replica, or does not tell (INFO); give their number")
 	}
-	if fields["aof_enabled"] == "0" {
+	if node.AOF == "0" {
 		s.o.Logger.Warn("redisstore: the server keeps no append-only file: if it crashes, what was done since its last snapshot may be run again; set appendonly yes")
 	}
-	if replicas == 0 {
+	switch {
+	case node.Replicas == 0:
 		s.o.Logger.Warn("redisstore: the server has no replica: while it is away, nothing runs")
-	} else if s.o.Replicas == 0 {
+	case node.Replicas > 0 && s.o.Replicas == 0:
 		s.o.Logger.Warn("redisstore: wins are not confirmed by replicas: after a failover work that was done just before may be run again; set Replicas")
 	}
 	return nil
-}
-
-// setting reads one.
-func setting(ctx context.Context, do doing, name string) (string, error) {
-	r := do(ctx, "CONFIG", "GET", name)
-	if r.Err != nil {
-		return "", r.Err
-	}
-	if pair, ok := r.Value.([]any); ok && len(pair) == 2 {
-		if value, ok := pair[1].(string); ok {
-			return value, nil
-		}
-	}
-	return "", redisclient.Error("ERR no such setting")
-}
-
-// forbidden tells a server that does not let us ask from one that is in trouble.
-func forbidden(err error) bool {
-	var e redisclient.Error
-	return errors.As(err, &e) && (e.Code() == "NOPERM" || e.Code() == "ERR")
 }

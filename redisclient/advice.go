@@ -1,0 +1,20 @@
+package redisclient
+
+// advice says of refusals what they mean, whoever sent the script.
+var advice = map[string]string{
+	"OOM":         "its memory is full; give it more (maxmemory), or keep things for a shorter time",
+	"READONLY":    "this server is a replica; name the primary, or let Sentinel or Cluster name it",
+	"LOADING":     "it is loading its data after a start",
+	"CLUSTERDOWN": "the cluster has lost a part of its slots",
+	"TRYAGAIN":    "the key's slot is being moved",
+	"MASTERDOWN":  "the replica has lost its primary",
+	"NOREPLICAS":  "fewer replicas are well than min-replicas-to-write asks for",
+	"MISCONF":     "it cannot write its snapshot to disk; look at its log",
+	"NOAUTH":      "it wants a password",
+	"WRONGPASS":   "user or password are wrong",
+	"BUSY":        "another script has been running for too long",
+	"WRONGTYPE":   "the key holds something that was not written here; choose another Prefix",
+}
+
+// Advice says what the refusal means and what can be done; empty where only its own words do.
+func (e Error) Advice() string { return advice[e.Code()] }
