@@ -1,0 +1,265 @@
+package lock
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/retrysafe/retrysafe/internal/backoff"
+)
+
+// Locker gives locks on one backend. It is safe for concurrent use; make one for each backend and share it: its callers wait in turn, so
+// that they are one client of the server.
+//
+// Within one locker, locks of a name are given in the order in which they were asked for. Between processes the order is the backend's, and most
+// have none.
+type Locker struct {
+	backend Backend
+	o       Options
+	turns   turns
+
+	mu     sync.Mutex
+	closed bool
+	holds  map[*hold]struct{}
+	work   sync.WaitGroup // holds, and what is sent behind them
+	ctx    context.Context
+	stop   context.CancelFunc
+}
+
+// New returns a locker. It panics on options that make no sense.
+func New(b Backend, o *Options) *Locker {
+	if b == nil {
+		panic("lock: New needs a backend: memlock, redislock, sqllock or an adapter")
+	}
+	l := &Locker{backend: b, holds: make(map[*hold]struct{})}
+	if o != nil {
+		l.o = *o
+	}
+	var err error
+	if l.o, err = l.o.checked(); err != nil {
+		panic(err.Error())
+	}
+	l.ctx, l.stop = context.WithCancel(context.Background())
+	return l
+}
+
+// Lock waits for the lock until ctx ends. Inside of a context that comes from a lock of the same name and locker ([Lock.Context]) it does
+// not wait: that lock is held once more, and ends with its last Release. Two goroutines that share such a context both hold it.
+//
+// Errors: that of ctx together with [ErrHeld] where another one had it until then; [ErrName]; [ErrLost] inside of a lock that was lost;
+// [ErrClosed]; those of the backend, after which what may have been taken is given back, or ends with its lease.
+func (l *Locker) Lock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
+	o, held, err := l.begin(ctx, name, opts)
+	if held != nil || err != nil {
+		return held, err
+	}
+	if err := l.turns.take(ctx, name); err != nil {
+		return nil, waited(err)
+	}
+	req := newRequest(name, o.Lease)
+	for {
+		h, err := l.try(ctx, req, o)
+		if err == nil {
+			return h.lock(ctx), nil
+		}
+		if errors.Is(err, ErrHeld) {
+			if err = l.backend.Wait(ctx, req); err == nil {
+				continue
+			}
+			if ctx.Err() != nil {
+				err = waited(context.Cause(ctx))
+			}
+		}
+		l.giveUp(req)
+		return nil, err
+	}
+}
+
+// TryLock is Lock without waiting: [ErrHeld] where another one has it, or another goroutine of this process is about to.
+func (l *Locker) TryLock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
+	o, held, err := l.begin(ctx, name, opts)
+	if held != nil || err != nil {
+		return held, err
+	}
+	if !l.turns.tryTake(name) {
+		return nil, ErrHeld
+	}
+	req := newRequest(name, o.Lease)
+	h, err := l.try(ctx, req, o)
+	switch {
+	case err == nil:
+		return h.lock(ctx), nil
+	case errors.Is(err, ErrHeld):
+		l.turns.pass(name)
+	default:
+		l.giveUp(req)
+	}
+	return nil, err
+}
+
+// With runs fn while it holds the lock, and releases it also where fn panics. fn's context ends when the lock is lost; where it was, the
+// error is fn's joined with [ErrLost] or [ErrBound], also when fn returned nil: another holder may have worked beside it.
+//
+// A release that the server did not confirm is no error of With: the work is done, and the lock ends with its lease.
+func (l *Locker) With(ctx context.Context, name string, fn func(context.Context, *Lock) error, opts ...Option) (err error) {
+	held, err := l.Lock(ctx, name, opts...)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if ended := held.Release(ctx); errors.Is(ended, ErrLost) || errors.Is(ended, ErrBound) {
+			err = errors.Join(err, ended)
+		}
+	}()
+	return fn(held.Context(), held)
+}
+
+// Shutdown refuses new locks and waits until those that are held are released. When ctx ends before, their holders are told that they are
+// lost ([ErrClosed]), their leases are left to end, and the error is that of ctx.
+func (l *Locker) Shutdown(ctx context.Context) error {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	ended := make(chan struct{})
+	go func() {
+		l.work.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		l.stop()
+		return nil
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	left := make([]*hold, 0, len(l.holds))
+	for h := range l.holds {
+		left = append(left, h)
+	}
+	l.mu.Unlock()
+	for _, h := range left {
+		h.end(ErrClosed)
+	}
+	l.stop()
+	<-ended
+	return context.Cause(ctx)
+}
+
+// begin checks what was asked, and takes the lock once more where the context has it.
+func (l *Locker) begin(ctx context.Context, name string, opts []Option) (Options, *Lock, error) {
+	if name == "" || len(name) > MaxName || strings.IndexByte(name, 0) >= 0 {
+		return l.o, nil, ErrName
+	}
+	if err := ctx.Err(); err != nil {
+		return l.o, nil, context.Cause(ctx)
+	}
+	if h, ok := ctx.Value(heldKey{l, name}).(*hold); ok {
+		if again, err := h.again(ctx); again != nil || err != nil {
+			return l.o, again, err
+		}
+	}
+	o := l.o
+	if len(opts) > 0 {
+		for _, f := range opts {
+			f(&o)
+		}
+		var err error
+		if o, err = o.checked(); err != nil {
+			return o, nil, err
+		}
+	}
+	return o, nil, nil
+}
+
+// tries is how often a call is made whose answer is lost: all may be repeated.
+const tries = 3
+
+// try asks the backend, and once more where the answer was lost.
+func (l *Locker) try(ctx context.Context, req Request, o Options) (*hold, error) {
+	var err error
+	for range tries {
+		began := time.Now()
+		var g Grant
+		if g, err = l.backend.TryLock(ctx, req); err == nil {
+			return l.hold(req, o, g, began)
+		}
+		if errors.Is(err, ErrHeld) || errors.Is(err, ErrName) || ctx.Err() != nil || backoff.Pause(ctx, between(o.Lease)) != nil {
+			break
+		}
+	}
+	return nil, err
+}
+
+// hold begins to look after what was granted.
+func (l *Locker) hold(req Request, o Options, g Grant, began time.Time) (*hold, error) {
+	h := &hold{locker: l, req: req, o: o, grant: g, began: began, done: make(chan struct{})}
+	if h.grant.Lease <= 0 || h.grant.Lease > o.Lease {
+		h.grant.Lease = o.Lease
+	}
+	h.until, h.boundAt = began.Add(h.grant.Lease), began.Add(o.MaxHold)
+	if !time.Now().Before(h.until) {
+		return nil, fmt.Errorf("lock: the answer took longer than the lease of %v, so that the lock may be gone by now; choose a longer lease", o.Lease)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil, ErrClosed
+	}
+	l.holds[h] = struct{}{}
+	l.work.Add(1)
+	h.start()
+	return h, nil
+}
+
+// forget is the end of what hold began.
+func (l *Locker) forget(h *hold) {
+	l.mu.Lock()
+	delete(l.holds, h)
+	l.mu.Unlock()
+	l.work.Done()
+}
+
+// giveUp gives back what a try may have taken whose caller does not want it any more, or may never hear of it, and passes the turn on.
+func (l *Locker) giveUp(req Request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed { // what was taken ends with its lease
+		l.turns.pass(req.Name)
+		return
+	}
+	l.work.Go(func() {
+		defer l.turns.pass(req.Name)
+		_ = l.unlock(req)
+	})
+}
+
+// unlock tells the backend that it is over, as often as it takes. It has a lease of time for it, and ten seconds at most.
+func (l *Locker) unlock(req Request) error {
+	ctx, cancel := context.WithTimeout(l.ctx, min(req.Lease, 10*time.Second))
+	defer cancel()
+	for n := 1; ; n++ {
+		err := l.backend.Unlock(ctx, req)
+		if err == nil || errors.Is(err, ErrLost) && n > 1 { // the first may have been applied
+			return nil
+		}
+		if errors.Is(err, ErrLost) || backoff.Pause(ctx, between(req.Lease)) != nil {
+			return err
+		}
+	}
+}
+
+func newRequest(name string, lease time.Duration) Request {
+	r := Request{Name: name, Lease: lease}
+	_, _ = rand.Read(r.Owner[:]) // never fails: it would end the process
+	return r
+}
+
+// waited is the error of who has waited in vain.
+func waited(cause error) error { return fmt.Errorf("%w (%w)", ErrHeld, cause) }
+
+// between is the time between two tries.
+func between(lease time.Duration) time.Duration { return min(lease/100, 100*time.Millisecond) }

@@ -1,0 +1,420 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/lock"
+	"github.com/retrysafe/retrysafe/lock/memlock"
+)
+
+// faulty is a backend whose calls a test can make fail.
+type faulty struct {
+	*memlock.Backend
+	try, extend, unlock func() error // an error: the call is not made
+	lost                func() error // an error: it is made, and its answer lost
+	grant               func(*lock.Grant)
+	tries, unlocks      atomic.Int32
+}
+
+func (f *faulty) TryLock(ctx context.Context, r lock.Request) (lock.Grant, error) {
+	f.tries.Add(1)
+	if f.try != nil {
+		if err := f.try(); err != nil {
+			return lock.Grant{}, err
+		}
+	}
+	g, err := f.Backend.TryLock(ctx, r)
+	if f.lost != nil {
+		if failed := f.lost(); failed != nil {
+			return lock.Grant{}, failed
+		}
+	}
+	if f.grant != nil {
+		f.grant(&g)
+	}
+	return g, err
+}
+
+func (f *faulty) Extend(ctx context.Context, r lock.Request) error {
+	if f.extend != nil {
+		if err := f.extend(); err != nil {
+			return err
+		}
+	}
+	return f.Backend.Extend(ctx, r)
+}
+
+func (f *faulty) Unlock(ctx context.Context, r lock.Request) error {
+	f.unlocks.Add(1)
+	if f.unlock != nil {
+		if err := f.unlock(); err != nil {
+			return err
+		}
+	}
+	return f.Backend.Unlock(ctx, r)
+}
+
+var errCut = errors.New("connection cut")
+
+// both are two lockers on one backend, as two processes have them.
+func both(o *lock.Options) (f *faulty, a, b *lock.Locker) {
+	f = &faulty{Backend: memlock.New()}
+	return f, lock.New(f, o), lock.New(f.Backend, o)
+}
+
+func TestHeldUntilReleased(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, a, b := both(nil)
+		held, err := a.Lock(t.Context(), "x")
+		assert.NoError(t, err, "Lock")
+		time.Sleep(4 * time.Minute) // eight leases
+		_, err = b.TryLock(t.Context(), "x")
+		assert.ErrorIs(t, err, lock.ErrHeld, "TryLock")
+		assert.NoError(t, held.Err(), "Err")
+		assert.NoError(t, held.Release(t.Context()), "Release")
+		assert.NoError(t, held.Release(t.Context()), "Release")
+		<-held.Done()
+		assert.ErrorIs(t, held.Err(), lock.ErrReleased, "Err")
+		assert.ErrorIs(t, context.Cause(held.Context()), lock.ErrReleased, "Cause")
+		next, err := b.TryLock(t.Context(), "x")
+		assert.NoError(t, err, "TryLock")
+		if next.Fence() <= held.Fence() {
+			t.Errorf("fences %d, then %d", held.Fence(), next.Fence())
+		}
+		assert.NoError(t, next.Release(t.Context()), "Release")
+	})
+}
+
+func TestLossIsTold(t *testing.T) {
+	t.Parallel()
+	for name, fails := range map[string]error{"the server cannot be reached": errCut, "the server says so": lock.ErrLost} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f, a, b := both(&lock.Options{Lease: 30 * time.Second})
+				f.extend = func() error { return fails }
+				began := time.Now()
+				held, err := a.Lock(t.Context(), "x")
+				assert.NoError(t, err, "Lock")
+				<-held.Done()
+				if took := time.Since(began); took > 30*time.Second {
+					t.Errorf("told after %v, a lease is 30 s", took)
+				}
+				assert.ErrorIs(t, held.Err(), lock.ErrLost, "Err")
+				assert.ErrorIs(t, context.Cause(held.Context()), lock.ErrLost, "Cause")
+				assert.ErrorIs(t, held.Extend(t.Context(), time.Second), fails, "Extend")
+				assert.ErrorIs(t, held.Release(t.Context()), lock.ErrLost, "Release")
+				next, err := b.Lock(t.Context(), "x")
+				assert.NoError(t, err, "Lock")
+				assert.NoError(t, next.Release(t.Context()), "Release")
+				assert.NoError(t, a.Shutdown(t.Context()), "Shutdown")
+			})
+		})
+	}
+}
+
+func TestBackendTellsOfALoss(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, a, _ := both(nil)
+		session := make(chan struct{})
+		f.grant = func(g *lock.Grant) { g.Done = session }
+		held, err := a.Lock(t.Context(), "x")
+		assert.NoError(t, err, "Lock")
+		began := time.Now()
+		close(session)
+		<-held.Done()
+		assert.ErrorIs(t, held.Err(), lock.ErrLost, "Err")
+		assert.Equal(t, time.Since(began), 0, "from the end of the session to the word of it")
+		assert.NoError(t, a.Shutdown(t.Context()), "Shutdown")
+	})
+}
+
+func TestHeartbeatsTryAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, a, _ := both(&lock.Options{Lease: 30 * time.Second, MaxHold: time.Hour})
+		n := 0
+		f.extend = func() error {
+			if n++; n%5 != 0 {
+				return errCut
+			}
+			return nil
+		}
+		held, err := a.Lock(t.Context(), "x")
+		assert.NoError(t, err, "Lock")
+		time.Sleep(30 * time.Minute)
+		assert.NoError(t, held.Err(), "Err")
+		assert.NoError(t, held.Release(t.Context()), "Release")
+	})
+}
+
+func TestMaxHold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, a, b := both(&lock.Options{Lease: 30 * time.Second, MaxHold: 45 * time.Second})
+		began := time.Now()
+		held, err := a.Lock(t.Context(), "x")
+		assert.NoError(t, err, "Lock")
+		<-held.Done()
+		assert.Equal(t, time.Since(began), 45*time.Second, "held for")
+		assert.ErrorIs(t, held.Err(), lock.ErrBound, "Err")
+		_, err = b.TryLock(t.Context(), "x") // who was just told may be in the midst of a write
+		assert.ErrorIs(t, err, lock.ErrHeld, "TryLock")
+		next, err := b.Lock(t.Context(), "x")
+		assert.NoError(t, err, "Lock")
+		assert.Equal(t, time.Since(began), 70*time.Second, "free for others after") // the last heartbeat was after 40 s
+		assert.NoError(t, next.Release(t.Context()), "Release")
+		assert.ErrorIs(t, held.Release(t.Context()), lock.ErrBound, "Release")
+	})
+}
+
+func TestExtendBeyondMaxHold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, a, b := both(&lock.Options{Lease: 30 * time.Second, MaxHold: 30 * time.Second})
+		began := time.Now()
+		held, err := a.Lock(t.Context(), "x")
+		assert.NoError(t, err, "Lock")
+		assert.NoError(t, held.Extend(t.Context(), 10*time.Minute), "Extend")
+		f.extend = func() error { return errCut } // it needs none
+		time.Sleep(10*time.Minute - time.Second)
+		assert.NoError(t, held.Err(), "Err")
+		_, err = b.TryLock(t.Context(), "x")
+		assert.ErrorIs(t, err, lock.ErrHeld, "TryLock")
+		<-held.Done()
+		assert.Equal(t, time.Since(began), 10*time.Minute, "held for")
+		assert.Contains(t, held.Extend(t.Context(), 0).Error(), "0s", "Extend")
+		assert.NoError(t, a.Shutdown(t.Context()), "Shutdown")
+	})
+}
+
+func TestWaitersGetItInTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, a, _ := both(nil)
+		held, err := a.Lock(t.Context(), "x")
+		assert.NoError(t, err, "Lock")
+		var mu sync.Mutex
+		var order []int
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() {
+				assert.NoError(t, a.With(t.Context(), "x", func(context.Context, *lock.Lock) error {
+					mu.Lock()
+					defer mu.Unlock()
+					order = append(order, i)
+					return nil
+				}), "With")
+			})
+			synctest.Wait()
+		}
+		assert.Equal(t, f.tries.Load(), 1, "calls of TryLock") // those that wait ask nobody
+		assert.NoError(t, held.Release(t.Context()), "Release")
+		all.Wait()
+		assert.Equal(t, f.tries.Load(), 21, "calls of TryLock")
+		for i, who := range order {
+			assert.Equal(t, who, i, "in turn")
+		}
+	})
+}
+
+func TestWaitEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, a, b := both(nil)
+		held, err := a.Lock(t.Context(), "x")
+		assert.NoError(t, err, "Lock")
+		for _, l := range []*lock.Locker{a, b} { // behind the turn, and at the backend
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, err := l.Lock(ctx, "x")
+			cancel()
+			assert.ErrorIs(t, err, lock.ErrHeld, "Lock")
+			assert.ErrorIs(t, err, context.DeadlineExceeded, "ErrorIs")
+		}
+		assert.NoError(t, held.Release(t.Context()), "Release")
+		next, err := b.Lock(t.Context(), "x")
+		assert.NoError(t, err, "Lock")
+		assert.NoError(t, next.Release(t.Context()), "Release")
+	})
+}
+
+func TestReentry(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, a, b := both(nil)
+		outer, err := a.Lock(t.Context(), "x")
+		assert.NoError(t, err, "Lock")
+		inner, err := a.Lock(outer.Context(), "x")
+		assert.NoError(t, err, "Lock")
+		assert.Equal(t, inner.Fence(), outer.Fence(), "Fence")
+		tried, err := a.TryLock(inner.Context(), "x")
+		assert.NoError(t, err, "TryLock")
+		assert.NoError(t, tried.Release(t.Context()), "Release of one of three")
+		assert.NoError(t, inner.Release(t.Context()), "Release of two of three")
+		assert.ErrorIs(t, context.Cause(inner.Context()), lock.ErrReleased, "the inner context")
+		_, err = b.TryLock(t.Context(), "x")
+		assert.ErrorIs(t, err, lock.ErrHeld, "TryLock")
+		assert.NoError(t, outer.Err(), "the outer lock")
+		other, err := a.Lock(outer.Context(), "y") // another name is another lock
+		assert.NoError(t, err, "Lock")
+		assert.NoError(t, other.Release(t.Context()), "Release")
+		late := context.WithoutCancel(outer.Context())
+		assert.NoError(t, outer.Release(t.Context()), "Release of the last")
+		anew, err := a.TryLock(late, "x") // nothing of the old one is left
+		assert.NoError(t, err, "TryLock")
+		if anew.Fence() <= inner.Fence() {
+			t.Error("a lock that was released is held again")
+		}
+		assert.NoError(t, anew.Release(t.Context()), "Release")
+	})
+}
+
+func TestReentryOfALostLock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, a, _ := both(nil)
+		outer, err := a.Lock(t.Context(), "x")
+		assert.NoError(t, err, "Lock")
+		inner, err := a.Lock(outer.Context(), "x")
+		assert.NoError(t, err, "Lock")
+		f.extend = func() error { return lock.ErrLost }
+		<-outer.Done()
+		assert.ErrorIs(t, context.Cause(inner.Context()), lock.ErrLost, "Cause")
+		_, err = a.Lock(context.WithoutCancel(outer.Context()), "x")
+		assert.ErrorIs(t, err, lock.ErrLost, "Lock")
+		assert.NoError(t, a.Shutdown(t.Context()), "Shutdown")
+	})
+}
+
+func TestLostAnswers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, a, b := both(nil)
+		n := 0
+		f.lost = func() error {
+			if n++; n == 1 {
+				return errCut
+			}
+			return nil
+		}
+		held, err := a.Lock(t.Context(), "x") // the first try has it, the second is told
+		assert.NoError(t, err, "Lock")
+		m := 0
+		f.unlock = func() error {
+			if m++; m == 1 {
+				return errCut
+			}
+			return nil
+		}
+		assert.NoError(t, held.Release(t.Context()), "Release")
+		f.lost = func() error { return errCut } // now none comes through
+		_, err = a.Lock(t.Context(), "x")
+		assert.ErrorIs(t, err, errCut, "Lock")
+		began := time.Now()
+		next, err := b.Lock(t.Context(), "x")
+		assert.NoError(t, err, "Lock")
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("what nobody wanted was given back after %v", took)
+		}
+		assert.NoError(t, next.Release(t.Context()), "Release")
+	})
+}
+
+func TestUnconfirmedRelease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, a, b := both(nil)
+		f.unlock = func() error { return errCut }
+		assert.NoError(t, a.With(t.Context(), "x", func(context.Context, *lock.Lock) error { return nil }), "With")
+		began := time.Now()
+		next, err := b.Lock(t.Context(), "x") // with its lease
+		assert.NoError(t, err, "Lock")
+		if took := time.Since(began); took > 30*time.Second {
+			t.Errorf("free after %v", took)
+		}
+		assert.NoError(t, next.Release(t.Context()), "Release")
+		held, err := a.Lock(t.Context(), "x")
+		assert.NoError(t, err, "Lock")
+		assert.ErrorIs(t, held.Release(t.Context()), errCut, "Release")
+	})
+}
+
+func TestWith(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, a, b := both(nil)
+		failed := errors.New("failed")
+		ctx, cancel := context.WithCancel(t.Context())
+		assert.ErrorIs(t, a.With(ctx, "x", func(context.Context, *lock.Lock) error {
+			cancel() // it is released all the same
+			return failed
+		}), failed, "With")
+		func() {
+			defer func() { assert.Equal(t, recover(), any("no"), "the panic") }()
+			_ = a.With(t.Context(), "x", func(context.Context, *lock.Lock) error { panic("no") })
+		}()
+		held, err := b.TryLock(t.Context(), "x")
+		assert.NoError(t, err, "TryLock")
+		assert.NoError(t, held.Release(t.Context()), "Release")
+		f.extend = func() error { return lock.ErrLost }
+		assert.ErrorIs(t, a.With(t.Context(), "x", func(ctx context.Context, _ *lock.Lock) error {
+			<-ctx.Done()
+			return nil
+		}), lock.ErrLost, "With of a lock that was lost")
+		assert.NoError(t, a.Shutdown(t.Context()), "Shutdown")
+	})
+}
+
+func TestShutdown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, a, b := both(nil)
+		short, err := a.Lock(t.Context(), "short")
+		assert.NoError(t, err, "Lock")
+		long, err := a.Lock(t.Context(), "long")
+		assert.NoError(t, err, "Lock")
+		time.AfterFunc(time.Second, func() { _ = short.Release(t.Context()) })
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		assert.ErrorIs(t, a.Shutdown(ctx), context.DeadlineExceeded, "Shutdown")
+		assert.ErrorIs(t, short.Err(), lock.ErrReleased, "Err")
+		assert.ErrorIs(t, long.Err(), lock.ErrClosed, "Err")
+		_, err = a.Lock(t.Context(), "new")
+		assert.ErrorIs(t, err, lock.ErrClosed, "Lock")
+		_, err = b.TryLock(t.Context(), "long")
+		assert.ErrorIs(t, err, lock.ErrHeld, "TryLock") // with its lease
+		assert.NoError(t, a.Shutdown(t.Context()), "Shutdown")
+	})
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	_, a, _ := both(nil)
+	for _, name := range []string{"", "a\x00b", string(make([]byte, 201))} {
+		_, err := a.Lock(t.Context(), name)
+		assert.ErrorIs(t, err, lock.ErrName, "Lock")
+	}
+	_, err := a.Lock(t.Context(), "x", lock.WithLease(time.Millisecond))
+	assert.Contains(t, err.Error(), "10 ms", "Lock")
+	_, err = a.Lock(t.Context(), "x", lock.WithMaxHold(time.Second))
+	assert.Contains(t, err.Error(), "shorter than Lease", "Lock")
+	for _, o := range []*lock.Options{{Lease: -1}, {MaxHold: time.Nanosecond}} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("New takes %+v", *o)
+				}
+			}()
+			lock.New(memlock.New(), o)
+		}()
+	}
+}

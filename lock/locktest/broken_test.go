@@ -1,0 +1,209 @@
+package locktest_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/lock"
+	"github.com/retrysafe/retrysafe/lock/locktest"
+	"github.com/retrysafe/retrysafe/lock/memlock"
+)
+
+// broken is a backend with one fault: what is set stands in for the method of a right one.
+type broken struct {
+	*memlock.Backend
+	try    func(context.Context, lock.Request) (lock.Grant, error)
+	wait   func(context.Context, lock.Request) error
+	extend func(context.Context, lock.Request) error
+	unlock func(context.Context, lock.Request) error
+}
+
+func (b *broken) TryLock(ctx context.Context, r lock.Request) (lock.Grant, error) {
+	if b.try != nil {
+		return b.try(ctx, r)
+	}
+	return b.Backend.TryLock(ctx, r)
+}
+
+func (b *broken) Wait(ctx context.Context, r lock.Request) error {
+	if b.wait != nil {
+		return b.wait(ctx, r)
+	}
+	return b.Backend.Wait(ctx, r)
+}
+
+func (b *broken) Extend(ctx context.Context, r lock.Request) error {
+	if b.extend != nil {
+		return b.extend(ctx, r)
+	}
+	return b.Backend.Extend(ctx, r)
+}
+
+func (b *broken) Unlock(ctx context.Context, r lock.Request) error {
+	if b.unlock != nil {
+		return b.unlock(ctx, r)
+	}
+	return b.Backend.Unlock(ctx, r)
+}
+
+// holders remembers who was granted what, for faults that act for somebody else.
+type holders struct {
+	mu   sync.Mutex
+	last map[string]lock.Request
+}
+
+func (h *holders) set(r lock.Request) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.last[r.Name] = r
+}
+
+func (h *holders) get(name string) (lock.Request, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r, ok := h.last[name]
+	return r, ok
+}
+
+func TestBrokenLocks(t *testing.T) {
+	t.Parallel()
+	for _, one := range []struct {
+		name, clause string
+		breaks       func(*broken)
+	}{
+		{"always granted", "L1", func(b *broken) {
+			b.try = func(context.Context, lock.Request) (lock.Grant, error) {
+				return lock.Grant{Fence: retrysafe.Fence(time.Now().UnixNano())}, nil
+			}
+			b.unlock = func(context.Context, lock.Request) error { return nil }
+		}},
+		{"waits in TryLock", "L2", func(b *broken) {
+			b.try = func(ctx context.Context, r lock.Request) (lock.Grant, error) {
+				for {
+					g, err := b.Backend.TryLock(ctx, r)
+					if err == nil || ctx.Err() != nil {
+						return g, err
+					}
+					_ = b.Backend.Wait(ctx, r)
+				}
+			}
+		}},
+		{"a new fence for the same owner", "L3", func(b *broken) {
+			n := retrysafe.Fence(0)
+			b.try = func(ctx context.Context, r lock.Request) (lock.Grant, error) {
+				g, err := b.Backend.TryLock(ctx, r)
+				n++
+				g.Fence += n
+				return g, err
+			}
+		}},
+		{"held for its own owner", "L3", func(b *broken) {
+			b.try = func(ctx context.Context, r lock.Request) (lock.Grant, error) {
+				if b.Backend.Extend(ctx, r) == nil {
+					return lock.Grant{}, lock.ErrHeld
+				}
+				return b.Backend.TryLock(ctx, r)
+			}
+		}},
+		{"fences begin anew", "L4", func(b *broken) {
+			b.try = func(ctx context.Context, r lock.Request) (lock.Grant, error) {
+				g, err := b.Backend.TryLock(ctx, r)
+				g.Fence = 1
+				return g, err
+			}
+		}},
+		{"anybody unlocks", "L5", func(b *broken) {
+			h := holders{last: make(map[string]lock.Request)}
+			b.try = func(ctx context.Context, r lock.Request) (lock.Grant, error) {
+				g, err := b.Backend.TryLock(ctx, r)
+				if err == nil {
+					h.set(r)
+				}
+				return g, err
+			}
+			b.unlock = func(ctx context.Context, r lock.Request) error {
+				if err := b.Backend.Unlock(ctx, r); err == nil {
+					return nil
+				}
+				if other, ok := h.get(r.Name); ok {
+					_ = b.Backend.Unlock(ctx, other)
+				}
+				return lock.ErrLost
+			}
+		}},
+		{"says nothing of a loss", "L5", func(b *broken) {
+			b.unlock = func(ctx context.Context, r lock.Request) error {
+				_ = b.Backend.Unlock(ctx, r)
+				return nil
+			}
+		}},
+		{"extends for anybody", "L6", func(b *broken) {
+			b.extend = func(ctx context.Context, r lock.Request) error {
+				_ = b.Backend.Extend(ctx, r)
+				return nil
+			}
+		}},
+		{"never lets go", "L7", func(b *broken) {
+			b.try = func(ctx context.Context, r lock.Request) (lock.Grant, error) {
+				r.Lease = time.Hour
+				return b.Backend.TryLock(ctx, r)
+			}
+		}},
+		{"lets go too early", "L7", func(b *broken) {
+			b.try = func(ctx context.Context, r lock.Request) (lock.Grant, error) {
+				r.Lease /= 3
+				return b.Backend.TryLock(ctx, r)
+			}
+		}},
+		{"sleeps for the lease", "L8", func(b *broken) {
+			b.wait = func(ctx context.Context, r lock.Request) error {
+				select {
+				case <-time.After(r.Lease):
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+		}},
+		{"waits without its context", "L9", func(b *broken) {
+			b.wait = func(_ context.Context, r lock.Request) error {
+				ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) // for ever, if the test could wait
+				defer cancel()
+				return b.Backend.Wait(ctx, r)
+			}
+		}},
+		{"cuts names", "L10", func(b *broken) {
+			b.try = func(ctx context.Context, r lock.Request) (lock.Grant, error) {
+				r.Name = r.Name[:min(64, len(r.Name))]
+				return b.Backend.TryLock(ctx, r)
+			}
+		}},
+		{"folds names", "L10", func(b *broken) {
+			b.try = func(ctx context.Context, r lock.Request) (lock.Grant, error) {
+				r.Name = strings.ToLower(r.Name)
+				return b.Backend.TryLock(ctx, r)
+			}
+		}},
+		{"looks at no context", "L11", func(b *broken) {
+			b.try = func(_ context.Context, r lock.Request) (lock.Grant, error) {
+				return b.Backend.TryLock(context.Background(), r)
+			}
+		}},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			t.Parallel()
+			shared := &broken{Backend: memlock.New()}
+			one.breaks(shared)
+			c := locktest.Config{Open: func(testing.TB) lock.Backend { return shared }, Patience: 2 * time.Second}
+			err := locktest.Check(t, c, one.clause)
+			if err == nil {
+				t.Fatalf("%s finds nothing wrong", one.clause)
+			}
+			t.Log(err)
+		})
+	}
+}

@@ -1,0 +1,118 @@
+package locktest
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/lock"
+)
+
+// Config says how a backend is tested. Only Open is required.
+type Config struct {
+	// Open returns a backend on the same server each time, with a connection of its own where it has any: it stands for another process.
+	// What it needs to close goes to t.Cleanup.
+	Open func(t testing.TB) lock.Backend
+	// Crash ends a backend as kill -9 would. It is needed where locks hang on a session, and end with it; nil: they end with their lease.
+	Crash func(lock.Backend)
+	// Short is a lease that the tests wait for; default 300 ms.
+	Short time.Duration
+	// Rounds is how often each of eight callers of L1 takes the lock; default 25.
+	Rounds int
+	// Patience is how long anything may take that should happen at once, on a busy machine; default 20 s. It is below [long].
+	Patience time.Duration
+}
+
+// long is a lease that no test sees the end of.
+const long = time.Minute
+
+// Run runs the suite.
+func Run(t *testing.T, c Config) {
+	t.Helper()
+	for _, one := range clauses {
+		t.Run(one.id+"/"+one.name, func(t *testing.T) {
+			t.Parallel()
+			if err := check(t, c, one); err != nil {
+				t.Errorf("%s: %v", one.id, err)
+			}
+		})
+	}
+}
+
+type clause struct {
+	id, name string
+	run      func(*env) error
+}
+
+var clauses = []clause{
+	{"L1", "one at a time", oneAtATime},
+	{"L2", "told at once", toldAtOnce},
+	{"L3", "tried again", triedAgain},
+	{"L4", "fences grow", fencesGrow},
+	{"L5", "unlock of another", unlockOfAnother},
+	{"L6", "extend", extend},
+	{"L7", "left alone", leftAlone},
+	{"L8", "woken", woken},
+	{"L9", "wait given up", waitGivenUp},
+	{"L10", "names", names},
+	{"L11", "contexts", contexts},
+}
+
+func check(t testing.TB, c Config, one clause) error {
+	if c.Short == 0 {
+		c.Short = 300 * time.Millisecond
+	}
+	if c.Rounds == 0 {
+		c.Rounds = 25
+	}
+	if c.Patience == 0 {
+		c.Patience = 20 * time.Second
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), c.Patience)
+	defer cancel()
+	return one.run(&env{Config: c, t: t, ctx: ctx, a: c.Open(t), b: c.Open(t), name: "locktest/" + rand.Text()})
+}
+
+// env is what a clause works with: two backends, as two processes have them, and a name that nobody else uses.
+type env struct {
+	Config
+	t    testing.TB
+	ctx  context.Context
+	a, b lock.Backend
+	name string
+}
+
+// request is that of a new owner.
+func (e *env) request(lease time.Duration) lock.Request {
+	r := lock.Request{Name: e.name, Lease: lease}
+	_, _ = rand.Read(r.Owner[:])
+	return r
+}
+
+// get takes a lock that has to be free.
+func (e *env) get(b lock.Backend, r lock.Request) (retrysafe.Fence, error) {
+	g, err := b.TryLock(e.ctx, r)
+	if err != nil {
+		return 0, fmt.Errorf("TryLock of a lock that is free: %w", err)
+	}
+	if g.Fence == 0 {
+		return 0, fmt.Errorf("the grant has no fence")
+	}
+	return g.Fence, nil
+}
+
+// await takes a lock as soon as it is free.
+func (e *env) await(b lock.Backend, r lock.Request) (lock.Grant, error) {
+	for {
+		g, err := b.TryLock(e.ctx, r)
+		if !isHeld(err) {
+			return g, err
+		}
+		if err := b.Wait(e.ctx, r); err != nil {
+			return g, fmt.Errorf("Wait: %w", err)
+		}
+	}
+}

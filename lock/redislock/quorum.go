@@ -1,0 +1,190 @@
+package redislock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/backoff"
+	"github.com/retrysafe/retrysafe/internal/redisnode"
+	"github.com/retrysafe/retrysafe/lock"
+	"github.com/retrysafe/retrysafe/redisclient"
+)
+
+// serverTime is how long one server of a quorum is waited for.
+const serverTime = 200 * time.Millisecond
+
+// Quorum keeps locks on a majority of servers that do not know of each other, so that some of them may be away. It is safe for concurrent use.
+//
+// A lock counts once more than half of the servers have it, and its lease is short by what their clocks may differ in speed (1 %). Its fence is the
+// greatest that a majority gave, and is written back to a majority before anybody is told of it: a later holder's majority has a server in common with
+// that, and so a greater fence.
+//
+// All this rests on servers that remember what they have said. A server that is started again without its last second of writes can give the same
+// lock to two, with the same fence. So each must write every command to disk before it answers: appendonly yes, and appendfsync always.
+//
+// Source: the algorithm that the Redis documentation calls Redlock, and what Martin Kleppmann found missing in it: the fence.
+type Quorum struct {
+	servers []*Backend
+	need    int
+}
+
+var _ lock.Backend = (*Quorum)(nil)
+
+// NewQuorum returns a backend over three single servers or more, one client for each. It asks each of them, so that all must be there, for what it is set to, and refuses
+// those that may forget or do not tell. Options.Replicas must be zero.
+func NewQuorum(ctx context.Context, clients []redisclient.Client, o *Options) (*Quorum, error) {
+	if len(clients) < 3 {
+		return nil, fmt.Errorf("redislock: a quorum of %d servers is none; give three or five", len(clients))
+	}
+	q := &Quorum{need: len(clients)/2 + 1}
+	for i, c := range clients {
+		b, err := newBackend(c, o)
+		if err != nil {
+			return nil, err
+		}
+		if b.o.Replicas != 0 {
+			return nil, errors.New("redislock: a quorum has no replicas; leave Replicas zero, or use New")
+		}
+		if _, ok := c.(redisclient.Nodes); !ok {
+			return nil, errors.New("redislock: a quorum needs clients that can ask the server what it is set to; this one cannot")
+		}
+		n := 0
+		err = b.inspect(ctx, func(node *redisnode.Node) error {
+			n++
+			if node.AOF != "1" || node.Fsync != "always" {
+				return fmt.Errorf("redislock: server %d of the quorum may forget what it has said when it is started again, so that two can hold one lock; set appendonly yes and appendfsync always, and let the user run CONFIG GET and INFO", i+1)
+			}
+			return nil
+		})
+		if err == nil && n != 1 {
+			err = fmt.Errorf("redislock: client %d of the quorum has %d primaries; a quorum is of single servers", i+1, n)
+		}
+		if err != nil {
+			return nil, err
+		}
+		q.servers = append(q.servers, b)
+	}
+	return q, nil
+}
+
+// TryLock implements [lock.Backend].
+func (q *Quorum) TryLock(ctx context.Context, r lock.Request) (lock.Grant, error) {
+	if err := ctx.Err(); err != nil {
+		return lock.Grant{}, context.Cause(ctx)
+	}
+	var mu sync.Mutex
+	var most retrysafe.Fence
+	said := q.all(ctx, func(ctx context.Context, b *Backend) error {
+		g, err := b.TryLock(ctx, r)
+		mu.Lock()
+		defer mu.Unlock()
+		most = max(most, g.Fence)
+		return err
+	})
+	if said.ok < q.need {
+		q.all(context.WithoutCancel(ctx), func(ctx context.Context, b *Backend) error { return b.Unlock(ctx, r) })
+		if len(q.servers)-said.held < q.need || said.ok+said.held == len(q.servers) { // a split vote too is one that others have a part of
+			return lock.Grant{}, lock.ErrHeld
+		}
+		return lock.Grant{}, q.short(said)
+	}
+	said = q.all(ctx, func(ctx context.Context, b *Backend) error {
+		return b.lost(ctx, b.call(raiseScript, r, strconv.FormatUint(uint64(most), 10)))
+	})
+	if said.ok < q.need {
+		return lock.Grant{}, q.short(said)
+	}
+	return lock.Grant{Fence: most, Lease: r.Lease - r.Lease/100 - time.Millisecond}, nil
+}
+
+// Wait implements [lock.Backend].
+func (q *Quorum) Wait(ctx context.Context, r lock.Request) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	free := make(chan error, len(q.servers))
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer stop()
+	for _, b := range q.servers {
+		all.Go(func() { free <- b.Wait(ctx, r) })
+	}
+	said := tally{}
+	for range q.servers {
+		said.add(<-free)
+		if said.ok == q.need {
+			// Those who wait for the same lock would split the vote for ever if they all came at once.
+			return backoff.Pause(ctx, rand.N(2*time.Millisecond))
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return q.short(said)
+}
+
+// Extend implements [lock.Backend].
+func (q *Quorum) Extend(ctx context.Context, r lock.Request) error {
+	return q.verdict(q.all(ctx, func(ctx context.Context, b *Backend) error { return b.Extend(ctx, r) }))
+}
+
+// Unlock implements [lock.Backend].
+func (q *Quorum) Unlock(ctx context.Context, r lock.Request) error {
+	return q.verdict(q.all(ctx, func(ctx context.Context, b *Backend) error { return b.Unlock(ctx, r) }))
+}
+
+// verdict is what the servers say together: what a majority does, or cannot do any more.
+func (q *Quorum) verdict(said tally) error {
+	switch {
+	case said.ok >= q.need:
+		return nil
+	case len(q.servers)-said.lost < q.need:
+		return lock.ErrLost
+	}
+	return q.short(said)
+}
+
+// short is the error where too few servers have answered.
+func (q *Quorum) short(said tally) error {
+	return fmt.Errorf("redislock: %d of %d servers could not be asked, so that no majority of %d agrees; look at them: %w", said.failed, len(q.servers), q.need, said.err)
+}
+
+// tally counts answers.
+type tally struct {
+	ok, held, lost, failed int
+	err                    error
+}
+
+func (t *tally) add(err error) {
+	switch {
+	case err == nil:
+		t.ok++
+	case errors.Is(err, lock.ErrHeld):
+		t.held++
+	case errors.Is(err, lock.ErrLost):
+		t.lost++
+	default:
+		t.failed++
+		t.err = err
+	}
+}
+
+// all asks all servers at once, and waits for each for no longer than [serverTime].
+func (q *Quorum) all(ctx context.Context, ask func(context.Context, *Backend) error) tally {
+	ctx, cancel := context.WithTimeout(ctx, serverTime)
+	defer cancel()
+	answers := make(chan error, len(q.servers))
+	for _, b := range q.servers {
+		go func() { answers <- ask(ctx, b) }()
+	}
+	var said tally
+	for range q.servers {
+		said.add(<-answers)
+	}
+	return said
+}

@@ -1,0 +1,145 @@
+// Package redislock keeps locks in Redis 7 or newer: a single server, Sentinel or Cluster ([New]), or a majority of servers that know nothing of
+// each other ([NewQuorum]). It imports no client: adapters bring one.
+//
+// Leases run by the server's clock. Waiters are woken by a message. What is kept of a lock is a small hash, which remembers its fence for a day
+// behind it ([Options].Remember).
+//
+// One server, and its replica by WAIT ([Options].Replicas): a lock whose server dies before a replica has it is gone, and a second holder
+// may be granted beside the first. With Replicas set to All that takes more than one failure, and the fence still tells the two apart: it is the
+// server's clock, or more.
+package redislock
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/redisnode"
+	"github.com/retrysafe/retrysafe/lock"
+	"github.com/retrysafe/retrysafe/redisclient"
+)
+
+// Options change a backend; nil is fine.
+type Options struct {
+	// Prefix stands before each name; default "rs:lock:".
+	Prefix string
+	// Replicas is how many replicas must have a lock before it counts, by WAIT; 0: none, [All]: as many as a primary was seen to have by New.
+	// What fewer have is given back, and Lock fails. It needs a client with [redisclient.Replicated].
+	Replicas int
+	// ReplicaTime is how long they are waited for; default 1 s.
+	ReplicaTime time.Duration
+	// Remember is how long the fence of a lock is kept behind it; default 24 h. Later ones begin with the server's clock, and are greater all the same
+	// unless that has gone back.
+	Remember time.Duration
+	// AllowEviction takes a server that may drop locks for want of memory: each drop lets a second holder in.
+	AllowEviction bool
+	// Logger gets warnings about what the server's configuration can lose; default slog.Default().
+	Logger *slog.Logger
+}
+
+// All asks for every replica.
+const All = -1
+
+// Backend keeps locks in Redis. It is safe for concurrent use.
+type Backend struct {
+	client   redisclient.Client
+	o        Options
+	replicas atomic.Int64 // the most that a primary had
+}
+
+var _ lock.Backend = (*Backend)(nil)
+
+// New returns a backend. It looks at the configuration of every primary, where the client can: one that may evict locks is refused, and what a crash or
+// a failover can lose is warned of.
+func New(ctx context.Context, c redisclient.Client, o *Options) (*Backend, error) {
+	b, err := newBackend(c, o)
+	if err != nil {
+		return nil, err
+	}
+	return b, b.inspect(ctx, func(node *redisnode.Node) error {
+		switch {
+		case b.o.Replicas == All && node.Replicas <= 0:
+			return errors.New("redislock: Replicas All, and a primary has no replica, or does not tell (INFO); give their number")
+		case node.Replicas > 0 && b.o.Replicas == 0:
+			b.o.Logger.Warn("redislock: locks are not confirmed by replicas: a failover can lose one that is held, and let a second holder in; set Replicas")
+		}
+		if node.AOF == "0" {
+			b.o.Logger.Warn("redislock: the server keeps no append-only file: if it crashes and starts again, locks that are held are lost; set appendonly yes")
+		}
+		return nil
+	})
+}
+
+func newBackend(c redisclient.Client, o *Options) (*Backend, error) {
+	if c == nil {
+		return nil, errors.New("redislock: New needs a client; the adapters rueidisclient and goredisclient make one")
+	}
+	b := &Backend{client: c}
+	if o != nil {
+		b.o = *o
+	}
+	if b.o.Prefix == "" {
+		b.o.Prefix = "rs:lock:"
+	}
+	if b.o.ReplicaTime == 0 {
+		b.o.ReplicaTime = time.Second
+	}
+	if b.o.Remember == 0 {
+		b.o.Remember = 24 * time.Hour
+	}
+	if b.o.Logger == nil {
+		b.o.Logger = slog.Default()
+	}
+	if b.o.Replicas < All || b.o.ReplicaTime < 0 || b.o.Remember < time.Second {
+		return nil, fmt.Errorf("redislock: Replicas is %d, ReplicaTime %v and Remember %v; use a count, All or zero, a positive time, and a second at least", b.o.Replicas, b.o.ReplicaTime, b.o.Remember)
+	}
+	if _, ok := c.(redisclient.Replicated); b.o.Replicas != 0 && !ok {
+		return nil, errors.New("redislock: Replicas needs a client that can WAIT on the connection of a script; this one cannot")
+	}
+	return b, nil
+}
+
+// inspect looks at every primary before anything is kept there.
+func (b *Backend) inspect(ctx context.Context, look func(*redisnode.Node) error) error {
+	nodes, ok := b.client.(redisclient.Nodes)
+	if !ok {
+		if b.o.Replicas == All {
+			return errors.New("redislock: Replicas All needs a client that can ask the primaries how many they have; give their number")
+		}
+		b.o.Logger.Warn("redislock: this client cannot ask the server for its configuration; make sure that maxmemory-policy is noeviction and that it writes to disk")
+		return nil
+	}
+	return nodes.EachPrimary(ctx, func(ctx context.Context, do redisnode.Do) error {
+		node, err := redisnode.Look(ctx, do)
+		if err != nil {
+			return refusal(err)
+		}
+		if err := node.Check(b.o.AllowEviction, "a lock that is held, and let a second holder in"); err != nil {
+			return fmt.Errorf("redislock: %w", err)
+		}
+		b.replicas.Store(max(b.replicas.Load(), int64(node.Replicas)))
+		return look(&node)
+	})
+}
+
+// refusal explains what the server refused. The error still is a [redisclient.Error].
+func refusal(err error) error {
+	var e redisclient.Error
+	switch {
+	case !errors.As(err, &e):
+		return fmt.Errorf("redislock: %w", err)
+	case e.Code() == "NOPERM":
+		return fmt.Errorf("redislock: the user may not run this; it needs EVALSHA, EVAL, HMGET, HGET, HSET, PEXPIRE, TIME, PUBLISH, SUBSCRIBE, and the keys and channels of the prefix: %w", e)
+	case e.Advice() != "":
+		return fmt.Errorf("redislock: the server refuses (%s): %w", e.Advice(), e)
+	}
+	return fmt.Errorf("redislock: the server refuses: %w", e)
+}
+
+// fence makes one of what a script says.
+func fence(n int64) retrysafe.Fence { return retrysafe.Fence(n) } //nolint:gosec // scripts make none below zero

@@ -1,0 +1,69 @@
+package redislock
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/retrysafe/retrysafe/lock"
+	"github.com/retrysafe/retrysafe/redisclient"
+)
+
+const (
+	// lookAgain is how often a waiter looks for itself, where messages come: they are not promised.
+	lookAgain = time.Second
+	// poll is how often it looks where none come: half of it to all of it.
+	poll = 50 * time.Millisecond
+)
+
+// Wait implements [lock.Backend]. Who waits is woken by a message of the one who unlocks; without a client that can subscribe it asks up
+// to forty times a second.
+func (b *Backend) Wait(ctx context.Context, r lock.Request) error {
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	woken := make(chan struct{}, 1)
+	deaf := make(chan struct{}) // closed: no messages
+	if sub, ok := b.client.(redisclient.Subscriber); ok {
+		listening, stop := context.WithCancel(ctx)
+		go func() {
+			defer close(deaf)
+			_ = sub.Subscribe(listening, b.key(r.Name), func(string) { // the first tells that it stands
+				select {
+				case woken <- struct{}{}:
+				default:
+				}
+			})
+		}()
+		defer func() {
+			stop()
+			<-deaf
+		}()
+	} else {
+		close(deaf)
+	}
+	// What happens before the subscription stands brings no message, so that the first look comes behind its beginning.
+	polling, silence := false, (<-chan struct{})(deaf)
+	for look := lookAgain; ; {
+		t := time.NewTimer(look)
+		select {
+		case <-woken:
+		case <-silence:
+			polling, silence = true, nil
+		case <-t.C:
+		case <-ctx.Done():
+		}
+		t.Stop()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		left, err := b.number(ctx, b.call(leftScript, r))
+		if err != nil || left <= 0 {
+			return err
+		}
+		look = min(lookAgain, time.Duration(left)*time.Microsecond)
+		if polling {
+			look = min(look, poll/2+rand.N(poll/2))
+		}
+	}
+}
