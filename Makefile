@@ -1,6 +1,6 @@
 # Every target works from a fresh clone with Go and make; `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench bench-gateway soak tidy
+.PHONY: help run test lint fuzz bench bench-gateway soak tidy
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -13,6 +13,9 @@ test: ## run every check that a change must pass (under 15 minutes on 2 cores)
 
 lint: ## run golangci-lint and gofumpt over every module
 	scripts/lint.sh
+
+fuzz: ## search with every fuzz target (half an hour)
+	scripts/fuzz.sh
 
 bench: ## run the benchmarks
 	cd bench && GOWORK=off go test -run '^$$' -bench . -benchmem ./...

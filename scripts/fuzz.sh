@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Searches with each fuzz target for some minutes' worth of inputs. Their seeds, and what was found before, run with the other tests.
+# The limit is a count, since a time limit makes go test of Go 1.26 fail now and then with "context deadline exceeded" though nothing was found.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+readonly inputs=${1:-100000x}
+failed=()
+while IFS=: read -r file func; do
+  dir=$(dirname "${file#./}")
+  printf '=== %s %s\n' "$dir" "$func"
+  (cd "$dir" && GOWORK=off go test -run '^$' -fuzz "^$func\$" -fuzztime "$inputs" -fuzzminimizetime 1000x .) || failed+=("$dir $func")
+done < <(grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's/func //' | sort)
+[ "${#failed[@]}" -eq 0 ] && exit
+printf 'FAIL: %s\n' "${failed[@]}"
+exit 1
