@@ -20,6 +20,7 @@ import (
 	"github.com/retrysafe/retrysafe/adapters/goredisclient"
 	"github.com/retrysafe/retrysafe/adapters/rueidisclient"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/freeport"
 	"github.com/retrysafe/retrysafe/redisclient"
 	"github.com/retrysafe/retrysafe/redisstore"
 )
@@ -35,10 +36,8 @@ type redisServer struct {
 // freePort is one that nobody listens on now.
 func freePort(tb testing.TB) string {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.Get()
 	assert.NoError(tb, err, "a free port")
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
 	return port
 }
 

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/freeport"
 )
 
 // side is one gateway with its Redis.
@@ -91,12 +93,11 @@ func (w *world) start(addr, program string, args ...string) (*server, error) {
 }
 
 func freeAddr() string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.Get()
 	if err != nil {
 		return ""
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return "127.0.0.1:" + port
 }
 
 func (w *world) redis() (*server, string, error) {

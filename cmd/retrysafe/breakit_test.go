@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/freeport"
 )
 
 // step is a block of commands of a page, and what it says one sees.
@@ -89,15 +89,11 @@ func TestStepsOfAPage(t *testing.T) {
 	}
 }
 
-// freePorts differ: none is given back before all are found.
 func freePorts(t *testing.T, n int) (ports []string) {
 	t.Helper()
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		assert.NoError(t, err, "listen")
-		defer l.Close()
-		_, port, err := net.SplitHostPort(l.Addr().String())
-		assert.NoError(t, err, "address")
+		port, err := freeport.Get()
+		assert.NoError(t, err, "a free port")
 		ports = append(ports, port)
 	}
 	return ports

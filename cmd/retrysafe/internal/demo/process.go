@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"sync"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/freeport"
 )
 
 // process is this program again, with other arguments, so that it can really be killed. It always listens on the same address.
@@ -25,15 +27,14 @@ type process struct {
 	exited chan struct{}
 }
 
-// freeAddrs are addresses on loopback that nobody listens on now. They differ: none is given back before all are found.
+// freeAddrs are addresses on loopback that nobody listens on now.
 func freeAddrs(n int) (addrs []string, err error) {
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		port, err := freeport.Get()
 		if err != nil {
-			return nil, fmt.Errorf("demo: no free port on loopback: %w", err)
+			return nil, fmt.Errorf("demo: %w", err)
 		}
-		defer l.Close()
-		addrs = append(addrs, l.Addr().String())
+		addrs = append(addrs, "127.0.0.1:"+port)
 	}
 	return addrs, nil
 }
