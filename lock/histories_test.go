@@ -16,7 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe/lock/memlock"
 )
 
-// weather is a line to a backend on which requests and answers are lost, and requests come late: also long after their caller has given up.
+// weather is a line to a backend on which requests and answers are lost or come late: also long after their caller has given up.
 type weather struct {
 	lock.Backend
 	mu   sync.Mutex
@@ -28,21 +28,23 @@ type weather struct {
 
 var errLine = errors.New("nobody knows what became of the call")
 
-func (w *weather) decide() (drop, lose bool, delay time.Duration) {
+func (w *weather) decide() (drop, lose bool, delay, back time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delay = time.Duration(w.rand.Int64N(int64(2 * time.Millisecond)))
+	delay, back = time.Duration(w.rand.Int64N(int64(2*time.Millisecond))), time.Duration(w.rand.Int64N(int64(2*time.Millisecond)))
 	if w.rand.IntN(100) < w.bad {
-		switch w.rand.IntN(3) {
+		switch w.rand.IntN(4) {
 		case 0:
 			drop = true
 		case 1:
 			lose = true
+		case 2:
+			back = time.Duration(w.rand.Int64N(int64(w.late)))
 		default:
 			delay = time.Duration(w.rand.Int64N(int64(w.late)))
 		}
 	}
-	return drop, lose, delay
+	return drop, lose, delay, back
 }
 
 // send makes a call over the line. It goes on where the caller does not wait for it any more.
@@ -51,7 +53,7 @@ func send[A any](w *weather, ctx context.Context, call func(context.Context) (A,
 		a   A
 		err error
 	}
-	drop, lose, delay := w.decide()
+	drop, lose, delay, back := w.decide()
 	answers := make(chan answer, 1)
 	w.all.Go(func() {
 		time.Sleep(delay)
@@ -59,6 +61,7 @@ func send[A any](w *weather, ctx context.Context, call func(context.Context) (A,
 			return
 		}
 		a, err := call(context.WithoutCancel(ctx))
+		time.Sleep(back)
 		if !lose {
 			answers <- answer{a, err}
 		}
