@@ -1,0 +1,219 @@
+package integration_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os/signal"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/adapters/rueidisclient"
+	"github.com/retrysafe/retrysafe/guard"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/lock"
+	"github.com/retrysafe/retrysafe/lock/redislock"
+	"github.com/retrysafe/retrysafe/redisclient"
+	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+)
+
+const lockLease = 300 * time.Millisecond
+
+func init() { children["lock-holder"] = holdLocks }
+
+// holdLocks takes one lock again and again, and writes with its fence into two tables of a SQLite file: into one that guard.Fence looks after, and
+// into one that takes everything. It writes after up to a lease of work, without a look at whether it still holds the lock.
+func holdLocks(args []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	a, err := redisclient.ParseURL(args[0])
+	if err != nil {
+		return err
+	}
+	var client *rueidisclient.Client
+	var backend *redislock.Backend
+	for ctx.Err() == nil && backend == nil { // the server may be away
+		if client, err = rueidisclient.Open(a); err != nil {
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		defer client.Close()
+		backend, _ = redislock.New(ctx, client, nil)
+	}
+	db, err := sql.Open("sqlite", sqliteDSN(args[1], "busy_timeout(10000)")+"&_txlock=immediate")
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	locks := lock.New(backend, &lock.Options{Lease: lockLease})
+	fence := guard.Fence{Table: "account", ID: "id", Column: "fence"}
+	for ctx.Err() == nil {
+		held, err := locks.Lock(ctx, "account/1")
+		if err != nil {
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		time.Sleep(rand.N(lockLease))
+		if err := writeFenced(db, &fence, held.Fence()); err != nil {
+			return err
+		}
+		_ = held.Release(ctx)
+	}
+	return nil
+}
+
+func writeFenced(db *sql.DB, fence *guard.Fence, f retrysafe.Fence) error {
+	ctx := context.Background()
+	if _, err := db.ExecContext(ctx, `INSERT INTO plain (fence) VALUES (?)`, int64(f)); err != nil {
+		return err
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
+	switch err := fence.Check(ctx, dbtx.SQL(tx, dbtx.SQLite), 1, f); {
+	case errors.Is(err, guard.ErrFenced):
+		return nil
+	case err != nil:
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `INSERT INTO guarded (fence) VALUES (?)`, int64(f)); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// stale counts the writes of a table that came behind one with a greater fence.
+func stale(t *testing.T, db *sql.DB, table string) (writes, stale int) {
+	t.Helper()
+	err := db.QueryRowContext(t.Context(), `SELECT COUNT(*), COALESCE(SUM(fence < before), 0) FROM
+		(SELECT fence, MAX(fence) OVER (ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM `+table+`)`).Scan(&writes, &stale)
+	assert.NoError(t, err, "count")
+	return writes, stale
+}
+
+// TestSoakLockStaleWrites: four processes share a lock while they are stopped past its lease and killed, and while the server is killed and comes back with its clock an
+// hour ahead. What holders write that have lost the lock is refused by its fence, all of it. Without the fence it would be in the account.
+func TestSoakLockStaleWrites(t *testing.T) {
+	t.Parallel()
+	rounds := 5
+	if longSoak() {
+		rounds = 500
+	}
+	path, dir := newFile(t), t.TempDir()
+	db := openDB(t, "sqlite", sqliteDSN(path))
+	execSQL(t, db, `CREATE TABLE account (id INTEGER PRIMARY KEY, fence BIGINT)`)
+	execSQL(t, db, `INSERT INTO account (id) VALUES (1)`)
+	for _, table := range []string{"plain", "guarded"} {
+		execSQL(t, db, `CREATE TABLE `+table+` (seq INTEGER PRIMARY KEY AUTOINCREMENT, fence BIGINT NOT NULL)`)
+	}
+	server := &redisServer{addr: "127.0.0.1:" + freePort(t)}
+	server.start(t, dir, "--appendonly", "yes", "--appendfsync", "always")
+	holders := make([]*child, 4)
+	for i := range holders {
+		holders[i] = startChild(t, "lock-holder", "redis://"+server.addr, path)
+	}
+	for n, late := 0, 0; n < rounds || late == 0 && n < 20*rounds; n++ {
+		i := rand.IntN(len(holders))
+		switch n % 5 {
+		default: // all but one are stopped for two leases, and so most likely the one that has the lock
+			for _, signal := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT} {
+				for k, h := range holders {
+					if k != i {
+						assert.NoError(t, h.cmd.Process.Signal(signal), "%v", signal)
+					}
+				}
+				time.Sleep(2 * lockLease)
+			}
+			_, late = stale(t, db, "plain")
+		case 3:
+			assert.NoError(t, holders[i].cmd.Process.Kill(), "kill")
+			assert.True(t, holders[i].wait(t), "it was killed")
+			holders[i] = startChild(t, "lock-holder", "redis://"+server.addr, path)
+		case 4:
+			server.murder()
+			server.shift += time.Hour
+			server.start(t, dir, "--appendonly", "yes", "--appendfsync", "always")
+		}
+	}
+	for _, h := range holders {
+		assert.NoError(t, h.cmd.Process.Signal(syscall.SIGTERM), "end")
+		h.wait(t)
+	}
+	writes, late := stale(t, db, "plain")
+	kept, let := stale(t, db, "guarded")
+	t.Logf("%d writes, %d of holders that had lost the lock; with the fence %d and %d", writes, late, kept, let)
+	assert.True(t, late > 0, "a lock alone lets stale writes in, or the test shows nothing")
+	assert.Equal(t, let, 0, "stale writes past the fence")
+	assert.Equal(t, kept, writes-late, "others are let in")
+	assert.True(t, kept > rounds, "the lock went on: %d writes", kept)
+}
+
+// TestRedisLockFencesGrow: also where the server's clock goes back by an hour.
+func TestRedisLockFencesGrow(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	server := &redisServer{addr: "127.0.0.1:" + freePort(t), shift: time.Hour}
+	var last retrysafe.Fence
+	for range 2 {
+		server.start(t, dir, "--appendonly", "yes", "--appendfsync", "always")
+		b, err := redislock.New(t.Context(), rueidisTo(t, server.addr), nil)
+		assert.NoError(t, err, "New")
+		held, err := lock.New(b, nil).Lock(t.Context(), "x")
+		assert.NoError(t, err, "Lock")
+		assert.True(t, held.Fence() > last, "fence %d behind %d", held.Fence(), last)
+		last = held.Fence()
+		assert.NoError(t, held.Release(t.Context()), "Release")
+		server.murder()
+		server.shift = 0
+	}
+}
+
+// TestSoakRedisLockCut: calls are cut off on their way there and back, at random. Nobody holds the lock beside another, and what a cut has left behind
+// is gone after a lease at the latest.
+func TestSoakRedisLockCut(t *testing.T) {
+	t.Parallel()
+	cuts := 60
+	if longSoak() {
+		cuts = 1000
+	}
+	server := startRedis(t)
+	for adapter := range redisClients {
+		t.Run(adapter, func(t *testing.T) {
+			t.Parallel()
+			proxy := startProxy(t, server.addr)
+			random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same cuts each time
+			proxy.setHook(func(string, int) cut { return []cut{0, 0, loseRequest, loseReply}[random.IntN(4)] })
+			b, err := redislock.New(t.Context(), proxy.through(t, adapter), &redislock.Options{Prefix: adapter})
+			assert.NoError(t, err, "New")
+			shaken := lock.New(b, &lock.Options{Lease: lockLease})
+			clear, err := redislock.New(t.Context(), rueidisTo(t, server.addr), &redislock.Options{Prefix: adapter})
+			assert.NoError(t, err, "New")
+			others := lock.New(clear, nil)
+			had := 0
+			for n := range cuts {
+				name := fmt.Sprint("x/", n)
+				ctx, cancel := context.WithTimeout(t.Context(), lockLease)
+				if held, err := shaken.Lock(ctx, name); err == nil {
+					had++
+					_, err := others.TryLock(t.Context(), name)
+					assert.True(t, errors.Is(err, lock.ErrHeld) || held.Err() != nil, "another one beside the holder: %v", err)
+					_ = held.Release(ctx)
+				}
+				cancel()
+				wait, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				left, err := others.Lock(wait, name)
+				cancel()
+				assert.NoError(t, err, "what the cut has left behind")
+				assert.NoError(t, left.Release(t.Context()), "Release")
+			}
+			assert.True(t, had > 0, "no lock came through")
+			t.Logf("%d of %d locks came through", had, cuts)
+		})
+	}
+}
