@@ -17,46 +17,58 @@ import (
 // faulty is a backend whose calls a test can make fail.
 type faulty struct {
 	*memlock.Backend
-	try, extend, unlock func() error // an error: the call is not made
-	lost                func() error // an error: it is made, and its answer lost
-	grant               func(*lock.Grant)
-	tries, unlocks      atomic.Int32
+	mu sync.Mutex
+	faults
+	tries atomic.Int32
+}
+
+// faults are asked before a call, which is not made where they say an error; lost is asked behind TryLock, whose answer is lost then.
+type faults struct {
+	extend, unlock, lost func() error
+	grant                func(*lock.Grant)
+}
+
+// set changes the faults.
+func (f *faulty) set(change func(*faults)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change(&f.faults)
+}
+
+// ask asks for one fault.
+func (f *faulty) ask(which func(*faults) func() error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if fault := which(&f.faults); fault != nil {
+		return fault()
+	}
+	return nil
 }
 
 func (f *faulty) TryLock(ctx context.Context, r lock.Request) (lock.Grant, error) {
 	f.tries.Add(1)
-	if f.try != nil {
-		if err := f.try(); err != nil {
-			return lock.Grant{}, err
-		}
-	}
 	g, err := f.Backend.TryLock(ctx, r)
-	if f.lost != nil {
-		if failed := f.lost(); failed != nil {
-			return lock.Grant{}, failed
+	if failed := f.ask(func(f *faults) func() error { return f.lost }); failed != nil {
+		return lock.Grant{}, failed
+	}
+	f.set(func(f *faults) {
+		if f.grant != nil {
+			f.grant(&g)
 		}
-	}
-	if f.grant != nil {
-		f.grant(&g)
-	}
+	})
 	return g, err
 }
 
 func (f *faulty) Extend(ctx context.Context, r lock.Request) error {
-	if f.extend != nil {
-		if err := f.extend(); err != nil {
-			return err
-		}
+	if err := f.ask(func(f *faults) func() error { return f.extend }); err != nil {
+		return err
 	}
 	return f.Backend.Extend(ctx, r)
 }
 
 func (f *faulty) Unlock(ctx context.Context, r lock.Request) error {
-	f.unlocks.Add(1)
-	if f.unlock != nil {
-		if err := f.unlock(); err != nil {
-			return err
-		}
+	if err := f.ask(func(f *faults) func() error { return f.unlock }); err != nil {
+		return err
 	}
 	return f.Backend.Unlock(ctx, r)
 }
@@ -100,7 +112,7 @@ func TestLossIsTold(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f, a, b := both(&lock.Options{Lease: 30 * time.Second})
-				f.extend = func() error { return fails }
+				f.set(func(f *faults) { f.extend = func() error { return fails } })
 				began := time.Now()
 				held, err := a.Lock(t.Context(), "x")
 				assert.NoError(t, err, "Lock")
@@ -126,7 +138,7 @@ func TestBackendTellsOfALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, a, _ := both(nil)
 		session := make(chan struct{})
-		f.grant = func(g *lock.Grant) { g.Done = session }
+		f.set(func(f *faults) { f.grant = func(g *lock.Grant) { g.Done = session } })
 		held, err := a.Lock(t.Context(), "x")
 		assert.NoError(t, err, "Lock")
 		began := time.Now()
@@ -143,12 +155,14 @@ func TestHeartbeatsTryAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, a, _ := both(&lock.Options{Lease: 30 * time.Second, MaxHold: time.Hour})
 		n := 0
-		f.extend = func() error {
-			if n++; n%5 != 0 {
-				return errCut
+		f.set(func(f *faults) {
+			f.extend = func() error {
+				if n++; n%5 != 0 {
+					return errCut
+				}
+				return nil
 			}
-			return nil
-		}
+		})
 		held, err := a.Lock(t.Context(), "x")
 		assert.NoError(t, err, "Lock")
 		time.Sleep(30 * time.Minute)
@@ -185,7 +199,7 @@ func TestExtendBeyondMaxHold(t *testing.T) {
 		held, err := a.Lock(t.Context(), "x")
 		assert.NoError(t, err, "Lock")
 		assert.NoError(t, held.Extend(t.Context(), 10*time.Minute), "Extend")
-		f.extend = func() error { return errCut } // it needs none
+		f.set(func(f *faults) { f.extend = func() error { return errCut } }) // it needs none
 		time.Sleep(10*time.Minute - time.Second)
 		assert.NoError(t, held.Err(), "Err")
 		_, err = b.TryLock(t.Context(), "x")
@@ -286,7 +300,7 @@ func TestReentryOfALostLock(t *testing.T) {
 		assert.NoError(t, err, "Lock")
 		inner, err := a.Lock(outer.Context(), "x")
 		assert.NoError(t, err, "Lock")
-		f.extend = func() error { return lock.ErrLost }
+		f.set(func(f *faults) { f.extend = func() error { return lock.ErrLost } })
 		<-outer.Done()
 		assert.ErrorIs(t, context.Cause(inner.Context()), lock.ErrLost, "Cause")
 		_, err = a.Lock(context.WithoutCancel(outer.Context()), "x")
@@ -300,23 +314,27 @@ func TestLostAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, a, b := both(nil)
 		n := 0
-		f.lost = func() error {
-			if n++; n == 1 {
-				return errCut
+		f.set(func(f *faults) {
+			f.lost = func() error {
+				if n++; n == 1 {
+					return errCut
+				}
+				return nil
 			}
-			return nil
-		}
+		})
 		held, err := a.Lock(t.Context(), "x") // the first try has it, the second is told
 		assert.NoError(t, err, "Lock")
 		m := 0
-		f.unlock = func() error {
-			if m++; m == 1 {
-				return errCut
+		f.set(func(f *faults) {
+			f.unlock = func() error {
+				if m++; m == 1 {
+					return errCut
+				}
+				return nil
 			}
-			return nil
-		}
+		})
 		assert.NoError(t, held.Release(t.Context()), "Release")
-		f.lost = func() error { return errCut } // now none comes through
+		f.set(func(f *faults) { f.lost = func() error { return errCut } }) // now none comes through
 		_, err = a.Lock(t.Context(), "x")
 		assert.ErrorIs(t, err, errCut, "Lock")
 		began := time.Now()
@@ -333,7 +351,7 @@ func TestUnconfirmedRelease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f, a, b := both(nil)
-		f.unlock = func() error { return errCut }
+		f.set(func(f *faults) { f.unlock = func() error { return errCut } })
 		assert.NoError(t, a.With(t.Context(), "x", func(context.Context, *lock.Lock) error { return nil }), "With")
 		began := time.Now()
 		next, err := b.Lock(t.Context(), "x") // with its lease
@@ -365,7 +383,7 @@ func TestWith(t *testing.T) {
 		held, err := b.TryLock(t.Context(), "x")
 		assert.NoError(t, err, "TryLock")
 		assert.NoError(t, held.Release(t.Context()), "Release")
-		f.extend = func() error { return lock.ErrLost }
+		f.set(func(f *faults) { f.extend = func() error { return lock.ErrLost } })
 		assert.ErrorIs(t, a.With(t.Context(), "x", func(ctx context.Context, _ *lock.Lock) error {
 			<-ctx.Done()
 			return nil

@@ -67,6 +67,7 @@ var maySleep = map[string]string{
 	"integration/redis_linear_test.go":    "what a proxy holds back comes some time",
 	"integration/redis_outage_test.go":    "a server hangs for some time",
 	"integration/redis_twice_test.go":     "work lasts over several heartbeats to a real server",
+	"lock/histories_test.go":              "calls that take their time; it is used in bubbles only",
 	"lock/locktest/clauses.go":            "leases have to pass on a server's clock, and holders to meet",
 	"step_faults_test.go":                 "work of steps that takes its time; it is used in bubbles only",
 	"limit_counts_test.go":                "a transaction that takes its time; it is used in bubbles only",
