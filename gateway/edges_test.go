@@ -191,30 +191,33 @@ func TestQuietStreams(t *testing.T) {
 		for range 3 {
 			_, _ = io.WriteString(w, "data: x\n\n")
 			_ = http.NewResponseController(w).Flush()
-			time.Sleep(300 * time.Millisecond)
+			time.Sleep(1500 * time.Millisecond)
 		}
 	}))
 	t.Cleanup(up.Close)
 	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{
-		Upstreams: []string{up.URL}, ClientTime: 100 * time.Millisecond,
+		Upstreams: []string{up.URL}, ClientTime: time.Second,
 	})
 	for _, http2 := range []bool{false, true} {
 		for _, key := range []string{"", "k"} {
-			transport := &http.Transport{Protocols: new(http.Protocols)}
-			transport.Protocols.SetHTTP1(!http2)
-			transport.Protocols.SetUnencryptedHTTP2(http2)
-			r, err := http.NewRequestWithContext(t.Context(), "POST", base+"/orders", strings.NewReader("x"))
-			assert.NoError(t, err, "request")
-			r.Header.Set("Authorization", "Bearer opaque")
-			if key != "" {
-				r.Header.Set("Idempotency-Key", fmt.Sprint(key, http2))
-			}
-			resp, err := (&http.Client{Transport: transport}).Do(r)
-			assert.NoError(t, err, "answer")
-			body, err := io.ReadAll(resp.Body)
-			_ = resp.Body.Close()
-			transport.CloseIdleConnections()
-			assert.Equal(t, fmt.Sprint(strings.Count(string(body), "data"), err), "3 <nil>", "HTTP/2 %v, key %q", http2, key)
+			t.Run(fmt.Sprintf("HTTP2 %v, key %q", http2, key), func(t *testing.T) {
+				t.Parallel()
+				transport := &http.Transport{Protocols: new(http.Protocols)}
+				transport.Protocols.SetHTTP1(!http2)
+				transport.Protocols.SetUnencryptedHTTP2(http2)
+				r, err := http.NewRequestWithContext(t.Context(), "POST", base+"/orders", strings.NewReader("x"))
+				assert.NoError(t, err, "request")
+				r.Header.Set("Authorization", "Bearer opaque")
+				if key != "" {
+					r.Header.Set("Idempotency-Key", fmt.Sprint(key, http2))
+				}
+				resp, err := (&http.Client{Transport: transport}).Do(r)
+				assert.NoError(t, err, "answer")
+				body, err := io.ReadAll(resp.Body)
+				_ = resp.Body.Close()
+				transport.CloseIdleConnections()
+				assert.Equal(t, fmt.Sprint(strings.Count(string(body), "data"), err), "3 <nil>", "HTTP/2 %v, key %q", http2, key)
+			})
 		}
 	}
 }

@@ -15,68 +15,89 @@ type hold struct {
 	req    Request
 	o      Options
 	grant  Grant
-	began  time.Time
-	done   chan struct{} // closed at the end
 
-	mu       sync.Mutex
-	locks    []*Lock
-	until    time.Time // it is surely held, by this process's clock
-	boundAt  time.Time
-	beat     *time.Timer
-	deadline *time.Timer
-	cause    error // of the end
-}
-
-// heldKey is under which a context has its hold.
-type heldKey struct {
-	locker *Locker
-	name   string
+	mu        sync.Mutex
+	locks     []*Lock
+	space     [1]*Lock  // of locks
+	until     time.Time // it is surely held, by this process's clock
+	boundAt   time.Time
+	beatAt    time.Time // of the next heartbeat
+	extending bool      // one is on its way
+	timer     *time.Timer
+	done      chan struct{} // closed at the end; nil: nobody has asked for it
+	cause     error         // of the end
 }
 
 // start begins the heartbeats.
 func (h *hold) start() {
 	h.mu.Lock() // for a lease that is over at once
-	defer h.mu.Unlock()
-	h.beat = time.AfterFunc(h.grant.Lease/3, h.heartbeat)
-	h.deadline = time.AfterFunc(time.Until(h.due()), h.overdue)
+	h.beatAt = time.Now().Add(h.grant.Lease / 3)
+	h.timer = time.AfterFunc(time.Until(h.next()), h.tick)
+	h.mu.Unlock()
 	if h.grant.Done != nil {
+		done := h.doneChan()
 		h.locker.work.Go(func() {
 			select {
 			case <-h.grant.Done:
 				h.end(ErrLost)
-			case <-h.done:
+			case <-done:
 			}
 		})
 	}
 }
 
-// due is when the holder is told that it is over, if nothing else happens.
-func (h *hold) due() time.Time {
-	if h.boundAt.Before(h.until) {
-		return h.boundAt
+func (h *hold) doneChan() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.done == nil {
+		h.done = make(chan struct{})
+		if h.cause != nil {
+			close(h.done)
+		}
 	}
-	return h.until
+	return h.done
 }
 
-// overdue ends a hold whose time is over: its lease, or what it may be held at most. The deadline may have moved since the timer went off.
-func (h *hold) overdue() {
+// tick does what is due: it ends a hold whose time is over, its lease or what it may be held at most, or sends a heartbeat. That runs apart, so
+// that a backend that hangs does not delay the end.
+func (h *hold) tick() {
 	h.mu.Lock()
-	if h.cause != nil {
-		h.mu.Unlock()
-		return
-	}
 	now := time.Now()
-	cause := ErrLost
+	var cause error
 	switch {
-	case h.due().After(now):
-		h.deadline.Reset(h.due().Sub(now))
-		h.mu.Unlock()
-		return
-	case h.until.After(now):
+	case h.cause != nil:
+	case !h.until.After(now):
+		cause = ErrLost
+	case !h.boundAt.After(now):
 		cause = ErrBound
+	case !h.extending && !h.beatAt.After(now):
+		h.extending = true
+		go h.heartbeat()
 	}
+	h.wake()
 	h.mu.Unlock()
-	h.end(cause)
+	if cause != nil {
+		h.end(cause)
+	}
+}
+
+// wake sets the timer for what comes next. The mutex is held.
+func (h *hold) wake() {
+	if h.cause == nil {
+		h.timer.Reset(time.Until(h.next()))
+	}
+}
+
+// next is when the next thing is to be done: a heartbeat, or the end if nothing else happens.
+func (h *hold) next() time.Time {
+	next := h.until
+	if h.boundAt.Before(next) {
+		next = h.boundAt
+	}
+	if !h.extending && h.beatAt.Before(next) {
+		next = h.beatAt
+	}
+	return next
 }
 
 // heartbeat extends the lease. What fails is tried again soon, until the lease is over.
@@ -87,9 +108,9 @@ func (h *hold) heartbeat() {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.cause == nil {
-		h.beat.Reset(next)
-	}
+	h.extending = false
+	h.beatAt = time.Now().Add(next)
+	h.wake()
 }
 
 // extend asks for a lease from now on, for as long as it may take: a third of one, so that there is time for another try.
@@ -114,7 +135,7 @@ func (h *hold) extend(ctx context.Context, lease time.Duration) error {
 	defer h.mu.Unlock()
 	if until := began.Add(lease); h.cause == nil && until.After(h.until) {
 		h.until = until
-		h.deadline.Reset(time.Until(h.due()))
+		h.wake()
 	}
 	return h.cause
 }
@@ -151,9 +172,10 @@ func (h *hold) finish(cause error) (first bool) {
 		return false
 	}
 	h.cause = cause
-	h.beat.Stop()
-	h.deadline.Stop()
-	close(h.done)
+	h.timer.Stop()
+	if h.done != nil {
+		close(h.done)
+	}
 	for _, l := range h.locks {
 		l.cancel(cause)
 	}

@@ -12,6 +12,7 @@ import (
 // Lock is a lock that is held, until Release or until it is lost. It is safe for concurrent use.
 type Lock struct {
 	hold     *hold
+	outer    *Lock // the next one outwards in the context, of any name
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	released bool // under the hold's mutex
@@ -39,9 +40,24 @@ func (h *hold) again(ctx context.Context) (*Lock, error) {
 		return nil, h.cause
 	}
 	l := &Lock{hold: h}
-	l.ctx, l.cancel = context.WithCancelCause(context.WithValue(ctx, heldKey{h.locker, h.req.Name}, h))
+	l.outer, _ = ctx.Value(heldKey{h.locker}).(*Lock)
+	l.ctx, l.cancel = context.WithCancelCause(context.WithValue(ctx, heldKey{h.locker}, l))
 	h.locks = append(h.locks, l)
 	return l, nil
+}
+
+// heldKey is under which a context has the innermost of a locker's locks.
+type heldKey struct{ *Locker }
+
+// inside is the hold of that name that the context comes from, or nil.
+func (l *Locker) inside(ctx context.Context, name string) *hold {
+	held, _ := ctx.Value(heldKey{l}).(*Lock)
+	for ; held != nil; held = held.outer {
+		if held.hold.req.Name == name {
+			return held.hold
+		}
+	}
+	return nil
 }
 
 // Fence is greater than that of any holder of this name before. Give it to each write, so that the resource can refuse those of a holder that
@@ -55,7 +71,7 @@ func (l *Lock) Context() context.Context { return l.ctx }
 // Done is closed when the lock is lost or released; Err tells which. A holder that runs is told no later than a lease after the server last knew
 // of it. One that is paused is told when it wakes: there is no way to tell it before, and where the whole machine sleeps its
 // clock may sleep too. What it writes in between is for the fence to refuse.
-func (l *Lock) Done() <-chan struct{} { return l.hold.done }
+func (l *Lock) Done() <-chan struct{} { return l.hold.doneChan() }
 
 // Err is why the lock has ended; nil while it is held. Causes are those of Context.
 func (l *Lock) Err() error { return l.hold.ended() }
@@ -77,7 +93,7 @@ func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 	defer h.mu.Unlock()
 	if bound := time.Now().Add(d); h.cause == nil && bound.After(h.boundAt) {
 		h.boundAt = bound
-		h.deadline.Reset(time.Until(h.due()))
+		h.wake()
 	}
 	return h.cause
 }

@@ -157,22 +157,20 @@ func (l *Locker) begin(ctx context.Context, name string, opts []Option) (Options
 	if err := ctx.Err(); err != nil {
 		return l.o, nil, context.Cause(ctx)
 	}
-	if h, ok := ctx.Value(heldKey{l, name}).(*hold); ok {
+	if h := l.inside(ctx, name); h != nil {
 		if again, err := h.again(ctx); again != nil || err != nil {
 			return l.o, again, err
 		}
 	}
-	o := l.o
-	if len(opts) > 0 {
-		for _, f := range opts {
-			f(&o)
-		}
-		var err error
-		if o, err = o.checked(); err != nil {
-			return o, nil, err
-		}
+	if len(opts) == 0 {
+		return l.o, nil, nil
 	}
-	return o, nil, nil
+	o := l.o
+	for _, f := range opts {
+		f(&o)
+	}
+	o, err := o.checked()
+	return o, nil, err
 }
 
 // tries is how often a call is made whose answer is lost: all may be repeated.
@@ -196,7 +194,8 @@ func (l *Locker) try(ctx context.Context, req Request, o Options) (*hold, error)
 
 // hold begins to look after what was granted.
 func (l *Locker) hold(req Request, o Options, g Grant, began time.Time) (*hold, error) {
-	h := &hold{locker: l, req: req, o: o, grant: g, began: began, done: make(chan struct{})}
+	h := &hold{locker: l, req: req, o: o, grant: g}
+	h.locks = h.space[:0]
 	if h.grant.Lease <= 0 || h.grant.Lease > o.Lease {
 		h.grant.Lease = o.Lease
 	}

@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"slices"
 	"sync"
 )
 
@@ -9,26 +10,18 @@ import (
 // lock are one client of the server, and each of them is woken once.
 type turns struct {
 	mu    sync.Mutex
-	names map[string]*queue
+	names map[string][]chan struct{} // those behind the one who has the turn; no entry: nobody has it
 }
-
-// queue is there while somebody has the turn; waiting are those behind.
-type queue struct{ waiting []chan struct{} }
 
 // take waits for the turn.
 func (t *turns) take(ctx context.Context, name string) error {
 	t.mu.Lock()
-	q := t.names[name]
-	if q == nil {
-		if t.names == nil {
-			t.names = make(map[string]*queue)
-		}
-		t.names[name] = new(queue)
+	if t.free(name) {
 		t.mu.Unlock()
 		return nil
 	}
 	mine := make(chan struct{})
-	q.waiting = append(q.waiting, mine)
+	t.names[name] = append(t.names[name], mine)
 	t.mu.Unlock()
 	select {
 	case <-mine:
@@ -36,12 +29,11 @@ func (t *turns) take(ctx context.Context, name string) error {
 	case <-ctx.Done():
 	}
 	t.mu.Lock()
-	for i, w := range q.waiting {
-		if w == mine {
-			q.waiting = append(q.waiting[:i], q.waiting[i+1:]...)
-			t.mu.Unlock()
-			return context.Cause(ctx)
-		}
+	waiting := t.names[name]
+	if i := slices.Index(waiting, mine); i >= 0 {
+		t.names[name] = slices.Delete(waiting, i, i+1)
+		t.mu.Unlock()
+		return context.Cause(ctx)
 	}
 	t.mu.Unlock()
 	t.pass(name) // it came at the same moment
@@ -52,13 +44,18 @@ func (t *turns) take(ctx context.Context, name string) error {
 func (t *turns) tryTake(name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.names[name] != nil {
+	return t.free(name)
+}
+
+// free takes the turn if nobody has it. The mutex is held.
+func (t *turns) free(name string) bool {
+	if _, taken := t.names[name]; taken {
 		return false
 	}
 	if t.names == nil {
-		t.names = make(map[string]*queue)
+		t.names = make(map[string][]chan struct{})
 	}
-	t.names[name] = new(queue)
+	t.names[name] = nil
 	return true
 }
 
@@ -66,12 +63,11 @@ func (t *turns) tryTake(name string) bool {
 func (t *turns) pass(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	q := t.names[name]
-	if len(q.waiting) == 0 {
+	waiting := t.names[name]
+	if len(waiting) == 0 {
 		delete(t.names, name)
 		return
 	}
-	next := q.waiting[0]
-	q.waiting = q.waiting[1:]
-	close(next)
+	t.names[name] = waiting[1:]
+	close(waiting[0])
 }

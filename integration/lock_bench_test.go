@@ -1,0 +1,149 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	rival "github.com/bsm/redislock"
+	"github.com/go-redsync/redsync/v4"
+	redsyncpool "github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/retrysafe/retrysafe/adapters/goredisclient"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/lock"
+	"github.com/retrysafe/retrysafe/lock/redislock"
+	"github.com/retrysafe/retrysafe/redisclient"
+)
+
+// lockWays take a lock, wait for it if need be, and give it back. Ours send heartbeats and have a fence and a context; the rivals have none of these.
+func lockWays(b *testing.B) map[string]func(ctx context.Context, name string) error {
+	b.Helper()
+	server := startRedis(b)
+	plain := redis.NewClient(&redis.Options{Addr: server.addr, PoolSize: 100})
+	b.Cleanup(func() { _ = plain.Close() })
+	ours := func(c redisclient.Client) func(context.Context, string) error {
+		backend, err := redislock.New(b.Context(), c, nil)
+		assert.NoError(b, err, "New")
+		locks := lock.New(backend, nil)
+		b.Cleanup(func() { _ = locks.Shutdown(context.Background()) })
+		return func(ctx context.Context, name string) error {
+			held, err := locks.Lock(ctx, name)
+			if err != nil {
+				return err
+			}
+			return held.Release(ctx)
+		}
+	}
+	goredis, err := goredisclient.New(redis.NewClient(&redis.Options{Addr: server.addr, PoolSize: 100}))
+	assert.NoError(b, err, "goredisclient")
+	other, pool := rival.New(plain), redsync.New(redsyncpool.NewPool(plain))
+	return map[string]func(context.Context, string) error{
+		"ours, rueidis":  ours(rueidisTo(b, server.addr)),
+		"ours, go-redis": ours(goredis),
+		"bsm/redislock": func(ctx context.Context, name string) error {
+			held, err := other.Obtain(ctx, name, 30*time.Second, &rival.Options{RetryStrategy: rival.LinearBackoff(time.Millisecond)})
+			if err != nil {
+				return err
+			}
+			return held.Release(ctx)
+		},
+		"redsync": func(ctx context.Context, name string) error {
+			m := pool.NewMutex(name, redsync.WithExpiry(30*time.Second), redsync.WithTries(1<<20), redsync.WithRetryDelay(time.Millisecond))
+			if err := m.LockContext(ctx); err != nil {
+				return err
+			}
+			ok, err := m.UnlockContext(ctx)
+			if err == nil && !ok {
+				err = errors.New("not held")
+			}
+			return err
+		},
+	}
+}
+
+// lockOrder is that of the table.
+var lockOrder = []string{"ours, rueidis", "ours, go-redis", "bsm/redislock", "redsync"}
+
+// BenchmarkRedisLock is one lock and its release, by one caller.
+func BenchmarkRedisLock(b *testing.B) {
+	ways := lockWays(b)
+	for _, name := range lockOrder {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := ways[name](b.Context(), "x"); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkRedisLockContended is the same by 64 callers that want one lock, and for each of them.
+func BenchmarkRedisLockContended(b *testing.B) {
+	ways := lockWays(b)
+	for _, name := range lockOrder {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			var all sync.WaitGroup
+			for range 64 {
+				all.Go(func() {
+					for range max(1, b.N/64) {
+						if err := ways[name](b.Context(), "x"); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			all.Wait()
+		})
+	}
+}
+
+// BenchmarkRedisLockHandOver is from the call of Release to the moment at which a waiter of another process (another client, here) has the lock,
+// in round trips of a script that does nothing: the median.
+func BenchmarkRedisLockHandOver(b *testing.B) {
+	server := startRedis(b)
+	nothing := redisclient.NewScript("nothing", "#!lua\nreturn 1")
+	var lockers [2]*lock.Locker
+	var client redisclient.Client
+	for i := range lockers {
+		client = rueidisTo(b, server.addr)
+		backend, err := redislock.New(b.Context(), client, nil)
+		assert.NoError(b, err, "New")
+		lockers[i] = lock.New(backend, nil)
+	}
+	var trips, waits []time.Duration
+	for range max(100, b.N) {
+		begun := time.Now()
+		assert.NoError(b, client.Eval(b.Context(), redisclient.Call{Script: nothing, Keys: []string{"x"}}).Err, "nothing")
+		trips = append(trips, time.Since(begun))
+		held, err := lockers[0].Lock(b.Context(), "x")
+		assert.NoError(b, err, "Lock")
+		had := make(chan time.Time)
+		go func() {
+			next, err := lockers[1].Lock(b.Context(), "x")
+			had <- time.Now()
+			if err == nil {
+				_ = next.Release(b.Context())
+			}
+			had <- time.Now()
+		}()
+		time.Sleep(5 * time.Millisecond) // the waiter waits by now
+		begun = time.Now()
+		assert.NoError(b, held.Release(b.Context()), "Release")
+		waits = append(waits, (<-had).Sub(begun))
+		<-had
+	}
+	slices.Sort(trips)
+	slices.Sort(waits)
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(waits[len(waits)/2].Nanoseconds()), "ns/handover")
+	b.ReportMetric(float64(waits[len(waits)/2])/float64(trips[len(trips)/2]), "trips/handover")
+}
