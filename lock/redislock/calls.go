@@ -3,10 +3,9 @@ package redislock
 import (
 	"context"
 	_ "embed"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"strconv"
-	"time"
 
 	"github.com/retrysafe/retrysafe/lock"
 	"github.com/retrysafe/retrysafe/redisclient"
@@ -43,7 +42,7 @@ func (b *Backend) TryLock(ctx context.Context, r lock.Request) (lock.Grant, erro
 	if err := ctx.Err(); err != nil {
 		return lock.Grant{}, context.Cause(ctx)
 	}
-	call := b.call(lockScript, r, span(r.Lease), b.remember())
+	call := b.call(lockScript, r)
 	need := b.o.Replicas
 	if need == All {
 		need = int(b.replicas.Load())
@@ -55,18 +54,11 @@ func (b *Backend) TryLock(ctx context.Context, r lock.Request) (lock.Grant, erro
 	} else {
 		reply, acked = b.client.(redisclient.Replicated).EvalWait(ctx, call, need, b.o.ReplicaTime) //nolint:errcheck,forcetypeassert // New has looked
 	}
-	if reply.Err != nil {
-		return lock.Grant{}, refusal(reply.Err)
-	}
-	pair, _ := reply.Value.([]any)
-	if len(pair) != 2 {
-		return lock.Grant{}, errReply
-	}
-	n, ok := pair[1].(int64)
+	n, err := number(reply)
 	switch {
-	case !ok:
-		return lock.Grant{}, errReply
-	case pair[0] == int64(0):
+	case err != nil:
+		return lock.Grant{}, err
+	case n < 0:
 		return lock.Grant{}, lock.ErrHeld
 	case acked < need: // who asks again is counted anew; else it is given back
 		return lock.Grant{}, fmt.Errorf("redislock: %d of %d replicas have confirmed the lock in time; look at the replicas, or ask for fewer", acked, need)
@@ -76,28 +68,32 @@ func (b *Backend) TryLock(ctx context.Context, r lock.Request) (lock.Grant, erro
 
 // Extend implements [lock.Backend].
 func (b *Backend) Extend(ctx context.Context, r lock.Request) error {
-	return b.lost(ctx, b.call(extendScript, r, span(r.Lease), b.remember()))
+	return b.lost(ctx, b.call(extendScript, r))
 }
 
 // Unlock implements [lock.Backend].
 func (b *Backend) Unlock(ctx context.Context, r lock.Request) error {
-	return b.lost(ctx, b.call(unlockScript, r, b.remember()))
+	return b.lost(ctx, b.call(unlockScript, r))
 }
 
 // lost makes a call that says 1, or 0 where the owner has nothing.
 func (b *Backend) lost(ctx context.Context, call redisclient.Call) error {
-	n, err := b.number(ctx, call)
+	n, err := b.ask(ctx, call)
 	if err == nil && n == 0 {
 		return lock.ErrLost
 	}
 	return err
 }
 
-func (b *Backend) number(ctx context.Context, call redisclient.Call) (int64, error) {
+func (b *Backend) ask(ctx context.Context, call redisclient.Call) (int64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, context.Cause(ctx)
 	}
-	r := b.client.Eval(ctx, call)
+	return number(b.client.Eval(ctx, call))
+}
+
+// number reads what every script here says.
+func number(r redisclient.Reply) (int64, error) {
 	if r.Err != nil {
 		return 0, refusal(r.Err)
 	}
@@ -108,13 +104,18 @@ func (b *Backend) number(ctx context.Context, call redisclient.Call) (int64, err
 	return n, nil
 }
 
-func (b *Backend) call(s *redisclient.Script, r lock.Request, args ...string) redisclient.Call {
-	return redisclient.Call{Script: s, Keys: []string{b.key(r.Name)}, Args: append([]string{string(r.Owner[:])}, args...)}
+// call asks for what r says: its owner, and the times.
+func (b *Backend) call(s *redisclient.Script, r lock.Request) redisclient.Call {
+	return b.with(s, r, uint64(r.Lease.Microseconds()), uint64(b.o.Remember.Milliseconds())) //nolint:gosec // both are positive
 }
 
-// key is what the lock is called on the server. Names with braces choose their slot, as they do elsewhere.
-func (b *Backend) key(name string) string { return b.o.Prefix + name }
-
-func span(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
-
-func (b *Backend) remember() string { return strconv.FormatInt(b.o.Remember.Milliseconds(), 10) }
+// with makes a call: the one argument is the owner, and numbers of 8 bytes behind it. Names with braces choose their slot, as they do elsewhere.
+func (b *Backend) with(s *redisclient.Script, r lock.Request, numbers ...uint64) redisclient.Call {
+	var space [40]byte
+	arg := append(space[:0], r.Owner[:]...)
+	for _, n := range numbers {
+		arg = binary.BigEndian.AppendUint64(arg, n)
+	}
+	both := &[2]string{b.o.Prefix + r.Name, string(arg)}
+	return redisclient.Call{Script: s, Keys: both[:1:1], Args: both[1:]}
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"sync"
 	"time"
 
@@ -95,7 +94,7 @@ func (q *Quorum) TryLock(ctx context.Context, r lock.Request) (lock.Grant, error
 		return lock.Grant{}, q.short(said)
 	}
 	said = q.all(ctx, func(ctx context.Context, b *Backend) error {
-		return b.lost(ctx, b.call(raiseScript, r, strconv.FormatUint(uint64(most), 10)))
+		return b.lost(ctx, b.with(raiseScript, r, uint64(most)))
 	})
 	if said.ok < q.need {
 		return lock.Grant{}, q.short(said)

@@ -1,8 +1,8 @@
 // Package redislock keeps locks in Redis 7 or newer: a single server, Sentinel or Cluster ([New]), or a majority of servers that know nothing of
 // each other ([NewQuorum]). It imports no client: adapters bring one.
 //
-// Leases run by the server's clock. Waiters are woken by a message. What is kept of a lock is a small hash, which remembers its fence for a day
-// behind it ([Options].Remember).
+// Leases run by the server's clock. Waiters are woken by a message. What is kept of a lock is 33 bytes, which remember its fence for a day behind it
+// ([Options].Remember).
 //
 // One server, and its replica by WAIT ([Options].Replicas): a lock whose server dies before a replica has it is gone, and a second holder
 // may be granted beside the first. With Replicas set to All that takes more than one failure, and the fence still tells the two apart: it is the
@@ -134,7 +134,7 @@ func refusal(err error) error {
 	case !errors.As(err, &e):
 		return fmt.Errorf("redislock: %w", err)
 	case e.Code() == "NOPERM":
-		return fmt.Errorf("redislock: the user may not run this; it needs EVALSHA, EVAL, HMGET, HGET, HSET, PEXPIRE, TIME, PUBLISH, SUBSCRIBE, and the keys and channels of the prefix: %w", e)
+		return fmt.Errorf("redislock: the user may not run this; it needs EVALSHA, EVAL, GET, SET, TIME, PUBLISH, SUBSCRIBE, and the keys and channels of the prefix: %w", e)
 	case e.Advice() != "":
 		return fmt.Errorf("redislock: the server refuses (%s): %w", e.Advice(), e)
 	}

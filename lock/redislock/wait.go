@@ -28,7 +28,7 @@ func (b *Backend) Wait(ctx context.Context, r lock.Request) error {
 		listening, stop := context.WithCancel(ctx)
 		go func() {
 			defer close(deaf)
-			_ = sub.Subscribe(listening, b.key(r.Name), func(string) { // the first tells that it stands
+			_ = sub.Subscribe(listening, b.o.Prefix+r.Name, func(string) { // the first tells that it stands
 				select {
 				case woken <- struct{}{}:
 				default:
@@ -57,7 +57,7 @@ func (b *Backend) Wait(ctx context.Context, r lock.Request) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		left, err := b.number(ctx, b.call(leftScript, r))
+		left, err := b.ask(ctx, b.call(leftScript, r))
 		if err != nil || left <= 0 {
 			return err
 		}

@@ -1,15 +1,23 @@
--- KEYS: the lock. ARGV: owner, lease in microseconds, for how many ms its fence is remembered behind it.
+-- KEYS: the lock. ARGV: owner (16 bytes), lease in microseconds (8), for how many ms its fence is remembered behind it (8).
+-- What is kept: format 1 (a byte), owner (16), fence (8), when its lease ends (8; zero: released), both in microseconds.
+-- Says the fence; below zero: how many microseconds it is another's for.
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
-local had = redis.call('HMGET', KEYS[1], 'owner', 'fence', 'until')
-local fence, ends = tonumber(had[2] or 0), tonumber(had[3] or 0)
-if ends > now and had[1] ~= ARGV[1] then
-  return {0, ends - now}
+local had = redis.call('GET', KEYS[1])
+local owner, fence, ends = string.sub(ARGV[1], 1, 16), 0, 0
+if had then
+  if #had ~= 33 or string.byte(had) ~= 1 then
+    return redis.error_reply('WRONGTYPE not a lock of this format')
+  end
+  fence, ends = struct.unpack('>I8I8', had, 18)
+  if ends > now and string.sub(had, 2, 17) ~= owner then
+    return now - ends
+  end
 end
 if ends <= now then
-  fence = math.max(fence + 1, now) -- the clock may have gone back
+  fence = fence < now and now or fence + 1 -- the clock may have gone back
 end
-ends = math.max(ends, now + ARGV[2])
-redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'fence', string.format('%.0f', fence), 'until', string.format('%.0f', ends))
-redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.ceil((ends - now) / 1000) + ARGV[3]))
-return {1, fence}
+local lease, remember = struct.unpack('>I8I8', ARGV[1], 17)
+ends = ends > now + lease and ends or now + lease
+redis.call('SET', KEYS[1], '\1' .. owner .. struct.pack('>I8I8', fence, ends), 'PX', string.format('%.0f', (ends - now) / 1000 + remember))
+return fence

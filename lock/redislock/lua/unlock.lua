@@ -1,11 +1,12 @@
--- KEYS: the lock. ARGV: owner, for how many ms its fence is remembered. The owner stays with it, so that a repeat is told the same.
-local had = redis.call('HMGET', KEYS[1], 'owner', 'until')
-if had[1] ~= ARGV[1] then
+-- KEYS: the lock. ARGV: as those of lock.lua. Says 1; 0: the owner does not have it. The owner stays with it, so that a repeat is told the same.
+local had = redis.call('GET', KEYS[1])
+if not had or string.sub(had, 2, 17) ~= string.sub(ARGV[1], 1, 16) then
   return 0
 end
-if had[2] ~= '0' then
-  redis.call('HSET', KEYS[1], 'until', '0')
-  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+local fence, ends = struct.unpack('>I8I8', had, 18)
+if ends ~= 0 then
+  local _, remember = struct.unpack('>I8I8', ARGV[1], 17)
+  redis.call('SET', KEYS[1], string.sub(had, 1, 17) .. struct.pack('>I8I8', fence, 0), 'PX', string.format('%.0f', remember))
   redis.call('PUBLISH', KEYS[1], '')
 end
 return 1
