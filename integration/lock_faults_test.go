@@ -113,7 +113,7 @@ func TestSoakLockStaleWrites(t *testing.T) {
 		execSQL(t, db, `CREATE TABLE `+table+` (seq INTEGER PRIMARY KEY AUTOINCREMENT, fence BIGINT NOT NULL)`)
 	}
 	server := &redisServer{addr: "127.0.0.1:" + freePort(t)}
-	server.start(t, dir, "--appendonly", "yes", "--appendfsync", "always")
+	server.start(t, dir, persistent...)
 	holders := make([]*child, 4)
 	for i := range holders {
 		holders[i] = startChild(t, "lock-holder", "redis://"+server.addr, path)
@@ -138,7 +138,7 @@ func TestSoakLockStaleWrites(t *testing.T) {
 		case 4:
 			server.murder()
 			server.shift += time.Hour
-			server.start(t, dir, "--appendonly", "yes", "--appendfsync", "always")
+			server.start(t, dir, persistent...)
 		}
 	}
 	for _, h := range holders {
@@ -161,7 +161,7 @@ func TestRedisLockFencesGrow(t *testing.T) {
 	server := &redisServer{addr: "127.0.0.1:" + freePort(t), shift: time.Hour}
 	var last retrysafe.Fence
 	for range 2 {
-		server.start(t, dir, "--appendonly", "yes", "--appendfsync", "always")
+		server.start(t, dir, persistent...)
 		b, err := redislock.New(t.Context(), rueidisTo(t, server.addr), nil)
 		assert.NoError(t, err, "New")
 		held, err := lock.New(b, nil).Lock(t.Context(), "x")

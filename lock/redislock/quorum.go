@@ -88,7 +88,7 @@ func (q *Quorum) TryLock(ctx context.Context, r lock.Request) (lock.Grant, error
 	})
 	if said.ok < q.need {
 		q.all(context.WithoutCancel(ctx), func(ctx context.Context, b *Backend) error { return b.Unlock(ctx, r) })
-		if len(q.servers)-said.held < q.need || said.ok+said.held == len(q.servers) { // a split vote too is one that others have a part of
+		if said.ok+said.held >= q.need { // enough have answered: another owner has the lock, or a part of a split vote
 			return lock.Grant{}, lock.ErrHeld
 		}
 		return lock.Grant{}, q.short(said)
