@@ -22,32 +22,36 @@ func (b *Backend) Wait(ctx context.Context, r lock.Request) error {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}
-	woken := make(chan struct{}, 1)
-	deaf := make(chan struct{}) // closed: no messages
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	stands, released := make(chan struct{}, 1), make(chan struct{}, 1)
+	silence := make(chan struct{}) // closed: no messages come
 	if sub, ok := b.client.(redisclient.Subscriber); ok {
-		listening, stop := context.WithCancel(ctx)
-		go func() {
-			defer close(deaf)
-			_ = sub.Subscribe(listening, b.o.Prefix+r.Name, func(string) { // the first tells that it stands
+		go func() { // it ends with ctx, and nobody has to wait for that
+			defer close(silence)
+			_ = sub.Subscribe(ctx, b.o.Prefix+r.Name, func(payload string) {
+				tell := released
+				if payload == "" {
+					tell = stands
+				}
 				select {
-				case woken <- struct{}{}:
+				case tell <- struct{}{}:
 				default:
 				}
 			})
 		}()
-		defer func() {
-			stop()
-			<-deaf
-		}()
 	} else {
-		close(deaf)
+		close(silence)
 	}
-	// What happens before the subscription stands brings no message, so that the first look comes behind its beginning.
-	polling, silence := false, (<-chan struct{})(deaf)
+	// What happens before the subscription stands brings no message, so that the first look comes when it does.
+	polling := false
 	for look := lookAgain; ; {
 		t := time.NewTimer(look)
 		select {
-		case <-woken:
+		case <-stands:
+		case <-released:
+			t.Stop()
+			return nil
 		case <-silence:
 			polling, silence = true, nil
 		case <-t.C:

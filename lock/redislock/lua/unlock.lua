@@ -7,6 +7,6 @@ local fence, ends = struct.unpack('>I8I8', had, 18)
 if ends ~= 0 then
   local _, remember = struct.unpack('>I8I8', ARGV[1], 17)
   redis.call('SET', KEYS[1], string.sub(had, 1, 17) .. struct.pack('>I8I8', fence, 0), 'PX', string.format('%.0f', remember))
-  redis.call('PUBLISH', KEYS[1], '')
+  redis.call('PUBLISH', KEYS[1], 'released')
 end
 return 1
