@@ -3,7 +3,9 @@ package integration_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -43,8 +45,8 @@ func lockWays(b *testing.B) map[string]func(ctx context.Context, name string) er
 	assert.NoError(b, err, "goredisclient")
 	other, pool := rival.New(plain), redsync.New(redsyncpool.NewPool(plain))
 	return map[string]func(context.Context, string) error{
-		"ours, rueidis":  ours(rueidisTo(b, server.addr)),
-		"ours, go-redis": ours(goredis),
+		"ours rueidis":  ours(rueidisTo(b, server.addr)),
+		"ours go-redis": ours(goredis),
 		"bsm/redislock": func(ctx context.Context, name string) error {
 			held, err := other.Obtain(ctx, name, 30*time.Second, &rival.Options{RetryStrategy: rival.LinearBackoff(time.Millisecond)})
 			if err != nil {
@@ -66,42 +68,51 @@ func lockWays(b *testing.B) map[string]func(ctx context.Context, name string) er
 	}
 }
 
-// lockOrder is that of the table.
-var lockOrder = []string{"ours, rueidis", "ours, go-redis", "bsm/redislock", "redsync"}
-
-// BenchmarkRedisLock is one lock and its release, by one caller.
+// BenchmarkRedisLock compares lock and release, in turn: by one caller, and by 64 that want one lock.
 func BenchmarkRedisLock(b *testing.B) {
+	const rounds = 7
 	ways := lockWays(b)
-	for _, name := range lockOrder {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := ways[name](b.Context(), "x"); err != nil {
-					b.Fatal(err)
+	for _, callers := range []int{1, 64} {
+		b.Run(fmt.Sprint("callers ", callers), func(b *testing.B) {
+			each := max(1, b.N/rounds/callers)
+			took := map[string][]float64{}
+			for range rounds {
+				for name, way := range ways {
+					begun := time.Now()
+					var all sync.WaitGroup
+					for range callers {
+						all.Go(func() {
+							for range each {
+								if err := way(b.Context(), "x"); err != nil {
+									b.Error(err)
+									return
+								}
+							}
+						})
+					}
+					all.Wait()
+					took[name] = append(took[name], float64(time.Since(begun).Microseconds())/float64(each*callers))
 				}
+			}
+			b.ReportMetric(0, "ns/op")
+			for name, us := range took {
+				slices.Sort(us)
+				b.ReportMetric(us[rounds/2], "µs/"+strings.ReplaceAll(name, " ", "_"))
 			}
 		})
 	}
 }
 
-// BenchmarkRedisLockContended is the same by 64 callers that want one lock, and for each of them.
-func BenchmarkRedisLockContended(b *testing.B) {
-	ways := lockWays(b)
-	for _, name := range lockOrder {
+// BenchmarkRedisLockAllocs counts what one lock and its release allocate, the client included.
+func BenchmarkRedisLockAllocs(b *testing.B) {
+	for name, way := range lockWays(b) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
-			var all sync.WaitGroup
-			for range 64 {
-				all.Go(func() {
-					for range max(1, b.N/64) {
-						if err := ways[name](b.Context(), "x"); err != nil {
-							b.Error(err)
-							return
-						}
-					}
-				})
+			for b.Loop() {
+				if err := way(b.Context(), "x"); err != nil {
+					b.Fatal(err)
+				}
 			}
-			all.Wait()
 		})
 	}
 }
