@@ -3,6 +3,7 @@ package idgen
 import (
 	"context"
 	"errors"
+	"fmt"
 	"unicode"
 	"unicode/utf8"
 )
@@ -43,6 +44,20 @@ func CheckTag(text string) error {
 		if unicode.IsControl(c) {
 			return ErrTag
 		}
+	}
+	return nil
+}
+
+// MaxStep is the largest step; it bounds what a crash wastes.
+const MaxStep = 1 << 40
+
+// CheckNew says whether a tag can be made so, for sources: with a first value of 1 or more, and a step of 1 to [MaxStep].
+func CheckNew(tag string, first, step int64) error {
+	if err := CheckTag(tag); err != nil {
+		return err
+	}
+	if first < 1 || step < 1 || step > MaxStep {
+		return fmt.Errorf("idgen: a tag is made with first value %d and step %d; use a first value of 1 or more, and a step of 1 to %d", first, step, int64(MaxStep))
 	}
 	return nil
 }

@@ -89,8 +89,8 @@ func NewSegment(r Ranges, tag string, o *SegmentOptions) (*Segment, error) {
 	switch {
 	case r == nil:
 		return nil, errors.New("idgen: NewSegment needs ranges; packages sqlranges and redisranges have them")
-	case o != nil && o.Step < 0 || s.o.MaxStep < 1 || s.o.Step > maxStep || s.o.MaxStep > maxStep:
-		return nil, fmt.Errorf("idgen: Step and MaxStep are %d and %d; use 1 to %d", s.o.Step, s.o.MaxStep, int64(maxStep))
+	case o != nil && o.Step < 0 || s.o.MaxStep < 1 || s.o.Step > MaxStep || s.o.MaxStep > MaxStep:
+		return nil, fmt.Errorf("idgen: Step and MaxStep are %d and %d; use 1 to %d", s.o.Step, s.o.MaxStep, int64(MaxStep))
 	case s.o.Lasts < 0 || s.o.Timeout < 0 || s.o.Retry < 0:
 		return nil, fmt.Errorf("idgen: Lasts is %v, Timeout %v and Retry %v; use positive times, or zero for the defaults", s.o.Lasts, s.o.Timeout, s.o.Retry)
 	}
@@ -101,9 +101,6 @@ func NewSegment(r Ranges, tag string, o *SegmentOptions) (*Segment, error) {
 	s.life, s.stop = context.WithCancel(context.Background())
 	return s, nil
 }
-
-// maxStep bounds what a crash wastes: a thousandth of a thousandth of all values.
-const maxStep = 1 << 40
 
 // Next takes an id. It waits for the source, for as long as ctx lives, only where both ranges are used up. [ErrNoRange], with the cause, where
 // the source has failed by then: nothing was taken, and later calls find out whether it is back, without asking it each.

@@ -22,9 +22,10 @@ var _ idgen.Ranges = (*Ranges)(nil)
 // New returns ranges without tags.
 func New() *Ranges { return &Ranges{tags: map[string]*counter{}} }
 
-// Create makes a tag whose first value is first, 1 or more, and whose ranges have step values at least. One that is there stays as it is, and created is false.
+// Create makes a tag whose first value is first, and whose ranges have step values at least. One that is there stays as it is, and created is
+// false.
 func (r *Ranges) Create(_ context.Context, tag string, first, step int64) (created bool, err error) {
-	if err := idgen.CheckTag(tag); err != nil {
+	if err := idgen.CheckNew(tag, first, step); err != nil {
 		return false, err
 	}
 	r.mu.Lock()
@@ -32,7 +33,7 @@ func (r *Ranges) Create(_ context.Context, tag string, first, step int64) (creat
 	if r.tags[tag] != nil {
 		return false, nil
 	}
-	r.tags[tag] = &counter{max(first, 1), max(step, 1)}
+	r.tags[tag] = &counter{first, step}
 	return true, nil
 }
 
