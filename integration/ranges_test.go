@@ -136,11 +136,13 @@ func TestRangesLostReply(t *testing.T) {
 	}{
 		"PostgreSQL": {
 			sqlWorld{"pgx", server.url(), sqlranges.PostgreSQL},
-			sqlWorld{"pgx", server.at(pg.addr, "default_query_exec_mode=simple_protocol"), sqlranges.PostgreSQL}, pg,
+			sqlWorld{"pgx", server.at(pg.addr, "default_query_exec_mode=simple_protocol"), sqlranges.PostgreSQL},
+			pg,
 		},
 		"MariaDB": {
 			sqlWorld{"mysql", maria.dsn(), sqlranges.MySQL},
-			sqlWorld{"mysql", maria.at(my.addr, "interpolateParams=true"), sqlranges.MySQL}, my,
+			sqlWorld{"mysql", maria.at(my.addr, "interpolateParams=true"), sqlranges.MySQL},
+			my,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

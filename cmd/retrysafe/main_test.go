@@ -64,10 +64,10 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 	return commandContext(t.Context(), t, args...)
 }
 
-func commandContext(ctx context.Context, t *testing.T, args ...string) *exec.Cmd {
-	t.Helper()
+func commandContext(ctx context.Context, tb testing.TB, args ...string) *exec.Cmd {
+	tb.Helper()
 	self, err := os.Executable()
-	assert.NoError(t, err, "executable")
+	assert.NoError(tb, err, "executable")
 	c := exec.CommandContext(ctx, self, args...)
 	c.Env = append(os.Environ(), asCommand+"=1")
 	return c
