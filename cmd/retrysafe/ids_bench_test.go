@@ -5,9 +5,14 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"os"
+	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,12 +20,15 @@ import (
 )
 
 // BenchmarkIDsServe asks a server in a process of its own over connections that stay open, each with one request on its way. The client writes and reads
-// bytes, so that most of the processor time is the server's.
+// bytes, so that most of the processor time is the server's. Beside it stands a handler of net/http that answers the same bytes and does nothing.
 func BenchmarkIDsServe(b *testing.B) {
-	for _, path := range []string{"/api/snowflake/get/x", "/api/segment/get/order"} {
+	for _, path := range []string{"/api/snowflake/get/x", "/api/segment/get/order", "/net/http"} {
 		for _, conns := range []int{16, 128} {
 			b.Run(fmt.Sprint(strings.Split(path, "/")[2], "/", conns), func(b *testing.B) {
-				_, base := startIDs(b, "--store", "sqlite:"+b.TempDir()+"/ids.db", "--layout", "fast", "--tag", "order:100000")
+				server, base := startIDs(b, "--store", "sqlite:"+b.TempDir()+"/ids.db", "--layout", "fast", "--tag", "order:100000")
+				if path == "/net/http" {
+					server, base = startBare(b)
+				}
 				took := make([][]time.Duration, conns)
 				clients := make([]*rawClient, conns)
 				for i := range clients {
@@ -28,6 +36,7 @@ func BenchmarkIDsServe(b *testing.B) {
 					_, err := clients[i].get()
 					assert.NoError(b, err, "the first request")
 				}
+				before := processorTime(b, server.Process.Pid)
 				b.ResetTimer()
 				var all sync.WaitGroup
 				for i, c := range clients {
@@ -46,12 +55,59 @@ func BenchmarkIDsServe(b *testing.B) {
 				b.StopTimer()
 				every := slices.Concat(took...)
 				slices.Sort(every)
+				used := processorTime(b, server.Process.Pid) - before
+				b.ReportMetric(float64(used.Nanoseconds())/float64(len(every))/1000, "µs-server-cpu")
 				b.ReportMetric(float64(len(every))/b.Elapsed().Seconds(), "req/s")
 				b.ReportMetric(float64(every[len(every)/2].Microseconds()), "µs-p50")
 				b.ReportMetric(float64(every[len(every)*999/1000].Microseconds()), "µs-p99.9")
 			})
 		}
 	}
+}
+
+// asBare makes the test binary that handler.
+const asBare = "RETRYSAFE_TEST_AS_BARE_HTTP"
+
+func serveBare() error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Println(l.Addr())
+	server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Content-Type"], w.Header()["Cache-Control"] = []string{"text/plain; charset=utf-8"}, []string{"no-store"}
+		_, _ = io.WriteString(w, "1234567890123456789")
+	})}
+	return server.Serve(l)
+}
+
+func startBare(b *testing.B) (*exec.Cmd, string) {
+	b.Helper()
+	c := commandContext(b.Context(), b)
+	c.Env = append(os.Environ(), asBare+"=1")
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := c.StdoutPipe()
+	assert.NoError(b, err, "pipe")
+	assert.NoError(b, c.Start(), "start")
+	b.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+	lines := bufio.NewScanner(out)
+	assert.True(b, lines.Scan(), "an address")
+	return c, "http://" + lines.Text()
+}
+
+// processorTime is what a process has used, by the kernel's accounting in ticks of 10 ms.
+func processorTime(b *testing.B, pid int) time.Duration {
+	b.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	assert.NoError(b, err, "the process")
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	var ticks int
+	for _, f := range fields[11:13] {
+		n, err := strconv.Atoi(f)
+		assert.NoError(b, err, "ticks")
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
 // rawClient makes one request again and again.

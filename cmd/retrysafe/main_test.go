@@ -36,6 +36,10 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		os.Exit(cli.Main(os.Args[1:], os.Stdout, os.Stderr))
 	}
+	if os.Getenv(asBare) != "" {
+		fmt.Fprintln(os.Stderr, serveBare())
+		os.Exit(1)
+	}
 	os.Exit(m.Run())
 }
 
