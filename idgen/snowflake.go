@@ -50,7 +50,8 @@ type Snowflake struct {
 // mostLag is how old the time of an id may be.
 const mostLag = 10 * time.Millisecond
 
-// NewSnowflake returns a generator. It refuses a worker that the layout has no room for, and a layout with less than a year left.
+// NewSnowflake returns a generator. It refuses a worker that the layout has no room for, a leased one that has a generator already, and a layout with less
+// than a year left.
 func NewSnowflake(w Worker, o *Options) (*Snowflake, error) {
 	if o == nil {
 		o = new(Options)
@@ -85,6 +86,9 @@ func NewSnowflake(w Worker, o *Options) (*Snowflake, error) {
 	}
 	if g.Left() < leastLeft {
 		return nil, fmt.Errorf("%w: the layout ends on %v; ids of another one have to take over before that", ErrEpochEnds, g.layout.End().Format(time.DateOnly))
+	}
+	if h, ok := w.(*Held); ok && h.used.Swap(true) {
+		return nil, errors.New("idgen: this worker number has a generator already, and a second one would make the same ids; share the first, or claim another number")
 	}
 	if from := w.From(); !from.IsZero() {
 		if before, ok := g.units(from.UnixNano()); ok {
