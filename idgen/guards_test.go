@@ -44,14 +44,14 @@ func TestClockBackAcrossRestart(t *testing.T) {
 						time.Sleep(time.Second)
 					}
 				}
-				for {
+				low := next(t, snowflake(t, second, &idgen.Options{Layout: layout, Now: now}))
+				for { // the one before goes on until its times are over
 					id, err := g.Next(t.Context())
-					if err != nil { // the times of the one before are over
+					if err != nil {
 						break
 					}
 					last = max(last, id)
 				}
-				low := next(t, snowflake(t, second, &idgen.Options{Layout: layout, Now: now}))
 				assert.True(t, low > last, "%v back, killed %v: the next holder begins with %d, and %d was made", back, killed, low, last)
 				if !killed {
 					_ = first.Release(t.Context())
