@@ -93,3 +93,31 @@ func TestHeldHasOneGenerator(t *testing.T) {
 	assert.Contains(t, err.Error(), "has a generator", "why")
 	assert.NoError(t, held.Release(t.Context()), "Release")
 }
+
+// TestNextHolderWithAnotherClock: the clock of the next holder is behind the last one's by less than MaxSkew, so that its number is free before the last one's times
+// are over by it. It begins above them.
+func TestNextHolderWithAnotherClock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &cut{Store: memstore.New(nil)}
+		layout := idgen.Layout{TimeBits: 41, WorkerBits: 10, SequenceBits: 12, Unit: time.Millisecond, Epoch: time.Now().AddDate(-1, 0, 0)}
+		of := func(off time.Duration) (*idgen.Workers, *idgen.Options) {
+			now := func() time.Time { return time.Now().Add(off) }
+			return idgen.NewWorkers(store, &idgen.WorkersOptions{Max: 1, Lease: 3 * time.Second, Now: now}), &idgen.Options{Layout: layout, Now: now}
+		}
+		ahead, with := of(250 * time.Millisecond)
+		first := claim(t, ahead)
+		g := snowflake(t, first, with)
+		store.away.Store(true)
+		time.Sleep(2990 * time.Millisecond) // its lease is nearly over
+		last := next(t, g)
+		time.Sleep(10 * time.Millisecond)
+		store.away.Store(false)
+		behind, with := of(-40 * time.Millisecond)
+		second := claim(t, behind)
+		low := next(t, snowflake(t, second, with))
+		assert.True(t, low > last, "the next holder begins with %d, and %d was made", low, last)
+		assert.NoError(t, second.Release(t.Context()), "Release")
+		<-first.Done()
+	})
+}
