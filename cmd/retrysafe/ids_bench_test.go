@@ -22,17 +22,19 @@ import (
 // BenchmarkIDsServe asks a server in a process of its own over connections that stay open, each with one request on its way. The client writes and reads
 // bytes, so that most of the processor time is the server's. Beside it stands a handler of net/http that answers the same bytes and does nothing.
 func BenchmarkIDsServe(b *testing.B) {
-	for _, path := range []string{"/api/snowflake/get/x", "/api/segment/get/order", "/net/http"} {
+	for _, of := range []struct{ name, path string }{
+		{"snowflake", "/api/snowflake/get/x"}, {"segment", "/api/segment/get/order"}, {"count=1000", "/api/segment/get/order?count=1000"}, {"net_http", "/"},
+	} {
 		for _, conns := range []int{16, 128} {
-			b.Run(fmt.Sprint(strings.Split(path, "/")[2], "/", conns), func(b *testing.B) {
+			b.Run(fmt.Sprint(of.name, "/", conns), func(b *testing.B) {
 				server, base := startIDs(b, "--store", "sqlite:"+b.TempDir()+"/ids.db", "--layout", "fast", "--tag", "order:100000")
-				if path == "/net/http" {
+				if of.path == "/" {
 					server, base = startBare(b)
 				}
 				took := make([][]time.Duration, conns)
 				clients := make([]*rawClient, conns)
 				for i := range clients {
-					clients[i] = newRawClient(b, base, path)
+					clients[i] = newRawClient(b, base, of.path)
 					_, err := clients[i].get()
 					assert.NoError(b, err, "the first request")
 				}

@@ -138,8 +138,10 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, m *kind, from so
 		}
 		buf = strconv.AppendInt(buf, int64(id), 10)
 	}
+	buf = append(buf, `"]`...)
 	header(w, applicationJSON)
-	_, _ = w.Write(append(buf, `"]`...))
+	w.Header().Set("Content-Length", strconv.Itoa(len(buf)))
+	_, _ = w.Write(buf)
 	m.made(n, time.Since(begun))
 	return nil
 }
