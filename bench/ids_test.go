@@ -14,6 +14,7 @@ import (
 // BenchmarkIDs makes ids with one goroutine on each processor: ours and two rivals. What a layout has is a limit of its own: Twitter 4.1 million
 // ids a second, Fast 65.5 million, Sonyflake 25 600.
 func BenchmarkIDs(b *testing.B) {
+	ctx := b.Context()
 	made := func(layout idgen.Layout) *idgen.Snowflake {
 		g, err := idgen.NewSnowflake(idgen.Static(1), &idgen.Options{Layout: layout})
 		if err != nil {
@@ -27,16 +28,16 @@ func BenchmarkIDs(b *testing.B) {
 	}{{"Twitter", idgen.Twitter}, {"Fast", idgen.Fast}, {"Sonyflake", idgen.Sonyflake}} {
 		b.Run("retrysafe/"+layout.name+"/Snowflake", func(b *testing.B) {
 			g := made(layout.is)
-			each(b, func() error { _, err := g.Next(b.Context()); return err })
+			each(b, func() error { _, err := g.Next(ctx); return err })
 		})
 		b.Run("retrysafe/"+layout.name+"/Buffered", func(b *testing.B) {
 			g := idgen.NewBuffered(made(layout.is))
-			each(b, func() error { _, err := g.Next(b.Context()); return err })
+			each(b, func() error { _, err := g.Next(ctx); return err })
 		})
 	}
 	b.Run("retrysafe/Segment", func(b *testing.B) {
 		r := memranges.New()
-		if _, err := r.Create(b.Context(), "order", 1, 100_000); err != nil {
+		if _, err := r.Create(ctx, "order", 1, 100_000); err != nil {
 			b.Fatal(err)
 		}
 		s, err := idgen.NewSegment(r, "order", nil)
@@ -44,7 +45,7 @@ func BenchmarkIDs(b *testing.B) {
 			b.Fatal(err)
 		}
 		defer s.Close()
-		each(b, func() error { _, err := s.Next(b.Context()); return err })
+		each(b, func() error { _, err := s.Next(ctx); return err })
 	})
 	for _, bits := range []struct {
 		name       string

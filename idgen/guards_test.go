@@ -121,3 +121,23 @@ func TestNextHolderWithAnotherClock(t *testing.T) {
 		<-first.Done()
 	})
 }
+
+// TestSlowCallerIsNoClock: a caller that is held up behind its look at the clock, while others go on, does not take that for a clock that was set back.
+func TestSlowCallerIsNoClock(t *testing.T) {
+	t.Parallel()
+	var g *idgen.Snowflake
+	c := newClock(day)
+	var others atomic.Bool
+	g = snowflake(t, idgen.Static(1), &idgen.Options{Now: func() time.Time {
+		at := c.now()
+		if others.CompareAndSwap(true, false) {
+			c.pass(time.Hour)
+			next(t, g)
+		}
+		return at
+	}})
+	first := next(t, g)
+	others.Store(true)
+	second := next(t, g)
+	assert.True(t, second > first, "%d follows %d", second, first)
+}

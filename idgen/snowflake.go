@@ -166,24 +166,42 @@ func (g *Snowflake) reserve(ctx context.Context, n uint64) (first, got uint64, e
 	s := g.layout.SequenceBits
 	for {
 		t := g.clock()
-		now, ok := g.units(t)
-		if !ok {
-			return 0, 0, fmt.Errorf("%w: to before the layout's epoch", ErrClockBack)
-		}
 		last := g.last.Load()
-		first = max(last+1, (now-min(now, g.lag))<<s)
-		limit, by := g.limit(now)
-		if first >= limit {
-			if err := g.wait(ctx, t, now, first>>s, by); err != nil {
+		b, err := g.bounds(t, last)
+		if err == nil && b.first >= b.limit { // or others went on while this caller was held up behind its look at the clock
+			t = g.clock()
+			b, err = g.bounds(t, last)
+		}
+		switch {
+		case err != nil:
+			return 0, 0, err
+		case b.first >= b.limit:
+			if err := g.wait(ctx, t, b.now, b.first>>s, b.by); err != nil {
 				return 0, 0, err
 			}
 			continue
 		}
-		got = min(n, limit-first)
-		if g.last.CompareAndSwap(last, first+got-1) {
-			return first, got, nil
+		got = min(n, b.limit-b.first)
+		if g.last.CompareAndSwap(last, b.first+got-1) {
+			return b.first, got, nil
 		}
 	}
+}
+
+// bounds are what may be taken at a time: the first number, and the first that must not be, and why.
+type bounds struct {
+	now, first, limit uint64
+	by                bound
+}
+
+func (g *Snowflake) bounds(t int64, last uint64) (b bounds, err error) {
+	now, ok := g.units(t)
+	if !ok {
+		return b, fmt.Errorf("%w: to before the layout's epoch", ErrClockBack)
+	}
+	b.now, b.first = now, max(last+1, (now-min(now, g.lag))<<g.layout.SequenceBits)
+	b.limit, b.by = g.limit(now)
+	return b, nil
 }
 
 // What bounds the numbers that may be taken.
