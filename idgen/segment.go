@@ -65,10 +65,10 @@ type Segment struct {
 
 // span is a range at work.
 type span struct {
-	first, size uint64
-	low         uint64 // whoever takes this one lets the next range be fetched
+	first, size int64
+	low         int64 // whoever takes this one lets the next range be fetched
 	_           [40]byte
-	taken       atomic.Uint64 // on a line of its own
+	taken       atomic.Int64 // on a line of its own
 }
 
 // NewSegment returns one; it asks the source when the first id is asked for.
@@ -106,7 +106,7 @@ func NewSegment(r Ranges, tag string, o *SegmentOptions) (*Segment, error) {
 // the source has failed by then: nothing was taken, and later calls find out whether it is back, without asking it each.
 func (s *Segment) Next(ctx context.Context) (ID, error) {
 	first, _, err := s.take(ctx, 1)
-	return ID(first), err //nolint:gosec // 63 bits
+	return ID(first), err
 }
 
 // NextN takes n ids, 1 to 1 000 000, that rise; other callers may get some in between. Where it fails, what it has taken so far is nobody's.
@@ -116,12 +116,12 @@ func (s *Segment) NextN(ctx context.Context, n int) ([]ID, error) {
 	}
 	ids := make([]ID, 0, n)
 	for len(ids) < n {
-		first, got, err := s.take(ctx, uint64(n-len(ids))) //nolint:gosec // positive
+		first, got, err := s.take(ctx, int64(n-len(ids)))
 		if err != nil {
 			return nil, err
 		}
 		for i := range got {
-			ids = append(ids, ID(first+i)) //nolint:gosec // 63 bits
+			ids = append(ids, ID(first+i))
 		}
 	}
 	return ids, nil
@@ -139,7 +139,7 @@ func (k *span) left() int64 {
 	if k == nil {
 		return 0
 	}
-	return int64(k.size - min(k.taken.Load(), k.size)) //nolint:gosec // 63 bits
+	return k.size - min(k.taken.Load(), k.size)
 }
 
 // Close ends what runs in the background, and waits for it. There are no ids afterwards; those that are left are wasted.
@@ -153,7 +153,7 @@ func (s *Segment) Close() {
 }
 
 // take takes up to n values in a row, at least one.
-func (s *Segment) take(ctx context.Context, n uint64) (first, got uint64, err error) {
+func (s *Segment) take(ctx context.Context, n int64) (first, got int64, err error) {
 	for {
 		k := s.current.Load()
 		if k != nil && k.taken.Load() < k.size { // counts no further than that many callers
@@ -238,6 +238,5 @@ func (s *Segment) newSpan(first, count int64) (*span, error) {
 		return nil, ErrWentBack // for good: begin sees to that
 	}
 	s.highest = first + count - 1
-	size := uint64(count)
-	return &span{first: uint64(first), size: size, low: size / 10}, nil
+	return &span{first: first, size: count, low: count / 10}, nil
 }

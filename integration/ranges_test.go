@@ -42,7 +42,7 @@ func rangesOn(tb testing.TB, w sqlWorld, o *sqlranges.Options) *sqlranges.Ranges
 	if own.Logger == nil {
 		own.Logger = slog.New(slog.DiscardHandler)
 	}
-	db := openDB(tb.(*testing.T), w.driver, w.dsn) //nolint:errcheck,forcetypeassert // it is one
+	db := openDB(tb, w.driver, w.dsn)
 	db.SetMaxOpenConns(10)
 	r, err := sqlranges.New(db, w.dialect, &own)
 	assert.NoError(tb, err, "a source")
