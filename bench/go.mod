@@ -3,9 +3,11 @@ module github.com/retrysafe/retrysafe/bench
 go 1.26
 
 require (
+	github.com/bwmarrin/snowflake v0.3.0
 	github.com/gofiber/fiber/v3 v3.1.0
 	github.com/gowebpki/jcs v1.0.2
 	github.com/retrysafe/retrysafe v0.0.0
+	github.com/sony/sonyflake/v2 v2.2.0
 )
 
 require (

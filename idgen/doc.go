@@ -1,5 +1,5 @@
-// Package idgen makes ids that are unique without asking anybody for each: of 63 bits, which sort by time ([Snowflake], [Buffered]), and UUIDs
-// of version 7 ([UUIDv7]).
+// Package idgen makes ids that are unique without asking anybody for each: of 63 bits, which sort by time ([Snowflake], [Buffered]), those of a tag
+// from ranges that a database gives ([Segment]), and UUIDs of version 7 ([UUIDv7]).
 //
 // An id of 63 bits is a time, the number of the worker that made it, and a sequence. Two ids are the same only if two makers have one
 // worker number and one time. A number in a configuration file ([Static]) leaves that to people. [Workers] leases the numbers in any store of

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/retrysafe/retrysafe/idgen"
+	"github.com/retrysafe/retrysafe/idgen/memranges"
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
@@ -46,4 +47,21 @@ func ExampleUUIDv7() {
 	a, b := idgen.UUIDv7(), idgen.UUIDv7()
 	fmt.Println(len(a.String()), a.String() < b.String())
 	// Output: 36 true
+}
+
+// Ids of a tag come from ranges that a database gives; here one in memory stands for it.
+func ExampleSegment() {
+	ctx := context.Background()
+	ranges := memranges.New() // sqlranges or redisranges in production
+	_, _ = ranges.Create(ctx, "order", 1, 1000)
+	orders, err := idgen.NewSegment(ranges, "order", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer orders.Close()
+	first, _ := orders.Next(ctx)
+	more, _ := orders.NextN(ctx, 3)
+	fmt.Println(first, more)
+	// Output: 1 [2 3 4]
 }

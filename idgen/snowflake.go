@@ -50,7 +50,8 @@ type Snowflake struct {
 // mostLag is how old the time of an id may be.
 const mostLag = 10 * time.Millisecond
 
-// NewSnowflake returns a generator. It refuses a worker that the layout has no room for, and a layout with less than a year left.
+// NewSnowflake returns a generator. It refuses a worker that the layout has no room for, a leased one that has a generator already, and a layout with less
+// than a year left.
 func NewSnowflake(w Worker, o *Options) (*Snowflake, error) {
 	if o == nil {
 		o = new(Options)
@@ -85,6 +86,9 @@ func NewSnowflake(w Worker, o *Options) (*Snowflake, error) {
 	}
 	if g.Left() < leastLeft {
 		return nil, fmt.Errorf("%w: the layout ends on %v; ids of another one have to take over before that", ErrEpochEnds, g.layout.End().Format(time.DateOnly))
+	}
+	if h, ok := w.(*Held); ok && h.used.Swap(true) {
+		return nil, errors.New("idgen: this worker number has a generator already, and a second one would make the same ids; share the first, or claim another number")
 	}
 	if from := w.From(); !from.IsZero() {
 		if before, ok := g.units(from.UnixNano()); ok {
@@ -162,24 +166,42 @@ func (g *Snowflake) reserve(ctx context.Context, n uint64) (first, got uint64, e
 	s := g.layout.SequenceBits
 	for {
 		t := g.clock()
-		now, ok := g.units(t)
-		if !ok {
-			return 0, 0, fmt.Errorf("%w: to before the layout's epoch", ErrClockBack)
-		}
 		last := g.last.Load()
-		first = max(last+1, (now-min(now, g.lag))<<s)
-		limit, by := g.limit(now)
-		if first >= limit {
-			if err := g.wait(ctx, t, now, first>>s, by); err != nil {
+		b, err := g.bounds(t, last)
+		if err == nil && b.first >= b.limit { // or others went on while this caller was held up behind its look at the clock
+			t = g.clock()
+			b, err = g.bounds(t, last)
+		}
+		switch {
+		case err != nil:
+			return 0, 0, err
+		case b.first >= b.limit:
+			if err := g.wait(ctx, t, b.now, b.first>>s, b.by); err != nil {
 				return 0, 0, err
 			}
 			continue
 		}
-		got = min(n, limit-first)
-		if g.last.CompareAndSwap(last, first+got-1) {
-			return first, got, nil
+		got = min(n, b.limit-b.first)
+		if g.last.CompareAndSwap(last, b.first+got-1) {
+			return b.first, got, nil
 		}
 	}
+}
+
+// bounds are what may be taken at a time: the first number, and the first that must not be, and why.
+type bounds struct {
+	now, first, limit uint64
+	by                bound
+}
+
+func (g *Snowflake) bounds(t int64, last uint64) (b bounds, err error) {
+	now, ok := g.units(t)
+	if !ok {
+		return b, fmt.Errorf("%w: to before the layout's epoch", ErrClockBack)
+	}
+	b.now, b.first = now, max(last+1, (now-min(now, g.lag))<<g.layout.SequenceBits)
+	b.limit, b.by = g.limit(now)
+	return b, nil
 }
 
 // What bounds the numbers that may be taken.

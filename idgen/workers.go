@@ -174,7 +174,7 @@ func reservedUntil(r retrysafe.Record) time.Time {
 	return time.Unix(0, int64(binary.BigEndian.Uint64(r.Answer.Body))) //nolint:gosec // as it was written
 }
 
-// Held is a number that is leased. Give it to NewSnowflake.
+// Held is a number that is leased. Give it to NewSnowflake, once.
 type Held struct {
 	workers *Workers
 	number  uint64
@@ -183,6 +183,7 @@ type Held struct {
 	from    time.Time
 	now     func() time.Time
 	until   atomic.Int64
+	used    atomic.Bool // it has a generator
 
 	life  context.Context
 	stop  context.CancelFunc

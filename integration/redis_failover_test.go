@@ -131,7 +131,13 @@ type failover struct {
 
 func pairFailover(t *testing.T) *failover {
 	t.Helper()
-	p := startPair(t)
+	return pairFailoverOf(t)
+}
+
+// pairFailoverOf is one of servers with arguments of their own.
+func pairFailoverOf(t *testing.T, args ...string) *failover {
+	t.Helper()
+	p := startPair(t, args...)
 	return &failover{
 		url:   p.url(),
 		sever: func() { sever(p.primary, p.replica) },
@@ -142,7 +148,7 @@ func pairFailover(t *testing.T) *failover {
 			})
 			mend(p.replica)
 			host, port, _ := strings.Cut(p.replica.addr, ":")
-			p.primary.start(t, t.TempDir(), "--repl-diskless-sync-delay", "0", "--replicaof", host+" "+port)
+			p.primary.start(t, t.TempDir(), append([]string{"--repl-diskless-sync-delay", "0", "--replicaof", host + " " + port}, args...)...)
 			eventually(t, "the old primary follows", func() bool { return linked(p.replica) })
 		},
 	}

@@ -25,11 +25,11 @@ func sqliteDSN(path string, pragmas ...string) string {
 	return dsn
 }
 
-func openDB(t *testing.T, driver, dsn string) *sql.DB {
-	t.Helper()
+func openDB(tb testing.TB, driver, dsn string) *sql.DB {
+	tb.Helper()
 	db, err := sql.Open(driver, dsn)
-	assert.NoError(t, err, "open the database")
-	t.Cleanup(func() { _ = db.Close() })
+	assert.NoError(tb, err, "open the database")
+	tb.Cleanup(func() { _ = db.Close() })
 	return db
 }
 

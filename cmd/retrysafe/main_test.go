@@ -36,6 +36,10 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		os.Exit(cli.Main(os.Args[1:], os.Stdout, os.Stderr))
 	}
+	if os.Getenv(asBare) != "" {
+		fmt.Fprintln(os.Stderr, serveBare())
+		os.Exit(1)
+	}
 	os.Exit(m.Run())
 }
 
@@ -64,10 +68,10 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 	return commandContext(t.Context(), t, args...)
 }
 
-func commandContext(ctx context.Context, t *testing.T, args ...string) *exec.Cmd {
-	t.Helper()
+func commandContext(ctx context.Context, tb testing.TB, args ...string) *exec.Cmd {
+	tb.Helper()
 	self, err := os.Executable()
-	assert.NoError(t, err, "executable")
+	assert.NoError(tb, err, "executable")
 	c := exec.CommandContext(ctx, self, args...)
 	c.Env = append(os.Environ(), asCommand+"=1")
 	return c

@@ -114,13 +114,18 @@ func parseStore(name string) (n storeName, err error) {
 // sqliteConns are for those who read: one writes at a time, and to open a connection takes longer than a call.
 const sqliteConns = 8
 
-// openSQLite opens a file in the way that keeps what it was given: write-ahead log, and a sync at each commit.
-func openSQLite(ctx context.Context, path string, log *slog.Logger, how access, with storeSettings) (retrysafe.Store, func() error, error) {
+// sqliteDSN opens a file in the way that keeps what it was given: write-ahead log, and a sync at each commit.
+func sqliteDSN(path string, how access) string {
 	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_pragma=synchronous(FULL)"
 	if how == toServe {
 		dsn += "&_pragma=journal_mode(WAL)"
 	}
-	db, err := sql.Open("sqlite", dsn)
+	return dsn
+}
+
+// openSQLite opens a file.
+func openSQLite(ctx context.Context, path string, log *slog.Logger, how access, with storeSettings) (retrysafe.Store, func() error, error) {
+	db, err := sql.Open("sqlite", sqliteDSN(path, how))
 	if err != nil {
 		return nil, nil, fmt.Errorf("store sqlite:%s: %w", path, err)
 	}

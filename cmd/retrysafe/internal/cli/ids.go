@@ -1,0 +1,203 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/idserver"
+	"github.com/retrysafe/retrysafe/idgen"
+)
+
+type idsFlags struct {
+	listen, store, layout, namespace, table string
+	tags                                    []string
+	replicas                                int
+	unsafe                                  bool
+	drain                                   time.Duration
+}
+
+func idsCommand() *cobra.Command {
+	var f idsFlags
+	ids := &cobra.Command{Use: "ids", Short: "Give out ids over HTTP"}
+	ids.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return &usageError{fmt.Errorf("unknown command %q for %q", args[0], c.CommandPath())}
+		}
+		return c.Help()
+	}
+	serve := &cobra.Command{
+		Use: "serve", Args: cobra.NoArgs, Short: "Give out ids over HTTP, for programs in any language",
+		Long: "ids serve gives out ids over HTTP. Several servers may share one store: no id is given twice.\n\n" +
+			"GET /api/snowflake/get/KEY  a number of 63 bits that sorts by time, made with a worker number that is leased in the store; any KEY will do\n" +
+			"GET /api/segment/get/TAG    the next number of a tag, from ranges that the store gives; make tags with --tag\n" +
+			"GET /api/time               this server's time in milliseconds since 1970\n" +
+			"?count=N                    N ids as a JSON array of strings\n" +
+			"/healthz, /readyz, /metrics for operators\n\n" +
+			"Whoever can connect can ask, so let it listen where only your programs are. SIGTERM: answer what was asked, give the number back, and end.",
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr()) },
+	}
+	serve.Flags().StringVar(&f.listen, "listen", "127.0.0.1:8081", "address to listen on")
+	serve.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "where worker numbers and ranges are kept: memory:, sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
+	serve.Flags().StringVar(&f.layout, "layout", "twitter", "bits of snowflake ids: twitter, fast, uid-generator or sonyflake; all servers of a namespace have one, for ever")
+	serve.Flags().StringVar(&f.namespace, "namespace", "ids", "worker numbers of one namespace are apart, and so are snowflake ids")
+	serve.Flags().StringVar(&f.table, "table", "", "table of tags on a SQL store; default retrysafe_ids, and leaf_alloc for that of Leaf")
+	serve.Flags().StringArrayVar(&f.tags, "tag", nil, "NAME, NAME:STEP or NAME:STEP:FIRST: make the tag unless it is there, with ranges of STEP (1000) ids from FIRST (1); may be given several times")
+	serve.Flags().IntVar(&f.replicas, "replicas", 0, "how many replicas of Redis confirm what is given; -1: all that there are")
+	serve.Flags().BoolVar(&f.unsafe, "unsafe", false, "take a Redis that can lose what it has confirmed: ids repeat after a crash or a failover")
+	serve.Flags().DurationVar(&f.drain, "drain", 10*time.Second, "how long requests that run may take when the server is told to end")
+	ids.AddCommand(serve)
+	return ids
+}
+
+var layouts = map[string]idgen.Layout{
+	"twitter": idgen.Twitter, "fast": idgen.Fast, "uid-generator": idgen.UIDGenerator, "sonyflake": idgen.Sonyflake,
+}
+
+// mostWorkers is how many numbers there are to look for a free one in.
+const mostWorkers = 1024
+
+func (f *idsFlags) run(ctx context.Context, out, errOut io.Writer) (err error) {
+	layout, ok := layouts[f.layout]
+	if !ok {
+		return &usageError{fmt.Errorf("--layout %q: write twitter, fast, uid-generator or sonyflake", f.layout)}
+	}
+	name, err := parseStore(f.store)
+	if err != nil {
+		return &usageError{err}
+	}
+	tags, err := parseTags(f.tags)
+	if err != nil {
+		return &usageError{err}
+	}
+	switch {
+	case f.replicas < -1 || f.drain < 0:
+		return &usageError{errors.New("--replicas is a count or -1 for all, and --drain a positive time")}
+	case f.table != "" && !name.tables():
+		return &usageError{errors.New("--table: only sqlite:PATH, postgres://HOST/DATABASE and mysql://HOST/DATABASE have tables")}
+	case f.namespace == "" || len(f.namespace) > 128:
+		return &usageError{errors.New("--namespace has 1 to 128 bytes")}
+	}
+	log := logger(errOut)
+	l, err := listenIDs(f.listen)
+	if err != nil {
+		return err
+	}
+	opened := []func() error{func() error { _ = l.Close(); return nil }} // mostly closed already
+	defer func() {
+		for _, one := range slices.Backward(opened) {
+			err = errors.Join(err, one())
+		}
+	}()
+	store, closeStore, err := openStore(ctx, f.store, log, toServe, storeSettings{acks: f.replicas, allowEviction: f.unsafe})
+	if err != nil {
+		return err
+	}
+	opened = append(opened, closeStore)
+	ranges, closeRanges, err := openRanges(ctx, name, log, f)
+	if err != nil {
+		return err
+	}
+	opened = append(opened, closeRanges)
+	for _, t := range tags {
+		if _, err := ranges.Create(ctx, t.name, t.first, t.step); err != nil {
+			return err
+		}
+	}
+	if name.memory() {
+		log.Warn("ids: the store is memory: ids of tags begin anew when this process ends, and other servers give the same")
+	}
+	s, err := idserver.New(ctx, &idserver.Options{
+		Store: store, Layout: layout, Ranges: ranges, Log: log,
+		Workers: &idgen.WorkersOptions{Namespace: f.namespace, Max: int(min(layout.Workers(), mostWorkers))}, //nolint:gosec // small
+	})
+	if err != nil {
+		return err
+	}
+	opened = append(opened, func() error {
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		return s.Close(end)
+	})
+	fmt.Fprintf(out, "retrysafe ids: http://%s, %s, numbers and ranges in %s\n", l.Addr(), s.Worker(), name)
+	return f.serve(ctx, l, s)
+}
+
+// serve serves until ctx ends, and then lets what runs come to its end.
+func (f *idsFlags) serve(ctx context.Context, l net.Listener, s *idserver.Server) error {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400) // what lives is little: a few megabytes more spare processor time
+	}
+	server := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(l) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	s.Drain()
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.drain)
+	defer cancel()
+	if err := server.Shutdown(end); err != nil {
+		_ = server.Close()
+		return fmt.Errorf("ids: requests were still running after %v, and were cut off", f.drain)
+	}
+	return nil
+}
+
+func listenIDs(addr string) (net.Listener, error) {
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		return nil, &usageError{fmt.Errorf("--listen %q: write it like 127.0.0.1:8081", addr)}
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("ids: cannot listen on %s: %w; choose another --listen", addr, err)
+	}
+	return l, nil
+}
+
+// newTag is a tag that is to be there.
+type newTag struct {
+	name        string
+	step, first int64
+}
+
+// parseTags reads NAME, NAME:STEP and NAME:STEP:FIRST.
+func parseTags(texts []string) ([]newTag, error) {
+	var tags []newTag
+	for _, text := range texts {
+		t := newTag{step: 1000, first: 1}
+		parts := strings.Split(text, ":")
+		t.name = parts[0]
+		for i, v := range map[int]*int64{1: &t.step, 2: &t.first} {
+			if i >= len(parts) {
+				continue
+			}
+			n, err := strconv.ParseInt(parts[i], 10, 64)
+			if err != nil {
+				return nil, errors.New("--tag: write NAME, NAME:STEP or NAME:STEP:FIRST, with numbers for STEP and FIRST")
+			}
+			*v = n
+		}
+		if len(parts) > 3 {
+			return nil, errors.New("--tag: write NAME, NAME:STEP or NAME:STEP:FIRST; a name with a colon goes straight into the table")
+		}
+		if err := idgen.CheckNew(t.name, t.first, t.step); err != nil {
+			return nil, fmt.Errorf("--tag: %w", err)
+		}
+		tags = append(tags, t)
+	}
+	return tags, nil
+}

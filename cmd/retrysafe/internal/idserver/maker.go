@@ -1,0 +1,103 @@
+package idserver
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/retrysafe/retrysafe/idgen"
+	"github.com/retrysafe/retrysafe/internal/backoff"
+)
+
+// maker makes ids with a worker number, and claims another one when that is lost.
+type maker struct {
+	workers *idgen.Workers
+	layout  idgen.Layout
+	log     *slog.Logger
+	current atomic.Pointer[making]
+	lost    atomic.Int64 // numbers, so far
+
+	life    context.Context
+	stop    context.CancelFunc
+	keeping sync.WaitGroup
+}
+
+// making is one worker number at work.
+type making struct {
+	*idgen.Buffered
+	ids  *idgen.Snowflake
+	held *idgen.Held
+}
+
+func (m *making) NextN(ctx context.Context, n int) ([]idgen.ID, error) { return m.ids.NextN(ctx, n) }
+
+func newMaker(ctx context.Context, o *Options) (*maker, error) {
+	m := &maker{workers: idgen.NewWorkers(o.Store, o.Workers), layout: o.Layout, log: o.Log}
+	if err := m.claim(ctx); err != nil {
+		return nil, err
+	}
+	m.life, m.stop = context.WithCancel(context.WithoutCancel(ctx))
+	m.keeping.Go(m.keep)
+	return m, nil
+}
+
+func (m *maker) claim(ctx context.Context) error {
+	held, err := m.workers.Claim(ctx)
+	if err != nil {
+		return err
+	}
+	ids, err := idgen.NewSnowflake(held, &idgen.Options{Layout: m.layout})
+	if err != nil {
+		_ = held.Release(context.WithoutCancel(ctx)) // or it lapses
+		return err
+	}
+	m.current.Store(&making{idgen.NewBuffered(ids), ids, held})
+	return nil
+}
+
+// keep claims a number when one is lost. Until it has one there are only ids whose times were reserved before.
+func (m *maker) keep() {
+	for {
+		select {
+		case <-m.current.Load().held.Done():
+		case <-m.life.Done():
+			return
+		}
+		m.lost.Add(1)
+		m.log.Warn("ids: the worker number was lost: the store has not answered for a lease, or this process was stopped; another one is claimed")
+		for {
+			err := m.claim(m.life)
+			if err == nil {
+				m.log.Info("ids: there is a worker number again", "worker", m.current.Load().held.String())
+				break
+			}
+			if m.life.Err() != nil {
+				return
+			}
+			m.log.Error("ids: no worker number; it is tried again in a second", "error", err.Error())
+			if backoff.Pause(m.life, time.Second) != nil {
+				return
+			}
+		}
+	}
+}
+
+func (m *maker) holds() bool {
+	select {
+	case <-m.current.Load().held.Done():
+		return false
+	default:
+		return true
+	}
+}
+
+func (m *maker) close(ctx context.Context) error {
+	m.stop()
+	m.keeping.Wait()
+	if !m.holds() {
+		return nil
+	}
+	return m.current.Load().held.Release(ctx)
+}

@@ -1,0 +1,73 @@
+package idserver
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// metrics count what a server does, in the form of Prometheus.
+type metrics struct {
+	registry           *prometheus.Registry
+	snowflake, segment *kind
+}
+
+// kind are the metrics of one kind of ids.
+type kind struct {
+	ids     prometheus.Counter
+	seconds prometheus.Observer
+	errors  map[string]prometheus.Counter // by reason; nobody changes it
+}
+
+func newMetrics(s *Server) *metrics {
+	ids := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "retrysafe_ids_total", Help: "Ids that were given."}, []string{"kind"})
+	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "retrysafe_ids_seconds", Help: "Time to make the ids of a request.", Buckets: []float64{.00001, .0001, .001, .005, .01, .05, .1, .5, 1, 5},
+	}, []string{"kind"})
+	failed := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "retrysafe_ids_errors_total", Help: "Requests without an id, by reason."}, []string{"kind", "reason"})
+	m := &metrics{registry: prometheus.NewRegistry()}
+	of := func(name string) *kind {
+		k := &kind{ids: ids.WithLabelValues(name), seconds: seconds.WithLabelValues(name), errors: map[string]prometheus.Counter{}}
+		for _, reason := range []string{"request", "no-tag", "away", "for-good", "gone"} {
+			k.errors[reason] = failed.WithLabelValues(name, reason)
+		}
+		return k
+	}
+	m.snowflake, m.segment = of("snowflake"), of("segment")
+	m.registry.MustRegister(ids, seconds, failed,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "retrysafe_ids_layout_left_seconds", Help: "What is left of the time of the layout."},
+			func() float64 { return s.maker.current.Load().ids.Left().Seconds() }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "retrysafe_ids_worker", Help: "The worker number."},
+			func() float64 { return float64(s.maker.current.Load().held.Number()) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "retrysafe_ids_workers_lost_total", Help: "Worker numbers whose lease was lost."},
+			func() float64 { return float64(s.maker.lost.Load()) }),
+		leftOf{s.segments}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func (m *metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+}
+
+func (k *kind) made(n int, took time.Duration) {
+	k.ids.Add(float64(n))
+	k.seconds.Observe(took.Seconds())
+}
+
+func (k *kind) failed(reason string) { k.errors[reason].Inc() }
+
+// leftOf collects what is left of the ranges at hand, by tag.
+type leftOf struct{ s *segments }
+
+var leftDesc = prometheus.NewDesc("retrysafe_ids_left", "Ids of the tag that can be given without another word of the store.", []string{"tag"}, nil)
+
+func (l leftOf) Describe(c chan<- *prometheus.Desc) { c <- leftDesc }
+
+func (l leftOf) Collect(c chan<- prometheus.Metric) {
+	for tag, n := range l.s.left() {
+		c <- prometheus.MustNewConstMetric(leftDesc, prometheus.GaugeValue, float64(n), tag)
+	}
+}

@@ -1,0 +1,120 @@
+package idserver
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/retrysafe/retrysafe/idgen"
+)
+
+// segments are those of the tags that have given ids, and of those that are asked for just now: anybody can ask for any number of tags that are not
+// there.
+type segments struct {
+	ranges idgen.Ranges
+
+	mu     sync.RWMutex
+	all    map[string]*entry
+	absent map[string]time.Time // when the source had none, for a second
+	closed bool
+}
+
+type entry struct {
+	*idgen.Segment
+	known atomic.Bool // it has given an id
+	users int         // of one that is not known, with the lock held
+}
+
+// mostAbsent bounds what is remembered of tags that are not there.
+const mostAbsent = 1024
+
+func newSegments(r idgen.Ranges) *segments {
+	return &segments{ranges: r, all: map[string]*entry{}, absent: map[string]time.Time{}}
+}
+
+// use lets f make ids of a tag.
+func (s *segments) use(tag string, f func(source) error) error {
+	s.mu.RLock()
+	e := s.all[tag]
+	s.mu.RUnlock()
+	if e != nil && e.known.Load() {
+		return f(e)
+	}
+	e, err := s.enter(tag)
+	if err != nil {
+		return err
+	}
+	err = f(e)
+	s.leave(tag, e, err)
+	return err
+}
+
+// enter is for a tag that is not known.
+func (s *segments) enter(tag string) (*entry, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, idgen.ErrClosed
+	}
+	if time.Since(s.absent[tag]) < time.Second {
+		return nil, idgen.ErrNoTag
+	}
+	e := s.all[tag]
+	if e == nil {
+		seg, err := idgen.NewSegment(s.ranges, tag, nil)
+		if err != nil {
+			return nil, err
+		}
+		e = &entry{Segment: seg}
+		s.all[tag] = e
+	}
+	e.users++
+	return e, nil
+}
+
+func (s *segments) leave(tag string, e *entry, err error) {
+	s.mu.Lock()
+	e.users--
+	if err == nil {
+		e.known.Store(true)
+	}
+	drop := !e.known.Load() && e.users == 0 && s.all[tag] == e
+	if drop {
+		delete(s.all, tag)
+		if errors.Is(err, idgen.ErrNoTag) {
+			if len(s.absent) >= mostAbsent {
+				clear(s.absent)
+			}
+			s.absent[tag] = time.Now()
+		}
+	}
+	s.mu.Unlock()
+	if drop {
+		e.Close()
+	}
+}
+
+// left is how many ids there are of each known tag without another word of the source.
+func (s *segments) left() map[string]int64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	left := map[string]int64{}
+	for tag, e := range s.all {
+		if e.known.Load() {
+			left[tag] = e.Left()
+		}
+	}
+	return left
+}
+
+func (s *segments) close() {
+	s.mu.Lock()
+	s.closed = true
+	all := s.all
+	s.all = map[string]*entry{}
+	s.mu.Unlock()
+	for _, e := range all {
+		e.Close()
+	}
+}

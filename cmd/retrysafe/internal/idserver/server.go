@@ -1,0 +1,205 @@
+// Package idserver gives out ids over HTTP, for programs in any language: those of a worker number that it leases, and those of tags from ranges.
+// Its paths are those of Meituan's Leaf.
+//
+//	GET /api/snowflake/get/{key}   an id of 63 bits that sorts by time; the key does not matter
+//	GET /api/segment/get/{tag}     the next id of a tag
+//	GET /api/time                  this server's time in milliseconds since 1970
+//
+// An id is text, a number in decimal. With ?count=N it is a JSON array of N ids as strings, which JavaScript reads to the last digit.
+package idserver
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/idgen"
+)
+
+// Options say where ids come from. All but Log are required.
+type Options struct {
+	Store   retrysafe.Store // for worker numbers
+	Workers *idgen.WorkersOptions
+	Layout  idgen.Layout
+	Ranges  idgen.Ranges // for tags
+	Log     *slog.Logger
+}
+
+// MaxCount is how many ids there are in one answer at most.
+const MaxCount = 10_000
+
+// Server is what answers. Close it when no request runs any more.
+type Server struct {
+	maker    *maker
+	segments *segments
+	metrics  *metrics
+	mux      *http.ServeMux
+	draining atomic.Bool
+}
+
+// New claims a worker number, and returns a server that is ready.
+func New(ctx context.Context, o *Options) (*Server, error) {
+	m, err := newMaker(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{maker: m, segments: newSegments(o.Ranges), mux: http.NewServeMux()}
+	s.metrics = newMetrics(s)
+	s.mux.HandleFunc("GET /api/snowflake/get/{key}", s.snowflake)
+	s.mux.HandleFunc("GET /api/segment/get/{tag}", s.segment)
+	s.mux.HandleFunc("GET /api/time", now)
+	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
+	s.mux.HandleFunc("GET /readyz", s.ready)
+	s.mux.Handle("GET /metrics", s.metrics.handler())
+	s.mux.HandleFunc("/", elsewhere)
+	return s, nil
+}
+
+func elsewhere(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		plain(w, http.StatusMethodNotAllowed, "Ask with GET.\n")
+		return
+	}
+	plain(w, http.StatusNotFound, "There is nothing here. Ask GET /api/snowflake/get/{key}, /api/segment/get/{tag}, /api/time, /healthz, /readyz or /metrics.\n")
+}
+
+// ServeHTTP answers.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+
+// Worker names the worker number that is held, for people.
+func (s *Server) Worker() string { return s.maker.current.Load().held.String() }
+
+// Drain lets /readyz say that no more requests should come.
+func (s *Server) Drain() { s.draining.Store(true) }
+
+// Close gives the worker number back, and ends what runs in the background. No request may run any more.
+func (s *Server) Close(ctx context.Context) error {
+	s.segments.close()
+	return s.maker.close(ctx)
+}
+
+// source is what ids of a request come from.
+type source interface {
+	Next(ctx context.Context) (idgen.ID, error)
+	NextN(ctx context.Context, n int) ([]idgen.ID, error)
+}
+
+func (s *Server) snowflake(w http.ResponseWriter, r *http.Request) {
+	if err := s.answer(w, r, s.metrics.snowflake, s.maker.current.Load()); err != nil {
+		s.refuse(w, s.metrics.snowflake, err)
+	}
+}
+
+func (s *Server) segment(w http.ResponseWriter, r *http.Request) {
+	err := s.segments.use(r.PathValue("tag"), func(from source) error { return s.answer(w, r, s.metrics.segment, from) })
+	if err != nil {
+		s.refuse(w, s.metrics.segment, err)
+	}
+}
+
+// errCount is for those who ask for something else than an id or some.
+var errCount = errors.New("write ?count=N with N from 1 to " + strconv.Itoa(MaxCount) + ", or no question mark for one id")
+
+// answer writes one id, or as many as are asked for. With an error nothing was written.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, m *kind, from source) error {
+	begun := time.Now()
+	if r.URL.RawQuery == "" {
+		id, err := from.Next(r.Context())
+		if err != nil {
+			return err
+		}
+		header(w, textPlain)
+		var buf [20]byte
+		_, _ = w.Write(strconv.AppendInt(buf[:0], int64(id), 10)) // who has gone is told nothing
+		m.made(1, time.Since(begun))
+		return nil
+	}
+	q := r.URL.Query()
+	n, err := strconv.Atoi(q.Get("count"))
+	if err != nil || n < 1 || n > MaxCount || len(q) != 1 || len(q["count"]) != 1 {
+		return errCount
+	}
+	ids, err := from.NextN(r.Context(), n)
+	if err != nil {
+		return err
+	}
+	buf := make([]byte, 0, 24*n)
+	for i, id := range ids {
+		if i == 0 {
+			buf = append(buf, `["`...)
+		} else {
+			buf = append(buf, `","`...)
+		}
+		buf = strconv.AppendInt(buf, int64(id), 10)
+	}
+	buf = append(buf, `"]`...)
+	header(w, applicationJSON)
+	w.Header().Set("Content-Length", strconv.Itoa(len(buf)))
+	_, _ = w.Write(buf)
+	m.made(n, time.Since(begun))
+	return nil
+}
+
+// refuse says what is wrong.
+func (s *Server) refuse(w http.ResponseWriter, m *kind, err error) {
+	switch {
+	case errors.Is(err, errCount):
+		m.failed("request")
+		plain(w, http.StatusBadRequest, "No id was made: "+err.Error()+".\n")
+	case errors.Is(err, idgen.ErrTag):
+		m.failed("request")
+		plain(w, http.StatusBadRequest, "This can be no tag: write 1 to 128 bytes of UTF-8, percent-encoded, without control characters, and without a space at either end.\n")
+	case errors.Is(err, idgen.ErrNoTag):
+		m.failed("no-tag")
+		plain(w, http.StatusNotFound, "There is no such tag. Make it once: start retrysafe ids serve with --tag NAME, or insert it into the table.\n")
+	case errors.Is(err, idgen.ErrSpent), errors.Is(err, idgen.ErrWentBack), errors.Is(err, idgen.ErrEpochEnds):
+		m.failed("for-good")
+		plain(w, http.StatusInternalServerError, "No id was made, and a repeat will not help: "+err.Error()+".\n")
+	case errors.Is(err, context.Canceled):
+		m.failed("gone")
+	default:
+		m.failed("away")
+		w.Header().Set("Retry-After", "1")
+		plain(w, http.StatusServiceUnavailable, "No id was made; try again in a second, or ask another server: "+err.Error()+".\n")
+	}
+}
+
+func now(w http.ResponseWriter, _ *http.Request) {
+	header(w, textPlain)
+	_, _ = w.Write(strconv.AppendInt(nil, time.Now().UnixMilli(), 10))
+}
+
+func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
+	switch {
+	case s.draining.Load():
+		plain(w, http.StatusServiceUnavailable, "The server is being stopped.\n")
+	case !s.maker.holds():
+		plain(w, http.StatusServiceUnavailable, "The worker number was lost, and a new one is being claimed; look at the store.\n")
+	default:
+		plain(w, http.StatusOK, "ok\n")
+	}
+}
+
+// The values of header fields are shared by all answers.
+var (
+	textPlain       = []string{"text/plain; charset=utf-8"}
+	applicationJSON = []string{"application/json"}
+	noStore         = []string{"no-store"} // an id that a cache gives out again is one that two have
+)
+
+func header(w http.ResponseWriter, contentType []string) {
+	h := w.Header()
+	h["Content-Type"], h["Cache-Control"] = contentType, noStore
+}
+
+func plain(w http.ResponseWriter, status int, text string) {
+	header(w, textPlain)
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(text))
+}

@@ -1,0 +1,58 @@
+// Package memranges is a source of ranges in memory: for tests, and for trying out. It forgets with its process, and values repeat then.
+package memranges
+
+import (
+	"context"
+	"math"
+	"sync"
+
+	"github.com/retrysafe/retrysafe/idgen"
+)
+
+// Ranges keep the next value of each tag. They are safe for concurrent use.
+type Ranges struct {
+	mu   sync.Mutex
+	tags map[string]*counter
+}
+
+type counter struct{ next, step int64 }
+
+var _ idgen.Ranges = (*Ranges)(nil)
+
+// New returns ranges without tags.
+func New() *Ranges { return &Ranges{tags: map[string]*counter{}} }
+
+// Create makes a tag whose first value is first, and whose ranges have step values at least. One that is there stays as it is, and created is
+// false.
+func (r *Ranges) Create(_ context.Context, tag string, first, step int64) (created bool, err error) {
+	if err := idgen.CheckNew(tag, first, step); err != nil {
+		return false, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.tags[tag] != nil {
+		return false, nil
+	}
+	r.tags[tag] = &counter{first, step}
+	return true, nil
+}
+
+// Take implements [idgen.Ranges].
+func (r *Ranges) Take(ctx context.Context, tag string, n int64) (first, count int64, err error) {
+	if ctx.Err() != nil {
+		return 0, 0, context.Cause(ctx)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.tags[tag]
+	if c == nil {
+		return 0, 0, idgen.ErrNoTag
+	}
+	n = max(n, c.step)
+	if c.next > math.MaxInt64-n {
+		return 0, 0, idgen.ErrSpent
+	}
+	first = c.next
+	c.next += n
+	return first, n, nil
+}

@@ -1,0 +1,65 @@
+package rangestest
+
+import (
+	"context"
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/idgen"
+)
+
+// Config says how a source is tested.
+type Config struct {
+	// Open returns a source on the same server each time, with a connection of its own where it has any: it stands for another process.
+	Open func(t testing.TB) idgen.Ranges
+	// Create makes a tag with its first value through a source that Open has returned. One that is there stays as it is.
+	Create func(ctx context.Context, r idgen.Ranges, tag string, first int64) error
+	// Patience is how long a clause may take on a busy machine; default 20 s.
+	Patience time.Duration
+}
+
+// Run runs the suite.
+func Run(t *testing.T, c Config) {
+	t.Helper()
+	for _, one := range clauses {
+		t.Run(one.id+"/"+one.name, func(t *testing.T) {
+			t.Parallel()
+			if err := check(t, c, one); err != nil {
+				t.Errorf("%s: %v", one.id, err)
+			}
+		})
+	}
+}
+
+type clause struct {
+	id, name string
+	run      func(*env) error
+}
+
+var clauses = []clause{
+	{"R1", "each once", eachOnce},
+	{"R2", "rising", rising},
+	{"R3", "unknown tags", unknownTags},
+	{"R4", "tags apart", tagsApart},
+	{"R5", "contexts", contexts},
+	{"R6", "the end", theEnd},
+	{"R7", "made again", madeAgain},
+}
+
+func check(t testing.TB, c Config, one clause) error {
+	if c.Patience == 0 {
+		c.Patience = 20 * time.Second
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), c.Patience)
+	defer cancel()
+	return one.run(&env{Config: c, ctx: ctx, a: c.Open(t), b: c.Open(t), tag: "rangestest-" + rand.Text()})
+}
+
+// env is what a clause works with: two sources, as two processes have them, and a tag that nobody else uses and that is not made yet.
+type env struct {
+	Config
+	ctx  context.Context
+	a, b idgen.Ranges
+	tag  string
+}

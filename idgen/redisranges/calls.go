@@ -1,0 +1,119 @@
+package redisranges
+
+import (
+	"context"
+	_ "embed" // the scripts
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/retrysafe/retrysafe/idgen"
+	"github.com/retrysafe/retrysafe/redisclient"
+)
+
+//go:embed lua/take.lua
+var takeLua string
+
+//go:embed lua/create.lua
+var createLua string
+
+// A range that is taken makes nothing larger, so that it is taken also where memory is full.
+var (
+	takeScript   = redisclient.NewScript("take", "#!lua flags=allow-oom\n"+takeLua)
+	createScript = redisclient.NewScript("create", "#!lua\n"+createLua)
+)
+
+var errReply = errors.New("redisranges: the server's reply is not that of the script; is there a proxy in between that changes replies?")
+
+// Create makes a tag: its first value, and how many values a range has at least. One that is there stays as it is, and created is false. What
+// first is matters where ids of the tag are in use already, or the server has lost them: give one above all of them.
+func (r *Ranges) Create(ctx context.Context, tag string, first, step int64) (created bool, err error) {
+	if err := idgen.CheckNew(tag, first, step); err != nil {
+		return false, err
+	}
+	v, err := r.call(ctx, createScript, tag, strconv.FormatInt(first, 10), strconv.FormatInt(step, 10))
+	if err != nil {
+		return false, err
+	}
+	n, ok := v.(int64)
+	if !ok {
+		return false, errReply
+	}
+	return n == 1, nil
+}
+
+// Take implements [idgen.Ranges]. A range has as many values as the tag was made with, or n if that is more.
+func (r *Ranges) Take(ctx context.Context, tag string, n int64) (first, count int64, err error) {
+	if err := idgen.CheckTag(tag); err != nil {
+		return 0, 0, err
+	}
+	if n < 1 {
+		return 0, 0, fmt.Errorf("redisranges: Take of %d values; ask for 1 or more", n)
+	}
+	v, err := r.call(ctx, takeScript, tag, strconv.FormatInt(n, 10))
+	if err != nil {
+		if e, ok := errors.AsType[redisclient.Error](err); ok && strings.Contains(string(e), "overflow") {
+			return 0, 0, idgen.ErrSpent
+		}
+		return 0, 0, err
+	}
+	pair, _ := v.([]any)
+	if len(pair) != 2 {
+		return 0, 0, errReply
+	}
+	next, got := text(pair[0]), text(pair[1])
+	if next == "" && got == "" {
+		return 0, 0, idgen.ErrNoTag
+	}
+	after, err1 := strconv.ParseInt(next, 10, 64)
+	count, err2 := strconv.ParseInt(got, 10, 64)
+	if err1 != nil || err2 != nil || count < n || after < math.MinInt64+count || after-count < 1 {
+		return 0, 0, errReply
+	}
+	return after - count, count, nil
+}
+
+func text(v any) string {
+	s, _ := v.(string)
+	return s
+}
+
+// call runs a script, and has it confirmed by as many replicas as are asked for.
+func (r *Ranges) call(ctx context.Context, s *redisclient.Script, tag string, args ...string) (any, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	c := redisclient.Call{Script: s, Keys: []string{r.o.Prefix + tag}, Args: args}
+	need := r.o.Replicas
+	if need == All {
+		need = int(r.replicas.Load())
+	}
+	if need == 0 {
+		reply := r.client.Eval(ctx, c)
+		return reply.Value, refusal(reply.Err)
+	}
+	reply, acked := r.client.(redisclient.Replicated).EvalWait(ctx, c, need, r.o.ReplicaTime) //nolint:errcheck,forcetypeassert // New has looked
+	if reply.Err == nil && acked < need {
+		return nil, fmt.Errorf("redisranges: %d of %d replicas have confirmed the change in time; look at the replicas, or ask for fewer", acked, need)
+	}
+	return reply.Value, refusal(reply.Err)
+}
+
+// refusal explains what the server refused. The error still is a [redisclient.Error].
+func refusal(err error) error {
+	if err == nil {
+		return nil
+	}
+	e, ok := errors.AsType[redisclient.Error](err)
+	switch {
+	case !ok:
+		return fmt.Errorf("redisranges: %w", err)
+	case e.Code() == "NOPERM":
+		return fmt.Errorf("redisranges: the user may not run this; it needs EVALSHA, EVAL, EXISTS, HGET, HSET, HINCRBY, CONFIG GET, INFO, and the keys of the prefix: %w", e)
+	case e.Advice() != "":
+		return fmt.Errorf("redisranges: the server refuses (%s): %w", e.Advice(), e)
+	}
+	return fmt.Errorf("redisranges: the server refuses: %w", e)
+}

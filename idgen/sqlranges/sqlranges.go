@@ -1,0 +1,152 @@
+package sqlranges
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"strings"
+
+	"github.com/retrysafe/retrysafe/idgen"
+	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+)
+
+// Dialect is the kind of database.
+type Dialect = dbtx.Dialect
+
+// The dialects.
+const (
+	SQLite     = dbtx.SQLite
+	PostgreSQL = dbtx.PostgreSQL
+	MySQL      = dbtx.MySQL // and MariaDB
+)
+
+// DefaultTable is the name of the table.
+const DefaultTable = "retrysafe_ids"
+
+// Options change a source; nil and every zero field are fine. All processes of one source use the same.
+type Options struct {
+	// Table is the name of the table; default [DefaultTable], and leaf_alloc for that of Leaf. Letters, digits and underscores, at most 40.
+	Table string
+	// Logger gets warnings about settings under which what was given may be given again; default slog.Default().
+	Logger *slog.Logger
+}
+
+// Ranges are a source of ranges. All methods are safe for concurrent use. There is nothing to close: the database is the caller's.
+type Ranges struct {
+	db      *sql.DB
+	dialect Dialect
+	table   string // quoted
+	name    string
+	logger  *slog.Logger
+	take    func(ctx context.Context, tag string, n int64) (next, count int64, err error) // sql.ErrNoRows: nothing was changed
+}
+
+var _ idgen.Ranges = (*Ranges)(nil)
+
+var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,39}$`)
+
+// New returns a source on db. It looks at its arguments only; [Ranges.Migrate] makes the table. The drivers that sqlstore takes will do.
+func New(db *sql.DB, d Dialect, o *Options) (*Ranges, error) {
+	if o == nil {
+		o = new(Options)
+	}
+	r := &Ranges{db: db, dialect: d, name: o.Table, logger: o.Logger}
+	if r.name == "" {
+		r.name = DefaultTable
+	}
+	if r.logger == nil {
+		r.logger = slog.Default()
+	}
+	switch {
+	case db == nil:
+		return nil, errors.New("sqlranges: New needs a database; open one with sql.Open")
+	case !tableName.MatchString(r.name) || strings.HasPrefix(strings.ToLower(r.name), "sqlite_"):
+		return nil, fmt.Errorf("sqlranges: table name %q: use letters, digits and underscores, at most 40, no digit and no sqlite_ first", r.name)
+	}
+	r.table = `"` + r.name + `"`
+	switch d {
+	case SQLite:
+		r.take = r.takeSQLite
+	case PostgreSQL:
+		r.take = r.takePostgres
+	case MySQL:
+		r.table = "`" + r.name + "`"
+		r.take = r.takeMySQL
+	default:
+		return nil, fmt.Errorf("sqlranges: dialect %d is unknown; use sqlranges.SQLite, sqlranges.PostgreSQL or sqlranges.MySQL", d)
+	}
+	return r, nil
+}
+
+// Create makes a tag: its first value, and how many values a range has at least. One that is there stays as it is, and created is false. What
+// first is matters where ids of the tag are in use already: give one above all of them.
+func (r *Ranges) Create(ctx context.Context, tag string, first, step int64) (created bool, err error) {
+	if err := idgen.CheckNew(tag, first, step); err != nil {
+		return false, err
+	}
+	query := map[Dialect]string{
+		SQLite:     `INSERT INTO ` + r.table + ` (biz_tag, max_id, step) VALUES (?, ?, ?) ON CONFLICT (biz_tag) DO NOTHING`,
+		PostgreSQL: `INSERT INTO ` + r.table + ` (biz_tag, max_id, step) VALUES ($1, $2, $3) ON CONFLICT (biz_tag) DO NOTHING`,
+		MySQL:      `INSERT INTO ` + r.table + ` (biz_tag, max_id, step) VALUES (?, ?, ?)`,
+	}[r.dialect]
+	err = again(ctx, func() error {
+		done, err := r.db.ExecContext(ctx, query, tag, first, step)
+		if duplicate(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		n, err := done.RowsAffected()
+		created = n > 0
+		return err
+	})
+	return created, r.explain("make a tag", err)
+}
+
+// Take implements [idgen.Ranges]. A range has as many values as the tag's column step says, or n if that is more.
+func (r *Ranges) Take(ctx context.Context, tag string, n int64) (first, count int64, err error) {
+	if err := idgen.CheckTag(tag); err != nil {
+		return 0, 0, err
+	}
+	if n < 1 {
+		return 0, 0, fmt.Errorf("sqlranges: Take of %d values; ask for 1 or more", n)
+	}
+	var next int64
+	err = again(ctx, func() (err error) {
+		next, count, err = r.take(ctx, tag, n)
+		return err
+	})
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return 0, 0, r.explain("take a range", r.missing(ctx, tag))
+	case err != nil:
+		return 0, 0, r.explain("take a range", err)
+	case next-count < 1:
+		return 0, 0, errors.New("sqlranges: take a range: the database has answered with a number that it cannot have; is there a proxy in between?")
+	}
+	return next - count, count, nil
+}
+
+// missing says why there is no range.
+func (r *Ranges) missing(ctx context.Context, tag string) error {
+	var there int64
+	err := r.db.QueryRowContext(ctx, `SELECT count(*) FROM `+r.table+` WHERE biz_tag = `+r.place(1), tag).Scan(&there)
+	switch {
+	case err != nil:
+		return err
+	case there == 0:
+		return idgen.ErrNoTag
+	}
+	return idgen.ErrSpent
+}
+
+func (r *Ranges) place(n int) string {
+	if r.dialect == PostgreSQL {
+		return fmt.Sprint("$", n)
+	}
+	return "?"
+}

@@ -1,0 +1,287 @@
+package integration_test
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/adapters/rueidisclient"
+	"github.com/retrysafe/retrysafe/idgen"
+	"github.com/retrysafe/retrysafe/idgen/sqlranges"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/redisclient"
+	"github.com/retrysafe/retrysafe/redisstore"
+	"github.com/retrysafe/retrysafe/sqlstore"
+)
+
+func init() { children["ids"] = playIDs }
+
+// childLease is short, so that numbers of those that were killed come back within the test.
+const childLease = time.Second
+
+// playIDs makes ids until it is killed: worker or segment, Redis's or PostgreSQL's address, and how long it rests behind each batch. It tells of each row of
+// them, and of each number that it has claimed.
+func playIDs(args []string) error {
+	ctx := context.Background()
+	rest, err := time.ParseDuration(args[2])
+	if err != nil {
+		return err
+	}
+	if args[0] == "segment" {
+		db, err := sql.Open("pgx", args[1])
+		if err != nil {
+			return err
+		}
+		ranges, err := sqlranges.New(db, sqlranges.PostgreSQL, nil)
+		if err != nil {
+			return err
+		}
+		s, err := idgen.NewSegment(ranges, "order", &idgen.SegmentOptions{MaxStep: 20_000})
+		if err != nil {
+			return err
+		}
+		return tellIDs(ctx, s, rest)
+	}
+	store, err := idsStore(ctx, args[1])
+	if err != nil {
+		return err
+	}
+	workers := idgen.NewWorkers(store, &idgen.WorkersOptions{Max: 20, Lease: childLease})
+	for {
+		held, err := workers.Claim(ctx)
+		switch {
+		case errors.Is(err, idgen.ErrNoWorker), errors.Is(err, idgen.ErrClockOff): // too many were killed just now; this process was stopped in between
+			continue
+		case err != nil:
+			return err
+		}
+		fmt.Println("held", held.Number(), uint64(held.Fence()))
+		g, err := idgen.NewSnowflake(held, nil)
+		if err != nil {
+			return err
+		}
+		if err := tellIDs(ctx, g, rest); !errors.Is(err, idgen.ErrReserved) {
+			return err
+		}
+		_ = held.Release(ctx) // it is lost
+	}
+}
+
+func idsStore(ctx context.Context, addr string) (retrysafe.Store, error) {
+	quiet := slog.New(slog.DiscardHandler)
+	if strings.HasPrefix(addr, "redis:") {
+		a, err := redisclient.ParseURL(addr)
+		if err != nil {
+			return nil, err
+		}
+		c, err := rueidisclient.Open(a)
+		if err != nil {
+			return nil, err
+		}
+		return redisstore.New(ctx, c, &redisstore.Options{Logger: quiet})
+	}
+	db, err := sql.Open("pgx", addr)
+	if err != nil {
+		return nil, err
+	}
+	return sqlstore.New(db, sqlstore.PostgreSQL, &sqlstore.Options{Logger: quiet})
+}
+
+// tellIDs makes ids and prints the rows of them, first and count, as soon as a batch is there.
+func tellIDs(ctx context.Context, g interface {
+	NextN(context.Context, int) ([]idgen.ID, error)
+}, rest time.Duration,
+) error {
+	out := bufio.NewWriter(os.Stdout)
+	for {
+		ids, err := g.NextN(ctx, 1+rand.IntN(4000))
+		if err != nil {
+			return err
+		}
+		for len(ids) > 0 {
+			n := 1
+			for n < len(ids) && ids[n] == ids[0]+idgen.ID(n) {
+				n++
+			}
+			fmt.Fprintln(out, int64(ids[0]), n)
+			ids = ids[n:]
+		}
+		if err := out.Flush(); err != nil {
+			return err
+		}
+		if rest > 0 {
+			<-time.After(rand.N(2 * rest))
+		}
+	}
+}
+
+// row is ids that follow each other.
+type row struct {
+	first int64
+	count int64
+}
+
+// crowd is sixteen processes that make ids.
+type crowd struct {
+	t     *testing.T
+	args  []string
+	mu    sync.Mutex
+	rows  []row
+	held  map[string][]uint64 // the fences of each number
+	again int                 // claims of numbers that were held before
+	made  atomic.Int64
+	ends  sync.WaitGroup
+}
+
+func (c *crowd) start() *child {
+	p := startChild(c.t, "ids", c.args...)
+	c.ends.Go(func() {
+		for {
+			line, ok := p.read()
+			if !ok {
+				_ = p.cmd.Wait()
+				return
+			}
+			c.note(line)
+		}
+	})
+	return p
+}
+
+func (c *crowd) note(line string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var number string
+	var fence uint64
+	if n, _ := fmt.Sscanf(line, "held %s %d", &number, &fence); n == 2 {
+		if len(c.held[number]) > 0 {
+			c.again++
+		}
+		// One that was paused behind its claim tells of it late.
+		assert.True(c.t, !slices.Contains(c.held[number], fence), "number %s has fence %d twice", number, fence)
+		c.held[number] = append(c.held[number], fence)
+		return
+	}
+	var r row
+	if n, _ := fmt.Sscan(line, &r.first, &r.count); n != 2 { // cut off by the end of the process
+		return
+	}
+	c.rows = append(c.rows, r)
+	c.made.Add(r.count)
+}
+
+// repeats counts the ids that were made twice.
+func (c *crowd) repeats() (n int64) {
+	slices.SortFunc(c.rows, func(a, b row) int { return cmp.Compare(a.first, b.first) })
+	end := int64(0)
+	for _, r := range c.rows {
+		if r.first < end {
+			n += min(end, r.first+r.count) - r.first
+		}
+		end = max(end, r.first+r.count)
+	}
+	return n
+}
+
+// runCrowd kills and stops processes until there are enough ids and ends.
+func runCrowd(t *testing.T, ids int64, kills int, args ...string) *crowd {
+	t.Helper()
+	c := &crowd{t: t, args: args, held: map[string][]uint64{}}
+	all := make([]*child, 16)
+	for i := range all {
+		all[i] = c.start()
+	}
+	killed, stopped := 0, 0
+	spared := make([]time.Time, len(all)) // those that were paused go on for a while, beside the next holder of their number
+	for c.made.Load() < ids || killed < kills || stopped < kills/4 {
+		<-time.After(rand.N(100 * time.Millisecond))
+		i := rand.IntN(len(all))
+		p := all[i]
+		switch {
+		case time.Now().Before(spared[i]):
+		case rand.IntN(3) == 0: // past its lease
+			stopped++
+			pause := childLease + rand.N(childLease)
+			spared[i] = time.Now().Add(pause + childLease)
+			_ = p.cmd.Process.Signal(syscall.SIGSTOP)
+			time.AfterFunc(pause, func() { _ = p.cmd.Process.Signal(syscall.SIGCONT) })
+		default:
+			killed++
+			_ = p.cmd.Process.Kill()
+			all[i] = c.start()
+		}
+	}
+	for _, p := range all {
+		_ = p.cmd.Process.Kill()
+	}
+	c.ends.Wait()
+	t.Logf("%d ids in %d rows; %d processes killed, %d stopped; %d claims of numbers that were held before", c.made.Load(), len(c.rows), killed, stopped, c.again)
+	assert.Equal(t, c.repeats(), 0, "ids that were made twice")
+	return c
+}
+
+// TestSoakIDsOfManyProcesses: sixteen processes make ids, are killed and stopped anywhere, and begin again: no id is made twice. The long form makes a
+// hundred million with each source.
+func TestSoakIDsOfManyProcesses(t *testing.T) {
+	t.Parallel()
+	ids, kills, rest := int64(1_000_000), 24, "8ms"
+	if longSoak() {
+		ids, kills, rest = 100_000_000, 200, "0s"
+	}
+	redis, url := "redis://"+startRedis(t).addr, postgresDatabase(t)
+	_, _ = postgresOn(t, url, nil) // makes the tables
+	ranges := rangesOn(t, sqlWorld{"pgx", url, sqlranges.PostgreSQL}, nil)
+	assert.NoError(t, ranges.Migrate(t.Context()), "Migrate")
+	_, err := ranges.Create(t.Context(), "order", 1, 1000)
+	assert.NoError(t, err, "Create")
+	for _, c := range []struct{ name, part, addr string }{
+		{"workers on Redis", "worker", redis}, {"workers on PostgreSQL", "worker", url}, {"segments on PostgreSQL", "segment", url},
+	} {
+		t.Run(c.name, func(t *testing.T) { //nolint:paralleltest,tparallel // sixteen processes are enough at one time
+			got := runCrowd(t, ids, kills, c.part, c.addr, rest)
+			if c.part == "worker" {
+				assert.True(t, len(got.held) >= 16 && got.again > 0, "%d numbers were held, and %d times again", len(got.held), got.again)
+			}
+		})
+	}
+}
+
+// TestSoakIDsOfOneProcess: ids of one caller rise, so that none comes twice; a thousand million of them in the long form.
+func TestSoakIDsOfOneProcess(t *testing.T) {
+	t.Parallel()
+	n := 5_000_000
+	if longSoak() {
+		n = 1_000_000_000
+	}
+	workers := idgen.NewWorkers(redisOn(t, redisClients["rueidis"](t, "redis://"+startRedis(t).addr), nil), &idgen.WorkersOptions{Max: 64})
+	held, err := workers.Claim(t.Context())
+	assert.NoError(t, err, "Claim")
+	g, err := idgen.NewSnowflake(held, &idgen.Options{Layout: idgen.Fast})
+	assert.NoError(t, err, "generator")
+	b := idgen.NewBuffered(g)
+	last := idgen.ID(0)
+	begun := time.Now()
+	for range n {
+		id, err := b.Next(t.Context())
+		if err != nil || id <= last {
+			t.Fatalf("%d follows %d (%v)", id, last, err)
+		}
+		last = id
+	}
+	t.Logf("%d ids in %v", n, time.Since(begun).Round(time.Millisecond))
+	assert.NoError(t, held.Release(t.Context()), "Release")
+}
