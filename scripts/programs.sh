@@ -29,6 +29,7 @@ look() {
   need redis-sentinel redis-sentinel
   command -v postgres >/dev/null || need_file postgresql /usr/lib/postgresql/*/bin/postgres
   command -v mariadbd >/dev/null || need_file mariadb-server /usr/sbin/mariadbd
+  need pgbouncer pgbouncer
   need default-jre-headless java
   need_file zookeeper /usr/share/java/zookeeper.jar
   need_file libslf4j-java /usr/share/java/slf4j-simple.jar

@@ -75,6 +75,9 @@ func (b *Backend) dial(network, address string, timeout time.Duration) (net.Conn
 	if b.closed {
 		_ = c.Close()
 	}
+	if b.line != nil { // the client leaves it open where the session was over
+		_ = b.line.Close()
+	}
 	b.line = l
 	return l, nil
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/retrysafe/retrysafe/lock"
 )
 
-// TestSoakCuts breaks connections at random requests, 30 times, and 1000 with RETRYSAFE_SOAK=long, while the processes of four clients take a few
+// TestSoakCuts breaks connections at random requests, 30 times, and 1000 with RETRYSAFE_SOAK=long, while the processes of eight clients take a few
 // locks: one has each at a time, the fences grow, and when all sessions are back nothing is left in any queue.
 func TestSoakCuts(t *testing.T) {
 	t.Parallel()
 	cuts := int64(30)
 	if os.Getenv("RETRYSAFE_SOAK") == "long" {
-		cuts = 1000
+		cuts = 1000 // some two minutes: the client waits a second behind each
 	}
 	seed := mathrand.Uint64()
 	t.Logf("seed %d", seed)
@@ -30,7 +30,7 @@ func TestSoakCuts(t *testing.T) {
 	var done atomic.Int64
 	var granted atomic.Int64
 	var all sync.WaitGroup
-	clients := make([]*client, 4)
+	clients := make([]*client, 8)
 	for i := range clients {
 		c := connect(t, long)
 		clients[i] = c

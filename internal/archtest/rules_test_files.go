@@ -54,6 +54,7 @@ var maySleep = map[string]string{
 	"gateway/once_test.go":                "the ends of real connections, and a lease that has to pass",
 	"httpidem/httpidemtest/answers.go":    "waiters have to be waiting, which nothing tells from outside",
 	"httpidem/httpidemtest/client.go":     "it looks at a black box again and again, up to a limit",
+	"integration/lock_session_test.go":    "a server of another program takes a while to start",
 	"integration/redis_cluster_test.go":   "servers of another program take a while to find each other",
 	"integration/redis_model_test.go":     "leases and retentions have to pass on a server's clock",
 	"integration/redis_server_test.go":    "a server of another program takes a while to start",
