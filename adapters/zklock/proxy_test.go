@@ -14,9 +14,7 @@ import (
 const (
 	opCreate    = 1
 	opDelete    = 2
-	opExists    = 3
 	opGetData   = 4
-	opSync      = 9
 	opPing      = 11
 	opChildren  = 12
 	opContainer = 19
