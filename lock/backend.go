@@ -21,7 +21,7 @@ type Request struct {
 type Grant struct {
 	// Fence is greater than that of every grant of this name before, for as long as the backend remembers the name.
 	Fence retrysafe.Fence
-	// Lease is how long the lock is surely held from the moment at which the call was begun; zero: as long as was asked for.
+	// Lease is how long the lock is surely held from the moment at which the call was begun, and the most that Extend gives; zero: as long as is asked for.
 	Lease time.Duration
 	// Done is closed once the backend knows that the lock is lost, so that nobody has to wait for the lease; nil where only Extend tells.
 	Done <-chan struct{}

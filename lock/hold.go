@@ -13,7 +13,7 @@ import (
 type hold struct {
 	locker *Locker
 	req    Request
-	o      Options
+	most   time.Duration // a lease can be, where the backend has said so; else zero
 	grant  Grant
 
 	mu        sync.Mutex
@@ -128,8 +128,9 @@ func (h *hold) extend(ctx context.Context, lease time.Duration) error {
 	case err != nil:
 		return err
 	}
-	if h.grant.Lease >= h.o.Lease { // else a session's, which is not longer because we wish
-		lease = req.Lease
+	lease = req.Lease
+	if h.most > 0 { // a session's, which is not longer because we wish
+		lease = min(lease, h.most)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

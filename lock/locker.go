@@ -194,7 +194,7 @@ func (l *Locker) try(ctx context.Context, req Request, o Options) (*hold, error)
 
 // hold begins to look after what was granted.
 func (l *Locker) hold(req Request, o Options, g Grant, began time.Time) (*hold, error) {
-	h := &hold{locker: l, req: req, o: o, grant: g}
+	h := &hold{locker: l, req: req, most: g.Lease, grant: g}
 	h.locks = h.space[:0]
 	if h.grant.Lease <= 0 || h.grant.Lease > o.Lease {
 		h.grant.Lease = o.Lease

@@ -211,6 +211,22 @@ func TestExtendBeyondMaxHold(t *testing.T) {
 	})
 }
 
+func TestSessionIsNotLongerThanItIs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, a, _ := both(&lock.Options{Lease: 10 * time.Second})
+		f.grant = func(g *lock.Grant) { g.Lease = 20 * time.Second }
+		held, err := a.Lock(t.Context(), "x")
+		assert.NoError(t, err, "Lock")
+		began := time.Now()
+		assert.NoError(t, held.Extend(t.Context(), 10*time.Minute), "Extend")
+		f.extend = func() error { return errCut }
+		<-held.Done()
+		assert.Equal(t, time.Since(began), 20*time.Second, "told after")
+		assert.NoError(t, a.Shutdown(t.Context()), "Shutdown")
+	})
+}
+
 func TestWaitersGetItInTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

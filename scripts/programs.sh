@@ -29,6 +29,10 @@ look() {
   need redis-sentinel redis-sentinel
   command -v postgres >/dev/null || need_file postgresql /usr/lib/postgresql/*/bin/postgres
   command -v mariadbd >/dev/null || need_file mariadb-server /usr/sbin/mariadbd
+  need pgbouncer pgbouncer
+  need default-jre-headless java
+  need_file zookeeper /usr/share/java/zookeeper.jar
+  need_file libslf4j-java /usr/share/java/slf4j-simple.jar
   need nginx nginx
   need_file libnginx-mod-http-lua /usr/share/nginx/modules/ngx_http_lua_module.so
   need_file lua-nginx-redis /usr/share/lua/5.1/nginx/redis.lua

@@ -35,6 +35,8 @@ func testsDoNotSkip(t *Tree) []Violation {
 
 // maySleep are the files of tests that may call time.Sleep outside a synctest bubble, each with its reason.
 var maySleep = map[string]string{
+	"adapters/zklock/server_test.go":      "a server of another program takes a while to start",
+	"adapters/zklock/zklock_test.go":      "it looks at another program again and again, up to a limit",
 	"chaos_test.go":                       "callers of a storm, all of them in bubbles",
 	"cmd/retrysafe/demo_test.go":          "it looks at other processes again and again, up to a limit",
 	"cmd/retrysafe/operate_test.go":       "it looks at another process again and again, up to a limit",
@@ -54,6 +56,7 @@ var maySleep = map[string]string{
 	"httpidem/httpidemtest/client.go":     "it looks at a black box again and again, up to a limit",
 	"integration/lock_bench_test.go":      "a waiter has to be waiting, which nothing tells from outside",
 	"integration/lock_faults_test.go":     "processes are stopped past their leases on a server's clock",
+	"integration/lock_session_test.go":    "a server of another program takes a while to start",
 	"integration/redis_cluster_test.go":   "servers of another program take a while to find each other",
 	"integration/redis_model_test.go":     "leases and retentions have to pass on a server's clock",
 	"integration/redis_server_test.go":    "a server of another program takes a while to start",

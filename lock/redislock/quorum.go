@@ -20,7 +20,7 @@ const serverTime = 200 * time.Millisecond
 
 // Quorum keeps locks on a majority of servers that do not know of each other, so that some of them may be away. It is safe for concurrent use.
 //
-// A lock counts once more than half of the servers have it, and its lease is short by what their clocks may differ in speed (1 %). Its fence is the
+// A lock counts once more than half of the servers have it, each for a lease and what its clock may be faster (1 %). Its fence is the
 // greatest that a majority gave, and is written back to a majority before anybody is told of it: a later holder's majority has a server in common with
 // that, and so a greater fence.
 //
@@ -77,6 +77,7 @@ func (q *Quorum) TryLock(ctx context.Context, r lock.Request) (lock.Grant, error
 	if err := ctx.Err(); err != nil {
 		return lock.Grant{}, context.Cause(ctx)
 	}
+	r = longer(r)
 	var mu sync.Mutex
 	var most retrysafe.Fence
 	said := q.all(ctx, func(ctx context.Context, b *Backend) error {
@@ -99,7 +100,13 @@ func (q *Quorum) TryLock(ctx context.Context, r lock.Request) (lock.Grant, error
 	if said.ok < q.need {
 		return lock.Grant{}, q.short(said)
 	}
-	return lock.Grant{Fence: most, Lease: r.Lease - r.Lease/100 - time.Millisecond}, nil
+	return lock.Grant{Fence: most}, nil
+}
+
+// longer asks the servers for a lease that lasts by the clock of its holder, though theirs may be faster.
+func longer(r lock.Request) lock.Request {
+	r.Lease += r.Lease/100 + time.Millisecond
+	return r
 }
 
 // Wait implements [lock.Backend].
@@ -129,6 +136,7 @@ func (q *Quorum) Wait(ctx context.Context, r lock.Request) error {
 
 // Extend implements [lock.Backend].
 func (q *Quorum) Extend(ctx context.Context, r lock.Request) error {
+	r = longer(r)
 	return q.verdict(q.all(ctx, func(ctx context.Context, b *Backend) error { return b.Extend(ctx, r) }))
 }
 

@@ -1,0 +1,109 @@
+package zklock
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// nodeOf is the node of a lock's name, below the root: letters, digits, "-" and "_" stand as they are, and every other byte as "%" and two digits.
+func nodeOf(name string) string {
+	const digits = "0123456789abcdef"
+	var s strings.Builder
+	for i := range len(name) {
+		c := name[i]
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' {
+			s.WriteByte(c)
+			continue
+		}
+		s.WriteByte('%')
+		s.WriteByte(digits[c>>4])
+		s.WriteByte(digits[c&15])
+	}
+	return s.String()
+}
+
+// idOf begins the names of an owner's nodes.
+func idOf(o retrysafe.Owner) string { return hex.EncodeToString(o[:]) + "-" }
+
+// full is where a lock's numbers end well before those of the server do, which counts to 2^31 for each parent and then gives the same one again.
+const full = 1<<31 - 1<<16
+
+var errFull = errors.New("zklock: the node of this lock has counted to 2^31 and gives no more places in its queue; stop all that use the lock, and delete its node")
+
+// number is the place that a node's name has at its end.
+func number(node string) (int64, error) {
+	_, digits, ok := strings.Cut(node, "-")
+	n, err := strconv.ParseInt(digits, 10, 32)
+	if !ok || err != nil || len(digits) < 10 {
+		return 0, fmt.Errorf("zklock: a node of another kind, of %d bytes, is in the queue of a lock; give the locks a root of their own", len(node))
+	}
+	if n < 0 || n >= full {
+		return 0, errFull
+	}
+	return n, nil
+}
+
+// before is the node that the own one has to wait for; empty where it is the first.
+func before(queue []string, own string) (previous string, err error) {
+	mine, err := number(own)
+	if err != nil {
+		return "", err
+	}
+	most := int64(-1)
+	for _, node := range queue {
+		n, err := number(node)
+		switch {
+		case err != nil:
+			return "", err
+		case node != own && n == mine:
+			return "", errFull
+		case n < mine && n > most:
+			most, previous = n, node
+		}
+	}
+	return previous, nil
+}
+
+// makeParent makes the node of a lock, and the root where it is missing.
+func (b *Backend) makeParent(parent string) error {
+	err := b.makeContainer(parent)
+	if errors.Is(err, zk.ErrNoNode) {
+		for i := 1; i <= len(b.o.Root); i++ {
+			if i < len(b.o.Root) && b.o.Root[i] != '/' {
+				continue
+			}
+			if _, err := b.conn.Create(b.o.Root[:i], nil, zk.FlagPersistent, b.o.ACL); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+				return err
+			}
+		}
+		err = b.makeContainer(parent)
+	}
+	if errors.Is(err, zk.ErrNodeExists) {
+		return nil
+	}
+	return err
+}
+
+// unimplemented is how the client tells of a server that does not know what it was asked.
+const unimplemented = "unknown error: -6"
+
+// makeContainer makes a node that the server removes when nobody uses it; on servers that have none, one that stays. Those may end the session over
+// the question, so that it is asked once.
+func (b *Backend) makeContainer(node string) error {
+	if !b.plain.Load() {
+		_, err := b.conn.CreateContainer(node, nil, zk.FlagContainer, b.o.ACL)
+		if err == nil || err.Error() != unimplemented {
+			return err
+		}
+		b.plain.Store(true)
+	}
+	_, err := b.conn.Create(node, nil, zk.FlagPersistent, b.o.ACL)
+	return err
+}

@@ -1,0 +1,70 @@
+package zklock
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// FuzzNames: no two names have one node, and each is a single step of a path.
+func FuzzNames(f *testing.F) {
+	f.Add("a/b", "a%2fb")
+	f.Add("..", "%2e%2e")
+	f.Add("A", "a")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		if (a == b) != (nodeOf(a) == nodeOf(b)) {
+			t.Errorf("%q and %q are %q and %q", a, b, nodeOf(a), nodeOf(b))
+		}
+		if node := nodeOf(a); strings.ContainsAny(node, "/.\x00") || a != "" && node == "" {
+			t.Errorf("%q is %q", a, node)
+		}
+	})
+}
+
+// FuzzQueue: whatever stands in a list, nobody is the first where a node with a smaller number is there.
+func FuzzQueue(f *testing.F) {
+	f.Add("00-0000000003", "01-0000000002", "02-0000000001")
+	f.Add("00--2147483648", "01-2147483647", "x")
+	f.Fuzz(func(t *testing.T, own, a, b string) {
+		previous, err := before([]string{a, own, b}, own)
+		mine, bad := number(own)
+		if err != nil {
+			return
+		}
+		assert.NoError(t, bad, "the own number")
+		most := int64(-1)
+		for _, node := range []string{a, b} {
+			if n, err := number(node); err != nil {
+				t.Errorf("%q was passed over", node)
+			} else if n < mine {
+				most = max(most, n)
+			}
+		}
+		if got, err := number(previous); most >= 0 && (err != nil || got != most) || most < 0 && previous != "" {
+			t.Errorf("%q waits for %q", own, previous)
+		}
+	})
+}
+
+func TestNumbersEnd(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int64{full, 1<<31 - 1, -1 << 31} {
+		_, err := before([]string{fmt.Sprintf("aa-%010d", n)}, fmt.Sprintf("aa-%010d", n))
+		assert.True(t, errors.Is(err, errFull), "the number %d is refused", n)
+	}
+}
+
+// FuzzWelcome: what is no answer of a server gives no time.
+func FuzzWelcome(f *testing.F) {
+	f.Add([]byte{0, 0, 0, 37, 0, 0, 0, 0, 0, 0, 0x27, 0x10})
+	f.Fuzz(func(t *testing.T, head []byte) {
+		if d := sessionTime(head); d < 0 || len(head) < welcome && d != 0 {
+			t.Errorf("%v", d)
+		}
+	})
+	assert.Equal(f, sessionTime([]byte{0, 0, 0, 37, 0, 0, 0, 0, 0, 0, 0x27, 0x10}), 10*time.Second, "the time")
+}

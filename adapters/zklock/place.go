@@ -1,0 +1,209 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/lock"
+)
+
+type key struct {
+	name  string
+	owner retrysafe.Owner
+}
+
+// place is what an owner has in the queue of a lock.
+type place struct {
+	parent, id string
+	users      int // under the backend's mutex: it is forgotten with the last of them, unless it has a node
+
+	mu      sync.Mutex // held during calls
+	session *session   // that the node hangs on; nil: there is no node
+	node    string     // its path; empty with a session: there may be one, which only the list tells
+	queued  bool       // it stays while others have the lock
+	fence   retrysafe.Fence
+	removed bool // there was a node, and we took it away
+}
+
+func (p *place) forget() { p.session, p.node, p.queued, p.fence = nil, "", false, 0 }
+
+// open is the place of an owner until shut is called; nil where there is none and none is to be made.
+func (b *Backend) open(r lock.Request, create bool) *place {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	k := key{r.Name, r.Owner}
+	p := b.places[k]
+	if p == nil {
+		if !create {
+			return nil
+		}
+		p = &place{parent: b.o.Root + "/" + nodeOf(r.Name), id: idOf(r.Owner)}
+		b.places[k] = p
+	}
+	p.users++
+	return p
+}
+
+// shut is the end of open; the place's mutex is held.
+func (b *Backend) shut(r lock.Request, p *place) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p.users--
+	if p.users == 0 && p.session == nil {
+		delete(b.places, key{r.Name, r.Owner})
+	}
+}
+
+// do runs f, one at a time for a place, to its end, also when ctx has ended and nobody waits for it. What is in doubt afterwards, or was made for
+// a caller that has left, is taken away behind it.
+func do[T any](ctx context.Context, b *Backend, r lock.Request, p *place, f func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	answer := make(chan result)
+	if err := b.start(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		defer b.shut(r, p)
+		fresh := p.session == nil
+		var got result
+		if got.err = context.Cause(ctx); got.err == nil { // it may have ended before its turn
+			got.value, got.err = f()
+		}
+		told := true
+		select {
+		case answer <- got:
+		case <-ctx.Done():
+			told = false
+		}
+		if p.session != nil && (p.node == "" || fresh && (got.err != nil || !told)) {
+			b.remove(p)
+		}
+	}); err != nil {
+		p.mu.Lock()
+		b.shut(r, p)
+		p.mu.Unlock()
+		var none T
+		return none, err
+	}
+	select {
+	case got := <-answer:
+		return got.value, got.err
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
+	}
+}
+
+// enter makes the node at the end of the queue. The place's mutex is held.
+func (b *Backend) enter(ctx context.Context, p *place) error {
+	s := b.current()
+	for range 5 { // a container that nobody uses may go between the two
+		node, err := b.conn.Create(p.parent+"/"+p.id, nil, zk.FlagEphemeralSequential, b.o.ACL)
+		now := b.current()
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			if err := b.makeParent(p.parent); err != nil {
+				return failed("make the node of the lock", err)
+			}
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			continue
+		case err == nil && now == s:
+			p.session, p.node, p.removed = s, node, false
+			return nil
+		case err == nil:
+			p.session = now // or of the one before; then it goes by itself
+			return failed("make a place in the queue", errors.New("the session has ended"))
+		case definite(err):
+			return failed("make a place in the queue", err)
+		}
+		p.session = now
+		return failed("make a place in the queue", err)
+	}
+	return failed("make a place in the queue", errors.New("the node of the lock goes as often as it is made"))
+}
+
+// list is the queue. With sync it is as the leader has it, and not as a member has it that nobody talks to any more.
+func (b *Backend) list(p *place, sync bool) ([]string, *zk.Stat, error) {
+	if sync {
+		if _, err := b.conn.Sync(p.parent); err != nil {
+			return nil, nil, failed("ask for the queue", err)
+		}
+	}
+	queue, stat, err := b.conn.Children(p.parent)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil, new(zk.Stat), nil
+	case err != nil:
+		return nil, nil, failed("ask for the queue", err)
+	}
+	return queue, stat, nil
+}
+
+// remove takes away what the owner has, or may have, until the server has confirmed it, or its session is gone and the nodes with it. The place's mutex
+// is held.
+func (b *Backend) remove(p *place) {
+	wait := 20 * time.Millisecond
+	for !b.tryRemove(p) {
+		select {
+		case <-time.After(wait):
+			wait = min(2*wait, time.Second)
+		case <-p.session.gone:
+		}
+	}
+	p.forget()
+}
+
+func (b *Backend) tryRemove(p *place) bool {
+	select {
+	case <-p.session.gone: // also when the backend was closed
+		return true
+	default:
+	}
+	if p.node != "" {
+		err := b.conn.Delete(p.node, -1)
+		p.removed = p.removed || err == nil
+		return err == nil || errors.Is(err, zk.ErrNoNode)
+	}
+	queue, _, err := b.list(p, true)
+	if err != nil {
+		return false
+	}
+	for _, node := range queue {
+		if !strings.HasPrefix(node, p.id) {
+			continue
+		}
+		if err := b.conn.Delete(p.parent+"/"+node, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return false
+		}
+		p.removed = true
+	}
+	return true
+}
+
+// definite tells the answers of a server that has done nothing.
+func definite(err error) bool {
+	for _, e := range []error{
+		zk.ErrNoNode, zk.ErrNodeExists, zk.ErrNoAuth, zk.ErrAuthFailed, zk.ErrInvalidACL, zk.ErrNoChildrenForEphemerals, zk.ErrInvalidPath,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// failed says what could not be done. The client's errors name no node.
+func failed(what string, err error) error {
+	return fmt.Errorf("zklock: could not %s: %w", what, err)
+}

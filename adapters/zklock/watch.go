@@ -1,0 +1,82 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/retrysafe/retrysafe/internal/backoff"
+)
+
+// watch is one of the client's, for all that wait for the same node: the client cannot end a watch, so that who comes again must not make another.
+type watch struct {
+	done chan struct{} // closed when it is worth looking again
+	err  error         // then
+}
+
+// await waits until the node of the one before has gone, or the own session.
+func (b *Backend) await(ctx context.Context, node string, gone <-chan struct{}) error {
+	for {
+		w, err := b.watch(node)
+		if err != nil {
+			return err
+		}
+		look := time.NewTimer(b.o.Session)
+		select {
+		case <-w.done:
+			look.Stop()
+			if w.err == nil || definite(w.err) {
+				return w.err
+			}
+			if err := backoff.Pause(ctx, 50*time.Millisecond); err != nil { // the connection broke; the place in the queue is still there
+				return err
+			}
+			continue
+		case <-gone:
+			look.Stop()
+			return nil
+		case <-ctx.Done():
+			look.Stop()
+			return context.Cause(ctx)
+		case <-look.C: // the client may fail to set a watch anew behind a cut
+		}
+		there := true
+		err = b.ask(ctx, func() error {
+			var err error
+			there, _, err = b.conn.Exists(node)
+			return err
+		})
+		if err == nil && !there {
+			return nil
+		}
+	}
+}
+
+func (b *Backend) watch(node string) (*watch, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if w := b.watches[node]; w != nil {
+		return w, nil
+	}
+	if b.closed {
+		return nil, errClosed
+	}
+	w := &watch{done: make(chan struct{})}
+	b.watches[node] = w
+	b.work.Go(func() {
+		_, _, events, err := b.conn.GetW(node)
+		switch {
+		case err == nil:
+			<-events // also when the client has ended
+		case !errors.Is(err, zk.ErrNoNode):
+			w.err = failed("watch the one before in the queue", err)
+		}
+		b.mu.Lock()
+		delete(b.watches, node)
+		b.mu.Unlock()
+		close(w.done)
+	})
+	return w, nil
+}

@@ -1,0 +1,171 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/retrysafe/retrysafe/lock"
+)
+
+// Options are how to reach the servers, and where the locks are; nil is fine.
+type Options struct {
+	// Session is how long the server keeps the locks of a process that it does not hear of; default 10 s, at least 100 ms. Servers have limits of
+	// their own, by default 2 and 20 of their ticks (4 s and 40 s), and the nearest one is taken.
+	Session time.Duration
+	// Root is the node under which the locks are; default "/retrysafe/locks". It is made where it is missing.
+	Root string
+	// ACL is who may use the nodes that are made; default everybody, as ZooKeeper has it.
+	ACL []zk.ACL
+	// Scheme and Auth are how the client says who it is, such as "digest" and "user:password"; default: it does not.
+	Scheme string
+	Auth   []byte
+	// Dialer makes connections, for example with TLS; default [net.DialTimeout].
+	Dialer zk.Dialer
+	// Logger gets what the client says of connections that fail; default [slog.Default].
+	Logger *slog.Logger
+}
+
+// Backend keeps locks in ZooKeeper, in one session. It is safe for concurrent use. Several lockers may share it.
+type Backend struct {
+	o     Options
+	conn  *zk.Conn
+	work  sync.WaitGroup // what goes on when its caller has left
+	plain atomic.Bool    // the server has no containers
+
+	mu      sync.Mutex
+	session *session
+	line    net.Conn // to the server
+	places  map[key]*place
+	watches map[string]*watch
+	closed  bool
+	ready   chan struct{} // closed with the first session
+}
+
+var _ lock.Backend = (*Backend)(nil)
+
+// Open begins a session with one of the servers, each "host:port". It waits for it until ctx ends. Call Close at the end.
+func Open(ctx context.Context, servers []string, o *Options) (*Backend, error) {
+	b := &Backend{
+		session: newSession(), places: make(map[key]*place), watches: make(map[string]*watch),
+		ready: make(chan struct{}),
+	}
+	if o != nil {
+		b.o = *o
+	}
+	if err := b.o.fill(); err != nil {
+		return nil, err
+	}
+	conn, events, err := zk.Connect(servers, b.o.Session, zk.WithDialer(b.dial), zk.WithEventCallback(b.event),
+		zk.WithLogger(logger{b.o.Logger}), zk.WithLogInfo(false))
+	if err != nil {
+		return nil, fmt.Errorf("zklock: the servers %q: %w", servers, err)
+	}
+	b.conn = conn
+	b.work.Go(func() {
+		for range events { // the callback has seen them; closed when the client has ended
+		}
+	})
+	select {
+	case <-b.ready:
+	case <-ctx.Done():
+		b.Close()
+		return nil, fmt.Errorf("zklock: no session with any of %q; are they there, and do they serve clients? %w", servers, context.Cause(ctx))
+	}
+	if b.o.Scheme != "" {
+		if err := b.ask(ctx, func() error { return conn.AddAuth(b.o.Scheme, b.o.Auth) }); err != nil {
+			b.Close()
+			return nil, fmt.Errorf("zklock: the server does not take who we are by the scheme %q: %w", b.o.Scheme, err)
+		}
+	}
+	return b, nil
+}
+
+// Close ends the session, and with it all locks that hang on it: their holders are told. It waits for what is under way, for some seconds where the
+// server does not answer.
+func (b *Backend) Close() {
+	b.mu.Lock()
+	first := !b.closed
+	if first {
+		b.closed = true
+		b.session.end()
+	}
+	b.mu.Unlock()
+	if first {
+		b.conn.Close()
+		b.mu.Lock()
+		if b.line != nil { // the client may be waiting for an answer on it
+			_ = b.line.Close()
+		}
+		b.mu.Unlock()
+	}
+	b.work.Wait()
+}
+
+func (o *Options) fill() error {
+	if o.Session == 0 {
+		o.Session = 10 * time.Second
+	}
+	if o.Session < 100*time.Millisecond || o.Session > 24*time.Hour {
+		return fmt.Errorf("zklock: Session is %v; it must be 100 ms to 24 h", o.Session)
+	}
+	if o.Root == "" {
+		o.Root = "/retrysafe/locks"
+	}
+	o.Root = strings.TrimSuffix(o.Root, "/")
+	if o.Root == "" || o.Root[0] != '/' {
+		return fmt.Errorf("zklock: Root is %q; it must begin with a slash and name a node", o.Root)
+	}
+	if len(o.ACL) == 0 {
+		o.ACL = zk.WorldACL(zk.PermAll)
+	}
+	if o.Dialer == nil {
+		o.Dialer = net.DialTimeout
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return nil
+}
+
+// logger takes what the client says. It says nothing of nodes.
+type logger struct{ to *slog.Logger }
+
+func (l logger) Printf(format string, args ...any) {
+	l.to.Warn("zookeeper: " + fmt.Sprintf(format, args...))
+}
+
+var errClosed = errors.New("zklock: the backend is closed, and its session has ended")
+
+// start runs f beside its caller, and Close waits for it.
+func (b *Backend) start(f func()) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return errClosed
+	}
+	b.work.Go(f)
+	return nil
+}
+
+// ask makes calls of the client, which takes no context, and does not wait for their end when ctx has ended.
+func (b *Backend) ask(ctx context.Context, f func() error) error {
+	done := make(chan error, 1)
+	if err := b.start(func() { done <- f() }); err != nil {
+		return err
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

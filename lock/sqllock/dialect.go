@@ -1,0 +1,91 @@
+package sqllock
+
+import (
+	"strconv"
+	"strings"
+)
+
+// queries are the statements of a dialect, each of which stands for itself.
+type queries struct {
+	take   string // name, owner, lease: takes it where it is free; on PostgreSQL and SQLite it has the fence, if so
+	look   string // name, owner: the fence, where the owner has it; MySQL
+	left   string // name: how long it is held
+	extend string // lease, name, owner
+	free   string // name, owner
+	raise  string // name, owner: a new fence, whoever had the last one
+	sweep  string // age
+}
+
+// queriesOf makes the statements. The clock is the database's: on PostgreSQL when the row is there to be changed; on SQLite when the file is; on MySQL when the
+// statement began, since what tells more depends on the time zone of the session. A wait for the row then makes a lease that much
+// shorter, which the caller, who counts from before the call, does not notice, and never makes a lock look free that is not.
+//
+// MySQL sets columns from left to right, and a later one sees what was set. It counts rows that were changed: so an extension adds a microsecond at least.
+func queriesOf(d Dialect, table string) queries {
+	now, quote, greatest := "", `"`, "greatest"
+	switch d {
+	case PostgreSQL:
+		now = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
+	case SQLite:
+		now, greatest = `CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)`, "max"
+	case MySQL:
+		now, quote = `TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6))`, "`"
+	}
+	sql := func(text string) string {
+		r := strings.NewReplacer("{t}", quote+table+quote, "{until}", quote+"until"+quote, "{now}", now, "{most}", greatest, "{empty}", empty(d))
+		if text = r.Replace(text); d == PostgreSQL {
+			return numbered(text)
+		}
+		return text
+	}
+	q := queries{
+		left:   sql(`SELECT CASE WHEN owner = {empty} THEN 0 ELSE {until} - {now} END FROM {t} WHERE name = ?`),
+		extend: sql(`UPDATE {t} SET {until} = {most}({until} + 1, {now} + ?) WHERE name = ? AND owner = ?`),
+		free:   sql(`UPDATE {t} SET {until} = {now}, owner = {empty} WHERE name = ? AND owner = ?`),
+		sweep:  sql(`DELETE FROM {t} WHERE name IN (SELECT name FROM {t} WHERE {until} < {now} - ? ORDER BY {until} LIMIT 1000)`),
+	}
+	switch d {
+	case PostgreSQL:
+		q.sweep = strings.TrimSuffix(q.sweep, ")") + " FOR UPDATE SKIP LOCKED)"
+	case MySQL:
+		q.sweep = sql(`DELETE FROM {t} WHERE {until} < {now} - ? ORDER BY {until} LIMIT 1000`)
+		q.take = sql(`INSERT INTO {t} (name, owner, fence, {until}) VALUES (?, ?, {now}, {now} + ?) ON DUPLICATE KEY UPDATE
+			fence = CASE WHEN owner = VALUES(owner) AND {until} > {now} THEN fence
+				WHEN owner IN ({empty}, VALUES(owner)) OR {until} <= {now} THEN greatest(fence + 1, {now}) ELSE fence END,
+			owner = CASE WHEN owner IN ({empty}, VALUES(owner)) OR {until} <= {now} THEN VALUES(owner) ELSE owner END,
+			{until} = CASE WHEN owner = VALUES(owner) THEN greatest({until}, VALUES({until})) ELSE {until} END`)
+		q.look = sql(`SELECT fence FROM {t} WHERE name = ? AND owner = ? AND {until} > {now}`)
+		q.raise = sql(`INSERT INTO {t} (name, owner, fence, {until}) VALUES (?, ?, {now}, {now} + ?) ON DUPLICATE KEY UPDATE
+			fence = greatest(fence + 1, {now}), owner = VALUES(owner), {until} = VALUES({until})`)
+		return q
+	}
+	insert := `INSERT INTO {t} AS l (name, owner, fence, {until}) VALUES (?, ?, {now}, {now} + ?) ON CONFLICT (name) DO UPDATE SET `
+	q.take = sql(insert + `owner = excluded.owner, {until} = {most}(l.until, excluded.until),
+		fence = CASE WHEN l.owner = excluded.owner AND l.until > {now} THEN l.fence ELSE {most}(l.fence + 1, {now}) END
+		WHERE l.owner IN ({empty}, excluded.owner) OR l.until <= {now} RETURNING fence`)
+	q.raise = sql(insert + `owner = excluded.owner, {until} = excluded.until, fence = {most}(l.fence + 1, {now}) RETURNING fence`)
+	return q
+}
+
+// empty is a value of no bytes.
+func empty(d Dialect) string {
+	if d == SQLite {
+		return `x''`
+	}
+	return `''`
+}
+
+// numbered makes the places $1 and so on.
+func numbered(q string) string {
+	var b strings.Builder
+	n := 0
+	for _, c := range q {
+		if c != '?' {
+			b.WriteRune(c)
+			continue
+		}
+		n++
+		b.WriteString("$" + strconv.Itoa(n))
+	}
+	return b.String()
+}

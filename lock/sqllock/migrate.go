@@ -1,0 +1,56 @@
+package sqllock
+
+import (
+	"context"
+	"database/sql"
+	_ "embed" // the schemas
+	"strings"
+)
+
+// The schemas make version 1, with the default name. They are frozen.
+var (
+	//go:embed schema/sqlite_v1.sql
+	sqliteSchema string
+	//go:embed schema/postgres_v1.sql
+	postgresSchema string
+	//go:embed schema/mysql_v1.sql
+	mysqlSchema string
+)
+
+// SchemaSQL is the script that makes the table where there is none, as Migrate does, under [DefaultTable].
+func SchemaSQL(d Dialect) string {
+	switch d {
+	case SQLite:
+		return sqliteSchema
+	case PostgreSQL:
+		return postgresSchema
+	case MySQL:
+		return mysqlSchema
+	}
+	return ""
+}
+
+// migrate makes the table where it is not there yet. Several processes may do so at once.
+func migrate(ctx context.Context, db *sql.DB, d Dialect, table string) error {
+	return patient(ctx, func() error {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return explain("migrate", table, err)
+		}
+		defer tx.Rollback()  //nolint:errcheck // what has failed is told; behind the commit there is nothing to undo
+		if d == PostgreSQL { // IF NOT EXISTS alone fails where two come at once
+			if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, "retrysafe migrates "+table); err != nil {
+				return explain("migrate", table, err)
+			}
+		}
+		for statement := range strings.SplitSeq(strings.ReplaceAll(SchemaSQL(d), DefaultTable, table), ";\n") {
+			if statement = strings.TrimSpace(statement); statement == "" {
+				continue
+			}
+			if _, err := tx.ExecContext(ctx, statement); err != nil {
+				return explain("migrate", table, err)
+			}
+		}
+		return explain("migrate", table, tx.Commit())
+	})
+}

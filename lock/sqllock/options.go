@@ -1,0 +1,55 @@
+package sqllock
+
+import (
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+)
+
+// Dialect is the kind of database.
+type Dialect = dbtx.Dialect
+
+// The dialects.
+const (
+	SQLite     = dbtx.SQLite
+	PostgreSQL = dbtx.PostgreSQL
+	// MySQL is MariaDB too.
+	MySQL = dbtx.MySQL
+)
+
+// DefaultTable is the table unless another one is named.
+const DefaultTable = "retrysafe_locks"
+
+// Options are those of [NewTable] and [NewSession]; nil is fine.
+type Options struct {
+	// Table is where leases and fences are kept; default [DefaultTable]. Lower-case letters, digits and "_", up to 48.
+	Table string
+	// Remember is how long the fence of a name is kept behind its last lease; default 24 h, at least a minute.
+	Remember time.Duration
+}
+
+var tableName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,47}$`)
+
+func checked(o *Options, d Dialect) (Options, error) {
+	var own Options
+	if o != nil {
+		own = *o
+	}
+	if own.Table == "" {
+		own.Table = DefaultTable
+	}
+	if own.Remember == 0 {
+		own.Remember = 24 * time.Hour
+	}
+	switch {
+	case SchemaSQL(d) == "":
+		return own, fmt.Errorf("sqllock: %v is not known; use dbtx.PostgreSQL, dbtx.MySQL or dbtx.SQLite", d)
+	case !tableName.MatchString(own.Table):
+		return own, fmt.Errorf("sqllock: Table is %q; it must be 1 to 48 lower-case letters, digits and \"_\", and not begin with a digit", own.Table)
+	case own.Remember < time.Minute:
+		return own, fmt.Errorf("sqllock: Remember is %v; it must be a minute at least, so that fences do not go back", own.Remember)
+	}
+	return own, nil
+}

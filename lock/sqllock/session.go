@@ -1,0 +1,240 @@
+package sqllock
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/lock"
+)
+
+// Session keeps locks of database sessions: advisory locks of PostgreSQL 14 or newer, GET_LOCK of MySQL and MariaDB. It is safe for concurrent use.
+//
+// Each lock has a connection of its own, taken from the pool when it is tried, for as long as it is held or waited for, and closed behind it. Give locks a *sql.DB of their own,
+// or a pool with room for them, since work that waits for a connection under a lock waits for ever. The server is told to end
+// a session of which it has heard nothing for a lease, and one that does not take that is refused: a client that was cut off would hold
+// its locks for hours. So is a pooler that gives a session to others between transactions.
+//
+// The server knows locks by a hash of table and name: of 64 bits on PostgreSQL, where the locks of a database are meant, and of 128 on MySQL, where they are the whole server's, so that
+// the database is in it too. Two names that meet in it, or a lock of another program, only wait for each other. The fence is in a row of the table, which must be there, and
+// which no [Table] may use. On a cluster of servers these locks are those of the one that is asked: all processes must ask the same one.
+type Session struct {
+	db      *sql.DB
+	dialect Dialect
+	o       Options
+	queries queries
+
+	mu      sync.Mutex
+	pins    map[pinKey]*pin
+	checked bool   // that nobody shares our sessions
+	space   string // what else there is in the name of a lock
+}
+
+type pinKey struct {
+	name  string
+	owner retrysafe.Owner
+}
+
+var _ lock.Backend = (*Session)(nil)
+
+// NewSession returns a backend on a database. It asks the database nothing; call [Session.Migrate] once, or run [SchemaSQL].
+func NewSession(db *sql.DB, d Dialect, o *Options) (*Session, error) {
+	if db == nil {
+		return nil, errors.New("sqllock: NewSession needs a database")
+	}
+	own, err := checked(o, d)
+	if err != nil {
+		return nil, err
+	}
+	if d == SQLite {
+		return nil, errors.New("sqllock: SQLite has no locks of sessions; use NewTable")
+	}
+	return &Session{db: db, dialect: d, o: own, queries: queriesOf(d, own.Table), pins: make(map[pinKey]*pin)}, nil
+}
+
+// Migrate makes the table where it is not there yet; several processes may call it at once.
+func (s *Session) Migrate(ctx context.Context) error { return migrate(ctx, s.db, s.dialect, s.o.Table) }
+
+// whoami is the number of the server's session.
+func (s *Session) whoami() string {
+	if s.dialect == MySQL {
+		return `SELECT CONNECTION_ID()`
+	}
+	return `SELECT pg_backend_pid()`
+}
+
+var errPooled = errors.New("sqllock: between this program and the database is a pooler that gives one session to several connections, so that locks of sessions mean nothing; " +
+	"let locks go to the database itself, or to a pool in session mode, or use NewTable")
+
+// check finds out once whether a connection keeps its session while another one is in a transaction.
+func (s *Session) check(ctx context.Context) error {
+	s.mu.Lock()
+	done := s.checked
+	s.mu.Unlock()
+	if done {
+		return nil
+	}
+	if s.db.Stats().MaxOpenConnections == 1 {
+		return errors.New("sqllock: the pool has one connection, which one lock would take; allow more")
+	}
+	var before, other, after int64
+	var space sql.NullString
+	err := func() error {
+		one, err := s.db.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		defer one.Close()
+		if err := one.QueryRowContext(ctx, s.whoami()).Scan(&before); err != nil {
+			return err
+		}
+		tx, err := s.db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback() //nolint:errcheck // nothing was done in it
+		if err := tx.QueryRowContext(ctx, s.whoami()).Scan(&other); err != nil {
+			return err
+		}
+		if err := one.QueryRowContext(ctx, s.whoami()).Scan(&after); err != nil {
+			return err
+		}
+		if s.dialect == MySQL {
+			return tx.QueryRowContext(ctx, `SELECT DATABASE()`).Scan(&space)
+		}
+		return nil
+	}()
+	switch {
+	case err != nil:
+		return explain("look whose the sessions are", s.o.Table, err)
+	case before == other || before != after:
+		return errPooled
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.checked, s.space = true, space.String
+	return nil
+}
+
+// lockID is what the server calls the lock.
+func (s *Session) lockID(name string) any {
+	s.mu.Lock()
+	sum := sha256.Sum256(fmt.Appendf(nil, "retrysafe\x00%s\x00%s\x00%s", s.space, s.o.Table, name))
+	s.mu.Unlock()
+	if s.dialect == MySQL {
+		return "retrysafe:" + hex.EncodeToString(sum[:16])
+	}
+	return int64(binary.BigEndian.Uint64(sum[:8])) //nolint:gosec // 64 bits are 64 bits
+}
+
+// TryLock implements [lock.Backend].
+func (s *Session) TryLock(ctx context.Context, r lock.Request) (lock.Grant, error) {
+	if ctx.Err() != nil {
+		return lock.Grant{}, context.Cause(ctx)
+	}
+	if err := s.check(ctx); err != nil {
+		return lock.Grant{}, err
+	}
+	var g lock.Grant
+	err := s.do(ctx, r, s.open(r, true), func(p *pin) error {
+		if p.conn != nil && s.beat(p, r.Lease) != nil {
+			s.drop(p) // there is another try in it
+		}
+		if p.conn == nil {
+			if err := s.connect(ctx, p, r.Lease); err != nil {
+				return err
+			}
+		}
+		if !p.taken {
+			if err := s.take(p, 0); err != nil {
+				return err
+			}
+		}
+		if p.fence == 0 {
+			if err := s.raise(p, r); err != nil {
+				return err
+			}
+		}
+		g = lock.Grant{Fence: p.fence, Done: p.gone}
+		return nil
+	})
+	if err != nil {
+		return lock.Grant{}, err
+	}
+	return g, nil
+}
+
+// Wait implements [lock.Backend]. It takes the lock, for the owner's next TryLock.
+func (s *Session) Wait(ctx context.Context, r lock.Request) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := s.check(ctx); err != nil {
+		return err
+	}
+	return s.do(ctx, r, s.open(r, true), func(p *pin) error {
+		if p.conn == nil {
+			if err := s.connect(ctx, p, r.Lease); err != nil {
+				return err
+			}
+		}
+		for !p.taken {
+			err := s.take(p, turn)
+			if err != nil && !errors.Is(err, lock.ErrHeld) {
+				return err
+			}
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+		}
+		return nil
+	})
+}
+
+// Extend implements [lock.Backend]. A connection that fails has lost the lock, and the grant's Done is closed.
+func (s *Session) Extend(ctx context.Context, r lock.Request) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	p := s.open(r, false)
+	if p == nil {
+		return lock.ErrLost
+	}
+	return s.do(ctx, r, p, func(p *pin) error {
+		if p.conn == nil || p.fence == 0 {
+			return lock.ErrLost
+		}
+		if s.beat(p, r.Lease) != nil {
+			s.drop(p)
+			return lock.ErrLost
+		}
+		return nil
+	})
+}
+
+// Unlock implements [lock.Backend].
+func (s *Session) Unlock(ctx context.Context, r lock.Request) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	p := s.open(r, false)
+	if p == nil {
+		return lock.ErrLost
+	}
+	return s.do(ctx, r, p, func(p *pin) error {
+		if p.conn == nil {
+			return lock.ErrLost
+		}
+		defer s.drop(p)
+		if !p.taken {
+			return nil
+		}
+		return s.release(p)
+	})
+}

@@ -1,0 +1,147 @@
+package sqllock
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/lock"
+)
+
+// Table keeps locks as rows with a lease. It is safe for concurrent use. Share it between lockers: its waiters are woken by its releases.
+type Table struct {
+	db      *sql.DB
+	dialect Dialect
+	o       Options
+	queries queries
+	calls   calls
+
+	mu    sync.Mutex
+	swept time.Time
+	asked bool // and it commits each statement
+}
+
+var _ lock.Backend = (*Table)(nil)
+
+// NewTable returns a backend on a database. It asks the database nothing; call [Table.Migrate] once, or run [SchemaSQL].
+func NewTable(db *sql.DB, d Dialect, o *Options) (*Table, error) {
+	if db == nil {
+		return nil, errors.New("sqllock: NewTable needs a database")
+	}
+	own, err := checked(o, d)
+	if err != nil {
+		return nil, err
+	}
+	return &Table{db: db, dialect: d, o: own, queries: queriesOf(d, own.Table), swept: time.Now()}, nil
+}
+
+// Migrate makes the table where it is not there yet; several processes may call it at once.
+func (t *Table) Migrate(ctx context.Context) error { return migrate(ctx, t.db, t.dialect, t.o.Table) }
+
+// TryLock implements [lock.Backend]. It is one statement; on MySQL two.
+func (t *Table) TryLock(ctx context.Context, r lock.Request) (lock.Grant, error) {
+	if ctx.Err() != nil {
+		return lock.Grant{}, context.Cause(ctx)
+	}
+	if err := t.commits(ctx); err != nil {
+		return lock.Grant{}, err
+	}
+	var fence int64
+	err := patient(ctx, func() error {
+		take := []any{[]byte(r.Name), r.Owner[:], r.Lease.Microseconds()}
+		if t.dialect != MySQL {
+			return t.db.QueryRowContext(ctx, t.queries.take, take...).Scan(&fence)
+		}
+		if _, err := t.db.ExecContext(ctx, t.queries.take, take...); err != nil {
+			return err
+		}
+		return t.db.QueryRowContext(ctx, t.queries.look, take[:2]...).Scan(&fence)
+	})
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return lock.Grant{}, lock.ErrHeld
+	case err != nil:
+		return lock.Grant{}, explain("take the lock", t.o.Table, err)
+	}
+	return lock.Grant{Fence: retrysafe.Fence(fence)}, nil //nolint:gosec // it is a clock
+}
+
+// commits refuses sessions of MySQL that were set to commit nothing by themselves: what they lock nobody sees, and all others wait for it. It asks once.
+func (t *Table) commits(ctx context.Context) error {
+	t.mu.Lock()
+	asked := t.asked || t.dialect != MySQL
+	t.mu.Unlock()
+	if asked {
+		return nil
+	}
+	var autocommit int
+	if err := t.db.QueryRowContext(ctx, `SELECT @@autocommit`).Scan(&autocommit); err != nil {
+		return explain("ask for autocommit", t.o.Table, err)
+	}
+	if autocommit == 0 {
+		return errors.New("sqllock: autocommit is off, so that nobody would see a lock; leave autocommit out of the data source name, or give locks a *sql.DB of their own")
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.asked = true
+	return nil
+}
+
+// Extend implements [lock.Backend].
+func (t *Table) Extend(ctx context.Context, r lock.Request) error {
+	return t.change(ctx, "extend the lease", t.queries.extend, r.Lease.Microseconds(), []byte(r.Name), r.Owner[:])
+}
+
+// Unlock implements [lock.Backend]. Now and then it removes what is older than Options.Remember.
+func (t *Table) Unlock(ctx context.Context, r lock.Request) error {
+	err := t.change(ctx, "release the lock", t.queries.free, []byte(r.Name), r.Owner[:])
+	if err != nil {
+		return err
+	}
+	t.calls.wake(r.Name)
+	t.mu.Lock()
+	due := time.Since(t.swept) > t.o.Remember/24
+	if due {
+		t.swept = time.Now()
+	}
+	t.mu.Unlock()
+	if due {
+		_, _ = t.Sweep(ctx) // it is no matter of the caller's, and the next one comes soon
+	}
+	return nil
+}
+
+// change makes a statement that changes the owner's row; [lock.ErrLost] where there is none.
+func (t *Table) change(ctx context.Context, step, query string, args ...any) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	var n int64
+	err := patient(ctx, func() error {
+		r, err := t.db.ExecContext(ctx, query, args...)
+		if err != nil {
+			return err
+		}
+		n, err = r.RowsAffected()
+		return err
+	})
+	if err != nil {
+		return explain(step, t.o.Table, err)
+	}
+	if n == 0 {
+		return lock.ErrLost
+	}
+	return nil
+}
+
+// Sweep forgets names whose last lease ended before Options.Remember, up to 1000 of them, and tells how many those were. Unlock does so now and then.
+func (t *Table) Sweep(ctx context.Context) (int64, error) {
+	r, err := t.db.ExecContext(ctx, t.queries.sweep, t.o.Remember.Microseconds())
+	if err != nil {
+		return 0, explain("remove old names", t.o.Table, err)
+	}
+	return r.RowsAffected()
+}
