@@ -121,10 +121,11 @@ func (p *Problem) jittered(d time.Duration) *Problem {
 	return p
 }
 
-// ServeHTTP writes the problem. Headers that outer handlers have set (CORS) stay.
+// ServeHTTP writes the problem. Headers that outer handlers have set (CORS) stay. It may be called concurrently.
 func (p *Problem) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
-	if p.Type == "" {
-		p.Type = DefaultDocs + p.Code + ".md"
+	said := *p
+	if said.Type == "" {
+		said.Type = DefaultDocs + p.Code + ".md"
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
@@ -132,13 +133,13 @@ func (p *Problem) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	if p.Challenge != "" {
 		h.Set("WWW-Authenticate", p.Challenge)
 	}
-	h.Add("Link", "<"+p.Type+`>; rel="describedby"`)
+	h.Add("Link", "<"+said.Type+`>; rel="describedby"`)
 	h.Del("Content-Length")
 	if p.retryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(p.retryAfter))
 	}
 	w.WriteHeader(p.Status)
-	body, _ := json.Marshal(p) // strings and numbers only: cannot fail
+	body, _ := json.Marshal(&said) // strings and numbers only: cannot fail
 	_, _ = w.Write(append(body, '\n'))
 }
 

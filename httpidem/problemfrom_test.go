@@ -63,6 +63,7 @@ func TestProblemsThereAndBack(t *testing.T) {
 	for _, code := range httpidem.Codes() {
 		w, want := httptest.NewRecorder(), httpidem.NewProblem(code, nil).RetryAfter(2*time.Second)
 		want.ServeHTTP(w, nil)
+		want.Type = httpidem.DefaultDocs + code + ".md" // where none was set
 		got, ok := httpidem.ProblemFrom(w.Result())
 		assert.True(t, ok, "%s is read", code)
 		assert.Equal(t, got, want, "%s", code)

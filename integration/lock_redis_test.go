@@ -1,15 +1,18 @@
 package integration_test
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/adapters/rueidisclient"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/lock"
 	"github.com/retrysafe/retrysafe/lock/locktest"
@@ -119,12 +122,14 @@ func TestRedisQuorumFences(t *testing.T) {
 // TestRedisQuorumRefuses shows what a quorum is not offered on.
 func TestRedisQuorumRefuses(t *testing.T) {
 	t.Parallel()
-	forgetful, safe := startRedis(t), startRedis(t, persistent...)
+	forgetful, safe, other, slack := startRedis(t), startRedis(t, persistent...), startRedis(t, persistent...), startRedis(t, append(persistent, "--no-appendfsync-on-rewrite", "yes")...)
 	client := func(s *redisServer) redisclient.Client { return redisClients["rueidis"](t, "redis://"+s.addr) }
 	for want, clients := range map[string][]redisclient.Client{
 		"three or five":      {client(safe), client(safe)},
-		"appendfsync always": {client(safe), client(safe), client(forgetful)},
-		"this one cannot":    {client(safe), client(safe), onlyEval{client(safe)}},
+		"appendfsync always": {client(safe), client(other), client(forgetful)},
+		"server 3":           {client(safe), client(other), client(slack)},
+		"fail apart":         {client(safe), client(safe), client(other)},
+		"this one cannot":    {client(safe), client(other), onlyEval{client(safe)}},
 	} {
 		_, err := redislock.NewQuorum(t.Context(), clients, nil)
 		assert.True(t, err != nil, "a quorum is refused where %q", want)
@@ -161,4 +166,135 @@ func TestRedisLockFormat(t *testing.T) {
 	assert.True(t, err != nil && !errors.Is(err, lock.ErrHeld), "something else under the name: %v", err)
 	assert.Contains(t, err.Error(), "Prefix", "what to do")
 	assert.Equal(t, redisDo(server.addr, "GET", "rs:lock:a b"), "what is this", "it is left alone")
+}
+
+// lateClient holds back calls of some scripts: they reach the server later, whether somebody waits for them or not.
+type lateClient struct {
+	*rueidisclient.Client
+	all  *sync.WaitGroup
+	late func(script string) time.Duration
+}
+
+func (c lateClient) Eval(ctx context.Context, call redisclient.Call) redisclient.Reply {
+	d := c.late(call.Script.Name)
+	if d == 0 {
+		return c.Client.Eval(ctx, call)
+	}
+	c.all.Go(func() {
+		time.Sleep(d)
+		c.Client.Eval(context.WithoutCancel(ctx), call)
+	})
+	<-ctx.Done()
+	return redisclient.Reply{Err: ctx.Err()}
+}
+
+// TestRedisQuorumLateCalls: a try that finds no majority is given back, and the next one has the lock. What was held up of the first one, its locks and its releases, changes
+// nothing when it comes.
+func TestRedisQuorumLateCalls(t *testing.T) {
+	t.Parallel()
+	var late sync.WaitGroup
+	var clients, others []redisclient.Client
+	for i := range 3 {
+		url := "redis://" + startRedis(t, persistent...).addr
+		var seen sync.Map
+		clients = append(clients, lateClient{rueidisTo(t, url), &late, func(script string) time.Duration {
+			if _, again := seen.LoadOrStore(script, true); again || i == 0 {
+				return 0
+			}
+			return 1200 * time.Millisecond
+		}})
+		others = append(others, rueidisTo(t, url))
+	}
+	q, err := redislock.NewQuorum(t.Context(), clients, nil)
+	assert.NoError(t, err, "NewQuorum")
+	beside, err := redislock.NewQuorum(t.Context(), others, nil)
+	assert.NoError(t, err, "NewQuorum")
+	held, err := lock.New(q, nil).TryLock(t.Context(), "x")
+	assert.NoError(t, err, "the second try")
+	late.Wait()
+	_, err = lock.New(beside, nil).TryLock(t.Context(), "x")
+	assert.ErrorIs(t, err, lock.ErrHeld, "another one, when all has come")
+	assert.NoError(t, held.Release(t.Context()), "Release")
+}
+
+// lookCounter counts how often a waiter looks for itself.
+type lookCounter struct {
+	redisclient.Client
+	n *atomic.Int32
+}
+
+func (c lookCounter) Eval(ctx context.Context, call redisclient.Call) redisclient.Reply {
+	if call.Script.Name == "left" {
+		c.n.Add(1)
+	}
+	return c.Client.Eval(ctx, call)
+}
+
+func (c lookCounter) Subscribe(ctx context.Context, channel string, on func(string)) error {
+	return c.Client.(redisclient.Subscriber).Subscribe(ctx, channel, on) //nolint:errcheck,forcetypeassert // both clients can
+}
+
+// TestRedisLockWakesByMessage: who waits has looked once, when its subscription stood, and comes by the message of the one who releases. A release that takes over a second
+// on a busy machine lets it look again; then the round is played once more.
+func TestRedisLockWakesByMessage(t *testing.T) {
+	t.Parallel()
+	server := startRedis(t)
+	for name, connect := range redisClients {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			open := func(c redisclient.Client) *lock.Locker {
+				b, err := redislock.New(t.Context(), c, nil)
+				assert.NoError(t, err, "New")
+				return lock.New(b, nil)
+			}
+			looks := lookCounter{Client: connect(t, "redis://"+server.addr), n: new(atomic.Int32)}
+			holder, waiter := open(connect(t, "redis://"+server.addr)), open(looks)
+			for round := range 20 {
+				name := fmt.Sprint(name, round)
+				held, err := holder.Lock(t.Context(), name)
+				assert.NoError(t, err, "Lock")
+				looks.n.Store(0)
+				had := make(chan *lock.Lock)
+				go func() {
+					next, _ := waiter.Lock(t.Context(), name)
+					had <- next
+				}()
+				eventually(t, "the waiter has looked", func() bool { return looks.n.Load() > 0 })
+				assert.NoError(t, held.Release(t.Context()), "Release")
+				assert.NoError(t, (<-had).Release(t.Context()), "Release of the waiter")
+				if looks.n.Load() == 1 {
+					return
+				}
+			}
+			t.Error("nobody is woken by a message")
+		})
+	}
+}
+
+// TestRedisLockLeavesNoChannel: names that nobody waits for any more are no channels of the server.
+func TestRedisLockLeavesNoChannel(t *testing.T) {
+	t.Parallel()
+	server := startRedis(t)
+	for name, connect := range redisClients {
+		b, err := redislock.New(t.Context(), connect(t, "redis://"+server.addr), nil)
+		assert.NoError(t, err, "New")
+		locks := lock.New(b, nil)
+		other, err := redislock.New(t.Context(), connect(t, "redis://"+server.addr), nil)
+		assert.NoError(t, err, "New")
+		others := lock.New(other, nil)
+		for n := range 10 {
+			held, err := others.Lock(t.Context(), fmt.Sprint(name, n))
+			assert.NoError(t, err, "Lock")
+			var all sync.WaitGroup
+			for _, l := range []*lock.Locker{locks, lock.New(b, nil)} { // two of one client on one channel
+				all.Go(func() {
+					assert.NoError(t, l.With(t.Context(), fmt.Sprint(name, n), func(context.Context, *lock.Lock) error { return nil }), "With")
+				})
+			}
+			eventually(t, "they wait", func() bool { return redisDo(server.addr, "PUBSUB", "CHANNELS") != "[]" })
+			assert.NoError(t, held.Release(t.Context()), "Release")
+			all.Wait()
+		}
+		eventually(t, "no channel is left", func() bool { return redisDo(server.addr, "PUBSUB", "CHANNELS") == "[]" })
+	}
 }

@@ -34,7 +34,7 @@ type Grant struct {
 //
 // Package locktest says what a backend must do, clause by clause, and finds out whether it does.
 type Backend interface {
-	// TryLock takes the lock if nobody has it, without waiting for it. Asked again by the owner that has it, it grants the same fence.
+	// TryLock takes the lock if nobody has it, without waiting for it. Asked again by the owner that has it, it grants the same fence, and a lease from then on.
 	// [ErrHeld]: another owner has it, and this one has nothing but the place in a queue that Wait may have given it.
 	TryLock(context.Context, Request) (Grant, error)
 	// Wait returns nil when it is worth calling TryLock again; now and then it may return too early. What happened between that owner's

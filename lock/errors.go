@@ -15,5 +15,5 @@ var (
 	// ErrName: the name is empty, too long, or has a NUL.
 	ErrName = errors.New("lock: a name has 1 to 200 bytes and no NUL; hash a longer one")
 	// ErrClosed: the locker was shut down.
-	ErrClosed = errors.New("lock: the locker is shut down; nothing was locked")
+	ErrClosed = errors.New("lock: the locker was shut down")
 )

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"sync"
 	"time"
-
-	"github.com/retrysafe/retrysafe/internal/backoff"
 )
 
 // hold is what one owner has: a name, for one [Lock] or for several of one context. It sends the heartbeats.
@@ -25,6 +23,8 @@ type hold struct {
 	extending bool      // one is on its way
 	timer     *time.Timer
 	done      chan struct{} // closed at the end; nil: nobody has asked for it
+	open      int           // locks that are not released, also behind the end
+	idle      chan struct{} // closed when there are none, behind a loss
 	cause     error         // of the end
 }
 
@@ -39,7 +39,7 @@ func (h *hold) start() {
 		h.locker.work.Go(func() {
 			select {
 			case <-h.grant.Done:
-				h.end(ErrLost)
+				h.end(ErrLost, true)
 			case <-done:
 			}
 		})
@@ -77,7 +77,7 @@ func (h *hold) tick() {
 	h.wake()
 	h.mu.Unlock()
 	if cause != nil {
-		h.end(cause)
+		h.end(cause, false)
 	}
 }
 
@@ -123,7 +123,7 @@ func (h *hold) extend(ctx context.Context, lease time.Duration) error {
 	err := h.locker.backend.Extend(ctx, req)
 	switch {
 	case errors.Is(err, ErrLost):
-		h.end(ErrLost)
+		h.end(ErrLost, true)
 		return h.ended()
 	case err != nil:
 		return err
@@ -141,29 +141,49 @@ func (h *hold) extend(ctx context.Context, lease time.Duration) error {
 	return h.cause
 }
 
-// ended is why it ended; nil while it has not.
+// ended is why it ended; nil while it is held. A holder that was paused may ask before the timer has gone off.
 func (h *hold) ended() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	return h.endedNow()
+}
+
+// endedNow is ended with the mutex held.
+func (h *hold) endedNow() error {
+	if h.cause == nil && !h.until.After(time.Now()) {
+		return ErrLost
+	}
 	return h.cause
 }
 
-// end is finish and what comes behind it, for all causes but the release. What the server has of it is given back apart from that, when the lease is
-// over: until then a holder that was just told may be in the midst of a write.
-func (h *hold) end(cause error) {
+// end is finish and what comes behind it, for all causes but the release. What the server has of it is given back apart from that: when the lease is
+// over or all holders have released it, since one that was just told may be in the midst of a write; at once where the server knows that it is gone.
+func (h *hold) end(cause error, gone bool) {
 	h.mu.Lock()
-	left, first := time.Until(h.until), h.finish(cause)
-	h.mu.Unlock()
-	if !first {
+	left := time.Until(h.until)
+	if !h.finish(cause) {
+		h.mu.Unlock()
 		return
 	}
+	idle := make(chan struct{})
+	h.idle = idle
+	if gone || h.open == 0 {
+		left = 0
+	}
+	h.mu.Unlock()
 	l := h.locker
 	l.turns.pass(h.req.Name)
 	go func() {
 		defer l.forget(h)
-		if backoff.Pause(l.ctx, left) == nil {
-			_ = l.unlock(h.req)
+		timer := time.NewTimer(left)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-idle:
+		case <-l.ctx.Done():
+			return
 		}
+		_ = l.unlock(h.req)
 	}()
 }
 

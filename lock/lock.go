@@ -36,13 +36,14 @@ func (h *hold) again(ctx context.Context) (*Lock, error) {
 	switch {
 	case errors.Is(h.cause, ErrReleased):
 		return nil, nil
-	case h.cause != nil:
-		return nil, h.cause
+	case h.endedNow() != nil:
+		return nil, h.endedNow()
 	}
 	l := &Lock{hold: h}
 	l.outer, _ = ctx.Value(heldKey{h.locker}).(*Lock)
 	l.ctx, l.cancel = context.WithCancelCause(context.WithValue(ctx, heldKey{h.locker}, l))
 	h.locks = append(h.locks, l)
+	h.open++
 	return l, nil
 }
 
@@ -68,7 +69,7 @@ func (l *Lock) Fence() retrysafe.Fence { return l.hold.grant.Fence }
 // Release, [ErrReleased]. A lock of the same name and locker that is asked for inside of it is this one.
 func (l *Lock) Context() context.Context { return l.ctx }
 
-// Done is closed when the lock is lost or released; Err tells which. A holder that runs is told no later than a lease after the server last knew
+// Done is closed when the lock is lost, or released by all that hold it in one context; Err tells which. A holder that runs is told no later than a lease after the server last knew
 // of it. One that is paused is told when it wakes: there is no way to tell it before, and where the whole machine sleeps its
 // clock may sleep too. What it writes in between is for the fence to refuse.
 func (l *Lock) Done() <-chan struct{} { return l.hold.doneChan() }
@@ -80,7 +81,8 @@ func (l *Lock) Err() error { return l.hold.ended() }
 // It is for a stretch of work in which this process cannot be relied on to send heartbeats, and for a holder that shows that it goes on. A backend whose
 // locks end with a session keeps the session's time, and only MaxHold moves.
 //
-// Errors: the cause of the end where it has ended, those of the backend; the lease is as it was then.
+// Errors: the cause of the end where it has ended; those of the backend, after which this process counts on the lease that it had, and the server may have given
+// the longer one: a crash blocks the name for as long then.
 func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 	h := l.hold
 	if d <= 0 || d > 24*time.Hour {
@@ -111,6 +113,7 @@ func (l *Lock) Release(_ context.Context) error {
 		return nil
 	}
 	l.released = true
+	h.open--
 	for i, other := range h.locks {
 		if other == l {
 			h.locks = append(h.locks[:i], h.locks[i+1:]...)
@@ -118,8 +121,13 @@ func (l *Lock) Release(_ context.Context) error {
 		}
 	}
 	cause, last := h.cause, false
-	if cause == nil && len(h.locks) == 0 {
+	switch {
+	case h.open > 0:
+	case cause == nil:
 		last = h.finish(ErrReleased)
+	case h.idle != nil:
+		close(h.idle)
+		h.idle = nil
 	}
 	h.mu.Unlock()
 	l.cancel(ErrReleased)

@@ -28,6 +28,9 @@ type Locker struct {
 	work   sync.WaitGroup // holds, and what is sent behind them
 	ctx    context.Context
 	stop   context.CancelFunc
+
+	closing context.Context // ended by Shutdown, for those who wait
+	close   context.CancelCauseFunc
 }
 
 // New returns a locker. It panics on options that make no sense.
@@ -44,6 +47,7 @@ func New(b Backend, o *Options) *Locker {
 		panic(err.Error())
 	}
 	l.ctx, l.stop = context.WithCancel(context.Background())
+	l.closing, l.close = context.WithCancelCause(context.Background())
 	return l
 }
 
@@ -57,7 +61,8 @@ func (l *Locker) Lock(ctx context.Context, name string, opts ...Option) (*Lock, 
 	if held != nil || err != nil {
 		return held, err
 	}
-	if err := l.turns.take(ctx, name); err != nil {
+	defer l.work.Done()
+	if err := l.turns.take(ctx, l.closing, name); err != nil {
 		return nil, waited(err)
 	}
 	req := newRequest(name, o.Lease)
@@ -67,16 +72,33 @@ func (l *Locker) Lock(ctx context.Context, name string, opts ...Option) (*Lock, 
 			return h.lock(ctx), nil
 		}
 		if errors.Is(err, ErrHeld) {
-			if err = l.backend.Wait(ctx, req); err == nil {
+			if err = l.wait(ctx, req); err == nil {
 				continue
-			}
-			if ctx.Err() != nil {
-				err = waited(context.Cause(ctx))
 			}
 		}
 		l.giveUp(req)
 		return nil, err
 	}
+}
+
+// wait waits for a better time to try; the error is that of the context where it has ended.
+func (l *Locker) wait(ctx context.Context, req Request) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(l.closing, func() { cancel(ErrClosed) })()
+	var err error
+	for range tries { // a server that fails over is no reason to send everybody home
+		if err = l.backend.Wait(ctx, req); err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return waited(context.Cause(ctx))
+		}
+		if backoff.Pause(ctx, between(req.Lease)) != nil {
+			return waited(context.Cause(ctx))
+		}
+	}
+	return err
 }
 
 // TryLock is Lock without waiting: [ErrHeld] where another one has it, or another goroutine of this process is about to.
@@ -85,6 +107,7 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...Option) (*Loc
 	if held != nil || err != nil {
 		return held, err
 	}
+	defer l.work.Done()
 	if !l.turns.tryTake(name) {
 		return nil, ErrHeld
 	}
@@ -118,12 +141,13 @@ func (l *Locker) With(ctx context.Context, name string, fn func(context.Context,
 	return fn(held.Context(), held)
 }
 
-// Shutdown refuses new locks and waits until those that are held are released. When ctx ends before, their holders are told that they are
-// lost ([ErrClosed]), their leases are left to end, and the error is that of ctx.
+// Shutdown refuses new locks, sends those home who wait for one ([ErrClosed]), and waits until those that are held are released. When ctx ends before,
+// their holders are told that they are lost, with [ErrClosed], their leases are left to end, and the error is that of ctx.
 func (l *Locker) Shutdown(ctx context.Context) error {
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()
+	l.close(ErrClosed)
 	ended := make(chan struct{})
 	go func() {
 		l.work.Wait()
@@ -142,14 +166,13 @@ func (l *Locker) Shutdown(ctx context.Context) error {
 	}
 	l.mu.Unlock()
 	for _, h := range left {
-		h.end(ErrClosed)
+		h.end(ErrClosed, false)
 	}
 	l.stop()
-	<-ended
 	return context.Cause(ctx)
 }
 
-// begin checks what was asked, and takes the lock once more where the context has it.
+// begin checks what was asked, and takes the lock once more where the context has it. Else the call counts as work from then on.
 func (l *Locker) begin(ctx context.Context, name string, opts []Option) (Options, *Lock, error) {
 	if name == "" || len(name) > MaxName || strings.IndexByte(name, 0) >= 0 {
 		return l.o, nil, ErrName
@@ -162,15 +185,20 @@ func (l *Locker) begin(ctx context.Context, name string, opts []Option) (Options
 			return l.o, again, err
 		}
 	}
-	if len(opts) == 0 {
-		return l.o, nil, nil
-	}
 	o := l.o
-	for _, f := range opts {
-		f(&o)
+	if len(opts) > 0 {
+		var err error
+		if o, err = o.with(opts); err != nil {
+			return o, nil, err
+		}
 	}
-	o, err := o.checked()
-	return o, nil, err
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return o, nil, ErrClosed
+	}
+	l.work.Add(1)
+	return o, nil, nil
 }
 
 // tries is how often a call is made whose answer is lost: all may be repeated.
@@ -205,7 +233,7 @@ func (l *Locker) hold(req Request, o Options, g Grant, began time.Time) (*hold, 
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
+	if l.closed { // since it was asked for; it is given back
 		return nil, ErrClosed
 	}
 	l.holds[h] = struct{}{}
@@ -222,30 +250,27 @@ func (l *Locker) forget(h *hold) {
 	l.work.Done()
 }
 
-// giveUp gives back what a try may have taken whose caller does not want it any more, or may never hear of it, and passes the turn on.
+// giveUp gives back what a try may have taken whose caller does not want it any more, or may never hear of it, and passes the turn on. Its caller counts as work.
 func (l *Locker) giveUp(req Request) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed { // what was taken ends with its lease
-		l.turns.pass(req.Name)
-		return
-	}
 	l.work.Go(func() {
 		defer l.turns.pass(req.Name)
 		_ = l.unlock(req)
 	})
 }
 
-// unlock tells the backend that it is over, as often as it takes. It has a lease of time for it, and ten seconds at most.
+// unlock tells the backend that it is over, as often as it takes. It has a lease of time for it, and ten seconds at most. Where the first answer was
+// lost and the second says that there was nothing, nobody knows whether the first has released it or it was lost before: that is an error, and wraps [ErrLost].
 func (l *Locker) unlock(req Request) error {
 	ctx, cancel := context.WithTimeout(l.ctx, min(req.Lease, 10*time.Second))
 	defer cancel()
 	for n := 1; ; n++ {
 		err := l.backend.Unlock(ctx, req)
-		if err == nil || errors.Is(err, ErrLost) && n > 1 { // the first may have been applied
+		switch {
+		case err == nil:
 			return nil
-		}
-		if errors.Is(err, ErrLost) || backoff.Pause(ctx, between(req.Lease)) != nil {
+		case errors.Is(err, ErrLost) && n > 1:
+			return fmt.Errorf("lock: the answer to the release was lost, and another holder has come since, behind it or before: %w", ErrLost)
+		case errors.Is(err, ErrLost) || backoff.Pause(ctx, between(req.Lease)) != nil:
 			return err
 		}
 	}

@@ -424,6 +424,9 @@ func TestShutdown(t *testing.T) {
 		assert.ErrorIs(t, long.Err(), lock.ErrClosed, "Err")
 		_, err = a.Lock(t.Context(), "new")
 		assert.ErrorIs(t, err, lock.ErrClosed, "Lock")
+		free, err := b.TryLock(t.Context(), "new")
+		assert.NoError(t, err, "nothing is left of it")
+		assert.NoError(t, free.Release(t.Context()), "Release")
 		_, err = b.TryLock(t.Context(), "long")
 		assert.ErrorIs(t, err, lock.ErrHeld, "TryLock") // with its lease
 		assert.NoError(t, a.Shutdown(t.Context()), "Shutdown")
@@ -451,4 +454,67 @@ func TestRefusals(t *testing.T) {
 			lock.New(memlock.New(), o)
 		}()
 	}
+}
+
+// TestShutdownSendsWaitersHome: those behind the turn, and the one who waits at the backend, and nothing is left of them.
+func TestShutdownSendsWaitersHome(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, a, b := both(nil)
+		held, err := b.Lock(t.Context(), "x")
+		assert.NoError(t, err, "Lock")
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() {
+				_, err := a.Lock(t.Context(), "x")
+				assert.ErrorIs(t, err, lock.ErrClosed, "Lock of a waiter")
+			})
+		}
+		synctest.Wait()
+		assert.NoError(t, a.Shutdown(t.Context()), "Shutdown")
+		all.Wait()
+		assert.NoError(t, held.Release(t.Context()), "Release")
+		next, err := b.TryLock(t.Context(), "x")
+		assert.NoError(t, err, "TryLock behind it")
+		assert.NoError(t, next.Release(t.Context()), "Release")
+	})
+}
+
+// TestShutdownWaitsForNoLease of a lock that is gone, or that its holder has given back when it was told.
+func TestShutdownWaitsForNoLease(t *testing.T) {
+	t.Parallel()
+	for name, fails := range map[string]error{"the server says so": lock.ErrLost, "bound": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f, a, _ := both(&lock.Options{Lease: time.Hour, MaxHold: time.Hour + time.Minute})
+				f.set(func(f *faults) { f.extend = func() error { return fails } })
+				held, err := a.Lock(t.Context(), "x")
+				assert.NoError(t, err, "Lock")
+				<-held.Done()
+				_ = held.Release(t.Context())
+				began := time.Now()
+				assert.NoError(t, a.Shutdown(t.Context()), "Shutdown")
+				assert.Equal(t, time.Since(began), 0, "waited for")
+			})
+		})
+	}
+}
+
+// TestReleaseThatNobodyKnows: the first answer is lost, and the second says that another one has the lock: it may have been lost before.
+func TestReleaseThatNobodyKnows(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, a, _ := both(nil)
+		n := 0
+		f.set(func(f *faults) {
+			f.unlock = func() error {
+				if n++; n == 1 {
+					return errCut
+				}
+				return lock.ErrLost
+			}
+		})
+		assert.ErrorIs(t, a.With(t.Context(), "x", func(context.Context, *lock.Lock) error { return nil }), lock.ErrLost, "With")
+	})
 }

@@ -25,6 +25,14 @@ func WithLease(d time.Duration) Option { return func(o *Options) { *o = Options{
 // WithMaxHold is Options.MaxHold for one call.
 func WithMaxHold(d time.Duration) Option { return func(o *Options) { o.MaxHold = d } }
 
+// with applies the options of a call.
+func (o Options) with(opts []Option) (Options, error) {
+	for _, f := range opts {
+		f(&o)
+	}
+	return o.checked()
+}
+
 // checked fills in what is zero, and says what makes no sense.
 func (o Options) checked() (Options, error) {
 	if o.Lease == 0 {

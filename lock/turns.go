@@ -13,8 +13,8 @@ type turns struct {
 	names map[string][]chan struct{} // those behind the one who has the turn; no entry: nobody has it
 }
 
-// take waits for the turn.
-func (t *turns) take(ctx context.Context, name string) error {
+// take waits for the turn, until one of the contexts ends.
+func (t *turns) take(ctx, closing context.Context, name string) error {
 	t.mu.Lock()
 	if t.free(name) {
 		t.mu.Unlock()
@@ -23,21 +23,24 @@ func (t *turns) take(ctx context.Context, name string) error {
 	mine := make(chan struct{})
 	t.names[name] = append(t.names[name], mine)
 	t.mu.Unlock()
+	ended := ctx
 	select {
 	case <-mine:
 		return nil
 	case <-ctx.Done():
+	case <-closing.Done():
+		ended = closing
 	}
 	t.mu.Lock()
 	waiting := t.names[name]
 	if i := slices.Index(waiting, mine); i >= 0 {
 		t.names[name] = slices.Delete(waiting, i, i+1)
 		t.mu.Unlock()
-		return context.Cause(ctx)
+		return context.Cause(ended)
 	}
 	t.mu.Unlock()
 	t.pass(name) // it came at the same moment
-	return context.Cause(ctx)
+	return context.Cause(ended)
 }
 
 // tryTake takes the turn if nobody has it.

@@ -18,6 +18,7 @@ type Client struct {
 	opened *rueidis.ClientOption // by Open; else nil
 	gather bool                  // all calls go to one server, and those of one moment in one write
 	next   crowd
+	subs   subscribers
 }
 
 var (
@@ -86,17 +87,6 @@ func (c *Client) EvalWait(ctx context.Context, call redisclient.Call, replicas i
 		run(true)
 	}
 	return r, acked
-}
-
-// Subscribe implements [redisclient.Subscriber].
-func (c *Client) Subscribe(ctx context.Context, channel string, on func(payload string)) error {
-	ctx = rueidis.WithOnSubscriptionHook(ctx, func(s rueidis.PubSubSubscription) {
-		if s.Kind == "subscribe" {
-			on("")
-		}
-	})
-	err := c.r.Receive(ctx, c.r.B().Subscribe().Channel(channel).Build(), func(m rueidis.PubSubMessage) { on(m.Message) })
-	return convert(err)
 }
 
 // EachPrimary implements [redisclient.Nodes].

@@ -56,6 +56,7 @@ var maySleep = map[string]string{
 	"httpidem/httpidemtest/client.go":     "it looks at a black box again and again, up to a limit",
 	"integration/lock_bench_test.go":      "a waiter has to be waiting, which nothing tells from outside",
 	"integration/lock_faults_test.go":     "processes are stopped past their leases on a server's clock",
+	"integration/lock_redis_test.go":      "calls that come late to a real server",
 	"integration/lock_session_test.go":    "a server of another program takes a while to start",
 	"integration/redis_cluster_test.go":   "servers of another program take a while to find each other",
 	"integration/redis_model_test.go":     "leases and retentions have to pass on a server's clock",

@@ -18,8 +18,11 @@ type Do = func(ctx context.Context, cmd ...string) redisclient.Reply
 type Node struct {
 	// Policy is its maxmemory-policy.
 	Policy string
-	// AOF is "1" where it keeps an append-only file, "0" where it keeps none; Fsync says when that reaches the disk.
-	AOF, Fsync string
+	// AOF is "1" where it keeps an append-only file, "0" where it keeps none; Fsync says when that reaches the disk, and RewriteFsync "yes" that it does not
+	// while the file is written anew.
+	AOF, Fsync, RewriteFsync string
+	// RunID is of the server's process, and no other's.
+	RunID string
 	// Replicas is how many it has; -1 unknown.
 	Replicas int
 	major    int
@@ -28,7 +31,7 @@ type Node struct {
 // Look asks a server. Errors are those of the connection and of a server in trouble; that we may not ask is none.
 func Look(ctx context.Context, do Do) (Node, error) {
 	n := Node{Replicas: -1}
-	for name, value := range map[string]*string{"maxmemory-policy": &n.Policy, "appendfsync": &n.Fsync} {
+	for name, value := range map[string]*string{"maxmemory-policy": &n.Policy, "appendfsync": &n.Fsync, "no-appendfsync-on-rewrite": &n.RewriteFsync} {
 		got, err := setting(ctx, do, name)
 		if err != nil && !forbidden(err) {
 			return n, err
@@ -51,7 +54,7 @@ func Look(ctx context.Context, do Do) (Node, error) {
 			}
 		}
 	}
-	n.AOF = fields["aof_enabled"]
+	n.AOF, n.RunID = fields["aof_enabled"], fields["run_id"]
 	if replicas, err := strconv.Atoi(fields["connected_slaves"]); err == nil {
 		n.Replicas = replicas
 	}

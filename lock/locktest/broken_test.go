@@ -109,6 +109,19 @@ func TestBrokenLocks(t *testing.T) {
 				return b.Backend.TryLock(ctx, r)
 			}
 		}},
+		{"no new lease for the same owner", "L3", func(b *broken) {
+			h := holders{last: make(map[string]lock.Request)}
+			b.try = func(ctx context.Context, r lock.Request) (lock.Grant, error) {
+				if first, ok := h.get(r.Name); ok && first.Owner == r.Owner {
+					r = first
+				}
+				g, err := b.Backend.TryLock(ctx, r)
+				if err == nil {
+					h.set(r)
+				}
+				return g, err
+			}
+		}},
 		{"fences begin anew", "L4", func(b *broken) {
 			b.try = func(ctx context.Context, r lock.Request) (lock.Grant, error) {
 				g, err := b.Backend.TryLock(ctx, r)
@@ -171,7 +184,7 @@ func TestBrokenLocks(t *testing.T) {
 		}},
 		{"waits without its context", "L9", func(b *broken) {
 			b.wait = func(_ context.Context, r lock.Request) error {
-				ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) // for ever, if the test could wait
+				ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second) // for ever, if the test could wait
 				defer cancel()
 				return b.Backend.Wait(ctx, r)
 			}

@@ -78,8 +78,16 @@ func triedAgain(e *env) error {
 	if err := e.a.Unlock(e.ctx, r); err != nil {
 		return fmt.Errorf("one Unlock behind two grants: %w", err)
 	}
-	_, err = e.get(e.b, e.request(long))
-	return err
+	short := e.request(e.Short)
+	if _, err = e.get(e.b, short); err != nil || e.Crash != nil {
+		return err
+	}
+	short.Lease = long
+	if _, err = e.b.TryLock(e.ctx, short); err != nil {
+		return fmt.Errorf("a repeat by the holder: %w", err)
+	}
+	time.Sleep(2 * e.Short)
+	return e.held(e.a, "behind a lease that a repeat has made longer,")
 }
 
 func fencesGrow(e *env) error {

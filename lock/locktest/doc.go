@@ -3,7 +3,7 @@
 //
 //	L1   one holder at a time, and each with a greater fence than the one before
 //	L2   who comes second is told at once
-//	L3   a try that is repeated by the holder is granted again, with the same fence
+//	L3   a try that is repeated by the holder is granted again, with the same fence and a new lease
 //	L4   fences grow through release, and across the end of a lease or a session
 //	L5   only the holder can unlock
 //	L6   only the holder can extend, and no lease gets shorter

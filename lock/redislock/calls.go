@@ -42,33 +42,41 @@ func (b *Backend) TryLock(ctx context.Context, r lock.Request) (lock.Grant, erro
 	if err := ctx.Err(); err != nil {
 		return lock.Grant{}, context.Cause(ctx)
 	}
-	call := b.call(lockScript, r)
-	need := b.o.Replicas
-	if need == All {
-		need = int(b.replicas.Load())
-	}
-	var reply redisclient.Reply
-	acked := need
-	if need == 0 {
-		reply = b.client.Eval(ctx, call)
-	} else {
-		reply, acked = b.client.(redisclient.Replicated).EvalWait(ctx, call, need, b.o.ReplicaTime) //nolint:errcheck,forcetypeassert // New has looked
-	}
-	n, err := number(reply)
+	n, err := b.confirmed(ctx, b.call(lockScript, r))
 	switch {
-	case err != nil:
-		return lock.Grant{}, err
 	case n < 0:
 		return lock.Grant{}, lock.ErrHeld
-	case acked < need: // who asks again is counted anew; else it is given back
-		return lock.Grant{}, fmt.Errorf("redislock: %d of %d replicas have confirmed the lock in time; look at the replicas, or ask for fewer", acked, need)
+	case err != nil:
+		return lock.Grant{}, err
 	}
 	return lock.Grant{Fence: fence(n)}, nil
 }
 
 // Extend implements [lock.Backend].
 func (b *Backend) Extend(ctx context.Context, r lock.Request) error {
-	return b.lost(ctx, b.call(extendScript, r))
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	n, err := b.confirmed(ctx, b.call(extendScript, r))
+	return unlessLost(n, err)
+}
+
+// confirmed makes a call, and sees that the replicas have what it wrote. Where too few have, the number is that of the script, and there is an error: who asks
+// again is counted anew; else what was taken is given back, or ends with its lease.
+func (b *Backend) confirmed(ctx context.Context, call redisclient.Call) (int64, error) {
+	need := b.o.Replicas
+	if need == All {
+		need = int(b.replicas.Load())
+	}
+	if need == 0 {
+		return number(b.client.Eval(ctx, call))
+	}
+	reply, acked := b.client.(redisclient.Replicated).EvalWait(ctx, call, need, b.o.ReplicaTime) //nolint:errcheck,forcetypeassert // New has looked
+	n, err := number(reply)
+	if err == nil && acked < need {
+		err = fmt.Errorf("redislock: %d of %d replicas have confirmed the lock in time; look at the replicas, and whether the user may WAIT, or ask for fewer", acked, need)
+	}
+	return n, err
 }
 
 // Unlock implements [lock.Backend].
@@ -79,6 +87,10 @@ func (b *Backend) Unlock(ctx context.Context, r lock.Request) error {
 // lost makes a call that says 1, or 0 where the owner has nothing.
 func (b *Backend) lost(ctx context.Context, call redisclient.Call) error {
 	n, err := b.ask(ctx, call)
+	return unlessLost(n, err)
+}
+
+func unlessLost(n int64, err error) error {
 	if err == nil && n == 0 {
 		return lock.ErrLost
 	}

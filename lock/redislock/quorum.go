@@ -2,9 +2,10 @@ package redislock
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	mathrand "math/rand/v2"
 	"sync"
 	"time"
 
@@ -15,8 +16,11 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// serverTime is how long one server of a quorum is waited for.
-const serverTime = 200 * time.Millisecond
+// serverTime is how long the servers are waited for, until a majority has answered; grace is how long the others are then, at least.
+const (
+	serverTime = 500 * time.Millisecond
+	grace      = 10 * time.Millisecond
+)
 
 // Quorum keeps locks on a majority of servers that do not know of each other, so that some of them may be away. It is safe for concurrent use.
 //
@@ -31,6 +35,16 @@ const serverTime = 200 * time.Millisecond
 type Quorum struct {
 	servers []*Backend
 	need    int
+
+	mu    sync.Mutex
+	votes map[retrysafe.Owner]vote
+}
+
+// vote is what stands on the servers for an owner. Each try has a new name there: what gives back a try that has failed may arrive late, and must not take
+// the votes of the next one.
+type vote struct {
+	owner retrysafe.Owner
+	fence retrysafe.Fence // zero: not granted yet
 }
 
 var _ lock.Backend = (*Quorum)(nil)
@@ -41,7 +55,8 @@ func NewQuorum(ctx context.Context, clients []redisclient.Client, o *Options) (*
 	if len(clients) < 3 {
 		return nil, fmt.Errorf("redislock: a quorum of %d servers is none; give three or five", len(clients))
 	}
-	q := &Quorum{need: len(clients)/2 + 1}
+	q := &Quorum{need: len(clients)/2 + 1, votes: make(map[retrysafe.Owner]vote)}
+	seen := make(map[string]bool)
 	for i, c := range clients {
 		b, err := newBackend(c, o)
 		if err != nil {
@@ -56,9 +71,13 @@ func NewQuorum(ctx context.Context, clients []redisclient.Client, o *Options) (*
 		n := 0
 		err = b.inspect(ctx, func(node *redisnode.Node) error {
 			n++
-			if node.AOF != "1" || node.Fsync != "always" {
-				return fmt.Errorf("redislock: server %d of the quorum may forget what it has said when it is started again, so that two can hold one lock; set appendonly yes and appendfsync always, and let the user run CONFIG GET and INFO", i+1)
+			if node.AOF != "1" || node.Fsync != "always" || node.RewriteFsync != "no" || node.RunID == "" {
+				return fmt.Errorf("redislock: server %d of the quorum may forget what it has said when it is started again, so that two can hold one lock; set appendonly yes, appendfsync always and no-appendfsync-on-rewrite no, and let the user run CONFIG GET and INFO", i+1)
 			}
+			if seen[node.RunID] {
+				return fmt.Errorf("redislock: server %d of the quorum is one of those before it; give servers that fail apart", i+1)
+			}
+			seen[node.RunID] = true
 			return nil
 		})
 		if err == nil && n != 1 {
@@ -77,30 +96,73 @@ func (q *Quorum) TryLock(ctx context.Context, r lock.Request) (lock.Grant, error
 	if err := ctx.Err(); err != nil {
 		return lock.Grant{}, context.Cause(ctx)
 	}
-	r = longer(r)
+	had := q.vote(r.Owner)
+	at := longer(r)
+	at.Owner = had.owner
 	var mu sync.Mutex
 	var most retrysafe.Fence
+	old := 0 // servers that have the vote as it was granted before
 	said := q.all(ctx, func(ctx context.Context, b *Backend) error {
-		g, err := b.TryLock(ctx, r)
+		g, err := b.TryLock(ctx, at)
 		mu.Lock()
 		defer mu.Unlock()
 		most = max(most, g.Fence)
+		if err == nil && g.Fence <= had.fence {
+			old++
+		}
 		return err
 	})
 	if said.ok < q.need {
-		q.all(context.WithoutCancel(ctx), func(ctx context.Context, b *Backend) error { return b.Unlock(ctx, r) })
-		if said.ok+said.held >= q.need { // enough have answered: another owner has the lock, or a part of a split vote
+		q.forget(r.Owner)
+		q.all(context.WithoutCancel(ctx), func(ctx context.Context, b *Backend) error { return b.Unlock(ctx, at) }) // or it ends with its lease
+		if said.ok+said.held >= q.need {                                                                            // enough have answered: another owner has the lock, or a part of a split vote
 			return lock.Grant{}, lock.ErrHeld
 		}
 		return lock.Grant{}, q.short(said)
 	}
+	mu.Lock()
+	fence, repeat := most, old >= q.need // a server that answers late does not count any more
+	mu.Unlock()
+	if repeat { // nobody had a majority in between
+		return lock.Grant{Fence: had.fence}, nil
+	}
 	said = q.all(ctx, func(ctx context.Context, b *Backend) error {
-		return b.lost(ctx, b.with(raiseScript, r, uint64(most)))
+		return b.lost(ctx, b.with(raiseScript, at, uint64(fence)))
 	})
 	if said.ok < q.need {
 		return lock.Grant{}, q.short(said)
 	}
-	return lock.Grant{Fence: most}, nil
+	q.mu.Lock()
+	q.votes[r.Owner] = vote{had.owner, fence}
+	q.mu.Unlock()
+	return lock.Grant{Fence: fence}, nil
+}
+
+// vote is that of an owner; a new one where there is none.
+func (q *Quorum) vote(owner retrysafe.Owner) vote {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	v, ok := q.votes[owner]
+	if !ok {
+		_, _ = rand.Read(v.owner[:]) // never fails: it would end the process
+		q.votes[owner] = v
+	}
+	return v
+}
+
+// voted is r as the servers know it; false: the owner has nothing there.
+func (q *Quorum) voted(r lock.Request) (lock.Request, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	v, ok := q.votes[r.Owner]
+	r.Owner = v.owner
+	return r, ok
+}
+
+func (q *Quorum) forget(owner retrysafe.Owner) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.votes, owner)
 }
 
 // longer asks the servers for a lease that lasts by the clock of its holder, though theirs may be faster.
@@ -125,7 +187,7 @@ func (q *Quorum) Wait(ctx context.Context, r lock.Request) error {
 		said.add(<-free)
 		if said.ok == q.need {
 			// Those who wait for the same lock would split the vote for ever if they all came at once.
-			return backoff.Pause(ctx, rand.N(2*time.Millisecond))
+			return backoff.Pause(ctx, mathrand.N(2*time.Millisecond))
 		}
 	}
 	if ctx.Err() != nil {
@@ -136,13 +198,24 @@ func (q *Quorum) Wait(ctx context.Context, r lock.Request) error {
 
 // Extend implements [lock.Backend].
 func (q *Quorum) Extend(ctx context.Context, r lock.Request) error {
-	r = longer(r)
-	return q.verdict(q.all(ctx, func(ctx context.Context, b *Backend) error { return b.Extend(ctx, r) }))
+	at, ok := q.voted(longer(r))
+	if !ok {
+		return lock.ErrLost
+	}
+	return q.verdict(q.all(ctx, func(ctx context.Context, b *Backend) error { return b.Extend(ctx, at) }))
 }
 
 // Unlock implements [lock.Backend].
 func (q *Quorum) Unlock(ctx context.Context, r lock.Request) error {
-	return q.verdict(q.all(ctx, func(ctx context.Context, b *Backend) error { return b.Unlock(ctx, r) }))
+	at, ok := q.voted(r)
+	if !ok {
+		return lock.ErrLost
+	}
+	err := q.verdict(q.all(ctx, func(ctx context.Context, b *Backend) error { return b.Unlock(ctx, at) }))
+	if err == nil || errors.Is(err, lock.ErrLost) {
+		q.forget(r.Owner)
+	}
+	return err
 }
 
 // verdict is what the servers say together: what a majority does, or cannot do any more.
@@ -156,8 +229,11 @@ func (q *Quorum) verdict(said tally) error {
 	return q.short(said)
 }
 
-// short is the error where too few servers have answered.
+// short is the error where too few servers have agreed.
 func (q *Quorum) short(said tally) error {
+	if said.err == nil {
+		return fmt.Errorf("redislock: %d of %d servers agree, and no majority of %d: the lock was lost while it was taken", said.ok, len(q.servers), q.need)
+	}
 	return fmt.Errorf("redislock: %d of %d servers could not be asked, so that no majority of %d agrees; look at them: %w", said.failed, len(q.servers), q.need, said.err)
 }
 
@@ -181,17 +257,34 @@ func (t *tally) add(err error) {
 	}
 }
 
-// all asks all servers at once, and waits for each for no longer than [serverTime].
+// all asks all servers at once. Once a majority has agreed the others are waited for as long again, so that one that hangs does not hold up each call; what
+// they still do then stands on that server for the owner, whose Unlock goes to all.
 func (q *Quorum) all(ctx context.Context, ask func(context.Context, *Backend) error) tally {
 	ctx, cancel := context.WithTimeout(ctx, serverTime)
-	defer cancel()
+	began := time.Now()
 	answers := make(chan error, len(q.servers))
+	var all sync.WaitGroup
 	for _, b := range q.servers {
-		go func() { answers <- ask(ctx, b) }()
+		all.Go(func() { answers <- ask(ctx, b) })
 	}
+	go func() {
+		all.Wait()
+		cancel()
+	}()
 	var said tally
+	var enough <-chan time.Time
 	for range q.servers {
-		said.add(<-answers)
+		select {
+		case err := <-answers:
+			said.add(err)
+		case <-enough:
+			return said
+		}
+		if said.ok == q.need && enough == nil {
+			timer := time.NewTimer(max(grace, time.Since(began)))
+			defer timer.Stop()
+			enough = timer.C
+		}
 	}
 	return said
 }

@@ -4,9 +4,9 @@
 // Leases run by the server's clock. Waiters are woken by a message. What is kept of a lock is 33 bytes, which remember its fence for a day behind it
 // ([Options].Remember).
 //
-// One server, and its replica by WAIT ([Options].Replicas): a lock whose server dies before a replica has it is gone, and a second holder
-// may be granted beside the first. With Replicas set to All that takes more than one failure, and the fence still tells the two apart: it is the
-// server's clock, or more.
+// A lock whose server dies before a replica has it is gone, and a second holder may be granted beside the first, whom its next heartbeat tells. With
+// [Options].Replicas set to All that takes more than one failure: each lock and each heartbeat counts once every replica has it. The fence tells
+// the two holders apart where the clocks of the servers agree: it is the clock, or more.
 package redislock
 
 import (
@@ -95,8 +95,8 @@ func newBackend(c redisclient.Client, o *Options) (*Backend, error) {
 	if b.o.Logger == nil {
 		b.o.Logger = slog.Default()
 	}
-	if b.o.Replicas < All || b.o.ReplicaTime < 0 || b.o.Remember < time.Second {
-		return nil, fmt.Errorf("redislock: Replicas is %d, ReplicaTime %v and Remember %v; use a count, All or zero, a positive time, and a second at least", b.o.Replicas, b.o.ReplicaTime, b.o.Remember)
+	if b.o.Replicas < All || b.o.ReplicaTime < time.Millisecond || b.o.Remember < time.Minute {
+		return nil, fmt.Errorf("redislock: Replicas is %d, ReplicaTime %v and Remember %v; use a count, All or zero, a millisecond at least, and a minute at least", b.o.Replicas, b.o.ReplicaTime, b.o.Remember)
 	}
 	if _, ok := c.(redisclient.Replicated); b.o.Replicas != 0 && !ok {
 		return nil, errors.New("redislock: Replicas needs a client that can WAIT on the connection of a script; this one cannot")
@@ -122,6 +122,9 @@ func (b *Backend) inspect(ctx context.Context, look func(*redisnode.Node) error)
 		if err := node.Check(b.o.AllowEviction, "a lock that is held, and let a second holder in"); err != nil {
 			return fmt.Errorf("redislock: %w", err)
 		}
+		if node.Policy == "" {
+			b.o.Logger.Warn("redislock: the server does not tell its configuration; make sure that maxmemory-policy is noeviction and that it writes to disk")
+		}
 		b.replicas.Store(max(b.replicas.Load(), int64(node.Replicas)))
 		return look(&node)
 	})
@@ -134,7 +137,7 @@ func refusal(err error) error {
 	case !errors.As(err, &e):
 		return fmt.Errorf("redislock: %w", err)
 	case e.Code() == "NOPERM":
-		return fmt.Errorf("redislock: the user may not run this; it needs EVALSHA, EVAL, GET, SET, TIME, PUBLISH, SUBSCRIBE, and the keys and channels of the prefix: %w", e)
+		return fmt.Errorf("redislock: the user may not run this; it needs EVALSHA, EVAL, GET, SET, TIME, PUBLISH, SUBSCRIBE, ROLE, and WAIT for Replicas, and the keys and channels of the prefix: %w", e)
 	case e.Advice() != "":
 		return fmt.Errorf("redislock: the server refuses (%s): %w", e.Advice(), e)
 	}
