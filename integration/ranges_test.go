@@ -240,7 +240,7 @@ func TestRedisRangesRefuse(t *testing.T) {
 	_, err := redisranges.New(t.Context(), client(followed), &redisranges.Options{Replicas: 1})
 	assert.NoError(t, err, "a file and a replica")
 	var said bytes.Buffer
-	_, err = redisranges.New(t.Context(), client(forgetful), &redisranges.Options{Replicas: 1, Logger: slog.New(slog.NewTextHandler(&said, nil))})
+	_, err = redisranges.New(t.Context(), client(forgetful), &redisranges.Options{Unsafe: true, Logger: slog.New(slog.NewTextHandler(&said, nil))})
 	assert.NoError(t, err, "Unsafe")
 	assert.Contains(t, said.String(), "append-only", "the warning")
 }
