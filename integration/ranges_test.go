@@ -240,7 +240,7 @@ func TestRedisRangesRefuse(t *testing.T) {
 	_, err := redisranges.New(t.Context(), client(followed), &redisranges.Options{Replicas: 1})
 	assert.NoError(t, err, "a file and a replica")
 	var said bytes.Buffer
-	_, err = redisranges.New(t.Context(), client(forgetful), &redisranges.Options{Replicas: 1, Logger: slog.New(slog.NewTextHandler(&said, nil))})
+	_, err = redisranges.New(t.Context(), client(forgetful), &redisranges.Options{Unsafe: true, Logger: slog.New(slog.NewTextHandler(&said, nil))})
 	assert.NoError(t, err, "Unsafe")
 	assert.Contains(t, said.String(), "append-only", "the warning")
 }
@@ -291,4 +291,28 @@ func TestRedisRangesFailover(t *testing.T) {
 	_, err = lost.Next(t.Context())
 	assert.ErrorIs(t, err, idgen.ErrNoTag, "a tag that is not there")
 	assert.True(t, !strings.Contains(err.Error(), "lost"), "no name in %v", err)
+}
+
+// TestRangesSettings: connections that would undo a range are refused, and servers that can lose one are warned of.
+func TestRangesSettings(t *testing.T) {
+	t.Parallel()
+	dsn := mysqlDatabase(t)
+	r := rangesOn(t, sqlWorld{"mysql", dsn, sqlranges.MySQL}, nil)
+	assert.NoError(t, r.Migrate(t.Context()), "Migrate")
+	assert.NoError(t, create(t.Context(), r, "order", 1), "Create")
+	_, _, err := rangesOn(t, sqlWorld{"mysql", dsn + "&autocommit=0", sqlranges.MySQL}, nil).Take(t.Context(), "order", 10)
+	assert.Contains(t, fmt.Sprint(err), "autocommit", "a range that would be undone")
+	first, _, err := r.Take(t.Context(), "order", 10)
+	assert.NoError(t, err, "Take")
+	assert.Equal(t, first, 1, "the first value")
+
+	for name, w := range map[string]sqlWorld{
+		"fsync is off":     {"pgx", postgresDatabase(t), sqlranges.PostgreSQL}, // as all servers of these tests
+		"synchronous is 1": {"sqlite", sqliteDSN(newFile(t), "synchronous(NORMAL)"), sqlranges.SQLite},
+	} {
+		var said bytes.Buffer
+		r := rangesOn(t, w, &sqlranges.Options{Logger: slog.New(slog.NewTextHandler(&said, nil))})
+		assert.NoError(t, r.Migrate(t.Context()), "Migrate")
+		assert.Contains(t, said.String(), name, "the warning")
+	}
 }

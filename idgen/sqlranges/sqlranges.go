@@ -93,7 +93,12 @@ func (r *Ranges) Create(ctx context.Context, tag string, first, step int64) (cre
 		MySQL:      `INSERT INTO ` + r.table + ` (biz_tag, max_id, step) VALUES (?, ?, ?)`,
 	}[r.dialect]
 	err = again(ctx, func() error {
-		done, err := r.db.ExecContext(ctx, query, tag, first, step)
+		tx, err := r.db.BeginTx(ctx, nil) // also where connections commit nothing by themselves
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback() //nolint:errcheck // where it was not committed
+		done, err := tx.ExecContext(ctx, query, tag, first, step)
 		if duplicate(err) {
 			return nil
 		}
@@ -102,7 +107,7 @@ func (r *Ranges) Create(ctx context.Context, tag string, first, step int64) (cre
 		}
 		n, err := done.RowsAffected()
 		created = n > 0
-		return err
+		return errors.Join(err, tx.Commit())
 	})
 	return created, r.explain("make a tag", err)
 }
