@@ -65,7 +65,7 @@ step "programs" 90 scripts/programs.sh
 
 step "format" 10 formatted
 
-# Everything is compiled here, and with the race detector where the tests want it, so that it is compiled once: the compiler is most of a
+# Everything is compiled and vetted here (go test need not do it again), and with the race detector where the tests want it, so that it is compiled once: the compiler is most of a
 # first run. The root module comes first, as all others stand on it; the others come two at a time, which keeps both cores busy.
 vet() { # vet DIR...
   printf '%s\n' "$@" | GOWORK=off xargs -P 2 -I{} sh -c '
@@ -79,7 +79,7 @@ step "vet ." 90 vet .
 step "vet the other modules" 300 vet "${modules[@]:1}"
 
 # Built without the race detector only: a search takes one step at a time, and five times as long with it.
-step "test models" 90 in_module . go test -count=1 -timeout 5m -skip '^TestRace$' ./internal/statespace ./shardstore
+step "test models" 90 in_module . go test -vet=off -count=1 -timeout 5m -skip '^TestRace$' ./internal/statespace ./shardstore
 
 # The adapters' tests wait more than they work, so they run beside one another.
 adapters=()
@@ -87,7 +87,7 @@ for dir in "${modules[@]}"; do
   [[ $dir != adapters/* ]] || adapters+=("$dir")
 done
 test_adapters() {
-  printf '%s\n' "${adapters[@]}" | GOWORK=off xargs -P 4 -I{} sh -c 'cd {} && go test -race -count=1 -timeout 10m ./...'
+  printf '%s\n' "${adapters[@]}" | GOWORK=off xargs -P 4 -I{} sh -c 'cd {} && go test -vet=off -race -count=1 -timeout 10m ./...'
 }
 step "test adapters, race" 90 test_adapters
 
@@ -95,17 +95,17 @@ for dir in "${modules[@]}"; do
   case $dir in
     adapters/*) ;; # above
     browser/browsertest) # one browser with a few tabs at a time
-      step "test $dir, race" 60 in_module "$dir" go test -race -count=1 -timeout 5m -parallel 4 ./... ;;
+      step "test $dir, race" 60 in_module "$dir" go test -vet=off -race -count=1 -timeout 5m -parallel 4 ./... ;;
     bench) # holds assertions on allocations, which the race detector would break
-      step "test $dir" 60 in_module "$dir" go test -count=1 -timeout 5m ./... ;;
+      step "test $dir" 60 in_module "$dir" go test -vet=off -count=1 -timeout 5m ./... ;;
     advise) # it compiles a parser when it runs, which takes ten times as long with the race detector; but for one lock it shares nothing
-      step "test $dir" 60 in_module "$dir" go test -count=1 -timeout 5m ./... ;;
+      step "test $dir" 60 in_module "$dir" go test -vet=off -count=1 -timeout 5m ./... ;;
     integration) # servers that are killed and have to find each other again; tests that wait more than they work
-      step "test $dir, race" 240 in_module "$dir" go test -race -count=1 -timeout 10m -parallel 6 ./... ;;
+      step "test $dir, race" 240 in_module "$dir" go test -vet=off -race -count=1 -timeout 10m -parallel 6 ./... ;;
     cmd/retrysafe | gateway) # they wait as well
-      step "test $dir, race" 120 in_module "$dir" go test -race -count=1 -timeout 10m -parallel 4 ./... ;;
-    *)
-      step "test $dir, race" 90 in_module "$dir" go test -race -count=1 -timeout 10m ./... ;;
+      step "test $dir, race" 120 in_module "$dir" go test -vet=off -race -count=1 -timeout 10m -parallel 4 ./... ;;
+    *) # -p: some packages wait for leases while others work
+      step "test $dir, race" 90 in_module "$dir" go test -vet=off -race -count=1 -timeout 10m -p 4 ./... ;;
   esac
 done
 
