@@ -212,9 +212,9 @@ func relayStorm(t *testing.T, a *shop, driver, dsn string, do func(b fileBroker,
 		for n := 1; n <= times[step]; n++ {
 			whens := []string{"before", "after"}
 			if step != "commit" && step != "publish" && os.Getenv("RETRYSAFE_SOAK") != "long" {
-				// One side of half of the statements, others in each run: after one is before the next, as a rule.
+				// One side of a fifth of the statements, others in each run: after one is before the next, as a rule.
 				i := rand.IntN(2)
-				whens = whens[i : i+rand.IntN(2)]
+				whens = whens[i : i+rand.IntN(5)/4]
 			}
 			for _, when := range whens {
 				add()
