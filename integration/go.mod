@@ -23,6 +23,7 @@ require (
 	github.com/retrysafe/retrysafe/adapters/grpcidem v0.0.0
 	github.com/retrysafe/retrysafe/adapters/kratosidem v0.0.0
 	github.com/retrysafe/retrysafe/adapters/rueidisclient v0.0.0
+	github.com/retrysafe/retrysafe/adapters/zklock v0.0.0
 	github.com/retrysafe/retrysafe/filter v0.0.0
 	github.com/retrysafe/retrysafe/gateway v0.0.0
 	github.com/retrysafe/retrysafe/httpsig v0.0.0
@@ -115,6 +116,7 @@ replace (
 	github.com/retrysafe/retrysafe/adapters/kratosidem => ../adapters/kratosidem
 	github.com/retrysafe/retrysafe/adapters/pgxidem => ../adapters/pgxidem
 	github.com/retrysafe/retrysafe/adapters/rueidisclient => ../adapters/rueidisclient
+	github.com/retrysafe/retrysafe/adapters/zklock => ../adapters/zklock
 	github.com/retrysafe/retrysafe/filter => ../filter
 	github.com/retrysafe/retrysafe/gateway => ../gateway
 	github.com/retrysafe/retrysafe/httpsig => ../httpsig

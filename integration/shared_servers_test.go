@@ -27,6 +27,7 @@ var (
 		tb.Helper()
 		return startMySQL(tb, "--max-connections=500")
 	}}
+	zooKeeperForAll = sharedServer[*zooKeeperServer]{start: startZooKeeper}
 )
 
 // get starts it for the first test that asks.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/adapters/zklock"
 	"github.com/retrysafe/retrysafe/idgen"
 	"github.com/retrysafe/retrysafe/internal/assert"
@@ -176,15 +177,15 @@ func TestWorkersClocks(t *testing.T) {
 	assert.Equal(t, until, far, "the reservation")
 }
 
-// TestWorkersLostReplies loses each of the first writes of a reservation, or its reply. Until is never above what the server has kept, the number stays with
-// its holder, and the next holder starts above.
+// TestWorkersLostReplies loses each of the first writes of a reservation, or its reply. Until is never above what the server has kept, and the number stays
+// with its holder.
 func TestWorkersLostReplies(t *testing.T) {
 	t.Parallel()
 	for what, f := range map[string]fate{"request": loseRequest, "reply": loseReply} {
 		for call := 1; call <= 3; call++ { // the fence, the first reservation, and that of a heartbeat
 			t.Run(fmt.Sprintf("%s %d", what, call), func(t *testing.T) {
 				t.Parallel()
-				c, other, look := connect(t, long), connect(t, long), raw(t)
+				c, look := connect(t, long), raw(t)
 				o := numbersOf(1, 5*time.Second)
 				c.proxy.setHook(func(op int32, n int) fate {
 					if op == opSetData && n == call {
@@ -195,45 +196,87 @@ func TestWorkersLostReplies(t *testing.T) {
 				held := claim(t, c, o)
 				g := generator(t, held)
 				begun := held.Until()
-				var last idgen.ID
 				eventually(t, "heartbeats go on behind the fault", func() bool {
 					until := held.Until()
-					kept, _, _ := reserved(t, look, o)
+					kept, fence, _ := reserved(t, look, o)
 					assert.True(t, until <= kept, "ids may have times up to %d, and the server knows of %d", until, kept)
-					last = next(t, g)
-					return until > begun+int64(2*time.Second) && c.proxy.count(opSetData) > call
+					assert.Equal(t, fence, uint64(held.Fence()), "the fence that is kept")
+					next(t, g)
+					return c.proxy.count(opSetData) > max(call, 3) && until > begun
 				})
 				assert.NoError(t, held.Release(within(t)), "Release")
-				second := claim(t, other, o)
-				assert.True(t, next(t, generator(t, second)) > last, "the next holder starts above")
-				assert.Equal(t, second.From().UnixNano(), held.Until(), "where it starts")
+				kept, _, _ := reserved(t, look, o)
+				assert.True(t, held.Until() <= kept, "the next one starts at %d, and ids were made up to %d", kept, held.Until())
 			})
 		}
 	}
 }
 
-// TestWorkersCannotWriteOver: a holder that was overtaken, or whose reservation somebody has deleted, writes nothing more, and is told.
+// TestWorkersCannotWriteOver: a holder that was overtaken, before it looks or between its look and its write, or whose reservation somebody has deleted, writes
+// nothing more, and is told.
 func TestWorkersCannotWriteOver(t *testing.T) {
 	t.Parallel()
 	look := raw(t)
-	for what, deleted := range map[string]bool{"overtaken": false, "deleted": true} {
-		o := numbersOf(1, time.Second)
-		held := claim(t, connect(t, long), o)
-		if deleted {
-			assert.NoError(t, look.Delete(node(o), -1), "Delete")
-			<-held.Done()
-			there, _, err := look.Exists(node(o))
-			assert.True(t, err == nil && !there, "%s: nobody has made it again (%v)", what, err)
-			continue
+	o := numbersOf(1, time.Second)
+	held := claim(t, connect(t, long), o)
+	assert.NoError(t, look.Delete(node(o), -1), "Delete")
+	<-held.Done()
+	there, _, err := look.Exists(node(o))
+	assert.True(t, err == nil && !there, "nobody has made it again (%v)", err)
+	for _, between := range []bool{false, true} {
+		c, o := connect(t, long), numbersOf(1, time.Second)
+		held := claim(t, c, o)
+		overtaken := make(chan int64, 1)
+		overtake := func() {
+			until, _, _ := reserved(t, look, o)
+			_, err := look.Set(node(o), fmt.Appendf(nil, "%d %d", until, held.Fence()+1), -1)
+			assert.NoError(t, err, "Set")
+			overtaken <- until
 		}
-		until, fence, _ := reserved(t, look, o)
-		_, err := look.Set(node(o), fmt.Appendf(nil, "%d %d", until, fence+1), -1)
-		assert.NoError(t, err, "Set")
+		if between {
+			c.proxy.setHook(func(op int32, n int) fate {
+				if op == opSetData && n == 1 {
+					overtake()
+				}
+				return pass
+			})
+		} else {
+			overtake()
+		}
+		until := <-overtaken
 		<-held.Done()
-		kept, now, _ := reserved(t, look, o)
-		assert.True(t, kept == until && now == fence+1, "%s: the reservation is that of the other", what)
-		assert.True(t, held.Until() <= kept, "%s: until %d, and %d is kept", what, held.Until(), kept)
+		kept, fence, _ := reserved(t, look, o)
+		assert.True(t, kept == until && fence == uint64(held.Fence()+1), "between its look and its write (%v): the reservation is that of the other", between)
+		assert.True(t, held.Until() <= kept, "until %d, and %d is kept", held.Until(), kept)
 	}
+}
+
+// TestWorkersLateReserve: a reservation that comes behind a greater one does not undo it, and one that comes behind the next holder's claim is refused.
+func TestWorkersLateReserve(t *testing.T) {
+	t.Parallel()
+	o := numbersOf(1, time.Second)
+	r := idgen.NumberRequest{Namespace: o.Namespace, Lease: time.Minute}
+	look := raw(t)
+	first, err := zklock.NumbersOf(connect(t, long).Backend).Take(within(t), r)
+	assert.NoError(t, err, "Take")
+	for _, until := range []int64{200, 100} {
+		assert.NoError(t, first.Reserve(within(t), until, time.Minute), "Reserve %d", until)
+		kept, _, _ := reserved(t, look, o)
+		assert.Equal(t, kept, 200, "what is kept")
+	}
+	other := zklock.NumbersOf(connect(t, long).Backend)
+	_, err = other.Take(within(t), r)
+	assert.ErrorIs(t, err, idgen.ErrTaken, "Take what is held")
+	assert.NoError(t, first.Release(within(t), ""), "Release")
+	<-first.Lost
+	assert.ErrorIs(t, first.Reserve(within(t), 300, time.Minute), retrysafe.ErrLeaseLost, "Reserve behind the release")
+	second, err := other.Take(within(t), r)
+	assert.NoError(t, err, "Take")
+	assert.Equal(t, second.Reserved.UnixNano(), 200, "where the next one starts")
+	assert.ErrorIs(t, first.Reserve(within(t), 300, time.Minute), retrysafe.ErrLeaseLost, "Reserve behind the next holder")
+	kept, fence, _ := reserved(t, look, o)
+	assert.True(t, kept == 200 && fence == uint64(second.Fence), "%d of fence %d is kept", kept, fence)
+	assert.NoError(t, second.Release(within(t), ""), "Release")
 }
 
 // TestWorkersForeignNode: what is no reservation, or one of a greater fence, is nothing to start from.
