@@ -39,6 +39,16 @@ func claim(t *testing.T, c *client, o *idgen.WorkersOptions) *idgen.Held {
 	return held
 }
 
+// told waits until a holder is told that it has lost its number.
+func told(t *testing.T, lost <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-lost:
+	case <-within(t).Done():
+		t.Fatal("nobody tells the holder")
+	}
+}
+
 func generator(t *testing.T, held *idgen.Held) *idgen.Snowflake {
 	t.Helper()
 	g, err := idgen.NewSnowflake(held, nil)
@@ -91,7 +101,7 @@ func TestWorkersHaveOneNumberEach(t *testing.T) {
 	assert.True(t, err != nil, "a second generator is refused")
 	last := next(t, g)
 	assert.NoError(t, held[1].Release(within(t)), "Release")
-	<-held[1].Done()
+	told(t, held[1].Done())
 	again := claim(t, other, o)
 	assert.Equal(t, again.Number(), held[1].Number(), "the number that was given back")
 	assert.True(t, again.Fence() > held[1].Fence(), "the fence grows")
@@ -124,7 +134,7 @@ func TestWorkersOfASession(t *testing.T) {
 	g := generator(t, first)
 	last := next(t, g)
 	c.proxy.cut()
-	<-first.Done()
+	told(t, first.Done())
 	assert.True(t, next(t, g) > last, "ids go on")
 	stopped := make(chan error, 1)
 	ctx := within(t)
@@ -220,7 +230,7 @@ func TestWorkersCannotWriteOver(t *testing.T) {
 	o := numbersOf(1, time.Second)
 	held := claim(t, connect(t, long), o)
 	assert.NoError(t, look.Delete(node(o), -1), "Delete")
-	<-held.Done()
+	told(t, held.Done())
 	there, _, err := look.Exists(node(o))
 	assert.True(t, err == nil && !there, "nobody has made it again (%v)", err)
 	for _, between := range []bool{false, true} {
@@ -244,7 +254,7 @@ func TestWorkersCannotWriteOver(t *testing.T) {
 			overtake()
 		}
 		until := <-overtaken
-		<-held.Done()
+		told(t, held.Done())
 		kept, fence, _ := reserved(t, look, o)
 		assert.True(t, kept == until && fence == uint64(held.Fence()+1), "between its look and its write (%v): the reservation is that of the other", between)
 		assert.True(t, held.Until() <= kept, "until %d, and %d is kept", held.Until(), kept)
@@ -268,7 +278,7 @@ func TestWorkersLateReserve(t *testing.T) {
 	_, err = other.Take(within(t), r)
 	assert.ErrorIs(t, err, idgen.ErrTaken, "Take what is held")
 	assert.NoError(t, first.Release(within(t), ""), "Release")
-	<-first.Lost
+	told(t, first.Lost)
 	assert.ErrorIs(t, first.Reserve(within(t), 300, time.Minute), retrysafe.ErrLeaseLost, "Reserve behind the release")
 	second, err := other.Take(within(t), r)
 	assert.NoError(t, err, "Take")
@@ -284,12 +294,13 @@ func TestWorkersForeignNode(t *testing.T) {
 	t.Parallel()
 	c, look := connect(t, long), raw(t)
 	for text, want := range map[string]string{"hello": "root of their own", "1 18446744073709551615": "of a later holder"} {
-		o := numbersOf(1, time.Second)
+		o := numbersOf(1, time.Hour)
 		assert.NoError(t, claim(t, c, o).Release(within(t)), "Release")
 		_, err := look.Set(node(o), []byte(text), -1)
 		assert.NoError(t, err, "Set")
 		_, err = zklock.NewWorkers(c.Backend, o).Claim(within(t))
 		assert.True(t, err != nil && strings.Contains(err.Error(), want), "Claim: %v", err)
+		eventually(t, "the lock is free", func() bool { return len(queue(t, look, "ids%2f"+o.Namespace+"%2f0")) == 0 })
 		kept, _, err := look.Get(node(o))
 		assert.True(t, err == nil && string(kept) == text, "it stays as it is (%v)", err)
 	}
