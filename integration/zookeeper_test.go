@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/adapters/zklock"
+	"github.com/retrysafe/retrysafe/idgen"
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
@@ -23,7 +24,8 @@ type zooKeeperServer struct {
 	said bytes.Buffer
 }
 
-func startZooKeeper(tb testing.TB) *zooKeeperServer {
+// startZooKeeper runs one until the test ends; env is added to its environment.
+func startZooKeeper(tb testing.TB, env ...string) *zooKeeperServer {
 	tb.Helper()
 	java, err := exec.LookPath("java")
 	assert.NoError(tb, err, "java is not installed: apt-get install -y default-jre-headless")
@@ -41,6 +43,7 @@ func startZooKeeper(tb testing.TB) *zooKeeperServer {
 		"admin.enableServer=false\nmaxClientCnxns=0\n", dir, port), 0o600), "configuration")
 	cmd := exec.Command(java, "-Xms32m", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no",
 		"-cp", strings.Join(jars, ":"), "org.apache.zookeeper.server.quorum.QuorumPeerMain", conf)
+	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = &s.said, &s.said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	assert.NoError(tb, cmd.Start(), "start ZooKeeper")
@@ -58,4 +61,18 @@ func startZooKeeper(tb testing.TB) *zooKeeperServer {
 	}
 	b.Close()
 	return s
+}
+
+// TestWorkersOnAServersClock: the clock that a claim is measured by is the server's, which is half a minute ahead here.
+func TestWorkersOnAServersClock(t *testing.T) {
+	t.Parallel()
+	s := startZooKeeper(t, "LD_PRELOAD="+shiftClock(t), "CLOCK_SHIFT=30")
+	b, err := zklock.Open(t.Context(), []string{s.addr}, &zklock.Options{Logger: slog.New(slog.DiscardHandler)})
+	assert.NoError(t, err, "Open")
+	t.Cleanup(b.Close)
+	_, err = zklock.NewWorkers(b, nil).Claim(t.Context())
+	assert.ErrorIs(t, err, idgen.ErrClockOff, "Claim by our clock")
+	held, err := zklock.NewWorkers(b, &idgen.WorkersOptions{Now: func() time.Time { return time.Now().Add(30 * time.Second) }}).Claim(t.Context())
+	assert.NoError(t, err, "Claim by the server's")
+	assert.NoError(t, held.Release(t.Context()), "Release")
 }
