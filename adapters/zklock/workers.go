@@ -24,7 +24,8 @@ import (
 // is over.
 //
 // The lock keeps others from trying the number. That ids are unique does not depend on it: a reservation is written over the version that was read, by
-// the holder whose fence is in it, and the next holder puts in its own fence before it reads where to begin.
+// the holder whose fence is in it; and the next holder begins where its own fence was written over the version that it had read, behind which
+// nobody before it writes.
 func NewWorkers(b *Backend, o *idgen.WorkersOptions) *idgen.Workers {
 	if b == nil || o != nil && (len(o.Namespace) > 128 || strings.IndexByte(o.Namespace, 0) >= 0) {
 		panic("zklock: NewWorkers needs a backend, and a namespace of at most 128 bytes without NUL")
