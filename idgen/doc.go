@@ -3,7 +3,7 @@
 //
 // An id of 63 bits is a time, the number of the worker that made it, and a sequence. Two ids are the same only if two makers have one
 // worker number and one time. A number in a configuration file ([Static]) leaves that to people. [Workers] leases the numbers in any store of
-// this project, and does not rely on leases alone: a holder makes only ids whose time is below a reservation that is stored with its lease, and
+// this project, or in ZooKeeper (adapters/zklock), and does not rely on leases alone: a holder makes only ids whose time is below a reservation that is stored with its lease, and
 // the next holder of the number starts above it. Their times are apart, whatever becomes of clocks, pauses and lost leases.
 //
 //	workers := idgen.NewWorkers(store, nil)

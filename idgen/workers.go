@@ -2,12 +2,9 @@ package idgen
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
-	"strconv"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,15 +36,23 @@ type WorkersOptions struct {
 	Now func() time.Time
 }
 
-// Workers leases worker numbers in a store: any that keeps progress (clause S19), which all of this project do. It is safe for concurrent use.
+// Workers leases worker numbers. It is safe for concurrent use.
 type Workers struct {
-	store retrysafe.Store
-	o     WorkersOptions
+	numbers Numbers
+	o       WorkersOptions
 }
 
-// NewWorkers returns workers on a store. It panics on options that make no sense.
+// NewWorkers returns workers on a store: any that keeps progress (clause S19), which all of this project do. It panics on options that make no sense.
 func NewWorkers(s retrysafe.Store, o *WorkersOptions) *Workers {
-	w := &Workers{store: s}
+	if s == nil {
+		panic("idgen: NewWorkers needs a store")
+	}
+	return NewWorkersOn(storeNumbers{s}, o)
+}
+
+// NewWorkersOn returns workers on another source of numbers, such as that of adapters/zklock. It panics on options that make no sense.
+func NewWorkersOn(n Numbers, o *WorkersOptions) *Workers {
+	w := &Workers{numbers: n}
 	if o != nil {
 		w.o = *o
 	}
@@ -63,22 +68,11 @@ func NewWorkers(s retrysafe.Store, o *WorkersOptions) *Workers {
 	if w.o.MaxSkew == 0 {
 		w.o.MaxSkew = min(time.Second, w.o.Lease/10)
 	}
-	if s == nil || w.o.Max < 1 || w.o.Max > 1<<22 || w.o.Lease < time.Second || w.o.Lease > time.Hour || len(w.o.Namespace) > retrysafe.MaxPart || w.o.MaxSkew < 0 || w.o.MaxSkew > w.o.Lease/10 {
-		panic(fmt.Sprintf("idgen: NewWorkers needs a store, Max of 1 to 4194304 (%d), Lease of 1s to 1h (%v) and MaxSkew up to a tenth of it (%v)",
+	if n == nil || w.o.Max < 1 || w.o.Max > 1<<22 || w.o.Lease < time.Second || w.o.Lease > time.Hour || len(w.o.Namespace) > retrysafe.MaxPart || w.o.MaxSkew < 0 || w.o.MaxSkew > w.o.Lease/10 {
+		panic(fmt.Sprintf("idgen: workers need a source of numbers, Max of 1 to 4194304 (%d), Lease of 1s to 1h (%v) and MaxSkew up to a tenth of it (%v)",
 			w.o.Max, w.o.Lease, w.o.MaxSkew))
 	}
 	return w
-}
-
-// codec names the reservation that is kept with a lease: nanoseconds since 1970, 8 bytes, big-endian. It ends with the lease, so that the next
-// holder can begin as soon as that has passed.
-const codec = "idgen/until"
-
-// keepFor is how long the record of a number that nobody holds stays. A reservation is long over by then.
-const keepFor = 30 * 24 * time.Hour
-
-func (w *Workers) key(number int) retrysafe.StoreKey {
-	return retrysafe.StoreKey{Namespace: w.o.Namespace, Layer: "ids", Key: retrysafe.Key{Operation: "worker", ID: strconv.Itoa(number)}}
 }
 
 // Claim leases a number that nobody holds, and keeps it until Release, or until the store has not answered for a lease. It tries the
@@ -94,7 +88,7 @@ func (w *Workers) Claim(ctx context.Context) (*Held, error) {
 			if empty++; empty == rounds {
 				break
 			}
-			wait = 50*time.Millisecond + mathrand.N(50*time.Millisecond)
+			wait = 50*time.Millisecond + rand.N(50*time.Millisecond)
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -112,7 +106,7 @@ const rounds = 3
 
 // round tries all numbers once. Where none was to be had, reserved is when the first of those that nobody holds can be; zero: there is none.
 func (w *Workers) round(ctx context.Context) (h *Held, reserved time.Duration, err error) {
-	begin := mathrand.IntN(w.o.Max)
+	begin := rand.IntN(w.o.Max)
 	for i := range w.o.Max {
 		h, ahead, err := w.try(ctx, (begin+i)%w.o.Max)
 		if h != nil || err != nil {
@@ -127,38 +121,33 @@ func (w *Workers) round(ctx context.Context) (h *Held, reserved time.Duration, e
 
 // try claims one number; nil: somebody holds it, or its times are reserved for so long.
 func (w *Workers) try(ctx context.Context, number int) (*Held, time.Duration, error) {
-	var owner retrysafe.Owner
-	_, _ = rand.Read(owner[:]) // never fails: it would end the process
-	key, now := w.key(number), w.o.Now
+	now := w.o.Now
 	if now == nil {
 		clock := steady()
 		now = func() time.Time { return time.Unix(0, clock()) }
 	}
 	sent := now()
-	got, err := w.store.Acquire(ctx, retrysafe.AcquireRequest{
-		Key: key, Owner: owner, Lease: w.o.Lease, Retention: keepFor, OnDoubt: retrysafe.Reexecute,
-	})
-	if err != nil {
+	taken, err := w.numbers.Take(ctx, NumberRequest{Namespace: w.o.Namespace, Number: number, Lease: w.o.Lease})
+	switch {
+	case errors.Is(err, ErrTaken):
+		return nil, 0, nil
+	case err != nil:
 		return nil, 0, fmt.Errorf("idgen: claim a worker number: %w", err)
 	}
-	if got.Status != retrysafe.Won {
-		return nil, 0, nil
-	}
-	h := &Held{workers: w, number: uint64(number), owner: owner, fence: got.Record.Fence, now: now, done: make(chan struct{})} //nolint:gosec // not negative
+	h := &Held{taken: taken, number: uint64(number), lease: w.o.Lease, now: now, done: make(chan struct{})} //nolint:gosec // not negative
 	came := now()
-	if early, late := got.Record.Now.Sub(came), sent.Sub(got.Record.Now); early > w.o.MaxSkew || late > w.o.MaxSkew {
-		_ = h.giveBack(ctx, "clock") // or it lapses
+	if early, late := taken.Now.Sub(came), sent.Sub(taken.Now); early > w.o.MaxSkew || late > w.o.MaxSkew {
+		_ = taken.Release(ctx, "clock") // or it lapses
 		return nil, 0, fmt.Errorf("%w: it is %v off; let both keep time by NTP", ErrClockOff, max(early, late).Round(time.Millisecond))
 	}
-	h.from = reservedUntil(got.Record)
-	if ahead := h.from.Sub(got.Record.Now); ahead > w.o.MaxSkew {
-		_ = h.giveBack(ctx, "reserved")
+	if ahead := taken.Reserved.Sub(taken.Now); ahead > w.o.MaxSkew {
+		_ = taken.Release(ctx, "reserved")
 		return nil, ahead, nil
 	}
 	h.life, h.stop = context.WithCancel(context.WithoutCancel(ctx))
 	if err := h.extend(ctx); err != nil { // before the first id its time is reserved
 		h.stop()
-		_ = h.giveBack(context.WithoutCancel(ctx), "unreserved")
+		_ = taken.Release(context.WithoutCancel(ctx), "unreserved")
 		return nil, 0, fmt.Errorf("idgen: reserve the times of a worker number: %w", err)
 	}
 	h.beats.Add(1)
@@ -166,24 +155,14 @@ func (w *Workers) try(ctx context.Context, number int) (*Held, time.Duration, er
 	return h, 0, nil
 }
 
-// reservedUntil is up to when an earlier holder may have made ids.
-func reservedUntil(r retrysafe.Record) time.Time {
-	if r.Answer.Codec != codec || len(r.Answer.Body) != 8 {
-		return time.Time{}
-	}
-	return time.Unix(0, int64(binary.BigEndian.Uint64(r.Answer.Body))) //nolint:gosec // as it was written
-}
-
 // Held is a number that is leased. Give it to NewSnowflake, once.
 type Held struct {
-	workers *Workers
-	number  uint64
-	owner   retrysafe.Owner
-	fence   retrysafe.Fence
-	from    time.Time
-	now     func() time.Time
-	until   atomic.Int64
-	used    atomic.Bool // it has a generator
+	taken  Taken
+	number uint64
+	lease  time.Duration
+	now    func() time.Time
+	until  atomic.Int64
+	used   atomic.Bool // it has a generator
 
 	life  context.Context
 	stop  context.CancelFunc
@@ -196,10 +175,10 @@ type Held struct {
 func (h *Held) Number() uint64 { return h.number }
 
 // Fence grows with each holder of the number.
-func (h *Held) Fence() retrysafe.Fence { return h.fence }
+func (h *Held) Fence() retrysafe.Fence { return h.taken.Fence }
 
 // From implements [Worker]: up to there an earlier holder may have made ids.
-func (h *Held) From() time.Time { return h.from }
+func (h *Held) From() time.Time { return h.taken.Reserved }
 
 // Until implements [Worker].
 func (h *Held) Until() int64 { return h.until.Load() }
@@ -209,20 +188,17 @@ func (h *Held) Until() int64 { return h.until.Load() }
 func (h *Held) Done() <-chan struct{} { return h.done }
 
 // String names the number, for logs.
-func (h *Held) String() string { return fmt.Sprintf("worker %d, fence %d", h.number, h.fence) }
+func (h *Held) String() string { return fmt.Sprintf("worker %d, fence %d", h.number, h.taken.Fence) }
 
 // extend renews the lease and reserves the times up to its end. They count from when the call is sent, by this clock.
 func (h *Held) extend(ctx context.Context) error {
-	until := h.now().Add(h.workers.o.Lease).UnixNano()
+	until := h.now().Add(h.lease).UnixNano()
 	if last := h.until.Load(); until <= last {
 		until = last + 1 // the clock was set back; what is reserved stays, and the order of reservations goes on
 	}
-	ctx, cancel := context.WithTimeout(ctx, h.workers.o.Lease/3)
+	ctx, cancel := context.WithTimeout(ctx, h.lease/3)
 	defer cancel()
-	err := h.workers.store.Extend(ctx, retrysafe.ExtendRequest{
-		Key: h.workers.key(int(h.number)), Owner: h.owner, Fence: h.fence, Lease: h.workers.o.Lease, //nolint:gosec // small
-		Progress: &retrysafe.Answer{Codec: codec, Body: binary.BigEndian.AppendUint64(nil, uint64(until)), Kept: true, Size: until},
-	})
+	err := h.taken.Reserve(ctx, until, h.lease)
 	if err == nil {
 		h.until.Store(until)
 	}
@@ -232,13 +208,16 @@ func (h *Held) extend(ctx context.Context) error {
 // beat extends the lease until it is lost or released.
 func (h *Held) beat() {
 	defer h.beats.Done()
-	every := h.workers.o.Lease / 3
+	every := h.lease / 3
 	lives := time.Now()
 	timer := time.NewTimer(every)
 	defer timer.Stop()
 	for {
 		select {
 		case <-h.life.Done():
+			return
+		case <-h.taken.Lost:
+			h.end()
 			return
 		case <-timer.C:
 		}
@@ -247,7 +226,7 @@ func (h *Held) beat() {
 		switch {
 		case err == nil:
 			lives = began
-		case errors.Is(err, retrysafe.ErrLeaseLost), time.Since(lives) > h.workers.o.Lease:
+		case errors.Is(err, retrysafe.ErrLeaseLost), time.Since(lives) > h.lease:
 			h.end()
 			return
 		}
@@ -266,12 +245,5 @@ func (h *Held) Release(ctx context.Context) error {
 	h.stop()
 	h.beats.Wait()
 	defer h.end()
-	return h.giveBack(ctx, "released")
-}
-
-// giveBack ends the lease at once. The record stays with its reservation.
-func (h *Held) giveBack(ctx context.Context, cause string) error {
-	return h.workers.store.Release(ctx, retrysafe.ReleaseRequest{
-		Key: h.workers.key(int(h.number)), Owner: h.owner, Fence: h.fence, Retention: keepFor, Quiet: true, Cause: cause, //nolint:gosec // small
-	})
+	return h.taken.Release(ctx, "released")
 }

@@ -197,4 +197,12 @@ func TestWorkersOptions(t *testing.T) {
 			idgen.NewWorkers(memstore.New(nil), o)
 		}()
 	}
+	for name, f := range map[string]func(){
+		"no store": func() { idgen.NewWorkers(nil, nil) }, "no source": func() { idgen.NewWorkersOn(nil, nil) },
+	} {
+		func() {
+			defer func() { assert.True(t, recover() != nil, "%s is refused", name) }()
+			f()
+		}()
+	}
 }

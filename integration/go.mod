@@ -23,6 +23,7 @@ require (
 	github.com/retrysafe/retrysafe/adapters/grpcidem v0.0.0
 	github.com/retrysafe/retrysafe/adapters/kratosidem v0.0.0
 	github.com/retrysafe/retrysafe/adapters/rueidisclient v0.0.0
+	github.com/retrysafe/retrysafe/adapters/zklock v0.0.0
 	github.com/retrysafe/retrysafe/filter v0.0.0
 	github.com/retrysafe/retrysafe/gateway v0.0.0
 	github.com/retrysafe/retrysafe/httpsig v0.0.0
@@ -44,6 +45,7 @@ require (
 	github.com/go-jose/go-jose/v4 v4.1.8 // indirect
 	github.com/go-kratos/aegis v0.2.0 // indirect
 	github.com/go-playground/form/v4 v4.2.0 // indirect
+	github.com/go-zookeeper/zk v1.0.4 // indirect
 	github.com/goccy/go-json v0.10.5 // indirect
 	github.com/gorilla/mux v1.8.1 // indirect
 	github.com/kamstrup/intmap v0.5.2 // indirect
@@ -115,6 +117,7 @@ replace (
 	github.com/retrysafe/retrysafe/adapters/kratosidem => ../adapters/kratosidem
 	github.com/retrysafe/retrysafe/adapters/pgxidem => ../adapters/pgxidem
 	github.com/retrysafe/retrysafe/adapters/rueidisclient => ../adapters/rueidisclient
+	github.com/retrysafe/retrysafe/adapters/zklock => ../adapters/zklock
 	github.com/retrysafe/retrysafe/filter => ../filter
 	github.com/retrysafe/retrysafe/gateway => ../gateway
 	github.com/retrysafe/retrysafe/httpsig => ../httpsig

@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/adapters/rueidisclient"
+	"github.com/retrysafe/retrysafe/adapters/zklock"
 	"github.com/retrysafe/retrysafe/idgen"
 	"github.com/retrysafe/retrysafe/idgen/sqlranges"
 	"github.com/retrysafe/retrysafe/internal/assert"
@@ -33,8 +33,8 @@ func init() { children["ids"] = playIDs }
 // childLease is short, so that numbers of those that were killed come back within the test.
 const childLease = time.Second
 
-// playIDs makes ids until it is killed: worker or segment, Redis's or PostgreSQL's address, and how long it rests behind each batch. It tells of each row of
-// them, and of each number that it has claimed.
+// playIDs makes ids until it is killed: worker or segment, the address of Redis, PostgreSQL or ZooKeeper, and how long it rests behind each batch. It
+// tells of each row of them, and of each number that it has claimed.
 func playIDs(args []string) error {
 	ctx := context.Background()
 	rest, err := time.ParseDuration(args[2])
@@ -56,15 +56,17 @@ func playIDs(args []string) error {
 		}
 		return tellIDs(ctx, s, rest)
 	}
-	store, err := idsStore(ctx, args[1])
+	workers, err := idsWorkers(ctx, args[1])
 	if err != nil {
 		return err
 	}
-	workers := idgen.NewWorkers(store, &idgen.WorkersOptions{Max: 20, Lease: childLease})
 	for {
 		held, err := workers.Claim(ctx)
 		switch {
 		case errors.Is(err, idgen.ErrNoWorker), errors.Is(err, idgen.ErrClockOff): // too many were killed just now; this process was stopped in between
+			continue
+		case err != nil && strings.HasPrefix(args[1], "zookeeper:"): // the client looks for a server, after a pause that has ended its session
+			<-time.After(20 * time.Millisecond)
 			continue
 		case err != nil:
 			return err
@@ -81,9 +83,16 @@ func playIDs(args []string) error {
 	}
 }
 
-func idsStore(ctx context.Context, addr string) (retrysafe.Store, error) {
-	quiet := slog.New(slog.DiscardHandler)
-	if strings.HasPrefix(addr, "redis:") {
+func idsWorkers(ctx context.Context, addr string) (*idgen.Workers, error) {
+	quiet, o := slog.New(slog.DiscardHandler), &idgen.WorkersOptions{Max: 20, Lease: childLease}
+	switch {
+	case strings.HasPrefix(addr, "zookeeper:"):
+		b, err := zklock.Open(ctx, []string{strings.TrimPrefix(addr, "zookeeper:")}, &zklock.Options{Session: childLease, Logger: quiet})
+		if err != nil {
+			return nil, err
+		}
+		return zklock.NewWorkers(b, o), nil
+	case strings.HasPrefix(addr, "redis:"):
 		a, err := redisclient.ParseURL(addr)
 		if err != nil {
 			return nil, err
@@ -92,13 +101,21 @@ func idsStore(ctx context.Context, addr string) (retrysafe.Store, error) {
 		if err != nil {
 			return nil, err
 		}
-		return redisstore.New(ctx, c, &redisstore.Options{Logger: quiet})
+		s, err := redisstore.New(ctx, c, &redisstore.Options{Logger: quiet})
+		if err != nil {
+			return nil, err
+		}
+		return idgen.NewWorkers(s, o), nil
 	}
 	db, err := sql.Open("pgx", addr)
 	if err != nil {
 		return nil, err
 	}
-	return sqlstore.New(db, sqlstore.PostgreSQL, &sqlstore.Options{Logger: quiet})
+	s, err := sqlstore.New(db, sqlstore.PostgreSQL, &sqlstore.Options{Logger: quiet})
+	if err != nil {
+		return nil, err
+	}
+	return idgen.NewWorkers(s, o), nil
 }
 
 // tellIDs makes ids and prints the rows of them, first and count, as soon as a batch is there.
@@ -249,7 +266,10 @@ func TestSoakIDsOfManyProcesses(t *testing.T) {
 	_, err := ranges.Create(t.Context(), "order", 1, 1000)
 	assert.NoError(t, err, "Create")
 	for _, c := range []struct{ name, part, addr string }{
-		{"workers on Redis", "worker", redis}, {"workers on PostgreSQL", "worker", url}, {"segments on PostgreSQL", "segment", url},
+		{"workers on Redis", "worker", redis},
+		{"workers on PostgreSQL", "worker", url},
+		{"workers on ZooKeeper", "worker", "zookeeper:" + zooKeeperForAll.get(t).addr},
+		{"segments on PostgreSQL", "segment", url},
 	} {
 		t.Run(c.name, func(t *testing.T) { //nolint:paralleltest,tparallel // sixteen processes are enough at one time
 			got := runCrowd(t, ids, kills, c.part, c.addr, rest)

@@ -1,13 +1,15 @@
 package integration_test
 
 import (
+	"crypto/rand"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/adapters/zklock"
 	"github.com/retrysafe/retrysafe/idgen"
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
@@ -16,30 +18,38 @@ import (
 // number starts above the last one's times.
 func TestWorkersOnServers(t *testing.T) {
 	t.Parallel()
-	for name, open := range map[string]func(t *testing.T) retrysafe.Store{
-		"SQLite": func(t *testing.T) retrysafe.Store {
+	o := &idgen.WorkersOptions{Max: 16, Lease: 5 * time.Second}
+	for name, open := range map[string]func(t *testing.T) *idgen.Workers{
+		"SQLite": func(t *testing.T) *idgen.Workers {
 			t.Helper()
 			s, _ := openSQLite(t, filepath.Join(t.TempDir(), "r.db"), nil)
-			return s
+			return idgen.NewWorkers(s, o)
 		},
-		"PostgreSQL": func(t *testing.T) retrysafe.Store {
+		"PostgreSQL": func(t *testing.T) *idgen.Workers {
 			t.Helper()
 			s, _ := postgresOn(t, postgresDatabase(t), nil)
-			return s
+			return idgen.NewWorkers(s, o)
 		},
-		"MariaDB": func(t *testing.T) retrysafe.Store {
+		"MariaDB": func(t *testing.T) *idgen.Workers {
 			t.Helper()
 			s, _ := mysqlOn(t, mysqlDatabase(t), nil)
-			return s
+			return idgen.NewWorkers(s, o)
 		},
-		"Redis": func(t *testing.T) retrysafe.Store {
+		"Redis": func(t *testing.T) *idgen.Workers {
 			t.Helper()
-			return redisOn(t, redisClients["rueidis"](t, "redis://"+startRedis(t).addr), nil)
+			return idgen.NewWorkers(redisOn(t, redisClients["rueidis"](t, "redis://"+startRedis(t).addr), nil), o)
+		},
+		"ZooKeeper": func(t *testing.T) *idgen.Workers {
+			t.Helper()
+			b, err := zklock.Open(t.Context(), []string{zooKeeperForAll.get(t).addr}, &zklock.Options{Root: "/retrysafe/" + rand.Text(), Logger: slog.New(slog.DiscardHandler)})
+			assert.NoError(t, err, "Open")
+			t.Cleanup(b.Close)
+			return zklock.NewWorkers(b, o)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			workers := idgen.NewWorkers(open(t), &idgen.WorkersOptions{Max: 16, Lease: 5 * time.Second})
+			workers := open(t)
 			var mu sync.Mutex
 			var ids []idgen.ID
 			live := map[uint64]bool{}

@@ -27,6 +27,10 @@ var (
 		tb.Helper()
 		return startMySQL(tb, "--max-connections=500")
 	}}
+	zooKeeperForAll = sharedServer[*zooKeeperServer]{start: func(tb testing.TB) *zooKeeperServer {
+		tb.Helper()
+		return startZooKeeper(tb)
+	}}
 )
 
 // get starts it for the first test that asks.

@@ -14,6 +14,8 @@
 // Fences are ZooKeeper's transaction ids. They grow over all names and all time of one ensemble, and begin anew with an ensemble that begins without its data. They
 // are smaller than the fences of other backends, which are microseconds: a resource that has seen those refuses these.
 //
+// [NewWorkers] has worker numbers for the ids of package idgen, each held by such a lock.
+//
 // All servers of an ensemble must have the same limits of a session's time (minSessionTimeout, maxSessionTimeout).
 //
 // Source: the recipe for locks in the ZooKeeper documentation, with the owner's id in the name that its own page of recipes asks for, and

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/adapters/zklock"
+	"github.com/retrysafe/retrysafe/idgen"
 	"github.com/retrysafe/retrysafe/lock"
 )
 
@@ -32,4 +33,31 @@ func Example() {
 	// held, with a fence: true
 	// lock: another holder has it; nothing was done; wait with Lock, or try again later
 	// <nil>
+}
+
+// Ids whose worker number is held in ZooKeeper.
+func ExampleNewWorkers() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	backend, err := zklock.Open(ctx, []string{exampleServer()}, nil)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return
+	}
+	defer backend.Close()
+	held, err := zklock.NewWorkers(backend, &idgen.WorkersOptions{Namespace: "orders"}).Claim(ctx)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return
+	}
+	defer held.Release(ctx)
+	ids, err := idgen.NewSnowflake(held, nil)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return
+	}
+	first, _ := ids.Next(ctx)
+	second, _ := ids.Next(ctx)
+	fmt.Println(second > first, ids.Layout().Split(second).Worker == held.Number())
+	// Output: true true
 }

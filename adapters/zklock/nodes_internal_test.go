@@ -58,6 +58,25 @@ func TestNumbersEnd(t *testing.T) {
 	}
 }
 
+// FuzzReservation: a text is a reservation or an error, and one that is has no other form.
+func FuzzReservation(f *testing.F) {
+	f.Add([]byte("1795359870000000000 4294967301"))
+	f.Add([]byte("0 0"))
+	f.Add([]byte("-1 +1\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r, err := parseReservation(text)
+		if err != nil {
+			assert.Equal(t, r, reservation{}, "what comes with an error")
+			return
+		}
+		assert.True(t, r.until >= 0, "a time before 1970")
+		assert.Equal(t, string(r.text()), string(text), "its text")
+	})
+	r, err := parseReservation([]byte("17 4"))
+	assert.NoError(f, err, "parse")
+	assert.Equal(f, r, reservation{17, 4}, "a reservation")
+}
+
 // FuzzWelcome: what is no answer of a server gives no time.
 func FuzzWelcome(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 37, 0, 0, 0, 0, 0, 0, 0x27, 0x10})

@@ -15,6 +15,7 @@ const (
 	opCreate    = 1
 	opDelete    = 2
 	opGetData   = 4
+	opSetData   = 5
 	opPing      = 11
 	opChildren  = 12
 	opContainer = 19

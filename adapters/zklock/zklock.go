@@ -21,7 +21,7 @@ type Options struct {
 	// Session is how long the server keeps the locks of a process that it does not hear of; default 10 s, at least 100 ms. Servers have limits of
 	// their own, by default 2 and 20 of their ticks (4 s and 40 s), and the nearest one is taken.
 	Session time.Duration
-	// Root is the node under which the locks are; default "/retrysafe/locks". It is made where it is missing.
+	// Root is the node under which the locks are, and the reservations of [NewWorkers]; default "/retrysafe/locks". It is made where it is missing.
 	Root string
 	// ACL is who may use the nodes that are made; default everybody, as ZooKeeper has it.
 	ACL []zk.ACL

@@ -1,0 +1,195 @@
+package zklock
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/idgen"
+	"github.com/retrysafe/retrysafe/lock"
+)
+
+// NewWorkers returns worker numbers for ids that are held in ZooKeeper, in the session of b: each by a lock, and beside it a node that stays and has
+// the holder's reservation. Options are those of package idgen, with a namespace of at most 128 bytes. It panics on options that make no sense.
+//
+// A number is lost ([idgen.Held.Done]) when the lock is, after two fifths of the session's time without a word of the server, or after a lease where that is
+// less. Its generator goes on to the end of what it has reserved. The number of a process that died is free when the session has ended and the reservation
+// is over.
+//
+// The lock keeps others from trying the number. That ids are unique does not depend on it: a reservation is written over the version that was read, by
+// the holder whose fence is in it; and the next holder begins where its own fence was written over the version that it had read, behind which
+// nobody before it writes.
+func NewWorkers(b *Backend, o *idgen.WorkersOptions) *idgen.Workers {
+	if b == nil || o != nil && (len(o.Namespace) > 128 || strings.IndexByte(o.Namespace, 0) >= 0) {
+		panic("zklock: NewWorkers needs a backend, and a namespace of at most 128 bytes without NUL")
+	}
+	return idgen.NewWorkersOn(&numbers{b: b, locks: lock.New(b, nil)}, o)
+}
+
+// numbers are the source of NewWorkers.
+type numbers struct {
+	b     *Backend
+	locks *lock.Locker
+}
+
+// Take implements [idgen.Numbers].
+func (n *numbers) Take(ctx context.Context, r idgen.NumberRequest) (idgen.Taken, error) {
+	held, err := n.locks.TryLock(ctx, "ids/"+r.Namespace+"/"+strconv.Itoa(r.Number), lock.WithLease(r.Lease), lock.WithMaxHold(r.Lease))
+	switch {
+	case errors.Is(err, lock.ErrHeld):
+		return idgen.Taken{}, idgen.ErrTaken
+	case err != nil:
+		return idgen.Taken{}, err
+	}
+	w := &workerLock{b: n.b, lock: held, node: n.b.o.Root + "/ids." + nodeOf(r.Namespace) + "/" + strconv.Itoa(r.Number)}
+	t, err := w.takeOver(ctx)
+	if err != nil {
+		_ = w.Release(ctx, "")
+	}
+	return t, err
+}
+
+// workerLock is the hold on one number.
+type workerLock struct {
+	b    *Backend
+	lock *lock.Lock
+	node string // of the reservation
+}
+
+// takeOver puts the fence of this holder to the reservation that is there: from then on no holder before can raise it. The server's answer to the
+// write has the server's time.
+func (w *workerLock) takeOver(ctx context.Context) (idgen.Taken, error) {
+	fence := w.lock.Fence()
+	return asked(ctx, w.b, func() (idgen.Taken, error) {
+		was, version, err := w.b.readReservation(w.node)
+		if errors.Is(err, zk.ErrNoNode) {
+			if err = w.b.makeReservation(w.node); err == nil {
+				was, version, err = w.b.readReservation(w.node)
+			}
+		}
+		switch {
+		case err != nil:
+			return idgen.Taken{}, failed("read the reservation of a worker number", err)
+		case was.fence >= fence:
+			return idgen.Taken{}, fmt.Errorf("zklock: the reservation of a worker number is of a later holder (fence %d) than this one (%d); "+
+				"nodes that were copied to an ensemble that began anew are of no use there: choose another namespace when their times are over", was.fence, fence)
+		}
+		stat, err := w.b.conn.Set(w.node, reservation{was.until, fence}.text(), version)
+		switch {
+		case errors.Is(err, zk.ErrBadVersion): // of a holder that has lost the lock, at this moment
+			return idgen.Taken{}, idgen.ErrTaken
+		case err != nil:
+			return idgen.Taken{}, failed("take over the reservation of a worker number", err)
+		}
+		t := idgen.Taken{NumberLease: w, Fence: fence, Now: time.UnixMilli(stat.Mtime), Lost: w.lock.Done()}
+		if was.until > 0 {
+			t.Reserved = time.Unix(0, was.until)
+		}
+		return t, nil
+	})
+}
+
+// Reserve implements [idgen.NumberLease]. What was written last, and whether it came, is read anew each time.
+func (w *workerLock) Reserve(ctx context.Context, until int64, lease time.Duration) error {
+	if err := w.lock.Extend(ctx, lease); err != nil {
+		if cause := w.lock.Err(); cause != nil {
+			return lost(cause)
+		}
+		return err
+	}
+	fence := w.lock.Fence()
+	_, err := asked(ctx, w.b, func() (struct{}, error) {
+		was, version, err := w.b.readReservation(w.node)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			return struct{}{}, lost(errors.New("somebody has deleted its reservation"))
+		case err != nil:
+			return struct{}{}, failed("read the own reservation", err)
+		case was.fence != fence:
+			return struct{}{}, lost(errors.New("another holder has taken it over"))
+		case was.until >= until: // a call before this one, or one that was overtaken
+			return struct{}{}, nil
+		}
+		if _, err := w.b.conn.Set(w.node, reservation{until, fence}.text(), version); err != nil {
+			return struct{}{}, failed("write the own reservation", err)
+		}
+		return struct{}{}, nil
+	})
+	return err
+}
+
+func lost(cause error) error {
+	return fmt.Errorf("zklock: the worker number is lost: %w (%w)", retrysafe.ErrLeaseLost, cause)
+}
+
+// Release implements [idgen.NumberLease]. It goes on by itself when ctx has ended.
+func (w *workerLock) Release(ctx context.Context, _ string) error {
+	return w.b.ask(ctx, func() error { return w.lock.Release(ctx) })
+}
+
+// asked is ask for what has a result. f may go on behind the caller's back when ctx has ended.
+func asked[T any](ctx context.Context, b *Backend, f func() (T, error)) (T, error) {
+	var got, none T
+	if err := b.ask(ctx, func() (err error) { got, err = f(); return err }); err != nil {
+		return none, err // got is f's still
+	}
+	return got, nil
+}
+
+// reservation is what a node says: the time that ids stay below, in nanoseconds since 1970, and the fence of the holder; zero: there was none yet.
+type reservation struct {
+	until int64
+	fence retrysafe.Fence
+}
+
+func (r reservation) text() []byte { return fmt.Appendf(nil, "%d %d", r.until, r.fence) }
+
+var errForeign = errors.New("the node holds something else; give the worker numbers a root of their own")
+
+func parseReservation(text []byte) (r reservation, err error) {
+	until, fence, ok := strings.Cut(string(text), " ")
+	u, err := strconv.ParseUint(until, 10, 63)
+	if !ok || err != nil {
+		return r, errForeign
+	}
+	f, err := strconv.ParseUint(fence, 10, 64)
+	r = reservation{int64(u), retrysafe.Fence(f)} //nolint:gosec // 63 bits
+	if err != nil || !bytes.Equal(r.text(), text) {
+		return reservation{}, errForeign
+	}
+	return r, nil
+}
+
+// readReservation is what the leader has.
+func (b *Backend) readReservation(node string) (r reservation, version int32, err error) {
+	if _, err = b.conn.Sync(node); err != nil {
+		return r, 0, err
+	}
+	text, stat, err := b.conn.Get(node)
+	if err != nil {
+		return r, 0, err
+	}
+	r, err = parseReservation(text)
+	return r, stat.Version, err
+}
+
+// makeReservation makes the node, and that of the namespace, where they are missing. The root is there: a lock was taken below it.
+func (b *Backend) makeReservation(node string) error {
+	for _, path := range []string{node[:strings.LastIndexByte(node, '/')], node} {
+		var text []byte
+		if path == node {
+			text = reservation{}.text()
+		}
+		if _, err := b.conn.Create(path, text, zk.FlagPersistent, b.o.ACL); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package idgen
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"strconv"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// codec names the reservation that is kept with a lease: nanoseconds since 1970, 8 bytes, big-endian. It ends with the lease, so that the next
+// holder can begin as soon as that has passed.
+const codec = "idgen/until"
+
+// keepFor is how long the record of a number that nobody holds stays. A reservation is long over by then.
+const keepFor = 30 * 24 * time.Hour
+
+// storeNumbers are leased in a store.
+type storeNumbers struct{ store retrysafe.Store }
+
+func (s storeNumbers) Take(ctx context.Context, r NumberRequest) (Taken, error) {
+	l := &storeLease{store: s.store, key: retrysafe.StoreKey{
+		Namespace: r.Namespace, Layer: "ids", Key: retrysafe.Key{Operation: "worker", ID: strconv.Itoa(r.Number)},
+	}}
+	_, _ = rand.Read(l.owner[:]) // never fails: it would end the process
+	got, err := s.store.Acquire(ctx, retrysafe.AcquireRequest{
+		Key: l.key, Owner: l.owner, Lease: r.Lease, Retention: keepFor, OnDoubt: retrysafe.Reexecute,
+	})
+	switch {
+	case err != nil:
+		return Taken{}, err
+	case got.Status != retrysafe.Won:
+		return Taken{}, ErrTaken
+	}
+	l.fence = got.Record.Fence
+	return Taken{NumberLease: l, Fence: l.fence, Now: got.Record.Now, Reserved: reservedUntil(got.Record)}, nil
+}
+
+// reservedUntil is up to when an earlier holder may have made ids.
+func reservedUntil(r retrysafe.Record) time.Time {
+	if r.Answer.Codec != codec || len(r.Answer.Body) != 8 {
+		return time.Time{}
+	}
+	return time.Unix(0, int64(binary.BigEndian.Uint64(r.Answer.Body))) //nolint:gosec // as it was written
+}
+
+type storeLease struct {
+	store retrysafe.Store
+	key   retrysafe.StoreKey
+	owner retrysafe.Owner
+	fence retrysafe.Fence
+}
+
+func (l *storeLease) Reserve(ctx context.Context, until int64, lease time.Duration) error {
+	return l.store.Extend(ctx, retrysafe.ExtendRequest{
+		Key: l.key, Owner: l.owner, Fence: l.fence, Lease: lease,
+		Progress: &retrysafe.Answer{Codec: codec, Body: binary.BigEndian.AppendUint64(nil, uint64(until)), Kept: true, Size: until}, //nolint:gosec // not negative
+	})
+}
+
+// Release ends the lease at once. The record stays with its reservation.
+func (l *storeLease) Release(ctx context.Context, cause string) error {
+	return l.store.Release(ctx, retrysafe.ReleaseRequest{Key: l.key, Owner: l.owner, Fence: l.fence, Retention: keepFor, Quiet: true, Cause: cause})
+}
