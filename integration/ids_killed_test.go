@@ -253,7 +253,7 @@ func runCrowd(t *testing.T, ids int64, kills int, args ...string) *crowd {
 
 // TestSoakIDsOfManyProcesses: sixteen processes make ids, are killed and stopped anywhere, and begin again: no id is made twice. The long form makes a
 // hundred million with each source.
-func TestSoakIDsOfManyProcesses(t *testing.T) {
+func TestSoakIDsOfManyProcesses(t *testing.T) { //nolint:tparallel // sixteen processes are enough at one time
 	t.Parallel()
 	ids, kills, rest := int64(1_000_000), 24, "8ms"
 	if longSoak() {
@@ -271,7 +271,7 @@ func TestSoakIDsOfManyProcesses(t *testing.T) {
 		{"workers on ZooKeeper", "worker", "zookeeper:" + zooKeeperForAll.get(t).addr},
 		{"segments on PostgreSQL", "segment", url},
 	} {
-		t.Run(c.name, func(t *testing.T) { //nolint:paralleltest,tparallel // sixteen processes are enough at one time
+		t.Run(c.name, func(t *testing.T) { //nolint:paralleltest // sixteen processes are enough at one time
 			got := runCrowd(t, ids, kills, c.part, c.addr, rest)
 			if c.part == "worker" {
 				assert.True(t, len(got.held) >= 16 && got.again > 0, "%d numbers were held, and %d times again", len(got.held), got.again)

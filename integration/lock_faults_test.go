@@ -75,7 +75,7 @@ func writeFenced(db *sql.DB, fence *guard.Fence, f retrysafe.Fence) error {
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
+	defer tx.Rollback()
 	switch err := fence.Check(ctx, dbtx.SQL(tx, dbtx.SQLite), 1, f); {
 	case errors.Is(err, guard.ErrFenced):
 		return nil
@@ -186,14 +186,14 @@ func TestSoakRedisLockCut(t *testing.T) {
 		t.Run(adapter, func(t *testing.T) {
 			t.Parallel()
 			proxy := startProxy(t, server.addr)
-			random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same cuts each time
+			random := rand.New(rand.NewPCG(1, 2))
 			proxy.setHook(func(string, int) cut { return []cut{0, 0, loseRequest, loseReply}[random.IntN(4)] })
 			b, err := redislock.New(t.Context(), proxy.through(t, adapter), &redislock.Options{Prefix: adapter})
 			assert.NoError(t, err, "New")
 			shaken := lock.New(b, &lock.Options{Lease: lockLease})
-			clear, err := redislock.New(t.Context(), rueidisTo(t, server.addr), &redislock.Options{Prefix: adapter})
+			plain, err := redislock.New(t.Context(), rueidisTo(t, server.addr), &redislock.Options{Prefix: adapter})
 			assert.NoError(t, err, "New")
-			others := lock.New(clear, nil)
+			others := lock.New(plain, nil)
 			had := 0
 			for n := range cuts {
 				name := fmt.Sprint("x/", n)

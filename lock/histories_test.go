@@ -48,7 +48,7 @@ func (w *weather) decide() (drop, lose bool, delay, back time.Duration) {
 }
 
 // send makes a call over the line. It goes on where the caller does not wait for it any more.
-func send[A any](w *weather, ctx context.Context, call func(context.Context) (A, error)) (A, error) {
+func send[A any](ctx context.Context, w *weather, call func(context.Context) (A, error)) (A, error) {
 	type answer struct {
 		a   A
 		err error
@@ -80,16 +80,16 @@ func send[A any](w *weather, ctx context.Context, call func(context.Context) (A,
 }
 
 func (w *weather) TryLock(ctx context.Context, r lock.Request) (lock.Grant, error) {
-	return send(w, ctx, func(ctx context.Context) (lock.Grant, error) { return w.Backend.TryLock(ctx, r) })
+	return send(ctx, w, func(ctx context.Context) (lock.Grant, error) { return w.Backend.TryLock(ctx, r) })
 }
 
 func (w *weather) Extend(ctx context.Context, r lock.Request) error {
-	_, err := send(w, ctx, func(ctx context.Context) (none struct{}, err error) { return none, w.Backend.Extend(ctx, r) })
+	_, err := send(ctx, w, func(ctx context.Context) (none struct{}, err error) { return none, w.Backend.Extend(ctx, r) })
 	return err
 }
 
 func (w *weather) Unlock(ctx context.Context, r lock.Request) error {
-	_, err := send(w, ctx, func(ctx context.Context) (none struct{}, err error) { return none, w.Backend.Unlock(ctx, r) })
+	_, err := send(ctx, w, func(ctx context.Context) (none struct{}, err error) { return none, w.Backend.Unlock(ctx, r) })
 	return err
 }
 
@@ -108,8 +108,8 @@ func TestHistories(t *testing.T) {
 				var last atomic.Uint64
 				var callers sync.WaitGroup
 				for i := range uint64(5) {
-					random := rand.New(rand.NewPCG(seed, i))                                                                                                    //nolint:gosec // a history that can be repeated
-					w := &weather{Backend: backend, rand: rand.New(rand.NewPCG(seed+1000, i)), bad: int(seed) % 50, late: 1500 * time.Millisecond, all: &lines} //nolint:gosec // as above
+					random := rand.New(rand.NewPCG(seed, i))
+					w := &weather{Backend: backend, rand: rand.New(rand.NewPCG(seed+1000, i)), bad: int(seed) % 50, late: 1500 * time.Millisecond, all: &lines}
 					l := lock.New(w, &lock.Options{Lease: time.Second, MaxHold: 2 * time.Second})
 					callers.Go(func() {
 						defer func() { _ = l.Shutdown(context.Background()) }()

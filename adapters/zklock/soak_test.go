@@ -34,8 +34,8 @@ func TestSoakCuts(t *testing.T) {
 	for i := range clients {
 		c := connect(t, long)
 		clients[i] = c
-		random := mathrand.New(mathrand.NewPCG(seed, uint64(i))) //nolint:gosec // no secret
-		c.proxy.setHook(func(op int32, _ int) fate {             // called under the proxy's mutex
+		random := mathrand.New(mathrand.NewPCG(seed, uint64(i)))
+		c.proxy.setHook(func(op int32, _ int) fate { // called under the proxy's mutex
 			if op == opPing || random.IntN(8) != 0 || done.Add(1) > cuts {
 				return pass
 			}

@@ -37,8 +37,9 @@ func (r *Ranges) takeMySQL(ctx context.Context, tag string, n int64) (next, coun
 		return 0, 0, errTransacts
 	}
 	count = max(n, step)
-	done, err := conn.ExecContext(ctx, `UPDATE `+r.table+` SET max_id = LAST_INSERT_ID(greatest(max_id, 1) + ?), update_time = CURRENT_TIMESTAMP
-		WHERE biz_tag = ? AND max_id <= `+most+` - ?`, count, tag, count)
+	query := `UPDATE ` + r.table + //nolint:gosec // the name was checked
+		` SET max_id = LAST_INSERT_ID(greatest(max_id, 1) + ?), update_time = CURRENT_TIMESTAMP WHERE biz_tag = ? AND max_id <= ` + most + ` - ?`
+	done, err := conn.ExecContext(ctx, query, count, tag, count)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -60,8 +61,9 @@ func (r *Ranges) takeSQLite(ctx context.Context, tag string, n int64) (next, cou
 		return 0, 0, err
 	}
 	defer tx.Rollback() //nolint:errcheck // where it was not committed
-	done, err := tx.ExecContext(ctx, `UPDATE `+r.table+` SET max_id = max(max_id, 1) + max(step, ?), update_time = CURRENT_TIMESTAMP
-		WHERE biz_tag = ? AND max_id <= `+most+` - max(step, ?)`, n, tag, n)
+	query := `UPDATE ` + r.table + //nolint:gosec // the name was checked
+		` SET max_id = max(max_id, 1) + max(step, ?), update_time = CURRENT_TIMESTAMP WHERE biz_tag = ? AND max_id <= ` + most + ` - max(step, ?)`
+	done, err := tx.ExecContext(ctx, query, n, tag, n)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -90,7 +90,7 @@ func (s *Session) check(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		defer one.Close()
+		defer one.Close() //nolint:errcheck // it goes back to the pool
 		if err := one.QueryRowContext(ctx, s.whoami()).Scan(&before); err != nil {
 			return err
 		}

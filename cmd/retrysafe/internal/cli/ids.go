@@ -120,7 +120,7 @@ func (f *idsFlags) run(ctx context.Context, out, errOut io.Writer) (err error) {
 	}
 	s, err := idserver.New(ctx, &idserver.Options{
 		Store: store, Layout: layout, Ranges: ranges, Log: log,
-		Workers: &idgen.WorkersOptions{Namespace: f.namespace, Max: int(min(layout.Workers(), mostWorkers))}, //nolint:gosec // small
+		Workers: &idgen.WorkersOptions{Namespace: f.namespace, Max: int(min(layout.Workers(), mostWorkers))},
 	})
 	if err != nil {
 		return err

@@ -28,7 +28,7 @@ func BenchmarkHandler(b *testing.B) {
 		Store: memstore.New(nil), Workers: &idgen.WorkersOptions{Max: 64}, Layout: idgen.Fast, Ranges: r, Log: slog.New(slog.DiscardHandler),
 	})
 	assert.NoError(b, err, "New")
-	defer s.Close(b.Context()) //nolint:errcheck // the store goes too
+	defer s.Close(b.Context())
 	for _, path := range []string{"/api/snowflake/get/x", "/api/segment/get/order"} {
 		b.Run(path[5:], func(b *testing.B) {
 			req, err := http.NewRequestWithContext(b.Context(), http.MethodGet, path, nil)

@@ -118,7 +118,7 @@ func TestUnknownTags(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, w := newServer(t)
-		defer s.Close(t.Context()) //nolint:errcheck // the store goes too
+		defer s.Close(t.Context())
 		for range 100 {
 			assert.Equal(t, get(t, s, "/api/segment/get/none").Code, 404, "a tag that is not there")
 		}
