@@ -160,7 +160,7 @@ func parseReservation(text []byte) (r reservation, err error) {
 		return r, errForeign
 	}
 	f, err := strconv.ParseUint(fence, 10, 64)
-	r = reservation{int64(u), retrysafe.Fence(f)} //nolint:gosec // 63 bits
+	r = reservation{int64(u), retrysafe.Fence(f)}
 	if err != nil || !bytes.Equal(r.text(), text) {
 		return reservation{}, errForeign
 	}

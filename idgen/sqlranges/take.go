@@ -60,7 +60,7 @@ func (r *Ranges) takeSQLite(ctx context.Context, tag string, n int64) (next, cou
 	if err != nil {
 		return 0, 0, err
 	}
-	defer tx.Rollback() //nolint:errcheck // where it was not committed
+	defer tx.Rollback()            //nolint:errcheck // where it was not committed
 	query := `UPDATE ` + r.table + //nolint:gosec // the name was checked
 		` SET max_id = max(max_id, 1) + max(step, ?), update_time = CURRENT_TIMESTAMP WHERE biz_tag = ? AND max_id <= ` + most + ` - max(step, ?)`
 	done, err := tx.ExecContext(ctx, query, n, tag, n)
