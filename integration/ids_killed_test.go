@@ -255,7 +255,7 @@ func runCrowd(t *testing.T, ids int64, kills int, args ...string) *crowd {
 // hundred million with each source.
 func TestSoakIDsOfManyProcesses(t *testing.T) { //nolint:tparallel // sixteen processes are enough at one time
 	t.Parallel()
-	ids, kills, rest := int64(1_000_000), 24, "8ms"
+	ids, kills, rest := int64(1_000_000), 16, "8ms"
 	if longSoak() {
 		ids, kills, rest = 100_000_000, 200, "0s"
 	}

@@ -36,6 +36,9 @@ func TestRedisLock(t *testing.T) {
 				o.Replicas = 0
 			}
 			for client, connect := range redisClients {
+				if client == "go-redis" && name == "cluster" && !longSoak() || client == "rueidis" && name == "sentinel" && !longSoak() {
+					continue // one shows it
+				}
 				t.Run(client, func(t *testing.T) {
 					t.Parallel()
 					runLocks(t, o, func() redisclient.Client { return connect(t, url) })

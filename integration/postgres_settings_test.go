@@ -41,7 +41,7 @@ func TestPostgresStrangeDefaults(t *testing.T) {
 			Reopen: func() retrysafe.Store { again, _ := postgresOn(t, url, o); return again },
 			Hold:   func(key retrysafe.StoreKey) func() { return holdRow(t, others, o.Table, key) },
 		}
-	}, features)
+	}, underDefaults(features))
 }
 
 // TestPostgresLongParts: parts of a key at their longest, which no compression makes shorter, fit into every index.

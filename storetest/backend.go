@@ -43,6 +43,8 @@ type Features struct {
 	// SingleWriter: an open transaction delays the writes for all keys, though never past their contexts (S18).
 	SingleWriter bool
 
+	// Clauses are the only ones that Run runs, by their ids; nil: all. It is for a second run on the same store under other circumstances.
+	Clauses []string
 	// Unit is the lease that is waited for where Backend.Advance is nil; default 60 ms. More makes a slow server's runs longer and
 	// lets them see more.
 	Unit time.Duration

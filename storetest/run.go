@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"slices"
 	"testing"
 )
 
@@ -10,7 +11,7 @@ import (
 func Run(t *testing.T, open func(t *testing.T) Backend, f Features) {
 	t.Helper()
 	for _, c := range clauses {
-		if c.claimed != nil && !c.claimed(f) {
+		if c.claimed != nil && !c.claimed(f) || f.Clauses != nil && !slices.Contains(f.Clauses, c.id) {
 			continue
 		}
 		t.Run(c.id, func(t *testing.T) {
