@@ -20,6 +20,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/adapters/zklock"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/freeport"
 )
 
 // server is ZooKeeper on loopback, for all tests. Its tick is short, and it removes containers that nobody uses every half second.
@@ -68,10 +69,8 @@ func (s *server) start(tb assert.T) {
 	}
 	s.dir, err = os.MkdirTemp("", "retrysafe-zookeeper")
 	assert.NoError(tb, err, "a folder")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.Get()
 	assert.NoError(tb, err, "a free port")
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	_ = l.Close()
 	conf := filepath.Join(s.dir, "zoo.cfg")
 	assert.NoError(tb, os.WriteFile(conf, fmt.Appendf(nil, "dataDir=%s/data\ntickTime=200\nminSessionTimeout=400\nmaxSessionTimeout=60000\nclientPort=%s\n"+
 		"clientPortAddress=127.0.0.1\nadmin.enableServer=false\n4lw.commands.whitelist=*\nmaxClientCnxns=0\n", s.dir, port), 0o600), "configuration")
