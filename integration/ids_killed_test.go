@@ -179,6 +179,13 @@ func (c *crowd) start() *child {
 	return p
 }
 
+// waits tells whether nobody has a number yet that somebody else had before: that shows most.
+func (c *crowd) waits() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.held) > 0 && c.again == 0
+}
+
 func (c *crowd) note(line string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -224,7 +231,7 @@ func runCrowd(t *testing.T, ids int64, kills int, args ...string) *crowd {
 	}
 	killed, stopped := 0, 0
 	spared := make([]time.Time, len(all)) // those that were paused go on for a while, beside the next holder of their number
-	for c.made.Load() < ids || killed < kills || stopped < kills/4 {
+	for c.made.Load() < ids || killed < kills || stopped < kills/4 || c.waits() && killed < 20*kills {
 		<-time.After(rand.N(100 * time.Millisecond))
 		i := rand.IntN(len(all))
 		p := all[i]

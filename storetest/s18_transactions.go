@@ -62,10 +62,6 @@ func s18Transactions(e *env) {
 // others makes each call for keys that nobody holds. A store with one writer may refuse the writes in time, and only delays them.
 func (e *env) others(live retrysafe.Record, other retrysafe.AcquireRequest) {
 	e.Helper()
-	limit := e.f.Grace / 2
-	if e.f.SingleWriter {
-		limit = 50 * time.Millisecond
-	}
 	for _, c := range []struct {
 		name  string
 		write bool
@@ -81,6 +77,10 @@ func (e *env) others(live retrysafe.Record, other retrysafe.AcquireRequest) {
 			return err
 		}},
 	} {
+		limit := e.f.Grace / 2
+		if c.write && e.f.SingleWriter {
+			limit = 50 * time.Millisecond // it will not go through
+		}
 		ctx, cancel := context.WithTimeout(e.ctx, limit)
 		err := ended(e, c.name+" of another key", func() error { return c.make(ctx) })
 		cancel()
