@@ -39,9 +39,6 @@ var errReply = errors.New("redislock: the server's reply is not that of the scri
 
 // TryLock implements [lock.Backend].
 func (b *Backend) TryLock(ctx context.Context, r lock.Request) (lock.Grant, error) {
-	if err := ctx.Err(); err != nil {
-		return lock.Grant{}, context.Cause(ctx)
-	}
 	n, err := b.confirmed(ctx, b.call(lockScript, r))
 	switch {
 	case n < 0:
@@ -54,11 +51,7 @@ func (b *Backend) TryLock(ctx context.Context, r lock.Request) (lock.Grant, erro
 
 // Extend implements [lock.Backend].
 func (b *Backend) Extend(ctx context.Context, r lock.Request) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	n, err := b.confirmed(ctx, b.call(extendScript, r))
-	return unlessLost(n, err)
+	return unlessLost(b.confirmed(ctx, b.call(extendScript, r)))
 }
 
 // confirmed makes a call, and sees that the replicas have what it wrote. Where too few have, the number is that of the script, and there is an error: who asks
@@ -69,7 +62,10 @@ func (b *Backend) confirmed(ctx context.Context, call redisclient.Call) (int64, 
 		need = int(b.replicas.Load())
 	}
 	if need == 0 {
-		return number(b.client.Eval(ctx, call))
+		return b.ask(ctx, call)
+	}
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
 	}
 	reply, acked := b.client.(redisclient.Replicated).EvalWait(ctx, call, need, b.o.ReplicaTime) //nolint:errcheck,forcetypeassert // New has looked
 	n, err := number(reply)
@@ -86,8 +82,7 @@ func (b *Backend) Unlock(ctx context.Context, r lock.Request) error {
 
 // lost makes a call that says 1, or 0 where the owner has nothing.
 func (b *Backend) lost(ctx context.Context, call redisclient.Call) error {
-	n, err := b.ask(ctx, call)
-	return unlessLost(n, err)
+	return unlessLost(b.ask(ctx, call))
 }
 
 func unlessLost(n int64, err error) error {
