@@ -1,0 +1,111 @@
+package mqidem
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Why a message was parked.
+const (
+	// DeadTries: it used up its tries.
+	DeadTries = "tries"
+	// DeadPoison: the handler said that it can never succeed; see [Poison].
+	DeadPoison = "poison"
+	// DeadRefused: the handler refused it for good; see retrysafe.Permanent.
+	DeadRefused = "refused"
+	// DeadNoID: it has no id.
+	DeadNoID = "no-id"
+	// DeadTooLarge: its body is over [Options].MaxBody.
+	DeadTooLarge = "too-large"
+	// DeadInDoubt: an earlier try may have taken effect, and the policy is retrysafe.Refuse.
+	DeadInDoubt = "in-doubt"
+	// DeadMismatch: its id was used with another content or credential.
+	DeadMismatch = "mismatch"
+	// DeadUnreadable: what was parked has no reason that can be read.
+	DeadUnreadable = "unreadable"
+)
+
+// Reason is why a message was parked, and where its record is.
+type Reason struct {
+	// Why is one of the constants above.
+	Why string `json:"why"`
+	// Error is the text of the last error, at most 1 KiB. It is for operators.
+	Error string `json:"error,omitempty"`
+	// Tries is how often the work was tried, since the message was reopened last.
+	Tries int `json:"tries,omitempty"`
+	// Consumer is the name that was given to [Once], Namespace and Layer those of its engine: with the id they are the key of the record. Empty
+	// where the handler keeps none.
+	Consumer  string `json:"consumer,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Layer     string `json:"layer,omitempty"`
+	// ID is that of the record's key, where it is not the message's own (a header's, a part of the body).
+	ID string `json:"id,omitempty"`
+	// Source is the queue that it came by.
+	Source string `json:"source"`
+	// At is when it was parked, on the consumer's clock.
+	At time.Time `json:"at"`
+	// Redrives is how often it had been put back before.
+	Redrives int `json:"redrives,omitempty"`
+}
+
+const (
+	maxReasonText = 1 << 10
+	maxReason     = 16 << 10
+)
+
+// Pack is the text of [HeaderDead]: JSON in ASCII, at most 16 KiB.
+func (r Reason) Pack() ([]byte, error) {
+	r.Error = clip(r.Error, maxReasonText)
+	b, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("mqidem: pack a reason: %w", err)
+	}
+	b = ascii(b)
+	if len(b) > maxReason {
+		return nil, fmt.Errorf("mqidem: a reason of %d bytes, at most %d are allowed; use shorter names for consumer and queue", len(b), maxReason)
+	}
+	return b, nil
+}
+
+var errReason = errors.New("mqidem: the reason of a parked message cannot be read: it was not parked by this package, or its header was changed")
+
+// ParseReason reads what Pack wrote.
+func ParseReason(b []byte) (r Reason, err error) {
+	if len(b) == 0 || len(b) > maxReason || json.Unmarshal(b, &r) != nil || r.Why == "" || r.Redrives < 0 || r.Tries < 0 {
+		return Reason{}, errReason
+	}
+	return r, nil
+}
+
+// clip cuts text to n bytes, at the end of a character.
+func clip(s string, n int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// ascii escapes what is not: headers of some brokers take nothing else.
+func ascii(packed []byte) []byte {
+	var b strings.Builder
+	for _, c := range string(packed) {
+		switch {
+		case c < utf8.RuneSelf:
+			b.WriteRune(c)
+		case c > 0xFFFF:
+			c -= 0x10000
+			fmt.Fprintf(&b, `\u%04x\u%04x`, 0xD800+c>>10, 0xDC00+c&0x3FF)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, c)
+		}
+	}
+	return []byte(b.String())
+}
