@@ -1,0 +1,127 @@
+package memqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/retrysafe/retrysafe/mqidem"
+	"github.com/retrysafe/retrysafe/outbox"
+)
+
+// Broker has queues, which are made when they are first named. Its methods may be called concurrently.
+type Broker struct {
+	mu     sync.Mutex // guards what follows, and all queues
+	queues map[string]*queue
+	bound  map[string][]string // topic to queues
+}
+
+// New returns a broker without queues.
+func New() *Broker { return &Broker{queues: map[string]*queue{}, bound: map[string][]string{}} }
+
+// queue is what lies under one name.
+type queue struct {
+	name   string
+	ready  []*entry
+	later  map[*entry]*time.Timer // that come back by themselves
+	parked []*entry
+	signal chan struct{} // closed, and made anew, when an entry becomes ready
+}
+
+// entry is one message in a queue.
+type entry struct {
+	message *mqidem.Message
+	reason  mqidem.Reason // of a parked one
+}
+
+// queue returns the one of a name. The lock is held.
+func (b *Broker) queue(name string) *queue {
+	q := b.queues[name]
+	if q == nil {
+		q = &queue{name: name, later: map[*entry]*time.Timer{}, signal: make(chan struct{})}
+		b.queues[name] = q
+	}
+	return q
+}
+
+func (q *queue) push(e ...*entry) {
+	q.ready = append(q.ready, e...)
+	close(q.signal)
+	q.signal = make(chan struct{})
+}
+
+// Bind makes a topic reach these queues, all of them, from now on. A topic that is not bound is the name of a queue.
+func (b *Broker) Bind(topic string, queues ...string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.bound[topic] = slices.Clone(queues)
+}
+
+// KeepsOrder implements [outbox.Ordered]: nothing is refused, so nothing is overtaken.
+func (b *Broker) KeepsOrder() bool { return true }
+
+// Publish implements [outbox.Publisher].
+func (b *Broker) Publish(ctx context.Context, batch []outbox.Outgoing) []error {
+	errs := make([]error, len(batch))
+	for i := range batch {
+		o := &batch[i]
+		m := mqidem.Message{ID: o.ID, Key: o.Key, ContentType: o.ContentType, Headers: map[string][]byte{}, Body: o.Payload, Published: time.Now()}
+		for name, value := range o.Headers {
+			m.Headers[name] = []byte(value)
+		}
+		errs[i] = outbox.Unavailable(b.put(ctx, o.Topic, &m))
+	}
+	return errs
+}
+
+// put adds a copy of m to each queue of a topic.
+func (b *Broker) put(ctx context.Context, topic string, m *mqidem.Message) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := errors.Join(ctx.Err(), b.gone()); err != nil {
+		return err
+	}
+	names := b.bound[topic]
+	if names == nil {
+		names = []string{topic}
+	}
+	for _, name := range names {
+		c := m.Clone()
+		c.Source, c.Deliveries = name, 0
+		b.queue(name).push(&entry{message: c})
+	}
+	return nil
+}
+
+// Stats is how many messages of a queue wait, and how many are parked. Those in the hands of consumers are not counted.
+func (b *Broker) Stats(queue string) (waiting, parked int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	q := b.queue(queue)
+	return len(q.ready) + len(q.later), len(q.parked)
+}
+
+// Close forgets everything; what is open returns errors that wrap [mqidem.ErrSourceClosed].
+func (b *Broker) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, q := range b.queues {
+		for _, t := range q.later {
+			t.Stop()
+		}
+		close(q.signal)
+	}
+	b.queues = nil
+	return nil
+}
+
+// gone tells whether the broker was closed. The lock is held.
+func (b *Broker) gone() error {
+	if b.queues == nil {
+		return fmt.Errorf("memqueue: the broker is closed: %w", mqidem.ErrSourceClosed)
+	}
+	return nil
+}

@@ -1,0 +1,148 @@
+package memqueue
+
+import (
+	"context"
+	"time"
+
+	"github.com/retrysafe/retrysafe/mqidem"
+)
+
+// Source is a consumer of one queue.
+type Source struct {
+	broker *Broker
+	name   string
+	// The broker's lock guards what follows.
+	held   map[*delivery]struct{}
+	closed chan struct{}
+}
+
+// Open returns a consumer of a queue. Several share its messages.
+func (b *Broker) Open(queue string) *Source {
+	return &Source{broker: b, name: queue, held: map[*delivery]struct{}{}, closed: make(chan struct{})}
+}
+
+// Receive implements [mqidem.Source].
+func (s *Source) Receive(ctx context.Context) (mqidem.Delivery, error) {
+	for {
+		d, signal, err := s.take(ctx)
+		if d != nil || err != nil {
+			return d, err
+		}
+		select {
+		case <-signal:
+		case <-s.closed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (s *Source) take(ctx context.Context) (mqidem.Delivery, <-chan struct{}, error) {
+	b := s.broker
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	if err := s.open(); err != nil {
+		return nil, nil, err
+	}
+	q := b.queue(s.name)
+	if len(q.ready) == 0 {
+		return nil, q.signal, nil
+	}
+	e := q.ready[0]
+	q.ready[0], q.ready = nil, q.ready[1:]
+	e.message.Deliveries++
+	d := &delivery{source: s, entry: e, message: e.message.Clone()}
+	s.held[d] = struct{}{}
+	return d, nil, nil
+}
+
+// open returns an error once the source or its broker is closed. The lock is held.
+func (s *Source) open() error {
+	select {
+	case <-s.closed:
+		return mqidem.ErrSourceClosed
+	default:
+		return s.broker.gone()
+	}
+}
+
+// Close gives back what was not settled, to the front of the queue.
+func (s *Source) Close() error {
+	b := s.broker
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s.open() != nil {
+		return nil
+	}
+	close(s.closed)
+	q := b.queue(s.name)
+	back := make([]*entry, 0, len(s.held)+len(q.ready))
+	for d := range s.held {
+		back = append(back, d.entry)
+	}
+	s.held = nil
+	back = append(back, q.ready...)
+	q.ready = nil
+	q.push(back...)
+	return nil
+}
+
+// delivery is a message in the hands of a consumer.
+type delivery struct {
+	source  *Source
+	entry   *entry
+	message *mqidem.Message
+	settled bool // the broker's lock guards it
+}
+
+func (d *delivery) Message() *mqidem.Message { return d.message }
+
+// settle takes the delivery out of its source's hands, and lets then do the rest under the lock.
+func (d *delivery) settle(ctx context.Context, then func(*queue)) error {
+	b := d.source.broker
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if d.settled {
+		return mqidem.ErrSettled
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if d.source.open() != nil {
+		return mqidem.ErrStale
+	}
+	d.settled = true
+	delete(d.source.held, d)
+	then(b.queue(d.source.name))
+	return nil
+}
+
+// Ack implements [mqidem.Delivery].
+func (d *delivery) Ack(ctx context.Context) error { return d.settle(ctx, func(*queue) {}) }
+
+// Retry implements [mqidem.Delivery].
+func (d *delivery) Retry(ctx context.Context, after time.Duration) error {
+	return d.settle(ctx, func(q *queue) {
+		b := d.source.broker
+		q.later[d.entry] = time.AfterFunc(after, func() {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if _, waits := q.later[d.entry]; waits && b.gone() == nil {
+				delete(q.later, d.entry)
+				q.push(d.entry)
+			}
+		})
+	})
+}
+
+// Dead implements [mqidem.Delivery].
+func (d *delivery) Dead(ctx context.Context, why mqidem.Reason) error {
+	if _, err := why.Pack(); err != nil {
+		return err
+	}
+	return d.settle(ctx, func(q *queue) {
+		q.parked = append(q.parked, &entry{message: d.entry.message, reason: why})
+	})
+}

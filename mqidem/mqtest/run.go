@@ -1,0 +1,191 @@
+package mqtest
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/mqidem"
+	"github.com/retrysafe/retrysafe/outbox"
+)
+
+// Config says how a broker is tested. Only Queue is required.
+type Config struct {
+	// Queue makes a queue that nobody else uses. What it needs to close goes to t.Cleanup.
+	Queue func(t testing.TB) Queue
+	// Ordered: while a message waits for a later try, those behind it wait too.
+	Ordered bool
+	// Large is a size of a body that has to pass; default 256 KiB.
+	Large int
+	// Delay is the later try that the tests wait for; default 300 ms.
+	Delay time.Duration
+	// Patience is how long anything may take that should happen at once, on a busy machine; default 30 s.
+	Patience time.Duration
+}
+
+// Source is a consumer that can be closed: then what it has not settled comes to another one.
+type Source interface {
+	mqidem.Source
+	Close() error
+}
+
+// Queue is one queue of a broker.
+type Queue struct {
+	// Topic is what to publish to, so that messages reach the queue.
+	Topic     string
+	Publisher outbox.Publisher
+	// Open returns another consumer of the queue each time, as another process has it.
+	Open    func(t testing.TB) Source
+	Parking mqidem.Parking
+}
+
+// Run runs the suite.
+func Run(t *testing.T, c Config) {
+	t.Helper()
+	for _, one := range clauses {
+		t.Run(one.id+"/"+one.name, func(t *testing.T) {
+			t.Parallel()
+			if err := check(t, c, one); err != nil {
+				t.Errorf("%s: %v", one.id, err)
+			}
+		})
+	}
+}
+
+type clause struct {
+	id, name string
+	run      func(*env) error
+}
+
+var clauses = []clause{
+	{"Q1", "content", content},
+	{"Q2", "acked is gone", ackedIsGone},
+	{"Q3", "given back", givenBack},
+	{"Q4", "later try", laterTry},
+	{"Q5", "parked", parked},
+	{"Q6", "walk", walk},
+	{"Q7", "contexts", contexts},
+	{"Q8", "closed", closed},
+	{"Q9", "shared", shared},
+	{"Q10", "settled once", settledOnce},
+	{"Q11", "put back", putBack},
+	{"Q12", "large", large},
+}
+
+func check(t testing.TB, c Config, one clause) error {
+	if c.Large == 0 {
+		c.Large = 256 << 10
+	}
+	if c.Delay == 0 {
+		c.Delay = 300 * time.Millisecond
+	}
+	if c.Patience == 0 {
+		c.Patience = 30 * time.Second
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), c.Patience)
+	defer cancel()
+	return one.run(&env{Config: c, Queue: c.Queue(t), t: t, ctx: ctx})
+}
+
+// env is what a clause works with.
+type env struct {
+	Config
+	Queue
+	t   testing.TB
+	ctx context.Context
+}
+
+// open returns another consumer.
+func (e *env) open() Source {
+	s := e.Queue.Open(e.t)
+	e.t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// publish sends messages with these bodies; the ids are made up, and returned.
+func (e *env) publish(bodies ...string) ([]string, error) {
+	ids := make([]string, len(bodies))
+	batch := make([]outbox.Outgoing, len(bodies))
+	for i, body := range bodies {
+		ids[i] = rand.Text()
+		batch[i] = outbox.Outgoing{Message: outbox.Message{ID: ids[i], Topic: e.Topic, Payload: []byte(body)}, Added: time.Now(), Attempt: 1}
+	}
+	return ids, e.send(batch)
+}
+
+func (e *env) send(batch []outbox.Outgoing) error {
+	errs := e.Publisher.Publish(e.ctx, batch)
+	if len(errs) != len(batch) {
+		return fmt.Errorf("Publish of %d messages returned %d errors", len(batch), len(errs))
+	}
+	for _, err := range errs {
+		if err != nil {
+			return fmt.Errorf("Publish: %w", err)
+		}
+	}
+	return nil
+}
+
+// next receives one message.
+func (e *env) next(s mqidem.Source) (mqidem.Delivery, error) {
+	d, err := s.Receive(e.ctx)
+	if err != nil {
+		return nil, fmt.Errorf("Receive of a message that should be there: %w", err)
+	}
+	return d, nil
+}
+
+// nextIs receives a message and wants it to have this id.
+func (e *env) nextIs(s mqidem.Source, id string) (mqidem.Delivery, error) {
+	d, err := e.next(s)
+	if err == nil && d.Message().ID != id {
+		err = fmt.Errorf("received another message (%.60q) than the one that should be there", d.Message().Body)
+	}
+	return d, err
+}
+
+// ack receives messages and acks them, until all of these ids were there; one that was not expected is an error.
+func (e *env) ack(s mqidem.Source, ids ...string) error {
+	want := map[string]bool{}
+	for _, id := range ids {
+		want[id] = true
+	}
+	for len(want) > 0 {
+		d, err := e.next(s)
+		if err != nil {
+			return fmt.Errorf("%d messages are missing: %w", len(want), err)
+		}
+		if id := d.Message().ID; !want[id] {
+			return fmt.Errorf("received a message (%.60q) that should be gone, or was received before", d.Message().Body)
+		} else {
+			delete(want, id)
+		}
+		if err := d.Ack(e.ctx); err != nil {
+			return fmt.Errorf("Ack: %w", err)
+		}
+	}
+	return nil
+}
+
+// rest wants nothing but these ids to be in the queue: a message that is published last comes after them, or among them.
+func (e *env) rest(s mqidem.Source, ids ...string) error {
+	last, err := e.publish("the last one")
+	if err != nil {
+		return err
+	}
+	return e.ack(s, append(ids, last...)...)
+}
+
+// look walks the parking queue and keeps everything.
+func (e *env) look() (found []*mqidem.Parked, err error) {
+	err = e.Parking.Walk(e.ctx, func(_ context.Context, p *mqidem.Parked) (mqidem.Verdict, error) {
+		found = append(found, p)
+		return mqidem.Keep, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("Walk: %w", err)
+	}
+	return found, nil
+}

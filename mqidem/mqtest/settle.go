@@ -1,0 +1,241 @@
+package mqtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/retrysafe/retrysafe/mqidem"
+	"github.com/retrysafe/retrysafe/outbox"
+)
+
+// Q4: Retry brings the message again, not before its time, with what it had; others pass meanwhile, unless the order counts.
+func laterTry(e *env) error {
+	if err := e.send([]outbox.Outgoing{{Message: outbox.Message{
+		ID: "again", Topic: e.Topic, Key: "k", ContentType: "text/plain", Payload: []byte("again"), Headers: map[string]string{"trace": "t"},
+	}, Attempt: 1}}); err != nil {
+		return err
+	}
+	s := e.open()
+	d, err := e.nextIs(s, "again")
+	if err != nil {
+		return err
+	}
+	first := d.Message()
+	asked := time.Now()
+	if err := d.Retry(e.ctx, e.Delay); err != nil {
+		return fmt.Errorf("Retry: %w", err)
+	}
+	if took := time.Since(asked); took > e.Delay+e.Patience/2 {
+		return fmt.Errorf("Retry took %v: it waits for the later try", took)
+	}
+	others, err := e.publish("meanwhile")
+	if err != nil {
+		return err
+	}
+	order := []string{others[0], "again"}
+	if e.Ordered {
+		order = []string{"again", others[0]}
+	}
+	for _, id := range order {
+		if d, err = e.nextIs(s, id); err != nil {
+			return err
+		}
+		if m := d.Message(); id == "again" {
+			// A broker's clock may be a little ahead of what it promises.
+			if early := time.Since(asked) < e.Delay*9/10; early {
+				return fmt.Errorf("the message came again %v after Retry with %v", time.Since(asked), e.Delay)
+			}
+			if m.Deliveries < 2 {
+				return fmt.Errorf("a message that came again has Deliveries %d", m.Deliveries)
+			}
+			if string(m.Body) != "again" || m.Key != first.Key || m.ContentType != first.ContentType || m.Source != first.Source || m.Header("trace") != "t" {
+				return errors.New("a message that came again is not as it was")
+			}
+		}
+		if err := d.Ack(e.ctx); err != nil {
+			return fmt.Errorf("Ack: %w", err)
+		}
+	}
+	return e.rest(s)
+}
+
+// reason is one with everything in it.
+func reason(m *mqidem.Message) mqidem.Reason {
+	return mqidem.Reason{
+		Why: mqidem.DeadTries, Error: "no stock of \"ö\"\n", Tries: 5, Consumer: "stock", Namespace: "app", Layer: "mq", ID: "another",
+		Source: m.Source, At: time.Unix(1700000000, 0).UTC(), Redrives: 2,
+	}
+}
+
+// Q5: a dead message is parked with its reason as it was, and is gone from the queue.
+func parked(e *env) error {
+	if err := e.send([]outbox.Outgoing{{Message: outbox.Message{
+		ID: "bad", Topic: e.Topic, Key: "k", ContentType: "text/plain", Payload: []byte("bad"), Headers: map[string]string{"trace": "t"},
+	}, Attempt: 1}}); err != nil {
+		return err
+	}
+	s := e.open()
+	d, err := e.nextIs(s, "bad")
+	if err != nil {
+		return err
+	}
+	m, why := d.Message(), reason(d.Message())
+	if err := d.Dead(e.ctx, why); err != nil {
+		return fmt.Errorf("Dead: %w", err)
+	}
+	found, err := e.look()
+	if err != nil {
+		return err
+	}
+	if len(found) != 1 {
+		return fmt.Errorf("%d messages are parked, and it should be one", len(found))
+	}
+	p := found[0].Message
+	switch {
+	case found[0].Reason != why:
+		return fmt.Errorf("the reason was %+v and is %+v", why, found[0].Reason)
+	case p.ID != "bad" || string(p.Body) != "bad" || p.Key != "k" || p.ContentType != "text/plain" || p.Header("trace") != "t":
+		return fmt.Errorf("the parked message is not as it was: body %q, key %q, type %q", p.Body, p.Key, p.ContentType)
+	case p.Source != m.Source:
+		return fmt.Errorf("the parked message says that it came from %q; it was %q", p.Source, m.Source)
+	case len(p.Headers[mqidem.HeaderDead]) > 0:
+		return errors.New("the parked message shows the header with its reason")
+	}
+	if err := s.Close(); err != nil {
+		return fmt.Errorf("Close: %w", err)
+	}
+	return e.rest(e.open())
+}
+
+// park fills the parking queue.
+func (e *env) park(bodies ...string) ([]string, error) {
+	ids, err := e.publish(bodies...)
+	if err != nil {
+		return nil, err
+	}
+	s := e.open()
+	for _, id := range ids {
+		d, err := e.nextIs(s, id)
+		if err != nil {
+			return nil, err
+		}
+		if err := d.Dead(e.ctx, reason(d.Message())); err != nil {
+			return nil, fmt.Errorf("Dead: %w", err)
+		}
+	}
+	return ids, s.Close()
+}
+
+// Q6: a walk shows all, the oldest first; what is kept stays, what is removed goes; an error ends it and keeps.
+func walk(e *env) error {
+	ids, err := e.park("0", "1", "2", "3")
+	if err != nil {
+		return err
+	}
+	stop := errors.New("enough")
+	steps := []struct {
+		want   []string
+		remove map[string]bool
+		stop   string
+	}{
+		{ids, map[string]bool{ids[1]: true}, ""},
+		{[]string{ids[0], ids[2], ids[3]}, map[string]bool{ids[0]: true}, ids[2]},
+		{[]string{ids[2], ids[3]}, map[string]bool{ids[2]: true, ids[3]: true}, ""},
+		{nil, nil, ""},
+	}
+	for i, step := range steps {
+		seen := 0
+		err := e.Parking.Walk(e.ctx, func(_ context.Context, p *mqidem.Parked) (mqidem.Verdict, error) {
+			if seen >= len(step.want) || p.Message.ID != step.want[seen] {
+				return mqidem.Keep, fmt.Errorf("walk %d shows message %q at place %d", i+1, p.Message.Body, seen+1)
+			}
+			seen++
+			if p.Message.ID == step.stop {
+				return mqidem.Remove, stop
+			}
+			if step.remove[p.Message.ID] {
+				return mqidem.Remove, nil
+			}
+			return mqidem.Keep, nil
+		})
+		switch {
+		case step.stop != "" && !errors.Is(err, stop):
+			return fmt.Errorf("walk %d: an error of see came back as %v", i+1, err)
+		case step.stop == "" && err != nil:
+			return fmt.Errorf("walk %d: %w", i+1, err)
+		case step.stop == "" && seen != len(step.want):
+			return fmt.Errorf("walk %d shows %d messages, and %d are there", i+1, seen, len(step.want))
+		}
+	}
+	return nil
+}
+
+// Q10: a delivery is settled once; what comes behind is told so, and changes nothing.
+func settledOnce(e *env) error {
+	ids, err := e.publish("one", "two")
+	if err != nil {
+		return err
+	}
+	s := e.open()
+	d, err := e.nextIs(s, ids[0])
+	if err != nil {
+		return err
+	}
+	if err := d.Ack(e.ctx); err != nil {
+		return fmt.Errorf("Ack: %w", err)
+	}
+	for name, again := range map[string]func() error{
+		"Ack":   func() error { return d.Ack(e.ctx) },
+		"Retry": func() error { return d.Retry(e.ctx, 0) },
+		"Dead":  func() error { return d.Dead(e.ctx, reason(d.Message())) },
+	} {
+		if err := again(); !errors.Is(err, mqidem.ErrSettled) {
+			return fmt.Errorf("%s of a delivery that was acked returned %v; it has to wrap ErrSettled", name, err)
+		}
+	}
+	if err := e.rest(s, ids[1]); err != nil {
+		return err
+	}
+	found, err := e.look()
+	if err == nil && len(found) > 0 {
+		err = errors.New("a delivery that was acked has been parked afterwards")
+	}
+	return err
+}
+
+// Q11: Send puts a parked message where it came from, under its id, however often.
+func putBack(e *env) error {
+	ids, err := e.park("again")
+	if err != nil {
+		return err
+	}
+	s := e.open()
+	for i := 1; i <= 2; i++ {
+		found, err := e.look()
+		if err != nil {
+			return err
+		}
+		if len(found) != i {
+			return fmt.Errorf("%d messages are parked, and it should be %d", len(found), i)
+		}
+		m := found[0].Message
+		m.Headers[mqidem.HeaderRedrives] = []byte(strconv.Itoa(i))
+		if err := e.Parking.Send(e.ctx, m); err != nil {
+			return fmt.Errorf("Send: %w", err)
+		}
+		d, err := e.nextIs(s, ids[0])
+		if err != nil {
+			return fmt.Errorf("round %d: %w", i, err)
+		}
+		if got := d.Message(); string(got.Body) != "again" || got.Header(mqidem.HeaderRedrives) != strconv.Itoa(i) || got.Source != m.Source || got.Deliveries != 1 {
+			return fmt.Errorf("round %d: the message came with body %q, redrives %q, source %q and %d deliveries", i, got.Body, got.Header(mqidem.HeaderRedrives), got.Source, got.Deliveries)
+		}
+		if err := d.Dead(e.ctx, reason(d.Message())); err != nil {
+			return fmt.Errorf("Dead: %w", err)
+		}
+	}
+	return e.rest(s)
+}
