@@ -46,11 +46,11 @@ var errBody = errors.New("mqidem: the body is no JSON in which the id could be f
 
 // find walks a JSON text along path. A part that is not there is an empty id.
 func find(body []byte, path []string) (string, error) {
-	d := json.NewDecoder(bytes.NewReader(body))
 	var raw json.RawMessage
-	if err := d.Decode(&raw); err != nil || d.More() {
+	if json.Unmarshal(body, &raw) != nil {
 		return "", errBody
 	}
+	raw = bytes.TrimSpace(raw)
 	for _, name := range path {
 		var err error
 		if raw, err = member(raw, name); raw == nil || err != nil {
@@ -58,7 +58,7 @@ func find(body []byte, path []string) (string, error) {
 		}
 	}
 	var value any
-	d = json.NewDecoder(bytes.NewReader(raw))
+	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	if d.Decode(&value) != nil {
 		return "", errBody

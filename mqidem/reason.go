@@ -95,7 +95,7 @@ func ascii(packed []byte) []byte {
 	var b strings.Builder
 	for _, c := range string(packed) {
 		switch {
-		case c < utf8.RuneSelf:
+		case c < 0x7F:
 			b.WriteRune(c)
 		case c > 0xFFFF:
 			c -= 0x10000
