@@ -86,7 +86,7 @@ func (s *Source) subscribe(ctx context.Context, l *link) (in <-chan amqp.Deliver
 func (s *Source) run(l *link, in <-chan amqp.Delivery) {
 	// A connection that lasted is followed by another one soon; where each ends at once, the waits grow.
 	const lasted = 10 * time.Second
-	waits := backoff.Backoff{Max: math.MaxInt, MaxWait: lasted}
+	waits := backoff.Backoff{Max: math.MaxInt, MaxWait: lasted / 2}
 	for n := 1; ; n++ {
 		if l != nil {
 			began := time.Now()
