@@ -20,8 +20,10 @@ func cannotConnect(ctx context.Context, err error) error {
 		return fmt.Errorf("amqpidem: no connection to RabbitMQ in time; nothing was done; is it running, and reachable from here? %w", ended)
 	}
 	var refused *amqp.Error
-	if errors.As(err, &refused) && refused.Server {
-		return fmt.Errorf("amqpidem: RabbitMQ refuses the connection; nothing was done; check the user, the password and the virtual host: %w", err)
+	// Where the broker hangs up without a word, the client's guess is one of these two.
+	guess := errors.Is(err, amqp.ErrCredentials) || errors.Is(err, amqp.ErrVhost)
+	if guess || errors.As(err, &refused) && refused.Server {
+		return fmt.Errorf("amqpidem: RabbitMQ refuses the connection; nothing was done; check the user, the password and the virtual host, and whether it is going down: %w", err)
 	}
 	return fmt.Errorf("amqpidem: no connection to RabbitMQ; nothing was done; is it running, and reachable from here? %w", err)
 }
