@@ -46,11 +46,16 @@ func (p *place) broken(meanwhile func()) {
 
 // unavailable tells what a relay makes of an error.
 func unavailable(err error) bool {
-	return err != nil && err.Error() == outbox.Unavailable(errors.Unwrap(err)).Error()
+	return marked(err, outbox.Unavailable)
 }
 
 func permanent(err error) bool {
-	return err != nil && err.Error() == outbox.Permanent(errors.Unwrap(err)).Error()
+	return marked(err, outbox.Permanent)
+}
+
+func marked(err error, mark func(error) error) bool {
+	cause := errors.Unwrap(err)
+	return cause != nil && err.Error() == mark(cause).Error()
 }
 
 // TestPublishCut: nobody knows what became of a message whose connection broke. The relay is told that the broker is away, and the next call connects again.
