@@ -44,6 +44,7 @@ var maySleep = map[string]string{
 	"cmd/retrysafe/main_test.go":          "the lease of a process that was killed has to pass, and a service is slow",
 	"example_step_test.go":                "the lease of a process that died has to pass, 10 ms",
 	"example_test.go":                     "a doubt has to be two leases old, 20 ms",
+	"mqidem/helpers_test.go":              "time that passes in a world, all of them in bubbles",
 	"reconcile_test.go":                   "a question that takes its time; it is used in bubbles only",
 	"faults_test.go":                      "a store that answers late; it is used in bubbles only",
 	"gateway/balance_test.go":             "it waits for health checks over real connections",
