@@ -87,6 +87,18 @@ func (a *Attempt) Layer() string { return a.key.Layer }
 // N counts the attempts of the record's life, from 1: for people and retry limits.
 func (a *Attempt) N() int { return a.n }
 
+// Tries counts the attempts since the record was made or reopened (see [Resolution].Reopen), from 1: it is what a limit of tries goes by.
+// Attempts that lapsed count, as those that failed do.
+func (a *Attempt) Tries() int {
+	b := a.steps.Load()
+	if b == nil {
+		return a.n
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return max(1, a.n-b.p.Reopened)
+}
+
 // Fence is the fencing token of this attempt.
 func (a *Attempt) Fence() Fence { return a.fence }
 
@@ -172,14 +184,18 @@ func (a *Attempt) Fail(ctx context.Context, f *Failure) error {
 }
 
 func (a *Attempt) finish(ctx context.Context, state State, answer Answer) error {
+	return a.end(ctx, a.completion(state, answer))
+}
+
+func (a *Attempt) completion(state State, answer Answer) ending {
 	answer = answer.limited(a.policy.MaxAnswer)
 	outcome := "executed"
 	if state == StateFailed {
 		outcome = "failed"
 	}
-	return a.end(ctx, ending{outcome: outcome, complete: CompleteRequest{
+	return ending{outcome: outcome, complete: CompleteRequest{
 		Key: a.key, Owner: a.owner, Fence: a.fence, State: state, Answer: answer, Retention: a.policy.Retention, Quiet: a.policy.Wait <= 0,
-	}})
+	}}
 }
 
 // limited returns a, or what stands for it where its body is larger than most.

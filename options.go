@@ -128,6 +128,12 @@ func RetryWork(times int) CallOption {
 	})
 }
 
+// PolicyWith returns the policy that a call with opts goes by, every field filled, and what is wrong with opts.
+func (e *Engine) PolicyWith(opts ...CallOption) (Policy, error) {
+	o := e.callOptions(opts)
+	return *o.policy, o.err
+}
+
 // callOptions returns what a call with opts goes by. Without options that is shared and costs nothing.
 func (e *Engine) callOptions(opts []CallOption) *callOptions {
 	if len(opts) == 0 {

@@ -17,6 +17,8 @@ type Progress struct {
 	Input Answer
 	// Steps are those that were finished, in the order in which they were, and those that were begun at most once.
 	Steps []StepRecord
+	// Reopened is the attempt that reopened the record last (see [Resolution].Reopen): [Attempt.Tries] counts from the next one. Zero: none.
+	Reopened int
 }
 
 // StepRecord is one step of a half-done call.
@@ -54,6 +56,8 @@ type progressHead struct {
 	Plan    []string       `json:"plan,omitempty"`
 	Input   *progressPart  `json:"input,omitempty"`
 	Steps   []progressPart `json:"steps"`
+
+	Reopened int `json:"reopened,omitempty"`
 }
 
 type progressPart struct {
@@ -81,7 +85,7 @@ func partOf(a *Answer) progressPart {
 
 // head is the first line.
 func (p *Progress) head() ([]byte, error) {
-	h := progressHead{Version: progressVersion, Plan: p.Plan, Steps: []progressPart{}}
+	h := progressHead{Version: progressVersion, Plan: p.Plan, Steps: []progressPart{}, Reopened: p.Reopened}
 	if p.Input.Codec != "" {
 		in := partOf(&p.Input)
 		h.Input = &in
@@ -162,7 +166,7 @@ func parseProgress(a *Answer) (p Progress, err error) {
 		}
 		return a
 	}
-	p.Plan = h.Plan
+	p.Plan, p.Reopened = h.Plan, max(0, h.Reopened)
 	if h.Input != nil {
 		p.Input = take(h.Input)
 	}

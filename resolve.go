@@ -18,6 +18,9 @@ type Resolution struct {
 	Outcome Outcome
 	Answer  Answer
 	Failure *Failure
+	// Reopen goes with NotDone: [Attempt.Tries] begins with 1 again, for those who give up after so many tries. The next call has to be the
+	// same one then: the record keeps its fingerprint and binding.
+	Reopen bool
 	// By names who resolved, for the record.
 	By string
 }
@@ -58,6 +61,12 @@ func (e *Engine) Resolve(ctx context.Context, k Key, r Resolution) error {
 	case Failed:
 		return a.Fail(ctx, r.Failure)
 	case NotDone:
+		if r.Reopen {
+			if err := a.reopen(ctx); err != nil {
+				_ = a.doubt(ctx, "resolved", err)
+				return c.wrap(key, a.n, fmt.Errorf("%w: look the record up again before you resolve it: %w", ErrUnconfirmed, err), 0)
+			}
+		}
 		return a.end(ctx, ending{outcome: "released", release: a.resolved(r, false)})
 	}
 	return a.end(ctx, ending{outcome: "doubt", release: a.resolved(r, true)})
@@ -69,6 +78,8 @@ func (r *Resolution) validate() error {
 		return errors.New("retrysafe: Resolve: Fence is zero; give the fence of the record that you looked at")
 	case r.Outcome < Done || r.Outcome > Doubtful:
 		return fmt.Errorf("retrysafe: Resolve: Outcome is %d; use Done, NotDone, Failed or Doubtful", r.Outcome)
+	case r.Reopen && r.Outcome != NotDone:
+		return errors.New("retrysafe: Resolve: Reopen goes with NotDone")
 	case r.Outcome == Failed && r.Failure == nil:
 		return errors.New("retrysafe: Resolve: the outcome is Failed and Failure is nil; say what repeats are told")
 	case r.Outcome == Done && r.Answer.Body != nil && !r.Answer.Kept:
@@ -109,6 +120,21 @@ func (e *Engine) seize(ctx context.Context, rec *Record, r Resolution) (*Attempt
 		return nil, c.wrap(rec.Key, 0, ErrClosed, 0)
 	}
 	return a, nil
+}
+
+// reopen makes the tries count from the next attempt.
+func (a *Attempt) reopen(ctx context.Context) error {
+	b := a.book()
+	b.mu.Lock()
+	if b.err != nil {
+		defer b.mu.Unlock()
+		return b.err
+	}
+	b.p.Reopened = a.n
+	b.order++
+	order := b.order
+	b.mu.Unlock()
+	return a.save(ctx, b, order)
 }
 
 func (a *Attempt) resolved(r Resolution, doubt bool) ReleaseRequest {

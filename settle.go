@@ -33,6 +33,11 @@ func (a *Attempt) end(ctx context.Context, e ending) error {
 	a.late.values, a.late.deadline = ctx, begun.Add(ackTime)
 	err := a.send(&a.late, &e)
 	a.late.stop()
+	return a.endedBy(ctx, e, begun, err)
+}
+
+// endedBy is what follows the first answer to an ending, sent at begun.
+func (a *Attempt) endedBy(ctx context.Context, e ending, begun time.Time, err error) error {
 	if errors.Is(err, ErrInTransaction) { // certainly not applied: the caller can end the attempt elsewhere
 		a.ended.Store(false)
 		return a.core.wrap(a.key, a.n, err, 0)

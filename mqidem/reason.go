@@ -37,13 +37,10 @@ type Reason struct {
 	Error string `json:"error,omitempty"`
 	// Tries is how often the work was tried, since the message was reopened last.
 	Tries int `json:"tries,omitempty"`
-	// Consumer is the name that was given to [Once], Namespace and Layer those of its engine: with the id they are the key of the record. Empty
-	// where the handler keeps none.
-	Consumer  string `json:"consumer,omitempty"`
-	Namespace string `json:"namespace,omitempty"`
-	Layer     string `json:"layer,omitempty"`
-	// ID is that of the record's key, where it is not the message's own (a header's, a part of the body).
-	ID string `json:"id,omitempty"`
+	// Consumer is the name that was given to [Once]. Empty where the handler keeps no record.
+	Consumer string `json:"consumer,omitempty"`
+	// Key is that of the record, as retrysafe.StoreKey.MarshalText writes it. Empty where there is none.
+	Key string `json:"key,omitempty"`
 	// Source is the queue that it came by.
 	Source string `json:"source"`
 	// At is when it was parked, on the consumer's clock.
@@ -54,10 +51,10 @@ type Reason struct {
 
 const (
 	maxReasonText = 1 << 10
-	maxReason     = 16 << 10
+	maxReason     = 32 << 10
 )
 
-// Pack is the text of [HeaderDead]: JSON in ASCII, at most 16 KiB.
+// Pack is the text of [HeaderDead]: JSON in ASCII, at most 32 KiB.
 func (r Reason) Pack() ([]byte, error) {
 	r.Error = clip(r.Error, maxReasonText)
 	b, err := json.Marshal(r)
@@ -98,7 +95,7 @@ func ascii(packed []byte) []byte {
 	var b strings.Builder
 	for _, c := range string(packed) {
 		switch {
-		case c < utf8.RuneSelf:
+		case c < 0x7F:
 			b.WriteRune(c)
 		case c > 0xFFFF:
 			c -= 0x10000

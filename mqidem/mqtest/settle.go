@@ -65,7 +65,7 @@ func laterTry(e *env) error {
 // reason is one with everything in it.
 func reason(m *mqidem.Message) mqidem.Reason {
 	return mqidem.Reason{
-		Why: mqidem.DeadTries, Error: "no stock of \"ö\"\n", Tries: 5, Consumer: "stock", Namespace: "app", Layer: "mq", ID: "another",
+		Why: mqidem.DeadTries, Error: "no stock of \"ö\"\n", Tries: 5, Consumer: "stock", Key: "app/mq//stock/another%00",
 		Source: m.Source, At: time.Unix(1700000000, 0).UTC(), Redrives: 2,
 	}
 }

@@ -1,0 +1,35 @@
+package amqpidem_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/adapters/amqpidem"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/mqidem/mqtest"
+)
+
+// short are delays for tests, behind those of mqtest.
+var short = []time.Duration{time.Millisecond, 300 * time.Millisecond, time.Minute}
+
+func quietly() amqpidem.Dialing { return amqpidem.Dialing{Logger: quiet} }
+
+// TestSuite is the contract, on the real broker.
+func TestSuite(t *testing.T) {
+	t.Parallel()
+	for name, quorum := range map[string]bool{"classic": false, "quorum": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := rabbit(t).vhost(t)
+			mqtest.Run(t, mqtest.Config{Queue: func(tb testing.TB) mqtest.Queue {
+				o := &amqpidem.Options{Quorum: quorum, Delays: short, Dialing: quietly()}
+				queue := unique()
+				assert.NoError(tb, amqpidem.Declare(tb.Context(), url, queue, o), "Declare")
+				return mqtest.Queue{
+					Topic: queue, Publisher: publisher(tb, url, nil), Parking: parking(tb, url, queue),
+					Open: func(tb testing.TB) mqtest.Source { return open(tb, url, queue, o) },
+				}
+			}})
+		})
+	}
+}

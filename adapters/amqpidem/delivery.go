@@ -1,0 +1,85 @@
+package amqpidem
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/retrysafe/retrysafe/mqidem"
+)
+
+// delivery is a message in the hands of a consumer. It is settled by the link that it came by: its tag is another message's on any other one.
+type delivery struct {
+	source  *Source
+	link    *link
+	raw     *amqp.Delivery
+	message *mqidem.Message
+	turn    chan struct{} // whoever settles has put something in
+	settled bool
+}
+
+func newDelivery(s *Source, l *link, raw *amqp.Delivery) *delivery {
+	return &delivery{source: s, link: l, raw: raw, message: read(raw, s.s.queue), turn: make(chan struct{}, 1)}
+}
+
+// Message implements [mqidem.Delivery].
+func (d *delivery) Message() *mqidem.Message { return d.message }
+
+// Ack implements [mqidem.Delivery]. RabbitMQ answers nothing: an ack that is lost on its way makes the message come again.
+func (d *delivery) Ack(ctx context.Context) error {
+	return d.settle(ctx, func() error { return nil })
+}
+
+// Retry implements [mqidem.Delivery].
+func (d *delivery) Retry(ctx context.Context, after time.Duration) error {
+	return d.settle(ctx, func() error {
+		p := again(d.raw, d.source.d.user)
+		p.Headers[mqidem.HeaderTries] = strconv.Itoa(tries(d.raw.Headers) + 1)
+		return d.source.out.publish(ctx, newPublishing("", d.source.s.target(after), p))
+	})
+}
+
+// Dead implements [mqidem.Delivery].
+func (d *delivery) Dead(ctx context.Context, why mqidem.Reason) error {
+	packed, err := why.Pack()
+	if err != nil {
+		return err
+	}
+	return d.settle(ctx, func() error {
+		p := again(d.raw, d.source.d.user)
+		delete(p.Headers, mqidem.HeaderTries) // what is put back begins anew
+		p.Headers[mqidem.HeaderDead] = string(packed)
+		return d.source.out.publish(ctx, newPublishing("", d.source.s.parkingQueue(), p))
+	})
+}
+
+// settle does what comes first, and acks.
+func (d *delivery) settle(ctx context.Context, first func() error) error {
+	select {
+	case d.turn <- struct{}{}:
+		defer func() { <-d.turn }()
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", errNotAsked, ctx.Err())
+	}
+	switch {
+	case d.settled:
+		return mqidem.ErrSettled
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w: %w", errNotAsked, ctx.Err())
+	case d.stale():
+		return mqidem.ErrStale
+	}
+	if err := first(); err != nil {
+		return err
+	}
+	if err := d.link.within(writeTime, func() error { return d.link.ch.Ack(d.raw.DeliveryTag, false) }); err != nil {
+		return fmt.Errorf("amqpidem: the ack was not sent: %w: %w", mqidem.ErrStale, err)
+	}
+	d.settled = true
+	return nil
+}
+
+func (d *delivery) stale() bool { return d.link.ended() || d.source.life.Err() != nil }

@@ -1,0 +1,93 @@
+package amqpidem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+var (
+	errURL    = errors.New("amqpidem: the URL cannot be read; write amqp://user:password@host:port/vhost, with reserved characters in percent-encoding")
+	errClosed = errors.New("amqpidem: it was closed; nothing was published")
+)
+
+// cannotConnect says why there is no connection. The URL is not shown, since it has a password.
+func cannotConnect(ctx context.Context, err error) error {
+	if ended := context.Cause(ctx); ended != nil {
+		return fmt.Errorf("amqpidem: no connection to RabbitMQ in time; nothing was done; is it running, and reachable from here? %w", ended)
+	}
+	var refused *amqp.Error
+	// Where the broker hangs up without a word, the client's guess is one of these two.
+	guess := errors.Is(err, amqp.ErrCredentials) || errors.Is(err, amqp.ErrVhost)
+	if guess || errors.As(err, &refused) && refused.Server {
+		return fmt.Errorf("amqpidem: RabbitMQ refuses the connection; nothing was done; check the user, the password and the virtual host, and whether it is going down: %w", err)
+	}
+	return fmt.Errorf("amqpidem: no connection to RabbitMQ; nothing was done; is it running, and reachable from here? %w", err)
+}
+
+// kind says what became of a message that was published.
+type kind uint8
+
+const (
+	unsent   kind = iota // it was not
+	unknown              // nobody knows
+	returned             // the broker has no queue for it
+	nacked               // the broker could not keep it
+	tooLarge             // the broker never takes it
+	refused              // the broker takes none like it: the exchange is missing, or the permission
+)
+
+// publishError is why a message is not confirmed.
+type publishError struct {
+	kind  kind
+	text  string
+	cause error
+}
+
+func (e *publishError) Error() string {
+	if e.cause == nil {
+		return "amqpidem: " + e.text
+	}
+	return "amqpidem: " + e.text + ": " + e.cause.Error()
+}
+
+func (e *publishError) Unwrap() error { return e.cause }
+
+func failed(k kind, cause error, text string, args ...any) *publishError {
+	return &publishError{kind: k, text: fmt.Sprintf(text, args...), cause: cause}
+}
+
+// broken says what became of a message whose channel has ended before it was confirmed. size is that of its body.
+func broken(reason error, size int) *publishError {
+	var e *amqp.Error
+	if !errors.As(reason, &e) || !e.Server {
+		return failed(unknown, reason, "the connection ended before the broker confirmed the message; nobody knows whether it was taken: publish it again with the same id")
+	}
+	switch limit, isSize := sizeLimit(e); {
+	case e.Code == amqp.NotFound:
+		return failed(refused, e, "the exchange does not exist; the message was not taken: declare the exchange")
+	case e.Code == amqp.AccessRefused:
+		return failed(refused, e, "the user may not publish there; the message was not taken: grant the permission to write")
+	case isSize && size > limit:
+		return failed(tooLarge, nil, "the body has %d bytes, and the broker takes at most %d; the message was not taken: raise max_message_size of the broker, or put the content elsewhere",
+			size, limit)
+	}
+	return failed(unknown, reason, "the broker closed the channel before it confirmed the message; nobody knows whether it was taken: publish it again with the same id")
+}
+
+// sizeLimit reads what a broker says of a body that is too large: "message size 600000 is larger than configured max size 524288", or
+// "larger than max size" in older ones.
+func sizeLimit(e *amqp.Error) (limit int, ok bool) {
+	if e.Code != amqp.PreconditionFailed {
+		return 0, false
+	}
+	_, text, found := strings.Cut(e.Reason, "max size ")
+	if !found {
+		return 0, false
+	}
+	n, _ := fmt.Sscanf(text, "%d", &limit)
+	return limit, n == 1 && limit > 0
+}

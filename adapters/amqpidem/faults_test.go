@@ -1,0 +1,250 @@
+package amqpidem_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/adapters/amqpidem"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/mqidem"
+	"github.com/retrysafe/retrysafe/outbox"
+)
+
+// place is a queue behind a proxy.
+type place struct {
+	url, cut string // straight, and through the proxy
+	queue    string
+	*proxy
+}
+
+func behindProxy(t *testing.T) *place {
+	t.Helper()
+	s := rabbit(t)
+	p := &place{url: s.vhost(t), queue: unique(), proxy: startProxy(t, s.addr)}
+	p.cut = through(p.url, p.addr)
+	assert.NoError(t, amqpidem.Declare(t.Context(), p.url, p.queue, p.options()), "Declare")
+	return p
+}
+
+func (p *place) options() *amqpidem.Options {
+	return &amqpidem.Options{Delays: short, Dialing: quietly()}
+}
+
+func (p *place) open(t *testing.T) *amqpidem.Source {
+	t.Helper()
+	return open(t, p.cut, p.queue, p.options())
+}
+
+// broken cuts all connections, lets something happen meanwhile, and lets new ones in.
+func (p *place) broken(meanwhile func()) {
+	p.proxy.cut()
+	meanwhile()
+	p.mend()
+}
+
+// unavailable tells what a relay makes of an error.
+func unavailable(err error) bool {
+	return marked(err, outbox.Unavailable)
+}
+
+func permanent(err error) bool {
+	return marked(err, outbox.Permanent)
+}
+
+func marked(err error, mark func(error) error) bool {
+	cause := errors.Unwrap(err)
+	return cause != nil && err.Error() == mark(cause).Error()
+}
+
+// TestPublishCut: nobody knows what became of a message whose connection broke. The relay is told that the broker is away, and the next call connects again.
+func TestPublishCut(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		at     method
+		fate   fate
+		copies int // behind a second publication
+	}{
+		{"the message is lost", publishes, lose, 1},
+		{"the confirm is lost", confirms, lose, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			for _, oneByOne := range []bool{false, true} {
+				p := behindProxy(t)
+				out := publisher(t, p.cut, &amqpidem.PublisherOptions{OneByOne: oneByOne})
+				p.on(c.at, c.fate)
+				err := out.Publish(t.Context(), outgoing(p.queue, "m"))[0]
+				assert.True(t, unavailable(err), "a relay may publish again: %v", err)
+				publish(t, out, p.queue, "m")
+				assert.Equal(t, depth(t, p.url, p.queue), c.copies, "messages in the queue")
+			}
+		})
+	}
+}
+
+// TestPublishUnconfirmed: a broker that does not answer, or does not read, holds nobody up for longer than the timeout, and not behind the end of
+// the context; a publication of the same message waits for the one before it, and is none where that is not known.
+func TestPublishUnconfirmed(t *testing.T) {
+	t.Parallel()
+	p := behindProxy(t)
+	const timeout = 200 * time.Millisecond
+	out := publisher(t, p.cut, &amqpidem.PublisherOptions{Timeout: timeout})
+	p.on(confirms, swallow)
+	batch := outgoing(p.queue, "m")
+	began := time.Now()
+	err := out.Publish(t.Context(), batch)[0]
+	assert.True(t, unavailable(err) && time.Since(began) >= timeout, "no confirm: %v", err)
+	assert.Contains(t, err.Error(), "nobody knows", "the error")
+	err = out.Publish(t.Context(), batch)[0]
+	assert.True(t, unavailable(err), "the same message again: %v", err)
+	assert.Contains(t, err.Error(), "was not published again", "the error")
+	publish(t, out, p.queue, "other")
+	assert.Equal(t, depth(t, p.url, p.queue), 2, "messages in the queue")
+
+	p.stall()
+	big := outgoing(p.queue, "a", "b", "c", "d", "e", "f", "g", "h", "i", "j")
+	for i := range big {
+		big[i].Payload = make([]byte, maxMessage) // the buffers of the connection do not hold it
+	}
+	errs := out.Publish(t.Context(), big)
+	for i, err := range errs {
+		assert.True(t, unavailable(err), "message %d, which nobody reads: %v", i, err)
+	}
+	p.flow()
+	publish(t, out, p.queue, "at last")
+
+	patient := publisher(t, p.cut, &amqpidem.PublisherOptions{Timeout: time.Minute})
+	p.on(confirms, swallow)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- patient.Publish(ctx, outgoing(p.queue, "left"))[0] }()
+	eventually(t, "the confirm is swallowed", func() bool { return p.count(confirms) > 0 })
+	cancel()
+	err = <-ended
+	assert.True(t, unavailable(err) && errors.Is(err, context.Canceled), "the context has ended: %v", err)
+}
+
+// TestStaleAck: what came by a connection that is gone is never settled by another one, whose tags begin anew.
+func TestStaleAck(t *testing.T) {
+	t.Parallel()
+	p := behindProxy(t)
+	s := p.open(t)
+	publish(t, publisher(t, p.url, nil), p.queue, "old", "new")
+	old := receive(t, s)
+	p.broken(func() {
+		ch := raw(t, p.url)
+		eventually(t, "the messages are back", func() bool { return depth(t, p.url, p.queue) == 2 })
+		d, ok, err := ch.Get(p.queue, true)
+		assert.True(t, ok && err == nil && string(d.Body) == "old", "take the old one away")
+	})
+	fresh := receive(t, s)
+	assert.Equal(t, fresh.Message().ID, "new", "it is the first one by its connection, as the old one was")
+	assert.ErrorIs(t, old.Ack(t.Context()), mqidem.ErrStale, "Ack")
+	assert.ErrorIs(t, old.Retry(t.Context(), time.Millisecond), mqidem.ErrStale, "Retry")
+	assert.ErrorIs(t, old.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), mqidem.ErrStale, "Dead")
+	assert.NoError(t, s.Close(), "Close")
+	assert.Equal(t, drain(t, p.url, p.queue, open(t, p.url, p.queue, p.options())), map[string]int{"new": 1}, "what is left")
+	assert.Equal(t, len(look(t, parking(t, p.url, p.queue))), 0, "parked messages")
+}
+
+// TestSettleCut: wherever the connection breaks, the message is still there, as the error says.
+func TestSettleCut(t *testing.T) {
+	t.Parallel()
+	retry := func(ctx context.Context, d mqidem.Delivery) error { return d.Retry(ctx, time.Millisecond) }
+	dead := func(ctx context.Context, d mqidem.Delivery) error {
+		return d.Dead(ctx, mqidem.Reason{Why: mqidem.DeadPoison, Source: d.Message().Source})
+	}
+	ack := func(ctx context.Context, d mqidem.Delivery) error { return d.Ack(ctx) }
+	for _, c := range []struct {
+		name           string
+		settle         func(context.Context, mqidem.Delivery) error
+		at             method
+		fails          bool // then it is done a second time
+		copies, parked int
+	}{
+		{"the ack is lost", ack, acks, false, 1, 0},
+		{"a later try is lost", retry, publishes, true, 1, 0},
+		{"the confirm of a later try is lost", retry, confirms, true, 2, 0},
+		{"the ack behind a later try is lost", retry, acks, false, 2, 0},
+		{"a dead one is lost", dead, publishes, true, 0, 1},
+		{"the confirm of a dead one is lost", dead, confirms, true, 0, 2},
+		{"the ack behind a dead one is lost", dead, acks, false, 1, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := behindProxy(t)
+			s := p.open(t)
+			publish(t, publisher(t, p.url, nil), p.queue, "m")
+			d := receive(t, s)
+			p.on(c.at, lose)
+			err := c.settle(t.Context(), d)
+			assert.Equal(t, err != nil, c.fails, "the first time: %v", err)
+			if c.fails {
+				assert.NoError(t, c.settle(t.Context(), d), "the second time")
+				assert.ErrorIs(t, c.settle(t.Context(), d), mqidem.ErrSettled, "the third time")
+			}
+			if c.at == acks { // it cuts the consumer's connection, by which copies may still come
+				eventually(t, "the source consumes again", func() bool { return p.count(consumes) > 0 })
+			}
+			for range c.copies {
+				d := receive(t, s)
+				assert.True(t, d.Message().ID == "m" && d.Message().Deliveries >= 2, "it came again, and says so: %d", d.Message().Deliveries)
+				assert.NoError(t, d.Ack(t.Context()), "Ack")
+			}
+			assert.Equal(t, len(drain(t, p.url, p.queue, s)), 0, "more copies")
+			assert.Equal(t, len(look(t, parking(t, p.url, p.queue))), c.parked, "parked messages")
+		})
+	}
+}
+
+// TestReconnect: while the broker is away nothing turns in a tight loop, and Receive goes on when it is there again.
+func TestReconnect(t *testing.T) {
+	t.Parallel()
+	p := behindProxy(t)
+	s := p.open(t)
+	began, before := time.Now(), p.connections()
+	p.broken(func() { eventually(t, "five attempts", func() bool { return p.connections() >= before+5 }) })
+	assert.True(t, time.Since(began) > 20*time.Millisecond, "five attempts take their time: %v", time.Since(began))
+	publish(t, publisher(t, p.url, nil), p.queue, "m")
+	assert.NoError(t, receive(t, s).Ack(t.Context()), "Ack")
+}
+
+// TestQueueDeleted: the broker cancels the consumer; the source declares the queue again.
+func TestQueueDeleted(t *testing.T) {
+	t.Parallel()
+	p := behindProxy(t)
+	s := p.open(t)
+	out := publisher(t, p.url, nil)
+	publish(t, out, p.queue, "gone")
+	d := receive(t, s)
+	p.setHook(nil)
+	_, err := raw(t, p.url).QueueDelete(p.queue, false, false, false)
+	assert.NoError(t, err, "delete the queue")
+	eventually(t, "the queue is declared again, and reached", func() bool { return out.Publish(t.Context(), outgoing(p.queue, "m"))[0] == nil })
+	assert.Equal(t, receive(t, s).Message().ID, "m", "the message")
+	assert.ErrorIs(t, d.Ack(t.Context()), mqidem.ErrStale, "an ack of what went with the queue")
+}
+
+// TestCloseSilent: Close ends what waits also where the broker does not answer.
+func TestCloseSilent(t *testing.T) {
+	t.Parallel()
+	p := behindProxy(t)
+	s := p.open(t)
+	publish(t, publisher(t, p.url, nil), p.queue, "m")
+	d := receive(t, s)
+	p.stall()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.Receive(context.Background())
+		ended <- err
+	}()
+	began := time.Now()
+	assert.NoError(t, s.Close(), "Close")
+	assert.True(t, time.Since(began) < 15*time.Second, "Close takes some seconds: %v", time.Since(began))
+	assert.ErrorIs(t, <-ended, mqidem.ErrSourceClosed, "Receive")
+	assert.ErrorIs(t, d.Ack(t.Context()), mqidem.ErrStale, "Ack")
+}

@@ -1,0 +1,96 @@
+package amqpidem_test
+
+import (
+	"context"
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/adapters/amqpidem"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/mqidem"
+	"github.com/retrysafe/retrysafe/outbox"
+)
+
+func unique() string { return "q" + rand.Text() }
+
+func open(tb testing.TB, url, queue string, o *amqpidem.Options) *amqpidem.Source {
+	tb.Helper()
+	s, err := amqpidem.Open(tb.Context(), url, queue, o)
+	assert.NoError(tb, err, "Open")
+	tb.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func publisher(tb testing.TB, url string, o *amqpidem.PublisherOptions) *amqpidem.Publisher {
+	tb.Helper()
+	if o == nil {
+		o = &amqpidem.PublisherOptions{}
+	}
+	o.Dialing = quietly()
+	p, err := amqpidem.NewPublisher(tb.Context(), url, o)
+	assert.NoError(tb, err, "NewPublisher")
+	tb.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+func parking(tb testing.TB, url, queue string) *amqpidem.Parking {
+	tb.Helper()
+	p, err := amqpidem.OpenParking(tb.Context(), url, queue, &amqpidem.Options{Dialing: quietly()})
+	assert.NoError(tb, err, "OpenParking")
+	tb.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+// outgoing are messages of a topic; the ids are the bodies.
+func outgoing(topic string, bodies ...string) []outbox.Outgoing {
+	batch := make([]outbox.Outgoing, len(bodies))
+	for i, body := range bodies {
+		batch[i] = outbox.Outgoing{Message: outbox.Message{ID: body, Topic: topic, Payload: []byte(body)}, Added: time.Now(), Attempt: 1}
+	}
+	return batch
+}
+
+// publish wants all to be confirmed.
+func publish(tb testing.TB, p *amqpidem.Publisher, topic string, bodies ...string) {
+	tb.Helper()
+	for i, err := range p.Publish(tb.Context(), outgoing(topic, bodies...)) {
+		assert.NoError(tb, err, "publish message %d", i)
+	}
+}
+
+// receive waits for a message.
+func receive(tb testing.TB, s *amqpidem.Source) mqidem.Delivery {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), 30*time.Second)
+	defer cancel()
+	d, err := s.Receive(ctx)
+	assert.NoError(tb, err, "Receive")
+	return d
+}
+
+// drain receives and acks until the queue's messages with these ids were all there, each as often as is said, and then one more that is published last.
+func drain(tb testing.TB, url, queue string, s *amqpidem.Source) map[string]int {
+	tb.Helper()
+	const last = "the last one"
+	publish(tb, publisher(tb, url, nil), queue, last)
+	seen := map[string]int{}
+	for {
+		d := receive(tb, s)
+		assert.NoError(tb, d.Ack(tb.Context()), "Ack")
+		if d.Message().ID == last {
+			return seen
+		}
+		seen[d.Message().ID]++
+	}
+}
+
+// look walks a parking queue, and keeps all.
+func look(tb testing.TB, p *amqpidem.Parking) (all []*mqidem.Parked) {
+	tb.Helper()
+	assert.NoError(tb, p.Walk(tb.Context(), func(_ context.Context, m *mqidem.Parked) (mqidem.Verdict, error) {
+		all = append(all, m)
+		return mqidem.Keep, nil
+	}), "Walk")
+	return all
+}

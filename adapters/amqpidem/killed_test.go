@@ -1,0 +1,144 @@
+package amqpidem_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+
+	"github.com/retrysafe/retrysafe/adapters/amqpidem"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/mqidem"
+)
+
+// childURL makes the test binary a process that walks the parking queue of the queue "q" there, removes every second message, and stops at the fifth.
+const childURL = "RETRYSAFE_TEST_AMQP_CHILD"
+
+func child(url string) int {
+	p, err := amqpidem.OpenParking(context.Background(), url, "q", nil)
+	if err == nil {
+		n := 0
+		err = p.Walk(context.Background(), func(context.Context, *mqidem.Parked) (mqidem.Verdict, error) {
+			if n++; n == 5 {
+				fmt.Println("at the fifth")
+				select {}
+			}
+			return mqidem.Verdict(n % 2), nil
+		})
+	}
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}
+
+// park fills the parking queue of "q" with messages "0" to n-1.
+func park(t *testing.T, url string, n int, o *amqpidem.Options) {
+	t.Helper()
+	s, out := open(t, url, "q", o), publisher(t, url, nil)
+	for i := range n {
+		publish(t, out, "q", strconv.Itoa(i))
+		assert.NoError(t, receive(t, s).Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison, Source: "q"}), "Dead")
+	}
+	assert.NoError(t, s.Close(), "Close")
+}
+
+func bodies(found []*mqidem.Parked) (all []string) {
+	for _, p := range found {
+		all = append(all, string(p.Message.Body))
+	}
+	return all
+}
+
+// TestWalkKilled: a process that is killed in a walk loses nothing but what it has removed.
+func TestWalkKilled(t *testing.T) {
+	t.Parallel()
+	for _, quorum := range []bool{false, true} {
+		url := rabbit(t).vhost(t)
+		park(t, url, 7, &amqpidem.Options{Quorum: quorum, Dialing: quietly()})
+		c := exec.Command(os.Args[0])
+		c.Env = append(os.Environ(), childURL+"="+url)
+		out, err := c.StdoutPipe()
+		assert.NoError(t, err, "a pipe")
+		c.Stderr = os.Stderr
+		assert.NoError(t, c.Start(), "start a process")
+		said, err := bufio.NewReader(out).ReadString('\n')
+		assert.NoError(t, c.Process.Kill(), "kill it")
+		_ = c.Wait()
+		assert.True(t, err == nil && said == "at the fifth\n", "the process said %q: %v", said, err)
+		p := parking(t, url, "q")
+		eventually(t, "the messages are back", func() bool { return depth(t, url, "q.dead") == 5 })
+		seen := map[string]bool{}
+		for _, body := range bodies(look(t, p)) {
+			seen[body] = true
+		}
+		assert.Equal(t, seen, map[string]bool{"1": true, "3": true, "4": true, "5": true, "6": true}, "what is parked")
+	}
+}
+
+// TestWalkCut: a walk whose connection breaks, whose context ends, or whose parking queue is closed is an error, and keeps what it has not removed.
+func TestWalkCut(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*proxy, *amqpidem.Parking, context.CancelFunc){
+		"cut":    func(p *proxy, _ *amqpidem.Parking, _ context.CancelFunc) { p.cut() },
+		"ended":  func(_ *proxy, _ *amqpidem.Parking, cancel context.CancelFunc) { cancel() },
+		"closed": func(_ *proxy, p *amqpidem.Parking, _ context.CancelFunc) { go func() { _ = p.Close() }() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := rabbit(t).vhost(t)
+			park(t, url, 4, &amqpidem.Options{Dialing: quietly()})
+			cut := startProxy(t, rabbit(t).addr)
+			p := parking(t, through(url, cut.addr), "q")
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			n := 0
+			err := p.Walk(ctx, func(inner context.Context, _ *mqidem.Parked) (mqidem.Verdict, error) {
+				if n++; n == 2 {
+					end(cut, p, cancel)
+					if name != "cut" {
+						<-inner.Done()
+					}
+				}
+				return mqidem.Keep, nil
+			})
+			assert.True(t, err != nil && n == 2, "the walk ended at %d: %v", n, err)
+			assert.Equal(t, errors.Is(err, context.Canceled), name == "ended", "the error of a context: %v", err)
+			assert.Equal(t, errors.Is(err, mqidem.ErrSourceClosed), name == "closed", "the error of a closed one: %v", err)
+			eventually(t, "the messages are back", func() bool { return depth(t, url, "q.dead") == 4 })
+			assert.Equal(t, bodies(look(t, parking(t, url, "q"))), []string{"0", "1", "2", "3"}, "what is parked")
+		})
+	}
+}
+
+// TestWalkOrder: however often walks were broken off, and whatever came meanwhile, the oldest comes first; and each walk shows what was there when it began.
+func TestWalkOrder(t *testing.T) {
+	t.Parallel()
+	for _, quorum := range []bool{false, true} {
+		url := rabbit(t).vhost(t)
+		o := &amqpidem.Options{Quorum: quorum, Dialing: quietly()}
+		park(t, url, 6, o)
+		p, enough := parking(t, url, "q"), errors.New("enough")
+		for _, at := range []int{2, 1, 4, 6, 3} {
+			n := 0
+			err := p.Walk(t.Context(), func(context.Context, *mqidem.Parked) (mqidem.Verdict, error) {
+				if n++; n == at {
+					return mqidem.Keep, enough
+				}
+				return mqidem.Keep, nil
+			})
+			assert.ErrorIs(t, err, enough, "the error of see")
+			assert.Equal(t, bodies(look(t, p)), []string{"0", "1", "2", "3", "4", "5"}, "behind a walk that was broken off at %d (quorum %v)", at, quorum)
+		}
+		n := 0
+		assert.NoError(t, p.Walk(t.Context(), func(context.Context, *mqidem.Parked) (mqidem.Verdict, error) {
+			n++
+			park(t, url, 1, o)
+			return mqidem.Remove, nil
+		}), "Walk")
+		assert.Equal(t, n, 6, "messages that were shown while others came")
+		assert.Equal(t, len(look(t, p)), 6, "those that came")
+	}
+}

@@ -1,0 +1,123 @@
+package amqpidem
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// link is one connection to the broker with one channel. It is used until it breaks, and never connects again by itself: what came by it is settled by it,
+// or not at all.
+type link struct {
+	raw  net.Conn
+	conn *amqp.Connection
+	ch   *amqp.Channel
+	gone chan struct{} // closed when the channel or the connection has ended
+	why  atomic.Pointer[amqp.Error]
+}
+
+const (
+	handshakeTime = 30 * time.Second
+	closeTime     = 3 * time.Second
+	// writeTime is how long the broker may refuse to read an ack before the connection counts as broken.
+	writeTime = 30 * time.Second
+)
+
+// dialer makes links to one broker.
+type dialer struct {
+	url  string
+	user string
+	Dialing
+}
+
+func newDialer(url string, o Dialing) (*dialer, error) {
+	uri, err := amqp.ParseURI(url)
+	if err != nil {
+		return nil, errURL // the cause shows the URL, with its password
+	}
+	return &dialer{url: url, user: uri.Username, Dialing: o}, nil
+}
+
+// dial connects within ctx, and within half a minute.
+func (d *dialer) dial(ctx context.Context) (*link, error) {
+	ctx, cancel := context.WithTimeout(ctx, handshakeTime)
+	defer cancel()
+	l := &link{gone: make(chan struct{})}
+	var stop func() bool
+	config := amqp.Config{
+		Locale: "en_US", Properties: amqp.NewConnectionProperties(),
+		Dial: func(network, addr string) (net.Conn, error) {
+			raw, err := d.Dial(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			l.raw = raw
+			stop = context.AfterFunc(ctx, func() { _ = raw.Close() })
+			return raw, nil
+		},
+	}
+	config.Properties.SetClientConnectionName(d.Name)
+	if d.TLS != nil {
+		config.TLSClientConfig = d.TLS.Clone()
+	}
+	conn, err := amqp.DialConfig(d.url, config)
+	if err == nil {
+		l.conn = conn
+		l.ch, err = conn.Channel()
+	}
+	if err != nil || !stop() {
+		if stop != nil {
+			stop()
+		}
+		if l.raw != nil {
+			_ = l.raw.Close()
+		}
+		return nil, cannotConnect(ctx, err)
+	}
+	ended := l.ch.NotifyClose(make(chan *amqp.Error, 1))
+	go func() { // ends with the link
+		if err, ok := <-ended; ok {
+			l.why.Store(err)
+		}
+		close(l.gone)
+	}()
+	return l, nil
+}
+
+// ended tells whether the link has broken.
+func (l *link) ended() bool {
+	select {
+	case <-l.gone:
+		return true
+	default:
+		return l.ch.IsClosed()
+	}
+}
+
+// reason is why the link has broken; nil where it was closed from here.
+func (l *link) reason() error {
+	if err := l.why.Load(); err != nil {
+		return err
+	}
+	return nil
+}
+
+// sever breaks the connection without a word, so that whatever waits on it ends.
+func (l *link) sever() { _ = l.raw.Close() }
+
+// within severs the link where do takes longer: a broker that does not read keeps a writer waiting for ever.
+func (l *link) within(d time.Duration, do func() error) error {
+	late := time.AfterFunc(d, l.sever)
+	defer late.Stop()
+	return do()
+}
+
+// close says good-bye, so that acks before it are read, and waits until the link has ended.
+func (l *link) close() {
+	_ = l.within(closeTime, func() error { return l.conn.CloseDeadline(time.Now().Add(closeTime)) })
+	l.sever()
+	<-l.gone
+}

@@ -1,0 +1,110 @@
+package amqpidem
+
+import (
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/retrysafe/retrysafe/mqidem"
+)
+
+// HeaderRoutingKey is in [mqidem.Message].Headers of what was published to an exchange: the routing key, which later tries keep.
+const HeaderRoutingKey = "retrysafe-routing-key"
+
+// ours are the headers that become fields of a message, or are nobody's business.
+var ours = []string{mqidem.HeaderID, mqidem.HeaderKey, mqidem.HeaderTries, mqidem.HeaderDead, HeaderProperties}
+
+// brokers tells the headers that the broker writes, and those that tell it to send copies elsewhere. On a copy they would do harm: a message whose
+// x-death names its queue is dropped by the broker as going in circles, and CC sends each later try to other queues too.
+func brokers(name string) bool {
+	switch name {
+	case "x-death", "x-delivery-count", "x-acquired-count", "CC", "BCC":
+		return true
+	}
+	return strings.HasPrefix(name, "x-first-death-") || strings.HasPrefix(name, "x-last-death-")
+}
+
+// read is what a delivery says. source is the queue that it came by, or was parked from.
+func read(d *amqp.Delivery, source string) *mqidem.Message {
+	m := &mqidem.Message{
+		ID: d.MessageId, Source: source, ContentType: d.ContentType, Headers: make(map[string][]byte, len(d.Headers)), Body: d.Body,
+		Deliveries: 1 + tries(d.Headers), Published: d.Timestamp,
+	}
+	for name, v := range d.Headers {
+		if !brokers(name) {
+			m.Headers[name] = text(v)
+		}
+	}
+	if id := m.Header(mqidem.HeaderID); id != "" {
+		m.ID = id
+	}
+	m.Key = m.Header(mqidem.HeaderKey)
+	for _, name := range ours {
+		delete(m.Headers, name)
+	}
+	if d.Exchange != "" && m.Headers[HeaderRoutingKey] == nil {
+		m.Headers[HeaderRoutingKey] = []byte(d.RoutingKey)
+	}
+	if n, ok := number(d.Headers["x-delivery-count"]); ok {
+		m.Deliveries += n
+	} else if d.Redelivered {
+		m.Deliveries++
+	}
+	return m
+}
+
+// tries is how many copies there were before this one.
+func tries(headers amqp.Table) int {
+	n, _ := number(headers[mqidem.HeaderTries])
+	return n
+}
+
+// number reads a count, whatever type it came in.
+func number(v any) (int, bool) {
+	const most = 1 << 30
+	n, err := strconv.ParseUint(string(text(v)), 10, 62)
+	return int(min(n, most)), err == nil //nolint:gosec // at most 1<<30
+}
+
+// again is a copy of a message with everything that it had, for this broker and user.
+func again(d *amqp.Delivery, user string) amqp.Publishing {
+	p := amqp.Publishing{
+		Headers: maps.Clone(d.Headers), ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, DeliveryMode: amqp.Persistent, Priority: d.Priority,
+		CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo, MessageId: d.MessageId, Timestamp: d.Timestamp, Type: d.Type, AppId: d.AppId, Body: d.Body,
+		// Expiration is left out: it would end the wait for a later try, or drop what is parked.
+	}
+	if d.UserId == user { // another one's is refused by the broker, and the channel closed
+		p.UserId = d.UserId
+	}
+	if p.Headers == nil {
+		p.Headers = amqp.Table{}
+	}
+	maps.DeleteFunc(p.Headers, func(name string, _ any) bool { return brokers(name) })
+	delete(p.Headers, HeaderProperties)
+	if _, ok := p.Headers[HeaderRoutingKey]; !ok && d.Exchange != "" {
+		p.Headers[HeaderRoutingKey] = d.RoutingKey
+	}
+	return p
+}
+
+// identify gives a message its id: in the property, or in a header where the property cannot carry it.
+func identify(p *amqp.Publishing, id string) {
+	p.MessageId = id
+	delete(p.Headers, mqidem.HeaderID)
+	if len(id) > maxName || !utf8.ValidString(id) || strings.ContainsRune(id, 0) {
+		p.MessageId = ""
+		p.Headers[mqidem.HeaderID] = id
+	}
+}
+
+// seconds is a time as AMQP has it; what it cannot say is left out.
+func seconds(t time.Time) time.Time {
+	if t.Unix() <= 0 {
+		return time.Time{}
+	}
+	return t
+}

@@ -1,0 +1,172 @@
+package amqpidem
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Options are for [Declare], [Open] and [OpenParking]; nil is fine. All consumers of a queue should have the same ones.
+type Options struct {
+	// Prefetch is how many messages the broker gives to this consumer ahead of their acks; default 64, at most 65535. It should be larger than the
+	// number of messages that are worked on at a time.
+	Prefetch int
+	// Quorum makes quorum queues, which are kept by several nodes and lose nothing when one dies; default durable classic queues.
+	Quorum bool
+	// Passive declares nothing: the queues have to be there. It needs no permission to configure.
+	Passive bool
+	// Delays are the waits that later tries are rounded up to, each with a queue of its own; a longer wait is cut to the largest one. From 1 ms to 24 days
+	// each, default 1s 3s 10s 30s 1m 5m 15m 1h. The queue of a level that is no longer used stays, and what is in it still comes back.
+	Delays []time.Duration
+	// TTL is how long a message may lie in the work queue before the broker parks it; whole milliseconds, up to 24 days. Default: for ever.
+	TTL time.Duration
+	// DeliveryLimit is how often a quorum queue gives a message to consumers that die or are cut off with it before the broker parks it; default
+	// 1000. (RabbitMQ 4 has 20 by itself, which parks messages that are merely slow.)
+	DeliveryLimit int
+	// Exchange is a durable topic exchange that is declared and bound to the queue by the keys of Bindings ("order.*"); default "#", which is all. Bindings
+	// that were made once stay until somebody removes them. Default: none; publish to the queue's name.
+	Exchange string
+	Bindings []string
+	// PublishTimeout bounds each wait for the broker by [Delivery.Retry], Dead and Send: to connect, to take a copy, to confirm it. Default 10 s.
+	PublishTimeout time.Duration
+	// Dialing is how the broker is reached.
+	Dialing
+}
+
+// Dialing is how a broker is reached; its zero value is fine.
+type Dialing struct {
+	// TLS is for amqps URLs; default the system's roots, and the files that the URL names.
+	TLS *tls.Config
+	// Dial makes TCP connections; default that of a [net.Dialer].
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// Name is what the broker lists the connections by; default "retrysafe".
+	Name string
+	// Logger gets what is said of connections that end; default [slog.Default].
+	Logger *slog.Logger
+}
+
+const (
+	defaultPrefetch       = 64
+	defaultPublishTimeout = 10 * time.Second
+	defaultDeliveryLimit  = 1000
+	maxDelay              = math.MaxInt32 * time.Millisecond // what RabbitMQ takes as x-message-ttl on all versions
+	maxName               = 255
+)
+
+var defaultDelays = []time.Duration{
+	time.Second, 3 * time.Second, 10 * time.Second, 30 * time.Second,
+	time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour,
+}
+
+// settings are options with the defaults filled in, for one queue.
+type settings struct {
+	Options
+	queue  string
+	levels []int64 // of Delays, in milliseconds, ascending
+}
+
+func newSettings(queue string, o *Options) (*settings, error) {
+	s := &settings{queue: queue}
+	if o != nil {
+		s.Options = *o
+	}
+	s.Prefetch = or(s.Prefetch, defaultPrefetch)
+	s.PublishTimeout = or(s.PublishTimeout, defaultPublishTimeout)
+	s.DeliveryLimit = or(s.DeliveryLimit, defaultDeliveryLimit)
+	s.Dialing.fill()
+	if s.Exchange != "" && len(s.Bindings) == 0 {
+		s.Bindings = []string{"#"}
+	}
+	if len(s.Delays) == 0 {
+		s.Delays = defaultDelays
+	}
+	for _, d := range s.Delays {
+		if d < time.Millisecond || d > maxDelay {
+			return nil, fmt.Errorf("amqpidem: one of Options.Delays is %v; each must be from 1 ms to %v", d, maxDelay)
+		}
+		s.levels = append(s.levels, milliseconds(d))
+	}
+	slices.Sort(s.levels)
+	s.levels = slices.Compact(s.levels)
+	return s, s.check()
+}
+
+func (s *settings) check() error {
+	switch longest := s.delayQueue(s.levels[len(s.levels)-1]); {
+	case s.queue == "":
+		return errors.New("amqpidem: the name of the queue is empty")
+	case len(longest) > maxName:
+		return fmt.Errorf("amqpidem: the name of the queue has %d bytes; at most %d are allowed, since the delay queues have longer ones",
+			len(s.queue), maxName-(len(longest)-len(s.queue)))
+	case s.Prefetch < 0 || s.Prefetch > math.MaxUint16:
+		return fmt.Errorf("amqpidem: Options.Prefetch is %d; it must be 1 to %d", s.Prefetch, math.MaxUint16)
+	case s.TTL < 0 || s.TTL > maxDelay || s.TTL%time.Millisecond != 0:
+		return fmt.Errorf("amqpidem: Options.TTL is %v; it must be whole milliseconds, up to %v", s.TTL, maxDelay)
+	case s.DeliveryLimit < 0 || s.DeliveryLimit > math.MaxInt32:
+		return fmt.Errorf("amqpidem: Options.DeliveryLimit is %d; it must be 1 to %d", s.DeliveryLimit, math.MaxInt32)
+	case s.PublishTimeout < 0:
+		return fmt.Errorf("amqpidem: Options.PublishTimeout is %v; it must be more than zero", s.PublishTimeout)
+	case s.Exchange == "" && len(s.Bindings) > 0:
+		return errors.New("amqpidem: Options.Bindings without Options.Exchange; name the exchange")
+	}
+	return checkExchange(s.Exchange)
+}
+
+func checkExchange(name string) error {
+	if len(name) > maxName {
+		return fmt.Errorf("amqpidem: Options.Exchange has %d bytes; at most %d are allowed", len(name), maxName)
+	}
+	return nil
+}
+
+func (d *Dialing) fill() {
+	if d.Dial == nil {
+		d.Dial = (&net.Dialer{}).DialContext
+	}
+	if d.Name == "" {
+		d.Name = "retrysafe"
+	}
+	if d.Logger == nil {
+		d.Logger = slog.Default()
+	}
+}
+
+// parkingQueue is where dead messages go.
+func (s *settings) parkingQueue() string { return s.queue + ".dead" }
+
+func (s *settings) delayQueue(level int64) string {
+	return s.queue + ".delay." + strconv.FormatInt(level, 10)
+}
+
+// target is the queue to which a copy goes that is to come again after some time.
+func (s *settings) target(after time.Duration) string {
+	if after <= 0 {
+		return s.queue
+	}
+	level, _ := slices.BinarySearch(s.levels, milliseconds(after))
+	return s.delayQueue(s.levels[min(level, len(s.levels)-1)])
+}
+
+// milliseconds rounds up.
+func milliseconds(d time.Duration) int64 {
+	n := d.Milliseconds()
+	if d > time.Duration(n)*time.Millisecond {
+		n++
+	}
+	return n
+}
+
+// or returns v, or what stands for it where it is not set.
+func or[N ~int | ~int64](v, otherwise N) N {
+	if v == 0 {
+		return otherwise
+	}
+	return v
+}

@@ -1,0 +1,295 @@
+package amqpidem
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/retrysafe/retrysafe/mqidem"
+)
+
+// outlet is a link that publishes. One goroutine writes, so that whoever waits for a broker that does not read can leave; another one hears what the
+// broker returns.
+type outlet struct {
+	*link
+	timeout time.Duration
+	queue   chan *publishing
+	blocks  chan amqp.Blocking
+	returns chan amqp.Return
+	heard   chan chan struct{} // closed by ear when it has marked what came before
+	deaf    chan struct{}      // closed when ear has ended, and has marked all that ever came
+	work    sync.WaitGroup
+
+	mu       sync.Mutex
+	inflight map[string]*publishing
+	stuck    bool // the broker said that it takes nothing
+	ending   bool // no more work begins
+}
+
+// publishing is one message on its way.
+type publishing struct {
+	exchange, key string
+	amqp.Publishing
+
+	sent    chan struct{} // closed when it was written, or could not be
+	confirm *amqp.DeferredConfirmation
+	err     error         // of the writing
+	over    chan struct{} // closed when its fate is known to nobody else any more
+	reply   string        // why it was returned; the outlet's mutex guards it
+}
+
+func newPublishing(exchange, key string, p amqp.Publishing) *publishing {
+	return &publishing{exchange: exchange, key: key, Publishing: p, sent: make(chan struct{}), over: make(chan struct{})}
+}
+
+// name is what a message that comes back is known by. Of one name only one is on its way: the broker does not say which one it returns.
+func (p *publishing) name() string { return name(p.exchange, p.key, p.MessageId, p.Headers) }
+
+func name(exchange, key, id string, headers amqp.Table) string {
+	return exchange + "\x00" + key + "\x00" + id + "\x00" + string(text(headers[mqidem.HeaderID]))
+}
+
+func newOutlet(l *link, timeout time.Duration) (*outlet, error) {
+	o := &outlet{
+		link: l, timeout: timeout, queue: make(chan *publishing), heard: make(chan chan struct{}), deaf: make(chan struct{}),
+		// The client gives up what it cannot put there within five seconds: a return must not be lost.
+		returns: make(chan amqp.Return, 1024), blocks: make(chan amqp.Blocking, 64),
+		inflight: map[string]*publishing{},
+	}
+	l.ch.NotifyReturn(o.returns)
+	l.conn.NotifyBlocked(o.blocks)
+	if err := l.within(timeout, func() error { return l.ch.Confirm(false) }); err != nil {
+		return nil, err
+	}
+	o.work.Go(o.mouth)
+	o.work.Go(o.ear)
+	return o, nil
+}
+
+// mouth writes, while the broker takes messages.
+func (o *outlet) mouth() {
+	defer o.sever() // the broker closes a channel for an error and leaves the connection open
+	for {
+		queue := o.queue
+		if o.blocked() {
+			queue = nil
+		}
+		select {
+		case p := <-queue:
+			p.err = o.within(o.timeout, func() (err error) {
+				p.confirm, err = o.ch.PublishWithDeferredConfirm(p.exchange, p.key, true, false, p.Publishing)
+				return err
+			})
+			close(p.sent)
+		case b, ok := <-o.blocks:
+			if !ok {
+				<-o.gone
+				return
+			}
+			o.mu.Lock()
+			o.stuck = b.Active
+			o.mu.Unlock()
+		case <-o.gone:
+			return
+		}
+	}
+}
+
+func (o *outlet) blocked() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.stuck
+}
+
+// ear marks what the broker returns.
+func (o *outlet) ear() {
+	defer close(o.deaf)
+	for {
+		select {
+		case r, ok := <-o.returns:
+			if !ok {
+				return
+			}
+			o.mark(&r)
+		case done := <-o.heard:
+			for more := true; more; {
+				select {
+				case r, ok := <-o.returns:
+					if !ok {
+						close(done)
+						return
+					}
+					o.mark(&r)
+				default:
+					more = false
+				}
+			}
+			close(done)
+		}
+	}
+}
+
+func (o *outlet) mark(r *amqp.Return) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if p := o.inflight[name(r.Exchange, r.RoutingKey, r.MessageId, r.Headers)]; p != nil {
+		p.reply = r.ReplyText
+	}
+}
+
+// hand gives p to the writer. An error says that it was not published.
+func (o *outlet) hand(ctx context.Context, p *publishing) *publishError {
+	if err := fits(p, o.conn.Config.FrameSize); err != nil {
+		return err
+	}
+	late := time.NewTimer(o.timeout)
+	defer late.Stop()
+	for first := o.enter(p); first != nil; first = o.enter(p) {
+		select {
+		case <-first.over:
+		case <-o.gone:
+			return failed(unsent, o.reason(), "the connection ended; the message was not published")
+		case <-late.C:
+			return failed(unsent, nil, "an earlier publication of the same message is not confirmed after %v; it was not published again: do it later", o.timeout)
+		case <-ctx.Done():
+			return failed(unsent, context.Cause(ctx), "the message was not published")
+		}
+	}
+	select {
+	case o.queue <- p:
+		return nil
+	case <-o.gone:
+		o.leave(p)
+		return failed(unsent, o.reason(), "the connection ended; the message was not published")
+	case <-late.C:
+		o.leave(p)
+		if o.blocked() {
+			return failed(unsent, nil, "RabbitMQ has taken no messages for %v (connection.blocked: its disk or memory is short); the message was not published: free some", o.timeout)
+		}
+		return failed(unsent, nil, "RabbitMQ has read nothing for %v; the message was not published", o.timeout)
+	case <-ctx.Done():
+		o.leave(p)
+		return failed(unsent, context.Cause(ctx), "the message was not published")
+	}
+}
+
+// enter takes the place of p's name; if another one has it, that one is returned.
+func (o *outlet) enter(p *publishing) *publishing {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	name := p.name()
+	if other := o.inflight[name]; other != nil {
+		return other
+	}
+	o.inflight[name] = p
+	return nil
+}
+
+func (o *outlet) leave(p *publishing) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.inflight, p.name())
+	close(p.over)
+}
+
+// await waits for the confirmation of what hand has taken, until late fires.
+func (o *outlet) await(ctx context.Context, p *publishing, late <-chan time.Time) *publishError {
+	if err := o.until(ctx, p, p.sent, late); err != nil {
+		return err
+	}
+	if p.err != nil {
+		defer o.leave(p)
+		o.sever()
+		<-o.gone
+		return broken(o.reason(), len(p.Body))
+	}
+	if err := o.until(ctx, p, p.confirm.Done(), late); err != nil {
+		return err
+	}
+	return o.fate(p)
+}
+
+// until waits for what happens to p, which counts more than the end of a wait.
+func (o *outlet) until(ctx context.Context, p *publishing, happens <-chan struct{}, late <-chan time.Time) *publishError {
+	select {
+	case <-happens:
+		return nil
+	default:
+	}
+	select {
+	case <-happens:
+		return nil
+	case <-late:
+		return o.abandon(p, nil)
+	case <-ctx.Done():
+		return o.abandon(p, context.Cause(ctx))
+	}
+}
+
+// fate is what became of a message that the client has heard of.
+func (o *outlet) fate(p *publishing) *publishError {
+	defer o.leave(p)
+	if !p.confirm.Acked() {
+		if !o.ch.IsClosed() {
+			return failed(nacked, nil, "RabbitMQ could not keep the message; look at its log, and at the limits of the queue: publish it again later")
+		}
+		<-o.gone // a channel that ends reports what it has in flight as refused
+		return broken(o.reason(), len(p.Body))
+	}
+	done := make(chan struct{})
+	select {
+	case o.heard <- done:
+		<-done
+	case <-o.deaf:
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if p.reply != "" {
+		return failed(returned, nil, "no queue takes a message for the routing key %q on %s (%s); it was not kept: declare the queue, or its binding", p.key, exchange(p.exchange), p.reply)
+	}
+	return nil
+}
+
+func exchange(name string) string {
+	if name == "" {
+		return "the default exchange"
+	}
+	return "the exchange " + name
+}
+
+// abandon leaves p to itself: its name is free again when the broker has said what became of it.
+func (o *outlet) abandon(p *publishing, cause error) *publishError {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ending {
+		return failed(unknown, cause, unconfirmed)
+	}
+	o.work.Go(func() {
+		defer o.leave(p)
+		select {
+		case <-p.sent:
+		case <-o.gone:
+			return
+		}
+		if p.err == nil {
+			select {
+			case <-p.confirm.Done():
+			case <-o.gone:
+			}
+		}
+	})
+	return failed(unknown, cause, unconfirmed)
+}
+
+const unconfirmed = "RabbitMQ has not confirmed the message yet; nobody knows whether it was taken: publish it again with the same id"
+
+// end closes the link, and waits for what hangs on it.
+func (o *outlet) end() {
+	o.mu.Lock()
+	o.ending = true
+	o.mu.Unlock()
+	o.close()
+	o.work.Wait()
+}

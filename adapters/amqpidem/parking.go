@@ -1,0 +1,261 @@
+package amqpidem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/retrysafe/retrysafe/mqidem"
+)
+
+// Parking is the parking queue of a work queue. It is safe for concurrent use.
+type Parking struct {
+	s    *settings
+	d    *dialer
+	out  *sender
+	life context.Context // until Close
+	stop context.CancelFunc
+	mu   sync.Mutex // guards adding to work
+	work sync.WaitGroup
+}
+
+var _ mqidem.Parking = (*Parking)(nil)
+
+// OpenParking connects to where the dead messages of a queue are. It declares nothing: of the options those count that say how to reach the broker, and
+// PublishTimeout. Call Close at the end.
+func OpenParking(ctx context.Context, url, queue string, o *Options) (*Parking, error) {
+	s, err := newSettings(queue, o)
+	if err != nil {
+		return nil, err
+	}
+	s.Passive = true // for the words of an error
+	d, err := newDialer(url, s.Dialing)
+	if err != nil {
+		return nil, err
+	}
+	p := &Parking{s: s, d: d, out: newSender(d, s.PublishTimeout, nil)}
+	p.life, p.stop = context.WithCancel(context.Background())
+	l, _, err := p.open(ctx)
+	if err != nil {
+		p.stop()
+		return nil, err
+	}
+	l.close()
+	return p, nil
+}
+
+// open connects, and counts what is parked.
+func (p *Parking) open(ctx context.Context) (*link, int, error) {
+	l, err := p.d.dial(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	n, err := p.count(ctx, l)
+	if err != nil {
+		l.close()
+		return nil, 0, err
+	}
+	return l, n, nil
+}
+
+// count is how many messages wait in the parking queue; behind it the broker has done what it was told before by the same link.
+func (p *Parking) count(ctx context.Context, l *link) (int, error) {
+	defer context.AfterFunc(ctx, l.sever)()
+	q, err := l.ch.QueueDeclarePassive(p.s.parkingQueue(), true, false, false, false, nil)
+	if err != nil {
+		return 0, p.s.refused(ctx, l, err, "queue", p.s.parkingQueue())
+	}
+	return q.Messages, nil
+}
+
+// Walk implements [mqidem.Parking]. It takes the messages from the queue without an ack, and gives back at its end what is kept: meanwhile another walk
+// does not see them. When it is cut off, the broker gives them back. RabbitMQ ends a walk that takes longer than its consumer_timeout, 30 minutes by default.
+func (p *Parking) Walk(ctx context.Context, see func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)) (err error) {
+	p.mu.Lock()
+	if p.life.Err() != nil {
+		p.mu.Unlock()
+		return p.closed()
+	}
+	p.work.Add(1)
+	p.mu.Unlock()
+	defer p.work.Done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(p.life, cancel)()
+	l, n, err := p.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	t := taken{left: n}
+	err = p.show(ctx, l, &t, see)
+	if back := p.giveBack(l, &t); err == nil {
+		err = back
+	}
+	return err
+}
+
+// taken is what a walk has taken from the queue.
+type taken struct {
+	left  int    // that it may still take
+	kept  uint64 // the tag of the last one that is to go back; zero: none
+	again bool   // the last one had gone back before
+}
+
+// show takes messages and asks what becomes of each.
+func (p *Parking) show(ctx context.Context, l *link, t *taken, see func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)) error {
+	for t.left > 0 {
+		if err := ctx.Err(); err != nil {
+			return p.ended(err)
+		}
+		raw, ok, err := p.take(ctx, l, t)
+		if err != nil {
+			return p.cut(ctx, l, err)
+		}
+		if !ok {
+			return nil
+		}
+		before := t.kept
+		t.kept = raw.DeliveryTag // also where see panics
+		v, err := see(ctx, parked(&raw, p.s.queue))
+		if err != nil {
+			return err
+		}
+		if v == mqidem.Remove {
+			if err := l.within(writeTime, func() error { return l.ch.Ack(raw.DeliveryTag, false) }); err != nil {
+				return p.cut(ctx, l, err)
+			}
+			t.kept = before
+		}
+	}
+	return nil
+}
+
+func (p *Parking) take(ctx context.Context, l *link, t *taken) (amqp.Delivery, bool, error) {
+	defer context.AfterFunc(ctx, l.sever)()
+	raw, ok, err := l.ch.Get(p.s.parkingQueue(), false)
+	if ok {
+		t.left--
+		_, t.again = raw.Headers["x-delivery-count"]
+	}
+	return raw, ok, err
+}
+
+// giveBack returns what was kept to its place, and waits until the broker has done it. It does so too where the walk's context has ended. A quorum queue puts
+// what comes back behind what came back before, and all of that before what never left: where a walk ends early, what came back before is taken as well, for
+// the order.
+func (p *Parking) giveBack(l *link, t *taken) error {
+	if l.ended() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), writeTime)
+	defer cancel()
+	for t.kept > 0 && t.again && t.left > 0 {
+		raw, ok, err := p.take(ctx, l, t)
+		if err != nil {
+			return p.cut(ctx, l, err)
+		}
+		if !ok {
+			break
+		}
+		t.kept = raw.DeliveryTag
+	}
+	var err error
+	if t.kept > 0 {
+		err = l.within(writeTime, func() error { return l.ch.Nack(t.kept, true, true) })
+	}
+	if err == nil {
+		_, err = p.count(ctx, l)
+	}
+	if err != nil {
+		return p.cut(ctx, l, err)
+	}
+	return nil
+}
+
+func (p *Parking) ended(err error) error {
+	if p.life.Err() != nil {
+		return p.closed()
+	}
+	return err
+}
+
+func (p *Parking) closed() error {
+	return fmt.Errorf("amqpidem: the parking queue of %q: %w", p.s.queue, mqidem.ErrSourceClosed)
+}
+
+// cut is the error of a walk that lost its connection.
+func (p *Parking) cut(ctx context.Context, l *link, err error) error {
+	if ctx.Err() != nil {
+		return p.ended(ctx.Err())
+	}
+	if l.why.Load() != nil {
+		err = l.reason()
+	}
+	return fmt.Errorf("amqpidem: the walk was cut off; what was shown is still parked, except what was removed, of which the last ones may be there again: %w", err)
+}
+
+// parked is a message of the parking queue as it was before, and why it is there.
+func parked(raw *amqp.Delivery, queue string) *mqidem.Parked {
+	why, err := mqidem.ParseReason(text(raw.Headers[mqidem.HeaderDead]))
+	if err != nil {
+		why = brokersReason(raw, queue)
+	}
+	if why.Source == "" {
+		why.Source = queue
+	}
+	raw.Redelivered = false // each walk before this one
+	m := read(raw, why.Source)
+	keep(m, raw)
+	return &mqidem.Parked{Message: m, Reason: why}
+}
+
+// brokersReason is for what the consumers have not parked: the broker did, or somebody else.
+func brokersReason(raw *amqp.Delivery, queue string) mqidem.Reason {
+	why := mqidem.Reason{Why: mqidem.DeadUnreadable, Source: queue, At: raw.Timestamp}
+	deaths, _ := raw.Headers["x-death"].([]any)
+	if len(deaths) == 0 {
+		return why
+	}
+	death, _ := deaths[0].(amqp.Table)
+	switch reason := string(text(death["reason"])); reason {
+	case "delivery_limit":
+		why.Why = mqidem.DeadTries
+		why.Error = "RabbitMQ has delivered it as often as the x-delivery-limit of the queue allows, and no consumer has settled it"
+		why.Tries, _ = number(raw.Headers["x-delivery-count"])
+	case "expired":
+		why.Error = "it has lain in the queue for longer than the TTL"
+	default:
+		why.Error = "RabbitMQ has parked it: " + strings.ToValidUTF8(reason, "\uFFFD")
+	}
+	if at, ok := death["time"].(time.Time); ok {
+		why.At = at.UTC()
+	}
+	return why
+}
+
+// Send implements [mqidem.Parking]. What [Parking.Walk] has shown is sent with all that it had, even if AMQP has no text for it: see [HeaderProperties].
+func (p *Parking) Send(ctx context.Context, m *mqidem.Message) error {
+	if p.life.Err() != nil {
+		return p.closed()
+	}
+	if m.Source == "" {
+		return errors.New("amqpidem: the message has no Source, so nobody knows where it belongs; nothing was published: set it to the name of the queue")
+	}
+	return p.out.publish(ctx, newPublishing("", m.Source, write(m, p.d.user)))
+}
+
+// Close ends the walks that are under way, and the connections.
+func (p *Parking) Close() error {
+	p.mu.Lock()
+	p.stop()
+	p.mu.Unlock()
+	p.out.close()
+	p.work.Wait()
+	return nil
+}

@@ -1,0 +1,131 @@
+package amqpidem
+
+import (
+	"bytes"
+	"encoding/json"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/retrysafe/retrysafe/mqidem"
+)
+
+// HeaderProperties is in the messages that [Parking.Walk] shows, where they had more than [mqidem.Message] can say: the properties of AMQP, and headers
+// that are no text. [Parking.Send] makes them again what they were, and takes the header away.
+const HeaderProperties = "retrysafe-amqp"
+
+// properties are what a message has besides; its texts may have any bytes.
+type properties struct {
+	Encoding    []byte           `json:"encoding,omitempty"`
+	Correlation []byte           `json:"correlation,omitempty"`
+	ReplyTo     []byte           `json:"reply_to,omitempty"`
+	Type        []byte           `json:"type,omitempty"`
+	App         []byte           `json:"app,omitempty"`
+	User        []byte           `json:"user,omitempty"`
+	Priority    uint8            `json:"priority,omitempty"`
+	Headers     map[string]typed `json:"headers,omitempty"`
+}
+
+// keep writes what m cannot say into a header of it.
+func keep(m *mqidem.Message, d *amqp.Delivery) {
+	p := properties{
+		Encoding: []byte(d.ContentEncoding), Correlation: []byte(d.CorrelationId), ReplyTo: []byte(d.ReplyTo), Type: []byte(d.Type), App: []byte(d.AppId),
+		User: []byte(d.UserId), Priority: d.Priority, Headers: map[string]typed{},
+	}
+	for name := range m.Headers {
+		if v, ok := d.Headers[name]; ok {
+			if _, isText := v.(string); !isText {
+				p.Headers[name] = wrap(v)
+			}
+		}
+	}
+	packed, err := json.Marshal(p)
+	if err == nil && string(packed) != "{}" {
+		m.Headers[HeaderProperties] = packed
+	}
+}
+
+// write is m as it is published, with what keep has kept.
+func write(m *mqidem.Message, user string) amqp.Publishing {
+	var had properties
+	if packed := m.Headers[HeaderProperties]; json.Unmarshal(packed, &had) != nil {
+		had = properties{}
+	}
+	p := amqp.Publishing{
+		Headers: make(amqp.Table, len(m.Headers)), ContentType: m.ContentType, ContentEncoding: string(had.Encoding), DeliveryMode: amqp.Persistent,
+		Priority: had.Priority, CorrelationId: string(had.Correlation), ReplyTo: string(had.ReplyTo), Timestamp: seconds(m.Published), Type: string(had.Type),
+		AppId: string(had.App), Body: m.Body,
+	}
+	if string(had.User) == user {
+		p.UserId = user
+	}
+	for name, v := range m.Headers {
+		if brokers(name) {
+			continue
+		}
+		p.Headers[name] = string(v)
+		if t, ok := had.Headers[name]; ok && bytes.Equal(text(t.value()), v) { // not changed since
+			p.Headers[name] = t.value()
+		}
+	}
+	for _, name := range ours {
+		delete(p.Headers, name)
+	}
+	if m.Key != "" {
+		p.Headers[mqidem.HeaderKey] = m.Key
+	}
+	identify(&p, m.ID)
+	return p
+}
+
+// fits returns an error where a field is longer than AMQP has room for. The client would break the connection, and show the value.
+func fits(p *publishing, frame int) *publishError {
+	for _, s := range []struct{ name, value string }{
+		{"routing key", p.key},
+		{"content type", p.ContentType},
+		{"content encoding", p.ContentEncoding},
+		{"correlation id", p.CorrelationId},
+		{"reply-to", p.ReplyTo},
+		{"message id", p.MessageId},
+		{"type", p.Type},
+		{"user id", p.UserId},
+		{"app id", p.AppId},
+	} {
+		if len(s.value) > maxName {
+			return failed(tooLarge, nil, "the %s has %d bytes, and AMQP takes at most %d; nothing was published", s.name, len(s.value), maxName)
+		}
+	}
+	for name := range p.Headers {
+		if len(name) > maxName {
+			return failed(tooLarge, nil, "the name of a header has %d bytes, and AMQP takes at most %d; nothing was published", len(name), maxName)
+		}
+	}
+	const properties = 4 << 10 // what the fields above need at most, and the frame
+	if size := width(p.Headers); frame > 0 && size > frame-properties {
+		return failed(tooLarge, nil, "the headers have about %d bytes, and the broker takes at most %d of them; nothing was published: raise frame_max of the broker, "+
+			"or use fewer headers", size, frame-properties)
+	}
+	return nil
+}
+
+// width is how many bytes a value takes on the wire, or a little more.
+func width(v any) int {
+	switch v := v.(type) {
+	case string:
+		return 5 + len(v)
+	case []byte:
+		return 5 + len(v)
+	case []any:
+		n := 5
+		for _, v := range v {
+			n += width(v)
+		}
+		return n
+	case amqp.Table:
+		n := 5
+		for name, v := range v {
+			n += 1 + len(name) + width(v)
+		}
+		return n
+	}
+	return 9
+}

@@ -1,0 +1,190 @@
+package amqpidem
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/retrysafe/retrysafe/mqidem"
+	"github.com/retrysafe/retrysafe/outbox"
+)
+
+// PublisherOptions are for [NewPublisher]; nil is fine.
+type PublisherOptions struct {
+	// Exchange is where messages go, with their Topic as routing key; it has to be there. Default: the default exchange, where a Topic is the
+	// name of a queue.
+	Exchange string
+	// OneByOne publishes a message when the one before it was confirmed. Then the order of a key is kept within a batch, and the relay gives several
+	// messages of one key at once; throughput is that of one round trip to the broker's disk after the other.
+	OneByOne bool
+	// Timeout bounds each wait for the broker: to connect, to take a message, to confirm the next one of a batch. Default 10 s.
+	Timeout time.Duration
+	// Dialing is how the broker is reached.
+	Dialing
+}
+
+// Publisher publishes for a relay of package outbox: persistent messages that have to reach a queue, and that the broker confirms. A connection that is cut
+// is made again with the next batch. It is safe for concurrent use.
+type Publisher struct {
+	o   PublisherOptions
+	out *sender
+}
+
+var _ outbox.Ordered = (*Publisher)(nil)
+
+// NewPublisher connects; it fails where the broker is not there, or the exchange is not. Call Close at the end.
+func NewPublisher(ctx context.Context, url string, o *PublisherOptions) (*Publisher, error) {
+	p := &Publisher{}
+	if o != nil {
+		p.o = *o
+	}
+	p.o.Timeout = or(p.o.Timeout, defaultPublishTimeout)
+	p.o.fill()
+	if p.o.Timeout < 0 {
+		return nil, fmt.Errorf("amqpidem: PublisherOptions.Timeout is %v; it must be more than zero", p.o.Timeout)
+	}
+	if err := checkExchange(p.o.Exchange); err != nil {
+		return nil, err
+	}
+	d, err := newDialer(url, p.o.Dialing)
+	if err != nil {
+		return nil, err
+	}
+	p.out = newSender(d, p.o.Timeout, p.ready)
+	if _, err := p.out.outlet(ctx); err != nil {
+		p.out.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// ready looks for the exchange.
+func (p *Publisher) ready(l *link) error {
+	if p.o.Exchange == "" {
+		return nil
+	}
+	err := l.within(p.o.Timeout, func() error {
+		return l.ch.ExchangeDeclarePassive(p.o.Exchange, amqp.ExchangeTopic, true, false, false, false, nil)
+	})
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("amqpidem: the exchange %q cannot be used; nothing was published: declare it, with Declare and Options.Exchange or otherwise, "+
+		"and grant the permission to write to it: %w", p.o.Exchange, err)
+}
+
+// KeepsOrder implements [outbox.Ordered].
+func (p *Publisher) KeepsOrder() bool { return p.o.OneByOne }
+
+// Publish implements [outbox.Publisher].
+func (p *Publisher) Publish(ctx context.Context, batch []outbox.Outgoing) []error {
+	if p.o.OneByOne {
+		return outbox.OneByOne(p.one).Publish(ctx, batch)
+	}
+	errs := make([]error, len(batch))
+	o, err := p.open(ctx)
+	if err != nil {
+		for i := range errs {
+			errs[i] = err
+		}
+		return errs
+	}
+	under := make([]*publishing, len(batch))
+	for i := range batch {
+		under[i] = p.message(&batch[i])
+		if err := o.hand(ctx, under[i]); err != nil {
+			under[i], errs[i] = nil, sorted(err)
+			if err.kind == tooLarge {
+				continue
+			}
+			for j := i + 1; j < len(batch); j++ {
+				errs[j] = errs[i]
+			}
+			break
+		}
+	}
+	late := time.NewTimer(p.o.Timeout)
+	defer late.Stop()
+	over := late.C
+	for i, m := range under {
+		if m == nil {
+			continue
+		}
+		err := o.await(ctx, m, over)
+		switch {
+		case err == nil:
+			late.Reset(p.o.Timeout)
+		case err.kind == unknown && over == late.C: // the others may be confirmed, but nobody waits any more
+			over = passed
+		}
+		errs[i] = sorted(err)
+	}
+	return errs
+}
+
+// passed is a timer that has fired.
+var passed = func() <-chan time.Time {
+	c := make(chan time.Time)
+	close(c)
+	return c
+}()
+
+// open is a connection to publish by.
+func (p *Publisher) open(ctx context.Context) (*outlet, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, outbox.Unavailable(err)
+	}
+	o, err := p.out.outlet(ctx)
+	return o, outbox.Unavailable(err)
+}
+
+// one publishes a message alone.
+func (p *Publisher) one(ctx context.Context, m outbox.Outgoing) error {
+	err := p.out.publish(ctx, p.message(&m))
+	var e *publishError
+	if errors.As(err, &e) {
+		return sorted(e)
+	}
+	return outbox.Unavailable(err)
+}
+
+// message is what the broker gets. The content is copied: a call whose context ends leaves it to the goroutine that writes.
+func (p *Publisher) message(m *outbox.Outgoing) *publishing {
+	out := amqp.Publishing{
+		Headers: make(amqp.Table, len(m.Headers)+1), ContentType: m.ContentType, DeliveryMode: amqp.Persistent, Timestamp: seconds(m.Added), Body: bytes.Clone(m.Payload),
+	}
+	for name, value := range m.Headers {
+		out.Headers[name] = value
+	}
+	if m.Key != "" {
+		out.Headers[mqidem.HeaderKey] = m.Key
+	}
+	identify(&out, m.ID)
+	return newPublishing(p.o.Exchange, m.Topic, out)
+}
+
+// sorted is an error as a relay knows it.
+func sorted(err *publishError) error {
+	switch {
+	case err == nil:
+		return nil
+	case err.kind == tooLarge:
+		return outbox.Permanent(err)
+	case err.kind == returned || err.kind == nacked:
+		return err
+	case err.kind == refused && strings.Contains(err.Error(), "access to topic"): // the routing key, not the exchange
+		return err
+	}
+	return outbox.Unavailable(err)
+}
+
+// Close ends the connection. What is being published is told that nobody knows.
+func (p *Publisher) Close() error {
+	p.out.close()
+	return nil
+}

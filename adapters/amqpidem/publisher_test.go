@@ -1,0 +1,180 @@
+package amqpidem_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/retrysafe/retrysafe/adapters/amqpidem"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/outbox"
+)
+
+// TestUnroutable: what no queue takes is an error that says so, for that message alone; it counts against the message.
+func TestUnroutable(t *testing.T) {
+	t.Parallel()
+	url, queue := rabbit(t).vhost(t), unique()
+	assert.NoError(t, amqpidem.Declare(t.Context(), url, queue, &amqpidem.Options{Exchange: "events", Bindings: []string{"known.*"}}), "Declare")
+	for _, oneByOne := range []bool{false, true} {
+		out := publisher(t, url, &amqpidem.PublisherOptions{OneByOne: oneByOne})
+		assert.Equal(t, out.KeepsOrder(), oneByOne, "KeepsOrder")
+		var batch []outbox.Outgoing
+		for i := range 100 {
+			batch = append(batch, outgoing([]string{queue, "nowhere"}[i%2], fmt.Sprint(i))...)
+		}
+		for i, err := range out.Publish(t.Context(), batch) {
+			if i%2 == 0 {
+				assert.NoError(t, err, "message %d", i)
+				continue
+			}
+			assert.True(t, err != nil && !unavailable(err) && !permanent(err), "message %d: %v", i, err)
+			assert.Contains(t, err.Error(), `no queue takes a message for the routing key "nowhere" on the default exchange`, "the error")
+		}
+		events := publisher(t, url, &amqpidem.PublisherOptions{Exchange: "events", OneByOne: oneByOne})
+		publish(t, events, "known.key", "m")
+		err := events.Publish(t.Context(), outgoing("unknown.key", "m"))[0]
+		assert.True(t, err != nil && !unavailable(err) && !permanent(err), "an unbound key: %v", err)
+		assert.Contains(t, err.Error(), `"unknown.key" on the exchange events`, "the error")
+	}
+	assert.Equal(t, depth(t, url, queue), 102, "messages in the queue")
+}
+
+// TestSameMessage: several publications of one message at once are told apart, whether they reach a queue or not: the queue comes and goes meanwhile.
+func TestSameMessage(t *testing.T) {
+	t.Parallel()
+	url := rabbit(t).vhost(t)
+	out, ch := publisher(t, url, nil), raw(t, url)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var confirmed, refused, kept int
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				err := out.Publish(t.Context(), outgoing("comes and goes", "m"))[0]
+				mu.Lock()
+				if err == nil {
+					confirmed++
+				} else {
+					refused++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for range 50 {
+		_, err := ch.QueueDeclare("comes and goes", true, false, false, false, nil)
+		assert.NoError(t, err, "declare")
+		for range 5 { // a round trip each
+			_, err = ch.QueueDeclarePassive("comes and goes", true, false, false, false, nil)
+			assert.NoError(t, err, "look")
+		}
+		n, err := ch.QueueDelete("comes and goes", false, false, false)
+		assert.NoError(t, err, "delete")
+		kept += n
+	}
+	cancel()
+	all.Wait()
+	t.Logf("%d confirmed, %d refused, %d kept", confirmed, refused, kept)
+	assert.True(t, confirmed > 0 && refused > 0, "both happened")
+	assert.True(t, confirmed >= kept, "%d were kept, and %d confirmed", kept, confirmed)
+}
+
+// TestTooLarge: a message over the broker's limit is dead at once; those that were on their way with it are published again.
+func TestTooLarge(t *testing.T) {
+	t.Parallel()
+	url, queue := rabbit(t).vhost(t), unique()
+	assert.NoError(t, amqpidem.Declare(t.Context(), url, queue, nil), "Declare")
+	for _, oneByOne := range []bool{false, true} {
+		out := publisher(t, url, &amqpidem.PublisherOptions{OneByOne: oneByOne})
+		batch := outgoing(queue, "small", "large", "small too")
+		batch[1].Payload = make([]byte, maxMessage+1)
+		errs := out.Publish(t.Context(), batch)
+		assert.True(t, permanent(errs[1]), "the large one: %v", errs[1])
+		assert.Contains(t, errs[1].Error(), "the broker takes at most 1048576", "the error")
+		for _, i := range []int{0, 2} {
+			assert.True(t, errs[i] == nil || unavailable(errs[i]), "a small one: %v", errs[i])
+		}
+		publish(t, out, queue, "small", "small too")
+		batch[1].Payload = make([]byte, maxMessage)
+		assert.NoError(t, out.Publish(t.Context(), batch)[1], "the largest that it takes")
+	}
+	p, err := amqpidem.OpenParking(t.Context(), url, queue, &amqpidem.Options{Dialing: quietly()})
+	assert.NoError(t, err, "OpenParking")
+	assert.NoError(t, p.Close(), "Close")
+	assert.True(t, p.Send(t.Context(), nil) != nil, "Send of a closed one fails")
+	assert.True(t, p.Walk(t.Context(), nil) != nil, "Walk of a closed one fails")
+}
+
+// TestRefusedByQueue: a queue that is full says so for each message; nothing else is held up.
+func TestRefusedByQueue(t *testing.T) {
+	t.Parallel()
+	url, queue := rabbit(t).vhost(t), unique()
+	ch := raw(t, url)
+	for name, args := range map[string]amqp.Table{"full": {"x-max-length": 1, "x-overflow": "reject-publish"}, queue: nil} {
+		_, err := ch.QueueDeclare(name, true, false, false, false, args)
+		assert.NoError(t, err, "declare")
+	}
+	out := publisher(t, url, nil)
+	publish(t, out, "full", "one")
+	errs := out.Publish(t.Context(), append(outgoing("full", "two"), outgoing(queue, "three")...))
+	assert.True(t, errs[0] != nil && !unavailable(errs[0]) && !permanent(errs[0]), "the full queue: %v", errs[0])
+	assert.Contains(t, errs[0].Error(), "could not keep the message", "the error")
+	assert.NoError(t, errs[1], "the other one")
+}
+
+// TestExchangeDeleted while a publisher uses it: nothing counts against the messages, and they are published when it is there again.
+func TestExchangeDeleted(t *testing.T) {
+	t.Parallel()
+	url := rabbit(t).vhost(t)
+	o := &amqpidem.Options{Exchange: "events", Dialing: quietly()}
+	assert.NoError(t, amqpidem.Declare(t.Context(), url, "q", o), "Declare")
+	out := publisher(t, url, &amqpidem.PublisherOptions{Exchange: "events"})
+	publish(t, out, "key", "before")
+	assert.NoError(t, raw(t, url).ExchangeDelete("events", false, false), "delete the exchange")
+	for range 2 {
+		err := out.Publish(t.Context(), outgoing("key", "m"))[0]
+		assert.True(t, unavailable(err), "without the exchange: %v", err)
+		assert.Contains(t, err.Error(), "events", "the error")
+	}
+	assert.NoError(t, amqpidem.Declare(t.Context(), url, "q", o), "Declare")
+	publish(t, out, "key", "after")
+}
+
+// TestPublisherClosed: a closed publisher publishes nothing, and its batch waits; so does one whose context has ended.
+func TestPublisherClosed(t *testing.T) {
+	t.Parallel()
+	url, queue := rabbit(t).vhost(t), unique()
+	assert.NoError(t, amqpidem.Declare(t.Context(), url, queue, nil), "Declare")
+	for _, oneByOne := range []bool{false, true} {
+		out := publisher(t, url, &amqpidem.PublisherOptions{OneByOne: oneByOne})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		err := out.Publish(ctx, outgoing(queue, "m"))[0]
+		assert.True(t, unavailable(err) && errors.Is(err, context.Canceled), "a context that has ended: %v", err)
+		assert.NoError(t, out.Close(), "Close")
+		assert.NoError(t, out.Close(), "Close again")
+		err = out.Publish(t.Context(), outgoing(queue, "m"))[0]
+		assert.True(t, unavailable(err), "a closed one: %v", err)
+	}
+	assert.Equal(t, depth(t, url, queue), 0, "messages in the queue")
+}
+
+// TestPublishContent: a message has its time, its key, and lasts.
+func TestPublishContent(t *testing.T) {
+	t.Parallel()
+	url, queue := rabbit(t).vhost(t), unique()
+	assert.NoError(t, amqpidem.Declare(t.Context(), url, queue, nil), "Declare")
+	m := outgoing(queue, "m")
+	m[0].Key, m[0].Added = "k", time.Unix(1700000000, 5)
+	assert.NoError(t, publisher(t, url, nil).Publish(t.Context(), m)[0], "publish")
+	d, ok, err := raw(t, url).Get(queue, true)
+	assert.True(t, ok && err == nil, "Get")
+	assert.True(t, d.MessageId == "m" && d.DeliveryMode == amqp.Persistent && d.Timestamp.Unix() == 1700000000 && d.Headers["retrysafe-key"] == "k", "%+v", d)
+}

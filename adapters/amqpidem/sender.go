@@ -1,0 +1,121 @@
+package amqpidem
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// sender publishes to one broker, by one connection at a time. It connects again when it is asked to publish.
+type sender struct {
+	d       *dialer
+	timeout time.Duration
+	// ready looks at a new link, before it is used.
+	ready func(*link) error
+
+	life   context.Context // until close
+	stop   context.CancelFunc
+	turn   chan struct{} // whoever connects has put something in
+	mu     sync.Mutex
+	now    *outlet
+	closed bool
+}
+
+func newSender(d *dialer, timeout time.Duration, ready func(*link) error) *sender {
+	s := &sender{d: d, timeout: timeout, ready: ready, turn: make(chan struct{}, 1)}
+	s.life, s.stop = context.WithCancel(context.Background())
+	return s
+}
+
+// outlet is one that has not ended when it was looked at.
+func (s *sender) outlet(ctx context.Context) (*outlet, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, errors.New("the publishing timeout has passed"))
+	defer cancel()
+	defer context.AfterFunc(s.life, cancel)()
+	if o, err := s.current(); o != nil || err != nil {
+		return o, err
+	}
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return nil, cannotConnect(ctx, nil)
+	}
+	if o, err := s.current(); o != nil || err != nil {
+		return o, err
+	}
+	l, err := s.d.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if s.ready != nil {
+		if err := s.ready(l); err != nil {
+			l.close()
+			return nil, err
+		}
+	}
+	o, err := newOutlet(l, s.timeout)
+	if err != nil {
+		l.close()
+		return nil, cannotConnect(ctx, err)
+	}
+	s.mu.Lock()
+	old, closed := s.now, s.closed
+	if !closed {
+		s.now = o
+	}
+	s.mu.Unlock()
+	if closed {
+		o.end()
+		return nil, errClosed
+	}
+	if old != nil {
+		old.end()
+	}
+	return o, nil
+}
+
+func (s *sender) current() (*outlet, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errClosed
+	}
+	if s.now != nil && s.now.ended() {
+		return nil, nil
+	}
+	return s.now, nil
+}
+
+// publish returns when the broker has confirmed the message, or says what became of it.
+func (s *sender) publish(ctx context.Context, p *publishing) error {
+	if err := ctx.Err(); err != nil {
+		return failed(unsent, err, "the message was not published")
+	}
+	o, err := s.outlet(ctx)
+	if err != nil {
+		return err
+	}
+	if err := o.hand(ctx, p); err != nil {
+		return err
+	}
+	late := time.NewTimer(s.timeout)
+	defer late.Stop()
+	if err := o.await(ctx, p, late.C); err != nil {
+		return err
+	}
+	return nil
+}
+
+// close ends the connection; what is under way is told that nobody knows.
+func (s *sender) close() {
+	s.stop()
+	s.mu.Lock()
+	o := s.now
+	s.now, s.closed = nil, true
+	s.mu.Unlock()
+	if o != nil {
+		o.end()
+	}
+}

@@ -1,0 +1,132 @@
+package amqpidem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// Declare makes what a queue needs, where it is missing: the work queue, a delay queue for each of Options.Delays ("queue.delay.1000", in milliseconds), the parking
+// queue ("queue.dead"), and Options.Exchange with its bindings. With Options.Passive it looks whether the queues are there. What exists with other arguments is
+// an error, and nothing is changed. [Open] does the same, so Declare is for those who only publish.
+func Declare(ctx context.Context, url, queue string, o *Options) error {
+	s, err := newSettings(queue, o)
+	if err != nil {
+		return err
+	}
+	d, err := newDialer(url, s.Dialing)
+	if err != nil {
+		return err
+	}
+	l, err := d.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	return s.declare(ctx, l)
+}
+
+// queue is one to declare.
+type queue struct {
+	name string
+	args amqp.Table
+}
+
+// queues are the work queue, the parking queue and the delay queues.
+func (s *settings) queues() []queue {
+	work, parking := amqp.Table{}, amqp.Table{}
+	toParking := s.deadLetter(work, s.parkingQueue())
+	if s.TTL > 0 {
+		work[amqp.QueueMessageTTLArg] = s.TTL.Milliseconds()
+	}
+	if s.Quorum {
+		toParking["x-delivery-limit"] = int64(s.DeliveryLimit)
+		parking[amqp.QueueTypeArg] = amqp.QueueTypeQuorum
+		parking["x-delivery-limit"] = int64(math.MaxInt32) // each walk counts, and RabbitMQ 4 would drop what was seen 20 times
+	}
+	all := []queue{{s.queue, work}, {s.parkingQueue(), parking}}
+	for _, level := range s.levels {
+		delay := s.deadLetter(amqp.Table{}, s.queue)
+		delay[amqp.QueueMessageTTLArg] = level
+		all = append(all, queue{s.delayQueue(level), delay})
+	}
+	return all
+}
+
+// deadLetter makes a queue hand over to another one what it does not keep.
+func (s *settings) deadLetter(args amqp.Table, to string) amqp.Table {
+	args["x-dead-letter-exchange"], args["x-dead-letter-routing-key"] = "", to
+	if s.Quorum {
+		args[amqp.QueueTypeArg] = amqp.QueueTypeQuorum
+		args["x-dead-letter-strategy"] = "at-least-once" // default: at most once
+		args[amqp.QueueOverflowArg] = amqp.QueueOverflowRejectPublish
+	}
+	return args
+}
+
+// declare makes the topology by l, which is of no more use behind an error.
+func (s *settings) declare(ctx context.Context, l *link) error {
+	defer context.AfterFunc(ctx, l.sever)() // the client's calls know no context
+	for _, q := range s.queues() {
+		var err error
+		if s.Passive {
+			_, err = l.ch.QueueDeclarePassive(q.name, true, false, false, false, nil)
+		} else {
+			_, err = l.ch.QueueDeclare(q.name, true, false, false, false, q.args)
+		}
+		if err != nil {
+			return s.refused(ctx, l, err, "queue", q.name)
+		}
+	}
+	if s.Exchange == "" || s.Passive {
+		return nil
+	}
+	if err := l.ch.ExchangeDeclare(s.Exchange, amqp.ExchangeTopic, true, false, false, false, nil); err != nil {
+		return s.refused(ctx, l, err, "exchange", s.Exchange)
+	}
+	for _, key := range s.Bindings {
+		if err := l.ch.QueueBind(s.queue, key, s.Exchange, false, nil); err != nil {
+			return s.refused(ctx, l, err, "binding to the exchange", s.Exchange)
+		}
+	}
+	return nil
+}
+
+// refused says what to do about a queue or an exchange.
+func (s *settings) refused(ctx context.Context, l *link, err error, what, name string) error {
+	var e *amqp.Error
+	if !errors.As(err, &e) || !e.Server {
+		if l.why.Load() != nil {
+			err = l.reason()
+		}
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return fmt.Errorf("amqpidem: the connection ended while the %s %q was declared; try again: %w", what, name, err)
+	}
+	switch e.Code {
+	case amqp.PreconditionFailed:
+		return fmt.Errorf("amqpidem: the %s %q exists with other arguments; nothing was changed: use the Options that it was made with, or Options.Passive, "+
+			"or empty and delete it first: %w", what, name, err)
+	case amqp.NotFound:
+		return fmt.Errorf("amqpidem: the %s %q does not exist; nothing was changed: make it with Declare, or leave out Options.Passive: %w", what, name, err)
+	case amqp.AccessRefused:
+		return fmt.Errorf("amqpidem: no permission for the %s %q; nothing was changed: grant it, or have somebody else declare it and use Options.Passive "+
+			"(with the permissions to read the queue and to write to amq.default): %w", what, name, err)
+	case amqp.ResourceLocked:
+		return fmt.Errorf("amqpidem: the %s %q is exclusively another connection's; nothing was changed: use another name: %w", what, name, err)
+	}
+	return fmt.Errorf("amqpidem: RabbitMQ refuses the %s %q: %w", what, name, err)
+}
+
+// holdsFor is how long a copy may lie in the queues.
+func (s *settings) holdsFor() time.Duration {
+	if s.TTL == 0 {
+		return 0
+	}
+	return s.TTL + time.Duration(s.levels[len(s.levels)-1])*time.Millisecond
+}

@@ -1,0 +1,174 @@
+package retrysafe
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Begun is what one key of a batch was told, as by [Engine.Begin]: exactly one of the three is set.
+type Begun struct {
+	Attempt *Attempt
+	Record  *Record
+	Err     error
+}
+
+// BeginBatch is [Engine.Begin] for many keys, in as few round trips as the store can; see [Batcher]. It is no transaction: each key is won,
+// or not, by itself, and what it was told stands at the key's place. Of equal keys at most one is won.
+func (e *Engine) BeginBatch(ctx context.Context, keys []Key, opts ...CallOption) []Begun {
+	b := &batchBegin{Engine: e, keys: keys, o: e.callOptions(opts), begun: make([]Begun, len(keys)), told: make([]bool, len(keys))}
+	b.together(ctx)
+	each(len(keys), func(i int) {
+		if !b.told[i] {
+			b.begun[i].Attempt, b.begun[i].Record, b.begun[i].Err = e.Begin(ctx, keys[i], opts...)
+		}
+	})
+	return b.begun
+}
+
+// batchBegin is one call of BeginBatch. What the store's batch does not decide is asked again key by key: it has won nothing there.
+type batchBegin struct {
+	*Engine
+	keys  []Key
+	o     *callOptions
+	begun []Begun
+	told  []bool
+}
+
+// together makes one AcquireBatch of the keys, where that can be done.
+func (b *batchBegin) together(ctx context.Context) {
+	c := b.c
+	store, can := c.store.(Batcher)
+	if !can || len(b.keys) < 2 || b.o.err != nil || b.o.issued.must || b.o.policy.Limits != (Limits{}) || ctx.Err() != nil {
+		return
+	}
+	if !c.clock.known.Load() && c.readClock(ctx, b.storeKey(b.keys[0])) != nil {
+		return
+	}
+	var requests []AcquireRequest
+	var places []int
+	sent, limit := time.Now(), acquireLimit
+	if end, ok := ctx.Deadline(); ok {
+		limit = min(limit, end.Sub(sent))
+	}
+	for i, k := range b.keys {
+		if k.Validate() != nil || !c.enter() {
+			continue // Begin says why
+		}
+		requests = append(requests, AcquireRequest{
+			Key: b.storeKey(k), Owner: newOwner(), Fingerprint: b.o.fingerprint, Binding: c.binding(b.o),
+			Lease: b.o.policy.Lease, Retention: b.o.policy.Retention, OnDoubt: b.o.policy.OnDoubt, NotAfter: c.clock.at(sent).Add(limit),
+		})
+		places = append(places, i)
+	}
+	done := c.trace.store(ctx, "acquire")
+	answers, err := store.AcquireBatch(ctx, requests)
+	done(err)
+	for i, at := range places {
+		if err != nil { // nothing was asked
+			c.life.leave()
+			continue
+		}
+		b.begun[at], b.told[at] = b.read(ctx, &requests[i], &answers[i], sent)
+	}
+}
+
+// read makes of a store's answer what Begin would return; false: ask again.
+func (b *batchBegin) read(ctx context.Context, req *AcquireRequest, answer *BatchResult[Acquired], sent time.Time) (Begun, bool) {
+	c, rec := b.c, &answer.Value.Record
+	var attempt *Attempt
+	defer func() {
+		if attempt == nil {
+			c.life.leave()
+		}
+	}()
+	switch {
+	case answer.Err != nil && mayBeApplied(answer.Err):
+		c.reclaim(*req, req.NotAfter, 0, nil)
+		call := b.traceCall(&ctx, req.Key.Key)
+		err := c.wrap(req.Key, 0, unavailable(answer.Err), time.Second)
+		call.done(outcome(err), 0, err)
+		return Begun{Err: err}, true
+	case answer.Err != nil:
+		return Begun{}, false
+	}
+	c.clock.learn(rec.Now, sent)
+	switch {
+	case answer.Value.Status == Won:
+		call := b.traceCall(&ctx, req.Key.Key)
+		var err error
+		if attempt, err = c.start(ctx, rec, sent, b.o); attempt == nil {
+			call.done(outcome(err), rec.Attempt, err)
+			return Begun{Err: err}, true
+		}
+		attempt.call = call
+		return Begun{Attempt: attempt}, true
+	case answer.Value.Status == Finished && b.o.policy.Duplicate != Reject:
+		b.traceCall(&ctx, req.Key.Key).done("replayed", rec.Attempt, nil)
+		return Begun{Record: rec}, true
+	}
+	return Begun{}, false
+}
+
+// CompleteBatch is [Attempt.Complete] for attempts of this engine, in as few round trips as the store can; answers and errors stand at the
+// attempts' places.
+func (e *Engine) CompleteBatch(ctx context.Context, attempts []*Attempt, answers []Answer) []error {
+	errs := make([]error, len(attempts))
+	store, can := e.c.store.(Batcher)
+	if !can || len(attempts) < 2 {
+		each(len(attempts), func(i int) { errs[i] = attempts[i].Complete(ctx, answers[i]) })
+		return errs
+	}
+	var places []int
+	var endings []ending
+	var requests []CompleteRequest
+	for i, a := range attempts {
+		if errs[i] = a.changed(ctx, a.unasked()); errs[i] != nil {
+			continue
+		}
+		if !a.ended.CompareAndSwap(false, true) {
+			errs[i] = a.core.wrap(a.key, a.n, ErrEnded, 0)
+			continue
+		}
+		ending := a.completion(StateCompleted, answers[i])
+		places, endings, requests = append(places, i), append(endings, ending), append(requests, ending.complete)
+	}
+	begun := time.Now()
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), ackTime)
+	done := e.c.trace.store(call, "complete")
+	results, err := store.CompleteBatch(call, requests)
+	done(err)
+	cancel()
+	if err != nil { // no call was made
+		results = make([]BatchResult[Record], len(requests))
+	}
+	each(len(places), func(i int) {
+		a, failed := attempts[places[i]], results[i].Err
+		if err != nil {
+			a.late.values, a.late.deadline = ctx, begun.Add(ackTime)
+			failed = a.send(&a.late, &endings[i])
+			a.late.stop()
+		}
+		errs[places[i]] = a.endedBy(ctx, endings[i], begun, failed)
+	})
+	return errs
+}
+
+// each calls f with 0 to n-1, a few at a time.
+func each(n int, f func(int)) {
+	const atOnce = 16
+	if n == 1 {
+		f(0)
+		return
+	}
+	var all sync.WaitGroup
+	turns := make(chan struct{}, atOnce)
+	for i := range n {
+		turns <- struct{}{}
+		all.Go(func() {
+			defer func() { <-turns }()
+			f(i)
+		})
+	}
+	all.Wait()
+}

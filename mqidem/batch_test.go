@@ -1,0 +1,245 @@
+package mqidem_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/mqidem"
+	"github.com/retrysafe/retrysafe/outbox"
+)
+
+// batches notes the batches that a handler was given, and how often each message was among those that were worked on well.
+type batches struct {
+	w     *world
+	given [][]string
+	done  map[string]int
+}
+
+// handler fails as bad says of the message with that id.
+func (b *batches) handler(id string, bad func() error) mqidem.BatchHandler {
+	b.done = map[string]int{}
+	return func(_ context.Context, ms []*mqidem.Message) []error {
+		var ids []string
+		for _, m := range ms {
+			ids = append(ids, m.ID)
+		}
+		b.w.mu.Lock()
+		defer b.w.mu.Unlock()
+		b.given = append(b.given, ids)
+		errs := make([]error, len(ms))
+		for i, m := range ms {
+			if m.ID == id {
+				errs[i] = bad()
+			}
+		}
+		for i, m := range ms {
+			if errs[i] == nil {
+				b.done[m.ID]++
+			}
+		}
+		return errs
+	}
+}
+
+func five() (all []outbox.Message) {
+	for i := range 5 {
+		all = append(all, message(fmt.Sprint(i), fmt.Sprint("body ", i)))
+	}
+	return all
+}
+
+// A batch with a bad message in any position: the others are done once, and the bad one is parked by itself.
+func TestBadMessageInBatch(t *testing.T) {
+	bads := map[string]func() error{
+		"error":  func() error { return errWork },
+		"poison": func() error { return mqidem.Poison(errWork) },
+		"panic":  func() error { panic("bad") },
+		"exit":   func() error { runtime.Goexit(); return nil },
+	}
+	for name, bad := range bads {
+		for at := range 5 {
+			t.Run(fmt.Sprint(name, at), func(t *testing.T) {
+				bubble(t, func(t *testing.T, w *world) {
+					w.publish(five()...)
+					b := &batches{w: w}
+					stop := w.consumeBatches(mqidem.OnceBatch(w.engine, "points", b.handler(fmt.Sprint(at), bad)), mqidem.Options{MaxDeliveries: 3})
+					w.pass(time.Hour)
+					assert.NoError(t, stop(), "consume")
+					assert.Equal(t, b.given[0], []string{"0", "1", "2", "3", "4"}, "the first batch")
+					for i := range 5 {
+						if want := 1; i != at {
+							assert.Equal(t, b.done[fmt.Sprint(i)], want, "how often message %d was done", i)
+						}
+					}
+					p := w.parked()
+					assert.Equal(t, len(p), 1, "parked")
+					assert.Equal(t, p[0].Message.ID, fmt.Sprint(at), "who is parked")
+					w.empty()
+				})
+			})
+		}
+	}
+}
+
+// Repeats within a batch and behind it are not given to the handler; what cannot be handled neither.
+func TestRepeatsInBatch(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(five()...)
+		w.publish(five()[2], message("", "no id"), five()[4])
+		b := &batches{w: w}
+		stop := w.consumeBatches(mqidem.OnceBatch(w.engine, "points", b.handler("", nil)), mqidem.Options{})
+		w.pass(time.Second)
+		w.publish(five()...)
+		w.pass(time.Second)
+		assert.NoError(t, stop(), "consume")
+		assert.Equal(t, b.given, [][]string{{"0", "1", "2", "3", "4"}}, "batches")
+		assert.Equal(t, len(w.parked()), 1, "parked")
+		w.empty()
+	})
+}
+
+// A message that kills its consumer takes the others of its batch with it once, and is alone from then on.
+func TestKillerInBatch(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(five()...)
+		over := make(chan struct{})
+		defer close(over)
+		done := map[string]int{}
+		for round := 0; round < 6; round++ {
+			e, s := w.newEngine(w.store), w.broker.Open("q")
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				h := mqidem.OnceBatch(e, "points", func(_ context.Context, ms []*mqidem.Message) []error {
+					if slices.ContainsFunc(ms, func(m *mqidem.Message) bool { return m.ID == "3" }) {
+						<-over
+						return nil
+					}
+					w.mu.Lock()
+					defer w.mu.Unlock()
+					for _, m := range ms {
+						done[m.ID]++
+					}
+					return nil
+				})
+				_ = mqidem.ConsumeBatch(ctx, s, h, w.options(mqidem.Options{MaxDeliveries: 3}))
+			}()
+			w.pass(time.Second)
+			w.kill(e)
+			assert.NoError(t, s.Close(), "close")
+			cancel()
+			w.pass(time.Minute)
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		assert.Equal(t, done, map[string]int{"0": 1, "1": 1, "2": 1, "4": 1}, "how often each was done")
+		p := w.parked()
+		assert.Equal(t, len(p), 1, "parked")
+		assert.Equal(t, p[0].Message.ID, "3", "who is parked")
+		w.empty()
+	})
+}
+
+// A batch that is not full goes on when Linger has passed; a full one at once.
+func TestLinger(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		b := &batches{w: w}
+		stop := w.consumeBatches(mqidem.OnceBatch(w.engine, "points", b.handler("", nil)), mqidem.Options{Batch: 3, Linger: 10 * time.Second})
+		w.publish(five()...)
+		w.pass(time.Second)
+		w.mu.Lock()
+		assert.Equal(t, len(b.given), 1, "batches that are full")
+		w.mu.Unlock()
+		w.pass(10 * time.Second)
+		assert.Equal(t, b.given, [][]string{{"0", "1", "2"}, {"3", "4"}}, "batches")
+		assert.NoError(t, stop(), "consume")
+	})
+}
+
+// An error of a message is no more than its own, whatever the handler's slice looks like.
+func TestBatchErrors(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(five()...)
+		calls := 0
+		stop := w.consumeBatches(mqidem.OnceBatch(w.engine, "points", func(_ context.Context, ms []*mqidem.Message) []error {
+			calls++
+			return make([]error, len(ms)+1) // nobody knows whose
+		}), mqidem.Options{MaxDeliveries: 1})
+		w.pass(time.Minute)
+		assert.NoError(t, stop(), "consume")
+		assert.Equal(t, calls, 6, "calls: one of all, one of each")
+		p := w.parked()
+		assert.Equal(t, len(p), 5, "parked")
+		assert.Contains(t, p[0].Reason.Error, "2 errors for one message", "reason")
+	})
+}
+
+// Hundred messages are claimed and completed by two calls of a store that makes batches.
+func TestBatchRoundTrips(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s := &counting{Store: w.store}
+		for i := range 100 {
+			w.publish(message(fmt.Sprint(i), "x"))
+		}
+		b := &batches{w: w}
+		stop := w.consumeBatches(mqidem.OnceBatch(w.newEngine(s), "points", b.handler("", nil)), mqidem.Options{Batch: 100, Linger: time.Second})
+		w.pass(time.Minute)
+		assert.NoError(t, stop(), "consume")
+		assert.Equal(t, len(b.given), 1, "batches")
+		assert.Equal(t, s.calls, map[string]int{"lookup": 1, "acquirebatch": 1, "completebatch": 1}, "calls of the store")
+	})
+}
+
+// counting is a store that makes batches and counts calls.
+type counting struct {
+	retrysafe.Store
+	calls map[string]int
+}
+
+func (s *counting) count(op string) {
+	if s.calls == nil {
+		s.calls = map[string]int{}
+	}
+	s.calls[op]++
+}
+
+func (s *counting) Lookup(ctx context.Context, k retrysafe.StoreKey) (retrysafe.Record, error) {
+	s.count("lookup")
+	return s.Store.Lookup(ctx, k)
+}
+
+func (s *counting) Acquire(ctx context.Context, r retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+	s.count("acquire")
+	return s.Store.Acquire(ctx, r)
+}
+
+func (s *counting) AcquireBatch(ctx context.Context, reqs []retrysafe.AcquireRequest) (out []retrysafe.BatchResult[retrysafe.Acquired], err error) {
+	s.count("acquirebatch")
+	for _, r := range reqs {
+		got, err := s.Store.Acquire(ctx, r)
+		out = append(out, retrysafe.BatchResult[retrysafe.Acquired]{Value: got, Err: err})
+	}
+	return out, nil
+}
+
+func (s *counting) ExtendBatch(context.Context, []retrysafe.ExtendRequest) ([]error, error) {
+	panic("not called")
+}
+
+func (s *counting) CompleteBatch(ctx context.Context, reqs []retrysafe.CompleteRequest) (out []retrysafe.BatchResult[retrysafe.Record], err error) {
+	s.count("completebatch")
+	for _, r := range reqs {
+		rec, err := s.Store.Complete(ctx, r)
+		out = append(out, retrysafe.BatchResult[retrysafe.Record]{Value: rec, Err: err})
+	}
+	return out, nil
+}
+
+func (s *counting) ReleaseBatch(context.Context, []retrysafe.ReleaseRequest) ([]error, error) {
+	panic("not called")
+}

@@ -1,0 +1,296 @@
+package mqidem_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/mqidem"
+	"github.com/retrysafe/retrysafe/outbox"
+	"github.com/retrysafe/retrysafe/storetest"
+)
+
+// A message that is published three times is worked on once by each consumer of it.
+func TestOncePerConsumer(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.broker.Bind("orders", "q", "other")
+		order := message("o-1", "order")
+		order.Topic = "orders"
+		w.publish(order, order, order)
+		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(nil)), mqidem.Options{})
+		other, ctx := w.broker.Open("other"), w.t.Context()
+		for range 3 {
+			d, err := other.Receive(ctx)
+			assert.NoError(t, err, "receive")
+			assert.NoError(t, mqidem.Once(w.engine, "points", w.handler(nil))(ctx, d.Message()), "points")
+		}
+		w.pass(time.Second)
+		assert.NoError(t, stop(), "consume")
+		w.rans("order", "order")
+		w.empty()
+	})
+}
+
+// A message that fails is tried again after the backoff, up to the limit, and is parked then with its reason; a copy of it is acked.
+func TestTries(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(message("bad", "bad"), message("good", "good"))
+		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(func(m *mqidem.Message, n int) error {
+			if m.ID == "bad" || n < 3 {
+				return errWork
+			}
+			return nil
+		})), mqidem.Options{MaxDeliveries: 4, Concurrency: 1})
+		w.pass(time.Second)
+		w.rans("bad", "good")
+		w.pass(3 * time.Second)
+		w.rans("bad", "good", "bad", "good")
+		w.pass(3 * time.Second)
+		w.saw(mqidem.Again, mqidem.Again, mqidem.Again, mqidem.Again, mqidem.Again, mqidem.Done)
+		assert.Equal(t, len(w.parked()), 0, "parked")
+		w.pass(3 * time.Second)
+		p := w.parked()
+		assert.Equal(t, len(p), 1, "parked")
+		assert.Equal(t, string(p[0].Message.Body), "bad", "what is parked")
+		p[0].Reason.At = time.Time{}
+		assert.Equal(t, p[0].Reason, mqidem.Reason{
+			Why: mqidem.DeadTries, Error: "no stock", Tries: 4, Consumer: "stock", Key: "app/mq//stock/bad", Source: "q",
+		}, "reason")
+		w.publish(message("bad", "bad"))
+		w.pass(time.Hour)
+		assert.NoError(t, stop(), "consume")
+		assert.Equal(t, len(w.parked()), 1, "parked, behind a copy")
+		assert.Equal(t, len(w.ran), 7, "runs")
+		assert.Equal(t, w.record("stock", "bad").State, retrysafe.StateFailed, "state of the record")
+		w.empty()
+	})
+}
+
+// What can never succeed is parked at once, and says why.
+func TestParkedAtOnce(t *testing.T) {
+	long := strings.Repeat("ä", 5000)
+	for name, one := range map[string]struct {
+		message outbox.Message
+		handler mqidem.Handler
+		options mqidem.Options
+		why     string
+		runs    int
+	}{
+		"poison":            {message("1", "x"), func(context.Context, *mqidem.Message) error { return mqidem.Poison(errWork) }, mqidem.Options{}, mqidem.DeadPoison, 1},
+		"refused for good":  {message("1", "x"), func(context.Context, *mqidem.Message) error { return retrysafe.Permanent("no", errWork) }, mqidem.Options{}, mqidem.DeadRefused, 1},
+		"undecodable":       {message("1", "\xff\xfe{"), mqidem.JSON(func(context.Context, map[string]int, *mqidem.Message) error { return nil }), mqidem.Options{}, mqidem.DeadPoison, 1},
+		"no id":             {message("", "x"), nil, mqidem.Options{}, mqidem.DeadNoID, 0},
+		"too large":         {message("1", "12345"), nil, mqidem.Options{MaxBody: 4}, mqidem.DeadTooLarge, 0},
+		"no id in the body": {message("1", `{"order":{}}`), nil, mqidem.Options{ID: mqidem.FromBody("/order/id")}, mqidem.DeadNoID, 0},
+		"body is no JSON":   {message("1", `<order/>`), nil, mqidem.Options{ID: mqidem.FromBody("/order/id")}, mqidem.DeadPoison, 0},
+		"a long error":      {message("1", "x"), func(context.Context, *mqidem.Message) error { return mqidem.Poison(errors.New(long)) }, mqidem.Options{}, mqidem.DeadPoison, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				w.publish(one.message)
+				ran := 0
+				stop := w.consume(mqidem.Once(w.engine, "stock", func(ctx context.Context, m *mqidem.Message) error {
+					ran++
+					if one.handler == nil {
+						return nil
+					}
+					return one.handler(ctx, m)
+				}), one.options)
+				w.pass(time.Second)
+				assert.NoError(t, stop(), "consume")
+				w.saw(mqidem.Dead)
+				p := w.parked()
+				assert.Equal(t, len(p), 1, "parked")
+				assert.Equal(t, p[0].Reason.Why, one.why, "why")
+				assert.True(t, p[0].Reason.Error != "", "the reason has words")
+				assert.Equal(t, ran, one.runs, "runs")
+				w.empty()
+			})
+		})
+	}
+}
+
+// An id may have any length, come from elsewhere, and be made where there is none.
+func TestIDs(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		long := strings.Repeat("l", 10_000)
+		one, two := outbox.Message{Payload: []byte("one"), Headers: map[string]string{"Event": long}}, outbox.Message{Payload: []byte("two")}
+		w.publish(one, one, two, two)
+		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(nil)), mqidem.Options{ID: mqidem.FromHeader("Event"), MissingID: mqidem.BodyDigest, Concurrency: 1})
+		w.pass(time.Second)
+		assert.NoError(t, stop(), "consume")
+		w.saw(mqidem.Done, mqidem.Repeat, mqidem.Done, mqidem.Repeat)
+		w.rans("one", "two")
+		assert.Equal(t, w.record("stock", retrysafe.KeyPart(long)).State, retrysafe.StateCompleted, "state")
+	})
+}
+
+// A message that another consumer works on comes again later; that is no try.
+func TestInProgressElsewhere(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, _, err := w.newEngine(w.store).Layer("mq").Begin(w.t.Context(), retrysafe.Key{Operation: "stock", ID: "1"})
+		assert.NoError(t, err, "begin")
+		w.publish(message("1", "one"))
+		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(nil)), mqidem.Options{MaxDeliveries: 2})
+		w.pass(time.Minute) // twice the lease
+		assert.True(t, len(w.outcomes) > 5, "it came several times: %d", len(w.outcomes))
+		for _, o := range w.outcomes {
+			assert.Equal(t, [2]any{o.What, o.Try}, [2]any{mqidem.Later, 0}, "outcome and try")
+		}
+		assert.NoError(t, a.Release(w.t.Context(), nil), "release")
+		w.pass(time.Minute)
+		assert.NoError(t, stop(), "consume")
+		w.rans("one")
+		w.empty()
+	})
+}
+
+// A message that kills its consumers is parked when they have died as often as there are tries: the lapsed attempts count.
+func TestKilledConsumersCount(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(message("killer", "killer"))
+		over := make(chan struct{})
+		defer close(over)
+		for range 3 {
+			e, s := w.newEngine(w.store), w.broker.Open("q")
+			ctx, cancel := context.WithCancel(w.t.Context())
+			go func() {
+				_ = mqidem.Consume(ctx, s, mqidem.Once(e, "stock", func(ctx context.Context, m *mqidem.Message) error {
+					w.began(m)
+					<-over // it never comes back
+					return nil
+				}), w.options(mqidem.Options{MaxDeliveries: 3}))
+			}()
+			w.pass(time.Second)
+			w.kill(e)
+			assert.NoError(t, s.Close(), "close")
+			cancel()
+			w.pass(time.Minute)
+		}
+		w.rans("killer", "killer", "killer")
+		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(nil)), mqidem.Options{MaxDeliveries: 3})
+		w.pass(time.Minute)
+		assert.NoError(t, stop(), "consume")
+		w.rans("killer", "killer", "killer")
+		p := w.parked()
+		assert.Equal(t, len(p), 1, "parked")
+		assert.Equal(t, p[0].Reason.Why, mqidem.DeadTries, "why")
+		w.empty()
+	})
+}
+
+// While the store does not answer messages are held, and no try is counted; they are done when it does.
+func TestStoreAway(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		var here atomic.Bool
+		e := w.newEngine(storetest.NewFaulty(w.store, func(string, int) storetest.Fault {
+			if here.Load() {
+				return 0
+			}
+			return storetest.LoseRequest
+		}))
+		w.publish(message("1", "one"))
+		stop := w.consume(mqidem.Once(e, "stock", w.handler(nil)), mqidem.Options{MaxDeliveries: 1})
+		w.pass(10 * time.Minute)
+		w.saw()
+		here.Store(true)
+		w.pass(10 * time.Minute)
+		assert.NoError(t, stop(), "consume")
+		w.saw(mqidem.Done)
+		w.rans("one")
+	})
+}
+
+// A panic and an end of the goroutine are failures like others. What panicked is not shown.
+func TestPanics(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(message("panic", "panic"), message("exit", "exit"), message("index", "index"))
+		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(func(m *mqidem.Message, n int) error {
+			switch m.ID {
+			case "panic":
+				panic("a secret")
+			case "exit":
+				runtime.Goexit()
+			}
+			var none []int
+			return fmt.Errorf("never %d", none[len(m.Body)])
+		})), mqidem.Options{MaxDeliveries: 2})
+		w.pass(time.Minute)
+		assert.NoError(t, stop(), "consume")
+		reasons := map[string]string{}
+		for _, p := range w.parked() {
+			reasons[p.Message.ID] = p.Reason.Error
+		}
+		assert.Equal(t, len(reasons), 3, "parked")
+		assert.Equal(t, reasons["panic"], "mqidem: the handler panicked with a string", "reason")
+		assert.Contains(t, reasons["index"], "index out of range", "reason")
+		assert.Equal(t, len(w.ran), 6, "runs")
+		w.empty()
+	})
+}
+
+// Under Refuse a message whose try ended in doubt is parked, and is not run again before somebody says so.
+func TestInDoubt(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(message("1", "one"), message("2", "two"))
+		h := mqidem.Once(w.engine, "stock", w.handler(func(m *mqidem.Message, n int) error {
+			if m.ID == "1" {
+				return errWork
+			}
+			return retrysafe.NothingDone(errWork)
+		}), retrysafe.WithPolicy(retrysafe.Policy{OnDoubt: retrysafe.Refuse}))
+		stop := w.consume(h, mqidem.Options{MaxDeliveries: 2})
+		w.pass(time.Minute)
+		w.publish(message("1", "one")) // a copy is parked as well
+		w.pass(time.Minute)
+		assert.NoError(t, stop(), "consume")
+		why := map[string]int{}
+		for _, p := range w.parked() {
+			why[p.Message.ID+" "+p.Reason.Why]++
+		}
+		assert.Equal(t, why, map[string]int{"1 in-doubt": 2, "2 tries": 1}, "parked")
+		rec := w.record("stock", "1")
+		assert.True(t, rec.InDoubt(), "the record is in doubt")
+		w.empty()
+	})
+}
+
+// Repeats are acked whatever the policy says of repeats.
+func TestRepeatsUnderReject(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(message("1", "one"), message("1", "one"))
+		h := mqidem.Once(w.engine, "stock", w.handler(nil), retrysafe.WithPolicy(retrysafe.Policy{Duplicate: retrysafe.Reject}))
+		stop := w.consume(h, mqidem.Options{Concurrency: 1})
+		w.pass(time.Second)
+		assert.NoError(t, stop(), "consume")
+		w.saw(mqidem.Done, mqidem.Repeat)
+	})
+}
+
+// A handler without a record goes by the broker's count, and has the same ends.
+func TestPlainHandler(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(message("bad", "bad"), message("poison", "poison"), message("", "good"))
+		stop := w.consume(w.handler(func(m *mqidem.Message, _ int) error {
+			switch m.ID {
+			case "bad":
+				return errWork
+			case "poison":
+				return mqidem.Poison(errWork)
+			}
+			return nil
+		}), mqidem.Options{MaxDeliveries: 2})
+		w.pass(time.Minute)
+		assert.NoError(t, stop(), "consume")
+		w.saw(mqidem.Again, mqidem.Dead, mqidem.Dead, mqidem.Done)
+		assert.Equal(t, w.parked()[0].Reason.Key, "", "key of a record that is not there")
+		w.empty()
+	})
+}

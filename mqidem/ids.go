@@ -1,0 +1,117 @@
+package mqidem
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// IDFunc finds what a message's repeats are known by. An empty id: the message has none there; see [Options].MissingID. An error parks the message
+// as [DeadPoison].
+type IDFunc func(*Message) (string, error)
+
+// FromHeader takes the id from a header.
+func FromHeader(name string) IDFunc {
+	return func(m *Message) (string, error) { return m.Header(name), nil }
+}
+
+// FromBody takes the id from a JSON body, by a JSON Pointer (RFC 6901) such as "/order/id" to a string or a whole number
+// below 2^53. A name that is there twice on the way, and another kind of number, is an error, since two programs could read it in two ways. It panics
+// on a text that is no pointer.
+func FromBody(pointer string) IDFunc {
+	if pointer == "" || pointer[0] != '/' {
+		panic(fmt.Sprintf("mqidem: %q is no JSON Pointer to a part of a body; write \"/\" before each name, for example \"/order/id\"", pointer))
+	}
+	var path []string
+	for _, part := range strings.Split(pointer[1:], "/") {
+		path = append(path, strings.NewReplacer("~1", "/", "~0", "~").Replace(part))
+	}
+	return func(m *Message) (string, error) { return find(m.Body, path) }
+}
+
+// BodyDigest makes the SHA-256 of the body the id: for producers that set none and send the same bytes again. Two orders that say the same are one
+// then.
+func BodyDigest(m *Message) (string, error) {
+	sum := sha256.Sum256(m.Body)
+	return "sha256." + hex.EncodeToString(sum[:]), nil
+}
+
+// errBody shows nothing of the body.
+var errBody = errors.New("mqidem: the body is no JSON in which the id could be found")
+
+// find walks a JSON text along path. A part that is not there is an empty id.
+func find(body []byte, path []string) (string, error) {
+	var raw json.RawMessage
+	if json.Unmarshal(body, &raw) != nil {
+		return "", errBody
+	}
+	raw = bytes.TrimSpace(raw)
+	for _, name := range path {
+		var err error
+		if raw, err = member(raw, name); raw == nil || err != nil {
+			return "", err
+		}
+	}
+	var value any
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if d.Decode(&value) != nil {
+		return "", errBody
+	}
+	switch v := value.(type) {
+	case string:
+		return v, nil
+	case json.Number:
+		if n, err := strconv.ParseInt(v.String(), 10, 64); err == nil && n < 1<<53 && n > -1<<53 && strconv.FormatInt(n, 10) == v.String() {
+			return v.String(), nil
+		}
+	case nil:
+		return "", nil
+	}
+	return "", errors.New("mqidem: what the pointer to the id names is neither a string nor a whole number below 2^53")
+}
+
+// member is a part of an object or an array; nil where there is none.
+func member(raw json.RawMessage, name string) (json.RawMessage, error) {
+	if raw[0] == '[' {
+		var all []json.RawMessage
+		n, err := strconv.Atoi(name)
+		if json.Unmarshal(raw, &all) != nil {
+			return nil, errBody
+		}
+		if err != nil || n < 0 || n >= len(all) || strconv.Itoa(n) != name {
+			return nil, nil
+		}
+		return all[n], nil
+	}
+	if raw[0] != '{' {
+		return nil, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if _, err := d.Token(); err != nil {
+		return nil, errBody
+	}
+	var found json.RawMessage
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return nil, errBody
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, errBody
+		}
+		if key == name {
+			if found != nil {
+				return nil, errors.New("mqidem: a name on the way to the id is in the body twice")
+			}
+			found = value
+		}
+	}
+	return found, nil
+}

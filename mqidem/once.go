@@ -1,0 +1,230 @@
+package mqidem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// Once makes of h a handler that does the work of a message once for this consumer. The name is part of the key: two consumers of one message do
+// not suppress each other, and all processes of one consumer have the same.
+//
+// The record is in e's store, in the layer "mq". A repeat of what was done, or parked, is nil without h being called: ack it. The policy
+// on doubt is retrysafe.Reexecute unless opts say otherwise: a message whose consumer died, or lost its lease, is worked on again, and if that
+// consumer had come as far as the effect, the effect happens twice. That window ends with the record; [OnceTx] has none. Under retrysafe.Refuse such a message
+// is parked as in doubt instead.
+//
+// Outside of [Consume] an error says that the message is to be delivered again, and tries are not limited. Once panics on an empty name and on a
+// policy that is refused.
+func Once(e *retrysafe.Engine, consumer string, h Handler, opts ...retrysafe.CallOption) Handler {
+	w := newWork(e, "mq", consumer, opts)
+	return func(ctx context.Context, m *Message) error { return w.handle(ctx, m, h) }
+}
+
+// work is what a handler of this package does around the user's.
+type work struct {
+	engine   *retrysafe.Engine // on the layer of the records
+	layer    string
+	consumer string
+	opts     []retrysafe.CallOption
+	policy   retrysafe.Policy // that these make
+}
+
+func newWork(e *retrysafe.Engine, layer, consumer string, opts []retrysafe.CallOption) *work {
+	if err := (retrysafe.Key{Operation: consumer, ID: "x"}).Validate(); err != nil {
+		panic(fmt.Errorf("mqidem: the consumer's name: %w", err))
+	}
+	e = e.Layer(layer).WithPolicy(retrysafe.Policy{OnDoubt: retrysafe.Reexecute})
+	p, err := e.PolicyWith(opts...)
+	if err != nil {
+		panic(fmt.Errorf("mqidem: an option of %s: %w", consumer, err))
+	}
+	return &work{engine: e, layer: layer, consumer: consumer, opts: opts, policy: p}
+}
+
+var errNoID = errors.New("mqidem: the message has no id; let its producer set one, or say with Options.ID and Options.MissingID what stands for it")
+
+// key is that of a message's record. An id may have any length.
+func (w *work) key(m *Message) retrysafe.Key {
+	return retrysafe.Key{Operation: w.consumer, ID: retrysafe.KeyPart(m.ID)}
+}
+
+// check is what has to be so before anything is run. over: the message has met its end, by err.
+func (w *work) check(ctx context.Context, m *Message) (over bool, err error) {
+	r := m.told()
+	r.ours = true
+	switch {
+	case m.ID == "":
+		return true, w.bury(ctx, m, nil, DeadNoID, errNoID)
+	case r.holds > w.policy.Retention:
+		return true, &retentionError{w.policy.Retention, r.holds}
+	}
+	return false, nil
+}
+
+func (w *work) handle(ctx context.Context, m *Message, h Handler) error {
+	if over, err := w.check(ctx, m); over {
+		return err
+	}
+	key := w.key(m)
+	a, rec, err := w.engine.Begin(ctx, key, w.opts...)
+	switch {
+	case rec != nil:
+		m.told().repeat = true
+		return nil
+	case err != nil:
+		return w.refused(ctx, m, err)
+	}
+	return w.attempt(ctx, m, a, func(ctx context.Context) error { return h(ctx, m) })
+}
+
+// refused is what becomes of a message whose key the engine did not give.
+func (w *work) refused(ctx context.Context, m *Message, err error) error {
+	switch {
+	case errors.Is(err, retrysafe.ErrInDoubt):
+		if _, later := retrysafe.Retryable(err); later {
+			return err // it will be found out
+		}
+		return w.bury(ctx, m, nil, DeadInDoubt, err)
+	case errors.Is(err, retrysafe.ErrFingerprintMismatch), errors.Is(err, retrysafe.ErrPrincipalChanged):
+		return w.bury(ctx, m, nil, DeadMismatch, err)
+	case errors.Is(err, retrysafe.ErrDuplicate), errors.Is(err, retrysafe.ErrAnswerNotKept):
+		m.told().repeat = true
+		return nil
+	}
+	return err
+}
+
+// attempt runs h under an attempt, and ends it.
+func (w *work) attempt(ctx context.Context, m *Message, a *retrysafe.Attempt, h func(context.Context) error) error {
+	r := m.told()
+	r.tries = a.Tries()
+	defer w.lapses(r, a)()
+	defer func() {
+		if !a.Ended() { // h has ended its goroutine
+			r.failed = true
+			_ = a.Release(ctx, errExited)
+		}
+	}()
+	if err := usedUp(r); err != nil {
+		return w.bury(ctx, m, a, DeadTries, err)
+	}
+	return w.end(ctx, m, a, call(func() error { return h(a.Context()) }))
+}
+
+// usedUp: the last try of a message that kills its consumer never ends, so it is not begun once more.
+func usedUp(r *run) error {
+	if r.limit > 0 && r.tries > r.limit {
+		return fmt.Errorf("mqidem: %d tries were begun and none has ended well; the last one did not end at all", r.limit)
+	}
+	return nil
+}
+
+// lapses ends the attempt's heartbeats when Consume gives up on the handler: the work may go on, so that the key is not given back but lapses.
+func (w *work) lapses(r *run, a *retrysafe.Attempt) (stop func()) {
+	if r.gaveUp == nil {
+		return func() {}
+	}
+	withdraw := context.AfterFunc(r.gaveUp, func() { a.Lapse(errStopped) })
+	return func() { withdraw() }
+}
+
+var doneAnswer = retrysafe.Answer{Codec: "raw", Body: []byte{}, Kept: true}
+
+// end ends an attempt by what its work has returned.
+func (w *work) end(ctx context.Context, m *Message, a *retrysafe.Attempt, err error) error {
+	outcome := outcomeOf(err, &w.policy)
+	if outcome == retrysafe.Done {
+		return a.Complete(ctx, doneAnswer)
+	}
+	return w.fail(ctx, m, a, outcome, err)
+}
+
+// fail ends an attempt whose work has failed.
+func (w *work) fail(ctx context.Context, m *Message, a *retrysafe.Attempt, outcome retrysafe.Outcome, err error) error {
+	r := m.told()
+	r.failed = true
+	switch {
+	case outcome == retrysafe.Failed:
+		var f *retrysafe.Failure
+		if errors.As(err, &f) && f.Code == DeadPoison {
+			return w.bury(ctx, m, a, DeadPoison, err)
+		}
+		return w.bury(ctx, m, a, DeadRefused, err)
+	case outcome == retrysafe.Doubtful && w.policy.OnDoubt == retrysafe.Refuse:
+		return w.bury(ctx, m, a, DeadInDoubt, err)
+	case r.limit > 0 && r.tries >= r.limit:
+		return w.bury(ctx, m, a, DeadTries, err)
+	case outcome == retrysafe.Doubtful:
+		_ = a.Doubt(ctx, err)
+	default:
+		_ = a.Release(ctx, err) // what cannot be released lapses
+	}
+	return err
+}
+
+// outcomeOf is what an error of the work means under p.
+func outcomeOf(err error, p *retrysafe.Policy) retrysafe.Outcome {
+	if err == nil {
+		return retrysafe.Done
+	}
+	if o, ok := retrysafe.Marked(err); ok {
+		return o
+	}
+	if p.Classify != nil {
+		if o := p.Classify(err); o >= retrysafe.Done && o <= retrysafe.Doubtful {
+			return o
+		}
+	}
+	if p.OnDoubt == retrysafe.Reexecute {
+		return retrysafe.NotDone
+	}
+	return retrysafe.Doubtful
+}
+
+// bury parks a message, and then ends its attempt, if there is one, so that copies of the message are repeats. In that order: a record that says
+// so first would let a copy be acked that nobody has parked, when this process dies in between.
+func (w *work) bury(ctx context.Context, m *Message, a *retrysafe.Attempt, why string, err error) error {
+	r := m.told()
+	if r.park != nil {
+		if cause := r.park(ctx, w.reason(m, why, err)); cause != nil {
+			if a != nil {
+				_ = a.Release(ctx, err)
+			}
+			return &parkError{cause}
+		}
+		r.parked = true
+	}
+	switch {
+	case a == nil:
+	case why == DeadInDoubt:
+		_ = a.Doubt(ctx, err)
+	case r.park == nil && why == DeadTries:
+		_ = a.Release(ctx, err)
+	default:
+		_ = a.Fail(ctx, &retrysafe.Failure{Code: why, Message: err.Error()})
+	}
+	return err
+}
+
+func (w *work) reason(m *Message, why string, err error) Reason {
+	r := Reason{
+		Why: why, Error: err.Error(), Tries: m.told().tries, Consumer: w.consumer,
+		Source: m.Source, At: time.Now().UTC(), Redrives: m.redrives(),
+	}
+	if m.ID != "" {
+		key, _ := retrysafe.StoreKey{Namespace: w.engine.Namespace(), Layer: w.layer, Key: w.key(m)}.MarshalText() // it is valid
+		r.Key = string(key)
+	}
+	return r
+}
+
+// redrives is how often the message was put back from the parking queue.
+func (m *Message) redrives() int {
+	n, _ := strconv.Atoi(m.Header(HeaderRedrives))
+	return max(0, n)
+}

@@ -1,0 +1,143 @@
+package mqidem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// OnceTx makes of h a handler whose effect happens exactly once: the record of the message is written in the transaction of the effect, and the message is
+// acked when that is committed. There is no lease; whatever dies, either both are there or neither. h must do its work in the
+// transaction that it is given; see retrysafe.DoTx.
+//
+// e is an engine on the store that db is, or the tries of a message are counted in another place than its end. A straight run makes one
+// record. Tries are counted in the same one: a try that failed, and each try of a message that the broker delivers again (its first consumer
+// may have died), is written down by itself, since the transaction of a try that fails leaves nothing. The death of a consumer at the very
+// first delivery is not counted.
+//
+// The rest is as with [Once].
+func OnceTx[Tx any](e *retrysafe.Engine, db retrysafe.TxStore[Tx], consumer string, h func(context.Context, Tx, *Message) error, opts ...retrysafe.CallOption) Handler {
+	w := newWork(e, "tx", consumer, opts)
+	return func(ctx context.Context, m *Message) error {
+		t := &txTry{work: w, m: m, r: m.told()}
+		return t.handle(ctx, func(ctx context.Context, key retrysafe.Key) (retrysafe.Result[struct{}], error) {
+			return retrysafe.DoTx(ctx, w.engine, db, key, func(ctx context.Context, tx Tx) (struct{}, error) {
+				t.ran, t.err = true, nil
+				t.err = call(func() error { return h(ctx, tx, m) })
+				if t.err != nil {
+					return struct{}{}, errRollBack // its marks are for us: the message has to be parked before its record says so
+				}
+				return struct{}{}, nil
+			}, opts...)
+		})
+	}
+}
+
+var errRollBack = errors.New("mqidem: the handler failed")
+
+// txTry is one delivery of a message to a handler of OnceTx.
+type txTry struct {
+	*work
+	m   *Message
+	r   *run
+	ran bool
+	err error // of the user's handler
+}
+
+// handle runs the transaction by do.
+func (t *txTry) handle(ctx context.Context, do func(context.Context, retrysafe.Key) (retrysafe.Result[struct{}], error)) error {
+	if over, err := t.check(ctx, t.m); over {
+		return err
+	}
+	key := t.key(t.m)
+	if t.m.Deliveries > 1 {
+		if over, err := t.count(ctx, key); over {
+			return err
+		}
+	}
+	_, err := do(ctx, key)
+	if !t.ran && errors.Is(err, retrysafe.ErrInDoubt) {
+		// A consumer died while it counted. Nothing runs under such an attempt, so that it can be taken over.
+		if over, err := t.count(ctx, key); over {
+			return err
+		}
+		_, err = do(ctx, key)
+	}
+	var kept *retrysafe.Failure
+	switch {
+	case !t.ran && (err == nil || errors.As(err, &kept)):
+		t.r.repeat = true
+		return nil
+	case t.ran && t.err != nil && errors.Is(err, errRollBack):
+		return t.failed(ctx, key)
+	case err == nil:
+		t.r.tries = max(t.r.tries, 1)
+		return nil
+	}
+	return t.refused(ctx, t.m, err)
+}
+
+// count writes a try down before it is made. over: there is nothing more to do, and err is what the handler returns.
+func (t *txTry) count(ctx context.Context, key retrysafe.Key) (over bool, err error) {
+	a, over, err := t.begin(ctx, key)
+	if over {
+		return true, err
+	}
+	t.r.tries = a.Tries()
+	if err := usedUp(t.r); err != nil {
+		return true, t.bury(ctx, t.m, a, DeadTries, err)
+	}
+	if err := a.Release(ctx, nil); err != nil {
+		return true, err
+	}
+	return false, nil
+}
+
+// countLease is that of the attempts that count: short, for they do nothing else. Parking a message extends it.
+const countLease = 5 * time.Second
+
+// countWait is how long it waits for the record, which another consumer's transaction may hold.
+const countWait = time.Second
+
+func (t *txTry) begin(ctx context.Context, key retrysafe.Key) (a *retrysafe.Attempt, over bool, err error) {
+	opts := append(append([]retrysafe.CallOption(nil), t.opts...), retrysafe.WithPolicy(retrysafe.Policy{
+		Lease: countLease, OnDoubt: retrysafe.Reexecute, Wait: -1,
+	}))
+	short, cancel := context.WithTimeout(ctx, countWait)
+	defer cancel()
+	a, rec, err := t.engine.Begin(short, key, append(opts, retrysafe.Detached())...)
+	switch {
+	case err != nil && ctx.Err() == nil && short.Err() != nil:
+		return nil, true, fmt.Errorf("%w: its record was held for %v: %w", retrysafe.ErrInProgress, countWait, err)
+	case rec != nil:
+		t.r.repeat = true
+		return nil, true, nil
+	case err != nil:
+		return nil, true, t.refused(ctx, t.m, err)
+	}
+	return a, false, nil
+}
+
+// failed counts a try that failed and was rolled back, if it was not counted before, and parks the message where it was the last.
+func (t *txTry) failed(ctx context.Context, key retrysafe.Key) error {
+	outcome := outcomeOf(t.err, &t.policy)
+	if outcome == retrysafe.Doubtful || outcome == retrysafe.Done {
+		outcome = retrysafe.NotDone // it was rolled back
+	}
+	counted := t.r.tries
+	if counted > 0 && outcome == retrysafe.NotDone && (t.r.limit == 0 || counted < t.r.limit) {
+		t.r.failed = true
+		return t.err
+	}
+	a, over, err := t.begin(ctx, key)
+	if over {
+		return err
+	}
+	if t.r.tries = a.Tries(); counted > 0 {
+		t.r.tries = counted
+	}
+	return t.fail(ctx, t.m, a, outcome, t.err)
+}

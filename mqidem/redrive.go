@@ -1,0 +1,98 @@
+package mqidem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// The errors of Redrive. Nothing was sent, and the message stays parked, but for ErrDoneElsewhere.
+var (
+	// ErrDoneElsewhere: the work of the message is done, by a copy of it. There is nothing to redrive, and the parked one can go.
+	ErrDoneElsewhere = errors.New("mqidem: the work of this message is done, by a copy of it")
+	// ErrMayBeDone: an earlier try may have taken effect, and the consumer's policy is to start work at most once.
+	ErrMayBeDone = errors.New("mqidem: an earlier try of this message may have taken effect; find that out, and then redrive it as not done, or discard it")
+)
+
+// Redrive puts a parked message back where it came from. First its record is reopened, by the fence that was seen, with tries counted anew; then the message
+// is published: the other way round the copy would be acked as a repeat of what has failed, and lost. A caller that dies in between leaves the
+// message parked and its record open, and redrives it again. The caller removes the message ([Remove]) where Redrive returns nil.
+//
+// e is an engine on the consumer's store and namespace; nil is for handlers that keep no record. notDone says that somebody has found out that nothing
+// was done, of a message in doubt under retrysafe.Refuse. by names who redrives, for the record.
+//
+// Errors: [ErrDoneElsewhere], [ErrMayBeDone], retrysafe.ErrInProgress (a copy of it is being worked on), and failures of store and broker.
+func Redrive(ctx context.Context, e *retrysafe.Engine, p Parking, m *Parked, notDone bool, by string) error {
+	if m.Reason.Why == DeadUnreadable {
+		return errReason
+	}
+	if m.Reason.Key != "" {
+		if err := reopen(ctx, e, &m.Reason, notDone, by); err != nil {
+			return err
+		}
+	}
+	again := m.Message.Clone()
+	delete(again.Headers, HeaderDead)
+	delete(again.Headers, HeaderTries)
+	if again.Headers == nil {
+		again.Headers = map[string][]byte{}
+	}
+	again.Headers[HeaderRedrives] = strconv.AppendInt(nil, int64(m.Reason.Redrives)+1, 10)
+	if err := p.Send(ctx, again); err != nil {
+		return fmt.Errorf("mqidem: the record is open, and the message could not be published; it stays parked, redrive it again: %w", err)
+	}
+	return nil
+}
+
+// RecordOf looks up the record of a parked message. false: its handler keeps none, or the record has passed.
+func RecordOf(ctx context.Context, e *retrysafe.Engine, why *Reason) (retrysafe.Record, bool, error) {
+	e, key, err := recordKey(e, why)
+	if err != nil || key == (retrysafe.Key{}) {
+		return retrysafe.Record{}, false, err
+	}
+	rec, err := e.Lookup(ctx, key)
+	if errors.Is(err, retrysafe.ErrNotFound) {
+		return retrysafe.Record{}, false, nil
+	}
+	return rec, err == nil, err
+}
+
+// recordKey is the key of a parked message's record, and a view of the engine on its layer. A zero key: it has none.
+func recordKey(e *retrysafe.Engine, why *Reason) (*retrysafe.Engine, retrysafe.Key, error) {
+	if why.Key == "" {
+		return nil, retrysafe.Key{}, nil
+	}
+	var key retrysafe.StoreKey
+	switch err := key.UnmarshalText([]byte(why.Key)); {
+	case err != nil:
+		return nil, retrysafe.Key{}, errReason
+	case e == nil:
+		return nil, retrysafe.Key{}, errors.New("mqidem: the consumer of this message keeps records: give an engine on its store, or its copy is taken for a repeat and lost")
+	case e.Namespace() != key.Namespace:
+		return nil, retrysafe.Key{}, fmt.Errorf("mqidem: the record is in the namespace %q, and the engine is on %q; use the consumer's", key.Namespace, e.Namespace())
+	}
+	return e.Layer(key.Layer), key.Key, nil
+}
+
+// reopen lets the next copy of a message run.
+func reopen(ctx context.Context, e *retrysafe.Engine, why *Reason, notDone bool, by string) error {
+	rec, found, err := RecordOf(ctx, e, why)
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return nil
+	case rec.State == retrysafe.StateCompleted:
+		return ErrDoneElsewhere
+	case rec.InDoubt() && rec.OnDoubt == retrysafe.Refuse && !notDone:
+		return ErrMayBeDone
+	}
+	err = e.Layer(rec.Key.Layer).Resolve(ctx, rec.Key.Key, retrysafe.Resolution{Fence: rec.Fence, Outcome: retrysafe.NotDone, Reopen: true, By: by})
+	if errors.Is(err, retrysafe.ErrDuplicate) {
+		return ErrDoneElsewhere
+	}
+	return err
+}

@@ -1,0 +1,199 @@
+package mqidem_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/mqidem"
+)
+
+// parkOne makes a message use up its tries. What ails it has passed afterwards.
+func (w *world) parkOne(id string, opts ...retrysafe.CallOption) {
+	w.t.Helper()
+	w.publish(message(id, id))
+	stop := w.consume(mqidem.Once(w.engine, "stock", func(context.Context, *mqidem.Message) error { return errWork }, opts...), mqidem.Options{MaxDeliveries: 2})
+	w.pass(2 * time.Minute)
+	assert.NoError(w.t, stop(), "consume")
+}
+
+func (w *world) redriver(rule mqidem.Rule) *mqidem.Redriver {
+	w.t.Helper()
+	r, err := mqidem.NewRedriver(w.engine, w.broker.Parking("q"), rule, slog.New(slog.DiscardHandler))
+	assert.NoError(w.t, err, "new redriver")
+	return r
+}
+
+// A message that was redriven runs once, with its tries counted anew; copies of it do not run.
+func TestRedrivenRunsOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.parkOne("1")
+		did, err := w.redriver(mqidem.Rule{}).Once(t.Context())
+		assert.NoError(t, err, "redrive")
+		assert.Equal(t, did, mqidem.Redriven{Seen: 1, Sent: 1}, "what was done")
+		assert.Equal(t, len(w.parked()), 0, "parked")
+		w.publish(message("1", "1"))
+		h := mqidem.Once(w.engine, "stock", w.handler(func(_ *mqidem.Message, n int) error {
+			if n < 2 {
+				return errWork
+			}
+			return nil
+		}))
+		w.outcomes = nil
+		stop := w.consume(h, mqidem.Options{MaxDeliveries: 2, Concurrency: 1})
+		w.pass(time.Minute)
+		assert.NoError(t, stop(), "consume")
+		w.saw(mqidem.Again, mqidem.Done, mqidem.Repeat)
+		w.rans("1", "1")
+		assert.Equal(t, w.outcomes[1].Message.Header(mqidem.HeaderRedrives) == "1" || w.outcomes[0].Message.Header(mqidem.HeaderRedrives) == "1", true, "the copy says that it was redriven")
+		w.empty()
+	})
+}
+
+// parkingThat fails to publish, or dies with its caller.
+type parkingThat struct {
+	mqidem.Parking
+	send func() error
+}
+
+func (p *parkingThat) Send(ctx context.Context, m *mqidem.Message) error {
+	if err := p.send(); err != nil {
+		return err
+	}
+	return p.Parking.Send(ctx, m)
+}
+
+// A redrive that ends between the record and the publication leaves the message parked; it is redriven again, and runs once.
+func TestRedriveInterrupted(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.parkOne("1")
+		p := &parkingThat{w.broker.Parking("q"), func() error { return errors.New("no connection") }}
+		r, err := mqidem.NewRedriver(w.engine, p, mqidem.Rule{}, nil)
+		assert.NoError(t, err, "new redriver")
+		_, err = r.Once(t.Context())
+		assert.Contains(t, err.Error(), "the record is open, and the message could not be published", "error")
+		assert.Equal(t, len(w.parked()), 1, "parked")
+		assert.Equal(t, w.record("stock", "1").State, retrysafe.StateReleased, "state")
+		p.send = func() error { return nil }
+		_, err = r.Once(t.Context())
+		assert.NoError(t, err, "redrive again")
+		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(nil)), mqidem.Options{MaxDeliveries: 1})
+		w.pass(time.Minute)
+		assert.NoError(t, stop(), "consume")
+		w.rans("1")
+	})
+}
+
+// Two entries of one message are redriven as one; one whose copy was done meanwhile goes; one that is worked on stays.
+func TestRedriveOfCopies(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		w.parkOne("twice")
+		p := w.parked()[0]
+		assert.NoError(t, w.broker.Open("q").Close(), "close")
+		w.publish(message("twice", "twice"))
+		s := w.broker.Open("q")
+		d, err := s.Receive(ctx)
+		assert.NoError(t, err, "receive")
+		assert.NoError(t, d.Dead(ctx, p.Reason), "park a copy")
+		w.parkOne("done")
+		w.parkOne("running")
+		settle := func(id string) *retrysafe.Attempt {
+			rec := w.record("stock", id)
+			e := w.engine.Layer("mq")
+			assert.NoError(t, e.Resolve(ctx, rec.Key.Key, retrysafe.Resolution{Fence: rec.Fence, Outcome: retrysafe.NotDone}), "resolve")
+			a, _, err := e.Begin(ctx, rec.Key.Key)
+			assert.NoError(t, err, "begin")
+			return a
+		}
+		assert.NoError(t, settle("done").Complete(ctx, retrysafe.Answer{Codec: "raw", Kept: true}), "complete")
+		running := settle("running")
+		w.pass(10 * time.Second)
+		did, err := w.redriver(mqidem.Rule{After: -1}).Once(ctx)
+		assert.NoError(t, err, "redrive")
+		assert.Equal(t, did, mqidem.Redriven{Seen: 4, Sent: 1, Gone: 2}, "what was done")
+		assert.Equal(t, w.parked()[0].Message.ID, "running", "what is left")
+		assert.NoError(t, running.Release(ctx, nil), "release")
+	})
+}
+
+// A rule redrives by reason, age, consumer and number, and never what is in doubt.
+func TestRule(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		w.parkOne("tries")
+		w.parkOne("doubt", retrysafe.WithPolicy(retrysafe.Policy{OnDoubt: retrysafe.Refuse}))
+		young := w.redriver(mqidem.Rule{After: time.Hour})
+		did, err := young.Once(ctx)
+		assert.NoError(t, err, "redrive")
+		assert.Equal(t, did, mqidem.Redriven{Seen: 2, Kept: 1}, "too young")
+		did, err = w.redriver(mqidem.Rule{Consumer: "points"}).Once(ctx)
+		assert.NoError(t, err, "redrive")
+		assert.Equal(t, did.Sent, 0, "another's")
+		for round := range 4 {
+			did, err := w.redriver(mqidem.Rule{MaxRedrives: 3}).Once(ctx)
+			assert.NoError(t, err, "redrive")
+			want := mqidem.Redriven{Seen: 2, Sent: 1, Kept: 1}
+			if round == 3 {
+				want = mqidem.Redriven{Seen: 2, Kept: 2}
+			}
+			assert.Equal(t, did, want, "round %d", round)
+			stop := w.consume(mqidem.Once(w.engine, "stock", func(context.Context, *mqidem.Message) error { return errWork }), mqidem.Options{MaxDeliveries: 2})
+			w.pass(2 * time.Minute)
+			assert.NoError(t, stop(), "consume")
+		}
+		_, err = mqidem.NewRedriver(w.engine, w.broker.Parking("q"), mqidem.Rule{Why: []string{mqidem.DeadInDoubt}}, nil)
+		assert.Contains(t, err.Error(), "cannot redrive what is in doubt", "error")
+		_, err = mqidem.NewRedriver(w.engine, w.broker.Parking("q"), mqidem.Rule{Limit: -1}, nil)
+		assert.True(t, err != nil, "a negative limit is refused")
+	})
+}
+
+// What is in doubt is redriven by somebody who says that nothing was done; what cannot be redriven says why, and stays.
+func TestRedriveErrors(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		ctx, p := t.Context(), w.broker.Parking("q")
+		w.parkOne("1", retrysafe.WithPolicy(retrysafe.Policy{OnDoubt: retrysafe.Refuse}))
+		one := w.parked()[0]
+		assert.ErrorIs(t, mqidem.Redrive(ctx, w.engine, p, one, false, "ann"), mqidem.ErrMayBeDone, "redrive of a doubt")
+		assert.Contains(t, mqidem.Redrive(ctx, nil, p, one, true, "ann").Error(), "give an engine", "error")
+		other := retrysafe.New(w.store, &retrysafe.Options{Namespace: "other", Sweep: -1})
+		assert.Contains(t, mqidem.Redrive(ctx, other, p, one, true, "ann").Error(), `the namespace "app", and the engine is on "other"`, "error")
+		w.empty()
+		assert.NoError(t, mqidem.Redrive(ctx, w.engine, p, one, true, "ann"), "redrive as not done")
+		assert.Contains(t, w.record("stock", "1").LastError, `resolved by "ann"`, "who redrove it")
+		unread := &mqidem.Parked{Message: one.Message, Reason: mqidem.Reason{Why: mqidem.DeadUnreadable}}
+		assert.True(t, mqidem.Redrive(ctx, w.engine, p, unread, true, "ann") != nil, "one without a reason is refused")
+		plain := &mqidem.Parked{Message: one.Message, Reason: mqidem.Reason{Why: mqidem.DeadTries}}
+		assert.NoError(t, mqidem.Redrive(ctx, nil, p, plain, false, "ann"), "one without a record")
+		waiting, _ := w.broker.Stats("q")
+		assert.Equal(t, waiting, 2, "messages that were put back")
+	})
+}
+
+// Run goes on until it is told to end, also where a round fails.
+func TestRedriverRuns(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.parkOne("1")
+		tries := 0
+		p := &parkingThat{w.broker.Parking("q"), func() error {
+			if tries++; tries < 3 {
+				return errors.New("no connection")
+			}
+			return nil
+		}}
+		r, err := mqidem.NewRedriver(w.engine, p, mqidem.Rule{}, slog.New(slog.DiscardHandler))
+		assert.NoError(t, err, "new redriver")
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		assert.NoError(t, r.Run(ctx, time.Minute), "run")
+		assert.Equal(t, tries, 3, "publications")
+		waiting, parked := w.broker.Stats("q")
+		assert.Equal(t, [2]int{waiting, parked}, [2]int{1, 0}, "waiting and parked")
+		assert.True(t, r.Run(ctx, 0) != nil, "an interval of zero is refused")
+	})
+}

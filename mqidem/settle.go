@@ -1,0 +1,208 @@
+package mqidem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// handed is a delivery in the hands of Consume.
+type handed struct {
+	Delivery
+	received time.Time
+	lane     string
+	holds    int // how often it was held in a row
+
+	// Of the present turn:
+	message *Message
+	run     *run
+}
+
+func newHanded(d Delivery) *handed {
+	return &handed{Delivery: d, received: time.Now(), message: d.Message(), run: new(run)}
+}
+
+// settleTime is how long the broker may take to answer.
+const settleTime = 30 * time.Second
+
+// take makes the message that the handler sees: with its id, and with what the handlers of this package need. An error is why it cannot be handled; it is
+// parked then, unless that has failed.
+func (c *consumer) take(d *handed) error {
+	m := *d.Delivery.Message()
+	r := &run{limit: max(0, c.MaxDeliveries), holds: c.holds, gaveUp: c.gaveUp}
+	m.run, d.message, d.run = r, &m, r
+	r.park = func(_ context.Context, why Reason) error { return c.park(d, why) }
+	var err error
+	if c.ID != nil {
+		m.ID, err = c.ID(&m)
+	}
+	if m.ID == "" && err == nil && c.MissingID != nil {
+		m.ID, err = c.MissingID(&m)
+	}
+	switch {
+	case c.MaxBody > 0 && len(m.Body) > c.MaxBody:
+		return c.refuse(d, DeadTooLarge, fmt.Errorf("mqidem: the body has %d bytes, and Options.MaxBody is %d", len(m.Body), c.MaxBody))
+	case err != nil:
+		return c.refuse(d, DeadPoison, err)
+	}
+	return nil
+}
+
+// refuse parks a message that no handler of this package has seen.
+func (c *consumer) refuse(d *handed, why string, err error) error {
+	m := d.message
+	reason := Reason{Why: why, Error: err.Error(), Tries: d.run.tries, Source: m.Source, At: time.Now().UTC(), Redrives: m.redrives()}
+	if cause := c.park(d, reason); cause != nil {
+		return &parkError{cause}
+	}
+	d.run.parked = true
+	return err
+}
+
+func (c *consumer) park(d *handed, why Reason) error {
+	err := c.broker(func(ctx context.Context) error {
+		if c.DeadLetter == nil {
+			return d.Dead(ctx, why)
+		}
+		if err := c.DeadLetter(ctx, d.message, why); err != nil {
+			return err
+		}
+		return d.Ack(ctx)
+	})
+	if err == nil {
+		c.Logger.Error("mqidem: a message is dead", slog.String("why", why.Why), slog.Int("tries", why.Tries), slog.String("consumer", why.Consumer), slog.String("source", why.Source))
+	}
+	return err
+}
+
+// handle works on one message until it is settled, or left to the broker.
+func (c *consumer) handle(d *handed, h Handler) {
+	for c.receiving.Err() == nil {
+		err := c.take(d)
+		if err == nil {
+			err = c.guarded([]*handed{d}, func() error { return h(c.working, d.message) })
+		}
+		hold := c.settle(d, err)
+		if hold == 0 {
+			return
+		}
+		c.pause(hold)
+	}
+	c.tell(d, Left, errStopped)
+}
+
+// pause waits, unless the consumer is told to end.
+func (c *consumer) pause(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-c.receiving.Done():
+	}
+}
+
+// settle tells the broker what became of a message. Where it returns a time, the message is kept in hand, and handled again after it.
+func (c *consumer) settle(d *handed, err error) (hold time.Duration) {
+	what, after := c.judge(d, err)
+	switch what {
+	case Dead, Left:
+		c.tell(d, what, err)
+		return 0
+	case Done, Repeat:
+		c.tell(d, what, c.broker(d.Ack))
+		return 0
+	case held:
+		if d.holds++; d.holds == 1 {
+			c.Logger.Warn("mqidem: a message is held, since nothing can be done with it at present", slog.Any("error", err))
+		}
+		return firstHold<<min(d.holds, 7)/2 + rand.N(firstHold<<min(d.holds, 7)/2)
+	}
+	d.holds = 0
+	if d.lane != "" { // those behind it wait
+		c.tell(d, what, err)
+		return max(after, time.Millisecond)
+	}
+	if cause := c.broker(func(ctx context.Context) error { return d.Retry(ctx, after) }); cause != nil {
+		what, err = Left, errors.Join(err, cause)
+		c.Logger.Warn("mqidem: a message could not be put back for a later try; the broker delivers it again when it sees that this consumer has gone", slog.Any("error", cause))
+	}
+	c.tell(d, what, err)
+	return 0
+}
+
+func (c *consumer) tell(d *handed, what string, err error) {
+	if c.Observe != nil {
+		c.Observe(Outcome{What: what, Message: d.message, Try: d.run.tries, Err: err, Took: time.Since(d.received)})
+	}
+}
+
+// held is an outcome that nobody is told: the message stays in hand.
+const held = "held"
+
+const (
+	firstHold = 100 * time.Millisecond
+	laterWait = time.Second
+)
+
+// judge says what is to become of a message, by what its handler has returned.
+func (c *consumer) judge(d *handed, err error) (what string, after time.Duration) {
+	r := d.run
+	var short *retentionError
+	var unparked *parkError
+	switch {
+	case r.parked:
+		return Dead, 0
+	case err == nil && r.repeat:
+		return Repeat, 0
+	case err == nil:
+		return Done, 0
+	case errors.As(err, &short):
+		c.fail(short)
+		return Left, 0
+	case errors.As(err, &unparked):
+		return held, 0
+	case c.working.Err() != nil: // it was told to end
+		return Left, 0
+	case r.failed:
+		return Again, c.Backoff(r.tries)
+	}
+	wait, later := retrysafe.Retryable(err)
+	switch {
+	case errors.Is(err, retrysafe.ErrInProgress), errors.Is(err, retrysafe.ErrLeaseLost), errors.Is(err, retrysafe.ErrAttemptFailed),
+		errors.Is(err, retrysafe.ErrUnconfirmed), errors.Is(err, retrysafe.ErrTooManyKeys), errors.Is(err, retrysafe.ErrTooManyRequests),
+		errors.Is(err, retrysafe.ErrInDoubt) && later:
+		return Later, max(wait, laterWait)
+	case errors.Is(err, retrysafe.ErrUnavailable), errors.Is(err, retrysafe.ErrClosed):
+		return held, 0
+	case r.ours:
+		return Later, laterWait
+	}
+	return c.judgePlain(d, err)
+}
+
+// judgePlain is for handlers that keep no record: the broker's count goes.
+func (c *consumer) judgePlain(d *handed, err error) (what string, after time.Duration) {
+	d.run.tries = max(1, d.message.Deliveries)
+	why := ""
+	if o, _ := retrysafe.Marked(err); o == retrysafe.Failed {
+		var f *retrysafe.Failure
+		if why = DeadRefused; errors.As(err, &f) && f.Code == DeadPoison {
+			why = DeadPoison
+		}
+	} else if d.run.limit > 0 && d.run.tries >= d.run.limit {
+		why = DeadTries
+	}
+	if why == "" {
+		return Again, c.Backoff(d.run.tries)
+	}
+	if cause := c.refuse(d, why, err); !d.run.parked {
+		c.Logger.Warn("mqidem: a message could not be parked", slog.Any("error", cause))
+		return held, 0
+	}
+	return Dead, 0
+}

@@ -1,0 +1,245 @@
+package mqidem_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/mqidem"
+)
+
+// A consumer that is told to end takes nothing new, and lets what runs come to its end.
+func TestDrain(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(message("1", "one"), message("2", "two"))
+		stop := w.consume(mqidem.Once(w.engine, "stock", func(ctx context.Context, m *mqidem.Message) error {
+			w.began(m)
+			time.Sleep(20 * time.Second)
+			return ctx.Err()
+		}), mqidem.Options{Concurrency: 1})
+		w.pass(time.Second)
+		assert.NoError(t, stop(), "consume")
+		w.rans("one")
+		w.saw(mqidem.Done)
+		waiting, _ := w.broker.Stats("q")
+		assert.Equal(t, waiting, 1, "messages left")
+	})
+}
+
+// Work that does not end when it is told to is left behind: its message comes again, and its key stays taken until the lease has passed, for the
+// work may still act. It is never given back.
+func TestDrainGivesUp(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(message("1", "one"))
+		over := make(chan struct{})
+		defer close(over)
+		cause := make(chan error, 1)
+		stop := w.consume(mqidem.Once(w.engine, "stock", func(ctx context.Context, m *mqidem.Message) error {
+			w.began(m)
+			<-ctx.Done()
+			cause <- context.Cause(ctx)
+			<-over
+			return nil
+		}), mqidem.Options{Drain: 5 * time.Second})
+		w.pass(time.Second)
+		begun := time.Now()
+		err := stop()
+		assert.True(t, err != nil, "Consume says that work was left behind")
+		assert.Contains(t, err.Error(), "1 messages were still being worked on", "error")
+		assert.Equal(t, time.Since(begun), 6*time.Second, "time to the end")
+		assert.Contains(t, (<-cause).Error(), "stopped", "cause of the handler's context")
+
+		again := w.consume(mqidem.Once(w.newEngine(w.store), "stock", w.handler(nil)), mqidem.Options{})
+		w.pass(10 * time.Second)
+		w.rans("one") // within the lease
+		w.pass(time.Minute)
+		assert.NoError(t, again(), "consume")
+		w.rans("one", "one")
+	})
+}
+
+// Work that ends with its context has failed, and its message comes again at once.
+func TestDrainCuts(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(message("1", "one"))
+		h := func(ctx context.Context, m *mqidem.Message) error {
+			if w.began(m) == 1 {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		}
+		stop := w.consume(mqidem.Once(w.engine, "stock", h), mqidem.Options{Drain: time.Second})
+		w.pass(time.Second)
+		assert.NoError(t, stop(), "consume")
+		w.saw(mqidem.Left)
+		again := w.consume(mqidem.Once(w.engine, "stock", h), mqidem.Options{})
+		w.pass(time.Second)
+		assert.NoError(t, again(), "consume")
+		w.saw(mqidem.Done, mqidem.Left)
+		assert.Equal(t, w.outcomes[1].Try, 2, "try")
+	})
+}
+
+// Messages of one name are worked on one at a time and in their order, also behind one that fails; others pass.
+func TestOrder(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		for i := range 4 {
+			for _, name := range []string{"a", "b"} {
+				m := message(fmt.Sprint(name, i), fmt.Sprint(name, i))
+				m.Key = name
+				w.publish(m)
+			}
+		}
+		stop := w.consume(mqidem.Once(w.engine, "stock", func(_ context.Context, m *mqidem.Message) error {
+			if n := w.began(m); m.ID == "a1" && n < 3 {
+				return errWork
+			}
+			if m.ID == "a2" {
+				return mqidem.Poison(errWork)
+			}
+			time.Sleep(100 * time.Millisecond)
+			return nil
+		}), mqidem.Options{Order: func(m *mqidem.Message) string { return m.Key }})
+		w.pass(time.Minute)
+		assert.NoError(t, stop(), "consume")
+		of := map[byte][]string{}
+		for _, body := range w.ran {
+			of[body[0]] = append(of[body[0]], body)
+		}
+		assert.Equal(t, of['a'], []string{"a0", "a1", "a1", "a1", "a2", "a3"}, "order of a")
+		assert.Equal(t, of['b'], []string{"b0", "b1", "b2", "b3"}, "order of b")
+		assert.Equal(t, w.ran[len(w.ran)-1], "a3", "the last one: b did not wait for a")
+		w.empty()
+	})
+}
+
+// holder is a source that knows how long copies may lie in its queue.
+type holder struct {
+	mqidem.Source
+	holds time.Duration
+	err   error
+}
+
+func (h holder) HoldsFor(context.Context) (time.Duration, error) { return h.holds, h.err }
+
+// Records that would be gone before the last copy of a message are refused before anything is run.
+func TestRetentionIsChecked(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(message("1", "one"))
+		consume := func(s mqidem.Source, opts ...retrysafe.CallOption) error {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			return mqidem.Consume(ctx, s, mqidem.Once(w.engine, "stock", w.handler(nil), opts...), w.options(mqidem.Options{}))
+		}
+		s := w.broker.Open("q")
+		err := consume(holder{s, 25 * time.Hour, nil})
+		assert.Contains(t, fmt.Sprint(err), "records are kept for 24h0m0s, and the broker may deliver a copy of a message 25h0m0s later", "error")
+		err = consume(holder{s, 0, errWork})
+		assert.ErrorIs(t, err, errWork, "an error of the broker")
+		assert.NoError(t, s.Close(), "close")
+		w.rans()
+		s = w.broker.Open("q")
+		assert.NoError(t, consume(holder{s, 25 * time.Hour, nil}, retrysafe.WithPolicy(retrysafe.Policy{Retention: 26 * time.Hour})), "consume")
+		w.rans("one")
+		assert.NoError(t, s.Close(), "close")
+	})
+}
+
+// A source that fails for good ends the consumer; options that make no sense do so before anything is received.
+func TestConsumeErrors(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s := w.broker.Open("q")
+		assert.NoError(t, s.Close(), "close")
+		h := mqidem.Once(w.engine, "stock", w.handler(nil))
+		assert.ErrorIs(t, mqidem.Consume(t.Context(), s, h, nil), mqidem.ErrSourceClosed, "consume from a closed source")
+		batch := mqidem.OnceBatch(w.engine, "stock", func(context.Context, []*mqidem.Message) []error { return nil })
+		assert.ErrorIs(t, mqidem.ConsumeBatch(t.Context(), s, batch, nil), mqidem.ErrSourceClosed, "consume from a closed source")
+		for name, o := range map[string]mqidem.Options{
+			"Concurrency": {Concurrency: -1}, "Batch": {Batch: -1}, "Linger": {Linger: -1}, "Drain": {Drain: -1}, "MaxBody": {MaxBody: -1},
+		} {
+			assert.Contains(t, fmt.Sprint(mqidem.Consume(t.Context(), s, h, &o)), name, "error")
+		}
+		o := mqidem.Options{Order: func(*mqidem.Message) string { return "" }}
+		assert.Contains(t, fmt.Sprint(mqidem.ConsumeBatch(t.Context(), s, batch, &o)), "Order is for Consume", "error")
+		for what, make := range map[string]func(){
+			"a consumer without a name": func() { mqidem.Once(w.engine, "", h) },
+			"a policy that is refused":  func() { mqidem.Once(w.engine, "x", h, retrysafe.WithPolicy(retrysafe.Policy{Lease: 1})) },
+			"no pointer":                func() { mqidem.FromBody("order.id") },
+		} {
+			func() {
+				defer func() { assert.True(t, recover() != nil, "%s panics", what) }()
+				make()
+			}()
+		}
+	})
+}
+
+// A message is kept elsewhere by DeadLetter. Where that fails it is not lost, nor marked as parked: it is held, and parked later.
+func TestDeadLetter(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(message("1", "one"))
+		var here atomic.Bool
+		var kept []mqidem.Reason
+		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(func(*mqidem.Message, int) error { return errWork })), mqidem.Options{
+			MaxDeliveries: 1,
+			DeadLetter: func(_ context.Context, m *mqidem.Message, why mqidem.Reason) error {
+				if !here.Load() {
+					return errors.New("the table is away")
+				}
+				kept = append(kept, why)
+				return nil
+			},
+		})
+		w.pass(time.Minute)
+		assert.Equal(t, w.record("stock", "1").State != retrysafe.StateFailed, true, "the record is not failed")
+		w.saw()
+		here.Store(true)
+		w.pass(time.Minute)
+		assert.NoError(t, stop(), "consume")
+		w.saw(mqidem.Dead)
+		assert.Equal(t, len(kept), 1, "kept")
+		assert.Equal(t, len(w.parked()), 0, "parked")
+		w.rans("one") // once: the try was used up, and what followed ran nothing
+		assert.Equal(t, w.record("stock", "1").State, retrysafe.StateFailed, "state")
+		w.empty()
+	})
+}
+
+// stopping is a store whose process dies behind the parking of a message, before its record says so.
+type stopping struct {
+	*memstore.Store
+	die func()
+}
+
+func (s stopping) Complete(ctx context.Context, r retrysafe.CompleteRequest) (retrysafe.Record, error) {
+	if r.State == retrysafe.StateFailed {
+		s.die()
+		return retrysafe.Record{}, errors.New("dead")
+	}
+	return s.Store.Complete(ctx, r)
+}
+
+// A consumer that dies between parking a message and its record's end leaves copies that are parked too, and not run or lost.
+func TestDeathBehindParking(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		var e *retrysafe.Engine
+		e = w.newEngine(stopping{w.store.(*memstore.Store), func() { go w.kill(e) }}) //nolint:forcetypeassert // it is
+		w.publish(message("1", "one"), message("1", "one"))
+		stop := w.consume(mqidem.Once(e, "stock", w.handler(func(*mqidem.Message, int) error { return errWork })), mqidem.Options{MaxDeliveries: 1, Concurrency: 1})
+		w.pass(time.Minute)
+		_ = stop()
+		again := w.consume(mqidem.Once(w.engine, "stock", w.handler(nil)), mqidem.Options{MaxDeliveries: 1})
+		w.pass(time.Hour)
+		assert.NoError(t, again(), "consume")
+		w.rans("one")
+		assert.Equal(t, len(w.parked()), 2, "parked: the message and its copy")
+		w.empty()
+	})
+}
