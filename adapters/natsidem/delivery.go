@@ -46,8 +46,9 @@ func (d *delivery) Dead(ctx context.Context, why mqidem.Reason) error {
 	return d.settle(ctx, func(ctx context.Context) error { return d.s.parking.park(ctx, d.m, why) }, ack)
 }
 
-// settle does what comes first, tells the server, and waits for its answer. After an error the message comes again when AckWait has passed,
-// since the server is told no more that it is in work; until then it may be settled after all.
+// settle does what comes first, tells the server, and waits for its answer. After an error of an Ack or a Retry the message comes again when AckWait
+// has passed, since the server is told no more that it is in work; until then it may be settled after all. What could not be parked stays in the
+// caller's hands, who tries again.
 func (d *delivery) settle(ctx context.Context, first func(context.Context) error, word []byte) error {
 	ctx, end := context.WithTimeout(ctx, d.s.o.Timeout)
 	defer end()
@@ -56,7 +57,9 @@ func (d *delivery) settle(ctx context.Context, first func(context.Context) error
 	if d.settled {
 		return mqidem.ErrSettled
 	}
-	defer d.s.letGo(d)
+	if first == nil {
+		defer d.s.letGo(d)
+	}
 	if err := d.s.conn.await(ctx, d.s.nc, d.s.ended); err != nil {
 		return fmt.Errorf("natsidem: not settled: %w", err)
 	}

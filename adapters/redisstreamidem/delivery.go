@@ -3,6 +3,7 @@ package redisstreamidem
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -27,14 +28,14 @@ func (d *delivery) Message() *mqidem.Message { return d.m }
 // Ack implements mqidem.Delivery. ErrStale: the entry is not pending any more, since another consumer has taken it over and settled it, or the
 // stream was deleted.
 func (d *delivery) Ack(ctx context.Context) error {
-	return d.settle(func() error {
+	return d.settle(false, func() error {
 		return d.gone(d.s.eval(ctx, done, []string{d.s.o.Stream}, []string{d.s.o.Group, d.id, flag(d.s.o.Delete)}))
 	})
 }
 
 // Retry implements mqidem.Delivery. Nothing is sent: the entry stays with this consumer until its time has come.
 func (d *delivery) Retry(ctx context.Context, after time.Duration) error {
-	return d.settle(func() error {
+	return d.settle(false, func() error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -54,7 +55,7 @@ func (d *delivery) Retry(ctx context.Context, after time.Duration) error {
 
 // Dead implements mqidem.Delivery: one step of the server writes it to the parking, and acks it.
 func (d *delivery) Dead(ctx context.Context, why mqidem.Reason) error {
-	return d.settle(func() error {
+	return d.settle(true, func() error {
 		packed, err := why.Pack()
 		if err != nil {
 			return err
@@ -79,9 +80,9 @@ func (d *delivery) gone(v any, err error) error {
 	return mqidem.ErrStale
 }
 
-// settle runs what does it. After an error the server is told no more that it is in work, so that another consumer has it after Idle; until then it
-// may be settled after all.
-func (d *delivery) settle(do func() error) error {
+// settle runs what does it. After an error of an Ack or a Retry the server is told no more that it is in work, so that another consumer has it
+// after Idle; until then it may be settled after all. What could not be parked stays in the caller's hands, who tries again.
+func (d *delivery) settle(mayFail bool, do func() error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.settled {
@@ -90,11 +91,14 @@ func (d *delivery) settle(do func() error) error {
 	if d.s.closed() {
 		return fmt.Errorf("redisstreamidem: not settled: %w", mqidem.ErrStale)
 	}
-	defer d.s.letGo(d)
 	if err := do(); err != nil {
+		if !mayFail || errors.Is(err, mqidem.ErrStale) {
+			d.s.letGo(d)
+		}
 		return fmt.Errorf("redisstreamidem: not settled; the message may come again: %w", err)
 	}
 	d.settled = true
+	d.s.letGo(d)
 	return nil
 }
 
