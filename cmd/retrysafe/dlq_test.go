@@ -177,14 +177,15 @@ func deadLetters(t *testing.T, q *deadQueue) {
 		assert.Contains(t, shown, part, "show --reveal")
 	}
 
-	out, code := dlq("redrive", lines[0].Hash, "0123456789abcdef")
+	out, code := dlq("redrive", list("--why", "tries")[0].Hash, "0123456789abcdef")
 	assert.Equal(t, code, 1, "exit code of a redrive of one that is there and one that is not: %s", out)
 	assert.Contains(t, out, "1 put back", "redrive")
 	assert.Contains(t, out, "no dead message has the hash 0123456789abcdef", "redrive")
 	works := func(context.Context, *mqidem.Message) error { return nil }
 	assert.Equal(t, q.work(t, e, 1, works), 1, "done behind the redrive")
 	out, code = dlq("discard", poisoned[0].Hash)
-	assert.Equal(t, [2]any{out, code}, [2]any{"1 discarded\n", 0}, "discard")
+	assert.Equal(t, code, 0, "exit code of discard: %s", out)
+	assert.Contains(t, out, "1 discarded", "discard")
 	out, code = dlq("run", "--every", "0", "--after", "0s")
 	assert.Equal(t, code, 0, "exit code of run: %s", out)
 	assert.Contains(t, out, "2 put back", "run")

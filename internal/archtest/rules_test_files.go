@@ -59,6 +59,7 @@ var maySleep = map[string]string{
 	"gateway/once_test.go":                "the ends of real connections, and a lease that has to pass",
 	"httpidem/httpidemtest/answers.go":    "waiters have to be waiting, which nothing tells from outside",
 	"httpidem/httpidemtest/client.go":     "it looks at a black box again and again, up to a limit",
+	"integration/brokers/child_test.go":   "a handler outlives its lease on a real clock",
 	"integration/lock_bench_test.go":      "a waiter has to be waiting, which nothing tells from outside",
 	"integration/lock_faults_test.go":     "processes are stopped past their leases on a server's clock",
 	"integration/lock_redis_test.go":      "calls that come late to a real server",
