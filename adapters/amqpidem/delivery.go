@@ -17,8 +17,10 @@ type delivery struct {
 	link    *link
 	raw     *amqp.Delivery
 	message *mqidem.Message
-	turn    chan struct{} // whoever settles has put something in
+	turn    chan struct{} // whoever settles has put something in, and has what follows
 	settled bool
+	given   bool        // back to the broker
+	late    *time.Timer // gives it back
 }
 
 func newDelivery(s *Source, l *link, raw *amqp.Delivery) *delivery {
@@ -64,6 +66,9 @@ func (d *delivery) settle(ctx context.Context, first func() error) error {
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", errNotAsked, ctx.Err())
 	}
+	if d.late != nil {
+		d.late.Stop()
+	}
 	switch {
 	case d.settled:
 		return mqidem.ErrSettled
@@ -73,6 +78,7 @@ func (d *delivery) settle(ctx context.Context, first func() error) error {
 		return mqidem.ErrStale
 	}
 	if err := first(); err != nil {
+		d.late = time.AfterFunc(d.source.s.giveBack(), d.giveBack)
 		return err
 	}
 	if err := d.link.within(writeTime, func() error { return d.link.ch.Ack(d.raw.DeliveryTag, false) }); err != nil {
@@ -82,4 +88,15 @@ func (d *delivery) settle(ctx context.Context, first func() error) error {
 	return nil
 }
 
-func (d *delivery) stale() bool { return d.link.ended() || d.source.life.Err() != nil }
+func (d *delivery) stale() bool { return d.given || d.link.ended() || d.source.life.Err() != nil }
+
+// giveBack has the broker deliver again what could not be settled, if its consumer has left it so: otherwise these would be all that it may have in its hands, in the end.
+func (d *delivery) giveBack() {
+	d.turn <- struct{}{}
+	defer func() { <-d.turn }()
+	if d.settled || d.stale() {
+		return
+	}
+	d.given = true
+	_ = d.link.within(writeTime, func() error { return d.link.ch.Nack(d.raw.DeliveryTag, false, true) })
+}

@@ -248,3 +248,27 @@ func TestCloseSilent(t *testing.T) {
 	assert.ErrorIs(t, <-ended, mqidem.ErrSourceClosed, "Receive")
 	assert.ErrorIs(t, d.Ack(t.Context()), mqidem.ErrStale, "Ack")
 }
+
+// TestLeft: a delivery that its consumer has left behind a failed Retry comes again by itself; otherwise all that the consumer may hold would be such, in the end.
+func TestLeft(t *testing.T) {
+	t.Parallel()
+	url, queue := rabbit(t).vhost(t), unique()
+	s := open(t, url, queue, &amqpidem.Options{Prefetch: 1, Delays: short, PublishTimeout: 100 * time.Millisecond, Dialing: quietly()})
+	publish(t, publisher(t, url, nil), queue, "m")
+	ch := raw(t, url)
+	_, err := ch.QueueDelete(queue+".delay.60000", false, false, false)
+	assert.NoError(t, err, "delete a queue")
+	left := receive(t, s)
+	began := time.Now()
+	assert.True(t, left.Retry(t.Context(), time.Minute) != nil, "Retry fails")
+	d := receive(t, s)
+	assert.True(t, time.Since(began) >= 300*time.Millisecond, "it has time to be tried again: %v", time.Since(began))
+	assert.True(t, d.Message().ID == "m" && d.Message().Deliveries == 2, "it came again: %d", d.Message().Deliveries)
+	assert.ErrorIs(t, left.Ack(t.Context()), mqidem.ErrStale, "Ack of what was given back")
+
+	assert.True(t, d.Retry(t.Context(), time.Minute) != nil, "Retry fails")
+	assert.NoError(t, d.Retry(t.Context(), 300*time.Millisecond), "another one passes")
+	d = receive(t, s)
+	assert.NoError(t, d.Ack(t.Context()), "Ack")
+	assert.Equal(t, len(drain(t, url, queue, s)), 0, "more of it")
+}

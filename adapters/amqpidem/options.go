@@ -34,7 +34,8 @@ type Options struct {
 	// that were made once stay until somebody removes them. Default: none; publish to the queue's name.
 	Exchange string
 	Bindings []string
-	// PublishTimeout bounds each wait for the broker by [Delivery.Retry], Dead and Send: to connect, to take a copy, to confirm it. Default 10 s.
+	// PublishTimeout bounds each wait for the broker by [Delivery.Retry], Dead and Send: to connect, to take a copy, to confirm it. Default 10 s. What
+	// could not be settled then, and is not tried again within three times that, the broker delivers again.
 	PublishTimeout time.Duration
 	// Dialing is how the broker is reached.
 	Dialing
@@ -153,6 +154,9 @@ func (s *settings) target(after time.Duration) string {
 	level, _ := slices.BinarySearch(s.levels, milliseconds(after))
 	return s.delayQueue(s.levels[min(level, len(s.levels)-1)])
 }
+
+// giveBack is how long a consumer may try again to settle what could not be settled.
+func (s *settings) giveBack() time.Duration { return 3 * s.PublishTimeout }
 
 // milliseconds rounds up.
 func milliseconds(d time.Duration) int64 {

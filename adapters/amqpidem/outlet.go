@@ -152,7 +152,7 @@ func (o *outlet) hand(ctx context.Context, p *publishing) *publishError {
 		case <-o.gone:
 			return failed(unsent, o.reason(), "the connection ended; the message was not published")
 		case <-late.C:
-			return failed(unsent, nil, "an earlier publication of the same message is not confirmed after %v; it was not published again: do it later", o.timeout)
+			return o.notTaken("an earlier publication of the same message is not confirmed after %v; it was not published again: do it later")
 		case <-ctx.Done():
 			return failed(unsent, context.Cause(ctx), "the message was not published")
 		}
@@ -165,14 +165,19 @@ func (o *outlet) hand(ctx context.Context, p *publishing) *publishError {
 		return failed(unsent, o.reason(), "the connection ended; the message was not published")
 	case <-late.C:
 		o.leave(p)
-		if o.blocked() {
-			return failed(unsent, nil, "RabbitMQ has taken no messages for %v (connection.blocked: its disk or memory is short); the message was not published: free some", o.timeout)
-		}
-		return failed(unsent, nil, "RabbitMQ has read nothing for %v; the message was not published", o.timeout)
+		return o.notTaken("RabbitMQ has read nothing for %v; the message was not published: do it later")
 	case <-ctx.Done():
 		o.leave(p)
 		return failed(unsent, context.Cause(ctx), "the message was not published")
 	}
+}
+
+// notTaken is the error of a wait that was too long; an alarm explains it best.
+func (o *outlet) notTaken(text string) *publishError {
+	if o.blocked() {
+		text = "RabbitMQ has taken no messages for %v, since its disk or memory is short (connection.blocked); the message was not published: give it some, and do it later"
+	}
+	return failed(unsent, nil, text, o.timeout)
 }
 
 // enter takes the place of p's name; if another one has it, that one is returned.

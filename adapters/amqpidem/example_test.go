@@ -1,0 +1,80 @@
+package amqpidem_test
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"log"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/adapters/amqpidem"
+	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/mqidem"
+	"github.com/retrysafe/retrysafe/outbox"
+)
+
+// A consumer that does the work of each message once. Another one of the same messages has a queue and a name of its own.
+func Example() {
+	ctx := context.Background()
+	engine := retrysafe.New(memstore.New(nil), nil) // a store that all processes of the consumer share, in earnest
+	src, err := amqpidem.Open(ctx, "amqp://127.0.0.1", "stock", &amqpidem.Options{Quorum: true, Exchange: "orders", Bindings: []string{"order.placed"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer src.Close()
+	reserve := mqidem.Once(engine, "stock", func(_ context.Context, m *mqidem.Message) error {
+		var order struct{ SKU string }
+		if err := json.Unmarshal(m.Body, &order); err != nil {
+			return mqidem.Poison(err) // parked at once
+		}
+		log.Println("one less of", order.SKU)
+		return nil
+	})
+	if err := mqidem.Consume(ctx, src, reserve, &mqidem.Options{MaxDeliveries: 5}); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// A relay publishes what transactions have written to the outbox. A message that no queue takes, or that the broker has not confirmed, stays there.
+func ExampleNewPublisher() {
+	ctx := context.Background()
+	db, err := sql.Open("pgx", "postgres://127.0.0.1/shop")
+	if err != nil {
+		log.Fatal(err)
+	}
+	box, err := outbox.New(db, outbox.PostgreSQL, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	publisher, err := amqpidem.NewPublisher(ctx, "amqp://127.0.0.1", &amqpidem.PublisherOptions{Exchange: "orders"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer publisher.Close()
+	relay, err := outbox.NewRelay(box, publisher, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	log.Fatal(relay.Run(ctx))
+}
+
+// What was parked long enough ago is put back, its record reopened first.
+func ExampleOpenParking() {
+	ctx := context.Background()
+	engine := retrysafe.New(memstore.New(nil), nil) // the consumer's store
+	parking, err := amqpidem.OpenParking(ctx, "amqp://127.0.0.1", "stock", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer parking.Close()
+	err = parking.Walk(ctx, func(ctx context.Context, p *mqidem.Parked) (mqidem.Verdict, error) {
+		if time.Since(p.Reason.At) < time.Hour {
+			return mqidem.Keep, nil
+		}
+		return mqidem.Remove, mqidem.Redrive(ctx, engine, parking, p, false, "nightly")
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+}
