@@ -99,6 +99,27 @@ func (a *Attempt) Tries() int {
 	return max(1, a.n-b.p.Reopened)
 }
 
+// Uncount takes n tries out of the count, this one's included where n is that large: for attempts that are known to have run nothing, and must not use up a
+// limit. Errors are those of Extend, with [ErrUnconfirmed] where the store does not answer.
+func (a *Attempt) Uncount(ctx context.Context, n int) error {
+	return a.countFrom(ctx, func(from int) int { return min(a.n, from+max(0, n)) })
+}
+
+// countFrom changes the attempt behind which tries are counted.
+func (a *Attempt) countFrom(ctx context.Context, from func(now int) int) error {
+	b := a.book()
+	b.mu.Lock()
+	if b.err != nil {
+		defer b.mu.Unlock()
+		return b.err
+	}
+	b.p.Reopened = from(b.p.Reopened)
+	b.order++
+	order := b.order
+	b.mu.Unlock()
+	return a.save(ctx, b, order)
+}
+
 // Fence is the fencing token of this attempt.
 func (a *Attempt) Fence() Fence { return a.fence }
 

@@ -62,7 +62,7 @@ func (e *Engine) Resolve(ctx context.Context, k Key, r Resolution) error {
 		return a.Fail(ctx, r.Failure)
 	case NotDone:
 		if r.Reopen {
-			if err := a.reopen(ctx); err != nil {
+			if err := a.countFrom(ctx, func(int) int { return a.n }); err != nil {
 				_ = a.doubt(ctx, "resolved", err)
 				return c.wrap(key, a.n, fmt.Errorf("%w: look the record up again before you resolve it: %w", ErrUnconfirmed, err), 0)
 			}
@@ -120,21 +120,6 @@ func (e *Engine) seize(ctx context.Context, rec *Record, r Resolution) (*Attempt
 		return nil, c.wrap(rec.Key, 0, ErrClosed, 0)
 	}
 	return a, nil
-}
-
-// reopen makes the tries count from the next attempt.
-func (a *Attempt) reopen(ctx context.Context) error {
-	b := a.book()
-	b.mu.Lock()
-	if b.err != nil {
-		defer b.mu.Unlock()
-		return b.err
-	}
-	b.p.Reopened = a.n
-	b.order++
-	order := b.order
-	b.mu.Unlock()
-	return a.save(ctx, b, order)
 }
 
 func (a *Attempt) resolved(r Resolution, doubt bool) ReleaseRequest {

@@ -16,6 +16,10 @@ func Exponential(first, most time.Duration) func(try int) time.Duration {
 	return func(try int) time.Duration {
 		d := first
 		for i := 1; i < try && d < most; i++ {
+			if d > most/2 {
+				d = most
+				break
+			}
 			d *= 2
 		}
 		d = min(d, most)

@@ -175,7 +175,7 @@ func TestBatchErrors(t *testing.T) {
 		assert.Equal(t, calls, 6, "calls: one of all, one of each")
 		p := w.parked()
 		assert.Equal(t, len(p), 5, "parked")
-		assert.Contains(t, p[0].Reason.Error, "2 errors for one message", "reason")
+		assert.Contains(t, p[0].Reason.Error, "2 errors for 1 messages", "reason")
 	})
 }
 

@@ -30,18 +30,28 @@ func Consume(ctx context.Context, s Source, h Handler, o *Options) error {
 		return err
 	}
 	c := newConsumer(ctx, s, opts)
-	if err := c.start(ctx); err != nil {
-		return err
+	if opts.Order == nil {
+		return c.run(ctx, opts.Concurrency, 1, func(ds []*handed) func() { return func() { c.handle(ds[0], h) } })
 	}
+	// Messages that wait for others of their name have no turn, so that more of them are in hand.
+	c.turns = make(turns, opts.Concurrency)
 	lanes := lanes{last: map[string]chan struct{}{}}
-	return c.run(1, func(ds []*handed) func() {
+	return c.run(ctx, inHand*opts.Concurrency, 1, func(ds []*handed) func() {
 		d := ds[0]
-		if opts.Order != nil {
+		_ = call(func() error { // one that panics names nothing
 			d.lane = opts.Order(d.Message())
-		}
-		return lanes.behind(d.lane, func() { c.handle(d, h) })
+			return nil
+		})
+		return lanes.behind(d.lane, func() {
+			c.turns.take()
+			defer c.turns.leave()
+			c.handle(d, h)
+		})
 	})
 }
+
+// inHand is how many messages are in hand for each that is worked on, where their order counts.
+const inHand = 16
 
 // ConsumeBatch is [Consume] for handlers of batches: up to Batch messages that were there within Linger.
 func ConsumeBatch(ctx context.Context, s Source, h BatchHandler, o *Options) error {
@@ -50,10 +60,7 @@ func ConsumeBatch(ctx context.Context, s Source, h BatchHandler, o *Options) err
 		return err
 	}
 	c := newConsumer(ctx, s, opts)
-	if err := c.start(ctx); err != nil {
-		return err
-	}
-	return c.run(opts.Batch, func(ds []*handed) func() { return func() { c.handleBatch(ds, h) } })
+	return c.run(ctx, opts.Concurrency, opts.Batch, func(ds []*handed) func() { return func() { c.handleBatch(ds, h) } })
 }
 
 // errStopped ends the contexts of handlers that have not ended by themselves.
@@ -67,6 +74,7 @@ type consumer struct {
 	Options
 	source Source
 	holds  time.Duration
+	turns  turns
 
 	receiving context.Context // ends with the caller's, and with a fatal error
 	stop      context.CancelCauseFunc
@@ -112,12 +120,16 @@ func (c *consumer) fail(err error) {
 	c.stop(err)
 }
 
-// run receives until it is told to end, up to most deliveries at a time. plan says, in the order of their coming, what is to be done with them
-// on a goroutine of its own.
-func (c *consumer) run(most int, plan func([]*handed) func()) error {
+// run receives until it is told to end, up to most deliveries at a time, and has so many times that in hand. plan says, in the order of their coming,
+// what is to be done with them on a goroutine of its own.
+func (c *consumer) run(ctx context.Context, hands, most int, plan func([]*handed) func()) error {
 	defer c.giveUp()
 	defer c.cut(errStopped)
-	turns := make(chan struct{}, c.Concurrency)
+	defer c.stop(errStopped)
+	if err := c.start(ctx); err != nil {
+		return err
+	}
+	turns := make(chan struct{}, hands)
 	for c.turn(turns) {
 		ds, err := c.receive(most)
 		if len(ds) > 0 {

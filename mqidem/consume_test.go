@@ -31,7 +31,7 @@ func TestOncePerConsumer(t *testing.T) {
 			assert.NoError(t, err, "receive")
 			assert.NoError(t, mqidem.Once(w.engine, "points", w.handler(nil))(ctx, d.Message()), "points")
 		}
-		w.pass(time.Second)
+		w.pass(10 * time.Second)
 		assert.NoError(t, stop(), "consume")
 		w.rans("order", "order")
 		w.empty()
@@ -59,7 +59,8 @@ func TestTries(t *testing.T) {
 		p := w.parked()
 		assert.Equal(t, len(p), 1, "parked")
 		assert.Equal(t, string(p[0].Message.Body), "bad", "what is parked")
-		p[0].Reason.At = time.Time{}
+		assert.Equal(t, p[0].Reason.Until.Sub(p[0].Reason.At), 24*time.Hour, "how long the record is kept")
+		p[0].Reason.At, p[0].Reason.Until = time.Time{}, time.Time{}
 		assert.Equal(t, p[0].Reason, mqidem.Reason{
 			Why: mqidem.DeadTries, Error: "no stock", Tries: 4, Consumer: "stock", Key: "app/mq//stock/bad", Source: "q",
 		}, "reason")

@@ -37,21 +37,27 @@ var errPanicked = errors.New("mqidem: the handler panicked")
 // errExited: runtime.Goexit, as t.FailNow calls it.
 var errExited = errors.New("mqidem: the handler ended its goroutine")
 
-// call runs h, and makes a panic an error.
-func call(h func() error) (err error) {
-	defer func() {
-		switch v := recover().(type) {
-		case nil:
-		case runtime.Error:
-			err = fmt.Errorf("%w: %w", errPanicked, v)
-		default:
-			err = fmt.Errorf("%w with a %T", errPanicked, v)
-		}
+// call runs h on a goroutine of its own, so that one that ends its goroutine takes nothing else with it, and makes that and a panic an error.
+func call(h func() error) error {
+	ended := make(chan error, 1)
+	go func() {
+		err := errExited
+		defer func() { ended <- err }()
+		defer func() {
+			switch v := recover().(type) {
+			case nil:
+			case runtime.Error:
+				err = fmt.Errorf("%w: %w", errPanicked, v)
+			default:
+				err = fmt.Errorf("%w with a %T", errPanicked, v)
+			}
+		}()
+		err = h()
 	}()
-	return h()
+	return <-ended
 }
 
-// run is what Consume tells a handler of this package of one message, and hears from it. Its zero value is that of a handler that is called by
+// run is what Consume tells a handler of this package of one message, and hears from it. Its zero value, with a past, is that of a handler that is called by
 // somebody else: no limit, and nobody parks.
 type run struct {
 	// limit is how many tries there are; zero: any number.
@@ -62,11 +68,11 @@ type run struct {
 	park func(context.Context, Reason) error
 	// gaveUp ends when Consume has given up waiting for the handler; nil: never.
 	gaveUp context.Context
+	// past is what earlier turns with the same delivery have left.
+	past *past
 
 	// What follows is the handler's to say.
 
-	// ours: it is a handler of this package.
-	ours bool
 	// tries is which try this was, by the record; zero: none was counted.
 	tries int
 	// failed: the work itself failed, and the try counts.
@@ -77,9 +83,23 @@ type run struct {
 	repeat bool
 }
 
+// past is what is known of a delivery that is held in hand for more than one turn.
+type past struct {
+	// dead is why it is to be parked, which has failed so far: nothing is run any more.
+	dead *Reason
+	// unanswered are claims whose answers did not come: each may have been an attempt, which ran nothing.
+	unanswered int
+	// counted is the try that was written down for this delivery, of OnceTx.
+	counted int
+	// refused is how often the database has not taken the end of a transaction of OnceTx.
+	refused int
+	// turns is how often a handler without a record has failed.
+	turns int
+}
+
 func (m *Message) told() *run {
 	if m.run == nil {
-		return new(run)
+		return &run{past: new(past)}
 	}
 	return m.run
 }

@@ -55,9 +55,7 @@ func (w *work) key(m *Message) retrysafe.Key {
 
 // check is what has to be so before anything is run. over: the message has met its end, by err.
 func (w *work) check(ctx context.Context, m *Message) (over bool, err error) {
-	r := m.told()
-	r.ours = true
-	switch {
+	switch r := m.told(); {
 	case m.ID == "":
 		return true, w.bury(ctx, m, nil, DeadNoID, errNoID)
 	case r.holds > w.policy.Retention:
@@ -77,6 +75,7 @@ func (w *work) handle(ctx context.Context, m *Message, h Handler) error {
 		m.told().repeat = true
 		return nil
 	case err != nil:
+		m.told().unanswered(err)
 		return w.refused(ctx, m, err)
 	}
 	return w.attempt(ctx, m, a, func(ctx context.Context) error { return h(ctx, m) })
@@ -99,17 +98,30 @@ func (w *work) refused(ctx context.Context, m *Message, err error) error {
 	return err
 }
 
+// unanswered notes a claim that may have been made all the same, and given back.
+func (r *run) unanswered(err error) {
+	if errors.Is(err, retrysafe.ErrUnavailable) {
+		r.past.unanswered++
+	}
+}
+
 // attempt runs h under an attempt, and ends it.
 func (w *work) attempt(ctx context.Context, m *Message, a *retrysafe.Attempt, h func(context.Context) error) error {
 	r := m.told()
-	r.tries = a.Tries()
 	defer w.lapses(r, a)()
-	defer func() {
-		if !a.Ended() { // h has ended its goroutine
-			r.failed = true
-			_ = a.Release(ctx, errExited)
-		}
-	}()
+	if n := min(r.past.unanswered, a.Tries()-1); n > 0 {
+		_ = a.Uncount(ctx, n) // where that fails the attempt is lost, or counts
+	}
+	r.past.unanswered = 0
+	r.tries = a.Tries()
+	if cause := context.Cause(a.Context()); cause != nil { // it waited for its turn for too long
+		a.Lapse(cause)
+		return fmt.Errorf("%w before the work was begun: %w", retrysafe.ErrLeaseLost, cause)
+	}
+	if dead := r.past.dead; dead != nil {
+		r.tries = dead.Tries
+		return w.bury(ctx, m, a, dead.Why, errors.New(dead.Error))
+	}
 	if err := usedUp(r); err != nil {
 		return w.bury(ctx, m, a, DeadTries, err)
 	}
@@ -147,6 +159,17 @@ func (w *work) end(ctx context.Context, m *Message, a *retrysafe.Attempt, err er
 // fail ends an attempt whose work has failed.
 func (w *work) fail(ctx context.Context, m *Message, a *retrysafe.Attempt, outcome retrysafe.Outcome, err error) error {
 	r := m.told()
+	again := outcome == retrysafe.NotDone || outcome == retrysafe.Doubtful && w.policy.OnDoubt == retrysafe.Reexecute
+	lost := context.Cause(a.Context())
+	switch {
+	case again && (errors.Is(lost, retrysafe.ErrLeaseLost) || errors.Is(lost, retrysafe.ErrClosed)):
+		a.Lapse(err) // somebody else may be at it
+		return fmt.Errorf("%w: %w", retrysafe.ErrLeaseLost, err)
+	case again && errors.Is(context.Cause(ctx), errStopped):
+		_ = a.Uncount(ctx, 1) // to be told to end is no failure
+		_ = a.Release(ctx, err)
+		return err
+	}
 	r.failed = true
 	switch {
 	case outcome == retrysafe.Failed:
@@ -155,7 +178,7 @@ func (w *work) fail(ctx context.Context, m *Message, a *retrysafe.Attempt, outco
 			return w.bury(ctx, m, a, DeadPoison, err)
 		}
 		return w.bury(ctx, m, a, DeadRefused, err)
-	case outcome == retrysafe.Doubtful && w.policy.OnDoubt == retrysafe.Refuse:
+	case !again:
 		return w.bury(ctx, m, a, DeadInDoubt, err)
 	case r.limit > 0 && r.tries >= r.limit:
 		return w.bury(ctx, m, a, DeadTries, err)
@@ -191,8 +214,14 @@ func outcomeOf(err error, p *retrysafe.Policy) retrysafe.Outcome {
 func (w *work) bury(ctx context.Context, m *Message, a *retrysafe.Attempt, why string, err error) error {
 	r := m.told()
 	if r.park != nil {
-		if cause := r.park(ctx, w.reason(m, why, err)); cause != nil {
-			if a != nil {
+		reason := w.reason(m, why, err)
+		if cause := r.park(ctx, reason); cause != nil {
+			r.past.dead = &reason
+			switch {
+			case a == nil:
+			case why == DeadInDoubt:
+				_ = a.Doubt(ctx, err)
+			default:
 				_ = a.Release(ctx, err)
 			}
 			return &parkError{cause}
@@ -215,6 +244,9 @@ func (w *work) reason(m *Message, why string, err error) Reason {
 	r := Reason{
 		Why: why, Error: err.Error(), Tries: m.told().tries, Consumer: w.consumer,
 		Source: m.Source, At: time.Now().UTC(), Redrives: m.redrives(),
+	}
+	if keep := w.policy.Retention; keep != retrysafe.Forever {
+		r.Until = r.At.Add(keep)
 	}
 	if m.ID != "" {
 		key, _ := retrysafe.StoreKey{Namespace: w.engine.Namespace(), Layer: w.layer, Key: w.key(m)}.MarshalText() // it is valid

@@ -14,9 +14,9 @@ type BatchHandler func(context.Context, []*Message) []error
 // OnceBatch is [Once] for batches: the messages are claimed together and completed together, in as few round trips as the store can (see
 // retrysafe.Batcher). Each has a record of its own, and fails by itself.
 //
-// Where nobody can be blamed for a failure, each message is given to h alone, in the same try. A message that was delivered before, or tried
-// before, is alone from the start: one that kills its consumer takes no others with it, time and again. A second copy in one
-// batch waits for the first.
+// Where nobody can be blamed for a failure, each message is given to h alone, in the same try; what h had done of the batch is done again then, and under
+// retrysafe.Refuse all of them are in doubt instead. A message that was delivered before, or tried before, is alone from the start: one that kills
+// its consumer takes no others with it, time and again. A second copy in one batch waits for the first.
 func OnceBatch(e *retrysafe.Engine, consumer string, h BatchHandler, opts ...retrysafe.CallOption) BatchHandler {
 	w := newWork(e, "mq", consumer, opts)
 	return func(ctx context.Context, ms []*Message) []error {
@@ -41,36 +41,42 @@ type place struct {
 }
 
 func (b *batch) handle(ctx context.Context) {
-	together, alone := b.split(ctx)
+	together, before, behind := b.split(ctx)
 	if len(together) == 1 {
-		together, alone = nil, append(together, alone...)
+		before, together = append(before, together...), nil
 	}
+	b.eachAlone(ctx, before) // while nothing else is claimed: what kills its consumer takes no try from the others
 	if claimed := b.claim(ctx, together); len(claimed) > 0 {
-		defer b.unended(ctx, claimed)
-		b.run(ctx, claimed)
+		behind = append(b.run(ctx, claimed), behind...)
 	}
-	for _, at := range alone {
-		m := b.ms[at]
-		b.errs[at] = b.work.handle(ctx, m, func(ctx context.Context, m *Message) error { return b.one(ctx, m) })
+	b.eachAlone(ctx, behind)
+}
+
+// eachAlone works on messages one by one, each claimed by itself.
+func (b *batch) eachAlone(ctx context.Context, places []int) {
+	for _, at := range places {
+		b.errs[at] = b.work.handle(ctx, b.ms[at], func(ctx context.Context, m *Message) error { return b.one(ctx, m) })
 	}
 }
 
-// split tells those that go together from those that go alone, behind them.
-func (b *batch) split(ctx context.Context) (together, alone []int) {
+// split tells those that go together from those that go alone, before them or, as second copies, behind.
+func (b *batch) split(ctx context.Context) (together, before, behind []int) {
 	seen := make(map[string]bool, len(b.ms))
 	for at, m := range b.ms {
 		over, err := b.check(ctx, m)
 		switch {
 		case over:
 			b.errs[at] = err
-		case m.Deliveries > 1 || seen[m.ID]:
-			alone = append(alone, at)
+		case seen[m.ID]:
+			behind = append(behind, at)
+		case m.Deliveries > 1 || m.told().past.dead != nil:
+			before = append(before, at)
 		default:
 			together = append(together, at)
 		}
 		seen[m.ID] = true
 	}
-	return together, alone
+	return together, before, behind
 }
 
 // claim begins the messages at these places, and settles those that need not be run.
@@ -86,6 +92,7 @@ func (b *batch) claim(ctx context.Context, places []int) (claimed []place) {
 		case begun.Record != nil:
 			m.told().repeat = true
 		case begun.Err != nil:
+			m.told().unanswered(begun.Err)
 			b.errs[at] = b.refused(ctx, m, begun.Err)
 		default:
 			m.told().tries = begun.Attempt.Tries()
@@ -95,63 +102,72 @@ func (b *batch) claim(ctx context.Context, places []int) (claimed []place) {
 	return claimed
 }
 
-// unended gives back what h has left behind by ending its goroutine.
-func (b *batch) unended(ctx context.Context, claimed []place) {
+// run works on what was claimed, and returns what has to be claimed again and worked on alone.
+func (b *batch) run(ctx context.Context, claimed []place) (again []int) {
+	var fresh []place
 	for _, p := range claimed {
-		if !p.attempt.Ended() {
-			b.ms[p.at].told().failed = true
-			_ = p.attempt.Release(ctx, errExited)
-		}
-	}
-}
-
-// run works on what was claimed.
-func (b *batch) run(ctx context.Context, claimed []place) {
-	var fresh, suspect []place
-	for _, p := range claimed {
-		if p.attempt.Tries() > 1 {
-			suspect = append(suspect, p)
-		} else {
+		if p.attempt.Tries() == 1 {
 			fresh = append(fresh, p)
+		} else {
+			again = append(again, b.unclaim(ctx, p)) // it was tried before
 		}
 	}
-	errs, blame := b.together(ctx, fresh)
-	if blame {
-		b.complete(ctx, fresh, errs)
-	} else {
-		suspect = append(fresh, suspect...)
+	errs, err, cut := b.together(ctx, fresh)
+	switch {
+	case err == nil:
+		return append(b.complete(ctx, fresh, errs, cut), again...)
+	case b.policy.OnDoubt == retrysafe.Refuse: // each may have been done
+		for _, p := range fresh {
+			b.errs[p.at] = b.fail(ctx, b.ms[p.at], p.attempt, retrysafe.Doubtful, err)
+		}
+		return again
 	}
-	for _, p := range suspect {
-		m := b.ms[p.at]
-		b.errs[p.at] = b.attempt(ctx, m, p.attempt, func(ctx context.Context) error { return b.one(ctx, m) })
+	var alone []int
+	for _, p := range fresh {
+		alone = append(alone, b.unclaim(ctx, p))
 	}
+	return append(alone, again...)
 }
 
-// together gives messages to h at once. blame is false where all of them have to be tried alone.
-func (b *batch) together(ctx context.Context, places []place) (errs []error, blame bool) {
+// unclaim takes a claim back and does not count it, so that the message has none while another one kills the consumer, or takes its time.
+func (b *batch) unclaim(ctx context.Context, p place) (at int) {
+	_ = p.attempt.Uncount(ctx, 1)
+	_ = p.attempt.Release(ctx, nil) // what cannot be released lapses
+	return p.at
+}
+
+// together gives messages to h at once. An error is one that nobody can be blamed for; cut says that the context has ended since one of the claims was
+// lost, so that errors of the others need not be their own.
+func (b *batch) together(ctx context.Context, places []place) (errs []error, err error, cut bool) { //nolint:revive // it belongs to all of errs
 	if len(places) == 0 {
-		return nil, true
+		return nil, nil, false
 	}
+	whole := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	ms := make([]*Message, len(places))
 	for i, p := range places {
 		ms[i] = b.ms[p.at]
+		ms[i].told().tries = p.attempt.Tries()
 		defer b.lapses(ms[i].told(), p.attempt)()
 		// What belongs to others by now must not be worked on.
 		defer context.AfterFunc(p.attempt.Context(), func() { cancel(context.Cause(p.attempt.Context())) })()
 	}
-	err := call(func() error {
+	err = call(func() error {
 		errs = b.h(ctx, ms)
 		return nil
 	})
 	switch {
-	case err != nil || len(errs) != 0 && len(errs) != len(ms):
-		return nil, false
+	case err == nil && len(errs) != 0 && len(errs) != len(ms):
+		err = wrongLength(len(errs), len(ms))
 	case len(errs) == 0:
 		errs = make([]error, len(ms))
 	}
-	return errs, true
+	return errs, err, ctx.Err() != nil && whole.Err() == nil
+}
+
+func wrongLength(errs, messages int) error {
+	return fmt.Errorf("mqidem: the handler returned %d errors for %d messages; return one for each, or nil", errs, messages)
 }
 
 // one gives a message to h alone.
@@ -162,21 +178,27 @@ func (b *batch) one(ctx context.Context, m *Message) error {
 	case 1:
 		return errs[0]
 	default:
-		return fmt.Errorf("mqidem: the handler returned %d errors for one message; return one for each, or nil", len(errs))
+		return wrongLength(len(errs), 1)
 	}
 }
 
-// complete ends what was worked on together.
-func (b *batch) complete(ctx context.Context, places []place, errs []error) {
+// complete ends what was worked on together: what is done first, since a message whose record is not written yet is done again if this process dies.
+// It returns what has to be worked on alone.
+func (b *batch) complete(ctx context.Context, places []place, errs []error, cut bool) (alone []int) {
 	var done []*retrysafe.Attempt
 	var at []int
+	var unclaimed, failed []place
+	of := map[int]error{}
 	for i, p := range places {
-		m := b.ms[p.at]
-		if outcome := outcomeOf(errs[i], &b.policy); outcome != retrysafe.Done {
-			b.errs[p.at] = b.fail(ctx, m, p.attempt, outcome, errs[i])
-			continue
+		switch {
+		case outcomeOf(errs[i], &b.policy) == retrysafe.Done:
+			done, at = append(done, p.attempt), append(at, p.at)
+		case cut && b.policy.OnDoubt == retrysafe.Reexecute:
+			unclaimed = append(unclaimed, p)
+		default:
+			failed = append(failed, p)
+			of[p.at] = errs[i]
 		}
-		done, at = append(done, p.attempt), append(at, p.at)
 	}
 	answers := make([]retrysafe.Answer, len(done))
 	for i := range answers {
@@ -185,4 +207,12 @@ func (b *batch) complete(ctx context.Context, places []place, errs []error) {
 	for i, err := range b.engine.CompleteBatch(ctx, done, answers) {
 		b.errs[at[i]] = err
 	}
+	for _, p := range failed {
+		err := of[p.at]
+		b.errs[p.at] = b.fail(ctx, b.ms[p.at], p.attempt, outcomeOf(err, &b.policy), err)
+	}
+	for _, p := range unclaimed {
+		alone = append(alone, b.unclaim(ctx, p))
+	}
+	return alone
 }

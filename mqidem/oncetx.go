@@ -53,7 +53,15 @@ func (t *txTry) handle(ctx context.Context, do func(context.Context, retrysafe.K
 		return err
 	}
 	key := t.key(t.m)
-	if t.m.Deliveries > 1 {
+	if dead := t.r.past.dead; dead != nil {
+		a, over, err := t.begin(ctx, key)
+		if over {
+			return err
+		}
+		t.r.tries = dead.Tries
+		return t.bury(ctx, t.m, a, dead.Why, errors.New(dead.Error))
+	}
+	if t.r.tries = t.r.past.counted; t.m.Deliveries > 1 && t.r.tries == 0 {
 		if over, err := t.count(ctx, key); over {
 			return err
 		}
@@ -76,9 +84,20 @@ func (t *txTry) handle(ctx context.Context, do func(context.Context, retrysafe.K
 	case err == nil:
 		t.r.tries = max(t.r.tries, 1)
 		return nil
+	case t.ran && !errors.Is(err, retrysafe.ErrUnconfirmed):
+		// The database did not take the end of the transaction: it is away, or it refuses what the handler did (a deferred constraint, a statement whose
+		// error was dropped). That looks the same, so it is given some time before it counts.
+		if t.r.past.refused++; t.r.past.refused < refusals {
+			break
+		}
+		t.r.past.refused, t.err = 0, err
+		return t.failed(ctx, key)
 	}
 	return t.refused(ctx, t.m, err)
 }
+
+// refusals are how many turns a transaction whose end is refused has in hand before that is a failure, about a minute.
+const refusals = 10
 
 // count writes a try down before it is made. over: there is nothing more to do, and err is what the handler returns.
 func (t *txTry) count(ctx context.Context, key retrysafe.Key) (over bool, err error) {
@@ -86,7 +105,7 @@ func (t *txTry) count(ctx context.Context, key retrysafe.Key) (over bool, err er
 	if over {
 		return true, err
 	}
-	t.r.tries = a.Tries()
+	t.r.tries, t.r.past.counted = a.Tries(), a.Tries()
 	if err := usedUp(t.r); err != nil {
 		return true, t.bury(ctx, t.m, a, DeadTries, err)
 	}
@@ -110,7 +129,7 @@ func (t *txTry) begin(ctx context.Context, key retrysafe.Key) (a *retrysafe.Atte
 	defer cancel()
 	a, rec, err := t.engine.Begin(short, key, append(opts, retrysafe.Detached())...)
 	switch {
-	case err != nil && ctx.Err() == nil && short.Err() != nil:
+	case err != nil && ctx.Err() == nil && short.Err() != nil: // no claim of it is applied any more
 		return nil, true, fmt.Errorf("%w: its record was held for %v: %w", retrysafe.ErrInProgress, countWait, err)
 	case rec != nil:
 		t.r.repeat = true
@@ -127,7 +146,10 @@ func (t *txTry) failed(ctx context.Context, key retrysafe.Key) error {
 	if outcome == retrysafe.Doubtful || outcome == retrysafe.Done {
 		outcome = retrysafe.NotDone // it was rolled back
 	}
-	counted := t.r.tries
+	counted := t.r.past.counted
+	if errors.Is(context.Cause(ctx), errStopped) && outcome == retrysafe.NotDone {
+		return t.err // to be told to end is no failure
+	}
 	if counted > 0 && outcome == retrysafe.NotDone && (t.r.limit == 0 || counted < t.r.limit) {
 		t.r.failed = true
 		return t.err

@@ -19,8 +19,8 @@ type Options struct {
 	// Concurrency is how many messages (or batches) are worked on at once; default 16 (of batches 1).
 	Concurrency int
 	// Order keeps messages of one name in the order in which they came: one at a time, and those behind a message that failed wait until it is
-	// done or parked. An empty name is in no order. The source must deliver in order, to one consumer at a time. Nil: no order. [ConsumeBatch] keeps
-	// the order of a name within a batch by itself, and refuses Order.
+	// done or parked. An empty name is in no order. The source must deliver in order, to one consumer at a time, and more of
+	// them ahead than one name has in a row. Nil: no order. [ConsumeBatch] refuses it: in a batch those that were tried before go by themselves.
 	Order func(*Message) string
 	// Batch is how many messages a batch has at most; default 100. Linger is how long one that is not full waits for more; default 50 ms.
 	Batch  int
@@ -53,7 +53,7 @@ const (
 	Again = "again"
 	// Dead: it was parked.
 	Dead = "dead"
-	// Left: it was not settled, for the broker did not take what was said of it or Consume has ended; it comes again.
+	// Left: it was not settled, for its connection is gone, the broker did not take what was said of it, or Consume has ended; it comes again.
 	Left = "left"
 )
 
@@ -106,7 +106,7 @@ func (o *Options) checked(batches bool) (Options, error) {
 		}
 	}
 	if batches && c.Order != nil {
-		return c, errors.New("mqidem: Order is for Consume; a batch has its messages in the order in which they came, and a batch at a time (Concurrency 1) keeps it")
+		return c, errors.New("mqidem: Order is for Consume; in a batch messages that were tried before go by themselves")
 	}
 	if c.Backoff == nil {
 		c.Backoff = Exponential(time.Second, 5*time.Minute)

@@ -41,6 +41,8 @@ type Reason struct {
 	Consumer string `json:"consumer,omitempty"`
 	// Key is that of the record, as retrysafe.StoreKey.MarshalText writes it. Empty where there is none.
 	Key string `json:"key,omitempty"`
+	// Until is how long that record is kept at least; zero: for ever.
+	Until time.Time `json:"until,omitzero"`
 	// Source is the queue that it came by.
 	Source string `json:"source"`
 	// At is when it was parked, on the consumer's clock.

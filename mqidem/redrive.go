@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -13,6 +14,9 @@ import (
 var (
 	// ErrDoneElsewhere: the work of the message is done, by a copy of it. There is nothing to redrive, and the parked one can go.
 	ErrDoneElsewhere = errors.New("mqidem: the work of this message is done, by a copy of it")
+	// ErrNoRecord: the store knows nothing of a record that it should still have: it is not the consumer's, and the copy would be acked as a repeat by the one
+	// that is.
+	ErrNoRecord = errors.New("mqidem: the store does not know the record of this message, though its time has not passed; give the consumer's store, or say that nothing was done")
 	// ErrMayBeDone: an earlier try may have taken effect, and the consumer's policy is to start work at most once.
 	ErrMayBeDone = errors.New("mqidem: an earlier try of this message may have taken effect; find that out, and then redrive it as not done, or discard it")
 )
@@ -22,9 +26,9 @@ var (
 // message parked and its record open, and redrives it again. The caller removes the message ([Remove]) where Redrive returns nil.
 //
 // e is an engine on the consumer's store and namespace; nil is for handlers that keep no record. notDone says that somebody has found out that nothing
-// was done, of a message in doubt under retrysafe.Refuse. by names who redrives, for the record.
+// was done, of a message in doubt under retrysafe.Refuse, or of one whose record is gone. by names who redrives, for the record.
 //
-// Errors: [ErrDoneElsewhere], [ErrMayBeDone], retrysafe.ErrInProgress (a copy of it is being worked on), and failures of store and broker.
+// Errors: [ErrDoneElsewhere], [ErrMayBeDone], [ErrNoRecord], retrysafe.ErrInProgress (a copy of it is being worked on), and failures of store and broker.
 func Redrive(ctx context.Context, e *retrysafe.Engine, p Parking, m *Parked, notDone bool, by string) error {
 	if m.Reason.Why == DeadUnreadable {
 		return errReason
@@ -83,6 +87,8 @@ func reopen(ctx context.Context, e *retrysafe.Engine, why *Reason, notDone bool,
 	switch {
 	case err != nil:
 		return err
+	case !found && !notDone && (why.Until.IsZero() || time.Now().Before(why.Until)):
+		return ErrNoRecord
 	case !found:
 		return nil
 	case rec.State == retrysafe.StateCompleted:

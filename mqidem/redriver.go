@@ -86,11 +86,11 @@ type Redriven struct {
 func (r *Redriver) Once(ctx context.Context) (Redriven, error) {
 	var did Redriven
 	var failed []error
-	sent := map[string]bool{}
+	sent := map[string]string{} // body by key
 	err := r.parking.Walk(ctx, func(ctx context.Context, m *Parked) (Verdict, error) {
 		did.Seen++
 		same := m.Reason.Key
-		if same != "" && sent[same] { // parked twice, by a consumer that died behind the first
+		if body, ok := sent[same]; ok && same != "" && body == string(m.Message.Body) { // parked twice, by a consumer that died behind the first
 			did.Gone++
 			return Remove, nil
 		}
@@ -103,7 +103,7 @@ func (r *Redriver) Once(ctx context.Context) (Redriven, error) {
 		switch err := Redrive(ctx, r.engine, r.parking, m, false, "redriver"); {
 		case err == nil:
 			did.Sent++
-			sent[same] = true
+			sent[same] = string(m.Message.Body)
 		case errors.Is(err, ErrDoneElsewhere):
 			did.Gone++
 		default:

@@ -17,6 +17,7 @@ type handed struct {
 	received time.Time
 	lane     string
 	holds    int // how often it was held in a row
+	past     past
 
 	// Of the present turn:
 	message *Message
@@ -24,7 +25,9 @@ type handed struct {
 }
 
 func newHanded(d Delivery) *handed {
-	return &handed{Delivery: d, received: time.Now(), message: d.Message(), run: new(run)}
+	h := &handed{Delivery: d, received: time.Now(), message: d.Message()}
+	h.run = &run{past: &h.past}
+	return h
 }
 
 // settleTime is how long the broker may take to answer.
@@ -34,17 +37,13 @@ const settleTime = 30 * time.Second
 // parked then, unless that has failed.
 func (c *consumer) take(d *handed) error {
 	m := *d.Delivery.Message()
-	r := &run{limit: max(0, c.MaxDeliveries), holds: c.holds, gaveUp: c.gaveUp}
+	r := &run{limit: max(0, c.MaxDeliveries), holds: c.holds, gaveUp: c.gaveUp, past: &d.past}
 	m.run, d.message, d.run = r, &m, r
 	r.park = func(_ context.Context, why Reason) error { return c.park(d, why) }
-	var err error
-	if c.ID != nil {
-		m.ID, err = c.ID(&m)
-	}
-	if m.ID == "" && err == nil && c.MissingID != nil {
-		m.ID, err = c.MissingID(&m)
-	}
+	err := c.identify(&m)
 	switch {
+	case d.past.dead != nil && d.past.dead.Key == "": // no handler of this package has to end its record
+		return c.refuse(d, d.past.dead.Why, errors.New(d.past.dead.Error))
 	case c.MaxBody > 0 && len(m.Body) > c.MaxBody:
 		return c.refuse(d, DeadTooLarge, fmt.Errorf("mqidem: the body has %d bytes, and Options.MaxBody is %d", len(m.Body), c.MaxBody))
 	case err != nil:
@@ -53,11 +52,31 @@ func (c *consumer) take(d *handed) error {
 	return nil
 }
 
+// identify finds the message's id by the options.
+func (c *consumer) identify(m *Message) error {
+	if c.ID == nil && (m.ID != "" || c.MissingID == nil) {
+		return nil
+	}
+	return call(func() (err error) {
+		if c.ID != nil {
+			m.ID, err = c.ID(m)
+		}
+		if m.ID == "" && err == nil && c.MissingID != nil {
+			m.ID, err = c.MissingID(m)
+		}
+		return err
+	})
+}
+
 // refuse parks a message that no handler of this package has seen.
 func (c *consumer) refuse(d *handed, why string, err error) error {
 	m := d.message
 	reason := Reason{Why: why, Error: err.Error(), Tries: d.run.tries, Source: m.Source, At: time.Now().UTC(), Redrives: m.redrives()}
+	if d.past.dead != nil {
+		reason = *d.past.dead
+	}
 	if cause := c.park(d, reason); cause != nil {
+		d.past.dead = &reason
 		return &parkError{cause}
 	}
 	d.run.parked = true
@@ -69,7 +88,7 @@ func (c *consumer) park(d *handed, why Reason) error {
 		if c.DeadLetter == nil {
 			return d.Dead(ctx, why)
 		}
-		if err := c.DeadLetter(ctx, d.message, why); err != nil {
+		if err := call(func() error { return c.DeadLetter(ctx, d.message, why) }); err != nil {
 			return err
 		}
 		return d.Ack(ctx)
@@ -85,7 +104,7 @@ func (c *consumer) handle(d *handed, h Handler) {
 	for c.receiving.Err() == nil {
 		err := c.take(d)
 		if err == nil {
-			err = c.guarded([]*handed{d}, func() error { return h(c.working, d.message) })
+			err = call(func() error { return h(c.working, d.message) })
 		}
 		hold := c.settle(d, err)
 		if hold == 0 {
@@ -96,8 +115,10 @@ func (c *consumer) handle(d *handed, h Handler) {
 	c.tell(d, Left, errStopped)
 }
 
-// pause waits, unless the consumer is told to end.
+// pause waits, unless the consumer is told to end. Others have the turn meanwhile, where messages wait in order.
 func (c *consumer) pause(d time.Duration) {
+	c.turns.leave()
+	defer c.turns.take()
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -114,7 +135,11 @@ func (c *consumer) settle(d *handed, err error) (hold time.Duration) {
 		c.tell(d, what, err)
 		return 0
 	case Done, Repeat:
-		c.tell(d, what, c.broker(d.Ack))
+		err := c.broker(d.Ack)
+		if err != nil && !errors.Is(err, ErrStale) {
+			c.Logger.Warn("mqidem: a message that is done could not be acked; it comes again, and is acked then", slog.Any("error", err))
+		}
+		c.tell(d, what, err)
 		return 0
 	case held:
 		if d.holds++; d.holds == 1 {
@@ -165,6 +190,9 @@ func (c *consumer) judge(d *handed, err error) (what string, after time.Duration
 		c.fail(short)
 		return Left, 0
 	case errors.As(err, &unparked):
+		if errors.Is(err, ErrStale) || errors.Is(err, ErrSettled) {
+			return Left, 0 // this delivery cannot be parked any more
+		}
 		return held, 0
 	case c.working.Err() != nil: // it was told to end
 		return Left, 0
@@ -179,15 +207,14 @@ func (c *consumer) judge(d *handed, err error) (what string, after time.Duration
 		return Later, max(wait, laterWait)
 	case errors.Is(err, retrysafe.ErrUnavailable), errors.Is(err, retrysafe.ErrClosed):
 		return held, 0
-	case r.ours:
-		return Later, laterWait
 	}
 	return c.judgePlain(d, err)
 }
 
 // judgePlain is for handlers that keep no record: the broker's count goes.
 func (c *consumer) judgePlain(d *handed, err error) (what string, after time.Duration) {
-	d.run.tries = max(1, d.message.Deliveries)
+	d.past.turns++
+	d.run.tries = max(d.past.turns, d.message.Deliveries)
 	why := ""
 	if o, _ := retrysafe.Marked(err); o == retrysafe.Failed {
 		var f *retrysafe.Failure
@@ -200,9 +227,13 @@ func (c *consumer) judgePlain(d *handed, err error) (what string, after time.Dur
 	if why == "" {
 		return Again, c.Backoff(d.run.tries)
 	}
-	if cause := c.refuse(d, why, err); !d.run.parked {
-		c.Logger.Warn("mqidem: a message could not be parked", slog.Any("error", cause))
-		return held, 0
+	cause := c.refuse(d, why, err)
+	switch {
+	case d.run.parked:
+		return Dead, 0
+	case errors.Is(cause, ErrStale), errors.Is(cause, ErrSettled):
+		return Left, 0
 	}
-	return Dead, 0
+	c.Logger.Warn("mqidem: a message could not be parked", slog.Any("error", cause))
+	return held, 0
 }

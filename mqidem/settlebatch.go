@@ -2,7 +2,6 @@ package mqidem
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 )
@@ -10,24 +9,29 @@ import (
 // handleBatch works on messages until all are settled, or left to the broker.
 func (c *consumer) handleBatch(ds []*handed, h BatchHandler) {
 	for len(ds) > 0 && c.receiving.Err() == nil {
-		var rest []*handed
-		var hold time.Duration
-		for i, wait := range c.batchTurn(ds, h) {
-			if wait > 0 {
-				rest, hold = append(rest, ds[i]), max(hold, wait)
-			}
-		}
-		if ds = rest; len(ds) > 0 {
-			c.pause(hold)
-		}
+		ds = c.held(ds, c.batchTurn(ds, h))
 	}
 	for _, d := range ds {
 		c.tell(d, Left, errStopped)
 	}
 }
 
-// batchTurn gives messages to the handler once, and returns what settle says of each.
-func (c *consumer) batchTurn(ds []*handed, h BatchHandler) []time.Duration {
+// held settles messages, and returns those that are kept in hand, when they may be handled again.
+func (c *consumer) held(ds []*handed, errs []error) (rest []*handed) {
+	var hold time.Duration
+	for i, wait := range c.settleAll(ds, errs) {
+		if wait > 0 {
+			rest, hold = append(rest, ds[i]), max(hold, wait)
+		}
+	}
+	if len(rest) > 0 {
+		c.pause(hold)
+	}
+	return rest
+}
+
+// batchTurn gives messages to the handler once, and returns what it says of each. Where nobody can be blamed for a failure, each is given to it alone.
+func (c *consumer) batchTurn(ds []*handed, h BatchHandler) []error {
 	errs := make([]error, len(ds))
 	var ready []int
 	var ms []*Message
@@ -36,25 +40,34 @@ func (c *consumer) batchTurn(ds []*handed, h BatchHandler) []time.Duration {
 			ready, ms = append(ready, i), append(ms, d.message)
 		}
 	}
-	if len(ms) > 0 {
-		told, err := c.callBatch(ds, ms, h)
-		for i, at := range ready {
-			if errs[at] = err; err == nil && len(told) > 0 {
-				errs[at] = told[i]
+	if len(ms) == 0 {
+		return errs
+	}
+	told, err := c.callBatch(ms, h)
+	for i, at := range ready {
+		switch {
+		case err != nil && len(ms) > 1:
+			one, alone := c.callBatch(ms[i:i+1], h)
+			if errs[at] = alone; len(one) > 0 && alone == nil {
+				errs[at] = one[0]
 			}
+		case err != nil:
+			errs[at] = err
+		case len(told) > 0:
+			errs[at] = told[i]
 		}
 	}
-	return c.settleAll(ds, errs)
+	return errs
 }
 
 // callBatch calls h. An error is one of all messages.
-func (c *consumer) callBatch(ds []*handed, ms []*Message, h BatchHandler) (errs []error, err error) {
-	err = c.guarded(ds, func() error {
+func (c *consumer) callBatch(ms []*Message, h BatchHandler) (errs []error, err error) {
+	err = call(func() error {
 		errs = h(c.working, ms)
 		return nil
 	})
 	if err == nil && len(errs) != 0 && len(errs) != len(ms) {
-		err = fmt.Errorf("mqidem: the handler returned %d errors for %d messages; return one for each, or nil", len(errs), len(ms))
+		err = wrongLength(len(errs), len(ms))
 	}
 	return errs, err
 }
@@ -73,21 +86,6 @@ func (c *consumer) settleAll(ds []*handed, errs []error) []time.Duration {
 	}
 	all.Wait()
 	return holds
-}
-
-// guarded calls a handler. One that ends its goroutine has failed.
-func (c *consumer) guarded(ds []*handed, h func() error) error {
-	returned := false
-	defer func() {
-		if !returned {
-			for _, d := range ds {
-				c.settle(d, errExited)
-			}
-		}
-	}()
-	err := call(h)
-	returned = true
-	return err
 }
 
 // broker calls f with a context for calls of the broker, which goes on when the handlers' has ended.

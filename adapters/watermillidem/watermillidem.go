@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -40,6 +41,12 @@ func (d *Deduplicator) Middleware(h message.HandlerFunc) message.HandlerFunc {
 			return nil, err
 		}
 		e := d.engine()
+		// A repeat publishes what the first run made: nothing else than that may be told.
+		options := append(slices.Clone(d.Options), retrysafe.WithPolicy(retrysafe.Policy{Duplicate: retrysafe.Replay}))
+		policy, err := e.PolicyWith(options...)
+		if err != nil {
+			return nil, err
+		}
 		res, err := retrysafe.Do(m.Context(), e, key, func(ctx context.Context) ([]produced, error) {
 			old := m.Context()
 			m.SetContext(ctx)
@@ -48,8 +55,8 @@ func (d *Deduplicator) Middleware(h message.HandlerFunc) message.HandlerFunc {
 			if err != nil {
 				return nil, err
 			}
-			return pack(made, e.Policy().MaxAnswer)
-		}, d.Options...)
+			return pack(made, policy.MaxAnswer)
+		}, options...)
 		if err != nil {
 			return nil, err
 		}

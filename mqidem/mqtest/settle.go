@@ -66,7 +66,7 @@ func laterTry(e *env) error {
 func reason(m *mqidem.Message) mqidem.Reason {
 	return mqidem.Reason{
 		Why: mqidem.DeadTries, Error: "no stock of \"ö\"\n", Tries: 5, Consumer: "stock", Key: "app/mq//stock/another%00",
-		Source: m.Source, At: time.Unix(1700000000, 0).UTC(), Redrives: 2,
+		Source: m.Source, At: time.Unix(1700000000, 0).UTC(), Until: time.Unix(1800000000, 5000).UTC(), Redrives: 2,
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -259,6 +260,12 @@ func (d *desk) print(ctx context.Context, out io.Writer, m *mqidem.Parked) error
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "\n%s\n", strings.ToValidUTF8(string(m.Message.Body), "\uFFFD"))
+	body := strings.Map(func(r rune) rune { // what came from outside does not talk to the terminal
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
+			return r
+		}
+		return '\uFFFD'
+	}, string(m.Message.Body))
+	_, err := fmt.Fprintf(out, "\n%s\n", body)
 	return err
 }

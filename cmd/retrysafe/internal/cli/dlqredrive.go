@@ -22,7 +22,7 @@ func dlqRedriveCommand(f *dlqFlags) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error { return f.redrive(c, args) },
 	}
 	c.Flags().BoolVar(&f.all, "all", false, "all that --why and --consumer select, instead of those that are named")
-	c.Flags().BoolVar(&f.notDone, "not-done", false, "also what is in doubt: somebody has found out that nothing was done")
+	c.Flags().BoolVar(&f.notDone, "not-done", false, "also what is in doubt, or whose record is gone: somebody has found out that nothing was done")
 	c.Flags().StringVar(&f.by, "by", os.Getenv("USER"), "who redrives, for the record")
 	return c
 }
@@ -98,16 +98,16 @@ func (f *dlqFlags) redrive(c *cobra.Command, hashes []string) error {
 		return err
 	}
 	return f.at(c, func(ctx context.Context, d *desk) error {
-		sent, gone, seen := 0, 0, map[string]bool{}
+		sent, gone, seen := 0, 0, map[string]string{} // body by key
 		err := d.each(ctx, hashes, func(ctx context.Context, m *mqidem.Parked) (mqidem.Verdict, error) {
-			if m.Reason.Key != "" && seen[m.Reason.Key] { // a second entry of one message
+			if body, ok := seen[m.Reason.Key]; ok && m.Reason.Key != "" && body == string(m.Message.Body) { // a second entry of one message
 				gone++
 				return mqidem.Remove, nil
 			}
 			switch err := mqidem.Redrive(ctx, d.engineOf(&m.Reason), d.parking, m, f.notDone, f.by); {
 			case errors.Is(err, mqidem.ErrDoneElsewhere):
 				gone++
-			case errors.Is(err, mqidem.ErrMayBeDone):
+			case errors.Is(err, mqidem.ErrMayBeDone), errors.Is(err, mqidem.ErrNoRecord):
 				return mqidem.Keep, fmt.Errorf("%w (--not-done says that nothing was done)", err)
 			case errors.Is(err, retrysafe.ErrInProgress):
 				return mqidem.Keep, errors.New("a copy of it is being worked on; look again later")
@@ -115,7 +115,7 @@ func (f *dlqFlags) redrive(c *cobra.Command, hashes []string) error {
 				return mqidem.Keep, err
 			default:
 				sent++
-				seen[m.Reason.Key] = true
+				seen[m.Reason.Key] = string(m.Message.Body)
 			}
 			return mqidem.Remove, nil
 		})

@@ -1,0 +1,601 @@
+package mqidem_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/mqidem"
+	"github.com/retrysafe/retrysafe/storetest"
+)
+
+var refuse = retrysafe.WithPolicy(retrysafe.Policy{OnDoubt: retrysafe.Refuse})
+
+// away is a DeadLetter that fails until it is told otherwise.
+func away(here *atomic.Bool, kept *[]mqidem.Reason) func(context.Context, *mqidem.Message, mqidem.Reason) error {
+	return func(_ context.Context, _ *mqidem.Message, why mqidem.Reason) error {
+		if !here.Load() {
+			return errors.New("the parking queue is away")
+		}
+		*kept = append(*kept, why)
+		return nil
+	}
+}
+
+// Under Refuse work whose try ended in doubt is not begun again because the parking queue is away.
+func TestRefuseParkFails(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(message("1", "one"))
+		var here atomic.Bool
+		var kept []mqidem.Reason
+		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(func(*mqidem.Message, int) error { return errWork }), refuse), mqidem.Options{DeadLetter: away(&here, &kept)})
+		w.pass(time.Minute)
+		here.Store(true)
+		w.pass(time.Minute)
+		assert.NoError(t, stop(), "consume")
+		t.Logf("runs %d, parked as %+v", len(w.ran), kept)
+		w.rans("one")
+	})
+}
+
+// Under Refuse no message of a batch is begun twice because the handler panicked.
+func TestRefuseBatchPanic(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(five()...)
+		effects := map[string]int{}
+		stop := w.consumeBatches(mqidem.OnceBatch(w.engine, "points", func(_ context.Context, ms []*mqidem.Message) []error {
+			for _, m := range ms {
+				if m.ID == "3" {
+					panic("bad")
+				}
+				effects[m.ID]++
+			}
+			return nil
+		}, refuse), mqidem.Options{})
+		w.pass(time.Minute)
+		assert.NoError(t, stop(), "consume")
+		for id, n := range effects {
+			assert.Equal(t, n, 1, "effects of %s (all: %v)", id, effects)
+		}
+	})
+}
+
+// Under Refuse a handler that ends its goroutine leaves a doubt.
+func TestRefuseGoexit(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(message("1", "one"))
+		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(func(*mqidem.Message, int) error { runtime.Goexit(); return nil }), refuse), mqidem.Options{})
+		w.pass(time.Hour)
+		assert.NoError(t, stop(), "consume")
+		w.rans("one")
+	})
+}
+
+// odd is a source whose deliveries were changed.
+type odd struct {
+	mqidem.Source
+	change func(mqidem.Delivery) mqidem.Delivery
+}
+
+func (o odd) Receive(ctx context.Context) (mqidem.Delivery, error) {
+	d, err := o.Source.Receive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return o.change(d), nil
+}
+
+// stale is a delivery whose connection went away while it was in hand.
+type stale struct {
+	mqidem.Delivery
+	deads *atomic.Int64
+}
+
+func (s stale) Dead(context.Context, mqidem.Reason) error {
+	s.deads.Add(1)
+	return mqidem.ErrStale
+}
+func (s stale) Ack(context.Context) error                  { return mqidem.ErrStale }
+func (s stale) Retry(context.Context, time.Duration) error { return mqidem.ErrStale }
+
+// A delivery whose connection is gone cannot be parked any more: it is left, and not kept for ever.
+func TestStaleIsLeft(t *testing.T) {
+	for name, h := range map[string]func(w *world) mqidem.Handler{
+		"no id": func(w *world) mqidem.Handler { return mqidem.Once(w.engine, "stock", w.handler(nil)) },
+		"in doubt": func(w *world) mqidem.Handler {
+			return mqidem.Once(w.engine, "stock", w.handler(func(*mqidem.Message, int) error { return errWork }), refuse)
+		},
+		"plain": func(w *world) mqidem.Handler {
+			return w.handler(func(*mqidem.Message, int) error { return mqidem.Poison(errWork) })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				id := "1"
+				if name == "no id" {
+					id = ""
+				}
+				w.publish(message(id, "one"))
+				var deads atomic.Int64
+				stop := w.start(func(ctx context.Context, s mqidem.Source) error {
+					return mqidem.Consume(ctx, odd{s, func(d mqidem.Delivery) mqidem.Delivery { return stale{d, &deads} }}, h(w), w.options(mqidem.Options{}))
+				})
+				w.pass(24 * time.Hour)
+				w.mu.Lock()
+				left, runs := len(w.outcomes), len(w.ran)
+				w.mu.Unlock()
+				_ = stop()
+				assert.Equal(t, fmt.Sprint(left, " outcomes, Dead called ", deads.Load(), ", runs ", min(runs, 1)), fmt.Sprint("1 outcomes, Dead called 1, runs ", min(runs, 1)), "after a day (runs: %d)", runs)
+			})
+		})
+	}
+}
+
+// A message in order that always fails is parked, also where the handler keeps no record.
+func TestOrderPlain(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		m := message("1", "one")
+		w.publish(m, message("2", "two"))
+		stop := w.consume(w.handler(func(m *mqidem.Message, _ int) error {
+			if m.ID == "1" {
+				return errWork
+			}
+			return nil
+		}), mqidem.Options{MaxDeliveries: 2, Order: func(*mqidem.Message) string { return "a" }})
+		w.pass(time.Hour)
+		assert.NoError(t, stop(), "consume")
+		assert.Equal(t, len(w.parked()), 1, "parked (runs: %d)", len(w.ran))
+	})
+}
+
+// A poison message whose parking is away for a while is not run again, and is parked as poison.
+func TestPoisonParkFails(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(message("1", "one"))
+		var here atomic.Bool
+		var kept []mqidem.Reason
+		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(func(*mqidem.Message, int) error { return mqidem.Poison(errWork) })), mqidem.Options{DeadLetter: away(&here, &kept)})
+		w.pass(time.Minute)
+		here.Store(true)
+		w.pass(time.Minute)
+		assert.NoError(t, stop(), "consume")
+		assert.Equal(t, len(kept), 1, "parked")
+		assert.Equal(t, kept[0].Why+": "+kept[0].Error, "poison: no stock", "reason (runs: %d)", len(w.ran))
+	})
+}
+
+// A consumer that is stopped does not park what it has cut.
+func TestStopDoesNotPark(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(message("1", "one"))
+		for range 2 { // two deployments
+			stop := w.consume(mqidem.Once(w.engine, "stock", func(ctx context.Context, m *mqidem.Message) error {
+				w.began(m)
+				<-ctx.Done()
+				return ctx.Err()
+			}), mqidem.Options{Drain: time.Second, MaxDeliveries: 2})
+			w.pass(time.Minute)
+			_ = stop()
+		}
+		assert.Equal(t, len(w.parked()), 0, "parked")
+	})
+}
+
+// Claims whose answers are lost run nothing, and are no tries.
+func TestLostRepliesAreNoTries(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(message("1", "one"))
+		var gone atomic.Bool
+		gone.Store(true)
+		e := w.newEngine(storetest.NewFaulty(w.store, func(op string, _ int) storetest.Fault {
+			if op == "acquire" && gone.Load() {
+				return storetest.LoseReply
+			}
+			return 0
+		}))
+		stop := w.consume(mqidem.Once(e, "stock", w.handler(nil)), mqidem.Options{MaxDeliveries: 3})
+		w.pass(10 * time.Minute)
+		gone.Store(false)
+		w.pass(10 * time.Minute)
+		assert.NoError(t, stop(), "consume")
+		for _, p := range w.parked() {
+			t.Logf("parked: %+v", p.Reason)
+		}
+		w.rans("one")
+	})
+}
+
+// What is in doubt is for people, also when its record has passed.
+func TestDoubtOutlivesItsRecord(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(message("1", "one"))
+		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(func(*mqidem.Message, int) error { return errWork }), refuse), mqidem.Options{})
+		w.pass(time.Minute)
+		assert.NoError(t, stop(), "consume")
+		p := w.parked()
+		assert.Equal(t, p[0].Reason.Why, mqidem.DeadInDoubt, "reason")
+		w.pass(60 * 24 * time.Hour)
+		_, found, err := mqidem.RecordOf(t.Context(), w.engine, &p[0].Reason)
+		t.Logf("record found: %v %v", found, err)
+		assert.ErrorIs(t, mqidem.Redrive(t.Context(), w.engine, w.broker.Parking("q"), p[0], false, "x"), mqidem.ErrMayBeDone, "redrive")
+	})
+}
+
+// A batch has its messages in the order in which they came, as Options.Order says.
+func TestBatchOrder(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(message("0", "zero"))
+		s := w.broker.Open("q") // a consumer that dies at once
+		_, err := s.Receive(t.Context())
+		assert.NoError(t, err, "receive")
+		assert.NoError(t, s.Close(), "close")
+		w.publish(message("1", "one"), message("2", "two"))
+		var order []string
+		stop := w.consumeBatches(mqidem.OnceBatch(w.engine, "points", func(_ context.Context, ms []*mqidem.Message) []error {
+			for _, m := range ms {
+				order = append(order, m.ID)
+			}
+			return nil
+		}), mqidem.Options{})
+		w.pass(time.Minute)
+		assert.NoError(t, stop(), "consume")
+		assert.Equal(t, order, []string{"0", "1", "2"}, "order")
+	})
+}
+
+// What a batch has done is recorded at once, and does not wait for the parking of others.
+func TestBatchWindow(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(five()...)
+		b := &batches{w: w}
+		stop := w.consumeBatches(mqidem.OnceBatch(w.engine, "points", b.handler("3", func() error { return mqidem.Poison(errWork) })), mqidem.Options{
+			DeadLetter: func(ctx context.Context, _ *mqidem.Message, _ mqidem.Reason) error {
+				<-ctx.Done() // a broker under an alarm
+				return ctx.Err()
+			},
+		})
+		w.pass(10 * time.Second)
+		rec := w.record("points", "0")
+		assert.Equal(t, rec.State, retrysafe.StateCompleted, "record of a message that was done 10 s ago")
+		_ = stop
+	})
+}
+
+// A killer takes no others with it, also where the broker does not count deliveries.
+func TestKillerInBatchUncounted(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(five()...)
+		over := make(chan struct{})
+		defer close(over)
+		for round := 0; round < 8; round++ {
+			e, s := w.newEngine(w.store), w.broker.Open("q")
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				h := mqidem.OnceBatch(e, "points", func(_ context.Context, ms []*mqidem.Message) []error {
+					for _, m := range ms {
+						if m.ID == "0" {
+							<-over
+						}
+					}
+					for _, m := range ms {
+						w.began(m)
+					}
+					return nil
+				})
+				_ = mqidem.ConsumeBatch(ctx, odd{s, func(d mqidem.Delivery) mqidem.Delivery {
+					d.Message().Deliveries = 1
+					return d
+				}}, h, w.options(mqidem.Options{MaxDeliveries: 3}))
+			}()
+			w.pass(time.Second)
+			w.kill(e)
+			assert.NoError(t, s.Close(), "close")
+			cancel()
+			w.pass(time.Minute)
+		}
+		var ids []string
+		for _, p := range w.parked() {
+			ids = append(ids, p.Message.ID+" "+p.Reason.Why)
+		}
+		assert.Equal(t, strings.Join(ids, ", "), "0 tries", "parked")
+	})
+}
+
+// fakeTx is a database that keeps nothing, and fails as it is told to when it commits.
+type fakeTx struct{ commit func() error }
+
+func (f *fakeTx) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(context.Context, int) (retrysafe.State, retrysafe.Answer, error)) (retrysafe.Record, error) {
+	if _, _, err := work(ctx, 1); err != nil {
+		return retrysafe.Record{}, err
+	}
+	return retrysafe.Record{Key: r.Key, Owner: r.Owner, Attempt: 1}, f.commit()
+}
+
+// A message whose transaction the database refuses each time (a deferred constraint; a statement whose error the handler has dropped) is tried as
+// often as others, and parked.
+func TestCommitRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(message("1", "one"))
+		db := &fakeTx{func() error { return errors.New("violates foreign key constraint") }}
+		stop := w.consume(mqidem.OnceTx(w.engine, db, "stock", func(_ context.Context, _ int, m *mqidem.Message) error {
+			w.began(m)
+			return nil
+		}), mqidem.Options{MaxDeliveries: 3})
+		w.pass(24 * time.Hour)
+		assert.NoError(t, stop(), "consume")
+		assert.Equal(t, len(w.parked()), 1, "parked (runs: %d)", len(w.ran))
+	})
+}
+
+// A database that takes no transactions for a while costs no tries.
+func TestTxAwayIsNoTry(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(message("1", "one"))
+		s := w.broker.Open("q") // a consumer that dies at once
+		_, err := s.Receive(t.Context())
+		assert.NoError(t, err, "receive")
+		assert.NoError(t, s.Close(), "close")
+		var gone atomic.Bool
+		gone.Store(true)
+		db := &fakeTx{func() error {
+			if gone.Load() {
+				return fmt.Errorf("read only now: %w", retrysafe.ErrUnavailable)
+			}
+			return nil
+		}}
+		stop := w.consume(mqidem.OnceTx(w.engine, db, "stock", func(_ context.Context, _ int, m *mqidem.Message) error { return nil }), mqidem.Options{MaxDeliveries: 3})
+		w.pass(time.Minute)
+		gone.Store(false)
+		w.pass(time.Minute)
+		assert.NoError(t, stop(), "consume")
+		assert.Equal(t, len(w.parked()), 0, "parked")
+	})
+}
+
+// Work is not begun under an attempt whose lease is lost.
+func TestLostIsNotRun(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(five()...)
+		dead := 0
+		stop := w.consumeBatches(mqidem.OnceBatch(w.engine, "points", func(ctx context.Context, ms []*mqidem.Message) []error {
+			if len(ms) > 1 {
+				panic("nobody is to blame")
+			}
+			if ctx.Err() != nil {
+				dead++
+			}
+			time.Sleep(2 * time.Minute) // each is slow, and well below MaxRun
+			return []error{ctx.Err()}
+		}), mqidem.Options{MaxDeliveries: 1})
+		w.pass(time.Hour)
+		assert.NoError(t, stop(), "consume")
+		assert.Equal(t, fmt.Sprint(dead, " begun with a dead context, ", len(w.parked()), " parked"), "0 begun with a dead context, 0 parked", "innocents")
+	})
+}
+
+// The lease of a last try that is lost is no reason to park: somebody else may be doing the work.
+func TestLeaseLostIsNotParked(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(message("1", "one"))
+		var gone atomic.Bool
+		e := w.newEngine(storetest.NewFaulty(w.store, func(string, int) storetest.Fault {
+			if gone.Load() {
+				return storetest.LoseRequest
+			}
+			return 0
+		}))
+		stop := w.consume(mqidem.Once(e, "stock", func(ctx context.Context, m *mqidem.Message) error {
+			if w.began(m) > 1 {
+				return nil
+			}
+			gone.Store(true)
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}), mqidem.Options{MaxDeliveries: 1})
+		w.pass(time.Minute)
+		gone.Store(false)
+		w.pass(time.Hour)
+		assert.NoError(t, stop(), "consume")
+		assert.Equal(t, len(w.parked()), 0, "parked")
+	})
+}
+
+// A message in order whose handler ends its goroutine is tried again in place.
+func TestOrderGoexit(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(message("1", "one"), message("2", "two"))
+		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(func(m *mqidem.Message, n int) error {
+			if m.ID == "1" && n == 1 {
+				runtime.Goexit()
+			}
+			return nil
+		})), mqidem.Options{Order: func(*mqidem.Message) string { return "a" }})
+		w.pass(24 * time.Hour)
+		assert.NoError(t, stop(), "consume")
+		assert.Equal(t, strings.Join(w.ran, " "), "one one two", "runs")
+	})
+}
+
+// A message in order that waits does not keep those of other names from being worked on.
+func TestOrderStarves(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		for i := range 20 {
+			m := message(fmt.Sprint("a", i), fmt.Sprint("a", i))
+			m.Key = "a"
+			w.publish(m)
+		}
+		m := message("b", "b")
+		m.Key = "b"
+		w.publish(m)
+		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(func(m *mqidem.Message, _ int) error {
+			if m.ID == "a0" {
+				return errWork
+			}
+			return nil
+		})), mqidem.Options{MaxDeliveries: -1, Order: func(m *mqidem.Message) string { return m.Key }})
+		w.pass(10 * time.Minute)
+		assert.NoError(t, stop(), "consume")
+		assert.Equal(t, w.ran[len(w.ran)-1], "a0", "last")
+		n := 0
+		for _, b := range w.ran {
+			if b == "b" {
+				n++
+			}
+		}
+		assert.Equal(t, n, 1, "runs of b, which is in another lane")
+	})
+}
+
+// A redriver that was given another store loses nothing.
+func TestRedriveOnAnotherStore(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(message("1", "one"))
+		bad := true
+		h := mqidem.Once(w.engine, "stock", w.handler(func(*mqidem.Message, int) error {
+			if bad {
+				return errWork
+			}
+			return nil
+		}))
+		stop := w.consume(h, mqidem.Options{MaxDeliveries: 1})
+		w.pass(time.Minute)
+		bad = false
+		other := w.newEngine(memstore.New(nil)) // the store of another environment
+		r, err := mqidem.NewRedriver(other, w.broker.Parking("q"), mqidem.Rule{After: -1}, nil)
+		assert.NoError(t, err, "redriver")
+		did, err := r.Once(t.Context())
+		t.Logf("did %+v, error %v", did, err)
+		w.pass(time.Minute)
+		assert.NoError(t, stop(), "consume")
+		waiting, parked := w.broker.Stats("q")
+		assert.True(t, len(w.ran) == 2 || waiting+parked == 1, "the message was worked on, or is still there: ran %v, waiting %d, parked %d", w.ran, waiting, parked)
+	})
+}
+
+// Innocents of a batch keep their tries when the lease of one of them is lost.
+func TestBatchOneLost(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(five()...)
+		calls := 0
+		stop := w.consumeBatches(mqidem.OnceBatch(w.engine, "points", func(ctx context.Context, ms []*mqidem.Message) []error {
+			if calls++; calls == 1 {
+				rec := w.record("points", "3")
+				err := w.engine.Layer("mq").Resolve(context.WithoutCancel(ctx), retrysafe.Key{Operation: "points", ID: "3"},
+					retrysafe.Resolution{Fence: rec.Fence, Force: true, Outcome: retrysafe.Done, By: "a person"})
+				assert.NoError(t, err, "resolve")
+				<-ctx.Done()
+				errs := make([]error, len(ms))
+				for i := range errs {
+					errs[i] = ctx.Err()
+				}
+				return errs
+			}
+			return nil
+		}), mqidem.Options{MaxDeliveries: 1})
+		w.pass(time.Hour)
+		assert.NoError(t, stop(), "consume")
+		assert.Equal(t, len(w.parked()), 0, "parked")
+	})
+}
+
+// Deliveries of a source that gives back what could not be parked: Dead fails once, and then the delivery is settled.
+type givenBack struct {
+	mqidem.Delivery
+	deads atomic.Int64
+}
+
+func (g *givenBack) Dead(ctx context.Context, _ mqidem.Reason) error {
+	if g.deads.Add(1) == 1 {
+		return errors.Join(errors.New("the channel is under an alarm"), g.Retry(ctx, 0))
+	}
+	return mqidem.ErrSettled
+}
+
+// Stuck deliveries do not use up the consumer.
+func TestSettledIsLeft(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(message("", "one"), message("1", "good"))
+		stop := w.start(func(ctx context.Context, s mqidem.Source) error {
+			return mqidem.Consume(ctx, odd{s, func(d mqidem.Delivery) mqidem.Delivery {
+				if d.Message().ID == "" && d.Message().Deliveries == 1 {
+					return &givenBack{Delivery: d}
+				}
+				return d
+			}}, mqidem.Once(w.engine, "stock", w.handler(nil)), w.options(mqidem.Options{Concurrency: 1}))
+		})
+		w.pass(24 * time.Hour)
+		assert.NoError(t, stop(), "consume")
+		w.rans("good")
+	})
+}
+
+// A batch handler that keeps no record and panics: the innocents are not parked with the guilty one.
+func TestPlainBatchPanic(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(five()...)
+		stop := w.consumeBatches(func(_ context.Context, ms []*mqidem.Message) []error {
+			for _, m := range ms {
+				if m.ID == "3" {
+					panic("bad")
+				}
+			}
+			return nil
+		}, mqidem.Options{MaxDeliveries: 3})
+		w.pass(time.Hour)
+		assert.NoError(t, stop(), "consume")
+		assert.Equal(t, len(w.parked()), 1, "parked")
+	})
+}
+
+// What stands around Once and fails is tried as often as other work, and parked.
+func TestAroundOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(message("1", "one"))
+		calls := 0
+		once := mqidem.Once(w.engine, "stock", w.handler(nil))
+		stop := w.consume(func(ctx context.Context, m *mqidem.Message) error {
+			calls++
+			if err := once(ctx, m); err != nil {
+				return err
+			}
+			return errWork
+		}, mqidem.Options{MaxDeliveries: 2})
+		w.pass(time.Hour)
+		assert.NoError(t, stop(), "consume")
+		assert.Equal(t, len(w.parked()), 1, "parked (calls: %d)", calls)
+	})
+}
+
+// An entry of the same key that died of something else is not taken away with it.
+func TestRedriverKeepsOthers(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		bad := w.handler(func(*mqidem.Message, int) error { return errWork })
+		as := func(fingerprint string) mqidem.Handler {
+			return mqidem.Once(w.engine, "stock", bad, retrysafe.WithFingerprint([]byte(fingerprint)))
+		}
+		w.publish(message("1", "one"))
+		stop := w.consume(as("v1 of the consumer, padded to 32"), mqidem.Options{MaxDeliveries: 1})
+		w.pass(time.Minute)
+		assert.NoError(t, stop(), "consume")
+		w.publish(message("1", "another content"))
+		stop = w.consume(as("v2 of the consumer, padded to 32"), mqidem.Options{MaxDeliveries: 1})
+		w.pass(time.Minute)
+		assert.NoError(t, stop(), "consume")
+		for _, p := range w.parked() {
+			t.Logf("parked %s: %s", p.Message.Body, p.Reason.Why)
+		}
+		r, err := mqidem.NewRedriver(w.engine, w.broker.Parking("q"), mqidem.Rule{After: -1}, nil)
+		assert.NoError(t, err, "redriver")
+		did, err := r.Once(t.Context())
+		assert.NoError(t, err, "redrive")
+		assert.Equal(t, len(w.parked()), 1, "parked afterwards (%+v)", did)
+	})
+}
