@@ -213,6 +213,19 @@ func TestReconnect(t *testing.T) {
 	assert.NoError(t, receive(t, s).Ack(t.Context()), "Ack")
 }
 
+// TestSilentBroker: a connection on which nothing is said any more is found out by heartbeats, and made again.
+func TestSilentBroker(t *testing.T) {
+	t.Parallel()
+	p := behindProxy(t)
+	s := open(t, p.cut+"?heartbeat=1", p.queue, p.options())
+	before := p.connections()
+	p.stall()
+	eventually(t, "another connection", func() bool { return p.connections() > before })
+	p.flow()
+	publish(t, publisher(t, p.url, nil), p.queue, "m")
+	assert.NoError(t, receive(t, s).Ack(t.Context()), "Ack")
+}
+
 // TestQueueDeleted: the broker cancels the consumer; the source declares the queue again.
 func TestQueueDeleted(t *testing.T) {
 	t.Parallel()
