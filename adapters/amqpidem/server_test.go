@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -51,6 +52,7 @@ func TestMain(m *testing.M) {
 	if url := os.Getenv(childURL); url != "" {
 		os.Exit(child(url))
 	}
+	_ = flag.Set("test.parallel", "8") // they wait for servers more than they compute
 	code := m.Run()
 	if left := leftBehind(); code == 0 && left != "" {
 		fmt.Fprintf(os.Stderr, "goroutines go on behind Close:\n%s\n", left)
@@ -105,7 +107,7 @@ func (s *server) start(tb assert.T) {
 		assert.NoError(tb, err, "a free port")
 	}
 	config := fmt.Sprintf("listeners.tcp.default = 127.0.0.1:%s\nmanagement.tcp.ip = 127.0.0.1\nmanagement.tcp.port = %s\nloopback_users = none\n"+
-		"vm_memory_high_watermark.absolute = 1GB\ndisk_free_limit.absolute = 1MB\nlog.console = true\nlog.console.level = warning\nlog.file = false\n"+
+		"vm_memory_high_watermark.absolute = 1GB\ndisk_free_limit.absolute = 1MB\nlog.console = true\nlog.console.level = warning\nlog.file = false\ncollect_statistics_interval = 500\n"+
 		"max_message_size = %d\n", ports[0], ports[1], maxMessage)
 	for name, text := range map[string]string{"rabbitmq.conf": config, "plugins": "[rabbitmq_management].", "mnesia/": "", "log/": "", "gen/": ""} {
 		if dir, ok := strings.CutSuffix(name, "/"); ok {
