@@ -5,7 +5,11 @@ go 1.26.0
 require (
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/jackc/pgx/v5 v5.12.0
+	github.com/nats-io/nats.go v1.55.0
 	github.com/retrysafe/retrysafe v0.0.0
+	github.com/retrysafe/retrysafe/adapters/amqpidem v0.0.0
+	github.com/retrysafe/retrysafe/adapters/natsidem v0.0.0
+	github.com/retrysafe/retrysafe/adapters/redisstreamidem v0.0.0
 	github.com/retrysafe/retrysafe/adapters/rueidisclient v0.0.0
 	github.com/retrysafe/retrysafe/advise v0.0.0
 	github.com/retrysafe/retrysafe/gateway v0.0.0
@@ -16,13 +20,18 @@ require (
 require (
 	github.com/dunglas/httpsfv v1.1.2 // indirect
 	github.com/go-jose/go-jose/v4 v4.1.8 // indirect
+	github.com/klauspost/compress v1.20.3 // indirect
+	github.com/nats-io/nkeys v0.4.16 // indirect
+	github.com/nats-io/nuid v1.0.1 // indirect
 	github.com/pganalyze/pg_query_go/v6 v6.2.2 // indirect
+	github.com/rabbitmq/amqp091-go v1.16.0 // indirect
 	github.com/retrysafe/retrysafe/httpsig v0.0.0 // indirect
 	github.com/sqlc-dev/marino v0.3.1 // indirect
 	github.com/sqlc-dev/meyer v0.1.2 // indirect
 	github.com/tetratelabs/wazero v1.12.0 // indirect
 	github.com/wasilibs/go-pgquery v0.0.0-20260728010200-155ebad2880e // indirect
 	github.com/wasilibs/wazero-helpers v0.0.0-20250123031827-cd30c44769bb // indirect
+	golang.org/x/crypto v0.58.0 // indirect
 )
 
 require (
@@ -47,9 +56,9 @@ require (
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/retrysafe/retrysafe/adapters/pgxidem v0.0.0
 	github.com/spf13/pflag v1.0.9 // indirect
-	golang.org/x/sync v0.23.0 // indirect
-	golang.org/x/sys v0.48.0 // indirect
-	golang.org/x/text v0.42.0 // indirect
+	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 	modernc.org/libc v1.77.1 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
@@ -58,7 +67,10 @@ require (
 
 replace (
 	github.com/retrysafe/retrysafe => ../..
+	github.com/retrysafe/retrysafe/adapters/amqpidem => ../../adapters/amqpidem
+	github.com/retrysafe/retrysafe/adapters/natsidem => ../../adapters/natsidem
 	github.com/retrysafe/retrysafe/adapters/pgxidem => ../../adapters/pgxidem
+	github.com/retrysafe/retrysafe/adapters/redisstreamidem => ../../adapters/redisstreamidem
 	github.com/retrysafe/retrysafe/adapters/rueidisclient => ../../adapters/rueidisclient
 	github.com/retrysafe/retrysafe/advise => ../../advise
 	github.com/retrysafe/retrysafe/gateway => ../../gateway

@@ -95,7 +95,7 @@ func suitesAreForTests(t *Tree) []Violation {
 }
 
 // programs put things together or try them out, so they may import adapters.
-var programs = []string{"cmd", "integration", "bench"}
+var programs = []string{"cmd", "integration", "bench", "examples"}
 
 // leaves: a program picks its adapters; a package that did so would force them on everybody. A command is imported by itself only.
 func leaves(t *Tree) []Violation {

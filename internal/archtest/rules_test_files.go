@@ -35,6 +35,9 @@ func testsDoNotSkip(t *Tree) []Violation {
 
 // maySleep are the files of tests that may call time.Sleep outside a synctest bubble, each with its reason.
 var maySleep = map[string]string{
+	"adapters/kafkaidem/server_test.go":       "it looks at a broker again and again, up to a limit",
+	"adapters/redisstreamidem/server_test.go": "a server of another program takes a while to start, and is looked at again and again, up to a limit",
+
 	"adapters/amqpidem/server_test.go":    "a server of another program takes a while to start, and is looked at again and again, up to a limit",
 	"adapters/zklock/server_test.go":      "a server of another program takes a while to start",
 	"adapters/zklock/zklock_test.go":      "it looks at another program again and again, up to a limit",
@@ -44,6 +47,7 @@ var maySleep = map[string]string{
 	"cmd/retrysafe/main_test.go":          "the lease of a process that was killed has to pass, and a service is slow",
 	"example_step_test.go":                "the lease of a process that died has to pass, 10 ms",
 	"example_test.go":                     "a doubt has to be two leases old, 20 ms",
+	"internal/servertest/process.go":      "a server of another program takes a while to start",
 	"mqidem/helpers_test.go":              "time that passes in a world, all of them in bubbles",
 	"reconcile_test.go":                   "a question that takes its time; it is used in bubbles only",
 	"faults_test.go":                      "a store that answers late; it is used in bubbles only",
@@ -56,6 +60,7 @@ var maySleep = map[string]string{
 	"gateway/once_test.go":                "the ends of real connections, and a lease that has to pass",
 	"httpidem/httpidemtest/answers.go":    "waiters have to be waiting, which nothing tells from outside",
 	"httpidem/httpidemtest/client.go":     "it looks at a black box again and again, up to a limit",
+	"integration/brokers/child_test.go":   "a handler outlives its lease on a real clock",
 	"integration/lock_bench_test.go":      "a waiter has to be waiting, which nothing tells from outside",
 	"integration/lock_faults_test.go":     "processes are stopped past their leases on a server's clock",
 	"integration/lock_redis_test.go":      "calls that come late to a real server",

@@ -35,7 +35,7 @@ func Main(args []string, out, errOut io.Writer) int {
 	log.SetOutput(quoteless{errOut})
 	began := false // a call that never begins was wrong
 	root.PersistentPreRun = func(*cobra.Command, []string) { began = true }
-	root.AddCommand(gatewayCommand(), keysCommand(), resumeCommand(), benchCommand(), migrateCommand(), idsCommand(), adviseCommand(), demo.Command(openForDemo), demo.ShopCommand())
+	root.AddCommand(gatewayCommand(), keysCommand(), resumeCommand(), benchCommand(), migrateCommand(), idsCommand(), dlqCommand(), adviseCommand(), demo.Command(openForDemo), demo.ShopCommand())
 	c, err := root.ExecuteContextC(ctx)
 	var usage *usageError
 	var code exitCode

@@ -1,0 +1,179 @@
+package kafkaidem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// HoldsFor implements mqidem.Holder: the topic's retention.ms. Zero also where old records are compacted and not deleted. What retention.bytes
+// removes earlier it does not know.
+func (s *Source) HoldsFor(ctx context.Context) (time.Duration, error) {
+	ctx, end := context.WithTimeout(ctx, s.o.Timeout)
+	defer end()
+	req := kmsg.NewPtrDescribeConfigsRequest()
+	r := kmsg.NewDescribeConfigsRequestResource()
+	r.ResourceType, r.ResourceName, r.ConfigNames = kmsg.ConfigResourceTypeTopic, s.o.Topic, []string{"retention.ms", "cleanup.policy"}
+	req.Resources = append(req.Resources, r)
+	resp, err := req.RequestWith(ctx, s.cl)
+	if err == nil && len(resp.Resources) != 1 {
+		err = kerr.UnknownTopicOrPartition
+	}
+	if err == nil {
+		err = kerr.ErrorForCode(resp.Resources[0].ErrorCode)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("kafkaidem: cannot ask how long the topic keeps records; try again: %w", explain(err))
+	}
+	var ms int64
+	deletes := true
+	for _, c := range resp.Resources[0].Configs {
+		switch {
+		case c.Value == nil:
+		case c.Name == "retention.ms":
+			if ms, err = strconv.ParseInt(*c.Value, 10, 64); err != nil {
+				return 0, fmt.Errorf("kafkaidem: the brokers say something else than a number of milliseconds: %w", err)
+			}
+		case c.Name == "cleanup.policy":
+			deletes = strings.Contains(*c.Value, "delete")
+		}
+	}
+	if ms <= 0 || !deletes {
+		return 0, nil
+	}
+	const most = 1<<63 - 1
+	if ms > most/int64(time.Millisecond) {
+		return most, nil
+	}
+	return time.Duration(ms) * time.Millisecond, nil
+}
+
+// topicInfo is what the brokers know of a topic. Newer ones know it by its id only.
+type topicInfo struct {
+	name  string
+	id    [16]byte
+	parts []int32
+}
+
+// find asks for a topic that is there.
+func find(ctx context.Context, cl *kgo.Client, topic string, timeout time.Duration) (*topicInfo, error) {
+	ctx, end := context.WithTimeout(ctx, timeout)
+	defer end()
+	req := kmsg.NewPtrMetadataRequest()
+	t := kmsg.NewMetadataRequestTopic()
+	t.Topic = kmsg.StringPtr(topic)
+	req.Topics = append(req.Topics, t)
+	resp, err := req.RequestWith(ctx, cl)
+	if err != nil {
+		return nil, err
+	}
+	info := &topicInfo{name: topic}
+	for _, t := range resp.Topics {
+		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
+			return nil, explain(err)
+		}
+		info.id = t.TopicID
+		for _, p := range t.Partitions {
+			info.parts = append(info.parts, p.Partition)
+		}
+	}
+	slices.Sort(info.parts)
+	return info, nil
+}
+
+// What listOffsets is asked for.
+const (
+	newest = -1
+	oldest = -2
+)
+
+// listOffsets are the offsets of a topic's partitions: of the oldest record, or behind the newest.
+func listOffsets(ctx context.Context, cl *kgo.Client, topic *topicInfo, which int64) (map[int32]int64, error) {
+	req := kmsg.NewPtrListOffsetsRequest()
+	req.ReplicaID = -1
+	t := kmsg.NewListOffsetsRequestTopic()
+	t.Topic = topic.name
+	for _, n := range topic.parts {
+		p := kmsg.NewListOffsetsRequestTopicPartition()
+		p.Partition, p.Timestamp = n, which
+		t.Partitions = append(t.Partitions, p)
+	}
+	req.Topics = append(req.Topics, t)
+	resp, err := req.RequestWith(ctx, cl)
+	if err != nil {
+		return nil, err
+	}
+	found := map[int32]int64{}
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+				return nil, explain(err)
+			}
+			found[p.Partition] = p.Offset
+		}
+	}
+	return found, nil
+}
+
+// committed are the offsets that a group has committed for a topic.
+func committed(ctx context.Context, cl *kgo.Client, group string, topic *topicInfo) (map[int32]int64, error) {
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.Group = group
+	asked := kmsg.NewOffsetFetchRequestTopic()
+	asked.Topic, asked.Partitions = topic.name, topic.parts
+	req.Topics = append(req.Topics, asked)
+	resp, err := req.RequestWith(ctx, cl)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.ErrorCode)
+	}
+	found := map[int32]int64{}
+	if errors.Is(err, kerr.GroupIDNotFound) { // it has committed nothing yet
+		return found, nil
+	}
+	if err != nil {
+		return nil, explain(err)
+	}
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+				return nil, explain(err)
+			}
+			if p.Offset >= 0 {
+				found[p.Partition] = p.Offset
+			}
+		}
+	}
+	return found, nil
+}
+
+// commitOne commits an offset for a group that has no members.
+func commitOne(ctx context.Context, cl *kgo.Client, group string, topic *topicInfo, n int32, offset int64) error {
+	req := kmsg.NewPtrOffsetCommitRequest()
+	req.Group, req.Generation = group, -1
+	t := kmsg.NewOffsetCommitRequestTopic()
+	t.Topic, t.TopicID = topic.name, topic.id
+	p := kmsg.NewOffsetCommitRequestTopicPartition()
+	p.Partition, p.Offset = n, offset
+	t.Partitions = append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	resp, err := req.RequestWith(ctx, cl)
+	if err != nil {
+		return err
+	}
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+				return explain(err)
+			}
+		}
+	}
+	return nil
+}

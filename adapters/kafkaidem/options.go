@@ -1,0 +1,119 @@
+package kafkaidem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Options name the topic and the group. Topic and Group are required, all else has a default.
+type Options struct {
+	// Topic is the topic.
+	Topic string
+	// Group is the consumer group. All processes that share the work use the same. A new group begins with the oldest record.
+	Group string
+	// Dead is the topic of parked messages. Default: the topic and ".dead". Groups of one topic that do different work need one each.
+	Dead string
+	// Unordered lets several messages of a partition be under way at once, and lets others pass one that waits for a later try. Default: one
+	// at a time, in order.
+	Unordered bool
+	// Handover is how long messages of a partition that goes to another consumer may still be under way. Default 10 s; it has to be
+	// well under the group's rebalance timeout (kgo.RebalanceTimeout, 60 s).
+	Handover time.Duration
+	// Timeout is how long one call of the brokers may take. Default 10 s.
+	Timeout time.Duration
+	// Logger is told of what goes wrong with the brokers. Default slog.Default().
+	Logger *slog.Logger
+}
+
+func (o Options) withDefaults() (Options, error) {
+	switch {
+	case o.Topic == "" || o.Group == "":
+		return o, errors.New("kafkaidem: Options.Topic and Options.Group are required: they name the topic and the consumer group")
+	case o.Handover < 0 || o.Timeout < 0:
+		return o, errors.New("kafkaidem: Handover and Timeout cannot be negative")
+	}
+	o.Dead = or(o.Dead, o.Topic+".dead")
+	if o.Dead == o.Topic {
+		return o, errors.New("kafkaidem: Options.Dead and Options.Topic are the same; parked messages need a topic of their own")
+	}
+	o.Handover = or(o.Handover, 10*time.Second)
+	o.Timeout = or(o.Timeout, 10*time.Second)
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return o, nil
+}
+
+// walker is the group whose offsets say how far walks of the parking have got.
+func (o *Options) walker() string { return o.Group + ".dead" }
+
+func or[V comparable](v, otherwise V) V {
+	var zero V
+	if v == zero {
+		return otherwise
+	}
+	return v
+}
+
+// TopicOptions say how [Create] makes a topic. Zero fields have the brokers' defaults.
+type TopicOptions struct {
+	Partitions int32
+	Replicas   int16
+	// Configs are those of the topic, such as retention.ms.
+	Configs map[string]string
+}
+
+// Create makes the topic, and the topic of its parked messages: with one partition, so that walks see the oldest first, and without an end to how
+// long they are kept. What is there is not changed. It may be called by several processes at once. The options are for the connection.
+func Create(ctx context.Context, t TopicOptions, o Options, connection ...kgo.Opt) error {
+	o, err := o.withDefaults()
+	if err != nil {
+		return err
+	}
+	cl, err := kgo.NewClient(connection...)
+	if err != nil {
+		return fmt.Errorf("kafkaidem: the options of the connection do not fit; nothing was created: %w", err)
+	}
+	defer cl.Close()
+	forever := "-1"
+	remove := "delete"
+	req := kmsg.NewPtrCreateTopicsRequest()
+	req.TimeoutMillis = int32(o.Timeout.Milliseconds()) //nolint:gosec // seconds
+	for _, name := range []string{o.Topic, o.Dead} {
+		topic := kmsg.NewCreateTopicsRequestTopic()
+		topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, or(t.Partitions, -1), or(t.Replicas, -1)
+		configs := map[string]*string{}
+		for k, v := range t.Configs {
+			configs[k] = &v
+		}
+		if name == o.Dead {
+			topic.NumPartitions = 1
+			configs = map[string]*string{"retention.ms": &forever, "cleanup.policy": &remove}
+		}
+		for k, v := range configs {
+			c := kmsg.NewCreateTopicsRequestTopicConfig()
+			c.Name, c.Value = k, v
+			topic.Configs = append(topic.Configs, c)
+		}
+		req.Topics = append(req.Topics, topic)
+	}
+	ctx, end := context.WithTimeout(ctx, o.Timeout)
+	defer end()
+	resp, err := req.RequestWith(ctx, cl)
+	if err != nil {
+		return fmt.Errorf("kafkaidem: cannot create the topics; some may be there: %w", err)
+	}
+	for _, topic := range resp.Topics {
+		if err := kerr.ErrorForCode(topic.ErrorCode); err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
+			return fmt.Errorf("kafkaidem: cannot create the topic %s; what was created stays: %w", topic.Topic, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+package kafkaidem
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/retrysafe/retrysafe/mqidem"
+)
+
+// Parking is a mqidem.Parking: a topic of its own. It is safe for concurrent use, but for walks: two at once, in any processes, may show a message
+// twice and keep it twice.
+type Parking struct {
+	cl         *kgo.Client
+	o          Options
+	connection []kgo.Opt
+}
+
+var _ mqidem.Parking = (*Parking)(nil)
+
+// OpenParking opens the parking of o on connections of its own. Close it in the end.
+func OpenParking(ctx context.Context, o Options, connection ...kgo.Opt) (*Parking, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	cl, err := kgo.NewClient(producing(o.Timeout, connection)...)
+	if err != nil {
+		return nil, fmt.Errorf("kafkaidem: the options of the connection do not fit: %w", err)
+	}
+	if _, err := find(ctx, cl, o.Dead, o.Timeout); err != nil {
+		cl.Close()
+		return nil, fmt.Errorf("kafkaidem: cannot open the topic %s; Create makes it: %w", o.Dead, err)
+	}
+	return &Parking{cl, o, connection}, nil
+}
+
+// Close ends the connections.
+func (p *Parking) Close() { p.cl.Close() }
+
+// write produces one record, and returns when it is confirmed.
+func (p *Parking) write(ctx context.Context, r *kgo.Record) error {
+	ctx, end := context.WithTimeout(ctx, p.o.Timeout)
+	defer end()
+	return produce(ctx, p.cl, []*kgo.Record{r})[0]
+}
+
+// park writes a message to the parking.
+func (p *Parking) park(ctx context.Context, m *mqidem.Message, why mqidem.Reason) error {
+	for {
+		packed, err := why.Pack()
+		if err != nil {
+			return err
+		}
+		r := record(p.o.Dead, m)
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: mqidem.HeaderDead, Value: packed})
+		err = p.write(ctx, r)
+		if tooLarge(err) && why.Error != "" { // a message that fills the limit leaves no room for it
+			why.Error = ""
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("the message is not known to be parked: %w", explain(err))
+		}
+		return nil
+	}
+}
+
+// Send implements mqidem.Parking.
+func (p *Parking) Send(ctx context.Context, m *mqidem.Message) error {
+	if err := p.write(ctx, record(m.Source, m)); err != nil {
+		return fmt.Errorf("kafkaidem: the message is not known to be put back; it stays parked: %w", explain(err))
+	}
+	return nil
+}
+
+// Walk implements mqidem.Parking. Of a parking with several partitions each has an order of its own, and one comes after the other.
+func (p *Parking) Walk(ctx context.Context, see func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)) error {
+	topic, err := find(ctx, p.cl, p.o.Dead, p.o.Timeout)
+	if err != nil {
+		return fmt.Errorf("kafkaidem: cannot look at the parked messages; nothing was changed: %w", err)
+	}
+	spans, err := p.spans(ctx, topic)
+	if err != nil {
+		return fmt.Errorf("kafkaidem: cannot look at the parked messages; nothing was changed: %w", err)
+	}
+	for _, n := range topic.parts {
+		if at := spans[n]; at.from < at.to {
+			w := &walk{p: p, ctx: ctx, topic: topic, n: n, see: see}
+			if err := w.run(at); err != nil {
+				return err
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+// span is what there is to see of a partition.
+type span struct{ from, to int64 }
+
+func (p *Parking) spans(ctx context.Context, topic *topicInfo) (map[int32]span, error) {
+	ctx, end := context.WithTimeout(ctx, p.o.Timeout)
+	defer end()
+	to, err := listOffsets(ctx, p.cl, topic, newest)
+	if err != nil {
+		return nil, err
+	}
+	first, err := listOffsets(ctx, p.cl, topic, oldest)
+	if err != nil {
+		return nil, err
+	}
+	from, err := committed(ctx, p.cl, p.o.walker(), topic)
+	if err != nil {
+		return nil, err
+	}
+	all := map[int32]span{}
+	for _, n := range topic.parts {
+		at := span{max(from[n], first[n]), to[n]}
+		if at.from > at.to { // the topic was made anew
+			at.from = first[n]
+		}
+		all[n] = at
+	}
+	return all, nil
+}
+
+// parked reads a record of the parking.
+func (p *Parking) parked(r *kgo.Record) *mqidem.Parked {
+	m := message(r, 1)
+	m.Source = p.o.Topic
+	why, err := mqidem.ParseReason(m.Headers[mqidem.HeaderDead])
+	if err != nil {
+		why = mqidem.Reason{Why: mqidem.DeadUnreadable, Source: p.o.Topic, At: r.Timestamp}
+	}
+	delete(m.Headers, mqidem.HeaderDead)
+	return &mqidem.Parked{Message: m, Reason: why}
+}

@@ -1,0 +1,165 @@
+package kafkaidem_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/mqidem"
+	"github.com/retrysafe/retrysafe/outbox"
+)
+
+// parkAll parks messages.
+func (q *queue) parkAll(t *testing.T, ids ...string) {
+	t.Helper()
+	q.publish(t, ids...)
+	s := q.open(t)
+	for _, id := range ids {
+		assert.NoError(t, receive(t, s, id).Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadTries}), "Dead")
+	}
+	assert.NoError(t, s.Close(), "Close")
+}
+
+// ids are those of what lies in the parking.
+func (q *queue) ids(t *testing.T) string {
+	t.Helper()
+	var all []string
+	for _, p := range q.parked(t) {
+		all = append(all, p.Message.ID)
+	}
+	return strings.Join(all, " ")
+}
+
+// remove takes those away that are named.
+func (q *queue) remove(t *testing.T, ids ...string) error {
+	t.Helper()
+	return q.park.Walk(t.Context(), func(_ context.Context, p *mqidem.Parked) (mqidem.Verdict, error) {
+		for _, id := range ids {
+			if p.Message.ID == id {
+				return mqidem.Remove, nil
+			}
+		}
+		return mqidem.Keep, nil
+	})
+}
+
+// end is how many records the parking has ever had.
+func (q *queue) end() int64 { return q.c.PartitionInfo(q.o.Topic+".dead", 0).HighWatermark }
+
+// A walk that removes nothing writes nothing; one that does keeps the order of the others.
+func TestWalkWrites(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, startKafka(t), nil)
+	q.parkAll(t, "1", "2", "3", "4")
+	assert.Equal(t, q.ids(t), "1 2 3 4", "parked")
+	assert.Equal(t, q.end(), 4, "records that were written")
+	assert.NoError(t, q.remove(t, "3"), "Walk")
+	assert.Equal(t, q.ids(t), "1 2 4", "parked")
+	assert.Equal(t, q.end(), 7, "records that were written")
+	assert.NoError(t, q.remove(t, "1", "2"), "Walk")
+	assert.Equal(t, q.ids(t), "4", "parked")
+	assert.NoError(t, q.remove(t, "4"), "Walk")
+	assert.Equal(t, q.ids(t), "", "parked")
+	q.parkAll(t, "5")
+	assert.Equal(t, q.ids(t), "5", "parked")
+}
+
+// A walk that dies between its two writes shows a message twice, and loses none.
+func TestWalkDies(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, startKafka(t), nil)
+	q.parkAll(t, "1", "2", "3")
+	q.c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Group: q.o.Group + ".dead", Err: kerr.UnknownServerError})
+	err := q.remove(t, "2")
+	assert.Contains(t, err.Error(), "was dealt with, and is shown again by the next walk", "Walk")
+	assert.Equal(t, q.ids(t), "1 2 3 1", "parked")
+	q.c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: q.o.Topic + ".dead", Err: kerr.PolicyViolation})
+	err = q.remove(t, "2")
+	assert.Contains(t, err.Error(), "could not be kept behind one that was dealt with", "Walk")
+	assert.Equal(t, q.ids(t), "1 2 3 1", "parked")
+	assert.NoError(t, q.remove(t, "2"), "Walk")
+	assert.Equal(t, q.ids(t), "1 3 1", "parked")
+}
+
+// A walk sees nothing that was parked behind its start, ends with an error of see and with its context, and shows what cannot be read.
+func TestWalks(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, startKafka(t), nil)
+	assert.Equal(t, q.ids(t), "", "parked")
+	cl, err := kgo.NewClient(q.opts...)
+	assert.NoError(t, err, "client")
+	defer cl.Close()
+	odd := &kgo.Record{Topic: q.o.Topic + ".dead", Value: []byte("x"), Headers: []kgo.RecordHeader{{Key: mqidem.HeaderDead, Value: []byte("{")}}}
+	assert.NoError(t, cl.ProduceSync(t.Context(), odd).FirstErr(), "produce")
+	q.parkAll(t, "1")
+	seen := 0
+	stop := errors.New("enough")
+	err = q.park.Walk(t.Context(), func(_ context.Context, p *mqidem.Parked) (mqidem.Verdict, error) {
+		if seen++; seen == 1 {
+			assert.Equal(t, p.Reason.Why, mqidem.DeadUnreadable, "why")
+			assert.Equal(t, p.Message.Source, q.o.Topic, "source")
+			q.parkAll(t, "late")
+			return mqidem.Remove, nil
+		}
+		assert.Equal(t, p.Message.ID, "1", "the second one")
+		return mqidem.Remove, stop
+	})
+	assert.ErrorIs(t, err, stop, "Walk")
+	assert.Equal(t, q.ids(t), "1 late", "parked")
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	assert.ErrorIs(t, q.park.Walk(ended, nil), context.Canceled, "a walk whose context has ended")
+	assert.ErrorIs(t, q.park.Send(ended, &mqidem.Message{Source: q.o.Topic}), context.Canceled, "Send whose context has ended")
+	err = q.park.Send(t.Context(), &mqidem.Message{Source: "nowhere"})
+	assert.Contains(t, err.Error(), "it stays parked: the topic is not there; create it", "Send to a topic that is not there")
+}
+
+// Any bytes come back as they were, by way of the parking and of a walk that keeps them, too.
+func TestContentKept(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, startKafka(t), nil)
+	q.parkAll(t, "before")
+	s := q.open(t)
+	m := outbox.Message{ID: "1", Topic: q.o.Topic, Key: "\x00\xff\r\n", ContentType: "text/plain", Payload: []byte("content"), Headers: map[string]string{"x": "ü", "content-type": "no"}}
+	assert.NoError(t, q.pub.Publish(t.Context(), []outbox.Outgoing{{Message: m}})[0], "publish")
+	same := func(m *mqidem.Message) {
+		t.Helper()
+		assert.Equal(t, fmt.Sprintf("%q %s %s %v", m.Key, m.ContentType, m.Body, m.Source == q.o.Topic), `"\x00\xff\r\n" text/plain content true`, "the message")
+		assert.Equal(t, m.Headers, map[string][]byte{"x": []byte("ü")}, "headers")
+	}
+	d := receive(t, s, "1")
+	same(d.Message())
+	assert.True(t, !d.Message().Published.IsZero(), "it says when the broker got it")
+	why := mqidem.Reason{Why: mqidem.DeadTries, Tries: 3}
+	assert.NoError(t, d.Dead(t.Context(), why), "Dead")
+	assert.NoError(t, q.remove(t, "before"), "Walk")
+	p := q.parked(t)[0]
+	same(p.Message)
+	assert.Equal(t, p.Reason, why, "reason")
+	assert.NoError(t, q.park.Send(t.Context(), p.Message), "Send")
+	d = receive(t, s, "1")
+	same(d.Message())
+	assert.NoError(t, d.Ack(t.Context()), "Ack")
+}
+
+// A message that fills the limit is parked without the text of its error, which would not fit.
+func TestParkFull(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, startKafka(t), nil)
+	body := bytes.Repeat([]byte("x"), 1000012-400)
+	assert.NoError(t, q.pub.Publish(t.Context(), []outbox.Outgoing{{Message: outbox.Message{ID: "1", Topic: q.o.Topic, Payload: body}}})[0], "publish")
+	d := receive(t, q.open(t), "1")
+	assert.NoError(t, d.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadTries, Error: strings.Repeat("e", 1000), Tries: 3}), "Dead")
+	p := q.parked(t)[0]
+	assert.True(t, bytes.Equal(p.Message.Body, body), "the body is as it was")
+	assert.Equal(t, p.Reason, mqidem.Reason{Why: mqidem.DeadTries, Tries: 3}, "reason")
+}

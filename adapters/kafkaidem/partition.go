@@ -1,0 +1,79 @@
+package kafkaidem
+
+import (
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// partition is one that this consumer has, from the moment that it was assigned until it is taken away. The source's lock guards it.
+type partition struct {
+	n       int32
+	queue   []*kgo.Record // read, and in nobody's hands yet
+	window  []*slot       // handed out, from the first one that is not settled, in their order
+	waits   []*slot       // for a later try
+	busy    int           // in somebody's hands
+	leaving bool          // nothing more is handed out
+	lost    bool          // it is another consumer's
+	paused  bool          // the client reads no more of it
+
+	settled, committed kgo.EpochOffset // all before are
+}
+
+// slot is a record that was handed out.
+type slot struct {
+	r          *kgo.Record
+	deliveries int
+	due        time.Time // of a later try
+	done       bool
+}
+
+const (
+	mostQueued = 256    // records of a partition that wait to be handed out
+	mostOpen   = 10_000 // records from the first one that is not settled
+)
+
+func newPartition(n int32) *partition {
+	none := kgo.EpochOffset{Epoch: -1, Offset: -1}
+	return &partition{n: n, settled: none, committed: none}
+}
+
+// next is the record to hand out, or when there may be one; zero: when something changes.
+func (p *partition) next(now time.Time, ordered bool) (*slot, time.Time) {
+	if p.leaving || p.lost || ordered && p.busy > 0 {
+		return nil, time.Time{}
+	}
+	var at time.Time
+	for i, w := range p.waits {
+		if !w.due.After(now) {
+			p.waits = slices.Delete(p.waits, i, i+1)
+			return w, at
+		}
+		if at.IsZero() || w.due.Before(at) {
+			at = w.due
+		}
+	}
+	if len(p.queue) == 0 || len(p.window) >= mostOpen || ordered && len(p.waits) > 0 {
+		return nil, at
+	}
+	w := &slot{r: p.queue[0]}
+	p.queue[0], p.queue = nil, p.queue[1:]
+	p.window = append(p.window, w)
+	return w, at
+}
+
+// done settles a record, and moves to the first one that is not.
+func (p *partition) done(w *slot) {
+	w.done = true
+	n := 0
+	for n < len(p.window) && p.window[n].done {
+		r := p.window[n].r
+		p.settled = kgo.EpochOffset{Epoch: r.LeaderEpoch, Offset: r.Offset + 1}
+		n++
+	}
+	p.window = slices.Delete(p.window, 0, n)
+}
+
+// dirty tells whether there is something to commit.
+func (p *partition) dirty() bool { return !p.lost && p.settled.Offset >= 0 && p.settled != p.committed }

@@ -1,0 +1,223 @@
+package kafkaidem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/retrysafe/retrysafe/internal/backoff"
+	"github.com/retrysafe/retrysafe/mqidem"
+)
+
+// Source is a mqidem.Source, and a mqidem.Holder, in a consumer group. It is safe for concurrent use.
+type Source struct {
+	cl      *kgo.Client
+	o       Options
+	parking *Parking
+
+	mu      sync.Mutex
+	parts   map[int32]*partition
+	turn    int           // where the next look for a record begins
+	changed chan struct{} // closed, and made anew, at each change
+
+	committing sync.Mutex
+	dirty      chan struct{}
+
+	ended  chan struct{}
+	ctx    context.Context
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup
+	once   sync.Once
+}
+
+var (
+	_ mqidem.Source = (*Source)(nil)
+	_ mqidem.Holder = (*Source)(nil)
+)
+
+// Open joins the group on connections of its own, made with the options: the brokers, TLS, SASL, the group's timeouts. It fails where one of the topics is
+// not there; see [Create]. The client connects again by itself, and tells the group that this consumer lives, however long work takes.
+// Close the source in the end.
+func Open(ctx context.Context, o Options, connection ...kgo.Opt) (*Source, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Source{o: o, parts: map[int32]*partition{}, changed: make(chan struct{}), dirty: make(chan struct{}, 1), ended: make(chan struct{})}
+	opts := append([]kgo.Opt{kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())}, producing(o.Timeout, connection)...)
+	s.cl, err = kgo.NewClient(append(opts,
+		kgo.ConsumerGroup(o.Group), kgo.ConsumeTopics(o.Topic), kgo.DisableAutoCommit(),
+		// Between a poll and AllowRebalance no partition comes or goes, so that what was read is of a partition that this consumer has.
+		kgo.BlockRebalanceOnPoll(),
+		kgo.OnPartitionsAssigned(s.assigned), kgo.OnPartitionsRevoked(s.revoked), kgo.OnPartitionsLost(s.lost),
+	)...)
+	if err != nil {
+		return nil, fmt.Errorf("kafkaidem: the options of the connection do not fit: %w", err)
+	}
+	s.parking = &Parking{cl: s.cl, o: o, connection: connection}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	for _, topic := range []string{o.Topic, o.Dead} {
+		if _, err := find(ctx, s.cl, topic, o.Timeout); err != nil {
+			s.cancel()
+			s.cl.CloseAllowingRebalance()
+			return nil, fmt.Errorf("kafkaidem: cannot open the topic %s; Create makes it: %w", topic, err)
+		}
+	}
+	s.tasks.Go(s.poll)
+	s.tasks.Go(s.keepCommitting)
+	return s, nil
+}
+
+// Receive implements mqidem.Source. It has no error but that of its context and that of a closed source: what is wrong with the brokers is
+// logged and tried again.
+func (s *Source) Receive(ctx context.Context) (mqidem.Delivery, error) {
+	for {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if s.closed() {
+			return nil, mqidem.ErrSourceClosed
+		}
+		d, at, changed := s.take()
+		if d != nil {
+			return d, nil
+		}
+		if err := s.await(ctx, at, changed); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// await waits for a change, or for a time.
+func (s *Source) await(ctx context.Context, at time.Time, changed <-chan struct{}) error {
+	var due <-chan time.Time
+	if !at.IsZero() {
+		t := time.NewTimer(time.Until(at))
+		defer t.Stop()
+		due = t.C
+	}
+	select {
+	case <-due:
+	case <-changed:
+	case <-s.ended:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// take hands out a record, if there is one: of each partition in turn.
+func (s *Source) take() (d *delivery, at time.Time, changed <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	order := s.order()
+	for i := range order {
+		p := order[(i+s.turn)%len(order)]
+		w, due := p.next(now, !s.o.Unordered)
+		if w == nil {
+			if !due.IsZero() && (at.IsZero() || due.Before(at)) {
+				at = due
+			}
+			continue
+		}
+		s.turn++
+		p.busy++
+		w.deliveries++
+		if p.paused && len(p.queue) < mostQueued/2 {
+			p.paused = false
+			s.cl.ResumeFetchPartitions(map[string][]int32{s.o.Topic: {p.n}})
+		}
+		return &delivery{s: s, p: p, w: w, m: message(w.r, w.deliveries)}, at, nil
+	}
+	return nil, at, s.changed
+}
+
+// order are the partitions, always in the same order. The lock is held.
+func (s *Source) order() []*partition {
+	all := make([]*partition, 0, len(s.parts))
+	for n := int32(0); len(all) < len(s.parts); n++ {
+		if p := s.parts[n]; p != nil {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// tell wakes all that wait. The lock is held.
+func (s *Source) tell() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func (s *Source) closed() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// poll reads records until the source is closed.
+func (s *Source) poll() {
+	for failed := 0; ; {
+		got := s.cl.PollRecords(s.ctx, mostQueued)
+		if s.ctx.Err() != nil || got.IsClientClosed() {
+			s.cl.AllowRebalance()
+			return
+		}
+		s.mu.Lock()
+		got.EachRecord(s.add)
+		s.tell()
+		s.mu.Unlock()
+		s.cl.AllowRebalance()
+		var bad error
+		got.EachError(func(_ string, _ int32, err error) { bad = err })
+		if bad == nil {
+			failed = 0
+			continue
+		}
+		failed++
+		s.o.Logger.Warn("kafkaidem: cannot read records; it is tried again", "topic", s.o.Topic, "group", s.o.Group, "error", explain(bad))
+		wait, _ := backoff.Backoff{Max: failed + 2, MaxWait: 5 * time.Second}.Next(s.ctx, failed, 0)
+		_ = backoff.Pause(s.ctx, wait)
+	}
+}
+
+// add queues a record. The lock is held.
+func (s *Source) add(r *kgo.Record) {
+	p := s.parts[r.Partition]
+	if p == nil { // it does not happen; to drop a record would be to commit past it
+		p = newPartition(r.Partition)
+		s.parts[r.Partition] = p
+	}
+	p.queue = append(p.queue, r)
+	if !p.paused && len(p.queue) >= mostQueued {
+		p.paused = true
+		s.cl.PauseFetchPartitions(map[string][]int32{s.o.Topic: {p.n}})
+	}
+}
+
+// Close commits what is settled, leaves the group, and ends all that the source started: what is not settled comes to another consumer. It returns after
+// the timeout at the latest, and never an error. It may be called again. What is settled afterwards is ErrStale.
+func (s *Source) Close() error {
+	s.once.Do(func() {
+		close(s.ended)
+		s.cancel()
+		s.tasks.Wait()
+		ctx, end := context.WithTimeout(context.Background(), s.o.Timeout)
+		defer end()
+		if err := s.commit(ctx); err != nil && !errors.Is(err, errNothing) {
+			s.o.Logger.Warn("kafkaidem: cannot commit what is settled; it is delivered again", "topic", s.o.Topic, "group", s.o.Group, "error", explain(err))
+		}
+		_ = s.cl.LeaveGroupContext(ctx)
+		s.cl.CloseAllowingRebalance()
+		s.drop(nil)
+	})
+	return nil
+}

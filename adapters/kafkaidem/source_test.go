@@ -1,0 +1,327 @@
+package kafkaidem_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/retrysafe/retrysafe/adapters/kafkaidem"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/mqidem"
+	"github.com/retrysafe/retrysafe/outbox"
+)
+
+func unordered(o *kafkaidem.Options, _ *kafkaidem.TopicOptions) { o.Unordered = true }
+
+// In order a partition has one message under way; the next comes when it is settled, and not while it waits for a later try.
+func TestOneAtATime(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, startKafka(t), nil)
+	q.publish(t, "1", "2")
+	s := q.open(t)
+	d := receive(t, s, "1")
+	nothing(t, s, 100*time.Millisecond)
+	assert.NoError(t, d.Retry(t.Context(), 400*time.Millisecond), "Retry")
+	nothing(t, s, 200*time.Millisecond)
+	d = receive(t, s, "1")
+	assert.Equal(t, d.Message().Deliveries, 2, "deliveries")
+	assert.NoError(t, d.Ack(t.Context()), "Ack")
+	assert.NoError(t, receive(t, s, "2").Ack(t.Context()), "Ack")
+	eventually(t, "all is committed", func() bool { return q.committed(t) == 2 })
+}
+
+// A partition that waits holds up no other.
+func TestOtherPartitionsPass(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, startKafka(t), func(_ *kafkaidem.Options, c *kafkaidem.TopicOptions) { c.Partitions = 2 })
+	n := q.spread(t, 20)
+	s := q.open(t)
+	d, err := s.Receive(t.Context())
+	assert.NoError(t, err, "Receive")
+	assert.NoError(t, d.Retry(t.Context(), time.Hour), "Retry")
+	for range n[1-partitionOf(d)] {
+		d, err := s.Receive(t.Context())
+		assert.NoError(t, err, "Receive")
+		assert.NoError(t, d.Ack(t.Context()), "Ack")
+	}
+	nothing(t, s, 100*time.Millisecond)
+}
+
+// What is committed is never past a record that is not settled: a crash brings back all from there on.
+func TestCommitStopsAtUnsettled(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, startKafka(t), unordered)
+	q.publish(t, "1", "2", "3", "4")
+	var l lines
+	dies := q.open(t, kgo.Dialer(l.dial), kgo.SessionTimeout(400*time.Millisecond))
+	first := receive(t, dies, "1")
+	second, third := receive(t, dies, "2"), receive(t, dies, "3")
+	assert.NoError(t, third.Ack(t.Context()), "Ack")
+	assert.NoError(t, first.Ack(t.Context()), "Ack")
+	eventually(t, "the first is committed", func() bool { return q.committed(t) == 1 })
+	assert.NoError(t, receive(t, dies, "4").Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead")
+	l.cut(true) // it says nothing more
+	lives := q.open(t)
+	for _, id := range []string{"2", "3", "4"} {
+		assert.NoError(t, receive(t, lives, id).Ack(t.Context()), "Ack of %s", id)
+	}
+	eventually(t, "all is committed", func() bool { return q.committed(t) == 4 })
+	l.cut(false)
+	eventually(t, "what the dead one had is stale when it comes back", func() bool { return isStale(second.Dead(t.Context(), mqidem.Reason{})) })
+}
+
+// When another consumer joins, a partition goes to it after what is under way: each message comes once.
+func TestRebalance(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, startKafka(t), func(_ *kafkaidem.Options, c *kafkaidem.TopicOptions) { c.Partitions = 2 })
+	n := q.spread(t, 40)
+	a := q.open(t)
+	var under []mqidem.Delivery
+	seen := map[string]int{}
+	for range 2 { // one of each partition
+		d, err := a.Receive(t.Context())
+		assert.NoError(t, err, "Receive")
+		seen[d.Message().ID]++
+		under = append(under, d)
+	}
+	b := q.open(t)
+	nothing(t, b, 500*time.Millisecond)
+	for _, d := range under {
+		assert.NoError(t, d.Ack(t.Context()), "Ack of what was under way")
+	}
+	ctx, through := context.WithCancel(t.Context())
+	defer through()
+	got := make(chan mqidem.Delivery)
+	for _, s := range []*kafkaidem.Source{a, b} {
+		go func() {
+			for {
+				d, err := s.Receive(ctx)
+				if err != nil {
+					return
+				}
+				got <- d
+			}
+		}()
+	}
+	for len(seen) < n[0]+n[1] {
+		d := <-got
+		seen[d.Message().ID]++
+		assert.NoError(t, d.Ack(t.Context()), "Ack")
+	}
+	through()
+	for id, times := range seen {
+		assert.Equal(t, times, 1, "deliveries of %s", id)
+	}
+}
+
+// What does not end in time is stale, and comes to the other consumer.
+func TestHandoverEnds(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, startKafka(t), func(o *kafkaidem.Options, c *kafkaidem.TopicOptions) {
+		c.Partitions, o.Handover = 2, 200*time.Millisecond
+	})
+	q.spread(t, 20)
+	a := q.open(t)
+	under := map[string]mqidem.Delivery{}
+	for range 2 {
+		d, err := a.Receive(t.Context())
+		assert.NoError(t, err, "Receive")
+		under[d.Message().ID] = d
+	}
+	b := q.open(t)
+	d, err := b.Receive(t.Context())
+	assert.NoError(t, err, "Receive")
+	mine := under[d.Message().ID]
+	assert.True(t, mine != nil, "the other consumer gets what was under way in its partition")
+	for name, settle := range map[string]func() error{
+		"Ack":   func() error { return mine.Ack(t.Context()) },
+		"Retry": func() error { return mine.Retry(t.Context(), 0) },
+		"Dead":  func() error { return mine.Dead(t.Context(), mqidem.Reason{}) },
+	} {
+		err := settle()
+		assert.True(t, isStale(err), "%s of a partition that went is stale: %v", name, err)
+	}
+	assert.Equal(t, len(q.parked(t)), 0, "parked messages")
+	delete(under, d.Message().ID)
+	for _, still := range under {
+		assert.NoError(t, still.Ack(t.Context()), "Ack of a partition that stayed")
+	}
+	assert.NoError(t, d.Ack(t.Context()), "Ack by the other one")
+}
+
+// A message that is being parked while its partition goes is not settled here: the other consumer has it, and what was parked is shown beside it.
+func TestParkOvertaken(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, startKafka(t), func(o *kafkaidem.Options, c *kafkaidem.TopicOptions) {
+		c.Partitions, o.Handover = 2, 200*time.Millisecond
+	})
+	q.spread(t, 20)
+	a := q.open(t)
+	stuck := q.c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: q.o.Topic + ".dead", Err: kerr.NotLeaderForPartition, Count: -1})
+	under := map[string]chan error{}
+	for range 2 {
+		d, err := a.Receive(t.Context())
+		assert.NoError(t, err, "Receive")
+		settled := make(chan error, 1)
+		under[d.Message().ID] = settled
+		go func() { settled <- d.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadTries}) }()
+	}
+	d, err := q.open(t).Receive(t.Context())
+	assert.NoError(t, err, "Receive")
+	stuck.Remove()
+	for id, settled := range under {
+		err := <-settled
+		assert.Equal(t, isStale(err), id == d.Message().ID, "Dead of %s is stale, where the other one got %s: %v", id, d.Message().ID, err)
+	}
+	assert.Equal(t, len(q.parked(t)), 2, "parked messages")
+}
+
+// A commit that fails is made again. While none succeeds, nothing is lost: what was acked comes again.
+func TestCommitFails(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, startKafka(t), nil)
+	q.publish(t, "1", "2")
+	some := q.c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Group: q.o.Group, Err: kerr.UnknownServerError, Count: 3})
+	s := q.open(t)
+	assert.NoError(t, receive(t, s, "1").Ack(t.Context()), "Ack")
+	eventually(t, "it is committed behind the failures", func() bool { return q.committed(t) == 1 })
+	assert.True(t, some.Hits() == 3, "the commits have failed: %d", some.Hits())
+	all := q.c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Group: q.o.Group, Err: kerr.UnknownServerError, Count: -1})
+	assert.NoError(t, receive(t, s, "2").Ack(t.Context()), "Ack")
+	assert.NoError(t, s.Close(), "Close")
+	all.Remove()
+	assert.NoError(t, receive(t, q.open(t), "2").Ack(t.Context()), "Ack of what was not committed")
+}
+
+// What cannot be parked stays in hand, and is not committed.
+func TestParkFails(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, startKafka(t), nil)
+	q.publish(t, "1")
+	s := q.open(t)
+	d := receive(t, s, "1")
+	q.c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: q.o.Topic + ".dead", Err: kerr.TopicAuthorizationFailed})
+	err := d.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison})
+	assert.ErrorIs(t, err, kerr.TopicAuthorizationFailed, "Dead")
+	assert.Contains(t, err.Error(), "the message stays in hand: the message is not known to be parked: the user may not do this; allow it by an ACL", "Dead")
+	assert.Equal(t, q.committed(t), -1, "committed")
+	assert.NoError(t, d.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead, again")
+	eventually(t, "it is committed", func() bool { return q.committed(t) == 1 })
+	assert.Equal(t, len(q.parked(t)), 1, "parked messages")
+}
+
+// A cut connection is no error: Receive goes on, and what was delivered can be settled.
+func TestConnectionCut(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, startKafka(t), nil)
+	var l lines
+	s := q.open(t, kgo.Dialer(l.dial))
+	q.publish(t, "1", "2")
+	d := receive(t, s, "1")
+	l.cut(false)
+	assert.NoError(t, d.Ack(t.Context()), "Ack")
+	assert.NoError(t, receive(t, s, "2").Ack(t.Context()), "Ack")
+	l.cut(false)
+	q.publish(t, "3")
+	assert.NoError(t, receive(t, s, "3").Ack(t.Context()), "Ack")
+	eventually(t, "all is committed", func() bool { return q.committed(t) == 3 })
+}
+
+// More than is held at once comes in its order: reading stops, and goes on.
+func TestMany(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, startKafka(t), nil)
+	const n = 2000
+	var batch []outbox.Outgoing
+	for i := range n {
+		batch = append(batch, message(q.o.Topic, "", fmt.Sprint(i)))
+	}
+	for _, err := range q.pub.Publish(t.Context(), batch) {
+		assert.NoError(t, err, "publish")
+	}
+	s := q.open(t)
+	for i := range n {
+		assert.NoError(t, receive(t, s, fmt.Sprint(i)).Ack(t.Context()), "Ack")
+	}
+	eventually(t, "all is committed", func() bool { return q.committed(t) == n })
+}
+
+// Close ends in time although no broker answers, and hands out nothing more.
+func TestCloseWithoutBroker(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, startKafka(t), func(o *kafkaidem.Options, _ *kafkaidem.TopicOptions) { o.Timeout = 500 * time.Millisecond })
+	q.publish(t, "1", "2")
+	s := q.open(t)
+	d := receive(t, s, "1")
+	q.c.Close()
+	assert.NoError(t, d.Ack(t.Context()), "Ack")
+	began := time.Now()
+	assert.NoError(t, s.Close(), "Close")
+	assert.True(t, time.Since(began) < 5*time.Second, "Close takes %v", time.Since(began))
+	_, err := s.Receive(t.Context())
+	assert.ErrorIs(t, err, mqidem.ErrSourceClosed, "Receive")
+}
+
+func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, startKafka(t), nil)
+	for what, change := range map[string]func(*kafkaidem.Options){
+		"cannot open the topic nowhere; Create makes it: the topic is not there": func(o *kafkaidem.Options) { o.Topic = "nowhere" },
+		"cannot open the topic no.dead; Create makes it":                         func(o *kafkaidem.Options) { o.Dead = "no.dead" },
+		"are required":    func(o *kafkaidem.Options) { o.Group = "" },
+		"are the same":    func(o *kafkaidem.Options) { o.Dead = o.Topic },
+		"cannot be negat": func(o *kafkaidem.Options) { o.Handover = -1 },
+	} {
+		o := q.o
+		change(&o)
+		_, err := kafkaidem.Open(t.Context(), o, q.opts...)
+		assert.True(t, err != nil, "Open is refused")
+		assert.Contains(t, err.Error(), what, "Open")
+	}
+}
+
+func TestHoldsFor(t *testing.T) {
+	t.Parallel()
+	c := startKafka(t)
+	for want, configs := range map[time.Duration]map[string]string{
+		72 * time.Hour: {"retention.ms": "259200000"},
+		0:              {"retention.ms": "-1"},
+		1<<63 - 1:      {"retention.ms": "9223372036854775807"},
+	} {
+		q := newQueue(t, c, func(_ *kafkaidem.Options, c *kafkaidem.TopicOptions) { c.Configs = configs })
+		got, err := q.open(t).HoldsFor(t.Context())
+		assert.NoError(t, err, "HoldsFor")
+		assert.Equal(t, got, want, "HoldsFor with %v", configs)
+	}
+	q := newQueue(t, c, func(_ *kafkaidem.Options, c *kafkaidem.TopicOptions) {
+		c.Configs = map[string]string{"retention.ms": "1000", "cleanup.policy": "compact"}
+	})
+	got, err := q.open(t).HoldsFor(t.Context())
+	assert.NoError(t, err, "HoldsFor")
+	assert.Equal(t, got, 0, "HoldsFor of a topic that is compacted")
+}
+
+func isStale(err error) bool { return errors.Is(err, mqidem.ErrStale) }
+
+// spread publishes messages of many keys, and says how many went to each of two partitions. Their ids begin with the partition's number.
+func (q *queue) spread(t *testing.T, n int) (of [2]int) {
+	t.Helper()
+	cl, err := kgo.NewClient(append(append([]kgo.Opt{}, q.opts...), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	assert.NoError(t, err, "client")
+	defer cl.Close()
+	for i := range n {
+		r := &kgo.Record{Topic: q.o.Topic, Partition: int32(i % 2), Headers: []kgo.RecordHeader{{Key: mqidem.HeaderID, Value: fmt.Appendf(nil, "%d-%d", i%2, i)}}}
+		assert.NoError(t, cl.ProduceSync(t.Context(), r).FirstErr(), "produce")
+		of[i%2]++
+	}
+	return of
+}
+
+func partitionOf(d mqidem.Delivery) int { return int(d.Message().ID[0] - '0') }

@@ -1,0 +1,23 @@
+package kafkaidem_test
+
+import (
+	"testing"
+
+	"github.com/retrysafe/retrysafe/adapters/kafkaidem"
+	"github.com/retrysafe/retrysafe/mqidem/mqtest"
+)
+
+func TestSuite(t *testing.T) {
+	t.Parallel()
+	for name, unordered := range map[string]bool{"ordered": false, "unordered": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := startKafka(t)
+			mqtest.Run(t, mqtest.Config{Ordered: !unordered, Queue: func(tb testing.TB) mqtest.Queue {
+				tb.Helper()
+				q := newQueue(tb, c, func(o *kafkaidem.Options, _ *kafkaidem.TopicOptions) { o.Unordered = unordered })
+				return mqtest.Queue{Topic: q.o.Topic, Publisher: q.pub, Parking: q.park, Open: func(tb testing.TB) mqtest.Source { tb.Helper(); return q.open(tb) }}
+			}})
+		})
+	}
+}

@@ -1,0 +1,96 @@
+package kafkaidem
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/retrysafe/retrysafe/mqidem"
+)
+
+// walk is one of a partition of the parking. Nothing is written before the first message is removed: what is kept until then stays where it is.
+type walk struct {
+	p       *Parking
+	ctx     context.Context //nolint:containedctx // it lives for one call
+	topic   *topicInfo
+	n       int32
+	see     func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)
+	kept    []*kgo.Record // before the first that is removed
+	size    int           // of kept, in bytes
+	removed bool
+}
+
+// mostKept is how many bytes are remembered; beyond that the walk writes, as if something had been removed.
+const mostKept = 64 << 20
+
+func (w *walk) run(at span) error {
+	cl, err := kgo.NewClient(append(append([]kgo.Opt{}, w.p.connection...), kgo.KeepControlRecords(), // the last one may be one
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{w.p.o.Dead: {w.n: kgo.NewOffset().At(at.from)}}))...)
+	if err != nil {
+		return fmt.Errorf("kafkaidem: the options of the connection do not fit: %w", err)
+	}
+	defer cl.Close()
+	for {
+		got := cl.PollRecords(w.ctx, 100)
+		if err := got.Err(); err != nil {
+			return fmt.Errorf("kafkaidem: cannot read the parked messages; those before are dealt with: %w", explain(err))
+		}
+		for _, r := range got.Records() {
+			if r.Offset >= at.to {
+				return nil
+			}
+			if err := w.one(r); err != nil {
+				return err
+			}
+			if r.Offset+1 >= at.to {
+				return nil
+			}
+		}
+	}
+}
+
+// one shows a message, and does what was said.
+func (w *walk) one(r *kgo.Record) error {
+	if r.Attrs.IsControl() {
+		return nil
+	}
+	verdict, err := w.see(w.ctx, w.p.parked(r))
+	if err != nil {
+		return err
+	}
+	if verdict == mqidem.Remove {
+		w.removed = true
+		return w.pass(r, nil)
+	}
+	if w.removed {
+		return w.pass(r, r)
+	}
+	w.kept = append(w.kept, r)
+	w.size += len(r.Value) + len(r.Key)
+	if w.size > mostKept {
+		w.removed = true
+		return w.pass(r, nil)
+	}
+	return nil
+}
+
+// pass writes what is kept again at the end, and then moves on behind r. Killed in between, the next walk shows both.
+func (w *walk) pass(r, keep *kgo.Record) error {
+	if keep != nil {
+		w.kept = append(w.kept, keep)
+	}
+	for _, k := range w.kept {
+		again := &kgo.Record{Topic: w.p.o.Dead, Key: k.Key, Value: k.Value, Headers: k.Headers}
+		if err := w.p.write(w.ctx, again); err != nil {
+			return fmt.Errorf("kafkaidem: a parked message could not be kept behind one that was dealt with; the next walk shows them again: %w", explain(err))
+		}
+	}
+	w.kept, w.size = nil, 0
+	ctx, end := context.WithTimeout(w.ctx, w.p.o.Timeout)
+	defer end()
+	if err := commitOne(ctx, w.p.cl, w.p.o.walker(), w.topic, w.n, r.Offset+1); err != nil {
+		return fmt.Errorf("kafkaidem: a parked message was dealt with, and is shown again by the next walk: %w", err)
+	}
+	return nil
+}

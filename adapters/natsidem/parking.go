@@ -1,0 +1,131 @@
+package natsidem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/retrysafe/retrysafe/mqidem"
+	"github.com/retrysafe/retrysafe/outbox"
+)
+
+// Parking is a mqidem.Parking: a stream of its own, in which the subject of a message follows that of the parking. It is safe for concurrent
+// use; several walks at once see all messages, and may both see one.
+type Parking struct {
+	js     jetstream.JetStream
+	o      Options
+	stream jetstream.Stream
+}
+
+var _ mqidem.Parking = (*Parking)(nil)
+
+// OpenParking opens the stream of parked messages of o, which [Create] makes.
+func OpenParking(ctx context.Context, js jetstream.JetStream, o Options) (*Parking, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if err := stays(js.Conn()); err != nil {
+		return nil, err
+	}
+	ctx, end := context.WithTimeout(ctx, o.Timeout)
+	defer end()
+	stream, err := js.Stream(ctx, o.DeadStream)
+	if err != nil {
+		return nil, fmt.Errorf("natsidem: cannot open the stream of parked messages %s; Create makes it: %w", o.DeadStream, err)
+	}
+	c := stream.CachedInfo().Config
+	if c.Retention != jetstream.LimitsPolicy || !slices.Contains(c.Subjects, o.DeadSubject+".>") {
+		return nil, fmt.Errorf("natsidem: the stream of parked messages %s does not fit: it needs the retention policy limits and the subject %s.>",
+			o.DeadStream, o.DeadSubject)
+	}
+	return &Parking{js: js, o: o, stream: stream}, nil
+}
+
+// park writes a message, and returns when the server has confirmed it. It has no Nats-Msg-Id: within the duplicate window a message that was
+// put back and has failed again would be dropped.
+func (p *Parking) park(ctx context.Context, m *mqidem.Message, why mqidem.Reason) error {
+	for {
+		packed, err := why.Pack()
+		if err != nil {
+			return err
+		}
+		out := &nats.Msg{Subject: p.o.DeadSubject + "." + m.Source, Header: header(m), Data: m.Body}
+		out.Header[mqidem.HeaderDead] = []string{string(packed)}
+		_, err = p.js.PublishMsg(ctx, out, jetstream.WithExpectStream(p.o.DeadStream))
+		if tooLarge(err) && why.Error != "" { // a message that fills the limit leaves no room for it
+			why.Error = ""
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("natsidem: the message could not be parked; it stays where it is: %w", because(p.js.Conn(), out.Subject, err))
+		}
+		return nil
+	}
+}
+
+// Walk implements mqidem.Parking.
+func (p *Parking) Walk(ctx context.Context, see func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)) error {
+	info, err := p.stream.Info(ctx)
+	if err != nil {
+		return fmt.Errorf("natsidem: cannot look at the parked messages; nothing was changed: %w", err)
+	}
+	last := info.State.LastSeq
+	for seq := info.State.FirstSeq; seq <= last; seq++ {
+		raw, err := p.stream.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(p.o.DeadSubject+".>"))
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return ctx.Err()
+		}
+		if err != nil {
+			return fmt.Errorf("natsidem: cannot read a parked message; those before it are dealt with: %w", err)
+		}
+		if seq = raw.Sequence; seq > last {
+			return nil
+		}
+		verdict, err := see(ctx, p.parked(raw))
+		if err != nil {
+			return err
+		}
+		if verdict != mqidem.Remove {
+			continue
+		}
+		if err := p.stream.DeleteMsg(ctx, seq); err != nil && !p.isGone(ctx, seq) {
+			return fmt.Errorf("natsidem: a parked message could not be removed; it is shown again by the next walk: %w", err)
+		}
+	}
+	return nil
+}
+
+// isGone tells whether another walk has removed it.
+func (p *Parking) isGone(ctx context.Context, seq uint64) bool {
+	_, err := p.stream.GetMsg(ctx, seq)
+	return errors.Is(err, jetstream.ErrMsgNotFound)
+}
+
+func (p *Parking) parked(raw *jetstream.RawStreamMsg) *mqidem.Parked {
+	source := strings.TrimPrefix(raw.Subject, p.o.DeadSubject+".")
+	why, err := mqidem.ParseReason([]byte(last(raw.Header, mqidem.HeaderDead)))
+	if err != nil {
+		why = mqidem.Reason{Why: mqidem.DeadUnreadable, Source: source, At: raw.Time}
+	}
+	m := message(source, raw.Header, raw.Data, raw.Time, 1)
+	delete(m.Headers, mqidem.HeaderDead)
+	return &mqidem.Parked{Message: m, Reason: why}
+}
+
+// Send implements mqidem.Parking. It gives the message another Nats-Msg-Id, or the server would take it for a repeat of the one that had failed.
+func (p *Parking) Send(ctx context.Context, m *mqidem.Message) error {
+	ctx, end := context.WithTimeout(ctx, p.o.Timeout)
+	defer end()
+	_, err := p.js.PublishMsg(ctx, &nats.Msg{Subject: m.Source, Header: header(m), Data: m.Body},
+		jetstream.WithMsgID("redrive-"+outbox.NewID()), jetstream.WithExpectStream(p.o.Stream))
+	if err != nil {
+		return fmt.Errorf("natsidem: the message is not known to be put back; it stays parked: %w", because(p.js.Conn(), m.Source, err))
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package natsidem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/retrysafe/retrysafe/outbox"
+)
+
+// Publisher is an outbox.Publisher: the topic of a message is the subject. It keeps no order within a batch. It is safe for concurrent use.
+type Publisher struct {
+	js      jetstream.JetStream
+	nc      *nats.Conn
+	timeout time.Duration
+}
+
+var _ outbox.Publisher = (*Publisher)(nil)
+
+// mostUnconfirmed is more than a relay hands out: the client would wait at the limit, although the context ends.
+const mostUnconfirmed = 1 << 20
+
+// PublisherOptions are optional.
+type PublisherOptions struct {
+	// Timeout is how long the server may take to confirm a batch. Default 5 s.
+	Timeout time.Duration
+}
+
+// NewPublisher makes one on the connection of js, which stays the caller's. Close it in the end.
+func NewPublisher(js jetstream.JetStream, o *PublisherOptions) (*Publisher, error) {
+	if o == nil {
+		o = &PublisherOptions{}
+	}
+	if o.Timeout < 0 {
+		return nil, errors.New("natsidem: PublisherOptions.Timeout cannot be negative")
+	}
+	if err := stays(js.Conn()); err != nil {
+		return nil, err
+	}
+	p := &Publisher{nc: js.Conn(), timeout: or(o.Timeout, 5*time.Second)}
+	// One of its own, so that a lost confirmation is forgotten after some time, and Close ends what it started.
+	own := []jetstream.JetStreamOpt{jetstream.WithPublishAsyncTimeout(p.timeout), jetstream.WithPublishAsyncMaxPending(mostUnconfirmed)}
+	var err error
+	switch made := js.Options(); {
+	case made.Domain != "":
+		p.js, err = jetstream.NewWithDomain(p.nc, made.Domain, own...)
+	case made.APIPrefix != "":
+		p.js, err = jetstream.NewWithAPIPrefix(p.nc, made.APIPrefix, own...)
+	default:
+		p.js, err = jetstream.New(p.nc, own...)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("natsidem: cannot use JetStream: %w", err)
+	}
+	return p, nil
+}
+
+// Close ends what waits for confirmations; the connection stays open. Nothing may be published afterwards.
+func (p *Publisher) Close() { p.js.CleanupPublisher() }
+
+// Publish implements outbox.Publisher. A message that the stream has already, by its Nats-Msg-Id, is a success. A message that is too large for the
+// server or the stream, and a subject that NATS cannot have, are permanent; a subject that no stream takes is not: somebody may create one.
+// A refusal of permission has no answer of its own, and is told after the timeout.
+func (p *Publisher) Publish(ctx context.Context, batch []outbox.Outgoing) []error {
+	errs := make([]error, len(batch))
+	sent := make([]jetstream.PubAckFuture, len(batch))
+	for i := range batch {
+		if ctx.Err() != nil {
+			errs[i] = outbox.Unavailable(ctx.Err())
+			continue
+		}
+		if !p.nc.IsConnected() { // the client would keep it, and send it some time
+			errs[i] = outbox.Unavailable(errors.New("natsidem: not sent: the connection is being made"))
+			continue
+		}
+		var err error
+		if sent[i], err = p.js.PublishMsgAsync(outgoing(&batch[i])); err != nil {
+			errs[i] = sort(p.nc, batch[i].Topic, err)
+		}
+	}
+	for i, f := range sent {
+		if f == nil {
+			continue
+		}
+		select {
+		case <-f.Ok(): // also with Duplicate: it is there
+		case err := <-f.Err():
+			errs[i] = sort(p.nc, batch[i].Topic, err)
+		case <-ctx.Done():
+			errs[i] = outbox.Unavailable(ctx.Err())
+		}
+	}
+	return errs
+}
+
+func outgoing(m *outbox.Outgoing) *nats.Msg {
+	h := nats.Header{}
+	for name, value := range m.Headers {
+		if !ours(name) {
+			h[name] = []string{value}
+		}
+	}
+	stamp(h, m.ID, m.Key, m.ContentType)
+	h.Set(jetstream.MsgIDHeader, m.ID)
+	return &nats.Msg{Subject: m.Topic, Header: h, Data: m.Payload}
+}

@@ -1,0 +1,215 @@
+package natsidem
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/retrysafe/retrysafe/internal/backoff"
+	"github.com/retrysafe/retrysafe/mqidem"
+)
+
+// puller asks the server for as many messages as are waited for. The client library's own ways to do that drop what arrives while they
+// are ended, so that it would come again only after AckWait, and hold what nobody tells the server of.
+type puller struct {
+	sub    *nats.Subscription
+	in     chan *nats.Msg
+	status chan nats.Status
+	next   string // where to ask
+	most   int
+	ask    request
+	left   int // asked for, and not there yet
+	misses int // looks at the consumer in a row that found none
+}
+
+// request is what the server is asked with.
+type request struct {
+	Batch     int           `json:"batch"`
+	Expires   time.Duration `json:"expires"`
+	Heartbeat time.Duration `json:"idle_heartbeat"`
+}
+
+const (
+	askFor    = 30 * time.Second // how long a request stands
+	heartbeat = 5 * time.Second  // how often the server says that it stands
+)
+
+func (s *Source) startPulling(c *jetstream.ConsumerConfig) error {
+	p := &s.puller
+	p.in = make(chan *nats.Msg, 4*mostAhead)
+	p.most = mostAhead
+	if c.MaxRequestBatch > 0 {
+		p.most = min(p.most, c.MaxRequestBatch)
+	}
+	p.ask = request{Expires: askFor, Heartbeat: heartbeat}
+	if c.MaxRequestExpires > 0 {
+		p.ask.Expires = min(p.ask.Expires, c.MaxRequestExpires)
+		p.ask.Heartbeat = min(heartbeat, p.ask.Expires/3)
+	}
+	p.next = prefix(s.js) + "CONSUMER.MSG.NEXT." + s.o.Stream + "." + s.o.Consumer
+	var err error
+	if p.sub, err = s.nc.ChanSubscribe(s.nc.NewInbox(), p.in); err != nil {
+		return fmt.Errorf("natsidem: cannot listen for messages: %w", err)
+	}
+	p.status = s.nc.StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.CLOSED)
+	s.conn.init(s.nc)
+	s.tasks.Go(s.pull)
+	return nil
+}
+
+// prefix is what subjects of the JetStream API begin with.
+func prefix(js jetstream.JetStream) string {
+	switch o := js.Options(); {
+	case o.Domain != "":
+		return "$JS." + o.Domain + ".API."
+	case o.APIPrefix != "":
+		return o.APIPrefix + "."
+	}
+	return "$JS.API."
+}
+
+// pull is the only one that asks, and the only one that reads what comes.
+func (s *Source) pull() {
+	p := &s.puller
+	defer s.stopPulling()
+	silence := time.NewTimer(2 * p.ask.Heartbeat)
+	defer silence.Stop()
+	for s.why() == nil {
+		s.request()
+		select {
+		case m := <-p.in:
+			silence.Reset(2 * p.ask.Heartbeat)
+			s.read(m)
+		case <-s.poke:
+		case st := <-p.status:
+			s.connection(st)
+		case <-silence.C:
+			silence.Reset(2 * p.ask.Heartbeat)
+			if p.left > 0 && s.nc.IsConnected() { // the request is gone: the server was restarted behind another one, say
+				s.look()
+			}
+		case <-s.ctx.Done():
+			return
+		}
+	}
+}
+
+// request asks for what is waited for and was not asked for yet.
+func (s *Source) request() {
+	p := &s.puller
+	wanted := min(int(s.waiting.Load())+s.o.Prefetch-len(s.ready), p.most) - p.left
+	if wanted <= 0 || !s.conn.sure(s.nc) {
+		return
+	}
+	p.ask.Batch = wanted
+	body, _ := json.Marshal(p.ask) // numbers never fail
+	if s.nc.PublishRequest(p.next, p.sub.Subject, body) == nil {
+		p.left += wanted
+	}
+}
+
+// read takes a message, or what the server says of a request.
+func (s *Source) read(m *nats.Msg) {
+	p := &s.puller
+	status := m.Header.Get("Status")
+	if status == "" || len(m.Data) > 0 {
+		p.left = max(p.left-1, 0)
+		if meta, err := m.Metadata(); err == nil {
+			d := &delivery{s: s, reply: m.Reply}
+			d.m = message(m.Subject, m.Header, m.Data, meta.Timestamp, int(min(meta.NumDelivered, 1<<31-1)))
+			s.take(d)
+		}
+		return
+	}
+	if status == "100" { // the request stands
+		return
+	}
+	// What the request will not bring any more. Without a number: nothing.
+	if pending, err := strconv.Atoi(m.Header.Get("Nats-Pending-Messages")); err == nil {
+		p.left = max(p.left-pending, 0)
+	} else {
+		p.left = 0
+	}
+	if status != "408" && status != "404" { // it did not just expire
+		s.look()
+	}
+}
+
+// connection follows what becomes of the connection.
+func (s *Source) connection(st nats.Status) {
+	switch st {
+	case nats.CONNECTED:
+		s.look()
+	case nats.CLOSED:
+		s.end(fmt.Errorf("natsidem: the connection was closed: %w", mqidem.ErrSourceClosed))
+	default:
+	}
+}
+
+// missesMean is how often in a row the consumer has to be missing before it is believed to be gone: a server that starts may not know it yet.
+const missesMean = 4
+
+// look finds out whether the consumer is still the one that was opened, and asks from anew. It takes as long as the server needs to say.
+func (s *Source) look() {
+	p := &s.puller
+	p.left = 0
+	for try := 1; s.ctx.Err() == nil; try++ {
+		made := s.nc.Stats().Reconnects
+		ctx, end := context.WithTimeout(s.ctx, s.o.Timeout)
+		info, err := s.cons.Info(ctx)
+		end()
+		switch {
+		case err == nil && info.Created.Equal(s.born):
+			p.misses = 0
+			s.conn.trust(made)
+			return
+		case err == nil:
+			s.lose()
+			return
+		case gone(err):
+			if p.misses++; p.misses >= missesMean {
+				s.lose()
+				return
+			}
+		case s.nc.IsClosed():
+			s.connection(nats.CLOSED)
+			return
+		}
+		s.o.Logger.Warn("natsidem: cannot ask for messages; it is tried again", "stream", s.o.Stream, "consumer", s.o.Consumer, "error", err)
+		wait, again := backoff.Backoff{Max: try + 2, MinWait: 200 * time.Millisecond, MaxWait: 5 * time.Second}.Next(s.ctx, try, 100*time.Millisecond)
+		if !again || backoff.Pause(s.ctx, wait) != nil {
+			return
+		}
+	}
+}
+
+// lose ends the source: numbers in acks may be another message's by now.
+func (s *Source) lose() {
+	s.conn.lose()
+	s.end(errDeleted)
+}
+
+// stopPulling ends the subscription. What the server had sent before it knew goes to handBack.
+func (s *Source) stopPulling() {
+	p := &s.puller
+	s.nc.RemoveStatusListener(p.status)
+	_ = p.sub.Drain() // the server is told, and what is on its way still comes
+	s.flush()
+	for {
+		select {
+		case m := <-p.in:
+			if meta, err := m.Metadata(); err == nil && meta != nil {
+				s.mu.Lock()
+				s.held[&delivery{s: s, reply: m.Reply}] = struct{}{}
+				s.mu.Unlock()
+			}
+		default:
+			return
+		}
+	}
+}

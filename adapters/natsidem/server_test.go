@@ -1,0 +1,286 @@
+package natsidem_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/retrysafe/retrysafe/adapters/natsidem"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/freeport"
+	"github.com/retrysafe/retrysafe/mqidem"
+	"github.com/retrysafe/retrysafe/outbox"
+)
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// natsServer is one in this process, on loopback. It can be stopped and started again on its data.
+type natsServer struct {
+	opts *server.Options
+	srv  *server.Server
+}
+
+func startServer(tb assert.T, dir string, change func(*server.Options)) *natsServer {
+	tb.Helper()
+	port, err := freeport.Get()
+	assert.NoError(tb, err, "a free port")
+	n, _ := strconv.Atoi(port)
+	s := &natsServer{opts: &server.Options{Host: "127.0.0.1", Port: n, JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true}}
+	if change != nil {
+		change(s.opts)
+	}
+	s.start(tb)
+	return s
+}
+
+func (s *natsServer) start(tb assert.T) {
+	tb.Helper()
+	var err error
+	opts := *s.opts
+	s.srv, err = server.NewServer(&opts)
+	assert.NoError(tb, err, "server")
+	s.srv.Start()
+	if !s.srv.ReadyForConnections(20 * time.Second) {
+		tb.Fatalf("the server does not start")
+	}
+}
+
+func (s *natsServer) stop() {
+	s.srv.Shutdown()
+	s.srv.WaitForShutdown()
+}
+
+func (s *natsServer) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.opts.Port)) }
+
+// ownServer is one for a test alone.
+func ownServer(t *testing.T, change func(*server.Options)) *natsServer {
+	t.Helper()
+	s := startServer(t, t.TempDir(), change)
+	t.Cleanup(func() { s.stop() })
+	return s
+}
+
+var (
+	sharing sync.Once
+	shared  *natsServer
+	folder  string
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if shared != nil {
+		shared.stop()
+	}
+	if folder != "" {
+		_ = os.RemoveAll(folder)
+	}
+	os.Exit(code)
+}
+
+// sharedServer is one for all tests that leave it alone.
+func sharedServer(tb assert.T) *natsServer {
+	tb.Helper()
+	sharing.Do(func() {
+		dir, err := os.MkdirTemp("", "retrysafe-nats")
+		assert.NoError(tb, err, "a folder")
+		folder, shared = dir, startServer(tb, dir, nil)
+	})
+	return shared
+}
+
+// connect is a connection that comes back soon.
+func connect(tb testing.TB, addr string, more ...nats.Option) jetstream.JetStream {
+	tb.Helper()
+	options := append([]nats.Option{
+		nats.MaxReconnects(-1), nats.ReconnectWait(10 * time.Millisecond), nats.ReconnectJitter(0, 0), nats.IgnoreDiscoveredServers(),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
+	}, more...)
+	nc, err := nats.Connect("nats://"+addr, options...)
+	assert.NoError(tb, err, "connect")
+	tb.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	assert.NoError(tb, err, "JetStream")
+	return js
+}
+
+var names atomic.Int64
+
+// queue is a stream with a consumer that nobody else uses.
+type queue struct {
+	js      jetstream.JetStream
+	o       natsidem.Options
+	subject string
+	pub     *natsidem.Publisher
+}
+
+func newQueue(tb testing.TB, addr string, change func(*natsidem.Options, *jetstream.StreamConfig)) *queue {
+	tb.Helper()
+	name := fmt.Sprint("orders", names.Add(1))
+	q := &queue{js: connect(tb, addr), subject: name + ".placed", o: natsidem.Options{Stream: name, Consumer: "stock", AckWait: 2 * time.Second, Logger: quiet}}
+	stream := jetstream.StreamConfig{Subjects: []string{name + ".>"}, Storage: jetstream.MemoryStorage}
+	if change != nil {
+		change(&q.o, &stream)
+	}
+	assert.NoError(tb, natsidem.Create(tb.Context(), q.js, stream, q.o), "Create")
+	assert.NoError(tb, natsidem.Create(tb.Context(), q.js, stream, q.o), "Create, once more")
+	var err error
+	q.pub, err = natsidem.NewPublisher(q.js, &natsidem.PublisherOptions{Timeout: 2 * time.Second})
+	assert.NoError(tb, err, "publisher")
+	tb.Cleanup(q.pub.Close)
+	return q
+}
+
+// open is a source on a connection of its own.
+func (q *queue) open(tb testing.TB) *natsidem.Source {
+	tb.Helper()
+	return q.openOn(tb, connect(tb, q.js.Conn().ConnectedAddr()))
+}
+
+func (q *queue) openOn(tb testing.TB, js jetstream.JetStream) *natsidem.Source {
+	tb.Helper()
+	s, err := natsidem.Open(tb.Context(), js, q.o)
+	assert.NoError(tb, err, "Open")
+	tb.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func (q *queue) parking(tb testing.TB) *natsidem.Parking {
+	tb.Helper()
+	p, err := natsidem.OpenParking(tb.Context(), q.js, q.o)
+	assert.NoError(tb, err, "OpenParking")
+	return p
+}
+
+func (q *queue) publish(tb testing.TB, ids ...string) {
+	tb.Helper()
+	for _, id := range ids {
+		assert.NoError(tb, q.pub.Publish(tb.Context(), []outbox.Outgoing{{Message: outbox.Message{ID: id, Topic: q.subject, Payload: []byte(id)}}})[0], "publish %s", id)
+	}
+}
+
+// receive waits for a message, and wants it to be this one.
+func receive(tb testing.TB, s mqidem.Source, id string) mqidem.Delivery {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), 20*time.Second)
+	defer cancel()
+	d, err := s.Receive(ctx)
+	assert.NoError(tb, err, "Receive of %s", id)
+	assert.Equal(tb, d.Message().ID, id, "the message")
+	return d
+}
+
+// nothing wants no message to come for some time.
+func nothing(tb testing.TB, s mqidem.Source, within time.Duration) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), within)
+	defer cancel()
+	_, err := s.Receive(ctx)
+	assert.ErrorIs(tb, err, context.DeadlineExceeded, "Receive of nothing")
+}
+
+// proxy stands between a client and the server.
+type proxy struct {
+	addr, to string
+	work     sync.WaitGroup
+
+	mu      sync.Mutex
+	lines   map[net.Conn]struct{}
+	down    bool
+	stalled chan struct{} // nil: the server's words pass
+}
+
+func startProxy(tb testing.TB, to string) *proxy {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	assert.NoError(tb, err, "listen")
+	p := &proxy{addr: l.Addr().String(), to: to, lines: map[net.Conn]struct{}{}}
+	p.work.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			p.work.Go(func() { p.serve(c) })
+		}
+	})
+	tb.Cleanup(func() { _ = l.Close(); p.cut(true); p.flow(); p.work.Wait() })
+	return p
+}
+
+func (p *proxy) serve(c net.Conn) {
+	defer c.Close()
+	up, err := net.Dial("tcp", p.to)
+	if err != nil {
+		return
+	}
+	defer up.Close()
+	p.mu.Lock()
+	if p.down {
+		p.mu.Unlock()
+		return
+	}
+	p.lines[c], p.lines[up] = struct{}{}, struct{}{}
+	p.mu.Unlock()
+	var both sync.WaitGroup
+	both.Go(func() { _, _ = io.Copy(up, c); _ = up.Close(); _ = c.Close() })
+	both.Go(func() { _, _ = io.Copy(held{c, p}, up); _ = up.Close(); _ = c.Close() })
+	both.Wait()
+	p.mu.Lock()
+	delete(p.lines, c)
+	delete(p.lines, up)
+	p.mu.Unlock()
+}
+
+// held waits while the server's words are held back.
+type held struct {
+	net.Conn
+	p *proxy
+}
+
+func (h held) Write(b []byte) (int, error) {
+	h.p.mu.Lock()
+	wait := h.p.stalled
+	h.p.mu.Unlock()
+	if wait != nil {
+		<-wait
+	}
+	return h.Conn.Write(b)
+}
+
+// cut breaks all connections; with down it takes no more of them.
+func (p *proxy) cut(down bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.down = down
+	for c := range p.lines {
+		_ = c.Close()
+	}
+}
+
+// stall holds back all that the server says, until flow.
+func (p *proxy) stall() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stalled = make(chan struct{})
+}
+
+func (p *proxy) flow() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stalled != nil {
+		close(p.stalled)
+		p.stalled = nil
+	}
+}

@@ -1,0 +1,214 @@
+package natsidem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/retrysafe/retrysafe/mqidem"
+)
+
+// Source is a mqidem.Source, and a mqidem.Holder, on a durable pull consumer. It is safe for concurrent use.
+type Source struct {
+	js      jetstream.JetStream
+	nc      *nats.Conn
+	o       Options
+	parking *Parking
+	cons    jetstream.Consumer
+	born    time.Time // of the consumer: another one of the same name is another one
+	ackWait time.Duration
+
+	waiting atomic.Int64 // calls of Receive
+	poke    chan struct{}
+	ready   chan *delivery
+	puller  puller
+	conn    trust
+
+	mu    sync.Mutex
+	held  map[*delivery]struct{} // what the server is told of that it is in work
+	final error                  // why nothing comes any more
+
+	ended  chan struct{} // with final
+	ctx    context.Context
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup
+	once   sync.Once
+}
+
+var (
+	_ mqidem.Source = (*Source)(nil)
+	_ mqidem.Holder = (*Source)(nil)
+)
+
+// Open takes messages from a consumer that exists; see [Create]. It fails where the consumer does not fit, or where there is no place to
+// park messages. The connection stays the caller's, and has to be one that never gives up: nats.MaxReconnects(-1). Close the source in the end.
+func Open(ctx context.Context, js jetstream.JetStream, o Options) (*Source, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	parking, err := OpenParking(ctx, js, o)
+	if err != nil {
+		return nil, err
+	}
+	look, end := context.WithTimeout(ctx, o.Timeout)
+	defer end()
+	cons, err := js.Consumer(look, o.Stream, o.Consumer)
+	if err != nil {
+		return nil, fmt.Errorf("natsidem: cannot open the consumer %s of the stream %s; Create makes it: %w", o.Consumer, o.Stream, err)
+	}
+	info := cons.CachedInfo()
+	if err := fits(&info.Config); err != nil {
+		return nil, fmt.Errorf("natsidem: the consumer %s of the stream %s does not fit: %w", o.Consumer, o.Stream, err)
+	}
+	s := &Source{
+		js: js, nc: js.Conn(), o: o, parking: parking, cons: cons, born: info.Created, ackWait: info.Config.AckWait,
+		poke: make(chan struct{}, 1), ready: make(chan *delivery, 2*mostAhead), held: map[*delivery]struct{}{}, ended: make(chan struct{}),
+	}
+	for _, wait := range info.Config.BackOff {
+		s.ackWait = min(s.ackWait, wait)
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if err := s.startPulling(&info.Config); err != nil {
+		s.cancel()
+		return nil, err
+	}
+	s.tasks.Go(s.keep)
+	return s, nil
+}
+
+// Receive implements mqidem.Source. Its error is final where the consumer was deleted, or the connection was closed.
+func (s *Source) Receive(ctx context.Context) (mqidem.Delivery, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	s.waiting.Add(1)
+	defer s.waiting.Add(-1)
+	s.wake()
+	select {
+	case <-s.ended: // whatever lies ready was handed back
+		return nil, s.why()
+	default:
+	}
+	select {
+	case d := <-s.ready:
+		s.wake() // there may be room
+		return d, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-s.ended:
+		return nil, s.why()
+	}
+}
+
+// HoldsFor implements mqidem.Holder: the stream's MaxAge.
+func (s *Source) HoldsFor(ctx context.Context) (time.Duration, error) {
+	ctx, end := context.WithTimeout(ctx, s.o.Timeout)
+	defer end()
+	stream, err := s.js.Stream(ctx, s.o.Stream)
+	if err != nil {
+		return 0, fmt.Errorf("natsidem: cannot ask how long the stream keeps messages; try again: %w", err)
+	}
+	return stream.CachedInfo().Config.MaxAge, nil
+}
+
+// Close ends all that the source started, and hands back what is not settled: the server delivers it again at once, to whoever asks. It
+// returns when the server knows, or after the timeout, and never an error. It may be called again. What is settled afterwards is ErrStale.
+func (s *Source) Close() error {
+	s.end(mqidem.ErrSourceClosed)
+	s.once.Do(func() {
+		s.cancel()
+		s.tasks.Wait()
+		s.handBack()
+	})
+	return nil
+}
+
+// end says why nothing comes any more; the first reason counts.
+func (s *Source) end(why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.final == nil {
+		s.final = why
+		close(s.ended)
+	}
+}
+
+func (s *Source) why() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.final
+}
+
+func (s *Source) wake() {
+	select {
+	case s.poke <- struct{}{}:
+	default:
+	}
+}
+
+// keep tells the server of all that is in work, three times in the time after which it would give it to another consumer.
+func (s *Source) keep() {
+	beat := time.NewTicker(max(s.ackWait/3, time.Millisecond))
+	defer beat.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-beat.C:
+		}
+		s.mu.Lock() // a word that follows a Retry would undo its delay
+		for d := range s.held {
+			_ = s.nc.Publish(d.reply, inProgress)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// take adds what came; false: the source is closed, and it goes back.
+func (s *Source) take(d *delivery) {
+	s.mu.Lock()
+	s.held[d] = struct{}{}
+	s.mu.Unlock()
+	select {
+	case s.ready <- d:
+	case <-s.ctx.Done():
+	}
+}
+
+// letGo ends what take began; the server is told no more.
+func (s *Source) letGo(d *delivery) {
+	s.mu.Lock()
+	delete(s.held, d)
+	s.mu.Unlock()
+}
+
+// handBack gives up what is held. The server knows it when the connection has answered.
+func (s *Source) handBack() {
+	s.mu.Lock()
+	held := s.held
+	s.held = nil // letGo may still be called
+	s.mu.Unlock()
+	if s.conn.lost.Load() {
+		return
+	}
+	for d := range held {
+		_ = s.nc.Publish(d.reply, nak)
+	}
+	s.flush()
+}
+
+// flush waits until the server has read what was sent.
+func (s *Source) flush() {
+	if s.nc.IsConnected() {
+		_ = s.nc.FlushTimeout(s.o.Timeout)
+	}
+}
+
+var errDeleted = errors.New("natsidem: the stream or its consumer was deleted, or made anew; what was delivered counts no more. Open a source again")

@@ -1,0 +1,309 @@
+package natsidem_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/retrysafe/retrysafe/adapters/natsidem"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/mqidem"
+	"github.com/retrysafe/retrysafe/outbox"
+)
+
+// short is an AckWait that a test can wait for.
+func short(o *natsidem.Options, _ *jetstream.StreamConfig) { o.AckWait = 300 * time.Millisecond }
+
+// A message that is in work for several times AckWait is given to nobody else, not one that lies ready either.
+func TestSlowConsumerIsNotRobbed(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, sharedServer(t).addr(), func(o *natsidem.Options, c *jetstream.StreamConfig) { short(o, c); o.Prefetch = 1 })
+	q.publish(t, "1", "2")
+	slow := q.open(t)
+	d := receive(t, slow, "1")
+	q.o.Prefetch = 0
+	other := q.open(t)
+	nothing(t, other, 1200*time.Millisecond)
+	assert.NoError(t, d.Ack(t.Context()), "Ack")
+	second := receive(t, slow, "2")
+	assert.Equal(t, second.Message().Deliveries, 1, "deliveries of the one that lay ready")
+	assert.NoError(t, second.Ack(t.Context()), "Ack")
+	nothing(t, other, 500*time.Millisecond)
+}
+
+// What a consumer had when it died comes to another one after AckWait, and says so.
+func TestStoppedConsumer(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, sharedServer(t).addr(), short)
+	q.publish(t, "1")
+	js := connect(t, sharedServer(t).addr())
+	dies := q.openOn(t, js)
+	late := receive(t, dies, "1")
+	js.Conn().Close() // it says nothing more
+	_, err := dies.Receive(t.Context())
+	assert.ErrorIs(t, err, mqidem.ErrSourceClosed, "Receive on a closed connection")
+	assert.ErrorIs(t, late.Ack(t.Context()), mqidem.ErrStale, "Ack on a closed connection")
+	d := receive(t, q.open(t), "1")
+	assert.Equal(t, d.Message().Deliveries, 2, "deliveries")
+	assert.NoError(t, d.Ack(t.Context()), "Ack")
+}
+
+// A cut connection is no error: Receive goes on, and what was delivered can be settled, each in its way.
+func TestConnectionCut(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, sharedServer(t).addr(), func(o *natsidem.Options, _ *jetstream.StreamConfig) { o.AckWait = 20 * time.Second })
+	p := startProxy(t, sharedServer(t).addr())
+	s := q.openOn(t, connect(t, p.addr))
+	q.publish(t, "acked", "again", "dead")
+	acked, again, dead := receive(t, s, "acked"), receive(t, s, "again"), receive(t, s, "dead")
+	next := make(chan mqidem.Delivery, 1)
+	go func() {
+		d, _ := s.Receive(t.Context())
+		next <- d
+	}()
+	p.cut(true)
+	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	assert.ErrorIs(t, acked.Ack(soon), context.DeadlineExceeded, "Ack without a connection")
+	p.cut(false)
+	q.publish(t, "behind")
+	d := <-next
+	assert.True(t, d != nil && d.Message().ID == "behind", "a Receive that waited gets what came behind the cut")
+	assert.NoError(t, d.Ack(t.Context()), "Ack")
+	assert.NoError(t, acked.Ack(t.Context()), "Ack, again")
+	assert.NoError(t, again.Retry(t.Context(), 100*time.Millisecond), "Retry")
+	assert.NoError(t, dead.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead")
+	assert.NoError(t, receive(t, s, "again").Ack(t.Context()), "Ack of the later try")
+	assert.Equal(t, len(parked(t, q)), 1, "parked messages")
+	info, err := q.consumer(t).Info(t.Context())
+	assert.NoError(t, err, "look at the consumer")
+	assert.Equal(t, info.NumAckPending, 0, "messages that are not settled")
+}
+
+// While nobody answers nothing is lost, and calls end with their contexts.
+func TestServerHangs(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, sharedServer(t).addr(), nil)
+	p := startProxy(t, sharedServer(t).addr())
+	js := connect(t, p.addr)
+	s := q.openOn(t, js)
+	pub, err := natsidem.NewPublisher(js, nil)
+	assert.NoError(t, err, "publisher")
+	defer pub.Close()
+	q.publish(t, "1")
+	d := receive(t, s, "1")
+	p.stall()
+	soon, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	errs := pub.Publish(soon, []outbox.Outgoing{{Message: outbox.Message{ID: "2", Topic: q.subject}}})
+	assert.ErrorIs(t, errs[0], context.DeadlineExceeded, "Publish")
+	assert.Contains(t, errs[0].Error(), "the broker is not available", "Publish")
+	assert.ErrorIs(t, d.Retry(soon, 0), context.DeadlineExceeded, "Retry")
+	assert.True(t, time.Since(began) < time.Second, "calls end with their context, and took %v", time.Since(began))
+	p.flow()
+	ids := map[string]bool{}
+	for range 2 { // the Retry has arrived after all
+		d, err := s.Receive(t.Context())
+		assert.NoError(t, err, "Receive")
+		ids[d.Message().ID] = true
+		assert.NoError(t, d.Ack(t.Context()), "Ack")
+	}
+	assert.Equal(t, ids, map[string]bool{"1": true, "2": true}, "messages")
+}
+
+// A restart of the server on its files: sources go on, old deliveries can be settled, and later tries keep their time.
+func TestServerRestart(t *testing.T) {
+	t.Parallel()
+	srv := ownServer(t, nil)
+	q := newQueue(t, srv.addr(), func(o *natsidem.Options, c *jetstream.StreamConfig) {
+		o.AckWait, c.Storage = 5*time.Second, jetstream.FileStorage
+	})
+	s := q.open(t)
+	q.publish(t, "held", "later")
+	held, later := receive(t, s, "held"), receive(t, s, "later")
+	const after = 2 * time.Second
+	asked := time.Now()
+	assert.NoError(t, later.Retry(t.Context(), after), "Retry")
+	next := make(chan string, 1)
+	go func() {
+		if d, err := s.Receive(t.Context()); err == nil {
+			next <- d.Message().ID
+			_ = d.Ack(t.Context())
+		}
+	}()
+	srv.stop()
+	assert.ErrorIs(t, within(t, 50*time.Millisecond, held.Ack), context.DeadlineExceeded, "Ack while the server is away")
+	errs := q.pub.Publish(t.Context(), []outbox.Outgoing{{Message: outbox.Message{ID: "x", Topic: q.subject}}})
+	assert.Contains(t, errs[0].Error(), "the broker is not available", "Publish while the server is away")
+	srv.start(t)
+	assert.NoError(t, within(t, 10*time.Second, held.Ack), "Ack behind the restart")
+	assert.NoError(t, q.js.Conn().FlushTimeout(10*time.Second), "the publisher's connection comes back")
+	q.publish(t, "behind")
+	assert.Equal(t, <-next, "behind", "the message of a Receive that waited")
+	receive(t, s, "later")
+	// The server keeps the time in whole seconds.
+	assert.True(t, time.Since(asked) > after-1100*time.Millisecond, "the later try waits over the restart, and came after %v", time.Since(asked))
+}
+
+// A stream in memory is another one after a restart, and counts from one again. An old ack must not settle what is in it now.
+func TestStreamMadeAnew(t *testing.T) {
+	t.Parallel()
+	srv := ownServer(t, nil)
+	q := newQueue(t, srv.addr(), func(o *natsidem.Options, _ *jetstream.StreamConfig) { o.AckWait = 500 * time.Millisecond })
+	old := q.open(t)
+	q.publish(t, "old")
+	d := receive(t, old, "old")
+	srv.stop()
+	srv.start(t)
+	js := connect(t, srv.addr())
+	assert.NoError(t, natsidem.Create(t.Context(), js, jetstream.StreamConfig{Subjects: []string{q.o.Stream + ".>"}, Storage: jetstream.MemoryStorage}, q.o), "Create")
+	_, err := js.Publish(t.Context(), q.subject, nil, jetstream.WithMsgID("new"))
+	assert.NoError(t, err, "publish")
+	fresh := q.openOn(t, js)
+	mine := receive(t, fresh, "new")
+	assert.ErrorIs(t, within(t, 20*time.Second, d.Ack), mqidem.ErrStale, "Ack of a delivery of the stream before")
+	_, err = old.Receive(t.Context())
+	assert.Contains(t, err.Error(), "made anew", "Receive of a source of the stream before")
+	info, err := q.consumerOn(t, js).Info(t.Context())
+	assert.NoError(t, err, "look at the consumer")
+	assert.Equal(t, info.NumAckPending, 1, "messages that are not settled")
+	assert.NoError(t, mine.Ack(t.Context()), "Ack of the new one")
+}
+
+// A consumer that is deleted ends its sources: what they wait for cannot come.
+func TestConsumerDeleted(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, sharedServer(t).addr(), nil)
+	s := q.open(t)
+	q.publish(t, "1")
+	d := receive(t, s, "1")
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.Receive(t.Context())
+		ended <- err
+	}()
+	for { // the Receive has asked
+		info, err := q.consumer(t).Info(t.Context())
+		assert.NoError(t, err, "look at the consumer")
+		if info.NumWaiting > 0 {
+			break
+		}
+	}
+	assert.NoError(t, q.js.DeleteConsumer(t.Context(), q.o.Stream, q.o.Consumer), "delete")
+	assert.Contains(t, (<-ended).Error(), "was deleted", "Receive")
+	assert.ErrorIs(t, d.Ack(t.Context()), mqidem.ErrStale, "Ack")
+}
+
+// Close gives back what is on its way to a source as well as what it holds.
+func TestCloseGivesBack(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, sharedServer(t).addr(), func(o *natsidem.Options, _ *jetstream.StreamConfig) { o.AckWait, o.Prefetch = time.Hour, 256 })
+	const n = 300
+	batch := make([]outbox.Outgoing, n)
+	for i := range batch {
+		batch[i] = message(q.subject, outbox.NewID(), 4<<10)
+	}
+	for _, err := range q.pub.Publish(t.Context(), batch) {
+		assert.NoError(t, err, "publish")
+	}
+	for range 10 { // closed while messages come in
+		s := q.open(t)
+		_, err := s.Receive(t.Context())
+		assert.NoError(t, err, "Receive")
+		assert.NoError(t, s.Close(), "Close")
+	}
+	s := q.open(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for i := range n {
+		d, err := s.Receive(ctx)
+		assert.NoError(t, err, "Receive of message %d of %d", i+1, n)
+		assert.NoError(t, d.Ack(ctx), "Ack")
+	}
+}
+
+// Open refuses what would lose messages.
+func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, sharedServer(t).addr(), nil)
+	for name, c := range map[string]jetstream.ConsumerConfig{
+		"MaxDeliver 5":                    {AckPolicy: jetstream.AckExplicitPolicy, MaxDeliver: 5},
+		"its ack policy is not explicit":  {AckPolicy: jetstream.AckNonePolicy},
+		"one ack would settle other mess": {AckPolicy: jetstream.AckAllPolicy},
+	} {
+		c.Durable = strings.ReplaceAll(name, " ", "-")
+		_, err := q.js.CreateConsumer(t.Context(), q.o.Stream, c)
+		assert.NoError(t, err, "create")
+		o := q.o
+		o.Consumer = c.Durable
+		_, err = natsidem.Open(t.Context(), q.js, o)
+		assert.Contains(t, err.Error(), name, "Open")
+	}
+	o := q.o
+	o.Consumer = "nobody"
+	_, err := natsidem.Open(t.Context(), q.js, o)
+	assert.Contains(t, err.Error(), "Create makes it", "Open without a consumer")
+	o = q.o
+	o.DeadStream = "nowhere"
+	_, err = natsidem.Open(t.Context(), q.js, o)
+	assert.Contains(t, err.Error(), "parked messages nowhere; Create makes it", "Open without a parking")
+	o.DeadStream = o.Stream
+	_, err = natsidem.Open(t.Context(), q.js, o)
+	assert.Contains(t, err.Error(), "does not fit", "Open with another stream for a parking")
+	for _, giveUp := range []nats.Option{nats.MaxReconnects(60), nats.NoReconnect()} {
+		js := connect(t, sharedServer(t).addr(), giveUp)
+		_, err = natsidem.Open(t.Context(), js, q.o)
+		assert.Contains(t, err.Error(), "nats.MaxReconnects(-1)", "Open on a connection that gives up")
+		_, err = natsidem.NewPublisher(js, nil)
+		assert.Contains(t, err.Error(), "nats.MaxReconnects(-1)", "NewPublisher on a connection that gives up")
+	}
+	for _, o := range []natsidem.Options{{Stream: "a"}, {Consumer: "a"}, {Stream: "a", Consumer: "b", AckWait: -1}, {Stream: "a", Consumer: "b", Prefetch: 1000}} {
+		_, err = natsidem.Open(t.Context(), q.js, o)
+		assert.Contains(t, err.Error(), "natsidem: ", "Open with bad options")
+	}
+}
+
+func TestHoldsFor(t *testing.T) {
+	t.Parallel()
+	for _, age := range []time.Duration{0, 72 * time.Hour} {
+		q := newQueue(t, sharedServer(t).addr(), func(_ *natsidem.Options, c *jetstream.StreamConfig) { c.MaxAge = age })
+		got, err := q.open(t).HoldsFor(t.Context())
+		assert.NoError(t, err, "HoldsFor")
+		assert.Equal(t, got, age, "HoldsFor")
+	}
+}
+
+// within makes a call with a context of its own.
+func within(t *testing.T, d time.Duration, call func(context.Context) error) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	return call(ctx)
+}
+
+func (q *queue) consumer(tb testing.TB) jetstream.Consumer {
+	tb.Helper()
+	return q.consumerOn(tb, q.js)
+}
+
+func (q *queue) consumerOn(tb testing.TB, js jetstream.JetStream) jetstream.Consumer {
+	tb.Helper()
+	c, err := js.Consumer(tb.Context(), q.o.Stream, q.o.Consumer)
+	assert.NoError(tb, err, "the consumer")
+	return c
+}
+
+// parked is what lies in the parking.
+func parked(tb testing.TB, q *queue) (found []*mqidem.Parked) {
+	tb.Helper()
+	assert.NoError(tb, q.parking(tb).Walk(tb.Context(), func(_ context.Context, p *mqidem.Parked) (mqidem.Verdict, error) {
+		found = append(found, p)
+		return mqidem.Keep, nil
+	}), "Walk")
+	return found
+}

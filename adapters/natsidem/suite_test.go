@@ -1,0 +1,26 @@
+package natsidem_test
+
+import (
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/retrysafe/retrysafe/adapters/natsidem"
+	"github.com/retrysafe/retrysafe/mqidem/mqtest"
+)
+
+func TestSuite(t *testing.T) {
+	t.Parallel()
+	for name, ahead := range map[string]int{"on demand": 0, "ahead": 8} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			mqtest.Run(t, mqtest.Config{Queue: func(tb testing.TB) mqtest.Queue {
+				tb.Helper()
+				q := newQueue(tb, sharedServer(tb).addr(), func(o *natsidem.Options, _ *jetstream.StreamConfig) { o.Prefetch = ahead })
+				return mqtest.Queue{
+					Topic: q.subject, Publisher: q.pub, Parking: q.parking(tb), Open: func(tb testing.TB) mqtest.Source { tb.Helper(); return q.open(tb) },
+				}
+			}})
+		})
+	}
+}

@@ -1,0 +1,116 @@
+package redisstreamidem
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/retrysafe/retrysafe/mqidem"
+)
+
+// delivery is a message in the hands of a consumer.
+type delivery struct {
+	s  *Source
+	m  *mqidem.Message
+	id string // of the entry
+
+	mu      sync.Mutex
+	settled bool
+}
+
+func (d *delivery) Message() *mqidem.Message { return d.m }
+
+// Ack implements mqidem.Delivery. ErrStale: the entry is not pending any more, since another consumer has taken it over and settled it, or the
+// stream was deleted.
+func (d *delivery) Ack(ctx context.Context) error {
+	return d.settle(false, func() error {
+		return d.gone(d.s.eval(ctx, done, []string{d.s.o.Stream}, []string{d.s.o.Group, d.id, flag(d.s.o.Delete)}))
+	})
+}
+
+// Retry implements mqidem.Delivery. Nothing is sent: the entry stays with this consumer until its time has come.
+func (d *delivery) Retry(ctx context.Context, after time.Duration) error {
+	return d.settle(false, func() error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		d.s.mu.Lock()
+		defer d.s.mu.Unlock()
+		switch {
+		case d.s.later == nil: // closed
+			return mqidem.ErrStale
+		case d.s.held[d.id] == d:
+			delete(d.s.held, d.id)
+			d.s.later[d.id] = time.Now().Add(after)
+			d.s.wake()
+		}
+		return nil // else another consumer has it by now
+	})
+}
+
+// Dead implements mqidem.Delivery: one step of the server writes it to the parking, and acks it.
+func (d *delivery) Dead(ctx context.Context, why mqidem.Reason) error {
+	return d.settle(true, func() error {
+		packed, err := why.Pack()
+		if err != nil {
+			return err
+		}
+		f := append(fields(d.m), mqidem.HeaderDead, string(packed))
+		if len(f) > mostFields {
+			return fmt.Errorf("it has %d fields, at most %d can be written; take some of its headers away before it is parked", len(f)/2, mostFields/2)
+		}
+		args := append([]string{d.s.o.Group, d.id, flag(d.s.o.Delete)}, f...)
+		return d.gone(d.s.eval(ctx, park, []string{d.s.o.Stream, d.s.o.Dead}, args))
+	})
+}
+
+// gone reads how many entries were settled.
+func (d *delivery) gone(v any, err error) error {
+	if noGroup(err) {
+		return mqidem.ErrStale
+	}
+	if n, err := number(v, err); err != nil || n == 1 {
+		return err
+	}
+	return mqidem.ErrStale
+}
+
+// settle runs what does it. After an error of an Ack or a Retry the server is told no more that it is in work, so that another consumer has it
+// after Idle; until then it may be settled after all. What could not be parked stays in the caller's hands, who tries again.
+func (d *delivery) settle(mayFail bool, do func() error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.settled {
+		return mqidem.ErrSettled
+	}
+	if d.s.closed() {
+		return fmt.Errorf("redisstreamidem: not settled: %w", mqidem.ErrStale)
+	}
+	if err := do(); err != nil {
+		if !mayFail || errors.Is(err, mqidem.ErrStale) {
+			d.s.letGo(d)
+		}
+		return fmt.Errorf("redisstreamidem: not settled; the message may come again: %w", err)
+	}
+	d.settled = true
+	d.s.letGo(d)
+	return nil
+}
+
+// byAge compares ids: two numbers with a hyphen between.
+func byAge(a, b string) int {
+	part := func(id string) (ms, n uint64) {
+		first, second, _ := strings.Cut(id, "-")
+		ms, _ = strconv.ParseUint(first, 10, 64)
+		n, _ = strconv.ParseUint(second, 10, 64)
+		return ms, n
+	}
+	a1, a2 := part(a)
+	b1, b2 := part(b)
+	return cmp.Or(cmp.Compare(a1, b1), cmp.Compare(a2, b2))
+}

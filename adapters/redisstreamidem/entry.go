@@ -1,0 +1,101 @@
+package redisstreamidem
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/retrysafe/retrysafe/mqidem"
+)
+
+// fieldBody is the body's: the first field of that name. Of headers it may be the name too.
+const fieldBody = "body"
+
+// mostFields is how many words of an entry a script can pass on.
+const mostFields = 4000
+
+// entry is one of a stream.
+type entry struct {
+	id         string
+	deliveries int
+	fields     []string // names and values, in turn
+}
+
+// entries reads what the scripts return: an id, a count and fields for each.
+func entries(v any, err error) ([]entry, error) {
+	a, err := array(v, err)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]entry, 0, len(a))
+	for _, one := range a {
+		e, err := array(one, nil)
+		if err != nil || len(e) != 3 {
+			return nil, errStrange
+		}
+		id, isText := e[0].(string)
+		n, isNumber := e[1].(int64)
+		fields, err := texts(e[2], nil)
+		if !isText || !isNumber || err != nil {
+			return nil, errStrange
+		}
+		out = append(out, entry{id: id, deliveries: int(n), fields: fields})
+	}
+	return out, nil
+}
+
+// message reads an entry.
+func (e entry) message(stream string) *mqidem.Message {
+	m := &mqidem.Message{Source: stream, Headers: map[string][]byte{}, Deliveries: e.deliveries, Published: published(e.id)}
+	for i := 0; i+1 < len(e.fields); i += 2 {
+		switch name, value := e.fields[i], e.fields[i+1]; {
+		case name == fieldBody && m.Body == nil:
+			m.Body = []byte(value)
+		case name == mqidem.HeaderID:
+			m.ID = value
+		case name == mqidem.HeaderKey:
+			m.Key = value
+		case name == mqidem.HeaderContentType:
+			m.ContentType = value
+		default:
+			m.Headers[name] = []byte(value)
+		}
+	}
+	return m
+}
+
+// fields is the reverse of message.
+func fields(m *mqidem.Message) []string {
+	f := content(m.ID, m.Key, m.ContentType, m.Body)
+	for name, value := range m.Headers {
+		if !ours(name) {
+			f = append(f, name, string(value))
+		}
+	}
+	return f
+}
+
+// content are the fields that are no headers; the body comes first, so that a header of its name is none.
+func content(id, key, contentType string, body []byte) []string {
+	f := []string{fieldBody, string(body)}
+	for _, one := range [][2]string{{mqidem.HeaderID, id}, {mqidem.HeaderKey, key}, {mqidem.HeaderContentType, contentType}} {
+		if one[1] != "" {
+			f = append(f, one[0], one[1])
+		}
+	}
+	return f
+}
+
+func ours(name string) bool {
+	return name == mqidem.HeaderID || name == mqidem.HeaderKey || name == mqidem.HeaderContentType
+}
+
+// published is the time in an id that the server has made: milliseconds before the hyphen.
+func published(id string) time.Time {
+	ms, _, _ := strings.Cut(id, "-")
+	n, err := strconv.ParseInt(ms, 10, 64)
+	if err != nil || n < 1e11 { // somebody counts by themselves
+		return time.Time{}
+	}
+	return time.UnixMilli(n)
+}

@@ -1,0 +1,105 @@
+package redisstreamidem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/retrysafe/retrysafe/mqidem"
+	"github.com/retrysafe/retrysafe/redisclient"
+)
+
+// Parking is a mqidem.Parking: a stream beside the first. It is safe for concurrent use; several walks at once see all messages, and may
+// both see one.
+type Parking struct {
+	server
+	o Options
+}
+
+var _ mqidem.Parking = (*Parking)(nil)
+
+// NewParking is the parking of o. The client stays the caller's.
+func NewParking(c redisclient.Client, o Options) (*Parking, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Parking{server{c, o.Timeout}, o}, nil
+}
+
+// page is how many parked messages are read at once.
+const page = 16
+
+// Walk implements mqidem.Parking.
+func (p *Parking) Walk(ctx context.Context, see func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)) error {
+	keys := []string{p.o.Dead}
+	last, err := texts(p.eval(ctx, list, keys, []string{"", "", "0"}))
+	if err != nil {
+		return fmt.Errorf("redisstreamidem: cannot look at the parked messages; nothing was changed: %w", err)
+	}
+	if len(last) == 0 {
+		return ctx.Err()
+	}
+	for from := "-"; ; {
+		found, err := array(p.eval(ctx, list, keys, []string{from, last[0], strconv.Itoa(page)}))
+		if err != nil {
+			return fmt.Errorf("redisstreamidem: cannot read parked messages; those before are dealt with: %w", err)
+		}
+		for _, one := range found {
+			id, m, err := p.parked(one)
+			if err != nil {
+				return err
+			}
+			verdict, err := see(ctx, m)
+			if err != nil {
+				return err
+			}
+			if verdict == mqidem.Remove {
+				if _, err := p.eval(ctx, remove, keys, []string{id}); err != nil {
+					return fmt.Errorf("redisstreamidem: a parked message is not known to be removed; the next walk shows it if it is there: %w", err)
+				}
+			}
+			from = "(" + id
+		}
+		if len(found) < page {
+			return ctx.Err()
+		}
+	}
+}
+
+func (p *Parking) parked(one any) (string, *mqidem.Parked, error) {
+	parts, err := array(one, nil)
+	if err != nil || len(parts) != 2 {
+		return "", nil, errStrange
+	}
+	id, _ := parts[0].(string)
+	f, err := texts(parts[1], nil)
+	if err != nil {
+		return "", nil, err
+	}
+	m := entry{id: id, deliveries: 1, fields: f}.message(p.o.Stream)
+	why, err := mqidem.ParseReason(m.Headers[mqidem.HeaderDead])
+	if err != nil {
+		why = mqidem.Reason{Why: mqidem.DeadUnreadable, Source: p.o.Stream, At: m.Published}
+	}
+	delete(m.Headers, mqidem.HeaderDead)
+	return id, &mqidem.Parked{Message: m, Reason: why}, nil
+}
+
+// Send implements mqidem.Parking.
+func (p *Parking) Send(ctx context.Context, m *mqidem.Message) error {
+	f := fields(m)
+	if len(f) > mostFields {
+		return errors.New("redisstreamidem: the message has too many headers to be written; it stays parked")
+	}
+	reply, err := array(p.eval(ctx, add, []string{m.Source}, append([]string{"0", strconv.Itoa(len(f))}, f...)))
+	if err == nil && len(reply) > 1 {
+		text, _ := reply[1].(string)
+		err = explain(redisclient.Error(text))
+	}
+	if err != nil {
+		return fmt.Errorf("redisstreamidem: the message is not known to be put back; it stays parked: %w", err)
+	}
+	return nil
+}

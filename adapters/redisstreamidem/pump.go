@@ -1,0 +1,273 @@
+package redisstreamidem
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/retrysafe/retrysafe/redisclient"
+)
+
+// pump is what the one goroutine that asks the server keeps in mind.
+type pump struct {
+	wait   time.Duration // until the next look for new entries, as long as there are none
+	next   time.Time     // when that is
+	claim  time.Time     // when to look for what silent consumers have
+	renew  time.Time     // when to speak up
+	tidy   time.Time     // when to look for consumers that are gone
+	cursor string        // where the look at silent consumers goes on
+	unsure bool          // a reply was lost: entries may be ours that we do not know of
+	fails  int           // errors in a row
+}
+
+const (
+	firstWait = 5 * time.Millisecond
+	mostWait  = 250 * time.Millisecond
+	mostFails = 5 * time.Second
+)
+
+// run asks the server until the source is closed.
+func (s *Source) run() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	idle := true // nobody waits
+	for s.ctx.Err() == nil {
+		now := time.Now()
+		room := min(int(s.waiting.Load())+s.o.Prefetch-len(s.ready), mostAhead)
+		if idle && room > 0 {
+			s.pump.next, s.pump.wait = now, firstWait // somebody has come
+		}
+		idle = room <= 0
+		if s.pump.fails == 0 || !now.Before(s.pump.next) {
+			if err := s.turn(now, room); err == nil {
+				s.pump.fails = 0
+			} else if s.ctx.Err() == nil {
+				s.failed(err)
+			}
+		}
+		timer.Reset(time.Until(s.nextTurn(room)))
+		select {
+		case <-timer.C:
+		case <-s.poke:
+		case <-s.ctx.Done():
+			return
+		}
+	}
+}
+
+// turn does what is due. Speaking up comes first: others must not take what is in work here.
+func (s *Source) turn(now time.Time, room int) error {
+	p := &s.pump
+	if !now.Before(p.renew) {
+		if err := s.renew(); err != nil {
+			return err
+		}
+		p.renew = now.Add(s.o.Idle / 3)
+	}
+	if !now.Before(p.tidy) {
+		if _, err := s.script(tidy, ownConsumers, strconv.FormatInt(10*s.o.Idle.Milliseconds(), 10)); err != nil {
+			return err
+		}
+		p.tidy = now.Add(10 * s.o.Idle)
+	}
+	if p.unsure {
+		if err := s.find(); err != nil {
+			return err
+		}
+		p.unsure = false
+	}
+	for _, look := range []func(time.Time, int) (int, error){s.due, s.silent, s.fresh} {
+		if room <= 0 {
+			return nil
+		}
+		n, err := look(now, room)
+		if err != nil {
+			return err
+		}
+		room -= n
+	}
+	return nil
+}
+
+// nextTurn is when something is due again, unless somebody comes.
+func (s *Source) nextTurn(room int) time.Time {
+	p := &s.pump
+	if p.fails > 0 {
+		return p.next
+	}
+	at := p.renew
+	if room > 0 {
+		for _, other := range []time.Time{p.next, p.claim} {
+			if other.Before(at) {
+				at = other
+			}
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, other := range s.later {
+			if other.Before(at) {
+				at = other
+			}
+		}
+	}
+	return at
+}
+
+// failed waits longer with each error in a row.
+func (s *Source) failed(err error) {
+	p := &s.pump
+	p.unsure = true
+	if noGroup(err) && s.setUp(s.ctx) == nil {
+		s.o.Logger.Warn("redisstreamidem: the group was gone, and was made anew from the oldest entry", "stream", s.o.Stream, "group", s.o.Group)
+		p.next, p.renew = time.Now(), time.Now()
+		return
+	}
+	wait := min(firstWait<<min(p.fails, 12), mostFails)
+	if p.fails++; p.fails > 3 {
+		s.o.Logger.Warn("redisstreamidem: cannot ask for messages; it is tried again", "stream", s.o.Stream, "group", s.o.Group, "error", err)
+	}
+	p.next = time.Now().Add(wait)
+}
+
+// script runs one on the stream for the group.
+func (s *Source) script(script *redisclient.Script, args ...string) (any, error) {
+	return s.eval(s.ctx, script, []string{s.o.Stream}, append([]string{s.o.Group}, args...))
+}
+
+// fresh takes new entries.
+func (s *Source) fresh(now time.Time, room int) (int, error) {
+	p := &s.pump
+	if now.Before(p.next) {
+		return 0, nil
+	}
+	got, err := entries(s.script(take, s.consumer, strconv.Itoa(room)))
+	if err != nil {
+		return 0, err
+	}
+	s.take(got)
+	if len(got) > 0 {
+		p.wait = firstWait
+		p.next = time.Time{}
+		return len(got), nil
+	}
+	p.next = time.Now().Add(p.wait)
+	p.wait = min(2*p.wait, mostWait)
+	return 0, nil
+}
+
+// silent takes over what consumers have that said nothing for Idle.
+func (s *Source) silent(now time.Time, room int) (int, error) {
+	p := &s.pump
+	if now.Before(p.claim) {
+		return 0, nil
+	}
+	reply, err := array(s.script(claim, s.consumer, strconv.FormatInt(s.o.Idle.Milliseconds(), 10), p.cursor, strconv.Itoa(room)))
+	if err == nil && len(reply) != 2 {
+		err = errStrange
+	}
+	if err != nil {
+		return 0, err
+	}
+	got, err := entries(reply[1], nil)
+	if err != nil {
+		return 0, err
+	}
+	p.cursor, _ = reply[0].(string)
+	if s.take(got); p.cursor == "0-0" { // the end; else it goes on at once
+		p.claim = time.Now().Add(min(s.o.Idle/3, time.Second))
+	}
+	return len(got), nil
+}
+
+// due takes what has waited for its later try.
+func (s *Source) due(now time.Time, room int) (int, error) {
+	var ids []string
+	s.mu.Lock()
+	for id, at := range s.later {
+		if !at.After(now) {
+			ids = append(ids, id)
+		}
+	}
+	s.mu.Unlock()
+	slices.SortFunc(ids, byAge)
+	return s.again(ids[:min(room, len(ids))])
+}
+
+// again takes what this consumer has once more. What it has no more is forgotten: another one has it, or it is gone.
+func (s *Source) again(ids []string) (int, error) {
+	if len(ids) == 0 {
+		return 0, nil
+	}
+	got, err := entries(s.script(again, append([]string{s.consumer}, ids...)...))
+	if err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	for _, id := range ids {
+		delete(s.later, id)
+	}
+	s.mu.Unlock()
+	s.take(got)
+	return len(got), nil
+}
+
+// find makes ready what the server has given to this consumer in a reply that was lost.
+func (s *Source) find() error {
+	ids := s.ids()
+	lost, err := texts(s.script(own, append([]string{s.consumer, strconv.Itoa(len(ids) + mostAhead)}, ids...)...))
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range lost {
+		s.later[id] = time.Time{} // it is due
+	}
+	return nil
+}
+
+// renew says that what is in work here, or waits here, is.
+func (s *Source) renew() error {
+	ids := s.ids()
+	for part := range slices.Chunk(ids, 1000) {
+		lost, err := texts(s.script(renew, append([]string{s.consumer}, part...)...))
+		if err != nil {
+			return err
+		}
+		s.mu.Lock()
+		for _, id := range lost {
+			delete(s.later, id)
+			delete(s.held, id)
+		}
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+// ids are of all that is in work here, or waits here.
+func (s *Source) ids() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ids := make([]string, 0, len(s.held)+len(s.later))
+	for id := range s.held {
+		ids = append(ids, id)
+	}
+	for id := range s.later {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// take makes entries ready.
+func (s *Source) take(got []entry) {
+	for _, e := range got {
+		d := &delivery{s: s, id: e.id, m: e.message(s.o.Stream)}
+		s.mu.Lock()
+		s.held[e.id] = d
+		s.mu.Unlock()
+		select {
+		case s.ready <- d:
+		case <-s.ctx.Done():
+		}
+	}
+}

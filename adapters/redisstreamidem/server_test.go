@@ -1,0 +1,268 @@
+package redisstreamidem_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/retrysafe/retrysafe/adapters/redisstreamidem"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/freeport"
+	"github.com/retrysafe/retrysafe/mqidem"
+	"github.com/retrysafe/retrysafe/outbox"
+	"github.com/retrysafe/retrysafe/redisclient"
+)
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// redisServer is a redis-server on loopback.
+type redisServer struct {
+	addr, dir string
+	args      []string
+	cmd       *exec.Cmd
+	said      bytes.Buffer
+}
+
+func startRedis(tb assert.T, dir string, args ...string) *redisServer {
+	tb.Helper()
+	port, err := freeport.Get()
+	assert.NoError(tb, err, "a free port")
+	s := &redisServer{addr: "127.0.0.1:" + port, dir: dir, args: args}
+	s.start(tb)
+	return s
+}
+
+func (s *redisServer) start(tb assert.T) {
+	tb.Helper()
+	path, err := exec.LookPath("redis-server")
+	assert.NoError(tb, err, "redis-server is not installed: apt-get install -y redis-server")
+	_, port, _ := net.SplitHostPort(s.addr)
+	s.cmd = exec.Command(path, append([]string{
+		"--port", port, "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--daemonize", "no", "--shutdown-timeout", "0", "--protected-mode", "no",
+	}, s.args...)...)
+	s.cmd.Stdout, s.cmd.Stderr = &s.said, &s.said
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	assert.NoError(tb, s.cmd.Start(), "start redis-server")
+	for end := time.Now().Add(20 * time.Second); !s.answers(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			tb.Fatalf("redis-server does not answer:\n%s", s.said.String())
+		}
+	}
+}
+
+func (s *redisServer) answers() bool {
+	c, err := net.DialTimeout("tcp", s.addr, time.Second)
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(time.Second))
+	_, _ = io.WriteString(c, "PING\r\n")
+	buf := make([]byte, 16)
+	n, _ := c.Read(buf)
+	return strings.HasPrefix(string(buf[:n]), "+PONG") || strings.HasPrefix(string(buf[:n]), "-NOAUTH")
+}
+
+func (s *redisServer) kill() {
+	if s.cmd.ProcessState == nil {
+		_ = s.cmd.Process.Kill()
+		_ = s.cmd.Wait()
+	}
+}
+
+func ownRedis(t *testing.T, args ...string) *redisServer {
+	t.Helper()
+	s := startRedis(t, t.TempDir(), args...)
+	t.Cleanup(s.kill)
+	return s
+}
+
+var (
+	sharing sync.Once
+	shared  *redisServer
+	folder  string
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if shared != nil {
+		shared.kill()
+	}
+	if folder != "" {
+		_ = os.RemoveAll(folder)
+	}
+	os.Exit(code)
+}
+
+// sharedRedis is one for all tests that leave it alone.
+func sharedRedis(tb assert.T) *redisServer {
+	tb.Helper()
+	sharing.Do(func() {
+		dir, err := os.MkdirTemp("", "retrysafe-streams")
+		assert.NoError(tb, err, "a folder")
+		folder, shared = dir, startRedis(tb, dir)
+	})
+	return shared
+}
+
+// client is a redisclient of rueidis, as adapters/rueidisclient makes it.
+type client struct{ rueidis.Client }
+
+func dial(tb testing.TB, addr string, change func(*rueidis.ClientOption)) client {
+	tb.Helper()
+	o := rueidis.ClientOption{
+		InitAddress: []string{addr}, ForceSingleClient: true, DisableRetry: true, DisableCache: true, ConnWriteTimeout: 5 * time.Second,
+	}
+	if change != nil {
+		change(&o)
+	}
+	r, err := rueidis.NewClient(o)
+	assert.NoError(tb, err, "connect")
+	tb.Cleanup(r.Close)
+	return client{r}
+}
+
+func (c client) Eval(ctx context.Context, call redisclient.Call) redisclient.Reply {
+	r := c.do(ctx, "EVALSHA", call.Script.SHA1, call)
+	if r.UnknownScript() {
+		r = c.do(ctx, "EVAL", call.Script.Source, call)
+	}
+	return r
+}
+
+func (c client) do(ctx context.Context, name, script string, call redisclient.Call) redisclient.Reply {
+	cmd := c.B().Arbitrary(name, script, strconv.Itoa(len(call.Keys))).Keys(call.Keys...).Args(call.Args...).Build()
+	v, err := c.Do(ctx, cmd).ToAny()
+	if rueidis.IsRedisNil(err) {
+		return redisclient.Reply{}
+	}
+	if e, ok := rueidis.IsRedisErr(err); ok {
+		err = redisclient.Error(e.Error())
+	}
+	return redisclient.Reply{Value: v, Err: err}
+}
+
+// command runs one, and returns what it says.
+func (c client) command(tb testing.TB, words ...string) any {
+	tb.Helper()
+	v, err := c.Do(tb.Context(), c.B().Arbitrary(words...).Build()).ToAny()
+	if !rueidis.IsRedisNil(err) {
+		assert.NoError(tb, err, "%s", words[0])
+	}
+	return v
+}
+
+var names atomic.Int64
+
+// queue is a stream with a group that nobody else uses.
+type queue struct {
+	c    client
+	addr string
+	o    redisstreamidem.Options
+	pub  *redisstreamidem.Publisher
+}
+
+func newQueue(tb testing.TB, addr string, change func(*redisstreamidem.Options)) *queue {
+	tb.Helper()
+	q := &queue{c: dial(tb, addr, nil), addr: addr, o: redisstreamidem.Options{
+		Stream: fmt.Sprint("orders", names.Add(1)), Group: "stock", Idle: 3 * time.Second, Timeout: 2 * time.Second, Logger: quiet,
+	}}
+	if change != nil {
+		change(&q.o)
+	}
+	var err error
+	q.pub, err = redisstreamidem.NewPublisher(q.c, &redisstreamidem.PublisherOptions{Timeout: 2 * time.Second})
+	assert.NoError(tb, err, "publisher")
+	return q
+}
+
+// open is a source on a client of its own.
+func (q *queue) open(tb testing.TB) *redisstreamidem.Source {
+	tb.Helper()
+	return q.openOn(tb, dial(tb, q.addr, nil))
+}
+
+func (q *queue) openOn(tb testing.TB, c redisclient.Client) *redisstreamidem.Source {
+	tb.Helper()
+	s, err := redisstreamidem.Open(tb.Context(), c, q.o)
+	assert.NoError(tb, err, "Open")
+	tb.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func (q *queue) parking(tb testing.TB) *redisstreamidem.Parking {
+	tb.Helper()
+	p, err := redisstreamidem.NewParking(q.c, q.o)
+	assert.NoError(tb, err, "NewParking")
+	return p
+}
+
+func (q *queue) parked(tb testing.TB) (found []*mqidem.Parked) {
+	tb.Helper()
+	assert.NoError(tb, q.parking(tb).Walk(tb.Context(), func(_ context.Context, p *mqidem.Parked) (mqidem.Verdict, error) {
+		found = append(found, p)
+		return mqidem.Keep, nil
+	}), "Walk")
+	return found
+}
+
+func (q *queue) publish(tb testing.TB, ids ...string) {
+	tb.Helper()
+	var batch []outbox.Outgoing
+	for _, id := range ids {
+		batch = append(batch, outbox.Outgoing{Message: outbox.Message{ID: id, Topic: q.o.Stream, Payload: []byte(id)}})
+	}
+	for i, err := range q.pub.Publish(tb.Context(), batch) {
+		assert.NoError(tb, err, "publish %s", ids[i])
+	}
+}
+
+// receive waits for a message, and wants it to be this one.
+func receive(tb testing.TB, s mqidem.Source, id string) mqidem.Delivery {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), 20*time.Second)
+	defer cancel()
+	d, err := s.Receive(ctx)
+	assert.NoError(tb, err, "Receive of %s", id)
+	assert.Equal(tb, d.Message().ID, id, "the message")
+	return d
+}
+
+// nothing wants no message to come for some time.
+func nothing(tb testing.TB, s mqidem.Source, within time.Duration) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), within)
+	defer cancel()
+	_, err := s.Receive(ctx)
+	assert.ErrorIs(tb, err, context.DeadlineExceeded, "Receive of nothing")
+}
+
+// within makes a call with a context of its own.
+func within(t *testing.T, d time.Duration, call func(context.Context) error) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	return call(ctx)
+}
+
+// eventually waits for what another program does by and by.
+func eventually(tb testing.TB, what string, so func() bool) {
+	tb.Helper()
+	for end := time.Now().Add(20 * time.Second); !so(); time.Sleep(5 * time.Millisecond) {
+		assert.True(tb, time.Now().Before(end), "%s", what)
+	}
+}

@@ -1,0 +1,290 @@
+package redisstreamidem_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/retrysafe/retrysafe/adapters/redisstreamidem"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/mqidem"
+	"github.com/retrysafe/retrysafe/redisclient"
+)
+
+func idle(d time.Duration) func(*redisstreamidem.Options) {
+	return func(o *redisstreamidem.Options) { o.Idle = d }
+}
+
+// pending is how many entries are delivered and not acked.
+func (q *queue) pending(tb testing.TB) int64 {
+	tb.Helper()
+	summary, _ := q.c.command(tb, "XPENDING", q.o.Stream, q.o.Group).([]any)
+	n, _ := summary[0].(int64)
+	return n
+}
+
+// What is in work for several times Idle is given to nobody else, nor what lies ready or waits for a later try.
+func TestSlowConsumerIsNotRobbed(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, sharedRedis(t).addr, idle(300*time.Millisecond))
+	q.publish(t, "work", "later", "ready")
+	q.o.Prefetch = 1
+	slow := q.open(t)
+	work := receive(t, slow, "work")
+	assert.NoError(t, receive(t, slow, "later").Retry(t.Context(), 1500*time.Millisecond), "Retry")
+	q.o.Prefetch = 0
+	other := q.open(t)
+	nothing(t, other, 1200*time.Millisecond)
+	assert.NoError(t, work.Ack(t.Context()), "Ack")
+	ready := receive(t, slow, "ready")
+	assert.Equal(t, ready.Message().Deliveries, 1, "deliveries of the one that lay ready")
+	assert.NoError(t, ready.Ack(t.Context()), "Ack")
+	assert.NoError(t, receive(t, slow, "later").Ack(t.Context()), "Ack")
+	nothing(t, other, 400*time.Millisecond)
+	assert.Equal(t, q.pending(t), 0, "pending")
+}
+
+// What a consumer had when it died comes to another one after Idle, also what waited for a later try; and the dead one is forgotten.
+func TestAbandoned(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, sharedRedis(t).addr, idle(200*time.Millisecond))
+	q.publish(t, "1", "2")
+	c := dial(t, q.addr, nil)
+	dies := q.openOn(t, c)
+	receive(t, dies, "1")
+	assert.NoError(t, receive(t, dies, "2").Retry(t.Context(), time.Hour), "Retry")
+	c.Close() // it says nothing more
+	lives := q.open(t)
+	for range 2 {
+		d, err := lives.Receive(t.Context())
+		assert.NoError(t, err, "Receive")
+		assert.Equal(t, d.Message().Deliveries, 2, "deliveries of %s", d.Message().ID)
+		assert.NoError(t, d.Ack(t.Context()), "Ack")
+	}
+	eventually(t, "a consumer that has nothing and is silent is removed, and the one that lives is not", func() bool {
+		all, _ := q.c.command(t, "XINFO", "CONSUMERS", q.o.Stream, q.o.Group).([]any)
+		return len(all) == 1
+	})
+	q.publish(t, "3")
+	assert.NoError(t, receive(t, lives, "3").Ack(t.Context()), "Ack")
+}
+
+// A consumer that was away for longer than Idle has lost what it had: it neither acks nor parks what another one has done.
+func TestRobbed(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, sharedRedis(t).addr, idle(200*time.Millisecond))
+	p := startProxy(t, q.addr)
+	q.publish(t, "1", "2", "3")
+	slow := q.openOn(t, dial(t, p.addr, func(o *rueidis.ClientOption) { o.ConnWriteTimeout = 200 * time.Millisecond }))
+	first, second, third := receive(t, slow, "1"), receive(t, slow, "2"), receive(t, slow, "3")
+	p.cut(true)
+	other := q.open(t)
+	for _, id := range []string{"1", "2"} {
+		assert.NoError(t, receive(t, other, id).Ack(t.Context()), "Ack by another one")
+	}
+	held := receive(t, other, "3")
+	p.cut(false)
+	eventually(t, "Ack is stale", func() bool { return isStale(first.Ack(t.Context())) })
+	eventually(t, "Dead is stale", func() bool { return isStale(second.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison})) })
+	assert.Equal(t, len(q.parked(t)), 0, "parked messages")
+	assert.NoError(t, third.Retry(t.Context(), 0), "Retry of what another one has")
+	nothing(t, slow, 600*time.Millisecond)
+	assert.NoError(t, held.Ack(t.Context()), "Ack")
+}
+
+// A reply that is lost loses no message, nor does it have to wait for Idle.
+func TestLostReply(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, sharedRedis(t).addr, idle(time.Hour))
+	p := startProxy(t, q.addr)
+	s := q.openOn(t, dial(t, p.addr, nil))
+	for round := range 3 {
+		next := make(chan mqidem.Delivery, 1)
+		go func() {
+			d, _ := s.Receive(t.Context())
+			next <- d
+		}()
+		id := fmt.Sprint("message-", round)
+		p.loseReply(id)
+		q.publish(t, id)
+		d := <-next
+		assert.True(t, d != nil && d.Message().ID == id, "it comes")
+		assert.True(t, p.loseReply(""), "the reply was lost")
+		assert.Equal(t, d.Message().Deliveries, 2, "deliveries")
+		assert.NoError(t, d.Ack(t.Context()), "Ack")
+	}
+}
+
+// While the server is away nothing is lost and calls end with their contexts; restarted on its file it goes on.
+func TestServerRestart(t *testing.T) {
+	t.Parallel()
+	srv := ownRedis(t, "--appendonly", "yes", "--appendfsync", "always")
+	q := newQueue(t, srv.addr, idle(10*time.Second))
+	s := q.open(t)
+	q.publish(t, "acked", "dead", "later")
+	acked, dead := receive(t, s, "acked"), receive(t, s, "dead")
+	asked := time.Now()
+	assert.NoError(t, receive(t, s, "later").Retry(t.Context(), time.Second), "Retry")
+	srv.kill()
+	assert.True(t, within(t, 50*time.Millisecond, acked.Ack) != nil, "Ack while the server is away fails")
+	errs := q.pub.Publish(t.Context(), batch(q.o.Stream, "x"))
+	assert.Contains(t, errs[0].Error(), "the broker is not available", "Publish while the server is away")
+	srv.start(t)
+	eventually(t, "Dead behind the restart", func() bool { return dead.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}) == nil })
+	eventually(t, "Publish behind the restart", func() bool { return q.pub.Publish(t.Context(), batch(q.o.Stream, "behind"))[0] == nil })
+	ids := map[string]bool{}
+	for range 3 { // and the one whose Ack has failed
+		d, err := s.Receive(t.Context())
+		assert.NoError(t, err, "Receive")
+		id := d.Message().ID
+		ids[id] = true
+		if id == "later" {
+			assert.True(t, time.Since(asked) >= time.Second, "the later try waits its time, and came after %v", time.Since(asked))
+		}
+		eventually(t, "Ack", func() bool { return d.Ack(t.Context()) == nil })
+	}
+	assert.Equal(t, ids, map[string]bool{"acked": true, "later": true, "behind": true}, "messages")
+	q.c = dial(t, q.addr, nil)
+	assert.Equal(t, len(q.parked(t)), 1, "parked messages")
+	eventually(t, "all is acked", func() bool { return q.pending(t) == 0 })
+}
+
+// A group that is gone is made anew from the oldest entry, and what was delivered before is stale.
+func TestStreamDeleted(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string][]string{"the stream": {"DEL"}, "the group": {"XGROUP", "DESTROY"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := newQueue(t, sharedRedis(t).addr, nil)
+			s := q.open(t)
+			q.publish(t, "before")
+			d := receive(t, s, "before")
+			next := make(chan mqidem.Delivery, 1)
+			go func() {
+				d, _ := s.Receive(t.Context())
+				next <- d
+			}()
+			lose = append(lose, q.o.Stream)
+			if len(lose) == 3 {
+				lose = append(lose, q.o.Group)
+			}
+			q.c.command(t, lose...)
+			want := "before" // the oldest entry, again
+			if name == "the stream" {
+				ack := d.Ack(t.Context())
+				assert.True(t, isStale(ack), "Ack of what is gone is stale: %v", ack)
+				want = "behind"
+				q.publish(t, want)
+			}
+			got := <-next
+			assert.Equal(t, got.Message().ID, want, "the message of a Receive that waited")
+			assert.NoError(t, got.Ack(t.Context()), "Ack")
+			nothing(t, s, 50*time.Millisecond)
+		})
+	}
+}
+
+// Close gives back at once, and a later try in its time.
+func TestCloseGivesBack(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, sharedRedis(t).addr, func(o *redisstreamidem.Options) { o.Prefetch, o.Idle = 2, 3*time.Second })
+	q.publish(t, "later", "held", "ready")
+	s := q.open(t)
+	later, held := receive(t, s, "later"), receive(t, s, "held")
+	asked := time.Now()
+	assert.NoError(t, later.Retry(t.Context(), 1500*time.Millisecond), "Retry")
+	other := q.open(t) // it looks for what silent ones have before the first is closed
+	nothing(t, other, 50*time.Millisecond)
+	assert.NoError(t, s.Close(), "Close")
+	assert.True(t, isStale(held.Ack(t.Context())), "Ack behind Close is stale")
+	ids := map[string]bool{}
+	for range 3 {
+		d, err := other.Receive(t.Context())
+		assert.NoError(t, err, "Receive")
+		id := d.Message().ID
+		ids[id] = true
+		if took := time.Since(asked); id == "later" {
+			assert.True(t, took >= 1490*time.Millisecond, "the later try keeps its time, and came after %v", took)
+		}
+		assert.NoError(t, d.Ack(t.Context()), "Ack")
+	}
+	assert.True(t, time.Since(asked) < 2900*time.Millisecond, "they come before Idle has passed, and it took %v", time.Since(asked))
+	assert.Equal(t, ids, map[string]bool{"later": true, "held": true, "ready": true}, "messages")
+}
+
+// Delete leaves nothing behind, and is refused where others read the stream.
+func TestDelete(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, sharedRedis(t).addr, func(o *redisstreamidem.Options) { o.Delete = true })
+	s := q.open(t)
+	q.publish(t, "1", "2")
+	assert.NoError(t, receive(t, s, "1").Ack(t.Context()), "Ack")
+	assert.Equal(t, q.c.command(t, "XLEN", q.o.Stream), any(int64(1)), "entries")
+	assert.NoError(t, receive(t, s, "2").Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead")
+	assert.Equal(t, q.c.command(t, "XLEN", q.o.Stream), any(int64(0)), "entries")
+	o := q.o
+	o.Group, o.Delete = "points", true
+	_, err := redisstreamidem.Open(t.Context(), q.c, o)
+	assert.Contains(t, err.Error(), "the stream has other groups", "Open of a second group")
+	groups, _ := q.c.command(t, "XINFO", "GROUPS", q.o.Stream).([]any)
+	assert.Equal(t, len(groups), 1, "groups")
+}
+
+// Without Delete an entry stays for the other groups, each of which has it once.
+func TestGroups(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, sharedRedis(t).addr, nil)
+	q.publish(t, "1")
+	for _, group := range []string{"stock", "points"} {
+		q.o.Group = group
+		s := q.open(t)
+		assert.NoError(t, receive(t, s, "1").Ack(t.Context()), "Ack")
+		nothing(t, s, 50*time.Millisecond)
+	}
+}
+
+// An entry that was cut from the stream while it waited for a later try does not come, and is not pending for ever.
+func TestTrimmed(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, sharedRedis(t).addr, nil)
+	s := q.open(t)
+	q.publish(t, "1")
+	d := receive(t, s, "1")
+	q.c.command(t, "XTRIM", q.o.Stream, "MAXLEN", "0")
+	assert.NoError(t, d.Retry(t.Context(), 0), "Retry")
+	q.publish(t, "2")
+	assert.NoError(t, receive(t, s, "2").Ack(t.Context()), "Ack")
+	eventually(t, "nothing is pending", func() bool { return q.pending(t) == 0 })
+}
+
+func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, sharedRedis(t).addr, nil)
+	q.c.command(t, "SET", q.o.Stream+"-text", "x")
+	for what, change := range map[string]func(*redisstreamidem.Options){
+		"the key is there and is no stream": func(o *redisstreamidem.Options) { o.Stream += "-text" },
+		"and is no stream":                  func(o *redisstreamidem.Options) { o.Dead = o.Stream + "-text" },
+		"are required":                      func(o *redisstreamidem.Options) { o.Group = "" },
+		"are the same key":                  func(o *redisstreamidem.Options) { o.Dead = o.Stream },
+		"under 30 ms":                       func(o *redisstreamidem.Options) { o.Idle = time.Millisecond },
+		"Prefetch is 0 to":                  func(o *redisstreamidem.Options) { o.Prefetch = 1000 },
+	} {
+		o := q.o
+		change(&o)
+		_, err := redisstreamidem.Open(t.Context(), q.c, o)
+		assert.True(t, err != nil, "Open is refused")
+		assert.Contains(t, err.Error(), what, "Open")
+	}
+	_, err := redisstreamidem.Open(t.Context(), garbled{}, q.o)
+	assert.Contains(t, err.Error(), "answered with something else", "Open on a server that is none")
+}
+
+// garbled answers what no server does.
+type garbled struct{}
+
+func (garbled) Eval(context.Context, redisclient.Call) redisclient.Reply {
+	return redisclient.Reply{Value: "what?"}
+}

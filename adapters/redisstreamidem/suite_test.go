@@ -1,0 +1,28 @@
+package redisstreamidem_test
+
+import (
+	"testing"
+
+	"github.com/retrysafe/retrysafe/adapters/redisstreamidem"
+	"github.com/retrysafe/retrysafe/mqidem/mqtest"
+)
+
+func TestSuite(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*redisstreamidem.Options){
+		"on demand": nil,
+		"ahead":     func(o *redisstreamidem.Options) { o.Prefetch = 8 },
+		"delete":    func(o *redisstreamidem.Options) { o.Delete = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			mqtest.Run(t, mqtest.Config{Queue: func(tb testing.TB) mqtest.Queue {
+				tb.Helper()
+				q := newQueue(tb, sharedRedis(tb).addr, change)
+				return mqtest.Queue{
+					Topic: q.o.Stream, Publisher: q.pub, Parking: q.parking(tb), Open: func(tb testing.TB) mqtest.Source { tb.Helper(); return q.open(tb) },
+				}
+			}})
+		})
+	}
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/retrysafe/retrysafe/adapters/amqpidem"
+	"github.com/retrysafe/retrysafe/mqidem"
+	"github.com/retrysafe/retrysafe/mqidem/memqueue"
+	"github.com/retrysafe/retrysafe/outbox"
+)
+
+// The topic of the messages, and the queues that it reaches.
+const (
+	topic       = "orders"
+	stockQueue  = "orders.stock"
+	pointsQueue = "orders.points"
+)
+
+// source is a consumer of a queue.
+type source interface {
+	mqidem.Source
+	Close() error
+}
+
+// broker is what lies between the parts.
+type broker struct {
+	publisher outbox.Publisher
+	open      func(ctx context.Context, queue string) (source, error)
+	parking   func(ctx context.Context, queue string) (mqidem.Parking, func(), error)
+	close     func()
+}
+
+// inMemory is a broker within this process.
+func inMemory() *broker {
+	b := memqueue.New()
+	b.Bind(topic, stockQueue, pointsQueue)
+	return &broker{
+		publisher: b,
+		open:      func(_ context.Context, queue string) (source, error) { return b.Open(queue), nil },
+		parking: func(_ context.Context, queue string) (mqidem.Parking, func(), error) {
+			return b.Parking(queue), func() {}, nil
+		},
+		close: func() { _ = b.Close() },
+	}
+}
+
+// exchange is where RabbitMQ gets the messages.
+const exchange = "orders"
+
+// rabbit is a RabbitMQ, with an exchange that gives each message to both queues.
+func rabbit(ctx context.Context, url string) (*broker, error) {
+	options := func() *amqpidem.Options {
+		return &amqpidem.Options{
+			Quorum: true, Prefetch: 64, Exchange: exchange, Bindings: []string{topic},
+			Delays: []time.Duration{100 * time.Millisecond, time.Second, 10 * time.Second},
+		}
+	}
+	for _, queue := range []string{stockQueue, pointsQueue} {
+		if err := amqpidem.Declare(ctx, url, queue, options()); err != nil {
+			return nil, err
+		}
+	}
+	p, err := amqpidem.NewPublisher(ctx, url, &amqpidem.PublisherOptions{Exchange: exchange})
+	if err != nil {
+		return nil, err
+	}
+	return &broker{
+		publisher: p,
+		open: func(ctx context.Context, queue string) (source, error) {
+			return amqpidem.Open(ctx, url, queue, options())
+		},
+		parking: func(ctx context.Context, queue string) (mqidem.Parking, func(), error) {
+			p, err := amqpidem.OpenParking(ctx, url, queue, options())
+			if err != nil {
+				return nil, nil, err
+			}
+			return p, func() { _ = p.Close() }, nil
+		},
+		close: func() { _ = p.Close() },
+	}, nil
+}
+
+// forgetful publishes every third message twice, as a producer does that has lost the confirmation of the first.
+type forgetful struct{ outbox.Publisher }
+
+func (f forgetful) Publish(ctx context.Context, batch []outbox.Outgoing) []error {
+	var again []outbox.Outgoing
+	for i := range batch {
+		if rand.IntN(3) == 0 {
+			again = append(again, batch[i])
+		}
+	}
+	if len(again) > 0 {
+		f.Publisher.Publish(ctx, again) // and nobody hears the answer
+	}
+	return f.Publisher.Publish(ctx, batch)
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/mqidem"
+)
+
+// tries is how often a message is tried before it is parked.
+const tries = 3
+
+// consumers work on the messages of both queues.
+type consumers struct {
+	shop    *shop
+	records *retrysafe.Engine
+	// What became of deliveries.
+	done, repeats, again, dead atomic.Int64
+}
+
+func (c *consumers) options() *mqidem.Options {
+	return &mqidem.Options{
+		MaxDeliveries: tries, Backoff: mqidem.Fixed(100 * time.Millisecond), Batch: 50, Linger: 20 * time.Millisecond,
+		Logger: slog.New(slog.DiscardHandler), Observe: c.observe,
+	}
+}
+
+func (c *consumers) observe(o mqidem.Outcome) {
+	switch o.What {
+	case mqidem.Done:
+		c.done.Add(1)
+	case mqidem.Repeat:
+		c.repeats.Add(1)
+	case mqidem.Again:
+		c.again.Add(1)
+	case mqidem.Dead:
+		c.dead.Add(1)
+	}
+}
+
+// stock takes what was ordered out of the stock, exactly once: the record is in the same transaction.
+func (c *consumers) stock(ctx context.Context, s mqidem.Source) error {
+	h := mqidem.OnceTx(c.shop.engine, c.shop.store, "stock", func(ctx context.Context, tx *sql.Tx, m *mqidem.Message) error {
+		var o order
+		if err := json.Unmarshal(m.Body, &o); err != nil {
+			return mqidem.Poison(err)
+		}
+		return c.shop.take(ctx, tx, o.SKU)
+	})
+	return mqidem.Consume(ctx, s, h, c.options())
+}
+
+// points rewards customers, in batches. The records are elsewhere: a consumer that dies between the effect and its record does it again, which does
+// no harm here.
+func (c *consumers) points(ctx context.Context, s mqidem.Source) error {
+	h := mqidem.OnceBatch(c.records, "points", func(ctx context.Context, ms []*mqidem.Message) []error {
+		errs := make([]error, len(ms))
+		for i, m := range ms {
+			var o order
+			if err := json.Unmarshal(m.Body, &o); err != nil {
+				errs[i] = mqidem.Poison(err)
+				continue
+			}
+			errs[i] = c.shop.reward(ctx, o)
+		}
+		return errs
+	})
+	return mqidem.ConsumeBatch(ctx, s, h, c.options())
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+	_ "modernc.org/sqlite"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/adapters/rueidisclient"
+	"github.com/retrysafe/retrysafe/redisclient"
+	"github.com/retrysafe/retrysafe/redisstore"
+	"github.com/retrysafe/retrysafe/sqlstore"
+)
+
+// parts are what the program is put together from.
+type parts struct {
+	shop    *shop
+	records *retrysafe.Engine
+	broker  *broker
+	closers []func()
+}
+
+// close closes what was opened, the last first.
+func (p *parts) close() {
+	for i := len(p.closers) - 1; i >= 0; i-- {
+		p.closers[i]()
+	}
+}
+
+func open(ctx context.Context, c config) (p *parts, err error) {
+	p = new(parts)
+	defer func() {
+		if err != nil {
+			p.close()
+			p = nil
+		}
+	}()
+	if c.dir == "" {
+		if c.dir, err = os.MkdirTemp("", "orders"); err != nil {
+			return p, err
+		}
+		p.closers = append(p.closers, func() { _ = os.RemoveAll(c.dir) })
+	}
+	db, d, err := p.database(c.postgres, filepath.Join(c.dir, "shop.db"))
+	if err != nil {
+		return p, err
+	}
+	if p.shop, err = openShop(ctx, db, d); err != nil {
+		return p, err
+	}
+	records, err := p.recordStore(ctx, c)
+	if err != nil {
+		return p, err
+	}
+	p.records = retrysafe.New(records, &retrysafe.Options{Namespace: "shop", Secret: secret})
+	p.closers = append(p.closers, func() {
+		_ = errors.Join(p.records.Shutdown(context.Background()), p.shop.engine.Shutdown(context.Background()))
+	})
+	if p.broker = inMemory(); c.rabbitmq != "" {
+		if p.broker, err = rabbit(ctx, c.rabbitmq); err != nil {
+			return p, err
+		}
+	}
+	p.closers = append(p.closers, p.broker.close)
+	return p, nil
+}
+
+// database opens PostgreSQL, or a file of SQLite.
+func (p *parts) database(postgres, file string) (*sql.DB, sqlstore.Dialect, error) {
+	driver, dsn, d := "sqlite", file+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)", sqlstore.SQLite
+	if postgres != "" {
+		driver, dsn, d = "pgx", postgres, sqlstore.PostgreSQL
+	}
+	db, err := sql.Open(driver, dsn)
+	if err != nil {
+		return nil, 0, fmt.Errorf("open the database: %w", err)
+	}
+	p.closers = append(p.closers, func() { _ = db.Close() })
+	return db, d, nil
+}
+
+// recordStore keeps the records that are in no transaction: in Redis, or in a file of their own, since SQLite has one writer at a time and an open
+// transaction of the shop would hold them up.
+func (p *parts) recordStore(ctx context.Context, c config) (retrysafe.Store, error) {
+	if c.redis == "" {
+		db, d, err := p.database("", filepath.Join(c.dir, "records.db"))
+		if err != nil {
+			return nil, err
+		}
+		s, err := sqlstore.New(db, d, nil)
+		if err != nil {
+			return nil, err
+		}
+		return s, s.Migrate(ctx)
+	}
+	address, err := redisclient.ParseURL(c.redis)
+	if err != nil {
+		return nil, err
+	}
+	client, err := rueidisclient.Open(address)
+	if err != nil {
+		return nil, err
+	}
+	p.closers = append(p.closers, client.Close)
+	// A Redis that may forget is good enough for an example; see docs/stores.md for what production wants.
+	return redisstore.New(ctx, client, &redisstore.Options{AllowEviction: true})
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http/httptest"
+	"sync"
+	"time"
+
+	"github.com/retrysafe/retrysafe/mqidem"
+	"github.com/retrysafe/retrysafe/outbox"
+)
+
+// Every twentieth order is for an article that is out of stock.
+const (
+	inStock    = "tea"
+	outOfStock = "cake"
+	everySo    = 20
+)
+
+// play runs the whole story and tells it on out. An error says what did not happen, or not once.
+func play(ctx context.Context, c config, out io.Writer) (err error) {
+	p, err := open(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	bad := (c.orders + everySo - 1) / everySo
+	if err := errors.Join(p.shop.fill(ctx, inStock, c.orders), p.shop.fill(ctx, outOfStock, 0)); err != nil {
+		return err
+	}
+	consumers := &consumers{shop: p.shop, records: p.records}
+	stop, err := p.start(ctx, consumers)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+
+	server := httptest.NewServer(service(p.shop, p.records))
+	defer server.Close()
+	sent, err := sendAll(ctx, server.URL, c.orders)
+	if err != nil {
+		return err
+	}
+	placed, err := p.shop.number(ctx, "SELECT count(*) FROM orders")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%d orders, sent %d times: %d were placed\n", c.orders, sent, placed)
+
+	left := func(sku string) (int, error) { return p.shop.number(ctx, "SELECT n FROM stock WHERE sku = ?", sku) }
+	rewarded := func() (int, error) { return p.shop.number(ctx, "SELECT count(*) FROM points") }
+	err = errors.Join(
+		await(ctx, "pieces left in stock", bad, func() (int, error) { return left(inStock) }),
+		await(ctx, "orders with points", c.orders, rewarded),
+		await(ctx, "messages that are dead", bad, func() (int, error) { return int(consumers.dead.Load()), nil }),
+	)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "stock: %d pieces taken, %d messages out of stock are parked after %d tries each\n", c.orders-bad, bad, tries)
+	fmt.Fprintf(out, "points: %d orders rewarded\n", c.orders)
+
+	if err := p.shop.fill(ctx, outOfStock, bad); err != nil {
+		return err
+	}
+	did, err := p.redrive(ctx)
+	if err != nil {
+		return err
+	}
+	if err := await(ctx, "pieces of the article that came late", 0, func() (int, error) { return left(outOfStock) }); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "redrive: %d messages put back, %d pieces taken\n", did.Sent, bad)
+	fmt.Fprintf(out, "deliveries: %d done, %d repeats acked, %d to be tried again, %d parked\n",
+		consumers.done.Load(), consumers.repeats.Load(), consumers.again.Load(), consumers.dead.Load())
+	if placed != c.orders || did.Sent != bad {
+		return errors.New("something did not happen once; see above")
+	}
+	fmt.Fprintln(out, "everything happened once")
+	return nil
+}
+
+// start runs relay and consumers until stop is called.
+func (p *parts) start(ctx context.Context, c *consumers) (stop func() error, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer func() {
+		if err != nil {
+			cancel()
+		}
+	}()
+	relay, err := outbox.NewRelay(p.shop.box, forgetful{p.broker.publisher}, &outbox.RelayOptions{Poll: 50 * time.Millisecond})
+	if err != nil {
+		return nil, err
+	}
+	stock, err := p.broker.open(ctx, stockQueue)
+	if err != nil {
+		return nil, err
+	}
+	points, err := p.broker.open(ctx, pointsQueue)
+	if err != nil {
+		return nil, errors.Join(err, stock.Close())
+	}
+	var all sync.WaitGroup
+	errs := make([]error, 3)
+	for i, run := range []func() error{
+		func() error { return relay.Run(ctx) },
+		func() error { return errors.Join(c.stock(ctx, stock), stock.Close()) },
+		func() error { return errors.Join(c.points(ctx, points), points.Close()) },
+	} {
+		all.Go(func() { errs[i] = run() })
+	}
+	return func() error {
+		cancel()
+		all.Wait()
+		return errors.Join(errs...)
+	}, nil
+}
+
+// redrive puts back what used up its tries. A service would leave that to Redriver.Run, or to "retrysafe dlq run".
+func (p *parts) redrive(ctx context.Context) (mqidem.Redriven, error) {
+	parking, done, err := p.broker.parking(ctx, stockQueue)
+	if err != nil {
+		return mqidem.Redriven{}, err
+	}
+	defer done()
+	r, err := mqidem.NewRedriver(p.shop.engine, parking, mqidem.Rule{After: -1, Limit: 1 << 20}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return mqidem.Redriven{}, err
+	}
+	var all mqidem.Redriven
+	for { // a record may still be on its way to its end
+		did, err := r.Once(ctx)
+		all.Sent += did.Sent
+		if err != nil || did.Seen == did.Sent+did.Gone {
+			return all, err
+		}
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			return all, err
+		}
+	}
+}
+
+// await waits for a number. One that has gone past it does not come back: that is an error at once.
+func await(ctx context.Context, what string, want int, get func() (int, error)) error {
+	for {
+		n, err := get()
+		if err != nil || n == want {
+			return err
+		}
+		if pause(ctx, 20*time.Millisecond) != nil {
+			return fmt.Errorf("%s: %d, and it should be %d: %w", what, n, want, context.Cause(ctx))
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,202 @@
+package brokers_test
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/adapters/rueidisclient"
+	"github.com/retrysafe/retrysafe/mqidem"
+	"github.com/retrysafe/retrysafe/redisclient"
+	"github.com/retrysafe/retrysafe/redisstore"
+	"github.com/retrysafe/retrysafe/sqlstore"
+)
+
+// childEnv makes a copy of the test binary a consumer, that can be killed.
+const childEnv = "RETRYSAFE_TEST_CONSUMER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childEnv) == "" {
+		os.Exit(m.Run())
+	}
+	if err := consume(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+const (
+	maxTries = 8
+	lease    = time.Second
+	// Where the handler fails, of a thousand: before its effect, and by going on behind its lease, whatever its context says.
+	failing, outliving = 50, 10
+)
+
+var (
+	errBad  = errors.New("a message that always fails")
+	errLuck = errors.New("bad luck")
+)
+
+// execer is a transaction, or the database.
+type execer interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+// consume is the other process: broker, its URL, "tx" or "redis", the database, Redis.
+func consume(args []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	db, err := sql.Open("pgx", args[3])
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(16)
+	db.SetMaxIdleConns(16)
+	h, err := newHandler(ctx, args[2], db, args[4])
+	if err != nil {
+		return err
+	}
+	s, err := kinds[args[0]].open(ctx, args[1])
+	for err != nil { // the broker is away
+		if pause(ctx, 100*time.Millisecond) != nil {
+			return nil
+		}
+		s, err = kinds[args[0]].open(ctx, args[1])
+	}
+	defer s.Close()
+	return mqidem.Consume(ctx, s, h.handle, &mqidem.Options{
+		MaxDeliveries: maxTries, Backoff: mqidem.Fixed(100 * time.Millisecond), Concurrency: 8, Logger: quiet, Drain: 5 * time.Second, Observe: h.observe,
+	})
+}
+
+// handler notes each effect, and each message that was done, in the database.
+type handler struct {
+	db     *sql.DB
+	inner  mqidem.Handler
+	mu     sync.Mutex
+	effect map[string]time.Time // that was made last, of messages under way
+}
+
+func newHandler(ctx context.Context, mode string, db *sql.DB, redis string) (*handler, error) {
+	h := &handler{db: db, effect: map[string]time.Time{}}
+	policy := retrysafe.WithPolicy(retrysafe.Policy{Lease: lease, MaxRun: lease, Retention: time.Hour})
+	if mode == "tx" {
+		store, err := sqlstore.New(db, sqlstore.PostgreSQL, &sqlstore.Options{Logger: quiet})
+		if err != nil {
+			return nil, err
+		}
+		e := retrysafe.New(store, &retrysafe.Options{Sweep: -1, Logger: quiet})
+		h.inner = mqidem.OnceTx(e, store, "effect", func(ctx context.Context, tx *sql.Tx, m *mqidem.Message) error { return h.work(ctx, tx, m) })
+		return h, nil
+	}
+	address, err := redisclient.ParseURL(redis)
+	if err != nil {
+		return nil, err
+	}
+	client, err := rueidisclient.Open(address)
+	if err != nil {
+		return nil, err
+	}
+	store, err := redisstore.New(ctx, client, &redisstore.Options{Logger: quiet})
+	if err != nil {
+		return nil, err
+	}
+	e := retrysafe.New(store, &retrysafe.Options{Sweep: -1, Logger: quiet})
+	h.inner = mqidem.Once(e, "effect", func(ctx context.Context, m *mqidem.Message) error { return h.work(ctx, db, m) }, policy)
+	return h, nil
+}
+
+// work is the handler of the application, with all its faults.
+func (h *handler) work(ctx context.Context, to execer, m *mqidem.Message) error {
+	if string(m.Body) == "bad" {
+		return errBad
+	}
+	switch n := rand.IntN(1000); {
+	case n < failing:
+		return errLuck
+	case n < failing+outliving:
+		time.Sleep(lease * 5 / 2)
+		ctx = context.WithoutCancel(ctx)
+	}
+	_, err := to.ExecContext(ctx, "INSERT INTO effects (id, pid) VALUES ($1, $2)", m.ID, os.Getpid())
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.effect[m.ID] = time.Now()
+	return err
+}
+
+// handle measures the time from an effect to its record, in which the effect happens again if the process dies.
+func (h *handler) handle(ctx context.Context, m *mqidem.Message) error {
+	err := h.inner(ctx, m)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if at, ok := h.effect[m.ID]; ok && err == nil {
+		fmt.Println(time.Since(at).Nanoseconds())
+	}
+	delete(h.effect, m.ID)
+	return err
+}
+
+// observe notes what was done, once its record says so. A process that is killed meanwhile does not come to that.
+func (h *handler) observe(o mqidem.Outcome) {
+	if o.What != mqidem.Done && o.What != mqidem.Dead {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_, _ = h.db.ExecContext(ctx, "INSERT INTO outcomes (id, pid, what) VALUES ($1, $2, $3)", o.Message.ID, os.Getpid(), o.What)
+}
+
+// child is a consumer in a process of its own.
+type child struct {
+	cmd  *exec.Cmd
+	over chan struct{}
+}
+
+// startChild starts one. What it measures goes to windows.
+func startChild(windows *sample, args ...string) (*child, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	c := &child{cmd: exec.Command(exe, args...), over: make(chan struct{})}
+	c.cmd.Env = append(os.Environ(), childEnv+"=1")
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	c.cmd.Stderr = os.Stderr
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(c.over)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			windows.add(lines.Text())
+		}
+		_ = c.cmd.Wait()
+	}()
+	return c, nil
+}
+
+// end ends it by a signal, and waits for that.
+func (c *child) end(sig syscall.Signal) {
+	_ = c.cmd.Process.Signal(sig)
+	<-c.over
+}

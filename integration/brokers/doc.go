@@ -1,0 +1,2 @@
+// Package brokers holds the tests of consumers on real brokers, with processes that are killed. It has no code for users.
+package brokers

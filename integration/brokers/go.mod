@@ -1,0 +1,27 @@
+module github.com/retrysafe/retrysafe/integration/brokers
+
+go 1.26.0
+
+replace (
+	github.com/retrysafe/retrysafe => ../../
+	github.com/retrysafe/retrysafe/adapters/amqpidem => ../../adapters/amqpidem
+	github.com/retrysafe/retrysafe/adapters/rueidisclient => ../../adapters/rueidisclient
+)
+
+require (
+	github.com/jackc/pgx/v5 v5.12.0
+	github.com/retrysafe/retrysafe v0.0.0
+	github.com/retrysafe/retrysafe/adapters/amqpidem v0.0.0
+	github.com/retrysafe/retrysafe/adapters/rueidisclient v0.0.0
+)
+
+require (
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/puddle/v2 v2.2.3 // indirect
+	github.com/rabbitmq/amqp091-go v1.16.0 // indirect
+	github.com/redis/rueidis v1.0.79 // indirect
+	golang.org/x/sync v0.22.0 // indirect
+	golang.org/x/sys v0.47.0 // indirect
+	golang.org/x/text v0.41.0 // indirect
+)

@@ -1,0 +1,74 @@
+package brokers_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/adapters/amqpidem"
+	"github.com/retrysafe/retrysafe/internal/servertest"
+	"github.com/retrysafe/retrysafe/mqidem"
+	"github.com/retrysafe/retrysafe/outbox"
+)
+
+// source is a consumer of a queue.
+type source interface {
+	mqidem.Source
+	Close() error
+}
+
+// kind is how a broker is used, by its URL alone, so that other processes can.
+type kind struct {
+	open      func(ctx context.Context, url string) (source, error)
+	publisher func(ctx context.Context, url string) (outbox.Publisher, error)
+	parking   func(ctx context.Context, url string) (mqidem.Parking, io.Closer, error)
+	// start starts the server. It has to be declared by open at first.
+	start func(t *testing.T) *broker
+}
+
+// broker is a server that is disturbed.
+type broker struct {
+	url string
+	// cut ends its connections; restart kills it and starts it on its data. Each may be nil.
+	cut     func()
+	restart func(t *testing.T)
+}
+
+// queue is the name of the one queue, stream or topic.
+const queue = "work"
+
+var quiet = slog.New(slog.DiscardHandler)
+
+var kinds = map[string]kind{
+	"RabbitMQ": {
+		open: func(ctx context.Context, url string) (source, error) {
+			return amqpidem.Open(ctx, url, queue, rabbitOptions())
+		},
+		publisher: func(ctx context.Context, url string) (outbox.Publisher, error) {
+			return amqpidem.NewPublisher(ctx, url, &amqpidem.PublisherOptions{Dialing: amqpidem.Dialing{Logger: quiet}})
+		},
+		parking: func(ctx context.Context, url string) (mqidem.Parking, io.Closer, error) {
+			p, err := amqpidem.OpenParking(ctx, url, queue, rabbitOptions())
+			return p, p, err
+		},
+		start: func(t *testing.T) *broker {
+			t.Helper()
+			server := servertest.StartRabbitMQ(t)
+			p := startProxy(t, server.Addr)
+			return &broker{url: strings.Replace(server.VHost(t), server.Addr, p.addr, 1), cut: p.cut, restart: func(t *testing.T) {
+				t.Helper()
+				server.Kill()
+				server.Restart(t)
+			}}
+		},
+	},
+}
+
+func rabbitOptions() *amqpidem.Options {
+	return &amqpidem.Options{
+		Quorum: true, Prefetch: 32, Delays: []time.Duration{100 * time.Millisecond, time.Second}, Dialing: amqpidem.Dialing{Logger: quiet},
+	}
+}

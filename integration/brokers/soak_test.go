@@ -1,0 +1,334 @@
+package brokers_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/servertest"
+	"github.com/retrysafe/retrysafe/mqidem"
+	"github.com/retrysafe/retrysafe/outbox"
+	"github.com/retrysafe/retrysafe/sqlstore"
+)
+
+// messages is how many are published: each one to three times.
+func messages() int {
+	if os.Getenv("RETRYSAFE_SOAK") == "long" {
+		return 10_000
+	}
+	return 300
+}
+
+// TestSoakOnceTx: messages published up to three times, consumers that are killed, connections that are cut, a broker that is killed and starts again, a handler that
+// fails and one that outlives its lease. Every effect happens exactly once, nothing is lost, and what is parked had used up its tries.
+func TestSoakOnceTx(t *testing.T) {
+	t.Parallel()
+	for name := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSoak(t, name, "tx")
+			s.play(t)
+			for id, n := range s.counts(t, "SELECT id, count(*) FROM effects GROUP BY id") {
+				assert.Equal(t, n, 1, "effects of message %s", id)
+			}
+		})
+	}
+}
+
+// TestSoakOnce is the same with the records in Redis: nothing is lost, and an effect that happened twice is one whose first consumer did not come to its
+// record: it was killed or lost its lease in between.
+func TestSoakOnce(t *testing.T) {
+	t.Parallel()
+	for name := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSoak(t, name, "redis")
+			s.play(t)
+			doubles := 0
+			for _, n := range s.counts(t, "SELECT id, count(*) FROM effects GROUP BY id") {
+				doubles += n - 1
+			}
+			for id, n := range s.counts(t, "SELECT id, count(*) FROM outcomes WHERE what = 'done' GROUP BY id") {
+				assert.Equal(t, n, 1, "how often message %s was done, by its record", id)
+			}
+			t.Logf("%d messages: %d effects happened again; from an effect to its record: %s", messages(), doubles, s.windows)
+		})
+	}
+}
+
+// soak is one run.
+type soak struct {
+	kind
+	broker *broker
+	args   []string // of consumers
+	db     *sql.DB
+	engine *retrysafe.Engine
+	bad    map[string]bool
+	good   int
+
+	windows *sample
+	killed  int
+	cuts    int
+}
+
+func newSoak(t *testing.T, name, mode string) *soak {
+	t.Helper()
+	s := &soak{kind: kinds[name], bad: map[string]bool{}, windows: new(sample)}
+	postgres, redis := servertest.StartPostgres(t), servertest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
+	s.broker = s.start(t)
+	var err error
+	s.db, err = sql.Open("pgx", postgres.URL)
+	assert.NoError(t, err, "open")
+	t.Cleanup(func() { _ = s.db.Close() })
+	store, err := sqlstore.New(s.db, sqlstore.PostgreSQL, &sqlstore.Options{Logger: quiet})
+	assert.NoError(t, err, "store")
+	assert.NoError(t, store.Migrate(t.Context()), "migrate")
+	for _, table := range []string{
+		"CREATE TABLE effects (id TEXT NOT NULL, pid INTEGER NOT NULL)", "CREATE TABLE outcomes (id TEXT NOT NULL, pid INTEGER NOT NULL, what TEXT NOT NULL)",
+	} {
+		_, err := s.db.ExecContext(t.Context(), table)
+		assert.NoError(t, err, "table")
+	}
+	s.engine = retrysafe.New(store, &retrysafe.Options{Sweep: -1, Logger: quiet})
+	if mode == "redis" {
+		s.engine = retrysafe.New(redisOn(t, "redis://"+redis.Addr), &retrysafe.Options{Sweep: -1, Logger: quiet})
+	}
+	s.args = []string{name, s.broker.url, mode, postgres.URL, "redis://" + redis.Addr}
+	return s
+}
+
+// play publishes and disturbs, until every message is done or parked; then it puts good ones back that were parked, and waits for them.
+func (s *soak) play(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
+	defer cancel()
+	first, err := s.open(ctx, s.broker.url) // it declares what is to be there
+	assert.NoError(t, err, "open")
+	assert.NoError(t, first.Close(), "close")
+	begun, published := time.Now(), make(chan error, 1)
+	go func() { published <- s.publish(ctx) }()
+	calm, quietly := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() { s.consumer(t, calm, ctx) })
+	}
+	all.Go(func() { s.disturb(t, calm) })
+	assert.NoError(t, <-published, "publish")
+	publishedAfter := time.Since(begun)
+	s.await(t, ctx, "messages done or parked", messages(), "SELECT count(DISTINCT id) FROM (SELECT id FROM effects UNION ALL SELECT id FROM outcomes WHERE what = 'dead') AS settled")
+	settledAfter := time.Since(begun)
+	quietly() // consumers go on, undisturbed
+	s.redriveGood(t, ctx)
+	s.await(t, ctx, "good messages done", s.good, "SELECT count(DISTINCT id) FROM effects")
+	cancel()
+	all.Wait()
+	bad := map[string]bool{}
+	for _, p := range s.parked(t) {
+		bad[p.Message.ID] = true
+		assert.Equal(t, p.Reason.Why, mqidem.DeadTries, "why a message is parked")
+		assert.True(t, p.Reason.Tries >= maxTries, "a message is parked after %d tries", p.Reason.Tries)
+	}
+	assert.Equal(t, len(bad), len(s.bad), "bad messages that are parked")
+	for id := range s.bad {
+		assert.True(t, bad[id], "a bad message is parked")
+	}
+	t.Logf("%d messages were published in %v, settled after %v, all through after %v", messages(), publishedAfter.Round(time.Millisecond), settledAfter.Round(time.Millisecond), time.Since(begun).Round(time.Millisecond))
+	t.Logf("%d consumers were killed, connections cut %d times", s.killed, s.cuts)
+}
+
+// publish sends each message one to three times, and again until the broker has confirmed it.
+func (s *soak) publish(ctx context.Context) error {
+	p, err := s.publisher(ctx, s.broker.url)
+	if err != nil {
+		return err
+	}
+	for i := range messages() {
+		m := outbox.Message{ID: fmt.Sprint("m", i), Topic: queue, Payload: []byte("good")}
+		if i%100 == 7 {
+			m.Payload, s.bad[m.ID] = []byte("bad"), true
+		} else {
+			s.good++
+		}
+		for range 1 + rand.IntN(3) {
+			for {
+				err := p.Publish(ctx, []outbox.Outgoing{{Message: m, Added: time.Now(), Attempt: 1}})[0]
+				if err == nil {
+					break
+				}
+				if pause(ctx, 20*time.Millisecond) != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// consumer keeps a consumer running until ctx ends, and kills it now and then while it is not calm.
+func (s *soak) consumer(t *testing.T, disturbed, ctx context.Context) {
+	for ctx.Err() == nil {
+		c, err := startChild(s.windows, s.args...)
+		if err != nil {
+			t.Errorf("start a consumer: %v", err)
+			return
+		}
+		life, cancel := context.WithTimeout(disturbed, 500*time.Millisecond+rand.N(2*time.Second))
+		select {
+		case <-life.Done():
+		case <-c.over:
+			t.Error("a consumer has ended by itself")
+			cancel()
+			return
+		}
+		cancel()
+		if disturbed.Err() == nil {
+			c.end(syscall.SIGKILL)
+			s.count(&s.killed)
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-c.over:
+		}
+		c.end(syscall.SIGTERM)
+	}
+}
+
+var counts sync.Mutex
+
+func (s *soak) count(n *int) {
+	counts.Lock()
+	defer counts.Unlock()
+	*n++
+}
+
+// disturb cuts connections and restarts the broker once.
+func (s *soak) disturb(t *testing.T, ctx context.Context) {
+	for i := 1; pause(ctx, 400*time.Millisecond+rand.N(time.Second)) == nil; i++ {
+		switch {
+		case i == 3 && s.broker.restart != nil:
+			s.broker.restart(t)
+		case s.broker.cut != nil:
+			s.broker.cut()
+			s.count(&s.cuts)
+		}
+	}
+}
+
+// redriveGood puts back what used up its tries by bad luck.
+func (s *soak) redriveGood(t *testing.T, ctx context.Context) {
+	t.Helper()
+	p, closer, err := s.parking(ctx, s.broker.url)
+	assert.NoError(t, err, "parking")
+	defer closer.Close()
+	put := 0
+	for again := true; again; {
+		again = false
+		err = p.Walk(ctx, func(ctx context.Context, m *mqidem.Parked) (mqidem.Verdict, error) {
+			if s.bad[m.Message.ID] {
+				return mqidem.Keep, nil
+			}
+			switch err := mqidem.Redrive(ctx, s.engine, p, m, false, "test"); {
+			case err == nil:
+				put++
+				return mqidem.Remove, nil
+			case slices.Contains([]string{mqidem.ErrDoneElsewhere.Error()}, err.Error()):
+				return mqidem.Remove, nil
+			default:
+				again = true
+				return mqidem.Keep, nil
+			}
+		})
+		assert.NoError(t, err, "walk")
+		if again {
+			assert.NoError(t, pause(ctx, 200*time.Millisecond), "wait for a record")
+		}
+	}
+	t.Logf("%d good messages had used up their tries", put)
+}
+
+func (s *soak) parked(t *testing.T) (all []*mqidem.Parked) {
+	t.Helper()
+	p, closer, err := s.parking(t.Context(), s.broker.url)
+	assert.NoError(t, err, "parking")
+	defer closer.Close()
+	err = p.Walk(t.Context(), func(_ context.Context, m *mqidem.Parked) (mqidem.Verdict, error) {
+		all = append(all, m)
+		return mqidem.Keep, nil
+	})
+	assert.NoError(t, err, "walk")
+	return all
+}
+
+// await waits for a number in the database.
+func (s *soak) await(t *testing.T, ctx context.Context, what string, want int, query string) {
+	t.Helper()
+	for n := -1; n < want; {
+		assert.NoError(t, s.db.QueryRowContext(ctx, query).Scan(&n), "count")
+		if n < want {
+			assert.NoError(t, pause(ctx, 100*time.Millisecond), "%s: %d of %d", what, n, want)
+		}
+	}
+}
+
+func (s *soak) counts(t *testing.T, query string) map[string]int {
+	t.Helper()
+	rows, err := s.db.QueryContext(t.Context(), query)
+	assert.NoError(t, err, "query")
+	defer rows.Close()
+	all := map[string]int{}
+	for rows.Next() {
+		var id string
+		var n int
+		assert.NoError(t, rows.Scan(&id, &n), "scan")
+		all[id] = n
+	}
+	assert.NoError(t, rows.Err(), "rows")
+	return all
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// sample is a number of times.
+type sample struct {
+	mu  sync.Mutex
+	all []time.Duration
+}
+
+func (s *sample) add(text string) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, time.Duration(n))
+}
+
+func (s *sample) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.all) == 0 {
+		return "none"
+	}
+	slices.Sort(s.all)
+	return fmt.Sprintf("p50 %v, p99 %v, longest %v", s.all[len(s.all)/2], s.all[len(s.all)*99/100], s.all[len(s.all)-1])
+}

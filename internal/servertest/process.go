@@ -1,0 +1,107 @@
+// Package servertest starts real servers for tests: on loopback, on ports of their own, in folders that are removed. A server that cannot be started fails the
+// test, and says which package to install.
+package servertest
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/freeport"
+)
+
+// process is a program that a test has started. It ends with the test binary at the latest.
+type process struct {
+	cmd  *exec.Cmd
+	said output
+}
+
+// output is what a program has said so far.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+func (p *process) start(tb testing.TB, c *exec.Cmd) {
+	tb.Helper()
+	p.cmd = c
+	c.Stdout, c.Stderr = &p.said, &p.said
+	if c.SysProcAttr == nil {
+		c.SysProcAttr = new(syscall.SysProcAttr)
+	}
+	c.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	assert.NoError(tb, c.Start(), "start %s", c.Path)
+}
+
+// await waits until the server answers.
+func (p *process) await(tb testing.TB, name string, answers func() bool) {
+	tb.Helper()
+	for end := time.Now().Add(time.Minute); !answers(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			p.kill(syscall.SIGKILL)
+			tb.Fatalf("%s does not answer:\n%s", name, p.said.String())
+		}
+	}
+}
+
+// kill ends the process, and waits for that. One that has ended stays as it is.
+func (p *process) kill(sig syscall.Signal) {
+	if p.cmd == nil || p.cmd.Process == nil || p.cmd.ProcessState != nil {
+		return
+	}
+	_ = p.cmd.Process.Signal(sig)
+	_ = p.cmd.Wait()
+}
+
+// program finds a program in the folders given, or on the PATH.
+func program(tb testing.TB, name, debianPackage string, folders ...string) string {
+	tb.Helper()
+	for _, dir := range folders {
+		if path := dir + "/" + name; exists(path) {
+			return path
+		}
+	}
+	path, err := exec.LookPath(name)
+	assert.NoError(tb, err, "%s is not installed: apt-get install -y %s", name, debianPackage)
+	return path
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// folder is one for a server, removed with the test.
+func folder(tb testing.TB) string {
+	tb.Helper()
+	dir, err := os.MkdirTemp("", "retrysafe-"+strings.ToLower(strings.ReplaceAll(tb.Name(), "/", "-"))+"-")
+	assert.NoError(tb, err, "a folder")
+	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// port is one that nobody listens on.
+func port(tb testing.TB) string {
+	tb.Helper()
+	p, err := freeport.Get()
+	assert.NoError(tb, err, "a free port")
+	return p
+}
