@@ -72,7 +72,8 @@ func TestConsume(t *testing.T) {
 	broken = false
 	failed := did["poison"] // more than once where the ack of the parked one was lost
 	mu.Unlock()
-	r, err := mqidem.NewRedriver(engine, park, mqidem.Rule{Why: []string{mqidem.DeadPoison}, After: -1}, quiet)
+	// A dead one whose connection has gone before the ack is tried again, and may use up its tries so.
+	r, err := mqidem.NewRedriver(engine, park, mqidem.Rule{Why: []string{mqidem.DeadPoison, mqidem.DeadTries}, After: -1}, quiet)
 	assert.NoError(t, err, "NewRedriver")
 	eventually(t, "it is put back, and nothing is parked", func() bool {
 		_, err := r.Once(t.Context())
