@@ -22,12 +22,16 @@ func TestSuite(t *testing.T) {
 			t.Parallel()
 			url := rabbit(t).vhost(t)
 			mqtest.Run(t, mqtest.Config{Queue: func(tb testing.TB) mqtest.Queue {
+				tb.Helper()
 				o := &amqpidem.Options{Quorum: quorum, Delays: short, Dialing: quietly()}
 				queue := unique()
 				assert.NoError(tb, amqpidem.Declare(tb.Context(), url, queue, o), "Declare")
 				return mqtest.Queue{
 					Topic: queue, Publisher: publisher(tb, url, nil), Parking: parking(tb, url, queue),
-					Open: func(tb testing.TB) mqtest.Source { return open(tb, url, queue, o) },
+					Open: func(tb testing.TB) mqtest.Source {
+						tb.Helper()
+						return open(tb, url, queue, o)
+					},
 				}
 			}})
 		})

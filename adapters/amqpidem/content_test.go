@@ -2,6 +2,7 @@ package amqpidem_test
 
 import (
 	"context"
+	"log/slog"
 	"math"
 	"reflect"
 	"strings"
@@ -122,7 +123,7 @@ func TestHarmful(t *testing.T) {
 	}), "publish")
 	d := receive(t, s)
 	assert.True(t, d.Message().Headers["CC"] == nil, "the broker's own header is not shown")
-	assert.NoError(t, d.Retry(t.Context(), time.Millisecond), "Retry")
+	assert.NoError(t, d.Retry(t.Context(), 0), "Retry")
 	assert.NoError(t, receive(t, s).Retry(t.Context(), time.Minute), "Retry")
 	d2, ok, err := ch.Get(queue+".delay.60000", true)
 	assert.True(t, ok && err == nil && d2.Expiration == "" && d2.UserId == "", "the later try has no expiration, and no name of another user")
@@ -196,3 +197,41 @@ func TestForeign(t *testing.T) {
 	assert.Equal(t, receive(t, s).Message().ID, "m", "it is back")
 	assert.Equal(t, len(look(t, p)), 0, "parked messages")
 }
+
+// TestUnreadable: a message that the client cannot read is told of, with what to do; when it is gone the others come.
+func TestUnreadable(t *testing.T) {
+	t.Parallel()
+	url, queue := rabbit(t).vhost(t), unique()
+	said := make(chan string, 100)
+	log := slog.New(slog.NewTextHandler(writer(func(b []byte) (int, error) {
+		select {
+		case said <- string(b):
+		default:
+		}
+		return len(b), nil
+	}), nil))
+	var deep any = "x"
+	for range 40 {
+		deep = []any{deep}
+	}
+	assert.NoError(t, amqpidem.Declare(t.Context(), url, queue, nil), "Declare")
+	ch := raw(t, url)
+	assert.NoError(t, ch.PublishWithContext(t.Context(), "", queue, false, false, amqp.Publishing{MessageId: "geheim", Headers: amqp.Table{"deep": deep}}), "publish")
+	s := open(t, url, queue, &amqpidem.Options{Dialing: amqpidem.Dialing{Logger: log}})
+	line := <-said
+	assert.Contains(t, line, "take that message out of the queue", "the log")
+	assert.True(t, !strings.Contains(line, "geheim"), "the log has no ids: %s", line)
+	eventually(t, "it is in the queue, and not on its way to the source", func() bool {
+		n, err := ch.QueuePurge(queue, false)
+		return err == nil && n > 0
+	})
+	publish(t, publisher(t, url, nil), queue, "behind it")
+	for receive(t, s).Message().ID != "behind it" {
+		continue
+	}
+}
+
+// writer writes by a function.
+type writer func([]byte) (int, error)
+
+func (w writer) Write(b []byte) (int, error) { return w(b) }

@@ -28,6 +28,9 @@
 //
 // Under an alarm of the broker's disk or memory nothing can be published: later tries and parking fail in their time, and acks go on.
 //
+// The client cannot read headers that are nested more than 32 deep, or have more than 8192 parts: it ends the connection, and the broker delivers the message again. A
+// source then gets nothing else, and says in its log what to do.
+//
 // # Messages
 //
 // Later tries, parked messages and those that are put back keep all properties and headers, with their types, except: the broker's own (x-death,

@@ -117,7 +117,12 @@ func TestPublishUnconfirmed(t *testing.T) {
 	publish(t, out, p.queue, "at last")
 
 	patient := publisher(t, p.cut, &amqpidem.PublisherOptions{Timeout: time.Minute})
-	p.on(confirms, swallow)
+	p.setHook(func(m method, _ int) fate { // others may be confirmed behind the stall
+		if m == confirms {
+			return swallow
+		}
+		return pass
+	})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan error, 1)
@@ -209,6 +214,19 @@ func TestReconnect(t *testing.T) {
 	began, before := time.Now(), p.connections()
 	p.broken(func() { eventually(t, "five attempts", func() bool { return p.connections() >= before+5 }) })
 	assert.True(t, time.Since(began) > 20*time.Millisecond, "five attempts take their time: %v", time.Since(began))
+	publish(t, publisher(t, p.url, nil), p.queue, "m")
+	assert.NoError(t, receive(t, s).Ack(t.Context()), "Ack")
+}
+
+// TestSilentBroker: a connection on which nothing is said any more is found out by heartbeats, and made again.
+func TestSilentBroker(t *testing.T) {
+	t.Parallel()
+	p := behindProxy(t)
+	s := open(t, p.cut+"?heartbeat=1", p.queue, p.options())
+	before := p.connections()
+	p.stall()
+	eventually(t, "another connection", func() bool { return p.connections() > before })
+	p.flow()
 	publish(t, publisher(t, p.url, nil), p.queue, "m")
 	assert.NoError(t, receive(t, s).Ack(t.Context()), "Ack")
 }

@@ -67,7 +67,7 @@ func tries(headers amqp.Table) int {
 func number(v any) (int, bool) {
 	const most = 1 << 30
 	n, err := strconv.ParseUint(string(text(v)), 10, 62)
-	return int(min(n, most)), err == nil //nolint:gosec // at most 1<<30
+	return int(min(n, most)), err == nil
 }
 
 // again is a copy of a message with everything that it had, for this broker and user.

@@ -20,7 +20,7 @@ type Options struct {
 	Prefetch int
 	// Quorum makes quorum queues, which are kept by several nodes and lose nothing when one dies; default durable classic queues.
 	Quorum bool
-	// Passive declares nothing: the queues have to be there. It needs no permission to configure.
+	// Passive declares nothing: the queues have to be there, those of Delays too. It needs no permission to configure.
 	Passive bool
 	// Delays are the waits that later tries are rounded up to, each with a queue of its own; a longer wait is cut to the largest one. From 1 ms to 24 days
 	// each, default 1s 3s 10s 30s 1m 5m 15m 1h. The queue of a level that is no longer used stays, and what is in it still comes back.

@@ -40,7 +40,7 @@ func OpenParking(ctx context.Context, url, queue string, o *Options) (*Parking, 
 	}
 	p := &Parking{s: s, d: d, out: newSender(d, s.PublishTimeout, nil)}
 	p.life, p.stop = context.WithCancel(context.Background())
-	l, _, err := p.open(ctx)
+	l, err := p.open(ctx)
 	if err != nil {
 		p.stop()
 		return nil, err
@@ -49,28 +49,27 @@ func OpenParking(ctx context.Context, url, queue string, o *Options) (*Parking, 
 	return p, nil
 }
 
-// open connects, and counts what is parked.
-func (p *Parking) open(ctx context.Context) (*link, int, error) {
+// open connects, and looks whether the parking queue is there.
+func (p *Parking) open(ctx context.Context) (*link, error) {
 	l, err := p.d.dial(ctx)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	n, err := p.count(ctx, l)
-	if err != nil {
+	if err := p.look(ctx, l); err != nil {
 		l.close()
-		return nil, 0, err
+		return nil, err
 	}
-	return l, n, nil
+	return l, nil
 }
 
-// count is how many messages wait in the parking queue; behind it the broker has done what it was told before by the same link.
-func (p *Parking) count(ctx context.Context, l *link) (int, error) {
+// look asks for the parking queue; behind it the broker has done what it was told before by the same link. The number of messages that it answers is not used: of
+// a quorum queue that is busy it is zero.
+func (p *Parking) look(ctx context.Context, l *link) error {
 	defer context.AfterFunc(ctx, l.sever)()
-	q, err := l.ch.QueueDeclarePassive(p.s.parkingQueue(), true, false, false, false, nil)
-	if err != nil {
-		return 0, p.s.refused(ctx, l, err, "queue", p.s.parkingQueue())
+	if _, err := l.ch.QueueDeclarePassive(p.s.parkingQueue(), true, false, false, false, nil); err != nil {
+		return p.s.refused(ctx, l, err, "queue", p.s.parkingQueue())
 	}
-	return q.Messages, nil
+	return nil
 }
 
 // Walk implements [mqidem.Parking]. It takes the messages from the queue without an ack, and gives back at its end what is kept: meanwhile another walk
@@ -87,12 +86,12 @@ func (p *Parking) Walk(ctx context.Context, see func(context.Context, *mqidem.Pa
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(p.life, cancel)()
-	l, n, err := p.open(ctx)
+	l, err := p.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer l.close()
-	t := taken{left: n}
+	t := taken{left: 1}
 	err = p.show(ctx, l, &t, see)
 	if back := p.giveBack(l, &t); err == nil {
 		err = back
@@ -102,7 +101,8 @@ func (p *Parking) Walk(ctx context.Context, see func(context.Context, *mqidem.Pa
 
 // taken is what a walk has taken from the queue.
 type taken struct {
-	left  int    // that it may still take
+	some  bool   // something was taken
+	left  int    // that it may still take: what was there with the first one
 	kept  uint64 // the tag of the last one that is to go back; zero: none
 	again bool   // the last one had gone back before
 }
@@ -140,7 +140,9 @@ func (p *Parking) take(ctx context.Context, l *link, t *taken) (amqp.Delivery, b
 	defer context.AfterFunc(ctx, l.sever)()
 	raw, ok, err := l.ch.Get(p.s.parkingQueue(), false)
 	if ok {
-		t.left--
+		if t.left--; !t.some {
+			t.some, t.left = true, int(raw.MessageCount)
+		}
 		_, t.again = raw.Headers["x-delivery-count"]
 	}
 	return raw, ok, err
@@ -170,7 +172,7 @@ func (p *Parking) giveBack(l *link, t *taken) error {
 		err = l.within(writeTime, func() error { return l.ch.Nack(t.kept, true, true) })
 	}
 	if err == nil {
-		_, err = p.count(ctx, l)
+		err = p.look(ctx, l)
 	}
 	if err != nil {
 		return p.cut(ctx, l, err)

@@ -81,7 +81,7 @@ func (p *proxy) mend() {
 	p.down = false
 }
 
-// stall passes on nothing more of what clients say, until flow.
+// stall passes nothing on, until flow.
 func (p *proxy) stall() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -182,10 +182,8 @@ func (p *proxy) pump(from, to net.Conn, server bool) {
 		if err != nil {
 			return
 		}
-		if !server {
-			if hold := p.held(); hold != nil {
-				<-hold
-			}
+		if hold := p.held(); hold != nil {
+			<-hold
 		}
 		then := pass
 		if f[0] == 1 && len(f) >= 12 {

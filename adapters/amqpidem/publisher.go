@@ -119,7 +119,7 @@ func (p *Publisher) Publish(ctx context.Context, batch []outbox.Outgoing) []erro
 		switch {
 		case err == nil:
 			late.Reset(p.o.Timeout)
-		case err.kind == unknown && over == late.C: // the others may be confirmed, but nobody waits any more
+		case err.kind == unknown && !o.ended(): // the others may be confirmed, but nobody waits any more; where the connection has ended, all know soon
 			over = passed
 		}
 		errs[i] = sorted(err)

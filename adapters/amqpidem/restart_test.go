@@ -9,20 +9,34 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
+// side is a queue and its consumer.
+type side struct {
+	queue  string
+	source *amqpidem.Source
+}
+
 // TestOwnServer has a server that it may hurt.
 func TestOwnServer(t *testing.T) {
 	t.Parallel()
 	s := new(server)
 	s.start(t)
+	// What is to survive the kill is made long before it: RabbitMQ 3.10 takes about a second to write down that there is a new quorum queue, and one that
+	// is killed before has forgotten what was in it.
+	url := s.vhost(t)
+	var sides []side
+	for queue, quorum := range map[string]bool{"classic": false, "quorum": true} {
+		sides = append(sides, side{queue, open(t, url, queue, &amqpidem.Options{
+			Quorum: quorum, Delays: []time.Duration{time.Millisecond, 3 * time.Second}, Dialing: quietly(),
+		})})
+	}
 	for _, alarm := range []struct{ name, set, high, low string }{
 		{"disk", "set_disk_free_limit", "1000000GB", "1MB"},
 		{"memory", "set_vm_memory_high_watermark", "0.000001", "0.9"},
 	} {
-		t.Run(alarm.name+" alarm", func(t *testing.T) { //nolint:paralleltest // one server
-			testAlarm(t, s, func() { s.ctl(t, alarm.set, alarm.high) }, func() { s.ctl(t, alarm.set, alarm.low) })
-		})
+		t.Log("an alarm of", alarm.name)
+		testAlarm(t, s, func() { s.ctl(t, alarm.set, alarm.high) }, func() { s.ctl(t, alarm.set, alarm.low) })
 	}
-	t.Run("killed", func(t *testing.T) { testKilled(t, s) }) //nolint:paralleltest // one server
+	testKilled(t, s, url, sides)
 }
 
 // testAlarm: while the broker is short of disk or memory, publishing ends with an error in its time, and acks pass. Behind it all goes on.
@@ -59,11 +73,14 @@ func testAlarm(t *testing.T, s *server, high, low func()) {
 	})
 	low()
 	eventually(t, "publishing goes on", func() bool { return out.Publish(t.Context(), outgoing(queue, "behind it"))[0] == nil })
-	eventually(t, "later tries go on", func() bool { return held.Retry(t.Context(), time.Millisecond) == nil })
-	for again, behind := 0, 0; again == 0 || behind == 0; {
+	for tried, again, behind := 0, 0, 0; again == 0 || behind == 0; {
 		d := receive(t, source)
 		switch d.Message().ID {
-		case "a":
+		case "a": // it was given back
+			if tried++; tried == 1 {
+				assert.NoError(t, d.Retry(t.Context(), time.Millisecond), "Retry")
+				continue
+			}
 			again++
 		case "behind it":
 			behind++
@@ -73,22 +90,14 @@ func testAlarm(t *testing.T, s *server, high, low func()) {
 }
 
 // testKilled: what was confirmed is there when the broker comes back, wherever it was, and sources and publishers go on by themselves.
-func testKilled(t *testing.T, s *server) {
+func testKilled(t *testing.T, s *server, url string, sides []side) {
 	t.Helper()
-	type side struct {
-		queue  string
-		source *amqpidem.Source
-	}
-	url := s.vhost(t)
 	out := publisher(t, url, nil)
-	var sides []side
-	for queue, quorum := range map[string]bool{"classic": false, "quorum": true} {
-		source := open(t, url, queue, &amqpidem.Options{Quorum: quorum, Delays: []time.Duration{time.Millisecond, 3 * time.Second}, Dialing: quietly()})
-		publish(t, out, queue, "dead", "later", "held", "waits")
-		assert.NoError(t, receive(t, source).Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead")
-		assert.NoError(t, receive(t, source).Retry(t.Context(), 3*time.Second), "Retry")
-		assert.Equal(t, receive(t, source).Message().ID, "held", "what is held")
-		sides = append(sides, side{queue, source})
+	for _, one := range sides {
+		publish(t, out, one.queue, "dead", "later", "held", "waits")
+		assert.NoError(t, receive(t, one.source).Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead")
+		assert.NoError(t, receive(t, one.source).Retry(t.Context(), 3*time.Second), "Retry")
+		assert.Equal(t, receive(t, one.source).Message().ID, "held", "what is held")
 	}
 	s.kill()
 	for _, err := range out.Publish(t.Context(), outgoing("classic", "while it is away")) {

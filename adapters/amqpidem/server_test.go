@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -50,11 +52,30 @@ func TestMain(m *testing.M) {
 	if url := os.Getenv(childURL); url != "" {
 		os.Exit(child(url))
 	}
+	_ = flag.Set("test.parallel", "8") // they wait for servers more than they compute
 	code := m.Run()
+	if left := leftBehind(); code == 0 && left != "" {
+		fmt.Fprintf(os.Stderr, "goroutines go on behind Close:\n%s\n", left)
+		code = 1
+	}
 	for _, s := range servers.all {
 		s.end()
 	}
 	os.Exit(code)
+}
+
+// leftBehind are goroutines of the package, when all that tests have opened is closed.
+func leftBehind() string {
+	stacks := make([]byte, 4<<20)
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		text := string(stacks[:runtime.Stack(stacks, true)])
+		if !strings.Contains(text, "adapters/amqpidem.") && !strings.Contains(text, "amqp091-go.") {
+			return ""
+		}
+		if time.Now().After(end) {
+			return text
+		}
+	}
 }
 
 // rabbit is the server that tests share.
@@ -86,11 +107,9 @@ func (s *server) start(tb assert.T) {
 		assert.NoError(tb, err, "a free port")
 	}
 	config := fmt.Sprintf("listeners.tcp.default = 127.0.0.1:%s\nmanagement.tcp.ip = 127.0.0.1\nmanagement.tcp.port = %s\nloopback_users = none\n"+
-		"vm_memory_high_watermark.absolute = 1GB\ndisk_free_limit.absolute = 1MB\nlog.console = true\nlog.console.level = warning\nlog.file = false\n"+
+		"vm_memory_high_watermark.absolute = 1GB\ndisk_free_limit.absolute = 1MB\nlog.console = true\nlog.console.level = warning\nlog.file = false\ncollect_statistics_interval = 500\n"+
 		"max_message_size = %d\n", ports[0], ports[1], maxMessage)
-	// A quorum queue hands over anew what the next queue has not taken; it waits three minutes by default, which shows behind a restart.
-	const advanced = "[{rabbit, [{dead_letter_worker_publisher_confirm_timeout, 1000}]}].\n"
-	for name, text := range map[string]string{"rabbitmq.conf": config, "advanced.config": advanced, "plugins": "[rabbitmq_management].", "mnesia/": "", "log/": "", "gen/": ""} {
+	for name, text := range map[string]string{"rabbitmq.conf": config, "plugins": "[rabbitmq_management].", "mnesia/": "", "log/": "", "gen/": ""} {
 		if dir, ok := strings.CutSuffix(name, "/"); ok {
 			assert.NoError(tb, os.Mkdir(filepath.Join(s.dir, dir), 0o755), "a folder")
 			continue
@@ -100,7 +119,7 @@ func (s *server) start(tb assert.T) {
 	s.node = "retrysafe" + ports[0] + "@localhost"
 	s.env = []string{
 		"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "HOME=" + s.dir, "RABBITMQ_CONF_ENV_FILE=/dev/null", "RABBITMQ_CONFIG_FILE=" + s.dir + "/rabbitmq.conf",
-		"RABBITMQ_ADVANCED_CONFIG_FILE=" + s.dir + "/advanced.config", "RABBITMQ_ENABLED_PLUGINS_FILE=" + s.dir + "/plugins",
+		"RABBITMQ_ADVANCED_CONFIG_FILE=" + s.dir + "/none.config", "RABBITMQ_ENABLED_PLUGINS_FILE=" + s.dir + "/plugins",
 		"RABBITMQ_MNESIA_BASE=" + s.dir + "/mnesia", "RABBITMQ_LOG_BASE=" + s.dir + "/log", "RABBITMQ_PID_FILE=" + s.dir + "/pid",
 		"RABBITMQ_GENERATED_CONFIG_DIR=" + s.dir + "/gen", "RABBITMQ_FEATURE_FLAGS_FILE=" + s.dir + "/feature_flags",
 		"RABBITMQ_NODENAME=" + s.node, "RABBITMQ_NODE_IP_ADDRESS=127.0.0.1", "RABBITMQ_NODE_PORT=" + ports[0], "RABBITMQ_DIST_PORT=" + ports[2],
@@ -236,7 +255,12 @@ func raw(tb testing.TB, url string) *amqp.Channel {
 // depth is how many messages of a queue wait.
 func depth(tb testing.TB, url, queue string) int {
 	tb.Helper()
-	q, err := raw(tb, url).QueueDeclarePassive(queue, true, false, false, false, nil)
+	conn, err := amqp.Dial(url)
+	assert.NoError(tb, err, "dial")
+	defer conn.Close()
+	ch, err := conn.Channel()
+	assert.NoError(tb, err, "channel")
+	q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
 	assert.NoError(tb, err, "look at a queue")
 	return q.Messages
 }

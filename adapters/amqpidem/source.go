@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 	"time"
 
@@ -100,7 +101,7 @@ func (s *Source) run(l *link, in <-chan amqp.Delivery) {
 			return
 		}
 		if l != nil {
-			s.s.Logger.Warn("amqpidem: a consumer's connection ended; it connects again", "queue", s.s.queue, "error", l.reason())
+			s.s.Logger.Warn("amqpidem: a consumer's connection ended; it connects again"+unreadable(l.reason()), "queue", s.s.queue, "error", l.reason())
 		}
 		wait, _ := waits.Next(s.life, n, 0)
 		if backoff.Pause(s.life, wait) != nil {
@@ -111,6 +112,14 @@ func (s *Source) run(l *link, in <-chan amqp.Delivery) {
 			s.s.Logger.Warn("amqpidem: a consumer cannot connect again; it goes on trying", "queue", s.s.queue, "error", err)
 		}
 	}
+}
+
+// unreadable is advice where the client has ended the connection itself, for a message that it cannot read.
+func unreadable(reason error) string {
+	if reason == nil || !strings.Contains(reason.Error(), amqp.ErrSyntax.Reason) {
+		return ""
+	}
+	return "; it was sent a message whose headers are nested too deeply, or are too many, for the client, and will be again: take that message out of the queue by other means"
 }
 
 // pass hands over what comes by a link, until it ends, the broker cancels the consumer, or Close.
