@@ -90,7 +90,7 @@ func (s *Source) pull() {
 			s.connection(st)
 		case <-silence.C:
 			silence.Reset(2 * p.ask.Heartbeat)
-			if p.left > 0 && s.nc.IsConnected() { // the request is gone: the server was restarted behind another one, say
+			if s.nc.IsConnected() && (p.left > 0 || !s.conn.sure(s.nc)) { // the request is gone: the server was restarted behind another one, say
 				s.look()
 			}
 		case <-s.ctx.Done():
@@ -148,6 +148,7 @@ func (s *Source) connection(st nats.Status) {
 	case nats.CLOSED:
 		s.end(fmt.Errorf("natsidem: the connection was closed: %w", mqidem.ErrSourceClosed))
 	default:
+		s.conn.tell() // what waits for an answer waits for the next connection
 	}
 }
 
@@ -161,7 +162,9 @@ func (s *Source) look() {
 	for try := 1; s.ctx.Err() == nil; try++ {
 		made := s.nc.Stats().Reconnects
 		ctx, end := context.WithTimeout(s.ctx, s.o.Timeout)
-		info, err := s.cons.Info(ctx)
+		asking, answered := whileConnected(ctx, s.nc)
+		info, err := s.cons.Info(asking)
+		answered()
 		end()
 		switch {
 		case err == nil && info.Created.Equal(s.born):

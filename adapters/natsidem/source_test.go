@@ -25,7 +25,7 @@ func TestSlowConsumerIsNotRobbed(t *testing.T) {
 	q.publish(t, "1", "2")
 	slow := q.open(t)
 	d := receive(t, slow, "1")
-	q.o.Prefetch = 0
+	q.o.Prefetch = -1
 	other := q.open(t)
 	nothing(t, other, 1200*time.Millisecond)
 	assert.NoError(t, d.Ack(t.Context()), "Ack")

@@ -26,8 +26,8 @@ type Options struct {
 	Idle time.Duration
 	// Delete removes an entry when it is done. Only where this group is the only one of the stream: [Open] refuses it otherwise.
 	Delete bool
-	// Prefetch is how many messages a source holds beyond those that calls of Receive wait for. More are faster, and wait in this
-	// process while others may be idle. Default 0, at most 256.
+	// Prefetch is how many messages a source holds beyond those that calls of Receive wait for. mqidem.Consume asks for one at a time: without
+	// any each costs a round trip; with many they wait in this process while others may be idle. Default 16, at most 256; negative: none.
 	Prefetch int
 	// Timeout is how long one call of the server may take. Default 5 s.
 	Timeout time.Duration
@@ -42,8 +42,8 @@ func (o Options) withDefaults() (Options, error) {
 	switch {
 	case o.Stream == "" || o.Group == "":
 		return o, errors.New("redisstreamidem: Options.Stream and Options.Group are required: they name the stream and the consumer group")
-	case o.Idle < 0 || o.Timeout < 0 || o.Prefetch < 0 || o.Prefetch > mostAhead:
-		return o, fmt.Errorf("redisstreamidem: Idle and Timeout cannot be negative, and Prefetch is 0 to %d", mostAhead)
+	case o.Idle < 0 || o.Timeout < 0 || o.Prefetch > mostAhead:
+		return o, fmt.Errorf("redisstreamidem: Idle and Timeout cannot be negative, and Prefetch is at most %d", mostAhead)
 	case o.Idle > 0 && o.Idle < 30*time.Millisecond:
 		return o, errors.New("redisstreamidem: Options.Idle is under 30 ms; consumers would take from each other what is in work")
 	}
@@ -53,6 +53,7 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	o.Idle = or(o.Idle, time.Minute)
 	o.Timeout = or(o.Timeout, 5*time.Second)
+	o.Prefetch = max(0, or(o.Prefetch, 16))
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}

@@ -179,7 +179,7 @@ type queue struct {
 func newQueue(tb testing.TB, addr string, change func(*redisstreamidem.Options)) *queue {
 	tb.Helper()
 	q := &queue{c: dial(tb, addr, nil), addr: addr, o: redisstreamidem.Options{
-		Stream: fmt.Sprint("orders", names.Add(1)), Group: "stock", Idle: 3 * time.Second, Timeout: 2 * time.Second, Logger: quiet,
+		Stream: fmt.Sprint("orders", names.Add(1)), Group: "stock", Idle: 3 * time.Second, Prefetch: -1, Timeout: 2 * time.Second, Logger: quiet,
 	}}
 	if change != nil {
 		change(&q.o)

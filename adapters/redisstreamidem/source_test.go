@@ -35,7 +35,7 @@ func TestSlowConsumerIsNotRobbed(t *testing.T) {
 	slow := q.open(t)
 	work := receive(t, slow, "work")
 	assert.NoError(t, receive(t, slow, "later").Retry(t.Context(), 1500*time.Millisecond), "Retry")
-	q.o.Prefetch = 0
+	q.o.Prefetch = -1
 	other := q.open(t)
 	nothing(t, other, 1200*time.Millisecond)
 	assert.NoError(t, work.Ack(t.Context()), "Ack")
@@ -270,7 +270,7 @@ func TestOpenRefuses(t *testing.T) {
 		"are required":                      func(o *redisstreamidem.Options) { o.Group = "" },
 		"are the same key":                  func(o *redisstreamidem.Options) { o.Dead = o.Stream },
 		"under 30 ms":                       func(o *redisstreamidem.Options) { o.Idle = time.Millisecond },
-		"Prefetch is 0 to":                  func(o *redisstreamidem.Options) { o.Prefetch = 1000 },
+		"Prefetch is at most":               func(o *redisstreamidem.Options) { o.Prefetch = 1000 },
 	} {
 		o := q.o
 		change(&o)
