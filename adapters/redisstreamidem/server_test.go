@@ -266,3 +266,11 @@ func eventually(tb testing.TB, what string, so func() bool) {
 		assert.True(tb, time.Now().Before(end), "%s", what)
 	}
 }
+
+func busPort(tb testing.TB) int {
+	tb.Helper()
+	port, err := freeport.Get()
+	assert.NoError(tb, err, "a free port")
+	n, _ := strconv.Atoi(port)
+	return n
+}

@@ -3,6 +3,8 @@ package redisstreamidem_test
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -258,6 +260,27 @@ func TestTrimmed(t *testing.T) {
 	q.publish(t, "2")
 	assert.NoError(t, receive(t, s, "2").Ack(t.Context()), "Ack")
 	eventually(t, "nothing is pending", func() bool { return q.pending(t) == 0 })
+}
+
+// In a cluster a stream and its parking are in one slot, unless somebody says otherwise.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	srv := ownRedis(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(busPort(t)))
+	c := dial(t, srv.addr, nil)
+	c.command(t, "CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+	eventually(t, "the cluster is formed", func() bool {
+		said, _ := c.command(t, "CLUSTER", "INFO").(string)
+		return strings.Contains(said, "cluster_state:ok")
+	})
+	for _, name := range []string{"plain", "{shop}:orders"} {
+		q := newQueue(t, srv.addr, func(o *redisstreamidem.Options) { o.Stream = name })
+		q.publish(t, "1")
+		assert.NoError(t, receive(t, q.open(t), "1").Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead")
+		assert.Equal(t, len(q.parked(t)), 1, "parked messages")
+		q.o.Dead = "elsewhere"
+		_, err := redisstreamidem.Open(t.Context(), q.c, q.o)
+		assert.Contains(t, err.Error(), "are in different slots; leave Options.Dead empty", "Open")
+	}
 }
 
 func TestOpenRefuses(t *testing.T) {
