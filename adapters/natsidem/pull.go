@@ -99,11 +99,13 @@ func (s *Source) pull() {
 	}
 }
 
-// request asks for what is waited for and was not asked for yet.
+// request asks for what is waited for and was not asked for yet; not for each message by itself, as long as some are there or on their way: the
+// server takes only so many requests of all sources (MaxWaiting).
 func (s *Source) request() {
 	p := &s.puller
-	wanted := min(int(s.waiting.Load())+s.o.Prefetch-len(s.ready), p.most) - p.left
-	if wanted <= 0 || !s.conn.sure(s.nc) {
+	all := min(int(s.waiting.Load())+s.o.Prefetch, p.most)
+	wanted := all - len(s.ready) - p.left
+	if wanted <= 0 || 2*wanted < all || !s.conn.sure(s.nc) {
 		return
 	}
 	p.ask.Batch = wanted
