@@ -30,6 +30,7 @@ look() {
   command -v postgres >/dev/null || need_file postgresql /usr/lib/postgresql/*/bin/postgres
   command -v mariadbd >/dev/null || need_file mariadb-server /usr/sbin/mariadbd
   need pgbouncer pgbouncer
+  need_file rabbitmq-server /usr/lib/rabbitmq/bin/rabbitmq-server
   need default-jre-headless java
   need_file zookeeper /usr/share/java/zookeeper.jar
   need_file libslf4j-java /usr/share/java/slf4j-simple.jar

@@ -91,19 +91,21 @@ step "test models" 90 in_module . go test -vet=off -count=1 -timeout 5m -skip '^
 # events too many at worst. What it does is compiled without the detector; what we do with it is not.
 readonly zk=-gcflags=github.com/go-zookeeper/zk=-race=false
 
-# The adapters' tests wait more than they work, so they run beside one another.
+# The tests of adapters and brokers wait more than they work, so they run beside one another.
 adapters=()
 for dir in "${modules[@]}"; do
-  [[ $dir != adapters/* ]] || adapters+=("$dir")
+  case $dir in
+    adapters/* | examples/* | integration/brokers) adapters+=("$dir") ;;
+  esac
 done
 test_adapters() {
   printf '%s\n' "${adapters[@]}" | GOWORK=off xargs -P 4 -I{} sh -c "cd {} && go test -vet=off -race $zk -count=1 -timeout 10m ./..."
 }
-step "test adapters, race" 90 test_adapters
+step "test adapters and brokers, race" 150 test_adapters
 
 for dir in "${modules[@]}"; do
   case $dir in
-    adapters/*) ;; # above
+    adapters/* | examples/* | integration/brokers) ;; # above
     browser/browsertest) # one browser with a few tabs at a time
       step "test $dir, race" 60 in_module "$dir" go test -vet=off -race -count=1 -timeout 5m -parallel 4 ./... ;;
     bench) # holds assertions on allocations, which the race detector would break

@@ -39,7 +39,7 @@ func files(t *testing.T, suffixes ...string) map[string]string {
 }
 
 var (
-	named  = regexp.MustCompile("`((?:Test|Fuzz|storetest/|httpidemtest/|rpcidemtest/|locktest/)[A-Za-z0-9_/]+)`")
+	named  = regexp.MustCompile("`((?:Test|Fuzz|storetest/|httpidemtest/|rpcidemtest/|locktest/|mqtest/)[A-Za-z0-9_/]+)`")
 	clause = regexp.MustCompile(`(?m)^\| ([ESH][0-9]+) \|`)
 )
 
@@ -50,7 +50,7 @@ func missing(text, code string) []string {
 		name := m[1]
 		want := "func " + name + "("
 		if suite, id, ok := strings.Cut(name, "/"); ok {
-			want = map[string]string{"storetest": `{id: "` + id + `", `, "httpidemtest": `{"` + id + `", test`, "rpcidemtest": `{"` + id + `", test`, "locktest": `{"` + id + `", "`}[suite]
+			want = map[string]string{"storetest": `{id: "` + id + `", `, "httpidemtest": `{"` + id + `", test`, "rpcidemtest": `{"` + id + `", test`, "locktest": `{"` + id + `", "`, "mqtest": `{"` + id + `", "`}[suite]
 		}
 		if !strings.Contains(code, want) {
 			found = append(found, name)
@@ -62,7 +62,7 @@ func missing(text, code string) []string {
 func code(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
-	for _, text := range files(t, "_test.go", "storetest/run.go", "httpidemtest/run.go", "rpcidemtest/run.go", "locktest/run.go") {
+	for _, text := range files(t, "_test.go", "storetest/run.go", "httpidemtest/run.go", "rpcidemtest/run.go", "locktest/run.go", "mqtest/run.go") {
 		b.WriteString(text)
 	}
 	return b.String()
@@ -108,9 +108,9 @@ func TestUnshownFindsRowsWithoutATest(t *testing.T) {
 
 func TestMissingFindsWhatIsNotThere(t *testing.T) {
 	t.Parallel()
-	text := "`TestThere` and `TestGone`, `storetest/S1`, `storetest/S99`, `httpidemtest/H1`, `httpidemtest/H99`, `rpcidemtest/Once`, `rpcidemtest/Twice`, `locktest/L11`, `locktest/L0`"
-	got := missing(text, "func TestThere(t) {id: \"S1\", {\"H1\", testKeys} {\"Once\", testOnce} {\"L11\", \"contexts\"}")
-	assert.Equal(t, got, []string{"TestGone", "storetest/S99", "httpidemtest/H99", "rpcidemtest/Twice", "locktest/L0"}, "missing")
+	text := "`TestThere` and `TestGone`, `storetest/S1`, `storetest/S99`, `httpidemtest/H1`, `httpidemtest/H99`, `rpcidemtest/Once`, `rpcidemtest/Twice`, `locktest/L11`, `locktest/L0`, `mqtest/Q1`, `mqtest/Q0`"
+	got := missing(text, "func TestThere(t) {id: \"S1\", {\"H1\", testKeys} {\"Once\", testOnce} {\"L11\", \"contexts\"} {\"Q1\", \"content\"")
+	assert.Equal(t, got, []string{"TestGone", "storetest/S99", "httpidemtest/H99", "rpcidemtest/Twice", "locktest/L0", "mqtest/Q0"}, "missing")
 }
 
 var (

@@ -1,0 +1,28 @@
+package integration_test
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/mqidem"
+	"github.com/retrysafe/retrysafe/sqlstore"
+)
+
+// runStock is what README shows: the effect of a message and its record commit together.
+func runStock(ctx context.Context, engine *retrysafe.Engine, store *sqlstore.Store, source mqidem.Source) error {
+	stock := mqidem.OnceTx(engine, store, "stock", func(ctx context.Context, tx *sql.Tx, m *mqidem.Message) error {
+		var order struct{ SKU string }
+		if err := json.Unmarshal(m.Body, &order); err != nil {
+			return mqidem.Poison(err)
+		}
+		_, err := tx.ExecContext(ctx, "UPDATE stock SET n = n - 1 WHERE sku = $1", order.SKU)
+		return err
+	})
+	return mqidem.Consume(ctx, source, stock, &mqidem.Options{MaxDeliveries: 5, Backoff: mqidem.Fixed(3 * time.Second)})
+}
+
+// The shape is checked by the compiler, and the behaviour by TestOnceTxTries.
+var _ = runStock

@@ -1,0 +1,118 @@
+package mqidem_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/mqidem"
+	"github.com/retrysafe/retrysafe/mqidem/memqueue"
+	"github.com/retrysafe/retrysafe/outbox"
+)
+
+// publish sends messages as a producer does that has seen no confirmation: each twice.
+func publish(b *memqueue.Broker, ids ...string) {
+	for range 2 {
+		for _, id := range ids {
+			m := outbox.Message{ID: id, Topic: "orders", Payload: []byte(`{"sku":"tea"}`)}
+			if err := b.Publish(context.Background(), []outbox.Outgoing{{Message: m}})[0]; err != nil {
+				log.Fatal(err)
+			}
+		}
+	}
+}
+
+// A message that comes twice is worked on once, and both copies are acked.
+func ExampleConsume() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	engine, broker := retrysafe.New(memstore.New(nil), nil), memqueue.New()
+	publish(broker, "order-1", "order-2")
+	type order struct{ SKU string }
+	stock := mqidem.Once(engine, "stock", mqidem.JSON(func(ctx context.Context, o order, m *mqidem.Message) error {
+		fmt.Println("one less of", o.SKU, "for", m.ID)
+		return nil
+	}))
+	var acked atomic.Int64
+	err := mqidem.Consume(ctx, broker.Open("orders"), stock, &mqidem.Options{
+		MaxDeliveries: 5, Backoff: mqidem.Fixed(3 * time.Second), Concurrency: 1,
+		Observe: func(mqidem.Outcome) {
+			if acked.Add(1) == 4 {
+				cancel()
+			}
+		},
+	})
+	fmt.Println(acked.Load(), "messages acked,", err)
+	// Output:
+	// one less of tea for order-1
+	// one less of tea for order-2
+	// 4 messages acked, <nil>
+}
+
+// A batch is claimed and completed together; each message fails by itself.
+func ExampleConsumeBatch() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	engine, broker := retrysafe.New(memstore.New(nil), nil), memqueue.New()
+	publish(broker, "order-1", "order-2", "order-3")
+	points := mqidem.OnceBatch(engine, "points", func(ctx context.Context, ms []*mqidem.Message) []error {
+		fmt.Println("points for", len(ms), "orders")
+		return make([]error, len(ms)) // one place for each; nil: all are done
+	})
+	var acked atomic.Int64
+	err := mqidem.ConsumeBatch(ctx, broker.Open("orders"), points, &mqidem.Options{Batch: 3, Observe: func(mqidem.Outcome) {
+		if acked.Add(1) == 6 {
+			cancel()
+		}
+	}})
+	fmt.Println(acked.Load(), "messages acked,", err)
+	// Output:
+	// points for 3 orders
+	// 6 messages acked, <nil>
+}
+
+// What used up its tries is parked. When the trouble has passed a Redriver puts it back, and it runs.
+func ExampleRedriver() {
+	ctx := context.Background()
+	engine, broker := retrysafe.New(memstore.New(nil), nil), memqueue.New()
+	if err := broker.Publish(ctx, []outbox.Outgoing{{Message: outbox.Message{ID: "order-1", Topic: "orders"}}})[0]; err != nil {
+		log.Fatal(err)
+	}
+	pieces := 0
+	stock := mqidem.Once(engine, "stock", func(context.Context, *mqidem.Message) error {
+		if pieces == 0 {
+			return errors.New("no stock")
+		}
+		pieces--
+		return nil
+	})
+	work := func() {
+		one, cancel := context.WithCancel(ctx)
+		defer cancel()
+		_ = mqidem.Consume(one, broker.Open("orders"), stock, &mqidem.Options{
+			MaxDeliveries: 1, Logger: slog.New(slog.DiscardHandler), Observe: func(o mqidem.Outcome) {
+				fmt.Println(o.What)
+				cancel()
+			},
+		})
+	}
+	work()
+	pieces = 1
+	redriver, err := mqidem.NewRedriver(engine, broker.Parking("orders"), mqidem.Rule{After: -1}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	did, err := redriver.Once(ctx)
+	fmt.Println(did.Sent, "put back,", err)
+	work()
+	// Output:
+	// dead
+	// 1 put back, <nil>
+	// done
+}
