@@ -5,23 +5,44 @@ go 1.26.0
 replace (
 	github.com/retrysafe/retrysafe => ../../
 	github.com/retrysafe/retrysafe/adapters/amqpidem => ../../adapters/amqpidem
+	github.com/retrysafe/retrysafe/adapters/kafkaidem => ../../adapters/kafkaidem
+	github.com/retrysafe/retrysafe/adapters/natsidem => ../../adapters/natsidem
+	github.com/retrysafe/retrysafe/adapters/redisstreamidem => ../../adapters/redisstreamidem
 	github.com/retrysafe/retrysafe/adapters/rueidisclient => ../../adapters/rueidisclient
 )
 
 require (
 	github.com/jackc/pgx/v5 v5.12.0
+	github.com/nats-io/nats-server/v2 v2.15.2
+	github.com/nats-io/nats.go v1.55.0
 	github.com/retrysafe/retrysafe v0.0.0
 	github.com/retrysafe/retrysafe/adapters/amqpidem v0.0.0
+	github.com/retrysafe/retrysafe/adapters/kafkaidem v0.0.0
+	github.com/retrysafe/retrysafe/adapters/natsidem v0.0.0
+	github.com/retrysafe/retrysafe/adapters/redisstreamidem v0.0.0
 	github.com/retrysafe/retrysafe/adapters/rueidisclient v0.0.0
+	github.com/twmb/franz-go v1.22.2
+	github.com/twmb/franz-go/pkg/kfake v0.0.0-20260918054303-01f206a7e32c
 )
 
 require (
+	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
+	github.com/google/go-tpm v0.9.8 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
+	github.com/klauspost/compress v1.20.3 // indirect
+	github.com/minio/highwayhash v1.0.4 // indirect
+	github.com/nats-io/jwt/v2 v2.8.2 // indirect
+	github.com/nats-io/nkeys v0.4.16 // indirect
+	github.com/nats-io/nuid v1.0.1 // indirect
+	github.com/pierrec/lz4/v4 v4.1.33 // indirect
 	github.com/rabbitmq/amqp091-go v1.16.0 // indirect
 	github.com/redis/rueidis v1.0.79 // indirect
-	golang.org/x/sync v0.22.0 // indirect
-	golang.org/x/sys v0.47.0 // indirect
-	golang.org/x/text v0.41.0 // indirect
+	github.com/twmb/franz-go/pkg/kmsg v1.15.0 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
+	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
+	golang.org/x/time v0.16.0 // indirect
 )

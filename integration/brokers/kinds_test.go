@@ -27,6 +27,8 @@ type kind struct {
 	parking   func(ctx context.Context, url string) (mqidem.Parking, io.Closer, error)
 	// start starts the server. It has to be declared by open at first.
 	start func(t *testing.T) *broker
+	// life is how long a consumer lives at most before it is killed; default 2.5 s.
+	life time.Duration
 }
 
 // broker is a server that is disturbed.

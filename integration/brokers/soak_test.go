@@ -3,6 +3,7 @@ package brokers_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -76,6 +77,7 @@ type soak struct {
 	bad    map[string]bool
 	good   int
 
+	fail    context.CancelCauseFunc // ends the run
 	windows *sample
 	killed  int
 	cuts    int
@@ -111,6 +113,7 @@ func newSoak(t *testing.T, name, mode string) *soak {
 func (s *soak) play(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
+	ctx, s.fail = context.WithCancelCause(ctx)
 	first, err := s.open(ctx, s.broker.url) // it declares what is to be there
 	assert.NoError(t, err, "open")
 	assert.NoError(t, first.Close(), "close")
@@ -119,7 +122,7 @@ func (s *soak) play(t *testing.T) {
 	calm, quietly := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	for range 3 {
-		all.Go(func() { s.consumer(t, calm, ctx) })
+		all.Go(func() { s.consumer(calm, ctx) })
 	}
 	all.Go(func() { s.disturb(t, calm) })
 	assert.NoError(t, <-published, "publish")
@@ -151,6 +154,7 @@ func (s *soak) publish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var batch []outbox.Outgoing
 	for i := range messages() {
 		m := outbox.Message{ID: fmt.Sprint("m", i), Topic: queue, Payload: []byte("good")}
 		if i%100 == 7 {
@@ -159,33 +163,46 @@ func (s *soak) publish(ctx context.Context) error {
 			s.good++
 		}
 		for range 1 + rand.IntN(3) {
-			for {
-				err := p.Publish(ctx, []outbox.Outgoing{{Message: m, Added: time.Now(), Attempt: 1}})[0]
-				if err == nil {
-					break
-				}
-				if pause(ctx, 20*time.Millisecond) != nil {
-					return err
+			batch = append(batch, outbox.Outgoing{Message: m, Added: time.Now(), Attempt: 1})
+		}
+		if len(batch) < 20 && i < messages()-1 {
+			continue
+		}
+		for len(batch) > 0 {
+			var again []outbox.Outgoing
+			for j, err := range p.Publish(ctx, batch) {
+				if err != nil {
+					again = append(again, batch[j])
 				}
 			}
+			if batch = again; len(batch) > 0 && pause(ctx, 20*time.Millisecond) != nil {
+				return ctx.Err()
+			}
+		}
+		if err := pause(ctx, 20*time.Millisecond); err != nil { // some work, some trouble, some more work
+			return err
 		}
 	}
 	return nil
 }
 
 // consumer keeps a consumer running until ctx ends, and kills it now and then while it is not calm.
-func (s *soak) consumer(t *testing.T, disturbed, ctx context.Context) {
+func (s *soak) consumer(disturbed, ctx context.Context) {
 	for ctx.Err() == nil {
 		c, err := startChild(s.windows, s.args...)
 		if err != nil {
-			t.Errorf("start a consumer: %v", err)
+			s.fail(fmt.Errorf("start a consumer: %w", err))
 			return
 		}
-		life, cancel := context.WithTimeout(disturbed, 500*time.Millisecond+rand.N(2*time.Second))
+		most := s.life
+		if most == 0 {
+			most = 2500 * time.Millisecond
+		}
+		life, cancel := context.WithTimeout(disturbed, most/5+rand.N(most*4/5))
 		select {
 		case <-life.Done():
 		case <-c.over:
-			t.Error("a consumer has ended by itself")
+			s.fail(errors.New("a consumer has ended by itself"))
 			cancel()
 			return
 		}
@@ -241,7 +258,7 @@ func (s *soak) redriveGood(t *testing.T, ctx context.Context) {
 			case err == nil:
 				put++
 				return mqidem.Remove, nil
-			case slices.Contains([]string{mqidem.ErrDoneElsewhere.Error()}, err.Error()):
+			case errors.Is(err, mqidem.ErrDoneElsewhere):
 				return mqidem.Remove, nil
 			default:
 				again = true
@@ -303,7 +320,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-t.C:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 }
 

@@ -1,0 +1,226 @@
+package brokers_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/retrysafe/retrysafe/adapters/kafkaidem"
+	"github.com/retrysafe/retrysafe/adapters/natsidem"
+	"github.com/retrysafe/retrysafe/adapters/redisstreamidem"
+	"github.com/retrysafe/retrysafe/adapters/rueidisclient"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/freeport"
+	"github.com/retrysafe/retrysafe/internal/servertest"
+	"github.com/retrysafe/retrysafe/mqidem"
+	"github.com/retrysafe/retrysafe/outbox"
+	"github.com/retrysafe/retrysafe/redisclient"
+)
+
+// silence is after how long a broker gives the messages of a consumer that is dead to another one.
+const silence = 2 * time.Second
+
+func init() {
+	kinds["Redis streams"] = kind{open: openStream, publisher: publishToStream, parking: parkingOfStream, start: startStreams}
+	kinds["NATS"] = kind{open: openNATS, publisher: publishToNATS, parking: parkingOfNATS, start: startNATS}
+	// A group of Kafka stands still while it shares out what a dead consumer had.
+	kinds["Kafka"] = kind{open: openKafka, publisher: publishToKafka, parking: parkingOfKafka, start: startKafka, life: 8 * time.Second}
+}
+
+// closer closes by functions.
+type closer []func()
+
+func (c closer) Close() error {
+	for _, f := range c {
+		f()
+	}
+	return nil
+}
+
+// both is a source with what it needs.
+type both struct {
+	source
+	closer
+}
+
+func (b both) Close() error {
+	err := b.source.Close()
+	_ = b.closer.Close()
+	return err
+}
+
+func streamOptions() redisstreamidem.Options {
+	return redisstreamidem.Options{Stream: queue, Group: "effect", Idle: silence, Logger: quiet}
+}
+
+func rueidisTo(url string) (*rueidisclient.Client, error) {
+	address, err := redisclient.ParseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	return rueidisclient.Open(address)
+}
+
+func openStream(ctx context.Context, url string) (source, error) {
+	client, err := rueidisTo(url)
+	if err != nil {
+		return nil, err
+	}
+	s, err := redisstreamidem.Open(ctx, client, streamOptions())
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	return both{s, closer{client.Close}}, nil
+}
+
+func publishToStream(_ context.Context, url string) (outbox.Publisher, error) {
+	client, err := rueidisTo(url)
+	if err != nil {
+		return nil, err
+	}
+	return redisstreamidem.NewPublisher(client, nil)
+}
+
+func parkingOfStream(_ context.Context, url string) (mqidem.Parking, io.Closer, error) {
+	client, err := rueidisTo(url)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := redisstreamidem.NewParking(client, streamOptions())
+	return p, closer{client.Close}, err
+}
+
+func startStreams(t *testing.T) *broker {
+	t.Helper()
+	server := servertest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
+	p := startProxy(t, server.Addr)
+	return &broker{url: "redis://" + p.addr, cut: p.cut, restart: func(t *testing.T) {
+		t.Helper()
+		server.Kill()
+		server.Restart(t)
+	}}
+}
+
+func natsOptions() natsidem.Options {
+	return natsidem.Options{Stream: queue, Consumer: "effect", Subjects: []string{queue}, AckWait: silence, Logger: quiet}
+}
+
+func natsTo(url string) (*nats.Conn, jetstream.JetStream, error) {
+	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+	if err != nil {
+		return nil, nil, err
+	}
+	js, err := jetstream.New(nc)
+	return nc, js, err
+}
+
+func openNATS(ctx context.Context, url string) (source, error) {
+	nc, js, err := natsTo(url)
+	if err != nil {
+		return nil, err
+	}
+	var s *natsidem.Source
+	err = natsidem.Create(ctx, js, jetstream.StreamConfig{Subjects: []string{queue}, Storage: jetstream.FileStorage, Duplicates: time.Second}, natsOptions())
+	if err == nil {
+		s, err = natsidem.Open(ctx, js, natsOptions())
+	}
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return both{s, closer{nc.Close}}, nil
+}
+
+func publishToNATS(_ context.Context, url string) (outbox.Publisher, error) {
+	_, js, err := natsTo(url)
+	if err != nil {
+		return nil, err
+	}
+	return natsidem.NewPublisher(js, nil)
+}
+
+func parkingOfNATS(ctx context.Context, url string) (mqidem.Parking, io.Closer, error) {
+	nc, js, err := natsTo(url)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := natsidem.OpenParking(ctx, js, natsOptions())
+	return p, closer{nc.Close}, err
+}
+
+func startNATS(t *testing.T) *broker {
+	t.Helper()
+	port, err := freeport.Get()
+	assert.NoError(t, err, "a free port")
+	n, _ := strconv.Atoi(port)
+	dir := t.TempDir()
+	var s *server.Server
+	start := func(t *testing.T) {
+		t.Helper()
+		var err error
+		s, err = server.NewServer(&server.Options{Host: "127.0.0.1", Port: n, JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true, SyncAlways: true})
+		assert.NoError(t, err, "server")
+		s.Start()
+		assert.True(t, s.ReadyForConnections(time.Minute), "the server answers")
+	}
+	stop := func() {
+		s.Shutdown()
+		s.WaitForShutdown()
+	}
+	start(t)
+	t.Cleanup(func() { stop() })
+	p := startProxy(t, net.JoinHostPort("127.0.0.1", port))
+	return &broker{url: "nats://" + p.addr, cut: p.cut, restart: func(t *testing.T) {
+		t.Helper()
+		stop()
+		start(t)
+	}}
+}
+
+func kafkaOptions() kafkaidem.Options {
+	return kafkaidem.Options{Topic: queue, Group: "effect", Unordered: true, Handover: time.Second, Logger: quiet}
+}
+
+func kafkaTo(url string) []kgo.Opt {
+	return []kgo.Opt{
+		kgo.SeedBrokers(url), kgo.SessionTimeout(silence), kgo.HeartbeatInterval(100 * time.Millisecond), kgo.FetchMaxWait(100 * time.Millisecond),
+	}
+}
+
+func openKafka(ctx context.Context, url string) (source, error) {
+	if err := kafkaidem.Create(ctx, kafkaidem.TopicOptions{Partitions: 6, Configs: map[string]string{"retention.ms": "1800000"}}, kafkaOptions(), kafkaTo(url)...); err != nil {
+		return nil, err
+	}
+	return kafkaidem.Open(ctx, kafkaOptions(), kafkaTo(url)...)
+}
+
+func publishToKafka(_ context.Context, url string) (outbox.Publisher, error) {
+	return kafkaidem.NewPublisher(kafkaTo(url)...)
+}
+
+func parkingOfKafka(ctx context.Context, url string) (mqidem.Parking, io.Closer, error) {
+	p, err := kafkaidem.OpenParking(ctx, kafkaOptions(), kafkaTo(url)...)
+	if err != nil {
+		return nil, nil, err
+	}
+	return p, closer{p.Close}, nil
+}
+
+// startKafka is kfake in this process: a package of Kafka is not at hand. Its addresses stand in what it answers, so that no proxy can be put before it.
+func startKafka(t *testing.T) *broker {
+	t.Helper()
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(100*time.Millisecond))
+	assert.NoError(t, err, "kfake")
+	t.Cleanup(c.Close)
+	return &broker{url: c.ListenAddrs()[0]}
+}
