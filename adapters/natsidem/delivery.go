@@ -60,7 +60,7 @@ func (d *delivery) settle(ctx context.Context, first func(context.Context) error
 	if first == nil {
 		defer d.s.letGo(d)
 	}
-	if err := d.s.conn.await(ctx, d.s.nc, d.s.ended); err != nil {
+	if _, err := d.s.conn.await(ctx, d.s.nc, d.s.ended); err != nil {
 		return fmt.Errorf("natsidem: not settled: %w", err)
 	}
 	if first != nil {
@@ -69,7 +69,7 @@ func (d *delivery) settle(ctx context.Context, first func(context.Context) error
 		}
 	}
 	d.s.letGo(d) // before the word: one that follows a Retry would undo its delay
-	if _, err := d.s.nc.RequestWithContext(ctx, d.reply, word); err != nil {
+	if err := d.s.conn.ask(ctx, d.s.nc, d.s.ended, d.reply, word); err != nil {
 		return fmt.Errorf("natsidem: the server has not confirmed it; the message may come again: %w", because(d.s.nc, d.reply, err))
 	}
 	d.settled = true

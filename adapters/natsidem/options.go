@@ -28,8 +28,8 @@ type Options struct {
 	// DeadSubject is what the subjects of parked messages begin with; the message's own follows behind a dot. Default: "retrysafe.dead." and
 	// the name of the stream.
 	DeadSubject string
-	// Prefetch is how many messages a source holds beyond those that calls of Receive wait for. More are faster, and wait in this
-	// process while others may be idle. Default 0, at most 256.
+	// Prefetch is how many messages a source holds beyond those that calls of Receive wait for. mqidem.Consume asks for one at a time: without
+	// any each costs a round trip; with many they wait in this process while others may be idle. Default 16, at most 256; negative: none.
 	Prefetch int
 	// Timeout is how long one call of the server may take. Default 5 s.
 	Timeout time.Duration
@@ -44,14 +44,15 @@ func (o Options) withDefaults() (Options, error) {
 	switch {
 	case o.Stream == "" || o.Consumer == "":
 		return o, errors.New("natsidem: Options.Stream and Options.Consumer are required: they name the stream and its durable consumer")
-	case o.AckWait < 0 || o.Timeout < 0 || o.Prefetch < 0 || o.Prefetch > mostAhead:
-		return o, fmt.Errorf("natsidem: AckWait and Timeout cannot be negative, and Prefetch is 0 to %d", mostAhead)
+	case o.AckWait < 0 || o.Timeout < 0 || o.Prefetch > mostAhead:
+		return o, fmt.Errorf("natsidem: AckWait and Timeout cannot be negative, and Prefetch is at most %d", mostAhead)
 	}
 	o.Subjects = slices.Clone(o.Subjects)
 	o.AckWait = or(o.AckWait, 30*time.Second)
 	o.Timeout = or(o.Timeout, 5*time.Second)
 	o.DeadStream = or(o.DeadStream, o.Stream+"-dead")
 	o.DeadSubject = or(o.DeadSubject, "retrysafe.dead."+o.Stream)
+	o.Prefetch = max(0, or(o.Prefetch, 16))
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}

@@ -57,7 +57,7 @@ func (p *Parking) park(ctx context.Context, m *mqidem.Message, why mqidem.Reason
 		}
 		out := &nats.Msg{Subject: p.o.DeadSubject + "." + m.Source, Header: header(m), Data: m.Body}
 		out.Header[mqidem.HeaderDead] = []string{string(packed)}
-		_, err = p.js.PublishMsg(ctx, out, jetstream.WithExpectStream(p.o.DeadStream))
+		err = p.write(ctx, out, jetstream.WithExpectStream(p.o.DeadStream))
 		if tooLarge(err) && why.Error != "" { // a message that fills the limit leaves no room for it
 			why.Error = ""
 			continue
@@ -67,6 +67,19 @@ func (p *Parking) park(ctx context.Context, m *mqidem.Message, why mqidem.Reason
 		}
 		return nil
 	}
+}
+
+// write publishes, and returns when the server has confirmed it, or nobody can tell.
+func (p *Parking) write(ctx context.Context, m *nats.Msg, o ...jetstream.PublishOpt) error {
+	ctx, end := context.WithTimeout(ctx, p.o.Timeout)
+	defer end()
+	asking, answered := whileConnected(ctx, p.js.Conn())
+	defer answered()
+	_, err := p.js.PublishMsg(asking, m, o...)
+	if err != nil && ctx.Err() == nil && asking.Err() != nil {
+		return context.Cause(asking)
+	}
+	return err
 }
 
 // Walk implements mqidem.Parking.
@@ -120,9 +133,7 @@ func (p *Parking) parked(raw *jetstream.RawStreamMsg) *mqidem.Parked {
 
 // Send implements mqidem.Parking. It gives the message another Nats-Msg-Id, or the server would take it for a repeat of the one that had failed.
 func (p *Parking) Send(ctx context.Context, m *mqidem.Message) error {
-	ctx, end := context.WithTimeout(ctx, p.o.Timeout)
-	defer end()
-	_, err := p.js.PublishMsg(ctx, &nats.Msg{Subject: m.Source, Header: header(m), Data: m.Body},
+	err := p.write(ctx, &nats.Msg{Subject: m.Source, Header: header(m), Data: m.Body},
 		jetstream.WithMsgID("redrive-"+outbox.NewID()), jetstream.WithExpectStream(p.o.Stream))
 	if err != nil {
 		return fmt.Errorf("natsidem: the message is not known to be put back; it stays parked: %w", because(p.js.Conn(), m.Source, err))

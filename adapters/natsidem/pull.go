@@ -90,7 +90,7 @@ func (s *Source) pull() {
 			s.connection(st)
 		case <-silence.C:
 			silence.Reset(2 * p.ask.Heartbeat)
-			if p.left > 0 && s.nc.IsConnected() { // the request is gone: the server was restarted behind another one, say
+			if s.nc.IsConnected() && (p.left > 0 || !s.conn.sure(s.nc)) { // the request is gone: the server was restarted behind another one, say
 				s.look()
 			}
 		case <-s.ctx.Done():
@@ -99,11 +99,13 @@ func (s *Source) pull() {
 	}
 }
 
-// request asks for what is waited for and was not asked for yet.
+// request asks for what is waited for and was not asked for yet; not for each message by itself, as long as some are there or on their way: the
+// server takes only so many requests of all sources (MaxWaiting).
 func (s *Source) request() {
 	p := &s.puller
-	wanted := min(int(s.waiting.Load())+s.o.Prefetch-len(s.ready), p.most) - p.left
-	if wanted <= 0 || !s.conn.sure(s.nc) {
+	all := min(int(s.waiting.Load())+s.o.Prefetch, p.most)
+	wanted := all - len(s.ready) - p.left
+	if wanted <= 0 || 2*wanted < all || !s.conn.sure(s.nc) {
 		return
 	}
 	p.ask.Batch = wanted
@@ -148,6 +150,7 @@ func (s *Source) connection(st nats.Status) {
 	case nats.CLOSED:
 		s.end(fmt.Errorf("natsidem: the connection was closed: %w", mqidem.ErrSourceClosed))
 	default:
+		s.conn.tell() // what waits for an answer waits for the next connection
 	}
 }
 
@@ -161,7 +164,9 @@ func (s *Source) look() {
 	for try := 1; s.ctx.Err() == nil; try++ {
 		made := s.nc.Stats().Reconnects
 		ctx, end := context.WithTimeout(s.ctx, s.o.Timeout)
-		info, err := s.cons.Info(ctx)
+		asking, answered := whileConnected(ctx, s.nc)
+		info, err := s.cons.Info(asking)
+		answered()
 		end()
 		switch {
 		case err == nil && info.Created.Equal(s.born):

@@ -128,7 +128,7 @@ type queue struct {
 func newQueue(tb testing.TB, addr string, change func(*natsidem.Options, *jetstream.StreamConfig)) *queue {
 	tb.Helper()
 	name := fmt.Sprint("orders", names.Add(1))
-	q := &queue{js: connect(tb, addr), subject: name + ".placed", o: natsidem.Options{Stream: name, Consumer: "stock", AckWait: 2 * time.Second, Logger: quiet}}
+	q := &queue{js: connect(tb, addr), subject: name + ".placed", o: natsidem.Options{Stream: name, Consumer: "stock", AckWait: 2 * time.Second, Prefetch: -1, Logger: quiet}}
 	stream := jetstream.StreamConfig{Subjects: []string{name + ".>"}, Storage: jetstream.MemoryStorage}
 	if change != nil {
 		change(&q.o, &stream)

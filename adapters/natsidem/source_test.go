@@ -2,6 +2,7 @@ package natsidem_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +26,7 @@ func TestSlowConsumerIsNotRobbed(t *testing.T) {
 	q.publish(t, "1", "2")
 	slow := q.open(t)
 	d := receive(t, slow, "1")
-	q.o.Prefetch = 0
+	q.o.Prefetch = -1
 	other := q.open(t)
 	nothing(t, other, 1200*time.Millisecond)
 	assert.NoError(t, d.Ack(t.Context()), "Ack")
@@ -224,6 +225,21 @@ func TestCloseGivesBack(t *testing.T) {
 		d, err := s.Receive(ctx)
 		assert.NoError(t, err, "Receive of message %d of %d", i+1, n)
 		assert.NoError(t, d.Ack(ctx), "Ack")
+	}
+}
+
+// A source has few requests with the server, however fast messages go: all sources together may have MaxWaiting.
+func TestFewRequests(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, sharedServer(t).addr(), func(o *natsidem.Options, _ *jetstream.StreamConfig) { o.Prefetch = 64 })
+	s := q.open(t)
+	for i := range 200 {
+		id := fmt.Sprint(i)
+		q.publish(t, id)
+		assert.NoError(t, receive(t, s, id).Ack(t.Context()), "Ack")
+		info, err := q.consumer(t).Info(t.Context())
+		assert.NoError(t, err, "look at the consumer")
+		assert.True(t, info.NumWaiting <= 8, "behind %d messages %d requests wait", i+1, info.NumWaiting)
 	}
 }
 

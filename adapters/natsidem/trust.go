@@ -2,6 +2,7 @@ package natsidem
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -50,26 +51,66 @@ func (t *trust) tell() {
 	t.changed = make(chan struct{})
 }
 
-// await waits until it is sure.
-func (t *trust) await(ctx context.Context, nc *nats.Conn, ended <-chan struct{}) error {
+// await waits until it is sure. What it returns is closed when that may have changed.
+func (t *trust) await(ctx context.Context, nc *nats.Conn, ended <-chan struct{}) (changed <-chan struct{}, err error) {
 	for {
 		t.mu.Lock()
-		changed := t.changed
+		changed = t.changed
 		t.mu.Unlock()
 		select {
 		case <-ended:
-			return mqidem.ErrStale
+			return nil, mqidem.ErrStale
 		default:
 		}
 		if t.sure(nc) {
-			return nil
+			return changed, nil
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return ctx.Err()
+			return nil, ctx.Err()
 		case <-ended:
-			return mqidem.ErrStale
+			return nil, mqidem.ErrStale
 		}
 	}
+}
+
+// ask makes a request, and makes it again where the connection was lost meanwhile: its answer went with it.
+func (t *trust) ask(ctx context.Context, nc *nats.Conn, ended <-chan struct{}, subject string, word []byte) error {
+	for {
+		changed, err := t.await(ctx, nc, ended)
+		if err != nil {
+			return err
+		}
+		asking, end := context.WithCancel(ctx)
+		go func() {
+			select {
+			case <-changed:
+				end()
+			case <-asking.Done():
+			}
+		}()
+		_, err = nc.RequestWithContext(asking, subject, word)
+		end()
+		if err == nil || ctx.Err() != nil || !errors.Is(err, context.Canceled) {
+			return err
+		}
+	}
+}
+
+var errCut = errors.New("the connection was lost, and the answer with it")
+
+// whileConnected ends with the connection, too: a question that was asked on it is not answered any more.
+func whileConnected(ctx context.Context, nc *nats.Conn) (context.Context, context.CancelFunc) {
+	lost := nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)
+	ctx, cut := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-lost:
+			cut(errCut)
+		case <-ctx.Done():
+		}
+		nc.RemoveStatusListener(lost)
+	}()
+	return ctx, func() { cut(nil) }
 }

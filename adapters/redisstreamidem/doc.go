@@ -15,6 +15,4 @@
 // An entry is the fields "body", "retrysafe-id", "retrysafe-key" and "content-type"; each other field is a header. Nothing removes what is done
 // unless [Options].Delete or [PublisherOptions].MaxLen says so. A stream that is cut to a length loses what nobody has read yet when consumers
 // are slow, and says nothing: choose a length that holds for longer than the longest outage.
-//
-// In a cluster the stream and its parking have to be in one slot: give the stream a name with a hash tag, as {orders}.
 package redisstreamidem

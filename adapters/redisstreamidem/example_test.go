@@ -22,7 +22,7 @@ func Example() {
 	}
 	// Output:
 	// confirmed
-	// order-1 from {shop}: {"n":1}
+	// order-1 from shop: {"n":1}
 }
 
 func run(ctx context.Context, c redisclient.Client) error { // of adapters/rueidisclient or adapters/goredisclient
@@ -30,13 +30,13 @@ func run(ctx context.Context, c redisclient.Client) error { // of adapters/rueid
 	if err != nil {
 		return err
 	}
-	m := outbox.Message{ID: "order-1", Topic: "{shop}", Payload: []byte(`{"n":1}`)}
+	m := outbox.Message{ID: "order-1", Topic: "shop", Payload: []byte(`{"n":1}`)}
 	if err := publisher.Publish(ctx, []outbox.Outgoing{{Message: m}})[0]; err != nil {
 		return err
 	}
 	fmt.Println("confirmed")
 
-	source, err := redisstreamidem.Open(ctx, c, redisstreamidem.Options{Stream: "{shop}", Group: "stock"}) // for mqidem.Consume
+	source, err := redisstreamidem.Open(ctx, c, redisstreamidem.Options{Stream: "shop", Group: "stock"}) // for mqidem.Consume
 	if err != nil {
 		return err
 	}

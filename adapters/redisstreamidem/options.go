@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/retrysafe/retrysafe/redisclient"
@@ -19,15 +20,15 @@ type Options struct {
 	// Group is the consumer group. All processes that share the work use the same. It is made where it is not there, and begins with the
 	// oldest entry; so it does when the stream was deleted, or the server has lost it.
 	Group string
-	// Dead is the key of the stream of parked messages. Default: that of the stream and ":dead". Groups of one stream that do different work
-	// need one each.
+	// Dead is the key of the stream of parked messages. Default: that of the stream in braces, if it has none, and ":dead": in a cluster both
+	// have to be in one slot. Groups of one stream that do different work need one each.
 	Dead string
 	// Idle is after how much silence a message is taken away from a consumer. Default 1 minute. All consumers of a group should have the same.
 	Idle time.Duration
 	// Delete removes an entry when it is done. Only where this group is the only one of the stream: [Open] refuses it otherwise.
 	Delete bool
-	// Prefetch is how many messages a source holds beyond those that calls of Receive wait for. More are faster, and wait in this
-	// process while others may be idle. Default 0, at most 256.
+	// Prefetch is how many messages a source holds beyond those that calls of Receive wait for. mqidem.Consume asks for one at a time: without
+	// any each costs a round trip; with many they wait in this process while others may be idle. Default 16, at most 256; negative: none.
 	Prefetch int
 	// Timeout is how long one call of the server may take. Default 5 s.
 	Timeout time.Duration
@@ -42,17 +43,18 @@ func (o Options) withDefaults() (Options, error) {
 	switch {
 	case o.Stream == "" || o.Group == "":
 		return o, errors.New("redisstreamidem: Options.Stream and Options.Group are required: they name the stream and the consumer group")
-	case o.Idle < 0 || o.Timeout < 0 || o.Prefetch < 0 || o.Prefetch > mostAhead:
-		return o, fmt.Errorf("redisstreamidem: Idle and Timeout cannot be negative, and Prefetch is 0 to %d", mostAhead)
+	case o.Idle < 0 || o.Timeout < 0 || o.Prefetch > mostAhead:
+		return o, fmt.Errorf("redisstreamidem: Idle and Timeout cannot be negative, and Prefetch is at most %d", mostAhead)
 	case o.Idle > 0 && o.Idle < 30*time.Millisecond:
 		return o, errors.New("redisstreamidem: Options.Idle is under 30 ms; consumers would take from each other what is in work")
 	}
-	o.Dead = or(o.Dead, o.Stream+":dead")
+	o.Dead = or(o.Dead, beside(o.Stream)+":dead")
 	if o.Dead == o.Stream {
 		return o, errors.New("redisstreamidem: Options.Dead and Options.Stream are the same key; parked messages need a stream of their own")
 	}
 	o.Idle = or(o.Idle, time.Minute)
 	o.Timeout = or(o.Timeout, 5*time.Second)
+	o.Prefetch = max(0, or(o.Prefetch, 16))
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
@@ -65,6 +67,14 @@ func or[V comparable](v, otherwise V) V {
 		return otherwise
 	}
 	return v
+}
+
+// beside makes of a key what keys in its slot begin with: what is in braces counts, else all of it.
+func beside(key string) string {
+	if strings.ContainsAny(key, "{}") {
+		return key
+	}
+	return "{" + key + "}"
 }
 
 // ownConsumers is what the names of consumers of this package begin with: others are never deleted.

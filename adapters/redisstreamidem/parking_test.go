@@ -59,7 +59,7 @@ func TestWalks(t *testing.T) {
 	q := newQueue(t, sharedRedis(t).addr, nil)
 	s, parking := q.open(t), q.parking(t)
 	assert.NoError(t, parking.Walk(t.Context(), nil), "a walk of what is not there")
-	q.c.command(t, "XADD", q.o.Stream+":dead", "*", "retrysafe-dead", "{", "body", "x")
+	q.c.command(t, "XADD", "{"+q.o.Stream+"}:dead", "*", "retrysafe-dead", "{", "body", "x")
 	const n = 50
 	for i := range n {
 		q.publish(t, fmt.Sprint(i))

@@ -115,7 +115,7 @@ func TestPermissions(t *testing.T) {
 	srv := ownRedis(t, "--requirepass", "a-secret")
 	admin := func(o *rueidis.ClientOption) { o.Password = "a-secret" }
 	a := dial(t, srv.addr, admin)
-	a.command(t, "ACL", "SETUSER", "keys", "on", ">b-secret", "~mine*", "+@all")
+	a.command(t, "ACL", "SETUSER", "keys", "on", ">b-secret", "~*mine*", "+@all")
 	a.command(t, "ACL", "SETUSER", "commands", "on", ">b-secret", "~*", "+@all", "-xadd", "-xgroup")
 	for user, stream := range map[string]string{"keys": "theirs", "commands": "mine"} {
 		c := dial(t, srv.addr, func(o *rueidis.ClientOption) { o.Username, o.Password = user, "b-secret" })
@@ -144,6 +144,6 @@ func TestPermissions(t *testing.T) {
 	a.command(t, "ACL", "SETUSER", "keys", "resetkeys")
 	q.publish(t, "1")
 	nothing(t, s, 50*time.Millisecond)
-	a.command(t, "ACL", "SETUSER", "keys", "~mine*")
+	a.command(t, "ACL", "SETUSER", "keys", "~*mine*")
 	assert.Equal(t, <-next, "1", "the message")
 }

@@ -33,7 +33,11 @@ func (s *Source) run() {
 	idle := true // nobody waits
 	for s.ctx.Err() == nil {
 		now := time.Now()
-		room := min(int(s.waiting.Load())+s.o.Prefetch-len(s.ready), mostAhead)
+		all := min(int(s.waiting.Load())+s.o.Prefetch, mostAhead)
+		room := all - len(s.ready)
+		if 2*room < all { // not a call for each message
+			room = 0
+		}
 		if idle && room > 0 {
 			s.pump.next, s.pump.wait = now, firstWait // somebody has come
 		}

@@ -251,7 +251,7 @@ func explain(err error) error {
 	case "NOPERM":
 		return fmt.Errorf("the user may not do this; allow EVAL, EVALSHA, the commands that begin with X, and the keys of the stream and its parking: %w", err)
 	case "CROSSSLOT":
-		return fmt.Errorf("the stream and its parking are on different nodes; give the stream a name with a hash tag, as {orders}: %w", err)
+		return fmt.Errorf("the stream and its parking are in different slots; leave Options.Dead empty, or give both one hash tag: %w", err)
 	}
 	return err
 }

@@ -179,7 +179,7 @@ type queue struct {
 func newQueue(tb testing.TB, addr string, change func(*redisstreamidem.Options)) *queue {
 	tb.Helper()
 	q := &queue{c: dial(tb, addr, nil), addr: addr, o: redisstreamidem.Options{
-		Stream: fmt.Sprint("orders", names.Add(1)), Group: "stock", Idle: 3 * time.Second, Timeout: 2 * time.Second, Logger: quiet,
+		Stream: fmt.Sprint("orders", names.Add(1)), Group: "stock", Idle: 3 * time.Second, Prefetch: -1, Timeout: 2 * time.Second, Logger: quiet,
 	}}
 	if change != nil {
 		change(&q.o)
@@ -265,4 +265,12 @@ func eventually(tb testing.TB, what string, so func() bool) {
 	for end := time.Now().Add(20 * time.Second); !so(); time.Sleep(5 * time.Millisecond) {
 		assert.True(tb, time.Now().Before(end), "%s", what)
 	}
+}
+
+func busPort(tb testing.TB) int {
+	tb.Helper()
+	port, err := freeport.Get()
+	assert.NoError(tb, err, "a free port")
+	n, _ := strconv.Atoi(port)
+	return n
 }

@@ -3,6 +3,8 @@ package redisstreamidem_test
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,7 +37,7 @@ func TestSlowConsumerIsNotRobbed(t *testing.T) {
 	slow := q.open(t)
 	work := receive(t, slow, "work")
 	assert.NoError(t, receive(t, slow, "later").Retry(t.Context(), 1500*time.Millisecond), "Retry")
-	q.o.Prefetch = 0
+	q.o.Prefetch = -1
 	other := q.open(t)
 	nothing(t, other, 1200*time.Millisecond)
 	assert.NoError(t, work.Ack(t.Context()), "Ack")
@@ -260,6 +262,27 @@ func TestTrimmed(t *testing.T) {
 	eventually(t, "nothing is pending", func() bool { return q.pending(t) == 0 })
 }
 
+// In a cluster a stream and its parking are in one slot, unless somebody says otherwise.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	srv := ownRedis(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(busPort(t)))
+	c := dial(t, srv.addr, nil)
+	c.command(t, "CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+	eventually(t, "the cluster is formed", func() bool {
+		said, _ := c.command(t, "CLUSTER", "INFO").(string)
+		return strings.Contains(said, "cluster_state:ok")
+	})
+	for _, name := range []string{"plain", "{shop}:orders"} {
+		q := newQueue(t, srv.addr, func(o *redisstreamidem.Options) { o.Stream = name })
+		q.publish(t, "1")
+		assert.NoError(t, receive(t, q.open(t), "1").Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead")
+		assert.Equal(t, len(q.parked(t)), 1, "parked messages")
+		q.o.Dead = "elsewhere"
+		_, err := redisstreamidem.Open(t.Context(), q.c, q.o)
+		assert.Contains(t, err.Error(), "are in different slots; leave Options.Dead empty", "Open")
+	}
+}
+
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedRedis(t).addr, nil)
@@ -270,7 +293,7 @@ func TestOpenRefuses(t *testing.T) {
 		"are required":                      func(o *redisstreamidem.Options) { o.Group = "" },
 		"are the same key":                  func(o *redisstreamidem.Options) { o.Dead = o.Stream },
 		"under 30 ms":                       func(o *redisstreamidem.Options) { o.Idle = time.Millisecond },
-		"Prefetch is 0 to":                  func(o *redisstreamidem.Options) { o.Prefetch = 1000 },
+		"Prefetch is at most":               func(o *redisstreamidem.Options) { o.Prefetch = 1000 },
 	} {
 		o := q.o
 		change(&o)

@@ -11,7 +11,7 @@ func TestSuite(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*redisstreamidem.Options){
 		"on demand": nil,
-		"ahead":     func(o *redisstreamidem.Options) { o.Prefetch = 8 },
+		"ahead":     func(o *redisstreamidem.Options) { o.Prefetch = 0 },
 		"delete":    func(o *redisstreamidem.Options) { o.Delete = true },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,91 @@
+package redisstreamidem_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/adapters/redisstreamidem"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/mqidem"
+	"github.com/retrysafe/retrysafe/outbox"
+)
+
+// All messages are published twice, consumers are cut off again and again, and some handlers fail: each effect happens once, and what can never
+// succeed is parked.
+func TestConsumeThroughFaults(t *testing.T) {
+	t.Parallel()
+	const n = 300
+	q := newQueue(t, sharedRedis(t).addr, func(o *redisstreamidem.Options) { o.Idle, o.Prefetch = time.Second, 0 })
+	p := startProxy(t, q.addr)
+	var batch []outbox.Outgoing
+	for i := range 2 * n {
+		id := fmt.Sprintf("%03d", i%n)
+		batch = append(batch, outbox.Outgoing{Message: outbox.Message{ID: id, Topic: q.o.Stream, Payload: []byte(id)}})
+	}
+	for _, err := range q.pub.Publish(t.Context(), batch) {
+		assert.NoError(t, err, "publish")
+	}
+
+	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Sweep: -1, Secret: []byte("a secret of tests"), Logger: quiet})
+	defer func() { _ = e.Shutdown(context.Background()) }()
+	var mu sync.Mutex
+	tries, effects, ended := map[string]int{}, map[string]int{}, map[string]bool{}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	handler := mqidem.Once(e, "stock", func(_ context.Context, m *mqidem.Message) error {
+		mu.Lock()
+		defer mu.Unlock()
+		switch tries[m.ID]++; {
+		case m.ID[2] == '7':
+			return mqidem.Poison(errors.New("no such thing"))
+		case m.ID[2] == '3' && tries[m.ID] == 1:
+			return errors.New("no stock")
+		}
+		if effects[m.ID]++; len(effects)%40 == 0 {
+			p.cut(false)
+		}
+		return nil
+	})
+	observe := func(o mqidem.Outcome) {
+		mu.Lock()
+		defer mu.Unlock()
+		if o.What == mqidem.Done || o.What == mqidem.Dead || o.What == mqidem.Repeat {
+			if ended[o.Message.ID] = true; len(ended) == n {
+				stop()
+			}
+		}
+	}
+	var consumers sync.WaitGroup
+	began := time.Now()
+	for range 2 {
+		s := q.openOn(t, dial(t, p.addr, nil))
+		consumers.Go(func() {
+			if err := mqidem.Consume(ctx, s, handler, &mqidem.Options{Backoff: func(int) time.Duration { return 50 * time.Millisecond }, Observe: observe, Logger: quiet}); err != nil {
+				t.Errorf("Consume: %v", err)
+				stop()
+			}
+		})
+	}
+	consumers.Wait()
+	t.Logf("%d messages in %v", 2*n, time.Since(began))
+	dead := map[string]bool{}
+	for _, p := range q.parked(t) {
+		assert.Equal(t, p.Reason.Why, mqidem.DeadPoison, "why %s is parked", p.Message.ID)
+		dead[p.Message.ID] = true
+	}
+	for i := range n {
+		id := fmt.Sprintf("%03d", i)
+		if id[2] == '7' {
+			assert.True(t, dead[id] && effects[id] == 0, "%s is parked", id)
+			continue
+		}
+		assert.Equal(t, effects[id], 1, "effects of %s", id)
+	}
+	assert.Equal(t, len(dead), n/10, "messages that are parked")
+}
