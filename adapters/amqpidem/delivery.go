@@ -66,9 +66,6 @@ func (d *delivery) settle(ctx context.Context, first func() error) error {
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", errNotAsked, ctx.Err())
 	}
-	if d.late != nil {
-		d.late.Stop()
-	}
 	switch {
 	case d.settled:
 		return mqidem.ErrSettled
@@ -76,6 +73,9 @@ func (d *delivery) settle(ctx context.Context, first func() error) error {
 		return fmt.Errorf("%w: %w", errNotAsked, ctx.Err())
 	case d.stale():
 		return mqidem.ErrStale
+	}
+	if d.late != nil {
+		d.late.Stop()
 	}
 	if err := first(); err != nil {
 		d.late = time.AfterFunc(d.source.s.giveBack(), d.giveBack)

@@ -121,7 +121,7 @@ func (p *Parking) show(ctx context.Context, l *link, t *taken, see func(context.
 			return nil
 		}
 		before := t.kept
-		t.kept = raw.DeliveryTag // also where see panics
+		t.kept = raw.DeliveryTag
 		v, err := see(ctx, parked(&raw, p.s.queue))
 		if err != nil {
 			return err
@@ -152,8 +152,8 @@ func (p *Parking) take(ctx context.Context, l *link, t *taken) (amqp.Delivery, b
 // what comes back behind what came back before, and all of that before what never left: where a walk ends early, what came back before is taken as well, for
 // the order.
 func (p *Parking) giveBack(l *link, t *taken) error {
-	if l.ended() {
-		return nil
+	if l.ended() { // what was removed last may be back
+		return p.cut(context.Background(), l, nil)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), writeTime)
 	defer cancel()

@@ -95,8 +95,18 @@ func (p *Publisher) Publish(ctx context.Context, batch []outbox.Outgoing) []erro
 		return errs
 	}
 	under := make([]*publishing, len(batch))
+	first := map[string]int{}
 	for i := range batch {
 		under[i] = p.message(&batch[i])
+		// Of one message that is there twice the second waits for the first, whose confirmation is only heard below.
+		name := under[i].name()
+		if j, twice := first[name]; twice && under[j] != nil {
+			soon := time.NewTimer(p.o.Timeout)
+			errs[j] = sorted(o.await(ctx, under[j], soon.C))
+			soon.Stop()
+			under[j] = nil
+		}
+		first[name] = i
 		if err := o.hand(ctx, under[i]); err != nil {
 			under[i], errs[i] = nil, sorted(err)
 			if err.kind == tooLarge {

@@ -38,14 +38,13 @@ type queue struct {
 
 // queues are the work queue, the parking queue and the delay queues.
 func (s *settings) queues() []queue {
-	work, parking := amqp.Table{}, amqp.Table{}
+	work, parking := amqp.Table{}, amqp.Table{amqp.QueueTypeArg: s.kind()}
 	toParking := s.deadLetter(work, s.parkingQueue())
 	if s.TTL > 0 {
 		work[amqp.QueueMessageTTLArg] = s.TTL.Milliseconds()
 	}
 	if s.Quorum {
 		toParking["x-delivery-limit"] = int64(s.DeliveryLimit)
-		parking[amqp.QueueTypeArg] = amqp.QueueTypeQuorum
 		parking["x-delivery-limit"] = int64(math.MaxInt32) // each walk counts, and RabbitMQ 4 would drop what was seen 20 times
 	}
 	all := []queue{{s.queue, work}, {s.parkingQueue(), parking}}
@@ -57,11 +56,20 @@ func (s *settings) queues() []queue {
 	return all
 }
 
+// kind is the type of all queues. It is always said: a virtual host may have another one by default, and a quorum queue without a limit of its own has one that drops
+// what was looked at twenty times.
+func (s *settings) kind() string {
+	if s.Quorum {
+		return amqp.QueueTypeQuorum
+	}
+	return amqp.QueueTypeClassic
+}
+
 // deadLetter makes a queue hand over to another one what it does not keep.
 func (s *settings) deadLetter(args amqp.Table, to string) amqp.Table {
 	args["x-dead-letter-exchange"], args["x-dead-letter-routing-key"] = "", to
+	args[amqp.QueueTypeArg] = s.kind()
 	if s.Quorum {
-		args[amqp.QueueTypeArg] = amqp.QueueTypeQuorum
 		args["x-dead-letter-strategy"] = "at-least-once" // default: at most once
 		args[amqp.QueueOverflowArg] = amqp.QueueOverflowRejectPublish
 	}

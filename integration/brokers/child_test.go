@@ -126,14 +126,15 @@ func (h *handler) work(ctx context.Context, to execer, m *mqidem.Message) error 
 	if string(m.Body) == "bad" {
 		return errBad
 	}
+	late := false
 	switch n := rand.IntN(1000); {
 	case n < failing:
 		return errLuck
 	case n < failing+outliving:
 		time.Sleep(lease * 5 / 2)
-		ctx = context.WithoutCancel(ctx)
+		late, ctx = true, context.WithoutCancel(ctx)
 	}
-	_, err := to.ExecContext(ctx, "INSERT INTO effects (id, pid) VALUES ($1, $2)", m.ID, os.Getpid())
+	_, err := to.ExecContext(ctx, "INSERT INTO effects (id, pid, late) VALUES ($1, $2, $3)", m.ID, os.Getpid(), late)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.effect[m.ID] = time.Now()

@@ -62,6 +62,11 @@ func TestSoakOnce(t *testing.T) {
 			for id, n := range s.counts(t, "SELECT id, count(*) FROM outcomes WHERE what = 'done' GROUP BY id") {
 				assert.Equal(t, n, 1, "how often message %s was done, by its record", id)
 			}
+			// Of consumers that were neither killed nor late each message has one effect at most.
+			alive := "SELECT id, count(*) FROM effects WHERE NOT late AND NOT pid = ANY($1) GROUP BY id"
+			for id, n := range s.counts(t, alive, s.pids) {
+				assert.Equal(t, n, 1, "effects of message %s by consumers that lived and kept their leases", id)
+			}
 			t.Logf("%d messages: %d effects happened again; from an effect to its record: %s", messages(), doubles, s.windows)
 		})
 	}
@@ -80,6 +85,7 @@ type soak struct {
 	fail    context.CancelCauseFunc // ends the run
 	windows *sample
 	killed  int
+	pids    []int32 // of those
 	cuts    int
 }
 
@@ -96,7 +102,7 @@ func newSoak(t *testing.T, name, mode string) *soak {
 	assert.NoError(t, err, "store")
 	assert.NoError(t, store.Migrate(t.Context()), "migrate")
 	for _, table := range []string{
-		"CREATE TABLE effects (id TEXT NOT NULL, pid INTEGER NOT NULL)", "CREATE TABLE outcomes (id TEXT NOT NULL, pid INTEGER NOT NULL, what TEXT NOT NULL)",
+		"CREATE TABLE effects (id TEXT NOT NULL, pid INTEGER NOT NULL, late BOOLEAN NOT NULL)", "CREATE TABLE outcomes (id TEXT NOT NULL, pid INTEGER NOT NULL, what TEXT NOT NULL)",
 	} {
 		_, err := s.db.ExecContext(t.Context(), table)
 		assert.NoError(t, err, "table")
@@ -111,12 +117,17 @@ func newSoak(t *testing.T, name, mode string) *soak {
 
 // play publishes and disturbs, until every message is done or parked; then it puts good ones back that were parked, and waits for them.
 func (s *soak) play(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
+	limit := 2 * time.Minute
+	if messages() > 1000 {
+		limit = 30 * time.Minute
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	ctx, s.fail = context.WithCancelCause(ctx)
 	first, err := s.open(ctx, s.broker.url) // it declares what is to be there
 	assert.NoError(t, err, "open")
 	assert.NoError(t, first.Close(), "close")
+	assert.NoError(t, pause(ctx, s.rest), "rest")
 	begun, published := time.Now(), make(chan error, 1)
 	go func() { published <- s.publish(ctx) }()
 	calm, quietly := context.WithCancel(ctx)
@@ -209,7 +220,10 @@ func (s *soak) consumer(disturbed, ctx context.Context) {
 		cancel()
 		if disturbed.Err() == nil {
 			c.end(syscall.SIGKILL)
-			s.count(&s.killed)
+			counts.Lock()
+			s.killed++
+			s.pids = append(s.pids, int32(c.cmd.Process.Pid)) //nolint:gosec // pids are small
+			counts.Unlock()
 			continue
 		}
 		select {
@@ -270,6 +284,7 @@ func (s *soak) redriveGood(t *testing.T, ctx context.Context) {
 			assert.NoError(t, pause(ctx, 200*time.Millisecond), "wait for a record")
 		}
 	}
+	assert.True(t, put <= messages()/20, "%d good messages had used up their tries, of %d", put, messages())
 	t.Logf("%d good messages had used up their tries", put)
 }
 
@@ -297,9 +312,9 @@ func (s *soak) await(t *testing.T, ctx context.Context, what string, want int, q
 	}
 }
 
-func (s *soak) counts(t *testing.T, query string) map[string]int {
+func (s *soak) counts(t *testing.T, query string, args ...any) map[string]int {
 	t.Helper()
-	rows, err := s.db.QueryContext(t.Context(), query)
+	rows, err := s.db.QueryContext(t.Context(), query, args...)
 	assert.NoError(t, err, "query")
 	defer rows.Close()
 	all := map[string]int{}
