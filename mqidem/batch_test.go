@@ -56,6 +56,7 @@ func five() (all []outbox.Message) {
 
 // A batch with a bad message in any position: the others are done once, and the bad one is parked by itself.
 func TestBadMessageInBatch(t *testing.T) {
+	t.Parallel()
 	bads := map[string]func() error{
 		"error":  func() error { return errWork },
 		"poison": func() error { return mqidem.Poison(errWork) },
@@ -111,7 +112,7 @@ func TestKillerInBatch(t *testing.T) {
 		over := make(chan struct{})
 		defer close(over)
 		done := map[string]int{}
-		for round := 0; round < 6; round++ {
+		for range 6 {
 			e, s := w.newEngine(w.store), w.broker.Open("q")
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() {

@@ -76,6 +76,7 @@ func TestTries(t *testing.T) {
 
 // What can never succeed is parked at once, and says why.
 func TestParkedAtOnce(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("ä", 5000)
 	for name, one := range map[string]struct {
 		message outbox.Message
@@ -220,8 +221,8 @@ func TestPanics(t *testing.T) {
 			case "exit":
 				runtime.Goexit()
 			}
-			var none []int
-			return fmt.Errorf("never %d", none[len(m.Body)])
+			one := []int{1}
+			return fmt.Errorf("never %d", one[len(m.Body)])
 		})), mqidem.Options{MaxDeliveries: 2})
 		w.pass(time.Minute)
 		assert.NoError(t, stop(), "consume")

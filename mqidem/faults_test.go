@@ -108,6 +108,7 @@ func (s stale) Retry(context.Context, time.Duration) error { return mqidem.ErrSt
 
 // A delivery whose connection is gone cannot be parked any more: it is left, and not kept for ever.
 func TestStaleIsLeft(t *testing.T) {
+	t.Parallel()
 	for name, h := range map[string]func(w *world) mqidem.Handler{
 		"no id": func(w *world) mqidem.Handler { return mqidem.Once(w.engine, "stock", w.handler(nil)) },
 		"in doubt": func(w *world) mqidem.Handler {
@@ -275,7 +276,7 @@ func TestKillerInBatchUncounted(t *testing.T) {
 		w.publish(five()...)
 		over := make(chan struct{})
 		defer close(over)
-		for round := 0; round < 8; round++ {
+		for range 8 {
 			e, s := w.newEngine(w.store), w.broker.Open("q")
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() {

@@ -80,14 +80,15 @@ func find(body []byte, path []string) (string, error) {
 func member(raw json.RawMessage, name string) (json.RawMessage, error) {
 	if raw[0] == '[' {
 		var all []json.RawMessage
-		n, err := strconv.Atoi(name)
 		if json.Unmarshal(raw, &all) != nil {
 			return nil, errBody
 		}
-		if err != nil || n < 0 || n >= len(all) || strconv.Itoa(n) != name {
-			return nil, nil
+		for i, one := range all {
+			if strconv.Itoa(i) == name {
+				return one, nil
+			}
 		}
-		return all[n], nil
+		return nil, nil
 	}
 	if raw[0] != '{' {
 		return nil, nil

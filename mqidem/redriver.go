@@ -125,7 +125,7 @@ func (r *Redriver) Run(ctx context.Context, every time.Duration) error {
 	for {
 		did, err := r.Once(ctx)
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the end of ctx is no failure
 		}
 		if err != nil {
 			r.logger.Warn("mqidem: some parked messages could not be put back", slog.Any("error", err))
@@ -134,7 +134,7 @@ func (r *Redriver) Run(ctx context.Context, every time.Duration) error {
 			r.logger.Info("mqidem: parked messages were put back", slog.Int("sent", did.Sent), slog.Int("gone", did.Gone), slog.Int("seen", did.Seen))
 		}
 		if backoff.Pause(ctx, every) != nil {
-			return nil
+			return nil //nolint:nilerr // as above
 		}
 	}
 }

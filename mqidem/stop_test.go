@@ -10,7 +10,6 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
@@ -214,7 +213,7 @@ func TestDeadLetter(t *testing.T) {
 
 // stopping is a store whose process dies behind the parking of a message, before its record says so.
 type stopping struct {
-	*memstore.Store
+	retrysafe.Store
 	die func()
 }
 
@@ -230,7 +229,7 @@ func (s stopping) Complete(ctx context.Context, r retrysafe.CompleteRequest) (re
 func TestDeathBehindParking(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		var e *retrysafe.Engine
-		e = w.newEngine(stopping{w.store.(*memstore.Store), func() { go w.kill(e) }}) //nolint:forcetypeassert // it is
+		e = w.newEngine(stopping{w.store, func() { go w.kill(e) }})
 		w.publish(message("1", "one"), message("1", "one"))
 		stop := w.consume(mqidem.Once(e, "stock", w.handler(func(*mqidem.Message, int) error { return errWork })), mqidem.Options{MaxDeliveries: 1, Concurrency: 1})
 		w.pass(time.Minute)

@@ -114,8 +114,9 @@ func (d *Deduplicator) key(m *message.Message, name string) (retrysafe.Key, erro
 	if name == "" {
 		return retrysafe.Key{}, errors.New("watermillidem: the consumer has no name; set Deduplicator.Name, or use the middleware in a router")
 	}
-	id, err := m.UUID, error(nil)
+	id := m.UUID
 	if d.KeyFactory != nil {
+		var err error
 		if id, err = d.KeyFactory(m); err != nil {
 			return retrysafe.Key{}, fmt.Errorf("watermillidem: the id of a message could not be made: %w", err)
 		}

@@ -189,6 +189,65 @@ func TestFailedMessageIsNotLost(t *testing.T) {
 	}
 }
 
+// A load of messages, each published up to three times, through a handler that fails one time in twenty: Watermill's Deduplicator loses what fails, ours does each once.
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	const messages = 400
+	load := func(t *testing.T, m message.HandlerMiddleware) (lost, twice int) {
+		t.Helper()
+		var mu sync.Mutex
+		done, tries, copies := map[string]int{}, map[string]int{}, 0
+		acked := make(chan struct{}, 3*messages)
+		last := func(h message.HandlerFunc) message.HandlerFunc {
+			return func(m *message.Message) ([]*message.Message, error) {
+				made, err := h(m)
+				if err == nil {
+					acked <- struct{}{}
+				}
+				return made, err
+			}
+		}
+		pubSub, _ := route(t, func(m *message.Message) ([]*message.Message, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			var n int
+			if _, err := fmt.Sscan(m.UUID, &n); err != nil {
+				return nil, err
+			}
+			if tries[m.UUID]++; n%20 == 7 && tries[m.UUID] == 1 {
+				return nil, errBroker
+			}
+			done[m.UUID]++
+			return nil, nil
+		}, last, m)
+		for i := range messages {
+			for range 1 + i%3 {
+				copies++
+				assert.NoError(t, pubSub.Publish("in", message.NewMessage(fmt.Sprint(i), fmt.Append(nil, "body ", i))), "publish")
+			}
+		}
+		for range copies {
+			<-acked
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for i := range messages {
+			switch n := done[fmt.Sprint(i)]; {
+			case n == 0:
+				lost++
+			case n > 1:
+				twice++
+			}
+		}
+		return lost, twice
+	}
+	theirs := &middleware.Deduplicator{KeyFactory: middleware.NewMessageHasherSHA256(1024), Timeout: time.Second}
+	lost, _ := load(t, theirs.Middleware)
+	assert.Equal(t, lost, messages/20, "messages that Watermill's Deduplicator has lost")
+	lost, twice := load(t, (&watermillidem.Deduplicator{Engine: newEngine(t)}).Middleware)
+	assert.Equal(t, [2]int{lost, twice}, [2]int{0, 0}, "messages lost, and done twice")
+}
+
 // A repeat publishes what the first run produced, with the UUIDs and metadata that it had, and does not run.
 func TestRepeatsProduceTheSame(t *testing.T) {
 	t.Parallel()

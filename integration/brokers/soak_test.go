@@ -117,6 +117,7 @@ func newSoak(t *testing.T, name, mode string) *soak {
 
 // play publishes and disturbs, until every message is done or parked; then it puts good ones back that were parked, and waits for them.
 func (s *soak) play(t *testing.T) {
+	t.Helper()
 	limit := 2 * time.Minute
 	if messages() > 1000 {
 		limit = 30 * time.Minute
@@ -135,14 +136,14 @@ func (s *soak) play(t *testing.T) {
 	for range 3 {
 		all.Go(func() { s.consumer(calm, ctx) })
 	}
-	all.Go(func() { s.disturb(t, calm) })
+	all.Go(func() { s.disturb(calm, t) })
 	assert.NoError(t, <-published, "publish")
 	publishedAfter := time.Since(begun)
-	s.await(t, ctx, "messages done or parked", messages(), "SELECT count(DISTINCT id) FROM (SELECT id FROM effects UNION ALL SELECT id FROM outcomes WHERE what = 'dead') AS settled")
+	s.await(ctx, t, "messages done or parked", messages(), "SELECT count(DISTINCT id) FROM (SELECT id FROM effects UNION ALL SELECT id FROM outcomes WHERE what = 'dead') AS settled")
 	settledAfter := time.Since(begun)
 	quietly() // consumers go on, undisturbed
-	s.redriveGood(t, ctx)
-	s.await(t, ctx, "good messages done", s.good, "SELECT count(DISTINCT id) FROM effects")
+	s.redriveGood(ctx, t)
+	s.await(ctx, t, "good messages done", s.good, "SELECT count(DISTINCT id) FROM effects")
 	cancel()
 	all.Wait()
 	bad := map[string]bool{}
@@ -222,7 +223,7 @@ func (s *soak) consumer(disturbed, ctx context.Context) {
 			c.end(syscall.SIGKILL)
 			counts.Lock()
 			s.killed++
-			s.pids = append(s.pids, int32(c.cmd.Process.Pid)) //nolint:gosec // pids are small
+			s.pids = append(s.pids, int32(c.cmd.Process.Pid))
 			counts.Unlock()
 			continue
 		}
@@ -243,7 +244,8 @@ func (s *soak) count(n *int) {
 }
 
 // disturb cuts connections and restarts the broker once.
-func (s *soak) disturb(t *testing.T, ctx context.Context) {
+func (s *soak) disturb(ctx context.Context, t *testing.T) {
+	t.Helper()
 	for i := 1; pause(ctx, 400*time.Millisecond+rand.N(time.Second)) == nil; i++ {
 		switch {
 		case i == 3 && s.broker.restart != nil:
@@ -256,7 +258,7 @@ func (s *soak) disturb(t *testing.T, ctx context.Context) {
 }
 
 // redriveGood puts back what used up its tries by bad luck.
-func (s *soak) redriveGood(t *testing.T, ctx context.Context) {
+func (s *soak) redriveGood(ctx context.Context, t *testing.T) {
 	t.Helper()
 	p, closer, err := s.parking(ctx, s.broker.url)
 	assert.NoError(t, err, "parking")
@@ -302,7 +304,7 @@ func (s *soak) parked(t *testing.T) (all []*mqidem.Parked) {
 }
 
 // await waits for a number in the database.
-func (s *soak) await(t *testing.T, ctx context.Context, what string, want int, query string) {
+func (s *soak) await(ctx context.Context, t *testing.T, what string, want int, query string) {
 	t.Helper()
 	for n := -1; n < want; {
 		assert.NoError(t, s.db.QueryRowContext(ctx, query).Scan(&n), "count")
