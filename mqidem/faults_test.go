@@ -600,3 +600,26 @@ func TestRedriverKeepsOthers(t *testing.T) {
 		assert.Equal(t, len(w.parked()), 1, "parked afterwards (%+v)", did)
 	})
 }
+
+// A redelivered message in order whose transaction always fails is parked when its tries are used up.
+func TestOrderTx(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.publish(message("1", "one"), message("2", "two"))
+		s := w.broker.Open("q") // a consumer that dies at once
+		_, err := s.Receive(t.Context())
+		assert.NoError(t, err, "receive")
+		assert.NoError(t, s.Close(), "close")
+		stop := w.consume(mqidem.OnceTx(w.engine, &fakeTx{func() error { return nil }}, "stock", func(_ context.Context, _ int, m *mqidem.Message) error {
+			if w.began(m); m.ID == "1" {
+				return errWork
+			}
+			return nil
+		}), mqidem.Options{MaxDeliveries: 3, Order: func(*mqidem.Message) string { return "a" }})
+		w.pass(time.Hour)
+		assert.NoError(t, stop(), "consume")
+		w.rans("one", "one", "one", "two")
+		p := w.parked()
+		assert.Equal(t, len(p), 1, "parked")
+		assert.Equal(t, p[0].Reason.Tries, 3, "tries")
+	})
+}

@@ -151,7 +151,7 @@ func (t *txTry) failed(ctx context.Context, key retrysafe.Key) error {
 		return t.err // to be told to end is no failure
 	}
 	if counted > 0 && outcome == retrysafe.NotDone && (t.r.limit == 0 || counted < t.r.limit) {
-		t.r.failed = true
+		t.r.failed, t.r.past.counted = true, 0 // the next try counts again
 		return t.err
 	}
 	a, over, err := t.begin(ctx, key)
