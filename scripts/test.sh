@@ -91,7 +91,7 @@ step "test models" 90 in_module . go test -vet=off -count=1 -timeout 5m -skip '^
 # events too many at worst. What it does is compiled without the detector; what we do with it is not.
 readonly zk=-gcflags=github.com/go-zookeeper/zk=-race=false
 
-# The tests of adapters and brokers wait more than they work, so they run beside one another.
+# The tests of adapters and brokers wait more than they work, so they run beside one another, and beside integration.
 adapters=()
 for dir in "${modules[@]}"; do
   case $dir in
@@ -99,21 +99,30 @@ for dir in "${modules[@]}"; do
   esac
 done
 test_adapters() {
-  printf '%s\n' "${adapters[@]}" | GOWORK=off xargs -P 4 -I{} sh -c "cd {} && go test -vet=off -race $zk -count=1 -timeout 10m ./..."
+  printf '%s\n' "${adapters[@]}" | GOWORK=off xargs -P 2 -I{} sh -c "cd {} && go test -vet=off -race $zk -count=1 -timeout 10m ./..."
 }
-step "test adapters and brokers, race" 150 test_adapters
+# Servers that are killed and have to find each other again: these need the processors more than the others, which run meanwhile.
+test_servers() {
+  local said result=0
+  said=$(mktemp)
+  test_adapters >"$said" 2>&1 &
+  in_module integration go test -vet=off -race "$zk" -count=1 -timeout 10m -parallel 6 . || result=1
+  wait $! || result=1
+  cat "$said"
+  rm -f "$said"
+  return "$result"
+}
+step "test adapters, brokers and integration, race" 300 test_servers
 
 for dir in "${modules[@]}"; do
   case $dir in
-    adapters/* | examples/* | integration/brokers) ;; # above
+    adapters/* | examples/* | integration | integration/brokers) ;; # above
     browser/browsertest) # one browser with a few tabs at a time
       step "test $dir, race" 60 in_module "$dir" go test -vet=off -race -count=1 -timeout 5m -parallel 4 ./... ;;
     bench) # holds assertions on allocations, which the race detector would break
       step "test $dir" 60 in_module "$dir" go test -vet=off -count=1 -timeout 5m ./... ;;
     advise) # it compiles a parser when it runs, which takes ten times as long with the race detector; but for one lock it shares nothing
       step "test $dir" 60 in_module "$dir" go test -vet=off -count=1 -timeout 5m ./... ;;
-    integration) # servers that are killed and have to find each other again; tests that wait more than they work
-      step "test $dir, race" 240 in_module "$dir" go test -vet=off -race "$zk" -count=1 -timeout 10m -parallel 6 ./... ;;
     cmd/retrysafe | gateway) # they wait as well
       step "test $dir, race" 120 in_module "$dir" go test -vet=off -race -count=1 -timeout 10m -parallel 4 ./... ;;
     *) # -p: some packages wait for leases while others work
