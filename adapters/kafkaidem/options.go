@@ -18,7 +18,8 @@ type Options struct {
 	Topic string
 	// Group is the consumer group. All processes that share the work use the same. A new group begins with the oldest record.
 	Group string
-	// Dead is the topic of parked messages. Default: the topic and ".dead". Groups of one topic that do different work need one each.
+	// Dead is the topic of parked messages. Default: the topic and ".dead". Groups of one topic that do different work need one each. Whoever
+	// removes messages from it, as a redriver does, needs the ACLs Delete, Write and Read on it.
 	Dead string
 	// Unordered lets several messages of a partition be under way at once, and lets others pass one that waits for a later try. Default: one
 	// at a time, in order.
@@ -50,9 +51,6 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	return o, nil
 }
-
-// walker is the group whose offsets say how far walks of the parking have got.
-func (o *Options) walker() string { return o.Group + ".dead" }
 
 func or[V comparable](v, otherwise V) V {
 	var zero V

@@ -75,7 +75,7 @@ func (p *Parking) Send(ctx context.Context, m *mqidem.Message) error {
 	return nil
 }
 
-// Walk implements mqidem.Parking. Of a parking with several partitions each has an order of its own, and one comes after the other.
+// Walk implements mqidem.Parking. What see removes is deleted from the topic (DeleteRecords), for which the ACL Delete on it is needed. Of a parking with several partitions each has an order of its own, and one comes after the other.
 func (p *Parking) Walk(ctx context.Context, see func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)) error {
 	topic, err := find(ctx, p.cl, p.o.Dead, p.o.Timeout)
 	if err != nil {
@@ -87,7 +87,7 @@ func (p *Parking) Walk(ctx context.Context, see func(context.Context, *mqidem.Pa
 	}
 	for _, n := range topic.parts {
 		if at := spans[n]; at.from < at.to {
-			w := &walk{p: p, ctx: ctx, topic: topic, n: n, see: see}
+			w := &walk{p: p, ctx: ctx, n: n, see: see}
 			if err := w.run(at); err != nil {
 				return err
 			}
@@ -110,17 +110,9 @@ func (p *Parking) spans(ctx context.Context, topic *topicInfo) (map[int32]span, 
 	if err != nil {
 		return nil, err
 	}
-	from, err := committed(ctx, p.cl, p.o.walker(), topic)
-	if err != nil {
-		return nil, err
-	}
 	all := map[int32]span{}
 	for _, n := range topic.parts {
-		at := span{max(from[n], first[n]), to[n]}
-		if at.from > at.to { // the topic was made anew
-			at.from = first[n]
-		}
-		all[n] = at
+		all[n] = span{first[n], to[n]}
 	}
 	return all, nil
 }

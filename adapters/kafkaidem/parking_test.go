@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/retrysafe/retrysafe/adapters/kafkaidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/mqidem"
 	"github.com/retrysafe/retrysafe/outbox"
@@ -73,12 +74,51 @@ func TestWalkWrites(t *testing.T) {
 	assert.Equal(t, q.ids(t), "5", "parked")
 }
 
+// What was removed stays removed without anything that a broker forgets by and by, such as offsets of a group; and a parking topic that was made anew hides
+// nothing.
+func TestWalkRests(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, startKafka(t), nil)
+	q.parkAll(t, "1", "2", "3")
+	assert.NoError(t, q.remove(t, "1", "2"), "Walk")
+	assert.Equal(t, q.c.PartitionInfo(q.o.Topic+".dead", 0).LogStartOffset, 3, "the first record; the one that is kept follows it")
+	cl, err := kgo.NewClient(q.opts...)
+	assert.NoError(t, err, "client")
+	defer cl.Close()
+	forget := kmsg.NewPtrDeleteGroupsRequest()
+	forget.Groups = []string{q.o.Group, q.o.Group + ".dead"}
+	_, err = forget.RequestWith(t.Context(), cl)
+	assert.NoError(t, err, "delete the groups")
+	assert.Equal(t, q.ids(t), "3", "parked")
+	assert.NoError(t, q.c.DeleteTopic(q.o.Topic+".dead"), "delete the parking")
+	assert.NoError(t, kafkaidem.Create(t.Context(), kafkaidem.TopicOptions{}, q.o, q.opts...), "Create")
+	again, err := kafkaidem.OpenParking(t.Context(), q.o, q.opts...)
+	assert.NoError(t, err, "OpenParking")
+	t.Cleanup(again.Close)
+	q.park = again
+	odd := &kgo.Record{Topic: q.o.Topic + ".dead", Value: []byte("x"), Headers: []kgo.RecordHeader{{Key: mqidem.HeaderID, Value: []byte("4")}}}
+	assert.NoError(t, cl.ProduceSync(t.Context(), odd).FirstErr(), "produce")
+	assert.Equal(t, q.ids(t), "4", "parked")
+}
+
+// A user who may not delete is told what is missing, and nothing is lost.
+func TestWalkMayNotDelete(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, startKafka(t), nil)
+	q.parkAll(t, "1")
+	q.c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DeleteRecords}, Topic: q.o.Topic + ".dead", Err: kerr.TopicAuthorizationFailed})
+	err := q.remove(t, "1")
+	assert.ErrorIs(t, err, kerr.TopicAuthorizationFailed, "Walk")
+	assert.Contains(t, err.Error(), "allow it by an ACL", "Walk")
+	assert.Equal(t, q.ids(t), "1", "parked")
+}
+
 // A walk that dies between its two writes shows a message twice, and loses none.
 func TestWalkDies(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
 	q.parkAll(t, "1", "2", "3")
-	q.c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Group: q.o.Group + ".dead", Err: kerr.UnknownServerError})
+	q.c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DeleteRecords}, Topic: q.o.Topic + ".dead", Err: kerr.UnknownServerError})
 	err := q.remove(t, "2")
 	assert.Contains(t, err.Error(), "was dealt with, and is shown again by the next walk", "Walk")
 	assert.Equal(t, q.ids(t), "1 2 3 1", "parked")

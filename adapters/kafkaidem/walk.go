@@ -13,7 +13,6 @@ import (
 type walk struct {
 	p       *Parking
 	ctx     context.Context //nolint:containedctx // it lives for one call
-	topic   *topicInfo
 	n       int32
 	see     func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)
 	kept    []*kgo.Record // before the first that is removed
@@ -75,7 +74,7 @@ func (w *walk) one(r *kgo.Record) error {
 	return nil
 }
 
-// pass writes what is kept again at the end, and then moves on behind r. Killed in between, the next walk shows both.
+// pass writes what is kept again at the end, and then deletes all up to r. Killed in between, the next walk shows both.
 func (w *walk) pass(r, keep *kgo.Record) error {
 	if keep != nil {
 		w.kept = append(w.kept, keep)
@@ -87,9 +86,7 @@ func (w *walk) pass(r, keep *kgo.Record) error {
 		}
 	}
 	w.kept, w.size = nil, 0
-	ctx, end := context.WithTimeout(w.ctx, w.p.o.Timeout)
-	defer end()
-	if err := commitOne(ctx, w.p.cl, w.p.o.walker(), w.topic, w.n, r.Offset+1); err != nil {
+	if err := deleteBefore(w.ctx, w.p.cl, w.p.o.Dead, w.n, r.Offset+1, w.p.o.Timeout); err != nil {
 		return fmt.Errorf("kafkaidem: a parked message was dealt with, and is shown again by the next walk: %w", err)
 	}
 	return nil
