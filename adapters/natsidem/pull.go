@@ -118,8 +118,7 @@ func (s *Source) request() {
 // read takes a message, or what the server says of a request.
 func (s *Source) read(m *nats.Msg) {
 	p := &s.puller
-	status := m.Header.Get("Status")
-	if status == "" || len(m.Data) > 0 {
+	if m.Reply != "" { // a message says where it is settled, whatever its headers; what the server says of a request does not
 		p.left = max(p.left-1, 0)
 		if meta, err := m.Metadata(); err == nil {
 			d := &delivery{s: s, reply: m.Reply}
@@ -128,6 +127,7 @@ func (s *Source) read(m *nats.Msg) {
 		}
 		return
 	}
+	status := m.Header.Get("Status")
 	if status == "100" { // the request stands
 		return
 	}
