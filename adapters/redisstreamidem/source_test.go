@@ -235,6 +235,26 @@ func TestDelete(t *testing.T) {
 	assert.Equal(t, len(groups), 1, "groups")
 }
 
+// A group that is made while a source with Delete is open loses nothing: what is done or parked from then on stays for it.
+func TestDeleteBesideLaterGroup(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, sharedRedis(t).addr, func(o *redisstreamidem.Options) { o.Delete = true })
+	s := q.open(t)
+	q.publish(t, "0", "1", "2", "3")
+	assert.NoError(t, receive(t, s, "0").Ack(t.Context()), "Ack")
+	q.o.Group, q.o.Delete = "points", false
+	later := q.open(t)
+	assert.NoError(t, receive(t, s, "1").Ack(t.Context()), "Ack")
+	assert.NoError(t, receive(t, s, "2").Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead")
+	for _, id := range []string{"1", "2", "3"} {
+		assert.NoError(t, receive(t, later, id).Ack(t.Context()), "Ack of %s by the later group", id)
+	}
+	q.c.command(t, "XGROUP", "DESTROY", q.o.Stream, q.o.Group)
+	assert.Equal(t, q.c.command(t, "XLEN", q.o.Stream), any(int64(3)), "entries")
+	assert.NoError(t, receive(t, s, "3").Ack(t.Context()), "Ack")
+	assert.Equal(t, q.c.command(t, "XLEN", q.o.Stream), any(int64(2)), "entries, when the group is the only one again")
+}
+
 // Without Delete an entry stays for the other groups, each of which has it once.
 func TestGroups(t *testing.T) {
 	t.Parallel()
