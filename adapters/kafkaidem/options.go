@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -69,7 +70,8 @@ type TopicOptions struct {
 }
 
 // Create makes the topic, and the topic of its parked messages: with one partition, so that walks see the oldest first, and without an end to how
-// long they are kept. What is there is not changed. It may be called by several processes at once. The options are for the connection.
+// long they are kept. Where max.message.bytes is among the configs, that topic takes messages that are larger by the reason. Where a topic is
+// made elsewhere, let the one of its parked messages take 40 KiB more than it. What is there is not changed. It may be called by several processes at once. The options are for the connection.
 func Create(ctx context.Context, t TopicOptions, o Options, connection ...kgo.Opt) error {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -94,6 +96,13 @@ func Create(ctx context.Context, t TopicOptions, o Options, connection ...kgo.Op
 		if name == o.Dead {
 			topic.NumPartitions = 1
 			configs = map[string]*string{"retention.ms": &forever, "cleanup.policy": &remove}
+			size, err := room(t.Configs["max.message.bytes"])
+			if err != nil {
+				return err
+			}
+			if size != nil {
+				configs["max.message.bytes"] = size
+			}
 		}
 		for k, v := range configs {
 			c := kmsg.NewCreateTopicsRequestTopicConfig()
@@ -114,4 +123,20 @@ func Create(ctx context.Context, t TopicOptions, o Options, connection ...kgo.Op
 		}
 	}
 	return nil
+}
+
+// ofReason is what the reason adds to a message at most, in bytes.
+const ofReason = 40 << 10
+
+// room is how large messages of the parking may be, where those of the topic may be so large.
+func room(size string) (*string, error) {
+	if size == "" {
+		return nil, nil //nolint:nilnil // the brokers' default counts for both
+	}
+	n, err := strconv.ParseInt(size, 10, 32)
+	if err != nil {
+		return nil, fmt.Errorf("kafkaidem: max.message.bytes is no number of bytes; nothing was created: %w", err)
+	}
+	size = strconv.FormatInt(min(n+ofReason, 1<<31-1), 10)
+	return &size, nil
 }

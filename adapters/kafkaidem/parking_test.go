@@ -195,8 +195,8 @@ func TestContentKept(t *testing.T) {
 func TestParkFull(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
-	body := bytes.Repeat([]byte("x"), 1000012-400)
-	assert.NoError(t, q.pub.Publish(t.Context(), []outbox.Outgoing{{Message: outbox.Message{ID: "1", Topic: q.o.Topic, Payload: body}}})[0], "publish")
+	body := noise(1048588 - 400)
+	q.produce(t, "1", body, kgo.NoCompression())
 	d := receive(t, q.open(t), "1")
 	assert.NoError(t, d.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadTries, Error: strings.Repeat("e", 1000), Tries: 3}), "Dead")
 	p := q.parked(t)[0]
