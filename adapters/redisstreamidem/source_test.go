@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -215,6 +216,48 @@ func TestCloseGivesBack(t *testing.T) {
 	}
 	assert.True(t, time.Since(asked) < 2900*time.Millisecond, "they come before Idle has passed, and it took %v", time.Since(asked))
 	assert.Equal(t, ids, map[string]bool{"later": true, "held": true, "ready": true}, "messages")
+}
+
+// widest is a client that keeps in mind how many words the longest call had.
+type widest struct {
+	redisclient.Client
+	most atomic.Int64
+}
+
+func (w *widest) Eval(ctx context.Context, c redisclient.Call) redisclient.Reply {
+	for n := int64(len(c.Args)); ; {
+		if most := w.most.Load(); n <= most || w.most.CompareAndSwap(most, n) {
+			return w.Client.Eval(ctx, c)
+		}
+	}
+}
+
+// However much a source holds, Close gives it back in scripts that are short, so that the server is not held up.
+func TestCloseGivesBackInParts(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, sharedRedis(t).addr, func(o *redisstreamidem.Options) { o.Idle, o.Prefetch = time.Minute, 256 })
+	const n = 2500
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = fmt.Sprint(i)
+	}
+	q.publish(t, ids...)
+	w := &widest{Client: dial(t, q.addr, nil)}
+	s := q.openOn(t, w)
+	for _, id := range ids {
+		_ = receive(t, s, id)
+	}
+	assert.NoError(t, s.Close(), "Close")
+	assert.True(t, w.most.Load() <= 2100, "the longest call has %d words", w.most.Load())
+	other := q.open(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for range ids {
+		d, err := other.Receive(ctx)
+		assert.NoError(t, err, "Receive by another one")
+		assert.NoError(t, d.Ack(ctx), "Ack")
+	}
+	assert.Equal(t, q.pending(t), 0, "pending")
 }
 
 // Delete leaves nothing behind, and is refused where others read the stream.
