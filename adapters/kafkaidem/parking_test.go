@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -161,6 +162,32 @@ func TestWalks(t *testing.T) {
 	assert.ErrorIs(t, q.park.Send(ended, &mqidem.Message{Source: q.o.Topic}), context.Canceled, "Send whose context has ended")
 	err = q.park.Send(t.Context(), &mqidem.Message{Source: "nowhere"})
 	assert.Contains(t, err.Error(), "it stays parked: the topic is not there; create it", "Send to a topic that is not there")
+}
+
+// A walk ends although what it was to see has been deleted meanwhile.
+func TestWalkTailGone(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, startKafka(t), nil)
+	q.parkAll(t, "1", "2", "3", "4", "5")
+	cl, err := kgo.NewClient(q.opts...)
+	assert.NoError(t, err, "client")
+	defer cl.Close()
+	slow, err := kafkaidem.OpenParking(t.Context(), q.o, append([]kgo.Opt{kgo.FetchMaxBytes(1), kgo.FetchMaxPartitionBytes(1)}, q.opts...)...) // one at a time
+	assert.NoError(t, err, "OpenParking")
+	defer slow.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	seen := 0
+	assert.NoError(t, slow.Walk(ctx, func(context.Context, *mqidem.Parked) (mqidem.Verdict, error) {
+		if seen++; seen == 1 {
+			req := kmsg.NewPtrDeleteRecordsRequest()
+			req.Topics = []kmsg.DeleteRecordsRequestTopic{{Topic: q.o.Topic + ".dead", Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{Offset: -1}}}}
+			_, err := req.RequestWith(ctx, cl)
+			assert.NoError(t, err, "delete")
+		}
+		return mqidem.Keep, nil
+	}), "Walk")
+	assert.True(t, seen < 5, "what was deleted is not shown; the walk has seen %d", seen)
 }
 
 // Any bytes come back as they were, by way of the parking and of a walk that keeps them, too.
