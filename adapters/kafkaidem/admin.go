@@ -2,7 +2,6 @@ package kafkaidem
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -56,10 +55,9 @@ func (s *Source) HoldsFor(ctx context.Context) (time.Duration, error) {
 	return time.Duration(ms) * time.Millisecond, nil
 }
 
-// topicInfo is what the brokers know of a topic. Newer ones know it by its id only.
+// topicInfo is what the brokers know of a topic.
 type topicInfo struct {
 	name  string
-	id    [16]byte
 	parts []int32
 }
 
@@ -80,7 +78,6 @@ func find(ctx context.Context, cl *kgo.Client, topic string, timeout time.Durati
 		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
 			return nil, explain(err)
 		}
-		info.id = t.TopicID
 		for _, p := range t.Partitions {
 			info.parts = append(info.parts, p.Partition)
 		}
@@ -123,50 +120,21 @@ func listOffsets(ctx context.Context, cl *kgo.Client, topic *topicInfo, which in
 	return found, nil
 }
 
-// committed are the offsets that a group has committed for a topic.
-func committed(ctx context.Context, cl *kgo.Client, group string, topic *topicInfo) (map[int32]int64, error) {
-	req := kmsg.NewPtrOffsetFetchRequest()
-	req.Group = group
-	asked := kmsg.NewOffsetFetchRequestTopic()
-	asked.Topic, asked.Partitions = topic.name, topic.parts
-	req.Topics = append(req.Topics, asked)
-	resp, err := req.RequestWith(ctx, cl)
-	if err == nil {
-		err = kerr.ErrorForCode(resp.ErrorCode)
-	}
-	found := map[int32]int64{}
-	if errors.Is(err, kerr.GroupIDNotFound) { // it has committed nothing yet
-		return found, nil
-	}
-	if err != nil {
-		return nil, explain(err)
-	}
-	for _, t := range resp.Topics {
-		for _, p := range t.Partitions {
-			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-				return nil, explain(err)
-			}
-			if p.Offset >= 0 {
-				found[p.Partition] = p.Offset
-			}
-		}
-	}
-	return found, nil
-}
-
-// commitOne commits an offset for a group that has no members.
-func commitOne(ctx context.Context, cl *kgo.Client, group string, topic *topicInfo, n int32, offset int64) error {
-	req := kmsg.NewPtrOffsetCommitRequest()
-	req.Group, req.Generation = group, -1
-	t := kmsg.NewOffsetCommitRequestTopic()
-	t.Topic, t.TopicID = topic.name, topic.id
-	p := kmsg.NewOffsetCommitRequestTopicPartition()
+// deleteBefore removes all records of a partition before an offset, on its leader.
+func deleteBefore(ctx context.Context, cl *kgo.Client, topic string, n int32, offset int64, timeout time.Duration) error {
+	ctx, end := context.WithTimeout(ctx, timeout)
+	defer end()
+	req := kmsg.NewPtrDeleteRecordsRequest()
+	req.TimeoutMillis = int32(timeout.Milliseconds()) //nolint:gosec // seconds
+	t := kmsg.NewDeleteRecordsRequestTopic()
+	t.Topic = topic
+	p := kmsg.NewDeleteRecordsRequestTopicPartition()
 	p.Partition, p.Offset = n, offset
 	t.Partitions = append(t.Partitions, p)
 	req.Topics = append(req.Topics, t)
 	resp, err := req.RequestWith(ctx, cl)
 	if err != nil {
-		return err
+		return explain(err)
 	}
 	for _, t := range resp.Topics {
 		for _, p := range t.Partitions {

@@ -11,9 +11,10 @@
 // When a partition goes to another consumer, nothing more of it is handed out, what is under way may end for [Options].Handover, and the number
 // is committed. What has not ended then is stale here, and comes to the other one.
 //
-// A topic cannot lose single records. So a walk of the parking reads from where it has got to, writes those again at the end that are kept behind or
-// before one that is removed, and then moves on: killed in between, it shows a message twice and loses none. A walk that removes nothing writes nothing. Do not
-// run two walks of one parking at once: both might keep a message.
+// A topic cannot lose single records, only all before an offset. So a walk of the parking writes those again at the end that are kept behind or before
+// one that is removed, and then deletes all up to there: killed in between, it shows a message twice and loses none. A walk that removes nothing
+// writes nothing, and needs no more than to read. One that removes needs the ACL Delete on the topic of parked messages. Do not run two walks of one
+// parking at once: both might keep a message.
 //
 // The tests run on kfake, which speaks Kafka's protocol in memory, and not on a Kafka.
 package kafkaidem

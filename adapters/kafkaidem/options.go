@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -18,7 +19,8 @@ type Options struct {
 	Topic string
 	// Group is the consumer group. All processes that share the work use the same. A new group begins with the oldest record.
 	Group string
-	// Dead is the topic of parked messages. Default: the topic and ".dead". Groups of one topic that do different work need one each.
+	// Dead is the topic of parked messages. Default: the topic and ".dead". Groups of one topic that do different work need one each. Whoever
+	// removes messages from it, as a redriver does, needs the ACLs Delete, Write and Read on it.
 	Dead string
 	// Unordered lets several messages of a partition be under way at once, and lets others pass one that waits for a later try. Default: one
 	// at a time, in order.
@@ -51,9 +53,6 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// walker is the group whose offsets say how far walks of the parking have got.
-func (o *Options) walker() string { return o.Group + ".dead" }
-
 func or[V comparable](v, otherwise V) V {
 	var zero V
 	if v == zero {
@@ -71,7 +70,8 @@ type TopicOptions struct {
 }
 
 // Create makes the topic, and the topic of its parked messages: with one partition, so that walks see the oldest first, and without an end to how
-// long they are kept. What is there is not changed. It may be called by several processes at once. The options are for the connection.
+// long they are kept. Where max.message.bytes is among the configs, that topic takes messages that are larger by the reason. Where a topic is
+// made elsewhere, let the one of its parked messages take 40 KiB more than it. What is there is not changed. It may be called by several processes at once. The options are for the connection.
 func Create(ctx context.Context, t TopicOptions, o Options, connection ...kgo.Opt) error {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -96,6 +96,13 @@ func Create(ctx context.Context, t TopicOptions, o Options, connection ...kgo.Op
 		if name == o.Dead {
 			topic.NumPartitions = 1
 			configs = map[string]*string{"retention.ms": &forever, "cleanup.policy": &remove}
+			size, err := room(t.Configs["max.message.bytes"])
+			if err != nil {
+				return err
+			}
+			if size != nil {
+				configs["max.message.bytes"] = size
+			}
 		}
 		for k, v := range configs {
 			c := kmsg.NewCreateTopicsRequestTopicConfig()
@@ -116,4 +123,20 @@ func Create(ctx context.Context, t TopicOptions, o Options, connection ...kgo.Op
 		}
 	}
 	return nil
+}
+
+// ofReason is what the reason adds to a message at most, in bytes.
+const ofReason = 40 << 10
+
+// room is how large messages of the parking may be, where those of the topic may be so large.
+func room(size string) (*string, error) {
+	if size == "" {
+		return nil, nil //nolint:nilnil // the brokers' default counts for both
+	}
+	n, err := strconv.ParseInt(size, 10, 32)
+	if err != nil {
+		return nil, fmt.Errorf("kafkaidem: max.message.bytes is no number of bytes; nothing was created: %w", err)
+	}
+	size = strconv.FormatInt(min(n+ofReason, 1<<31-1), 10)
+	return &size, nil
 }

@@ -15,6 +15,11 @@ type Parking struct {
 	cl         *kgo.Client
 	o          Options
 	connection []kgo.Opt
+	alone      chan struct{} // one message is written at a time
+}
+
+func newParking(cl *kgo.Client, o Options, connection []kgo.Opt) *Parking {
+	return &Parking{cl: cl, o: o, connection: connection, alone: make(chan struct{}, 1)}
 }
 
 var _ mqidem.Parking = (*Parking)(nil)
@@ -25,7 +30,7 @@ func OpenParking(ctx context.Context, o Options, connection ...kgo.Opt) (*Parkin
 	if err != nil {
 		return nil, err
 	}
-	cl, err := kgo.NewClient(producing(o.Timeout, connection)...)
+	cl, err := kgo.NewClient(parkingOpts(o.Timeout, connection)...)
 	if err != nil {
 		return nil, fmt.Errorf("kafkaidem: the options of the connection do not fit: %w", err)
 	}
@@ -33,16 +38,23 @@ func OpenParking(ctx context.Context, o Options, connection ...kgo.Opt) (*Parkin
 		cl.Close()
 		return nil, fmt.Errorf("kafkaidem: cannot open the topic %s; Create makes it: %w", o.Dead, err)
 	}
-	return &Parking{cl, o, connection}, nil
+	return newParking(cl, o, connection), nil
 }
 
 // Close ends the connections.
 func (p *Parking) Close() { p.cl.Close() }
 
-// write produces one record, and returns when it is confirmed.
+// write produces one record, and returns when it is confirmed. Each goes alone: of several the client would make one batch, which may be too
+// large where each of them is not.
 func (p *Parking) write(ctx context.Context, r *kgo.Record) error {
 	ctx, end := context.WithTimeout(ctx, p.o.Timeout)
 	defer end()
+	select {
+	case p.alone <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-p.alone }()
 	return produce(ctx, p.cl, []*kgo.Record{r})[0]
 }
 
@@ -56,9 +68,16 @@ func (p *Parking) park(ctx context.Context, m *mqidem.Message, why mqidem.Reason
 		r := record(p.o.Dead, m)
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: mqidem.HeaderDead, Value: packed})
 		err = p.write(ctx, r)
-		if tooLarge(err) && why.Error != "" { // a message that fills the limit leaves no room for it
-			why.Error = ""
-			continue
+		if tooLarge(err) { // a message that fills the limit leaves no room for all of it
+			least := mqidem.Reason{Why: why.Why, Tries: why.Tries, At: why.At, Redrives: why.Redrives}
+			switch {
+			case why.Error != "":
+				why.Error = ""
+				continue
+			case why != least: // without its record, but it must not hold up what is behind it
+				why = least
+				continue
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("the message is not known to be parked: %w", explain(err))
@@ -75,7 +94,7 @@ func (p *Parking) Send(ctx context.Context, m *mqidem.Message) error {
 	return nil
 }
 
-// Walk implements mqidem.Parking. Of a parking with several partitions each has an order of its own, and one comes after the other.
+// Walk implements mqidem.Parking. What see removes is deleted from the topic (DeleteRecords), for which the ACL Delete on it is needed. Of a parking with several partitions each has an order of its own, and one comes after the other.
 func (p *Parking) Walk(ctx context.Context, see func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)) error {
 	topic, err := find(ctx, p.cl, p.o.Dead, p.o.Timeout)
 	if err != nil {
@@ -87,7 +106,7 @@ func (p *Parking) Walk(ctx context.Context, see func(context.Context, *mqidem.Pa
 	}
 	for _, n := range topic.parts {
 		if at := spans[n]; at.from < at.to {
-			w := &walk{p: p, ctx: ctx, topic: topic, n: n, see: see}
+			w := &walk{p: p, ctx: ctx, n: n, see: see}
 			if err := w.run(at); err != nil {
 				return err
 			}
@@ -110,17 +129,9 @@ func (p *Parking) spans(ctx context.Context, topic *topicInfo) (map[int32]span, 
 	if err != nil {
 		return nil, err
 	}
-	from, err := committed(ctx, p.cl, p.o.walker(), topic)
-	if err != nil {
-		return nil, err
-	}
 	all := map[int32]span{}
 	for _, n := range topic.parts {
-		at := span{max(from[n], first[n]), to[n]}
-		if at.from > at.to { // the topic was made anew
-			at.from = first[n]
-		}
-		all[n] = at
+		all[n] = span{first[n], to[n]}
 	}
 	return all, nil
 }

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/retrysafe/retrysafe/adapters/kafkaidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/mqidem"
 	"github.com/retrysafe/retrysafe/outbox"
@@ -73,12 +75,51 @@ func TestWalkWrites(t *testing.T) {
 	assert.Equal(t, q.ids(t), "5", "parked")
 }
 
+// What was removed stays removed without anything that a broker forgets by and by, such as offsets of a group; and a parking topic that was made anew hides
+// nothing.
+func TestWalkRests(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, startKafka(t), nil)
+	q.parkAll(t, "1", "2", "3")
+	assert.NoError(t, q.remove(t, "1", "2"), "Walk")
+	assert.Equal(t, q.c.PartitionInfo(q.o.Topic+".dead", 0).LogStartOffset, 3, "the first record; the one that is kept follows it")
+	cl, err := kgo.NewClient(q.opts...)
+	assert.NoError(t, err, "client")
+	defer cl.Close()
+	forget := kmsg.NewPtrDeleteGroupsRequest()
+	forget.Groups = []string{q.o.Group, q.o.Group + ".dead"}
+	_, err = forget.RequestWith(t.Context(), cl)
+	assert.NoError(t, err, "delete the groups")
+	assert.Equal(t, q.ids(t), "3", "parked")
+	assert.NoError(t, q.c.DeleteTopic(q.o.Topic+".dead"), "delete the parking")
+	assert.NoError(t, kafkaidem.Create(t.Context(), kafkaidem.TopicOptions{}, q.o, q.opts...), "Create")
+	again, err := kafkaidem.OpenParking(t.Context(), q.o, q.opts...)
+	assert.NoError(t, err, "OpenParking")
+	t.Cleanup(again.Close)
+	q.park = again
+	odd := &kgo.Record{Topic: q.o.Topic + ".dead", Value: []byte("x"), Headers: []kgo.RecordHeader{{Key: mqidem.HeaderID, Value: []byte("4")}}}
+	assert.NoError(t, cl.ProduceSync(t.Context(), odd).FirstErr(), "produce")
+	assert.Equal(t, q.ids(t), "4", "parked")
+}
+
+// A user who may not delete is told what is missing, and nothing is lost.
+func TestWalkMayNotDelete(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, startKafka(t), nil)
+	q.parkAll(t, "1")
+	q.c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DeleteRecords}, Topic: q.o.Topic + ".dead", Err: kerr.TopicAuthorizationFailed})
+	err := q.remove(t, "1")
+	assert.ErrorIs(t, err, kerr.TopicAuthorizationFailed, "Walk")
+	assert.Contains(t, err.Error(), "allow it by an ACL", "Walk")
+	assert.Equal(t, q.ids(t), "1", "parked")
+}
+
 // A walk that dies between its two writes shows a message twice, and loses none.
 func TestWalkDies(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
 	q.parkAll(t, "1", "2", "3")
-	q.c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Group: q.o.Group + ".dead", Err: kerr.UnknownServerError})
+	q.c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DeleteRecords}, Topic: q.o.Topic + ".dead", Err: kerr.UnknownServerError})
 	err := q.remove(t, "2")
 	assert.Contains(t, err.Error(), "was dealt with, and is shown again by the next walk", "Walk")
 	assert.Equal(t, q.ids(t), "1 2 3 1", "parked")
@@ -123,6 +164,32 @@ func TestWalks(t *testing.T) {
 	assert.Contains(t, err.Error(), "it stays parked: the topic is not there; create it", "Send to a topic that is not there")
 }
 
+// A walk ends although what it was to see has been deleted meanwhile.
+func TestWalkTailGone(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, startKafka(t), nil)
+	q.parkAll(t, "1", "2", "3", "4", "5")
+	cl, err := kgo.NewClient(q.opts...)
+	assert.NoError(t, err, "client")
+	defer cl.Close()
+	slow, err := kafkaidem.OpenParking(t.Context(), q.o, append([]kgo.Opt{kgo.FetchMaxBytes(1), kgo.FetchMaxPartitionBytes(1)}, q.opts...)...) // one at a time
+	assert.NoError(t, err, "OpenParking")
+	defer slow.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	seen := 0
+	assert.NoError(t, slow.Walk(ctx, func(context.Context, *mqidem.Parked) (mqidem.Verdict, error) {
+		if seen++; seen == 1 {
+			req := kmsg.NewPtrDeleteRecordsRequest()
+			req.Topics = []kmsg.DeleteRecordsRequestTopic{{Topic: q.o.Topic + ".dead", Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{Offset: -1}}}}
+			_, err := req.RequestWith(ctx, cl)
+			assert.NoError(t, err, "delete")
+		}
+		return mqidem.Keep, nil
+	}), "Walk")
+	assert.True(t, seen < 5, "what was deleted is not shown; the walk has seen %d", seen)
+}
+
 // Any bytes come back as they were, by way of the parking and of a walk that keeps them, too.
 func TestContentKept(t *testing.T) {
 	t.Parallel()
@@ -155,8 +222,8 @@ func TestContentKept(t *testing.T) {
 func TestParkFull(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
-	body := bytes.Repeat([]byte("x"), 1000012-400)
-	assert.NoError(t, q.pub.Publish(t.Context(), []outbox.Outgoing{{Message: outbox.Message{ID: "1", Topic: q.o.Topic, Payload: body}}})[0], "publish")
+	body := noise(1048588 - 400)
+	q.produce(t, "1", body, kgo.NoCompression())
 	d := receive(t, q.open(t), "1")
 	assert.NoError(t, d.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadTries, Error: strings.Repeat("e", 1000), Tries: 3}), "Dead")
 	p := q.parked(t)[0]

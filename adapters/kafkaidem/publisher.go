@@ -35,6 +35,24 @@ func producing(timeout time.Duration, connection []kgo.Opt) []kgo.Opt {
 	return append(opts, kgo.RequiredAcks(kgo.AllISRAcks()))
 }
 
+// largest is the size of the largest message that can be parked and put back, if the topics take it. The client's own limit, 1 MB, is less than that of many
+// topics: a message could be read, and neither parked nor acked.
+const largest = 64 << 20
+
+// parkingOpts are the options of a client that writes what was read. The best compression comes first: what another producer has compressed
+// better than this one would might not be taken.
+func parkingOpts(timeout time.Duration, connection []kgo.Opt) []kgo.Opt {
+	return producing(timeout, append([]kgo.Opt{
+		kgo.ProducerBatchMaxBytesFn(func(topic string) int32 {
+			if topic == "" { // asked when the client is made, and compared with what the caller lets it send at once
+				return 1_000_012
+			}
+			return largest
+		}),
+		kgo.ProducerBatchCompression(kgo.ZstdCompression(), kgo.SnappyCompression(), kgo.NoCompression()),
+	}, connection...))
+}
+
 // Close ends the connections. What waits for a confirmation fails.
 func (p *Publisher) Close() { p.cl.Close() }
 

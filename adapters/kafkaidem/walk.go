@@ -3,6 +3,7 @@ package kafkaidem
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -13,7 +14,6 @@ import (
 type walk struct {
 	p       *Parking
 	ctx     context.Context //nolint:containedctx // it lives for one call
-	topic   *topicInfo
 	n       int32
 	see     func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)
 	kept    []*kgo.Record // before the first that is removed
@@ -31,8 +31,17 @@ func (w *walk) run(at span) error {
 		return fmt.Errorf("kafkaidem: the options of the connection do not fit: %w", err)
 	}
 	defer cl.Close()
-	for {
-		got := cl.PollRecords(w.ctx, 100)
+	for at.from < at.to {
+		polling, end := context.WithTimeout(w.ctx, silence)
+		got := cl.PollRecords(polling, 100)
+		silent := polling.Err() != nil && w.ctx.Err() == nil && got.NumRecords() == 0
+		end()
+		if silent {
+			if at, err = w.look(at); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := got.Err(); err != nil {
 			return fmt.Errorf("kafkaidem: cannot read the parked messages; those before are dealt with: %w", explain(err))
 		}
@@ -43,11 +52,22 @@ func (w *walk) run(at span) error {
 			if err := w.one(r); err != nil {
 				return err
 			}
-			if r.Offset+1 >= at.to {
-				return nil
-			}
+			at.from = r.Offset + 1
 		}
 	}
+	return nil
+}
+
+// silence is after how long without a record somebody looks whether there will be one.
+const silence = 2 * time.Second
+
+// look asks what there is by now: the rest may have been deleted, or lost by the brokers, since the walk began.
+func (w *walk) look(at span) (span, error) {
+	now, err := w.p.spans(w.ctx, &topicInfo{name: w.p.o.Dead, parts: []int32{w.n}})
+	if err != nil {
+		return at, fmt.Errorf("kafkaidem: cannot read the parked messages; those before are dealt with: %w", explain(err))
+	}
+	return span{max(at.from, now[w.n].from), min(at.to, now[w.n].to)}, nil
 }
 
 // one shows a message, and does what was said.
@@ -75,7 +95,7 @@ func (w *walk) one(r *kgo.Record) error {
 	return nil
 }
 
-// pass writes what is kept again at the end, and then moves on behind r. Killed in between, the next walk shows both.
+// pass writes what is kept again at the end, and then deletes all up to r. Killed in between, the next walk shows both.
 func (w *walk) pass(r, keep *kgo.Record) error {
 	if keep != nil {
 		w.kept = append(w.kept, keep)
@@ -87,9 +107,7 @@ func (w *walk) pass(r, keep *kgo.Record) error {
 		}
 	}
 	w.kept, w.size = nil, 0
-	ctx, end := context.WithTimeout(w.ctx, w.p.o.Timeout)
-	defer end()
-	if err := commitOne(ctx, w.p.cl, w.p.o.walker(), w.topic, w.n, r.Offset+1); err != nil {
+	if err := deleteBefore(w.ctx, w.p.cl, w.p.o.Dead, w.n, r.Offset+1, w.p.o.Timeout); err != nil {
 		return fmt.Errorf("kafkaidem: a parked message was dealt with, and is shown again by the next walk: %w", err)
 	}
 	return nil

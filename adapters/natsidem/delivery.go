@@ -24,6 +24,7 @@ type delivery struct {
 
 	mu      sync.Mutex
 	settled bool
+	parked  bool // and not known to be acked
 }
 
 func (d *delivery) Message() *mqidem.Message { return d.m }
@@ -41,17 +42,15 @@ func (d *delivery) Retry(ctx context.Context, after time.Duration) error {
 	return d.settle(ctx, nil, fmt.Appendf(nil, `-NAK {"delay": %d}`, after.Nanoseconds()))
 }
 
-// Dead implements mqidem.Delivery.
+// Dead implements mqidem.Delivery. Where the message was parked and its ack has failed, one more call only acks.
 func (d *delivery) Dead(ctx context.Context, why mqidem.Reason) error {
 	return d.settle(ctx, func(ctx context.Context) error { return d.s.parking.park(ctx, d.m, why) }, ack)
 }
 
-// settle does what comes first, tells the server, and waits for its answer. After an error of an Ack or a Retry the message comes again when AckWait
-// has passed, since the server is told no more that it is in work; until then it may be settled after all. What could not be parked stays in the
-// caller's hands, who tries again.
+// settle does what comes first, tells the server, and waits for its answer; each has the timeout for itself. After an error of an Ack or a Retry the
+// message comes again when AckWait has passed, since the server is told no more that it is in work; until then it may be settled after all. What is
+// to be parked stays in the caller's hands until that is done and acked, and the caller tries again.
 func (d *delivery) settle(ctx context.Context, first func(context.Context) error, word []byte) error {
-	ctx, end := context.WithTimeout(ctx, d.s.o.Timeout)
-	defer end()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.settled {
@@ -59,19 +58,48 @@ func (d *delivery) settle(ctx context.Context, first func(context.Context) error
 	}
 	if first == nil {
 		defer d.s.letGo(d)
+	} else if !d.parked {
+		if err := d.within(ctx, func(ctx context.Context) error {
+			if err := d.sure(ctx); err != nil {
+				return err
+			}
+			return first(ctx)
+		}); err != nil {
+			return err
+		}
+		d.parked = true
 	}
+	err := d.within(ctx, func(ctx context.Context) error {
+		if err := d.sure(ctx); err != nil {
+			return err
+		}
+		if first == nil {
+			d.s.letGo(d) // before the word: one that follows a Retry would undo its delay
+		}
+		if err := d.s.conn.ask(ctx, d.s.nc, d.s.ended, d.reply, word); err != nil {
+			return fmt.Errorf("natsidem: the server has not confirmed it; the message may come again: %w", because(d.s.nc, d.reply, err))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	d.settled = true
+	d.s.letGo(d)
+	return nil
+}
+
+// within runs a step with the timeout for itself.
+func (d *delivery) within(ctx context.Context, step func(context.Context) error) error {
+	ctx, end := context.WithTimeout(ctx, d.s.o.Timeout)
+	defer end()
+	return step(ctx)
+}
+
+// sure waits until what is said reaches the consumer that has delivered it.
+func (d *delivery) sure(ctx context.Context) error {
 	if _, err := d.s.conn.await(ctx, d.s.nc, d.s.ended); err != nil {
 		return fmt.Errorf("natsidem: not settled: %w", err)
 	}
-	if first != nil {
-		if err := first(ctx); err != nil {
-			return err
-		}
-	}
-	d.s.letGo(d) // before the word: one that follows a Retry would undo its delay
-	if err := d.s.conn.ask(ctx, d.s.nc, d.s.ended, d.reply, word); err != nil {
-		return fmt.Errorf("natsidem: the server has not confirmed it; the message may come again: %w", because(d.s.nc, d.reply, err))
-	}
-	d.settled = true
 	return nil
 }

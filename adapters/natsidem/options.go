@@ -119,6 +119,10 @@ func fits(c *jetstream.ConsumerConfig) error {
 	case c.MaxDeliver > 0:
 		return fmt.Errorf("it has MaxDeliver %d: the server would let go of messages that are only slow, and nobody would be told; set it to -1, and "+
 			"the number of tries in mqidem.Options", c.MaxDeliver)
+	case c.PriorityPolicy != jetstream.PriorityPolicyNone:
+		return errors.New("it has a priority policy: the server refuses requests that name no group; create a consumer without one")
+	case c.HeadersOnly:
+		return errors.New("it delivers headers only, and a message that is parked or put back would lose its body; create another consumer")
 	}
 	return nil
 }

@@ -25,6 +25,10 @@ type puller struct {
 	ask    request
 	left   int // asked for, and not there yet
 	misses int // looks at the consumer in a row that found none
+
+	refused int         // requests in a row, without a message or an answer in between that one stands
+	pausing bool        // nothing is asked for
+	pause   *time.Timer // its end
 }
 
 // request is what the server is asked with.
@@ -42,15 +46,9 @@ const (
 func (s *Source) startPulling(c *jetstream.ConsumerConfig) error {
 	p := &s.puller
 	p.in = make(chan *nats.Msg, 4*mostAhead)
-	p.most = mostAhead
-	if c.MaxRequestBatch > 0 {
-		p.most = min(p.most, c.MaxRequestBatch)
-	}
-	p.ask = request{Expires: askFor, Heartbeat: heartbeat}
-	if c.MaxRequestExpires > 0 {
-		p.ask.Expires = min(p.ask.Expires, c.MaxRequestExpires)
-		p.ask.Heartbeat = min(heartbeat, p.ask.Expires/3)
-	}
+	p.pause = time.NewTimer(time.Hour)
+	p.pause.Stop()
+	p.limit(c)
 	p.next = prefix(s.js) + "CONSUMER.MSG.NEXT." + s.o.Stream + "." + s.o.Consumer
 	var err error
 	if p.sub, err = s.nc.ChanSubscribe(s.nc.NewInbox(), p.in); err != nil {
@@ -60,6 +58,19 @@ func (s *Source) startPulling(c *jetstream.ConsumerConfig) error {
 	s.conn.init(s.nc)
 	s.tasks.Go(s.pull)
 	return nil
+}
+
+// limit takes what the consumer allows in a request.
+func (p *puller) limit(c *jetstream.ConsumerConfig) {
+	p.most = mostAhead
+	if c.MaxRequestBatch > 0 {
+		p.most = min(p.most, c.MaxRequestBatch)
+	}
+	p.ask = request{Expires: askFor, Heartbeat: heartbeat}
+	if c.MaxRequestExpires > 0 {
+		p.ask.Expires = min(p.ask.Expires, c.MaxRequestExpires)
+		p.ask.Heartbeat = min(heartbeat, p.ask.Expires/3)
+	}
 }
 
 // prefix is what subjects of the JetStream API begin with.
@@ -79,6 +90,7 @@ func (s *Source) pull() {
 	defer s.stopPulling()
 	silence := time.NewTimer(2 * p.ask.Heartbeat)
 	defer silence.Stop()
+	defer p.pause.Stop()
 	for s.why() == nil {
 		s.request()
 		select {
@@ -86,6 +98,8 @@ func (s *Source) pull() {
 			silence.Reset(2 * p.ask.Heartbeat)
 			s.read(m)
 		case <-s.poke:
+		case <-p.pause.C:
+			p.pausing = false
 		case st := <-p.status:
 			s.connection(st)
 		case <-silence.C:
@@ -105,7 +119,7 @@ func (s *Source) request() {
 	p := &s.puller
 	all := min(int(s.waiting.Load())+s.o.Prefetch, p.most)
 	wanted := all - len(s.ready) - p.left
-	if wanted <= 0 || 2*wanted < all || !s.conn.sure(s.nc) {
+	if wanted <= 0 || 2*wanted < all || p.pausing || !s.conn.sure(s.nc) {
 		return
 	}
 	p.ask.Batch = wanted
@@ -118,9 +132,8 @@ func (s *Source) request() {
 // read takes a message, or what the server says of a request.
 func (s *Source) read(m *nats.Msg) {
 	p := &s.puller
-	status := m.Header.Get("Status")
-	if status == "" || len(m.Data) > 0 {
-		p.left = max(p.left-1, 0)
+	if m.Reply != "" { // a message says where it is settled, whatever its headers; what the server says of a request does not
+		p.left, p.refused = max(p.left-1, 0), 0
 		if meta, err := m.Metadata(); err == nil {
 			d := &delivery{s: s, reply: m.Reply}
 			d.m = message(m.Subject, m.Header, m.Data, meta.Timestamp, int(min(meta.NumDelivered, 1<<31-1)))
@@ -128,7 +141,9 @@ func (s *Source) read(m *nats.Msg) {
 		}
 		return
 	}
+	status := m.Header.Get("Status")
 	if status == "100" { // the request stands
+		p.refused = 0
 		return
 	}
 	// What the request will not bring any more. Without a number: nothing.
@@ -137,9 +152,26 @@ func (s *Source) read(m *nats.Msg) {
 	} else {
 		p.left = 0
 	}
-	if status != "408" && status != "404" { // it did not just expire
-		s.look()
+	if status == "408" || status == "404" { // it just expired
+		p.refused = 0
+		return
 	}
+	s.look()
+	s.refuse(status, m.Header.Get("Description"))
+}
+
+// refuse pauses before the next request where two in a row were refused, with what is known of the consumer by now: to ask again at once
+// would be refused at once. A message that is on its way meanwhile is read.
+func (s *Source) refuse(status, why string) {
+	p := &s.puller
+	if p.refused++; p.refused < 2 {
+		return
+	}
+	wait, _ := backoff.Backoff{Max: p.refused + 2, MinWait: 200 * time.Millisecond, MaxWait: 5 * time.Second}.Next(s.ctx, p.refused, 100*time.Millisecond)
+	p.pausing = true
+	p.pause.Reset(wait)
+	s.o.Logger.Warn("natsidem: the server refuses to be asked for messages; it is tried again after a pause; look at the limits of the consumer",
+		"stream", s.o.Stream, "consumer", s.o.Consumer, "status", status, "says", why, "pause", wait)
 }
 
 // connection follows what becomes of the connection.
@@ -171,6 +203,7 @@ func (s *Source) look() {
 		switch {
 		case err == nil && info.Created.Equal(s.born):
 			p.misses = 0
+			p.limit(&info.Config) // they may have been changed
 			s.conn.trust(made)
 			return
 		case err == nil:

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"regexp"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -199,6 +200,7 @@ type proxy struct {
 	lines   map[net.Conn]struct{}
 	down    bool
 	stalled chan struct{} // nil: the server's words pass
+	noAcks  bool          // acks get lost on their way to the server
 }
 
 func startProxy(tb testing.TB, to string) *proxy {
@@ -234,13 +236,40 @@ func (p *proxy) serve(c net.Conn) {
 	p.lines[c], p.lines[up] = struct{}{}, struct{}{}
 	p.mu.Unlock()
 	var both sync.WaitGroup
-	both.Go(func() { _, _ = io.Copy(up, c); _ = up.Close(); _ = c.Close() })
+	both.Go(func() { _, _ = io.Copy(heard{up, p}, c); _ = up.Close(); _ = c.Close() })
 	both.Go(func() { _, _ = io.Copy(held{c, p}, up); _ = up.Close(); _ = c.Close() })
 	both.Wait()
 	p.mu.Lock()
 	delete(p.lines, c)
 	delete(p.lines, up)
 	p.mu.Unlock()
+}
+
+// heard drops acks while they are to get lost.
+type heard struct {
+	net.Conn
+	p *proxy
+}
+
+var anAck = regexp.MustCompile(`PUB \$JS\.ACK\.\S+ \S+ 4\r\n\+ACK\r\n`)
+
+func (h heard) Write(b []byte) (int, error) {
+	h.p.mu.Lock()
+	drop := h.p.noAcks
+	h.p.mu.Unlock()
+	if drop {
+		if _, err := h.Conn.Write(anAck.ReplaceAll(b, nil)); err != nil {
+			return 0, err
+		}
+		return len(b), nil
+	}
+	return h.Conn.Write(b)
+}
+
+func (p *proxy) loseAcks(lose bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.noAcks = lose
 }
 
 // held waits while the server's words are held back.

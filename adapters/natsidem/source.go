@@ -171,7 +171,7 @@ func (s *Source) keep() {
 	}
 }
 
-// take adds what came; false: the source is closed, and it goes back.
+// take makes ready what came. Where the source is being closed, it goes back with all that is held.
 func (s *Source) take(d *delivery) {
 	s.mu.Lock()
 	s.held[d] = struct{}{}

@@ -251,6 +251,8 @@ func TestOpenRefuses(t *testing.T) {
 		"MaxDeliver 5":                    {AckPolicy: jetstream.AckExplicitPolicy, MaxDeliver: 5},
 		"its ack policy is not explicit":  {AckPolicy: jetstream.AckNonePolicy},
 		"one ack would settle other mess": {AckPolicy: jetstream.AckAllPolicy},
+		"it delivers headers only":        {AckPolicy: jetstream.AckExplicitPolicy, HeadersOnly: true},
+		"it has a priority policy":        {AckPolicy: jetstream.AckExplicitPolicy, PriorityPolicy: jetstream.PriorityPolicyOverflow, PriorityGroups: []string{"a"}},
 	} {
 		c.Durable = strings.ReplaceAll(name, " ", "-")
 		_, err := q.js.CreateConsumer(t.Context(), q.o.Stream, c)

@@ -25,7 +25,8 @@ type Options struct {
 	Dead string
 	// Idle is after how much silence a message is taken away from a consumer. Default 1 minute. All consumers of a group should have the same.
 	Idle time.Duration
-	// Delete removes an entry when it is done. Only where this group is the only one of the stream: [Open] refuses it otherwise.
+	// Delete removes an entry when it is done, as long as this group is the only one of the stream: [Open] refuses it otherwise, and from the moment
+	// that another group is made nothing is removed. A group that is made then has what was not done yet, and all that comes.
 	Delete bool
 	// Prefetch is how many messages a source holds beyond those that calls of Receive wait for. mqidem.Consume asks for one at a time: without
 	// any each costs a round trip; with many they wait in this process while others may be idle. Default 16, at most 256; negative: none.

@@ -230,10 +230,13 @@ func (s *Source) find() error {
 	return nil
 }
 
+// atOnce is how many entries one script deals with: the server does nothing else meanwhile.
+const atOnce = 1000
+
 // renew says that what is in work here, or waits here, is.
 func (s *Source) renew() error {
 	ids := s.ids()
-	for part := range slices.Chunk(ids, 1000) {
+	for part := range slices.Chunk(ids, atOnce) {
 		lost, err := texts(s.script(renew, append([]string{s.consumer}, part...)...))
 		if err != nil {
 			return err

@@ -9,6 +9,13 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
+// unlessShared deletes an entry where the group is the only one: another one may have been made since the source was opened, and has not read it.
+const unlessShared = `
+local function drop()
+  local groups = redis.pcall('XINFO', 'GROUPS', KEYS[1])
+  if not groups.err and #groups == 1 then redis.pcall('XDEL', KEYS[1], ARGV[2]) end
+end`
+
 // The scripts call redis.pcall and return its errors, so that these keep their codes on every version of the server.
 var (
 	// setUp makes the group. KEYS: stream, parking (for the slot, the type and the permissions). ARGV: group, 1 where it must be the only one.
@@ -132,15 +139,15 @@ if not p.err and #p == 0 then redis.pcall('XGROUP', 'DELCONSUMER', KEYS[1], ARGV
 return 0`)
 
 	// done acks. KEYS: stream. ARGV: group, id, 1 to delete the entry. 0: it is not pending.
-	done = redisclient.NewScript("streams-done", `
+	done = redisclient.NewScript("streams-done", unlessShared+`
 local n = redis.pcall('XACK', KEYS[1], ARGV[1], ARGV[2])
 if type(n) == 'table' then return n end
-if n == 1 and ARGV[3] == '1' then redis.pcall('XDEL', KEYS[1], ARGV[2]) end
+if n == 1 and ARGV[3] == '1' then drop() end
 return n`)
 
 	// park writes to the parking, and acks. KEYS: stream, parking. ARGV: group, id, 1 to delete the entry, fields. 0: it is not pending, and was not
 	// parked. The write comes first: where it is refused nothing was done.
-	park = redisclient.NewScript("streams-park", `
+	park = redisclient.NewScript("streams-park", unlessShared+`
 local parked = redis.pcall('XADD', KEYS[2], '*', unpack(ARGV, 4))
 if type(parked) == 'table' then return parked end
 local n = redis.pcall('XACK', KEYS[1], ARGV[1], ARGV[2])
@@ -148,7 +155,7 @@ if n ~= 1 then
   redis.pcall('XDEL', KEYS[2], parked)
   return n
 end
-if ARGV[3] == '1' then redis.pcall('XDEL', KEYS[1], ARGV[2]) end
+if ARGV[3] == '1' then drop() end
 return 1`)
 
 	// add writes entries, one after the other, until one is refused. KEYS: stream. ARGV: length to cut to or 0, then for each entry the number of its

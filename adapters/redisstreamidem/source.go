@@ -123,8 +123,10 @@ func (s *Source) Close() error {
 // long is longer than any Idle, in milliseconds.
 const long = "31536000000"
 
+// handBack tells the server of all that is held, in parts, since it does nothing else while a script runs. It is called once with nothing, too: the consumer
+// is deleted.
 func (s *Source) handBack() {
-	args := []string{s.o.Group, s.consumer}
+	var args []string
 	now := time.Now()
 	s.mu.Lock()
 	for id := range s.held {
@@ -135,8 +137,15 @@ func (s *Source) handBack() {
 	}
 	s.held, s.later = nil, nil
 	s.mu.Unlock()
-	if _, err := s.eval(context.Background(), handBack, []string{s.o.Stream}, args); err != nil {
-		s.o.Logger.Warn("redisstreamidem: cannot hand back what is not settled; others have it after Idle", "stream", s.o.Stream, "group", s.o.Group, "error", err)
+	ctx, end := context.WithTimeout(context.Background(), s.o.Timeout)
+	defer end()
+	for first := true; first || len(args) > 0; first = false {
+		n := min(len(args), 2*atOnce)
+		if _, err := s.eval(ctx, handBack, []string{s.o.Stream}, append([]string{s.o.Group, s.consumer}, args[:n]...)); err != nil {
+			s.o.Logger.Warn("redisstreamidem: cannot hand back what is not settled; others have it after Idle", "stream", s.o.Stream, "group", s.o.Group, "error", err)
+			return
+		}
+		args = args[n:]
 	}
 }
 

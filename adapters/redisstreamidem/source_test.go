@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -217,6 +218,48 @@ func TestCloseGivesBack(t *testing.T) {
 	assert.Equal(t, ids, map[string]bool{"later": true, "held": true, "ready": true}, "messages")
 }
 
+// widest is a client that keeps in mind how many words the longest call had.
+type widest struct {
+	redisclient.Client
+	most atomic.Int64
+}
+
+func (w *widest) Eval(ctx context.Context, c redisclient.Call) redisclient.Reply {
+	for n := int64(len(c.Args)); ; {
+		if most := w.most.Load(); n <= most || w.most.CompareAndSwap(most, n) {
+			return w.Client.Eval(ctx, c)
+		}
+	}
+}
+
+// However much a source holds, Close gives it back in scripts that are short, so that the server is not held up.
+func TestCloseGivesBackInParts(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, sharedRedis(t).addr, func(o *redisstreamidem.Options) { o.Idle, o.Prefetch = time.Minute, 256 })
+	const n = 2500
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = fmt.Sprint(i)
+	}
+	q.publish(t, ids...)
+	w := &widest{Client: dial(t, q.addr, nil)}
+	s := q.openOn(t, w)
+	for _, id := range ids {
+		_ = receive(t, s, id)
+	}
+	assert.NoError(t, s.Close(), "Close")
+	assert.True(t, w.most.Load() <= 2100, "the longest call has %d words", w.most.Load())
+	other := q.open(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for range ids {
+		d, err := other.Receive(ctx)
+		assert.NoError(t, err, "Receive by another one")
+		assert.NoError(t, d.Ack(ctx), "Ack")
+	}
+	assert.Equal(t, q.pending(t), 0, "pending")
+}
+
 // Delete leaves nothing behind, and is refused where others read the stream.
 func TestDelete(t *testing.T) {
 	t.Parallel()
@@ -233,6 +276,26 @@ func TestDelete(t *testing.T) {
 	assert.Contains(t, err.Error(), "the stream has other groups", "Open of a second group")
 	groups, _ := q.c.command(t, "XINFO", "GROUPS", q.o.Stream).([]any)
 	assert.Equal(t, len(groups), 1, "groups")
+}
+
+// A group that is made while a source with Delete is open loses nothing: what is done or parked from then on stays for it.
+func TestDeleteBesideLaterGroup(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, sharedRedis(t).addr, func(o *redisstreamidem.Options) { o.Delete = true })
+	s := q.open(t)
+	q.publish(t, "0", "1", "2", "3")
+	assert.NoError(t, receive(t, s, "0").Ack(t.Context()), "Ack")
+	q.o.Group, q.o.Delete = "points", false
+	later := q.open(t)
+	assert.NoError(t, receive(t, s, "1").Ack(t.Context()), "Ack")
+	assert.NoError(t, receive(t, s, "2").Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead")
+	for _, id := range []string{"1", "2", "3"} {
+		assert.NoError(t, receive(t, later, id).Ack(t.Context()), "Ack of %s by the later group", id)
+	}
+	q.c.command(t, "XGROUP", "DESTROY", q.o.Stream, q.o.Group)
+	assert.Equal(t, q.c.command(t, "XLEN", q.o.Stream), any(int64(3)), "entries")
+	assert.NoError(t, receive(t, s, "3").Ack(t.Context()), "Ack")
+	assert.Equal(t, q.c.command(t, "XLEN", q.o.Stream), any(int64(2)), "entries, when the group is the only one again")
 }
 
 // Without Delete an entry stays for the other groups, each of which has it once.

@@ -1,0 +1,104 @@
+package kafkaidem_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/retrysafe/retrysafe/adapters/kafkaidem"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/mqidem"
+)
+
+// noise is what no compression makes smaller.
+func noise(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(b)
+	return b
+}
+
+// produce writes a record, compressed so.
+func (q *queue) produce(t *testing.T, id string, body []byte, codec kgo.CompressionCodec) {
+	t.Helper()
+	cl, err := kgo.NewClient(append(append([]kgo.Opt{}, q.opts...), kgo.ProducerBatchMaxBytes(32<<20), kgo.ProducerBatchCompression(codec))...)
+	assert.NoError(t, err, "client")
+	defer cl.Close()
+	r := &kgo.Record{Topic: q.o.Topic, Value: body, Headers: []kgo.RecordHeader{{Key: mqidem.HeaderID, Value: []byte(id)}}}
+	assert.NoError(t, cl.ProduceSync(t.Context(), r).FirstErr(), "produce")
+}
+
+// Whatever can be read can be parked, kept behind one that is removed, and put back: where the topic takes more than the client does by itself, and where another
+// producer compresses better.
+func TestParkLarge(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, startKafka(t), func(_ *kafkaidem.Options, c *kafkaidem.TopicOptions) {
+		c.Configs = map[string]string{"max.message.bytes": "4194304"}
+	})
+	bodies := map[string][]byte{"full": noise(4<<20 - 100), "dense": hex.AppendEncode(nil, noise(3<<20))}
+	why := mqidem.Reason{Why: mqidem.DeadTries, Error: strings.Repeat("e", 1000), Tries: 3}
+	q.produce(t, "first", nil, kgo.NoCompression())
+	q.produce(t, "full", bodies["full"], kgo.NoCompression())
+	q.produce(t, "dense", bodies["dense"], kgo.ZstdCompression())
+	s := q.open(t)
+	for _, id := range []string{"first", "full", "dense"} {
+		assert.NoError(t, receive(t, s, id).Dead(t.Context(), why), "Dead of %s", id)
+	}
+	assert.NoError(t, q.remove(t, "first"), "Walk")
+	all := q.parked(t)
+	assert.Equal(t, len(all), 2, "parked messages")
+	for _, p := range all {
+		assert.True(t, bytes.Equal(p.Message.Body, bodies[p.Message.ID]), "the body of %s is as it was", p.Message.ID)
+		assert.Equal(t, p.Reason, why, "reason")
+		assert.NoError(t, q.park.Send(t.Context(), p.Message), "Send")
+		assert.NoError(t, receive(t, s, p.Message.ID).Ack(t.Context()), "Ack")
+	}
+}
+
+// Where the parking takes no more than the topic, the reason is cut as far as it has to be.
+func TestParkFuller(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, startKafka(t), nil)
+	q.produce(t, "1", noise(1048588-300), kgo.NoCompression())
+	why := mqidem.Reason{Why: mqidem.DeadTries, Error: strings.Repeat("e", 1000), Tries: 3, Consumer: "stock", Key: strings.Repeat("k", 500)}
+	assert.NoError(t, receive(t, q.open(t), "1").Dead(t.Context(), why), "Dead")
+	assert.Equal(t, q.parked(t)[0].Reason, mqidem.Reason{Why: mqidem.DeadTries, Tries: 3}, "reason")
+}
+
+// Messages that are parked at the same time do not make one batch that is too large.
+func TestParkManyLarge(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, startKafka(t), unordered)
+	const n = 12
+	s := q.open(t)
+	settled := make(chan error, n)
+	var held []mqidem.Delivery
+	for range n {
+		q.produce(t, "x", noise(500_000), kgo.NoCompression())
+		held = append(held, receive(t, s, "x"))
+	}
+	for _, d := range held {
+		go func() {
+			settled <- d.Dead(context.WithoutCancel(t.Context()), mqidem.Reason{Why: mqidem.DeadTries, Error: "kept"})
+		}()
+	}
+	for range n {
+		assert.NoError(t, <-settled, "Dead")
+	}
+	all := q.parked(t)
+	assert.Equal(t, len(all), n, "parked messages")
+	for _, p := range all {
+		assert.Equal(t, p.Reason.Error, "kept", "the error")
+	}
+}
+
+func TestCreateRefusesSize(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, startKafka(t), nil)
+	err := kafkaidem.Create(t.Context(), kafkaidem.TopicOptions{Configs: map[string]string{"max.message.bytes": "1MB"}}, q.o, q.opts...)
+	assert.True(t, err != nil && strings.Contains(err.Error(), "no number of bytes; nothing was created"), "Create: %v", err)
+}

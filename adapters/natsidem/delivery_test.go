@@ -1,0 +1,39 @@
+package natsidem_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/retrysafe/retrysafe/adapters/natsidem"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/mqidem"
+)
+
+// A message whose ack gets no answer is parked once, however often Dead is tried, and meanwhile nobody is given it.
+func TestDeadWithoutAck(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, sharedServer(t).addr(), func(o *natsidem.Options, _ *jetstream.StreamConfig) {
+		o.AckWait, o.Timeout = 600*time.Millisecond, 300*time.Millisecond
+	})
+	q.publish(t, "1")
+	p := startProxy(t, sharedServer(t).addr())
+	s := q.openOn(t, connect(t, p.addr))
+	d := receive(t, s, "1")
+	p.loseAcks(true)
+	for range 3 {
+		assert.ErrorIs(t, d.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadTries}), context.DeadlineExceeded, "Dead without an answer")
+		assert.Equal(t, len(parked(t, q)), 1, "parked messages")
+	}
+	nothing(t, q.open(t), 1500*time.Millisecond)
+	nothing(t, s, 50*time.Millisecond) // it may have asked before
+	p.loseAcks(false)
+	assert.NoError(t, d.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadTries}), "Dead")
+	assert.Equal(t, len(parked(t, q)), 1, "parked messages")
+	assert.ErrorIs(t, d.Ack(t.Context()), mqidem.ErrSettled, "Ack behind it")
+	info, err := q.consumer(t).Info(t.Context())
+	assert.NoError(t, err, "look at the consumer")
+	assert.Equal(t, info.NumAckPending, 0, "messages that are not settled")
+}

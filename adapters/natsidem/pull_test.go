@@ -1,0 +1,91 @@
+package natsidem_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/retrysafe/retrysafe/adapters/natsidem"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/mqidem"
+)
+
+// A message without a body that has a header of the name in which the server speaks of requests is a message.
+func TestStatusHeader(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, sharedServer(t).addr(), nil)
+	s := q.open(t)
+	for _, status := range []string{"100", "404", "408", "409", "shipped"} {
+		_, err := q.js.PublishMsg(t.Context(), &nats.Msg{Subject: q.subject, Header: nats.Header{mqidem.HeaderID: {status}, "Status": {status}}})
+		assert.NoError(t, err, "publish")
+		d := receive(t, s, status)
+		assert.Equal(t, d.Message().Header("Status"), status, "the header")
+		assert.NoError(t, d.Ack(t.Context()), "Ack")
+	}
+}
+
+// requests counts how often a consumer is asked for messages, and answers each in the server's place, if there is a status to do so.
+func (q *queue) requests(t *testing.T, status *atomic.Value) *atomic.Int64 {
+	t.Helper()
+	var n atomic.Int64
+	nc := connect(t, q.js.Conn().ConnectedAddr()).Conn()
+	_, err := nc.Subscribe("$JS.API.CONSUMER.MSG.NEXT."+q.o.Stream+"."+q.o.Consumer, func(m *nats.Msg) {
+		n.Add(1)
+		if word, _ := status.Load().(string); word != "" {
+			_ = nc.PublishMsg(&nats.Msg{Subject: m.Reply, Header: nats.Header{"Status": {word}, "Description": {"a test says so"}}})
+		}
+	})
+	assert.NoError(t, err, "subscribe")
+	assert.NoError(t, nc.Flush(), "flush")
+	return &n
+}
+
+// Limits of the consumer that are lowered while a source is open are kept to.
+func TestLimitsLowered(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, sharedServer(t).addr(), func(o *natsidem.Options, _ *jetstream.StreamConfig) { o.Prefetch = 16 })
+	s := q.open(t)
+	q.publish(t, "first")
+	assert.NoError(t, receive(t, s, "first").Ack(t.Context()), "Ack")
+	info, err := q.consumer(t).Info(t.Context())
+	assert.NoError(t, err, "look at the consumer")
+	info.Config.MaxRequestBatch, info.Config.MaxRequestExpires = 2, 10*time.Second
+	_, err = q.js.UpdateConsumer(t.Context(), q.o.Stream, info.Config)
+	assert.NoError(t, err, "update")
+	n := q.requests(t, new(atomic.Value))
+	const all = 50
+	for i := range all {
+		q.publish(t, fmt.Sprint(i))
+	}
+	for i := range all {
+		assert.NoError(t, receive(t, s, fmt.Sprint(i)).Ack(t.Context()), "Ack")
+	}
+	assert.True(t, n.Load() <= 2*all, "for %d messages it was asked %d times", all, n.Load())
+}
+
+// A source that is refused says so, asks less and less often, and has its messages when it is refused no more.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	q := newQueue(t, sharedServer(t).addr(), func(o *natsidem.Options, _ *jetstream.StreamConfig) {
+		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	})
+	var status atomic.Value
+	status.Store("409")
+	n := q.requests(t, &status)
+	s := q.open(t)
+	nothing(t, s, 1200*time.Millisecond)
+	assert.True(t, n.Load() >= 3 && n.Load() <= 15, "while it is refused it asks now and then, and did %d times", n.Load())
+	status.Store("")
+	q.publish(t, "1", "2")
+	assert.NoError(t, receive(t, s, "1").Ack(t.Context()), "Ack")
+	assert.NoError(t, receive(t, s, "2").Ack(t.Context()), "Ack")
+	assert.NoError(t, s.Close(), "Close")
+	assert.Contains(t, log.String(), "refuses to be asked", "the log")
+}
