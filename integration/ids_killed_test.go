@@ -281,7 +281,7 @@ func TestSoakIDsOfManyProcesses(t *testing.T) { //nolint:tparallel // sixteen pr
 		t.Run(c.name, func(t *testing.T) { //nolint:paralleltest // sixteen processes are enough at one time
 			got := runCrowd(t, ids, kills, c.part, c.addr, rest)
 			if c.part == "worker" {
-				assert.True(t, len(got.held) >= 16 && got.again > 0, "%d numbers were held, and %d times again", len(got.held), got.again)
+				assert.True(t, len(got.held) >= 8 && got.again > 0, "%d numbers were held, and %d times again", len(got.held), got.again)
 			}
 		})
 	}

@@ -65,14 +65,21 @@ step "programs" 90 scripts/programs.sh
 
 step "format" 10 formatted
 
+# What is not ours and large is compiled without the race detector: SQLite, which is C made into Go and takes twenty times as long with it, and servers that only tests
+# start. ZooKeeper's client has a race of its own, when it connects again: it reads the number of the last change that it saw while an answer raises it, and asks for a
+# few events too many at worst. What we do with them is compiled with it.
+readonly foreign=(
+  -gcflags=modernc.org/...=-race=false -gcflags=github.com/nats-io/nats-server/...=-race=false -gcflags=github.com/go-zookeeper/zk=-race=false
+)
+
 # Everything is compiled and vetted here (go test need not do it again), and with the race detector where the tests want it, so that it is
 # compiled once: the compiler is most of a first run. The root module comes first, as all others stand on it, and then the one that stands on most of what
 # the others do: two go commands at one time compile what both want twice. The rest come two at a time, which keeps both cores busy.
 vet() { # vet DIR...
-  printf '%s\n' "$@" | GOWORK=off xargs -P 2 -I{} sh -c '
+  printf '%s\n' "$@" | GOWORK=off FOREIGN="${foreign[*]}" xargs -P 2 -I{} sh -c '
     case {} in
       bench | advise) race= ;; # see their tests
-      *) race=-race ;;
+      *) race="-race $FOREIGN" ;;
     esac
     cd {} && echo "vet {}" && go vet $race ./...'
 }
@@ -87,11 +94,7 @@ step "vet the other modules" 150 vet "${others[@]}"
 # Built without the race detector only: a search takes one step at a time, and five times as long with it.
 step "test models" 90 in_module . go test -vet=off -count=1 -timeout 5m -skip '^TestRace$' ./internal/statespace ./shardstore
 
-# ZooKeeper's client has a race of its own, when it connects again: it reads the number of the last change that it saw while an answer raises it, and asks for a few
-# events too many at worst. What it does is compiled without the detector; what we do with it is not.
-readonly zk=-gcflags=github.com/go-zookeeper/zk=-race=false
-
-# The tests of adapters and brokers wait more than they work, so they run beside one another, and beside integration.
+# The tests of adapters and brokers wait more than they work, so a few run beside one another.
 adapters=()
 for dir in "${modules[@]}"; do
   case $dir in
@@ -99,34 +102,25 @@ for dir in "${modules[@]}"; do
   esac
 done
 test_adapters() {
-  printf '%s\n' "${adapters[@]}" | GOWORK=off xargs -P 2 -I{} sh -c "cd {} && go test -vet=off -race $zk -count=1 -timeout 10m ./..."
+  printf '%s\n' "${adapters[@]}" | GOWORK=off xargs -P 3 -I{} sh -c "cd {} && go test -vet=off -race ${foreign[*]} -count=1 -timeout 10m ./..."
 }
-# Servers that are killed and have to find each other again: these need the processors more than the others, which run meanwhile.
-test_servers() {
-  local said result=0
-  said=$(mktemp)
-  test_adapters >"$said" 2>&1 &
-  in_module integration go test -vet=off -race "$zk" -count=1 -timeout 10m -parallel 6 . || result=1
-  wait $! || result=1
-  cat "$said"
-  rm -f "$said"
-  return "$result"
-}
-step "test adapters, brokers and integration, race" 300 test_servers
+step "test adapters and brokers, race" 150 test_adapters
 
 for dir in "${modules[@]}"; do
   case $dir in
-    adapters/* | examples/* | integration | integration/brokers) ;; # above
+    adapters/* | examples/* | integration/brokers) ;; # above
+    integration) # servers that are killed and have to find each other again; tests that wait more than they work. They build the command, of what is compiled already.
+      step "test $dir, race" 240 in_module "$dir" env "GOFLAGS=-race ${foreign[*]}" go test -vet=off -count=1 -timeout 10m -parallel 6 ./... ;;
     browser/browsertest) # one browser with a few tabs at a time
-      step "test $dir, race" 60 in_module "$dir" go test -vet=off -race -count=1 -timeout 5m -parallel 4 ./... ;;
+      step "test $dir, race" 60 in_module "$dir" go test -vet=off -race "${foreign[@]}" -count=1 -timeout 5m -parallel 4 ./... ;;
     bench) # holds assertions on allocations, which the race detector would break
       step "test $dir" 60 in_module "$dir" go test -vet=off -count=1 -timeout 5m ./... ;;
     advise) # it compiles a parser when it runs, which takes ten times as long with the race detector; but for one lock it shares nothing
       step "test $dir" 60 in_module "$dir" go test -vet=off -count=1 -timeout 5m ./... ;;
     cmd/retrysafe | gateway) # they wait as well
-      step "test $dir, race" 120 in_module "$dir" go test -vet=off -race -count=1 -timeout 10m -parallel 4 ./... ;;
+      step "test $dir, race" 120 in_module "$dir" go test -vet=off -race "${foreign[@]}" -count=1 -timeout 10m -parallel 4 ./... ;;
     *) # -p: some packages wait for leases while others work
-      step "test $dir, race" 90 in_module "$dir" go test -vet=off -race -count=1 -timeout 10m -p 4 ./... ;;
+      step "test $dir, race" 90 in_module "$dir" go test -vet=off -race "${foreign[@]}" -count=1 -timeout 10m -p 4 ./... ;;
   esac
 done
 
