@@ -65,11 +65,11 @@ step "programs" 90 scripts/programs.sh
 
 step "format" 10 formatted
 
-# What is not ours and large is compiled without the race detector: SQLite, which is C made into Go and takes twenty times as long with it, and servers that only tests
-# start. ZooKeeper's client has a race of its own, when it connects again: it reads the number of the last change that it saw while an answer raises it, and asks for a
+# What is not ours and large is compiled without the race detector: SQLite, which is C made into Go and takes twenty times as long with it.
+# ZooKeeper's client has a race of its own, when it connects again: it reads the number of the last change that it saw while an answer raises it, and asks for a
 # few events too many at worst. What we do with them is compiled with it.
 readonly foreign=(
-  -gcflags=modernc.org/...=-race=false -gcflags=github.com/nats-io/nats-server/...=-race=false -gcflags=github.com/go-zookeeper/zk=-race=false
+  -gcflags=modernc.org/...=-race=false -gcflags=github.com/go-zookeeper/zk=-race=false
 )
 
 # Everything is compiled and vetted here (go test need not do it again), and with the race detector where the tests want it, so that it is
@@ -89,7 +89,7 @@ others=()
 for dir in "${modules[@]:1}"; do
   [ "$dir" = integration ] || others+=("$dir")
 done
-step "vet the other modules" 150 vet "${others[@]}"
+step "vet the other modules" 230 vet "${others[@]}"
 
 # Built without the race detector only: a search takes one step at a time, and five times as long with it.
 step "test models" 90 in_module . go test -vet=off -count=1 -timeout 5m -skip '^TestRace$' ./internal/statespace ./shardstore
