@@ -2,8 +2,9 @@ package retrysafe
 
 import (
 	"context"
-	"sync"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/parallel"
 )
 
 // Begun is what one key of a batch was told, as by [Engine.Begin]: exactly one of the three is set.
@@ -13,12 +14,15 @@ type Begun struct {
 	Err     error
 }
 
+// atOnce is how many calls of a batch are under way at once, where each is made by itself.
+const atOnce = 16
+
 // BeginBatch is [Engine.Begin] for many keys, in as few round trips as the store can; see [Batcher]. It is no transaction: each key is won,
 // or not, by itself, and what it was told stands at the key's place. Of equal keys at most one is won.
 func (e *Engine) BeginBatch(ctx context.Context, keys []Key, opts ...CallOption) []Begun {
 	b := &batchBegin{Engine: e, keys: keys, o: e.callOptions(opts), begun: make([]Begun, len(keys)), told: make([]bool, len(keys))}
 	b.together(ctx)
-	each(len(keys), func(i int) {
+	parallel.Each(len(keys), atOnce, func(i int) {
 		if !b.told[i] {
 			b.begun[i].Attempt, b.begun[i].Record, b.begun[i].Err = e.Begin(ctx, keys[i], opts...)
 		}
@@ -47,19 +51,14 @@ func (b *batchBegin) together(ctx context.Context) {
 	}
 	var requests []AcquireRequest
 	var places []int
-	sent, limit := time.Now(), acquireLimit
-	if end, ok := ctx.Deadline(); ok {
-		limit = min(limit, end.Sub(sent))
-	}
+	sent := time.Now()
 	for i, k := range b.keys {
 		if k.Validate() != nil || !c.enter() {
 			continue // Begin says why
 		}
-		requests = append(requests, AcquireRequest{
-			Key: b.storeKey(k), Owner: newOwner(), Fingerprint: b.o.fingerprint, Binding: c.binding(b.o),
-			Lease: b.o.policy.Lease, Retention: b.o.policy.Retention, OnDoubt: b.o.policy.OnDoubt, NotAfter: c.clock.at(sent).Add(limit),
-		})
-		places = append(places, i)
+		req := c.request(b.storeKey(k), b.o)
+		req.Owner, req.NotAfter = newOwner(), c.notAfter(ctx, sent)
+		requests, places = append(requests, req), append(places, i)
 	}
 	done := c.trace.store(ctx, "acquire")
 	answers, err := store.AcquireBatch(ctx, requests)
@@ -116,7 +115,7 @@ func (e *Engine) CompleteBatch(ctx context.Context, attempts []*Attempt, answers
 	errs := make([]error, len(attempts))
 	store, can := e.c.store.(Batcher)
 	if !can || len(attempts) < 2 {
-		each(len(attempts), func(i int) { errs[i] = attempts[i].Complete(ctx, answers[i]) })
+		parallel.Each(len(attempts), atOnce, func(i int) { errs[i] = attempts[i].Complete(ctx, answers[i]) })
 		return errs
 	}
 	var places []int
@@ -142,33 +141,12 @@ func (e *Engine) CompleteBatch(ctx context.Context, attempts []*Attempt, answers
 	if err != nil { // no call was made
 		results = make([]BatchResult[Record], len(requests))
 	}
-	each(len(places), func(i int) {
+	parallel.Each(len(places), atOnce, func(i int) {
 		a, failed := attempts[places[i]], results[i].Err
 		if err != nil {
-			a.late.values, a.late.deadline = ctx, begun.Add(ackTime)
-			failed = a.send(&a.late, &endings[i])
-			a.late.stop()
+			failed = a.sendLate(ctx, &endings[i], begun)
 		}
 		errs[places[i]] = a.endedBy(ctx, endings[i], begun, failed)
 	})
 	return errs
-}
-
-// each calls f with 0 to n-1, a few at a time.
-func each(n int, f func(int)) {
-	const atOnce = 16
-	if n == 1 {
-		f(0)
-		return
-	}
-	var all sync.WaitGroup
-	turns := make(chan struct{}, atOnce)
-	for i := range n {
-		turns <- struct{}{}
-		all.Go(func() {
-			defer func() { <-turns }()
-			f(i)
-		})
-	}
-	all.Wait()
 }

@@ -65,6 +65,23 @@ func (e *Engine) claim(ctx context.Context, k Key, o *callOptions, rec *Record) 
 	return a, err
 }
 
+// request asks for a key as a call's options say. It has no owner yet, and no limit.
+func (c *core) request(key StoreKey, o *callOptions) AcquireRequest {
+	return AcquireRequest{
+		Key: key, Fingerprint: o.fingerprint, Binding: c.binding(o), MustBeIssued: o.issued.must,
+		Lease: o.policy.Lease, Retention: o.policy.Retention, OnDoubt: o.policy.OnDoubt,
+	}
+}
+
+// notAfter is the store's time after which an Acquire that is sent at some time must not be applied.
+func (c *core) notAfter(ctx context.Context, sent time.Time) time.Time {
+	limit := acquireLimit
+	if end, ok := ctx.Deadline(); ok {
+		limit = min(limit, end.Sub(sent))
+	}
+	return c.clock.at(sent).Add(limit)
+}
+
 // win acquires the key, and waits for another's attempt where the policy says so.
 func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Record) (*Attempt, error) {
 	o, err := c.lasting(ctx, key, o)
@@ -79,11 +96,7 @@ func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Recor
 		reserved.settle(false)
 		return nil, c.wrap(key, 0, err, time.Second)
 	}
-	req := AcquireRequest{
-		Key: key, Fingerprint: o.fingerprint, MustBeIssued: o.issued.must,
-		Lease: o.policy.Lease, Retention: o.policy.Retention, OnDoubt: o.policy.OnDoubt,
-	}
-	req.Binding = c.binding(o)
+	req := c.request(key, o)
 	var limit waitLimit
 	for {
 		// A new owner each time: what is left of an earlier round is given back by its owner.
@@ -153,11 +166,7 @@ func (c *core) acquire(ctx context.Context, req *AcquireRequest, reserved *reser
 			}
 		}
 		sent = time.Now()
-		limit := acquireLimit
-		if end, ok := ctx.Deadline(); ok {
-			limit = min(limit, end.Sub(sent))
-		}
-		req.NotAfter = c.clock.at(sent).Add(limit)
+		req.NotAfter = c.notAfter(ctx, sent)
 		done := c.trace.store(ctx, "acquire")
 		got, err = c.store.Acquire(ctx, *req)
 		done(err)

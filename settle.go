@@ -30,10 +30,14 @@ func (a *Attempt) end(ctx context.Context, e ending) error {
 		return a.core.wrap(a.key, a.n, ErrLeaseLost, 0)
 	}
 	begun := time.Now()
+	return a.endedBy(ctx, e, begun, a.sendLate(ctx, &e, begun))
+}
+
+// sendLate makes the call once, also where ctx has ended, within the time that began at begun.
+func (a *Attempt) sendLate(ctx context.Context, e *ending, begun time.Time) error {
 	a.late.values, a.late.deadline = ctx, begun.Add(ackTime)
-	err := a.send(&a.late, &e)
-	a.late.stop()
-	return a.endedBy(ctx, e, begun, err)
+	defer a.late.stop()
+	return a.send(&a.late, e)
 }
 
 // endedBy is what follows the first answer to an ending, sent at begun.

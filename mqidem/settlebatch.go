@@ -2,8 +2,9 @@ package mqidem
 
 import (
 	"context"
-	"sync"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/parallel"
 )
 
 // handleBatch works on messages until all are settled, or left to the broker.
@@ -75,16 +76,7 @@ func (c *consumer) callBatch(ms []*Message, h BatchHandler) (errs []error, err e
 // settleAll tells the broker of many messages, a few at a time.
 func (c *consumer) settleAll(ds []*handed, errs []error) []time.Duration {
 	holds := make([]time.Duration, len(ds))
-	turns := make(chan struct{}, 16)
-	var all sync.WaitGroup
-	for i, d := range ds {
-		turns <- struct{}{}
-		all.Go(func() {
-			defer func() { <-turns }()
-			holds[i] = c.settle(d, errs[i])
-		})
-	}
-	all.Wait()
+	parallel.Each(len(ds), 16, func(i int) { holds[i] = c.settle(ds[i], errs[i]) })
 	return holds
 }
 
