@@ -119,3 +119,11 @@ func (e *parkError) Error() string {
 	return "mqidem: the message is to be parked, and could not be; it stays with the broker: " + e.cause.Error()
 }
 func (e *parkError) Unwrap() error { return e.cause }
+
+// what becomes of the delivery: it is held, and parked later, unless its connection is gone.
+func (e *parkError) what() string {
+	if errors.Is(e.cause, ErrStale) || errors.Is(e.cause, ErrSettled) {
+		return Left
+	}
+	return held
+}

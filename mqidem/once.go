@@ -173,11 +173,7 @@ func (w *work) fail(ctx context.Context, m *Message, a *retrysafe.Attempt, outco
 	r.failed = true
 	switch {
 	case outcome == retrysafe.Failed:
-		var f *retrysafe.Failure
-		if errors.As(err, &f) && f.Code == DeadPoison {
-			return w.bury(ctx, m, a, DeadPoison, err)
-		}
-		return w.bury(ctx, m, a, DeadRefused, err)
+		return w.bury(ctx, m, a, whyRefused(err), err)
 	case !again:
 		return w.bury(ctx, m, a, DeadInDoubt, err)
 	case r.limit > 0 && r.tries >= r.limit:
@@ -188,6 +184,15 @@ func (w *work) fail(ctx context.Context, m *Message, a *retrysafe.Attempt, outco
 		_ = a.Release(ctx, err) // what cannot be released lapses
 	}
 	return err
+}
+
+// whyRefused is why a message is parked whose handler has refused it for good.
+func whyRefused(err error) string {
+	var f *retrysafe.Failure
+	if errors.As(err, &f) && f.Code == DeadPoison {
+		return DeadPoison
+	}
+	return DeadRefused
 }
 
 // outcomeOf is what an error of the work means under p.

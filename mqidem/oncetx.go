@@ -23,8 +23,8 @@ func OnceTx[Tx any](e *retrysafe.Engine, db retrysafe.TxStore[Tx], consumer stri
 	w := newWork(e, "tx", consumer, opts)
 	return func(ctx context.Context, m *Message) error {
 		t := &txTry{work: w, m: m, r: m.told()}
-		return t.handle(ctx, func(ctx context.Context, key retrysafe.Key) (retrysafe.Result[struct{}], error) {
-			return retrysafe.DoTx(ctx, w.engine, db, key, func(ctx context.Context, tx Tx) (struct{}, error) {
+		return t.handle(ctx, func(ctx context.Context, key retrysafe.Key) error {
+			_, err := retrysafe.DoTx(ctx, w.engine, db, key, func(ctx context.Context, tx Tx) (struct{}, error) {
 				t.ran, t.err = true, nil
 				t.err = call(func() error { return h(ctx, tx, m) })
 				if t.err != nil {
@@ -32,6 +32,7 @@ func OnceTx[Tx any](e *retrysafe.Engine, db retrysafe.TxStore[Tx], consumer stri
 				}
 				return struct{}{}, nil
 			}, opts...)
+			return err
 		})
 	}
 }
@@ -48,7 +49,7 @@ type txTry struct {
 }
 
 // handle runs the transaction by do.
-func (t *txTry) handle(ctx context.Context, do func(context.Context, retrysafe.Key) (retrysafe.Result[struct{}], error)) error {
+func (t *txTry) handle(ctx context.Context, do func(context.Context, retrysafe.Key) error) error {
 	if over, err := t.check(ctx, t.m); over {
 		return err
 	}
@@ -66,13 +67,13 @@ func (t *txTry) handle(ctx context.Context, do func(context.Context, retrysafe.K
 			return err
 		}
 	}
-	_, err := do(ctx, key)
+	err := do(ctx, key)
 	if !t.ran && errors.Is(err, retrysafe.ErrInDoubt) {
 		// A consumer died while it counted. Nothing runs under such an attempt, so that it can be taken over.
 		if over, err := t.count(ctx, key); over {
 			return err
 		}
-		_, err = do(ctx, key)
+		err = do(ctx, key)
 	}
 	var kept *retrysafe.Failure
 	switch {

@@ -190,10 +190,7 @@ func (c *consumer) judge(d *handed, err error) (what string, after time.Duration
 		c.fail(short)
 		return Left, 0
 	case errors.As(err, &unparked):
-		if errors.Is(err, ErrStale) || errors.Is(err, ErrSettled) {
-			return Left, 0 // this delivery cannot be parked any more
-		}
-		return held, 0
+		return unparked.what(), 0
 	case c.working.Err() != nil: // it was told to end
 		return Left, 0
 	case r.failed:
@@ -217,23 +214,19 @@ func (c *consumer) judgePlain(d *handed, err error) (what string, after time.Dur
 	d.run.tries = max(d.past.turns, d.message.Deliveries)
 	why := ""
 	if o, _ := retrysafe.Marked(err); o == retrysafe.Failed {
-		var f *retrysafe.Failure
-		if why = DeadRefused; errors.As(err, &f) && f.Code == DeadPoison {
-			why = DeadPoison
-		}
+		why = whyRefused(err)
 	} else if d.run.limit > 0 && d.run.tries >= d.run.limit {
 		why = DeadTries
 	}
 	if why == "" {
 		return Again, c.Backoff(d.run.tries)
 	}
-	cause := c.refuse(d, why, err)
-	switch {
-	case d.run.parked:
+	var unparked *parkError
+	if !errors.As(c.refuse(d, why, err), &unparked) {
 		return Dead, 0
-	case errors.Is(cause, ErrStale), errors.Is(cause, ErrSettled):
-		return Left, 0
 	}
-	c.Logger.Warn("mqidem: a message could not be parked", slog.Any("error", cause))
-	return held, 0
+	if what = unparked.what(); what == held {
+		c.Logger.Warn("mqidem: a message could not be parked", slog.Any("error", unparked))
+	}
+	return what, 0
 }
