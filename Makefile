@@ -1,9 +1,9 @@
 # Every target works from a fresh clone with Go and make; `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run test lint fuzz bench bench-gateway soak tidy
+.PHONY: help run test lint fuzz bench bench-gateway soak tidy release-rehearsal
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## run the demonstration
 	go run ./cmd/retrysafe demo
@@ -18,13 +18,16 @@ fuzz: ## search with every fuzz target (half an hour)
 	scripts/fuzz.sh
 
 bench: ## run the benchmarks
-	cd bench && GOWORK=off go test -run '^$$' -bench . -benchmem ./...
+	cd bench && go test -run '^$$' -bench . -benchmem ./...
 
 bench-gateway: ## compare the gateway on Redis with nginx, Lua and Redis
-	cd bench && GOWORK=off go run ./gatewaybench
+	cd bench && go run ./gatewaybench
 
 soak: ## run the long tests (up to an hour)
 	RETRYSAFE_SOAK=long scripts/soak.sh
 
 tidy: ## tidy every module
 	scripts/tidy.sh
+
+release-rehearsal: ## install every module from a proxy of this tree, as a user does
+	go run ./scripts/release rehearse

@@ -3,7 +3,7 @@ module github.com/retrysafe/retrysafe/advise
 go 1.26
 
 require (
-	github.com/retrysafe/retrysafe v0.0.0-00010101000000-000000000000
+	github.com/retrysafe/retrysafe v0.1.0
 	github.com/sqlc-dev/marino v0.3.1
 	github.com/sqlc-dev/meyer v0.1.2
 	github.com/wasilibs/go-pgquery v0.0.0-20260728010200-155ebad2880e
@@ -16,5 +16,3 @@ require (
 	golang.org/x/sys v0.44.0 // indirect
 	golang.org/x/text v0.19.0 // indirect
 )
-
-replace github.com/retrysafe/retrysafe => ../

@@ -9,10 +9,10 @@ require (
 	github.com/gofiber/fiber/v3 v3.1.0
 	github.com/gowebpki/jcs v1.0.2
 	github.com/rabbitmq/amqp091-go v1.16.0
-	github.com/retrysafe/retrysafe v0.0.0
-	github.com/retrysafe/retrysafe/adapters/amqpidem v0.0.0
-	github.com/retrysafe/retrysafe/adapters/rueidisclient v0.0.0
-	github.com/retrysafe/retrysafe/adapters/watermillidem v0.0.0
+	github.com/retrysafe/retrysafe v0.1.0
+	github.com/retrysafe/retrysafe/adapters/amqpidem v0.1.0
+	github.com/retrysafe/retrysafe/adapters/rueidisclient v0.1.0
+	github.com/retrysafe/retrysafe/adapters/watermillidem v0.1.0
 	github.com/sony/sonyflake/v2 v2.2.0
 )
 
@@ -42,13 +42,3 @@ require (
 	golang.org/x/sys v0.47.0 // indirect
 	golang.org/x/text v0.41.0 // indirect
 )
-
-replace (
-	github.com/retrysafe/retrysafe => ../
-	github.com/retrysafe/retrysafe/adapters/amqpidem => ../adapters/amqpidem
-	github.com/retrysafe/retrysafe/adapters/rueidisclient => ../adapters/rueidisclient
-	github.com/retrysafe/retrysafe/adapters/watermillidem => ../adapters/watermillidem
-	github.com/retrysafe/retrysafe/gateway => ../gateway
-)
-
-replace github.com/retrysafe/retrysafe/httpsig => ../httpsig

@@ -4,8 +4,8 @@ go 1.26.0
 
 require (
 	github.com/goccy/go-yaml v1.19.2
-	github.com/retrysafe/retrysafe v0.0.0
-	github.com/retrysafe/retrysafe/httpsig v0.0.0
+	github.com/retrysafe/retrysafe v0.1.0
+	github.com/retrysafe/retrysafe/httpsig v0.1.0
 )
 
 require github.com/go-jose/go-jose/v4 v4.1.8
@@ -23,7 +23,3 @@ require (
 	golang.org/x/sys v0.48.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 )
-
-replace github.com/retrysafe/retrysafe => ../
-
-replace github.com/retrysafe/retrysafe/httpsig => ../httpsig

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/retrysafe/retrysafe/internal/backoff"
+	"github.com/retrysafe/retrysafe/backoff"
 )
 
 // again says whether the n-th try is followed by another one, and after how long.

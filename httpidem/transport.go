@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/retrysafe/retrysafe/internal/backoff"
+	"github.com/retrysafe/retrysafe/backoff"
 )
 
 // Transport is the client's side: an [http.RoundTripper] that sends a request again with the same key until it is answered, and only

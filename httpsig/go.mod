@@ -4,7 +4,5 @@ go 1.26
 
 require (
 	github.com/dunglas/httpsfv v1.1.2
-	github.com/retrysafe/retrysafe v0.0.0
+	github.com/retrysafe/retrysafe v0.1.0
 )
-
-replace github.com/retrysafe/retrysafe => ../

@@ -17,16 +17,16 @@ require (
 	github.com/pingcap/tidb/pkg/parser v0.0.0-20260418072757-ce92298d1124
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
-	github.com/retrysafe/retrysafe v0.0.0
-	github.com/retrysafe/retrysafe/adapters/connectidem v0.0.0
-	github.com/retrysafe/retrysafe/adapters/goredisclient v0.0.0
-	github.com/retrysafe/retrysafe/adapters/grpcidem v0.0.0
-	github.com/retrysafe/retrysafe/adapters/kratosidem v0.0.0
-	github.com/retrysafe/retrysafe/adapters/rueidisclient v0.0.0
-	github.com/retrysafe/retrysafe/adapters/zklock v0.0.0
-	github.com/retrysafe/retrysafe/filter v0.0.0
-	github.com/retrysafe/retrysafe/gateway v0.0.0
-	github.com/retrysafe/retrysafe/httpsig v0.0.0
+	github.com/retrysafe/retrysafe v0.1.0
+	github.com/retrysafe/retrysafe/adapters/connectidem v0.1.0
+	github.com/retrysafe/retrysafe/adapters/goredisclient v0.1.0
+	github.com/retrysafe/retrysafe/adapters/grpcidem v0.1.0
+	github.com/retrysafe/retrysafe/adapters/kratosidem v0.1.0
+	github.com/retrysafe/retrysafe/adapters/rueidisclient v0.1.0
+	github.com/retrysafe/retrysafe/adapters/zklock v0.1.0
+	github.com/retrysafe/retrysafe/filter v0.1.0
+	github.com/retrysafe/retrysafe/gateway v0.1.0
+	github.com/retrysafe/retrysafe/httpsig v0.1.0
 	github.com/yaronf/httpsign v0.4.2
 	golang.org/x/net v0.62.0
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1
@@ -95,7 +95,7 @@ require (
 	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
-	github.com/retrysafe/retrysafe/adapters/pgxidem v0.0.0
+	github.com/retrysafe/retrysafe/adapters/pgxidem v0.1.0
 	go.uber.org/atomic v1.12.0 // indirect
 	go.uber.org/multierr v1.11.0 // indirect
 	go.uber.org/zap v1.27.0 // indirect
@@ -107,18 +107,4 @@ require (
 	modernc.org/libc v1.77.1 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
-)
-
-replace (
-	github.com/retrysafe/retrysafe => ../
-	github.com/retrysafe/retrysafe/adapters/connectidem => ../adapters/connectidem
-	github.com/retrysafe/retrysafe/adapters/goredisclient => ../adapters/goredisclient
-	github.com/retrysafe/retrysafe/adapters/grpcidem => ../adapters/grpcidem
-	github.com/retrysafe/retrysafe/adapters/kratosidem => ../adapters/kratosidem
-	github.com/retrysafe/retrysafe/adapters/pgxidem => ../adapters/pgxidem
-	github.com/retrysafe/retrysafe/adapters/rueidisclient => ../adapters/rueidisclient
-	github.com/retrysafe/retrysafe/adapters/zklock => ../adapters/zklock
-	github.com/retrysafe/retrysafe/filter => ../filter
-	github.com/retrysafe/retrysafe/gateway => ../gateway
-	github.com/retrysafe/retrysafe/httpsig => ../httpsig
 )

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/retrysafe/retrysafe/internal/backoff"
+	"github.com/retrysafe/retrysafe/backoff"
 )
 
 // Locker gives locks on one backend. It is safe for concurrent use; make one for each backend and share it: its callers wait in turn, so

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/internal/backoff"
+	"github.com/retrysafe/retrysafe/backoff"
 )
 
 // Rule says which parked messages a [Redriver] puts back; the zero Rule is those that used up their tries, a minute after that, three times at most.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/retrysafe/retrysafe/internal/backoff"
+	"github.com/retrysafe/retrysafe/backoff"
 )
 
 // Retry says how a client repeats a call that has a key. The zero Retry has the defaults.

@@ -8,7 +8,7 @@ failed=()
 while IFS=: read -r file func; do
   dir=$(dirname "${file#./}")
   printf '=== %s %s\n' "$dir" "$func"
-  (cd "$dir" && GOWORK=off go test -run '^$' -fuzz "^$func\$" -fuzztime "$inputs" -fuzzminimizetime 1000x .) || failed+=("$dir $func")
+  (cd "$dir" && go test -run '^$' -fuzz "^$func\$" -fuzztime "$inputs" -fuzzminimizetime 1000x .) || failed+=("$dir $func")
 done < <(grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's/func //' | sort)
 [ "${#failed[@]}" -eq 0 ] && exit
 printf 'FAIL: %s\n' "${failed[@]}"

@@ -4,5 +4,5 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/modules.sh
 for dir in "${modules[@]}"; do
-  (cd "$dir" && GOWORK=off RETRYSAFE_SOAK=long go test -v -run '^(TestSoak|TestModel$|TestOutboxRelay|TestRedis(Sentinel|Cluster)Store$|Test(MySQL|Postgres)StrangeDefaults$|TestRedisLock$)' -count=1 -timeout 60m ./...)
+  (cd "$dir" && RETRYSAFE_SOAK=long go test -v -run '^(TestSoak|TestModel$|TestOutboxRelay|TestRedis(Sentinel|Cluster)Store$|Test(MySQL|Postgres)StrangeDefaults$|TestRedisLock$)' -count=1 -timeout 60m ./...)
 done

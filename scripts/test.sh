@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every check that a change must pass, as named steps with a budget of seconds each.
 # All steps run, also after one that failed. A step over its budget is a loud warning and no failure: machines differ.
-# Modules are checked with GOWORK=off, as a user sees them, so that a require line that only the workspace hides is found.
+# Modules are built in the workspace; the rehearsal of a release builds each alone, as a user sees it.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -29,7 +29,7 @@ step() { # step NAME BUDGET COMMAND...
 in_module() { # in_module DIR COMMAND...
   local dir=$1
   shift
-  (cd "$dir" && GOWORK=off "$@")
+  (cd "$dir" && "$@")
 }
 
 formatted() {
@@ -76,7 +76,7 @@ readonly foreign=(
 # compiled once: the compiler is most of a first run. The root module comes first, as all others stand on it, and then the one that stands on most of what
 # the others do: two go commands at one time compile what both want twice. The rest come two at a time, which keeps both cores busy.
 vet() { # vet DIR...
-  printf '%s\n' "$@" | GOWORK=off FOREIGN="${foreign[*]}" xargs -P 2 -I{} sh -c '
+  printf '%s\n' "$@" | FOREIGN="${foreign[*]}" xargs -P 2 -I{} sh -c '
     case {} in
       bench | advise) race= ;; # see their tests
       *) race="-race $FOREIGN" ;;
@@ -102,7 +102,7 @@ for dir in "${modules[@]}"; do
   esac
 done
 test_adapters() {
-  printf '%s\n' "${adapters[@]}" | GOWORK=off xargs -P 3 -I{} sh -c "cd {} && go test -vet=off -race ${foreign[*]} -count=1 -timeout 10m ./..."
+  printf '%s\n' "${adapters[@]}" | xargs -P 3 -I{} sh -c "cd {} && go test -vet=off -race ${foreign[*]} -count=1 -timeout 10m ./..."
 }
 step "test adapters and brokers, race" 150 test_adapters
 

@@ -2,11 +2,9 @@ module github.com/retrysafe/retrysafe/adapters/goredisclient
 
 go 1.26.0
 
-replace github.com/retrysafe/retrysafe => ../../
-
 require (
 	github.com/redis/go-redis/v9 v9.23.0
-	github.com/retrysafe/retrysafe v0.0.0
+	github.com/retrysafe/retrysafe v0.1.0
 )
 
 require (

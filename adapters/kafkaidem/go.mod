@@ -2,10 +2,8 @@ module github.com/retrysafe/retrysafe/adapters/kafkaidem
 
 go 1.26.0
 
-replace github.com/retrysafe/retrysafe => ../../
-
 require (
-	github.com/retrysafe/retrysafe v0.0.0
+	github.com/retrysafe/retrysafe v0.1.0
 	github.com/twmb/franz-go v1.22.2
 	github.com/twmb/franz-go/pkg/kfake v0.0.0-20260918054303-01f206a7e32c
 	github.com/twmb/franz-go/pkg/kmsg v1.15.0

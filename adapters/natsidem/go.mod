@@ -2,12 +2,10 @@ module github.com/retrysafe/retrysafe/adapters/natsidem
 
 go 1.26.0
 
-replace github.com/retrysafe/retrysafe => ../../
-
 require (
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.55.0
-	github.com/retrysafe/retrysafe v0.0.0
+	github.com/retrysafe/retrysafe v0.1.0
 )
 
 require (

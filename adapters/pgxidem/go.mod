@@ -2,11 +2,9 @@ module github.com/retrysafe/retrysafe/adapters/pgxidem
 
 go 1.26.0
 
-replace github.com/retrysafe/retrysafe => ../../
-
 require (
 	github.com/jackc/pgx/v5 v5.12.0
-	github.com/retrysafe/retrysafe v0.0.0
+	github.com/retrysafe/retrysafe v0.1.0
 )
 
 require (

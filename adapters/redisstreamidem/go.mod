@@ -2,11 +2,9 @@ module github.com/retrysafe/retrysafe/adapters/redisstreamidem
 
 go 1.26.0
 
-replace github.com/retrysafe/retrysafe => ../../
-
 require (
 	github.com/redis/rueidis v1.0.79
-	github.com/retrysafe/retrysafe v0.0.0
+	github.com/retrysafe/retrysafe v0.1.0
 )
 
 require golang.org/x/sys v0.47.0 // indirect

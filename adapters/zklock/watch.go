@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/retrysafe/retrysafe/internal/backoff"
+	"github.com/retrysafe/retrysafe/backoff"
 )
 
 // watch is one of the client's, for all that wait for the same node: the client cannot end a watch, so that who comes again must not make another.

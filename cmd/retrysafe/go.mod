@@ -6,13 +6,13 @@ require (
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/nats-io/nats.go v1.55.0
-	github.com/retrysafe/retrysafe v0.0.0
-	github.com/retrysafe/retrysafe/adapters/amqpidem v0.0.0
-	github.com/retrysafe/retrysafe/adapters/natsidem v0.0.0
-	github.com/retrysafe/retrysafe/adapters/redisstreamidem v0.0.0
-	github.com/retrysafe/retrysafe/adapters/rueidisclient v0.0.0
-	github.com/retrysafe/retrysafe/advise v0.0.0
-	github.com/retrysafe/retrysafe/gateway v0.0.0
+	github.com/retrysafe/retrysafe v0.1.0
+	github.com/retrysafe/retrysafe/adapters/amqpidem v0.1.0
+	github.com/retrysafe/retrysafe/adapters/natsidem v0.1.0
+	github.com/retrysafe/retrysafe/adapters/redisstreamidem v0.1.0
+	github.com/retrysafe/retrysafe/adapters/rueidisclient v0.1.0
+	github.com/retrysafe/retrysafe/advise v0.1.0
+	github.com/retrysafe/retrysafe/gateway v0.1.0
 	github.com/spf13/cobra v1.10.2
 	modernc.org/sqlite v1.60.1
 )
@@ -25,7 +25,7 @@ require (
 	github.com/nats-io/nuid v1.0.1 // indirect
 	github.com/pganalyze/pg_query_go/v6 v6.2.2 // indirect
 	github.com/rabbitmq/amqp091-go v1.16.0 // indirect
-	github.com/retrysafe/retrysafe/httpsig v0.0.0 // indirect
+	github.com/retrysafe/retrysafe/httpsig v0.1.0 // indirect
 	github.com/sqlc-dev/marino v0.3.1 // indirect
 	github.com/sqlc-dev/meyer v0.1.2 // indirect
 	github.com/tetratelabs/wazero v1.12.0 // indirect
@@ -54,7 +54,7 @@ require (
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/redis/rueidis v1.0.79 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
-	github.com/retrysafe/retrysafe/adapters/pgxidem v0.0.0
+	github.com/retrysafe/retrysafe/adapters/pgxidem v0.1.0
 	github.com/spf13/pflag v1.0.9 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
@@ -64,16 +64,3 @@ require (
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
 )
-
-replace (
-	github.com/retrysafe/retrysafe => ../..
-	github.com/retrysafe/retrysafe/adapters/amqpidem => ../../adapters/amqpidem
-	github.com/retrysafe/retrysafe/adapters/natsidem => ../../adapters/natsidem
-	github.com/retrysafe/retrysafe/adapters/pgxidem => ../../adapters/pgxidem
-	github.com/retrysafe/retrysafe/adapters/redisstreamidem => ../../adapters/redisstreamidem
-	github.com/retrysafe/retrysafe/adapters/rueidisclient => ../../adapters/rueidisclient
-	github.com/retrysafe/retrysafe/advise => ../../advise
-	github.com/retrysafe/retrysafe/gateway => ../../gateway
-)
-
-replace github.com/retrysafe/retrysafe/httpsig => ../../httpsig

@@ -2,17 +2,11 @@ module github.com/retrysafe/retrysafe/examples/orders
 
 go 1.26.0
 
-replace (
-	github.com/retrysafe/retrysafe => ../../
-	github.com/retrysafe/retrysafe/adapters/amqpidem => ../../adapters/amqpidem
-	github.com/retrysafe/retrysafe/adapters/rueidisclient => ../../adapters/rueidisclient
-)
-
 require (
 	github.com/jackc/pgx/v5 v5.12.0
-	github.com/retrysafe/retrysafe v0.0.0
-	github.com/retrysafe/retrysafe/adapters/amqpidem v0.0.0
-	github.com/retrysafe/retrysafe/adapters/rueidisclient v0.0.0
+	github.com/retrysafe/retrysafe v0.1.0
+	github.com/retrysafe/retrysafe/adapters/amqpidem v0.1.0
+	github.com/retrysafe/retrysafe/adapters/rueidisclient v0.1.0
 	modernc.org/sqlite v1.60.1
 )
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/retrysafe/retrysafe/backoff"
 	"github.com/retrysafe/retrysafe/idgen"
-	"github.com/retrysafe/retrysafe/internal/backoff"
 	"github.com/retrysafe/retrysafe/internal/dberr"
 )
 

@@ -2,25 +2,16 @@ module github.com/retrysafe/retrysafe/integration/brokers
 
 go 1.26.0
 
-replace (
-	github.com/retrysafe/retrysafe => ../../
-	github.com/retrysafe/retrysafe/adapters/amqpidem => ../../adapters/amqpidem
-	github.com/retrysafe/retrysafe/adapters/kafkaidem => ../../adapters/kafkaidem
-	github.com/retrysafe/retrysafe/adapters/natsidem => ../../adapters/natsidem
-	github.com/retrysafe/retrysafe/adapters/redisstreamidem => ../../adapters/redisstreamidem
-	github.com/retrysafe/retrysafe/adapters/rueidisclient => ../../adapters/rueidisclient
-)
-
 require (
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.55.0
-	github.com/retrysafe/retrysafe v0.0.0
-	github.com/retrysafe/retrysafe/adapters/amqpidem v0.0.0
-	github.com/retrysafe/retrysafe/adapters/kafkaidem v0.0.0
-	github.com/retrysafe/retrysafe/adapters/natsidem v0.0.0
-	github.com/retrysafe/retrysafe/adapters/redisstreamidem v0.0.0
-	github.com/retrysafe/retrysafe/adapters/rueidisclient v0.0.0
+	github.com/retrysafe/retrysafe v0.1.0
+	github.com/retrysafe/retrysafe/adapters/amqpidem v0.1.0
+	github.com/retrysafe/retrysafe/adapters/kafkaidem v0.1.0
+	github.com/retrysafe/retrysafe/adapters/natsidem v0.1.0
+	github.com/retrysafe/retrysafe/adapters/redisstreamidem v0.1.0
+	github.com/retrysafe/retrysafe/adapters/rueidisclient v0.1.0
 	github.com/twmb/franz-go v1.22.2
 	github.com/twmb/franz-go/pkg/kfake v0.0.0-20260918054303-01f206a7e32c
 )

@@ -2,6 +2,7 @@ package archtest
 
 import (
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -11,35 +12,45 @@ type Module struct {
 	Dir string
 	// Path is the module's import path.
 	Path string
-	// Requires are the paths of the modules that it requires.
+	// Requires are the paths of the modules that it requires, and Versions their versions.
 	Requires []string
-	// Replaces maps a module path to what stands in its place, as written.
+	Versions map[string]string
+	// Replaces maps a module path, or path@version, to what stands in its place, as written.
 	Replaces map[string]string
 	// Tools are the paths of its tool lines, which are requirements too.
 	Tools []string
 }
 
 func parseModule(dir, text string) *Module {
-	m := &Module{Dir: dir, Replaces: map[string]string{}}
+	m := &Module{Dir: dir, Versions: map[string]string{}}
 	lines := directives(text)
 	for _, line := range lines["module"] {
 		m.Path = line[0]
 	}
 	for _, line := range lines["require"] {
 		m.Requires = append(m.Requires, line[0])
+		if len(line) > 1 {
+			m.Versions[line[0]] = line[1]
+		}
 	}
 	for _, line := range lines["tool"] {
 		m.Tools = append(m.Tools, line[0])
 	}
-	for _, line := range lines["replace"] {
-		// old [version] => new [version]
-		for i, word := range line {
-			if word == "=>" && i+1 < len(line) {
-				m.Replaces[line[0]] = line[i+1]
-			}
-		}
-	}
+	m.Replaces = replaces(lines)
 	return m
+}
+
+// replaces reads the lines "old [version] => new [version]" of go.mod and go.work.
+func replaces(lines map[string][][]string) map[string]string {
+	all := map[string]string{}
+	for _, line := range lines["replace"] {
+		at := slices.Index(line, "=>")
+		if at < 1 || at+1 == len(line) {
+			continue
+		}
+		all[strings.Join(line[:at], "@")] = line[at+1]
+	}
+	return all
 }
 
 // directives reads the format that go.mod and go.work share: each verb with the words of its lines, blocks unfolded.

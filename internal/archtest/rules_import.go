@@ -13,6 +13,7 @@ var importRules = []Rule{
 	{"adapters and commands are leaves", leaves},
 	{"adapters use the root only", adaptersUseRoot},
 	{"root imports itself and the standard library", rootImportsOwn},
+	{"product code keeps to its module's internals", internalsStayInModule},
 }
 
 // heavy are packages of the standard library that the core does not carry into a program that only wants Do.
@@ -144,4 +145,20 @@ func rootImportsOwn(t *Tree) []Violation {
 func standard(importPath string) bool {
 	first, _, _ := strings.Cut(importPath, "/")
 	return !strings.Contains(first, ".")
+}
+
+// internalsStayInModule: the modules have versions of their own for whoever uses them, so that what one takes from another's internal
+// packages is a promise nobody has made. Tests may share helpers: they are run in the repository.
+func internalsStayInModule(t *Tree) []Violation {
+	var found []Violation
+	for _, e := range t.edges(func(f *File) bool { return !f.Test() }) {
+		from, to := t.moduleOf(e.file), t.module(e.path)
+		if from == nil || to == nil || from == to || !t.tagged(from) {
+			continue
+		}
+		if slices.Contains(strings.Split(e.dir, "/"), "internal") {
+			found = append(found, Violation{e.file.Path, "imports " + e.path + " of another module; make public what modules share"})
+		}
+	}
+	return found
 }

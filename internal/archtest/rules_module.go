@@ -11,7 +11,9 @@ var moduleRules = []Rule{
 	{"root requires nothing", rootRequiresNothing},
 	{"go.work lists every module", workListsModules},
 	{"CONTRIBUTING lists every module", contributingListsModules},
-	{"siblings are replaced", siblingsReplaced},
+	{"modules replace nothing", modulesReplaceNothing},
+	{"siblings have one version", siblingsHaveOneVersion},
+	{"tagged modules require tagged ones", taggedRequireTagged},
 }
 
 // rootRequiresNothing: whoever imports the core gets no dependency with it, not even one that only its tests need.
@@ -42,48 +44,83 @@ func workListsModules(t *Tree) []Violation {
 	return found
 }
 
-// contributingListsModules: each module has a row in a table of CONTRIBUTING.md, which says how stable it is.
-func contributingListsModules(t *Tree) []Violation {
-	const page = "CONTRIBUTING.md"
-	text := ""
-	if f := t.File(page); f != nil {
-		text = f.Text
+// contributing is the page whose table says of each module how stable it is, and which ones are never tagged.
+const contributing = "CONTRIBUTING.md"
+
+// row is the module's line in that table, or "".
+func (t *Tree) row(m *Module) string {
+	if f := t.File(contributing); f != nil {
+		for line := range strings.Lines(f.Text) {
+			if strings.HasPrefix(line, "|") && strings.Contains(line, "`"+m.Path+"`") {
+				return line
+			}
+		}
 	}
+	return ""
+}
+
+func contributingListsModules(t *Tree) []Violation {
 	var found []Violation
 	for _, m := range t.Modules {
-		listed := false
-		for line := range strings.Lines(text) {
-			listed = listed || strings.HasPrefix(line, "|") && strings.Contains(line, "`"+m.Path+"`")
-		}
-		if !listed {
-			found = append(found, Violation{page, "the table of modules has no row with `" + m.Path + "`"})
+		if t.row(m) == "" {
+			found = append(found, Violation{contributing, "the table of modules has no row with `" + m.Path + "`"})
 		}
 	}
 	return found
 }
 
-// siblingsReplaced: a module that requires a sibling says where it stands, so that tidy and GOWORK=off work in a fresh clone.
-func siblingsReplaced(t *Tree) []Violation {
+// modulesReplaceNothing: go install refuses a program whose go.mod replaces anything, and for everybody else a replace line has no
+// effect, so that a require line that is wrong goes unseen.
+func modulesReplaceNothing(t *Tree) []Violation {
 	var found []Violation
 	for _, m := range t.Modules {
-		file := path.Join(m.Dir, "go.mod")
-		for _, required := range m.Requires {
-			if t.ours(required) && m.Replaces[required] == "" {
-				found = append(found, Violation{file, "requires " + required + " without a replace line to its directory"})
-			}
+		for old := range m.Replaces {
+			found = append(found, Violation{path.Join(m.Dir, "go.mod"), "replaces " + old + "; go.work is where development does that"})
 		}
-		for old, target := range m.Replaces {
-			if !t.ours(old) {
+	}
+	return found
+}
+
+// siblingsHaveOneVersion: all modules are released together, so that one version stands in all require lines, and go.work puts the
+// working tree in its place.
+func siblingsHaveOneVersion(t *Tree) []Violation {
+	var found []Violation
+	version := ""
+	for _, m := range t.Modules {
+		for _, required := range m.Requires {
+			if !t.ours(required) {
 				continue
 			}
-			dir := path.Join(m.Dir, target)
-			if !slices.ContainsFunc(t.Modules, func(s *Module) bool { return s.Dir == dir && s.Path == old }) {
-				found = append(found, Violation{file, "replaces " + old + " by " + target + ", which is not that module"})
+			file, v := path.Join(m.Dir, "go.mod"), m.Versions[required]
+			if version == "" {
+				version = v
+			}
+			if v != version {
+				found = append(found, Violation{file, "requires " + required + " " + v + ", others require siblings at " + version})
+			}
+			target, replaced := t.Replaces[required+"@"+v]
+			if s := t.module(required); !replaced || s == nil || s.Path != required || path.Clean(target) != s.Dir {
+				found = append(found, Violation{"go.work", "has no line that replaces " + required + " " + v + " by its directory"})
 			}
 		}
 	}
 	return found
 }
+
+func taggedRequireTagged(t *Tree) []Violation {
+	var found []Violation
+	for _, m := range t.Modules {
+		for _, required := range m.Requires {
+			if s := t.module(required); s != nil && s.Path == required && !t.tagged(s) && t.tagged(m) {
+				found = append(found, Violation{path.Join(m.Dir, "go.mod"), "requires " + required + ", which is never tagged"})
+			}
+		}
+	}
+	return found
+}
+
+// tagged reports whether releases of the module are made.
+func (t *Tree) tagged(m *Module) bool { return !strings.Contains(t.row(m), "never tagged") }
 
 // ours tells whether an import path belongs to this repository, whether or not such a module exists.
 func (t *Tree) ours(importPath string) bool {

@@ -13,18 +13,23 @@ import (
 type files map[string]string
 
 const (
-	rootMod     = "module example.com/m\n\ngo 1.26\n"
-	childMod    = "module example.com/m/gateway\n\nrequire example.com/m v0.0.0\n\nreplace example.com/m => ../\n"
-	adapterMod  = "module example.com/m/adapters/xidem\n\nrequire example.com/m v0.0.0\n\nreplace example.com/m => ../../\n"
-	commandMod  = "module example.com/m/cmd/tool\n\nrequire (\n\texample.com/m v0.0.0\n\texample.com/m/gateway v0.0.0 // why\n)\n\nreplace (\n\texample.com/m => ../..\n\texample.com/m/gateway v0.0.0 => ../../gateway\n)\n"
-	contributed = "| module | stability |\n|---|---|\n| `example.com/m` | stable |\n| `example.com/m/gateway` | new |\n| `example.com/m/adapters/xidem` | new |\n| `example.com/m/cmd/tool` | new |\n"
+	rootMod      = "module example.com/m\n\ngo 1.26\n"
+	childMod     = "module example.com/m/gateway\n\nrequire example.com/m v0.3.0\n"
+	adapterMod   = "module example.com/m/adapters/xidem\n\nrequire example.com/m v0.3.0\n"
+	commandMod   = "module example.com/m/cmd/tool\n\nrequire (\n\texample.com/m v0.3.0\n\texample.com/m/gateway v0.3.0 // why\n)\n"
+	trialMod     = "module example.com/m/trial\n\nrequire example.com/m v0.3.0\n"
+	work         = "go 1.26\n\nuse (\n\t.\n\t./gateway\n\t./adapters/xidem\n\t./cmd/tool\n\t./trial\n)\n\n" + workReplaces
+	workReplaces = "replace (\n\texample.com/m v0.3.0 => ./\n\texample.com/m/gateway v0.3.0 => ./gateway\n)\n"
+	contributed  = "| module | stability |\n|---|---|\n| `example.com/m` | stable |\n| `example.com/m/gateway` | new |\n| `example.com/m/adapters/xidem` | new |\n| `example.com/m/cmd/tool` | new |\n| `example.com/m/trial` | never tagged |\n"
 )
 
 // clean breaks no rule. It has one of everything that a rule looks at, and what stands close to breaking one.
 func clean() files {
 	return files{
 		"go.mod":                         rootMod,
-		"go.work":                        "go 1.26\n\nuse (\n\t.\n\t./gateway\n\t./adapters/xidem\n\t./cmd/tool\n)\n",
+		"go.work":                        work,
+		"trial/go.mod":                   trialMod,
+		"trial/a.go":                     goFile("trial", "example.com/m/internal/low"),
 		"CONTRIBUTING.md":                contributed,
 		"core.go":                        goFile("m", "context", "example.com/m/internal/low"),
 		"core_test.go":                   goFile("m_test", "net/http", "testing", "example.com/m/memstore", "example.com/m/storetest"),
@@ -80,10 +85,18 @@ var breaks = map[string][]struct{ path, text, reported string }{
 		{"CONTRIBUTING.md", "text only: `example.com/m/gateway`\n", "CONTRIBUTING.md"},
 		{"CONTRIBUTING.md", strings.Replace(contributed, "m/gateway`", "m/gatewayx`", 1), "CONTRIBUTING.md"},
 	},
-	"siblings are replaced": {
-		{"gateway/go.mod", "module example.com/m/gateway\nrequire example.com/m v0.0.0\n", "gateway/go.mod"},
-		{"gateway/go.mod", "module example.com/m/gateway\nreplace example.com/m => ../gone\n", "gateway/go.mod"},
-		{"gateway/go.mod", "module example.com/m/gateway\nreplace example.com/m => ../cmd/tool\n", "gateway/go.mod"},
+	"modules replace nothing": {
+		{"gateway/go.mod", childMod + "replace example.com/m => ../\n", "gateway/go.mod"},
+		{"trial/go.mod", trialMod + "replace (\n\tgopkg.in/foreign.v1 v1.0.0 => ../x\n)\n", "trial/go.mod"},
+	},
+	"siblings have one version": {
+		{"gateway/go.mod", strings.Replace(childMod, "v0.3.0", "v0.2.0", 1), ""},
+		{"go.work", strings.Replace(work, workReplaces, "", 1), "go.work"},
+		{"go.work", strings.Replace(work, "=> ./gateway", "=> ./cmd/tool", 1), "go.work"},
+		{"gateway/go.mod", childMod + "require example.com/m/gone v0.3.0\n", "go.work"},
+	},
+	"tagged modules require tagged ones": {
+		{"gateway/go.mod", childMod + "require example.com/m/trial v0.3.0\n", "gateway/go.mod"},
 	},
 	"core stays light": {
 		{"core.go", goFile("m", "net/http/httptrace"), "core.go"},
@@ -111,6 +124,10 @@ var breaks = map[string][]struct{ path, text, reported string }{
 	"root imports itself and the standard library": {
 		{"httpidem/a.go", goFile("httpidem", "example.com/m/gateway"), "httpidem/a.go"},
 		{"core_test.go", goFile("m_test", "gopkg.in/foreign.v1"), "core_test.go"},
+	},
+	"product code keeps to its module's internals": {
+		{"gateway/a.go", goFile("gateway", "example.com/m/internal/low"), "gateway/a.go"},
+		{"gateway/a.go", goFile("gateway", "example.com/m/cmd/tool/internal/cli"), "gateway/a.go"},
 	},
 	"files are short": {
 		{"core.go", goFile("m") + strings.Repeat("\n", 500), "core.go"},

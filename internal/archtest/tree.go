@@ -20,6 +20,8 @@ type Tree struct {
 	Modules []*Module
 	// Uses are the directories that go.work names, cleaned.
 	Uses []string
+	// Replaces are the replace lines of go.work, as in Module.
+	Replaces map[string]string
 	// Broken says what could not be read or parsed.
 	Broken []Violation
 }
@@ -84,9 +86,11 @@ func (t *Tree) add(p, text string) {
 	case path.Base(p) == "go.mod":
 		t.Modules = append(t.Modules, parseModule(path.Dir(p), text))
 	case p == "go.work":
-		for _, use := range directives(text)["use"] {
+		lines := directives(text)
+		for _, use := range lines["use"] {
 			t.Uses = append(t.Uses, path.Clean(use[0]))
 		}
+		t.Replaces = replaces(lines)
 	case strings.HasSuffix(p, ".go"):
 		f.Fset = token.NewFileSet()
 		parsed, err := parser.ParseFile(f.Fset, p, text, parser.ParseComments|parser.SkipObjectResolution)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/retrysafe/retrysafe/internal/backoff"
+	"github.com/retrysafe/retrysafe/backoff"
 	"github.com/retrysafe/retrysafe/internal/dberr"
 )
 

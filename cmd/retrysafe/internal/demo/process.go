@@ -11,8 +11,6 @@ import (
 	"os/exec"
 	"sync"
 	"time"
-
-	"github.com/retrysafe/retrysafe/internal/freeport"
 )
 
 // process is this program again, with other arguments, so that it can really be killed. It always listens on the same address.
@@ -25,18 +23,6 @@ type process struct {
 	mu     sync.Mutex
 	cmd    *exec.Cmd
 	exited chan struct{}
-}
-
-// freeAddrs are addresses on loopback that nobody listens on now.
-func freeAddrs(n int) (addrs []string, err error) {
-	for range n {
-		port, err := freeport.Get()
-		if err != nil {
-			return nil, fmt.Errorf("demo: %w", err)
-		}
-		addrs = append(addrs, "127.0.0.1:"+port)
-	}
-	return addrs, nil
 }
 
 // start runs the process and waits until it listens.

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/retrysafe/retrysafe/backoff"
 	"github.com/retrysafe/retrysafe/idgen"
-	"github.com/retrysafe/retrysafe/internal/backoff"
 )
 
 // maker makes ids with a worker number, and claims another one when that is lost.

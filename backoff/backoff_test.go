@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/retrysafe/retrysafe/backoff"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/internal/backoff"
 )
 
 // TestNext: how often, how long at most, and never longer than the caller waits.

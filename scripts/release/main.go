@@ -1,0 +1,19 @@
+// Command release releases every module of the repository under one version, or rehearses it.
+//
+//	release rehearse               install everything as a stranger does, from a proxy made of the working tree
+//	release VERSION                show what the release of VERSION would change and tag
+//	release -really VERSION        change it, commit it and tag it; nothing is pushed
+//	release tidy                   go mod tidy in every module, against the working tree
+package main
+
+import (
+	"fmt"
+	"os"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}

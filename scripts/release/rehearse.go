@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/mod/semver"
+)
+
+// rehearse installs every published module of the working tree as a stranger does who has nothing but Go: at the next version, from a
+// proxy, with an empty module cache and no workspace. The programs by "go install", the others by "go get", each alone, with a program
+// that imports all its packages, which is built and run.
+func rehearse(ctx context.Context, r *repo) error {
+	stage, err := os.MkdirTemp("", "release-rehearsal-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(stage)
+	version, err := r.next(ctx)
+	if err != nil {
+		return err
+	}
+	proxy := filepath.Join(stage, "proxy")
+	tree, err := r.copyTo(ctx, filepath.Join(stage, "tree"))
+	if err != nil {
+		return err
+	}
+	if err := tree.setVersion(ctx, version, proxy); err != nil {
+		return err
+	}
+	env, err := strangersEnv(ctx, stage, proxy)
+	if err != nil {
+		return err
+	}
+	defer func() { _, _ = output(context.WithoutCancel(ctx), stage, env, "go", "clean", "-modcache") }() // its files cannot be written to
+	say("rehearsing %s of %d modules", version, len(tree.published()))
+	return tree.each(func(m *mod) error { return tree.install(ctx, m, version, stage, env) })
+}
+
+// next is the version that is released next: the one that the modules require each other at, as long as that has no tag, else the minor
+// version after it.
+func (r *repo) next(ctx context.Context) (string, error) {
+	version := r.required()
+	if !semver.IsValid(version) {
+		return "", errors.New("no module requires the root module, so that there is no version to go by")
+	}
+	tags, err := output(ctx, r.dir, nil, "git", "tag", "--list", version)
+	if err != nil || strings.TrimSpace(tags) == "" {
+		return version, err
+	}
+	var major, minor, patch int
+	if _, err := fmt.Sscanf(version, "v%d.%d.%d", &major, &minor, &patch); err != nil {
+		return "", fmt.Errorf("version %s: %w", version, err)
+	}
+	return fmt.Sprintf("v%d.%d.0", major, minor+1), nil
+}
+
+// strangersEnv is the environment of somebody who has Go and nothing of ours.
+func strangersEnv(ctx context.Context, stage, proxy string) ([]string, error) {
+	out, err := output(ctx, stage, []string{"GOWORK=off"}, "go", "env", "GOMODCACHE", "GOPROXY")
+	if err != nil {
+		return nil, err
+	}
+	have := strings.Split(strings.TrimSpace(out), "\n")
+	if len(have) != 2 {
+		return nil, fmt.Errorf("go env printed %q", out)
+	}
+	return []string{
+		"GOWORK=off", "GOFLAGS=-trimpath", // paths of the module cache are not part of what is compiled, so that it is compiled once
+		"GOMODCACHE=" + filepath.Join(stage, "modules"), "GOBIN=" + filepath.Join(stage, "bin"),
+		// What others have made comes from this machine's module cache, where go.sum has checked it, and else from the network.
+		"GOPROXY=file://" + proxy + ",file://" + filepath.ToSlash(filepath.Join(have[0], "cache", "download")) + "," + have[1],
+		"GOSUMDB=off", "GONOPROXY=none", "GOPRIVATE=",
+	}, nil
+}
+
+// each runs f for every published module, two at a time, and returns all errors.
+func (r *repo) each(f func(*mod) error) error {
+	var (
+		wg   sync.WaitGroup
+		mu   sync.Mutex
+		errs []error
+		hand = make(chan struct{}, 2)
+	)
+	for _, m := range r.published() {
+		wg.Go(func() {
+			hand <- struct{}{}
+			defer func() { <-hand }()
+			if err := f(m); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, fmt.Errorf("%s cannot be installed: %w", m.path, err))
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func (r *repo) install(ctx context.Context, m *mod, version, stage string, env []string) error {
+	began := time.Now()
+	packages, program, err := r.packages(ctx, m)
+	if err != nil {
+		return err
+	}
+	if program {
+		err = installProgram(ctx, m, version, stage, env)
+	} else {
+		err = useLibrary(ctx, m, version, stage, env, packages)
+	}
+	if err == nil {
+		say("  %-70s %5.1f s", m.path, time.Since(began).Seconds())
+	}
+	return err
+}
+
+// packages are those of the module that others may import; program says that it is a command instead.
+func (r *repo) packages(ctx context.Context, m *mod) (paths []string, program bool, err error) {
+	out, err := output(ctx, filepath.Join(r.dir, m.dir), nil, "go", "list", "-f", "{{.ImportPath}} {{.Name}} {{len .GoFiles}}", "./...")
+	if err != nil {
+		return nil, false, err
+	}
+	for l := range strings.Lines(out) {
+		var path, name string
+		var files int
+		if _, err := fmt.Sscan(l, &path, &name, &files); err != nil {
+			return nil, false, fmt.Errorf("go list printed %q: %w", l, err)
+		}
+		switch {
+		case name == "main":
+			program = program || path == m.path
+		case files > 0 && !strings.Contains(path+"/", "/internal/"):
+			paths = append(paths, path)
+		}
+	}
+	return paths, program, nil
+}
+
+// installProgram installs a command and asks it for its version.
+func installProgram(ctx context.Context, m *mod, version, stage string, env []string) error {
+	dir, err := os.MkdirTemp(stage, "install")
+	if err != nil {
+		return err
+	}
+	if _, err := output(ctx, dir, env, "go", "install", m.path+"@"+version); err != nil {
+		return err
+	}
+	name := filepath.Join(stage, "bin", filepath.Base(m.path))
+	said, err := exec.CommandContext(ctx, name, "--version").CombinedOutput()
+	if err != nil || !strings.Contains(string(said), version) {
+		return fmt.Errorf("%s --version does not name %s: %q, %w", filepath.Base(name), version, said, err)
+	}
+	return nil
+}
+
+// useLibrary makes a program in a module of its own that imports the packages.
+func useLibrary(ctx context.Context, m *mod, version, stage string, env, packages []string) error {
+	dir, err := os.MkdirTemp(stage, "use")
+	if err != nil {
+		return err
+	}
+	var program strings.Builder
+	program.WriteString("package main\n\nimport (\n")
+	for _, p := range packages {
+		fmt.Fprintf(&program, "\t_ %q\n", p)
+	}
+	program.WriteString(")\n\nfunc main() {}\n")
+	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(program.String()), 0o600); err != nil {
+		return err
+	}
+	for _, args := range [][]string{{"mod", "init", "example.com/user"}, {"get", m.path + "@" + version}, {"mod", "tidy"}, {"run", "."}} {
+		if _, err := output(ctx, dir, env, "go", args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+)
+
+// setVersion makes all modules of the tree require one another at version, as go.mod, go.work and go.sum say it, and packs those that are
+// published into proxy.
+func (r *repo) setVersion(ctx context.Context, version, proxy string) error {
+	if err := r.setWork(version); err != nil {
+		return err
+	}
+	sums := map[string]string{}
+	for _, m := range r.modules {
+		for _, sibling := range r.modules {
+			if m.requires(sibling) {
+				if err := m.file.AddRequire(sibling.path, version); err != nil {
+					return err
+				}
+			}
+		}
+		if err := r.write(m); err != nil {
+			return err
+		}
+		if err := r.setSums(m, sums); err != nil {
+			return err
+		}
+		if m.never {
+			continue
+		}
+		var err error
+		if sums[m.path], err = r.pack(ctx, m, version, proxy); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *repo) write(m *mod) error {
+	m.file.Cleanup()
+	text, err := m.file.Format()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(r.dir, m.dir, "go.mod"), text, 0o644) //nolint:gosec // a file of the repository
+}
+
+// setWork puts the working tree in the place of the version.
+func (r *repo) setWork(version string) error {
+	work, err := readWork(r.dir)
+	if err != nil {
+		return err
+	}
+	for _, m := range r.published() {
+		for _, old := range work.Replace {
+			if old.Old.Path == m.path {
+				if err := work.DropReplace(m.path, old.Old.Version); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for _, m := range r.published() {
+		if r.isRequired(m) {
+			if err := work.AddReplace(m.path, version, "./"+m.dir, ""); err != nil {
+				return err
+			}
+		}
+	}
+	work.Cleanup()
+	work.SortBlocks()
+	return os.WriteFile(filepath.Join(r.dir, "go.work"), modfile.Format(work.Syntax), 0o644) //nolint:gosec // a file of the repository
+}
+
+func (r *repo) isRequired(m *mod) bool {
+	for _, other := range r.modules {
+		if other.requires(m) {
+			return true
+		}
+	}
+	return false
+}
+
+// setSums writes the checksums of the siblings that m requires, and no others of them, into its go.sum.
+func (r *repo) setSums(m *mod, sums map[string]string) error {
+	name := filepath.Join(r.dir, m.dir, "go.sum")
+	old, err := os.ReadFile(name)
+	if err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	text := withoutModule(string(old), r.root)
+	for _, sibling := range r.modules {
+		if m.requires(sibling) {
+			text += sums[sibling.path]
+		}
+	}
+	if text == string(old) {
+		return nil
+	}
+	return os.WriteFile(name, []byte(sorted(text)), 0o644) //nolint:gosec // a file of the repository
+}
+
+// withoutModule leaves out the lines of go.sum that are of a module or of one below it.
+func withoutModule(sum, modulePath string) string {
+	var kept strings.Builder
+	for l := range strings.Lines(sum) {
+		if !strings.HasPrefix(l, modulePath+" ") && !strings.HasPrefix(l, modulePath+"/") {
+			kept.WriteString(l)
+		}
+	}
+	return kept.String()
+}
+
+// sorted sorts lines as the go command does.
+func sorted(text string) string {
+	lines := slices.Collect(strings.Lines(text))
+	slices.Sort(lines)
+	return strings.Join(lines, "")
+}
