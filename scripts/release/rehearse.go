@@ -77,7 +77,7 @@ func strangersEnv(ctx context.Context, stage, proxy string) ([]string, error) {
 		"GOMODCACHE=" + filepath.Join(stage, "modules"), "GOBIN=" + filepath.Join(stage, "bin"),
 		// What others have made comes from this machine's module cache, where go.sum has checked it, and else from the network.
 		"GOPROXY=file://" + proxy + ",file://" + filepath.ToSlash(filepath.Join(have[0], "cache", "download")) + "," + have[1],
-		"GOSUMDB=off", "GONOPROXY=none", "GOPRIVATE=",
+		"GOSUMDB=off",
 	}, nil
 }
 
