@@ -13,7 +13,7 @@ const (
 	// maxMain keeps a main.go to a list of what it puts together.
 	maxMain = 39
 	// maxExample is for those of examples, which README shows as one whole program.
-	maxExample = 60
+	maxExample = 50
 )
 
 var sizeRules = []Rule{
