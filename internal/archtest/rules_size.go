@@ -12,6 +12,8 @@ const (
 	maxMedian = 200
 	// maxMain keeps a main.go to a list of what it puts together.
 	maxMain = 39
+	// maxExample is for those of examples, which README shows as one whole program.
+	maxExample = 50
 )
 
 var sizeRules = []Rule{
@@ -31,6 +33,8 @@ func filesAreShort(t *Tree) []Violation {
 			continue
 		case f.Test():
 			limit = maxTest
+		case path.Base(f.Path) == "main.go" && within(f.Path, "examples"):
+			limit = maxExample
 		case path.Base(f.Path) == "main.go":
 			limit = maxMain
 		}

@@ -52,6 +52,7 @@ func clean() files {
 		"cmd/tool/go.mod":            commandMod,
 		"cmd/tool/main.go":           goFile("main", "example.com/m/gateway", "example.com/m/adapters/xidem", "example.com/m/cmd/tool/internal/cli"),
 		"cmd/tool/internal/cli/a.go": goFile("cli", "time"),
+		"examples/shop/main.go":      goFile("main") + strings.Repeat("\n", 45),
 		"testdata/bad.go":            "no Go at all",
 		".git/config":                "/hom" + "e/someone",
 	}
@@ -133,6 +134,7 @@ var breaks = map[string][]struct{ path, text, reported string }{
 		{"core.go", goFile("m") + strings.Repeat("\n", 500), "core.go"},
 		{"core_test.go", goFile("m_test") + strings.Repeat("\n", 800), "core_test.go"},
 		{"cmd/tool/main.go", goFile("main") + strings.Repeat("\n", 40), "cmd/tool/main.go"},
+		{"examples/shop/main.go", goFile("main") + strings.Repeat("\n", 50), "examples/shop/main.go"},
 		{"run.sh", strings.Repeat("true\n", 501), "run.sh"},
 	},
 	"packages have a comment": {{"memstore/a.go", "package memstore\n", "memstore"}},

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
@@ -62,7 +63,7 @@ func missing(text, code string) []string {
 func code(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
-	for _, text := range files(t, "_test.go", "storetest/run.go", "httpidemtest/run.go", "rpcidemtest/run.go", "locktest/run.go", "mqtest/run.go") {
+	for _, text := range files(t, "_test.go", "storetest/run.go", "httpidemtest/run.go", "rpcidemtest/run.go", "locktest/run.go", "mqtest/run.go", "examples/http/main.go") {
 		b.WriteString(text)
 	}
 	return b.String()
@@ -116,6 +117,7 @@ func TestMissingFindsWhatIsNotThere(t *testing.T) {
 var (
 	snippet = regexp.MustCompile("(?s)```go\n(.*?)```")
 	space   = regexp.MustCompile(`\s+`)
+	block   = regexp.MustCompile("(?s)```.*?```\n")
 	link    = regexp.MustCompile(`\]\(([^)#:]+?)(?:#[^)]*)?\)`)
 )
 
@@ -124,13 +126,13 @@ func shown(snippet, code string) bool {
 	return strings.Contains(code, strings.TrimSpace(space.ReplaceAllString(snippet, " ")))
 }
 
-// TestSnippetsOfTheReadmeCompile: each stands in an example or test, word for word.
-func TestSnippetsOfTheReadmeCompile(t *testing.T) {
+// TestSnippetsCompile: each stands in an example or test, word for word. That README shows a whole program is a test of examples/http.
+func TestSnippetsCompile(t *testing.T) {
 	t.Parallel()
 	docs, all := files(t, ".md"), strings.Join(strings.Fields(code(t)), " ")
-	for _, page := range []string{"README.md", "README.zh-CN.md"} {
+	for page, least := range map[string]int{"README.md": 1, "README.zh-CN.md": 1, "docs/tour.md": 7, "docs/tour.zh-CN.md": 7} {
 		found := snippet.FindAllStringSubmatch(docs[page], -1)
-		assert.True(t, len(found) >= 3, "snippets in %s: %d", page, len(found))
+		assert.True(t, len(found) >= least, "snippets in %s: %d", page, len(found))
 		for _, s := range found {
 			assert.True(t, shown(s[1], all), "%s shows code that no example has:\n%s", page, s[1])
 		}
@@ -138,12 +140,53 @@ func TestSnippetsOfTheReadmeCompile(t *testing.T) {
 	assert.True(t, !shown("retrysafe.NoSuch"+"Call()", all), "and the check can fail")
 }
 
+// TestReadmes: both are short enough to be read, without a line of prose that is wider than a window, and have the same parts.
+func TestReadmes(t *testing.T) {
+	t.Parallel()
+	docs := files(t, ".md")
+	for _, page := range []string{"README.md", "README.zh-CN.md"} {
+		n := strings.Count(docs[page], "\n")
+		assert.True(t, n <= 150, "%s has %d lines; keep it at 150, and move what is more to docs/tour.md", page, n)
+		for line := range strings.Lines(block.ReplaceAllString(docs[page], "")) {
+			assert.True(t, strings.HasPrefix(line, "|") || utf8.RuneCountInString(line) <= 101, "%s has a line of more than 100 characters: %s", page, line)
+		}
+	}
+	assert.Equal(t, parts(docs["README.zh-CN.md"]), parts(docs["README.md"]), "code, commands, headings, rows and points of README.zh-CN.md")
+	assert.Equal(t, parts(docs["docs/tour.zh-CN.md"]), parts(docs["docs/tour.md"]), "code, commands, headings, rows and points of docs/tour.zh-CN.md")
+}
+
+// parts are what two languages of a page have in common: code and commands as they stand, and what begins headings, rows and points.
+func parts(text string) (all []string) {
+	code := false
+	for line := range strings.Lines(text) {
+		mark, words, _ := strings.Cut(line, " ")
+		switch {
+		case strings.HasPrefix(line, "```"):
+			code = !code
+		case code:
+			all = append(all, line)
+		case strings.HasPrefix(line, "    "):
+			command, _, _ := strings.Cut(line, " #")
+			all = append(all, strings.TrimSpace(command))
+		case strings.HasPrefix(mark, "#"), mark == "|" && words != "", mark == "-":
+			all = append(all, mark)
+		}
+	}
+	return all
+}
+
+func TestParts(t *testing.T) {
+	t.Parallel()
+	got := parts("# A\nb\n\n```go\nx := 1\n```\n\n| c | d |\n|---|---|\n| e | f |\n\n- g\n  h\n\n    run it   # i\n")
+	assert.Equal(t, got, []string{"#", "x := 1\n", "|", "|", "-", "run it"}, "parts")
+}
+
 // TestLinks: what a page links to in the repository is there.
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	n := 0
 	for page, text := range files(t, ".md") {
-		for _, m := range link.FindAllStringSubmatch(text, -1) {
+		for _, m := range link.FindAllStringSubmatch(block.ReplaceAllString(text, ""), -1) {
 			n++
 			_, err := os.Stat(filepath.Join(root, filepath.Dir(page), m[1]))
 			assert.NoError(t, err, "%s links to %s", page, m[1])
