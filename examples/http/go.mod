@@ -2,10 +2,8 @@ module github.com/retrysafe/retrysafe/examples/http
 
 go 1.26.0
 
-replace github.com/retrysafe/retrysafe => ../../
-
 require (
-	github.com/retrysafe/retrysafe v0.0.0
+	github.com/retrysafe/retrysafe v0.1.0
 	modernc.org/sqlite v1.60.1
 )
 
