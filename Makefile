@@ -1,6 +1,6 @@
 # Every target works from a fresh clone with Go and make; `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run test lint fuzz bench bench-gateway soak tidy release-rehearsal
+.PHONY: help run test race stress fresh lint fuzz bench bench-gateway soak tidy release-rehearsal
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -8,8 +8,17 @@ help: ## show this list
 run: ## run the demonstration
 	go run ./cmd/retrysafe demo
 
-test: ## run every check that a change must pass (under 15 minutes on 2 cores)
+test: ## run every check that a change must pass; SERVERS=none leaves out what needs servers
 	scripts/test.sh
+
+race: ## run all tests with the race detector, those that start servers too
+	scripts/race.sh
+
+stress: ## run the tests again and again beside busy loops (hours)
+	scripts/stress.sh
+
+fresh: ## run the tests in a clean clone with empty caches, and once more
+	scripts/fresh.sh
 
 lint: ## run golangci-lint and gofumpt over every module
 	scripts/lint.sh
@@ -23,8 +32,8 @@ bench: ## run the benchmarks
 bench-gateway: ## compare the gateway on Redis with nginx, Lua and Redis
 	cd bench && go run ./gatewaybench
 
-soak: ## run the long tests (up to an hour)
-	RETRYSAFE_SOAK=long scripts/soak.sh
+soak: ## run the long tests (an hour or more; RETRYSAFE_SOAK=short: minutes)
+	scripts/soak.sh
 
 tidy: ## tidy every module
 	scripts/tidy.sh

@@ -1,59 +1,64 @@
 #!/usr/bin/env bash
-# Sees that the programs are there that the tests run beside Go's own. What is missing is installed where nobody has to be asked: on
-# Debian and its like, as root. Elsewhere this names the command and fails, as the tests will.
+# Sees that the programs are there that the tests run beside Go's own, says which are missing and
+# what for, and installs them on Debian and its like as root. Elsewhere it names the command and
+# fails, as the tests would.
 set -uo pipefail
 
 missing=()
-need() { # need PACKAGE PROGRAM...: any one of the programs will do
-  local package=$1 program
-  shift
+lacks() { # lacks PACKAGE REASON
+  printf '  %-24s %s\n' "$1" "$2"
+  missing+=("$1")
+}
+
+need() { # need PACKAGE REASON PROGRAM...: any one of the programs will do
+  local package=$1 reason=$2 program
+  shift 2
   for program in "$@"; do
     command -v "$program" >/dev/null && return
   done
-  echo "missing: $1"
-  missing+=("$package")
+  lacks "$package" "$reason"
 }
 
-need_file() { # need_file PACKAGE FILE: what is no program
-  [ -e "$2" ] && return
-  echo "missing: $1"
-  missing+=("$1")
+need_file() { # need_file PACKAGE REASON FILE: what is no program
+  [ -e "$3" ] || lacks "$1" "$2"
 }
 
 look() {
   missing=()
-  need chromium chromium chromium-browser google-chrome
-  need curl curl
-  need util-linux prlimit
-  need redis-server redis-server
-  need redis-sentinel redis-sentinel
-  command -v postgres >/dev/null || need_file postgresql /usr/lib/postgresql/*/bin/postgres
-  command -v mariadbd >/dev/null || need_file mariadb-server /usr/sbin/mariadbd
-  need pgbouncer pgbouncer
-  need_file rabbitmq-server /usr/lib/rabbitmq/bin/rabbitmq-server
-  need default-jre-headless java
-  need_file zookeeper /usr/share/java/zookeeper.jar
-  need_file libslf4j-java /usr/share/java/slf4j-simple.jar
-  need nginx nginx
-  need_file libnginx-mod-http-lua /usr/share/nginx/modules/ngx_http_lua_module.so
-  need_file lua-nginx-redis /usr/share/lua/5.1/nginx/redis.lua
-  need_file lua-nginx-string /usr/share/lua/5.1/nginx/sha256.lua
-  need_file lua-cjson /usr/share/lua/5.1/cjson/util.lua
+  need chromium "the demo's page, the script and the forms in a real browser" chromium chromium-browser google-chrome
+  need curl "docs/break-it.md as it is written" curl
+  need util-linux "prlimit: a full disk in docs/break-it.md" prlimit
+  need redis-server "stores, locks, ids and streams on Redis" redis-server
+  need redis-sentinel "fail-over of Redis" redis-sentinel
+  command -v postgres >/dev/null || need_file postgresql "stores, transactions and locks on PostgreSQL" /usr/lib/postgresql/*/bin/postgres
+  command -v mariadbd >/dev/null || need_file mariadb-server "stores, transactions and locks on MariaDB" /usr/sbin/mariadbd
+  need pgbouncer "locks of sessions behind a pool" pgbouncer
+  need_file rabbitmq-server "consumers and publishers of RabbitMQ" /usr/lib/rabbitmq/bin/rabbitmq-server
+  need default-jre-headless "runs ZooKeeper" java
+  need_file zookeeper "locks and worker numbers in ZooKeeper" /usr/share/java/zookeeper.jar
+  need_file libslf4j-java "ZooKeeper's log" /usr/share/java/slf4j-simple.jar
+  need nginx "the guard in deploy/nginx" nginx
+  need_file libnginx-mod-http-lua "the same" /usr/share/nginx/modules/ngx_http_lua_module.so
+  need_file lua-nginx-redis "the same" /usr/share/lua/5.1/nginx/redis.lua
+  need_file lua-nginx-string "the same" /usr/share/lua/5.1/nginx/sha256.lua
+  need_file lua-cjson "the same" /usr/share/lua/5.1/cjson/util.lua
 }
 
-look
-if [ "${#missing[@]}" -eq 0 ]; then
-  echo "all programs are there"
+found=$(look)
+if [ -z "$found" ]; then
+  echo "All programs that the tests start are there."
   exit 0
 fi
-
+look >/dev/null
+printf 'The tests start programs that are missing here:\n%s\n' "$found"
 install="apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
 if [ "$(id -u)" -ne 0 ] || ! grep -qsE '^ID(_LIKE)?=.*(debian|ubuntu)' /etc/os-release; then
-  echo "The tests need them; on Debian install them with: sudo sh -c '$install'"
+  echo "On Debian install them with: sudo sh -c '$install'"
+  echo "Without them run: make test SERVERS=none"
   exit 1
 fi
-echo "installing: ${missing[*]}"
-# Servers are started by the tests that need them, on ports of their own: the packages must not leave one running.
+echo "Installing them from Debian's packages; none of them is left running. (make test SERVERS=none does without.)"
+# Tests start the servers that they need, on ports of their own.
 policy=/usr/sbin/policy-rc.d
 if [ ! -e "$policy" ]; then
   printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod 755 "$policy"

@@ -1,8 +1,15 @@
 #!/usr/bin/env bash
-# The long form of every test whose name begins with TestSoak, and of a few that search or break all points; the short form runs with the other tests. -v shows seeds and figures.
+# Runs every test whose name begins with TestSoak in its long form, and the long forms of a few that
+# search or break all points. -v shows seeds and figures.
+#
+#   scripts/soak.sh                      the long forms, an hour or more
+#   RETRYSAFE_SOAK=short scripts/soak.sh the short forms, minutes
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/modules.sh
+export RETRYSAFE_SOAK=${RETRYSAFE_SOAK:-long}
+searches='TestModel$|TestOutboxRelay|TestRedis(Sentinel|Cluster)Store$|Test(MySQL|Postgres)StrangeDefaults$|TestRedisLock$'
+[ "$RETRYSAFE_SOAK" = long ] || searches='TestModel$'
 for dir in "${modules[@]}"; do
-  (cd "$dir" && RETRYSAFE_SOAK=long go test -v -run '^(TestSoak|TestModel$|TestOutboxRelay|TestRedis(Sentinel|Cluster)Store$|Test(MySQL|Postgres)StrangeDefaults$|TestRedisLock$)' -count=1 -timeout 60m ./...)
+  (cd "$dir" && go test -v -run "^(TestSoak|$searches)" -count=1 -timeout 120m ./...)
 done

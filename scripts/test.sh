@@ -1,40 +1,61 @@
 #!/usr/bin/env bash
-# Every check that a change must pass, as named steps with a budget of seconds each.
-# All steps run, also after one that failed. A step over its budget is a loud warning and no failure: machines differ.
-# Modules are built in the workspace; the rehearsal of a release builds each alone, as a user sees it.
+# Every check that a change must pass, as named steps. All of them run, also after one that failed.
+#
+#   scripts/test.sh                 every step
+#   SERVERS=none scripts/test.sh    only what needs no program beside Go, git and a C compiler
+#   LOGS=DIR scripts/test.sh        where the output of the steps is kept
+#
+# The output of a step is shown where it fails. Soak tests have a target of their own: make soak.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
+. scripts/steps.sh
+. scripts/modules.sh
 
-readonly total_budget=900
-names=() results=() used=() budgets=()
-failed=0
+readonly servers=${SERVERS:-all}
+case $servers in
+  all | none) ;;
+  *)
+    echo "SERVERS=$servers: write SERVERS=none to leave out what needs servers, or nothing"
+    exit 2
+    ;;
+esac
 
-step() { # step NAME BUDGET COMMAND...
-  local name=$1 budget=$2 began=$SECONDS result=ok
-  shift 2
-  printf '\n=== %s (budget %d s)\n' "$name" "$budget"
-  if ! "$@" </dev/null; then
-    result=FAIL
-    failed=$((failed + 1))
-  fi
-  local took=$((SECONDS - began))
-  printf -- '--- %s: %s, %d s of %d s\n' "$name" "$result" "$took" "$budget"
-  if [ "$took" -gt "$budget" ]; then
-    printf '!!! %s took %d s, over its budget of %d s\n' "$name" "$took" "$budget"
-    [ "$result" = FAIL ] || result="ok, OVER BUDGET"
-  fi
-  names+=("$name") results+=("$result") used+=("$took") budgets+=("$budget")
-}
+# Compiled without paths of this machine, everything is compiled once for the tests and for the
+# rehearsal of a release, which has the modules elsewhere.
+export GOFLAGS="${GOFLAGS:-} -trimpath"
 
-in_module() { # in_module DIR COMMAND...
-  local dir=$1
-  shift
-  (cd "$dir" && "$@")
+# The race detector is for packages in which goroutines of ours meet: those that run in one process.
+# What starts servers and processes is compiled once, without it. `make race` has it everywhere.
+raced=(. filter gateway httpsig)
+for name in connectidem echoidem ginidem grpcidem kafkaidem kratosidem natsidem watermillidem; do
+  raced+=("adapters/$name")
+done
+
+# Modules whose tests start servers or a browser, the slowest first.
+served=(
+  integration cmd/retrysafe integration/brokers adapters/amqpidem browser/browsertest examples/orders
+  adapters/redisstreamidem adapters/zklock
+)
+
+# The rest needs neither.
+plain=()
+for dir in "${modules[@]}"; do
+  case " ${raced[*]} ${served[*]} " in
+    *" $dir "*) ;;
+    *) plain+=("$dir") ;;
+  esac
+done
+
+patterns() { # patterns DIR...: all packages of these modules
+  local dir
+  for dir in "$@"; do
+    printf './%s/...\n' "$dir"
+  done | sed 's#^\./\./#./#'
 }
 
 formatted() {
   local files
-  files=$(gofmt -l .) || return 1
+  files=$(git ls-files -z --cached --others --exclude-standard '*.go' | xargs -0 gofmt -l) || return 1
   [ -z "$files" ] && return
   printf 'not formatted (gofmt -w does it):\n%s\n' "$files"
   return 1
@@ -53,84 +74,29 @@ need_cgo() {
     exit 1
   fi
 }
-
-if ! command -v go >/dev/null; then
-  echo "There is no go command; install Go 1.26 or newer from your distribution or from the Go project's download page"
-  exit 1
-fi
 need_cgo
-. scripts/modules.sh
 
-step "programs" 90 scripts/programs.sh
-
-step "format" 10 formatted
-
-# What is not ours and large is compiled without the race detector: SQLite, which is C made into Go and takes twenty times as long with it.
-# ZooKeeper's client has a race of its own, when it connects again: it reads the number of the last change that it saw while an answer raises it, and asks for a
-# few events too many at worst. What we do with them is compiled with it.
-readonly foreign=(
-  -gcflags=modernc.org/...=-race=false -gcflags=github.com/go-zookeeper/zk=-race=false
-)
-
-# Everything is compiled and vetted here (go test need not do it again), and with the race detector where the tests want it, so that it is
-# compiled once: the compiler is most of a first run. The root module comes first, as all others stand on it, and then the one that stands on most of what
-# the others do: two go commands at one time compile what both want twice. The rest come two at a time, which keeps both cores busy.
-vet() { # vet DIR...
-  printf '%s\n' "$@" | FOREIGN="${foreign[*]}" xargs -P 2 -I{} sh -c '
-    case {} in
-      bench | advise) race= ;; # see their tests
-      *) race="-race $FOREIGN" ;;
-    esac
-    cd {} && echo "vet {}" && go vet $race ./...'
+tests() { # tests ARGUMENT...: go test as all steps run it
+  go test -vet=off -count=1 -timeout 40m -skip '^TestSoak' "$@"
 }
-step "vet ." 90 vet .
-step "vet integration" 200 vet integration
-others=()
-for dir in "${modules[@]:1}"; do
-  [ "$dir" = integration ] || others+=("$dir")
-done
-step "vet the other modules" 230 vet "${others[@]}"
 
-# Built without the race detector only: a search takes one step at a time, and five times as long with it.
-step "test models" 90 in_module . go test -vet=off -count=1 -timeout 5m -skip '^TestRace$' ./internal/statespace ./shardstore
+[ "$servers" = none ] || shown "programs" scripts/programs.sh
+step "format" formatted
+mapfile -t all < <(patterns "${modules[@]}")
+step "vet" go vet "${all[@]}"
+step "release rehearsal" go run ./scripts/release rehearse
 
-# The tests of adapters and brokers wait more than they work, so a few run beside one another.
-adapters=()
-for dir in "${modules[@]}"; do
-  case $dir in
-    adapters/* | examples/* | integration/brokers) adapters+=("$dir") ;;
-  esac
-done
-test_adapters() {
-  printf '%s\n' "${adapters[@]}" | xargs -P 3 -I{} sh -c "cd {} && go test -vet=off -race ${foreign[*]} -count=1 -timeout 10m ./..."
-}
-step "test adapters and brokers, race" 150 test_adapters
-
-for dir in "${modules[@]}"; do
-  case $dir in
-    adapters/* | examples/* | integration/brokers) ;; # above
-    integration) # servers that are killed and have to find each other again; tests that wait more than they work. They build the command, of what is compiled already.
-      step "test $dir, race" 240 in_module "$dir" env "GOFLAGS=-race ${foreign[*]}" go test -vet=off -count=1 -timeout 10m -parallel 6 ./... ;;
-    browser/browsertest) # one browser with a few tabs at a time
-      step "test $dir, race" 60 in_module "$dir" go test -vet=off -race "${foreign[@]}" -count=1 -timeout 5m -parallel 4 ./... ;;
-    bench) # holds assertions on allocations, which the race detector would break
-      step "test $dir" 60 in_module "$dir" go test -vet=off -count=1 -timeout 5m ./... ;;
-    advise) # it compiles a parser when it runs, which takes ten times as long with the race detector; but for one lock it shares nothing
-      step "test $dir" 60 in_module "$dir" go test -vet=off -count=1 -timeout 5m ./... ;;
-    cmd/retrysafe | gateway) # they wait as well
-      step "test $dir, race" 120 in_module "$dir" go test -vet=off -race "${foreign[@]}" -count=1 -timeout 10m -parallel 4 ./... ;;
-    *) # -p: some packages wait for leases while others work
-      step "test $dir, race" 90 in_module "$dir" go test -vet=off -race "${foreign[@]}" -count=1 -timeout 10m -p 4 ./... ;;
-  esac
-done
-
-printf '\n%-44s %8s %8s  %s\n' step "used s" "budget" result
-for i in "${!names[@]}"; do
-  printf '%-44s %8d %8d  %s\n' "${names[i]}" "${used[i]}" "${budgets[i]}" "${results[i]}"
-done
-[ "$SECONDS" -le "$total_budget" ] || printf '!!! the whole run took %d s, over its budget of %d s\n' "$SECONDS" "$total_budget"
-if [ "$failed" -gt 0 ]; then
-  printf 'FAIL: %d of %d steps failed, %d s\n' "$failed" "${#names[@]}" "$SECONDS"
-  exit 1
+# A search of the models takes one step at a time, and five times as long with the race detector.
+step "models" go test -vet=off -count=1 -timeout 40m -skip '^(TestRace$|TestSoak)' ./internal/statespace ./shardstore
+mapfile -t packages < <(patterns "${raced[@]}")
+step "tests in one process, race" tests -race -p 4 -parallel 4 "${packages[@]}"
+mapfile -t packages < <(patterns "${plain[@]}")
+step "tests without race" tests -p 2 "${packages[@]}"
+if [ "$servers" = none ]; then
+  echo
+  echo "Left out, as they start servers, or a browser: ${served[*]}"
+else
+  mapfile -t packages < <(patterns "${served[@]}")
+  step "tests on servers" tests -p 3 -parallel 6 "${packages[@]}"
 fi
-printf 'PASS: all %d steps, %d s\n' "${#names[@]}" "$SECONDS"
+summary

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Runs `make test` as on a fresh machine: in a clean clone with empty caches of modules and builds,
+# and then once more with what the first run has left there. Both totals stand in the summaries.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+stage=$(mktemp -d "${TMPDIR:-/tmp}/fresh-XXXXXX")
+clean_up() {
+  chmod -R u+w "$stage"
+  rm -rf "$stage"
+}
+trap clean_up EXIT
+git clone --quiet --no-local . "$stage/clone" && cd "$stage/clone" || exit 1
+export GOCACHE="$stage/builds" GOMODCACHE="$stage/modules" GOBIN="$stage/bin"
+failed=0
+for caches in empty warm; do
+  printf '##### %s caches\n' "$caches"
+  LOGS="${LOGS:-/tmp/retrysafe-fresh}/$caches" make --no-print-directory test || failed=1
+done
+exit "$failed"

@@ -1,0 +1,75 @@
+# Sourced by scripts that run named steps. Each step's output is kept in a file, and shown where it fails.
+logs=${LOGS:-$(mktemp -d "${TMPDIR:-/tmp}/retrysafe-test-XXXXXX")}
+mkdir -p "$logs"
+step_names=() step_results=() step_seconds=()
+steps_failed=0
+
+# shown is a step whose output people want to see as it comes.
+shown() { # shown NAME COMMAND...
+  visible=1 step "$@"
+}
+
+step() { # step NAME COMMAND...
+  local name=$1 began=$SECONDS result=ok
+  local log="$logs/${1//[^a-z0-9]/-}.log"
+  shift
+  printf '=== %s\n' "$name"
+  if [ -n "${visible:-}" ]; then
+    "$@" </dev/null 2>&1 | tee "$log" || result=FAIL
+  else
+    "$@" </dev/null >"$log" 2>&1 &
+    local pid=$!
+    [ -t 1 ] && progress "$pid" "$log" "$began"
+    wait "$pid" || result=FAIL
+    [ "$result" = ok ] || failures "$log"
+  fi
+  [ "$result" = ok ] || steps_failed=$((steps_failed + 1))
+  local took=$((SECONDS - began))
+  printf -- '--- %s: %s, %d s%s\n' "$name" "$result" "$took" "$(packages_in "$log")"
+  step_names+=("$name") step_results+=("$result") step_seconds+=("$took")
+}
+
+# progress shows on a terminal how far a step is.
+progress() { # progress PID LOG BEGAN
+  while kill -0 "$1" 2>/dev/null; do
+    printf '\r    %d s%s ' "$((SECONDS - $3))" "$(packages_in "$2")"
+    sleep 1
+  done
+  printf '\r\033[K'
+}
+
+# packages_in says how many packages go test has passed in a log.
+packages_in() {
+  local n
+  n=$(grep -c '^ok ' "$1")
+  [ "$n" -eq 0 ] || printf ', %d packages passed' "$n"
+}
+
+# failures shows a log: whole where it is short, else what failed and the end. Warnings of passed packages stay in the file.
+failures() {
+  if [ "$(wc -l <"$1")" -le 200 ]; then
+    cat "$1"
+  else
+    grep -nE '^ *--- FAIL|^FAIL|^panic:|DATA RACE|_test\.go:[0-9]+:' "$1" | head -100
+    echo "…"
+    tail -60 "$1"
+  fi
+  echo "The whole output is in $1"
+}
+
+# summary prints what each step took, and ends the script.
+summary() {
+  local i
+  printf '\n%-32s %8s  %s\n' step seconds result
+  for i in "${!step_names[@]}"; do
+    printf '%-32s %8d  %s\n' "${step_names[i]}" "${step_seconds[i]}" "${step_results[i]}"
+  done
+  local packages
+  packages=$(cat "$logs"/*.log | grep -c '^ok ')
+  if [ "$steps_failed" -gt 0 ]; then
+    printf 'FAIL: %d of %d steps failed, %d s; their output is in %s\n' "$steps_failed" "${#step_names[@]}" "$SECONDS" "$logs"
+    exit 1
+  fi
+  printf 'PASS: all %d steps, %d packages, %d s\n' "${#step_names[@]}" "$packages" "$SECONDS"
+  exit 0
+}
