@@ -16,7 +16,8 @@ import (
 
 // rehearse installs every published module of the working tree as a stranger does who has nothing but Go: at the next version, from a
 // proxy, with an empty module cache and no workspace. The programs by "go install", the others by "go get", each alone, with a program
-// that imports all its packages, which is built and run.
+// that imports all its packages, which is built and run. What a go.mod leaves out is seen too, though the go command helps users over
+// it: each module has to be tidy.
 func rehearse(ctx context.Context, r *repo) error {
 	stage, err := os.MkdirTemp("", "release-rehearsal-")
 	if err != nil {
@@ -109,6 +110,9 @@ func (r *repo) install(ctx context.Context, m *mod, version, stage string, env [
 	packages, program, err := r.packages(ctx, m)
 	if err != nil {
 		return err
+	}
+	if _, err := output(ctx, filepath.Join(r.dir, m.dir), env, "go", "mod", "tidy", "-diff"); err != nil {
+		return fmt.Errorf("its go.mod is not tidy: %w", err)
 	}
 	if program {
 		err = installProgram(ctx, m, version, stage, env)

@@ -33,10 +33,10 @@ func release(ctx context.Context, r *repo, version string, really bool) error {
 			return err
 		}
 	}
-	if err := tree.setVersion(ctx, version, filepath.Join(stage, "proxy")); err != nil {
+	if err := tree.cutChangelog(version, time.Now()); err != nil { // first: it is part of the root module, and of its checksum
 		return err
 	}
-	if err := tree.cutChangelog(version, time.Now()); err != nil {
+	if err := tree.setVersion(ctx, version, filepath.Join(stage, "proxy")); err != nil {
 		return err
 	}
 	change, err := output(ctx, tree.dir, nil, "git", "diff", "--stat=100")
@@ -97,7 +97,7 @@ func (r *repo) tags(version string) []string {
 
 // commands are what git does, in this order.
 func (r *repo) commands(version string) [][]string {
-	all := [][]string{{"commit", "--quiet", "--all", "--message", "Release " + version}}
+	all := [][]string{{"add", "--all"}, {"commit", "--quiet", "--message", "Release " + version}}
 	for _, tag := range r.tags(version) {
 		all = append(all, []string{"tag", "--annotate", "--message", "Release " + version, tag})
 	}

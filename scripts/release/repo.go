@@ -17,7 +17,7 @@ import (
 // repo is a tree of files that holds the modules.
 type repo struct {
 	dir     string
-	root    string    // the path of the root module
+	root    string // the path of the root module
 	modules []*mod // those that others require come first
 }
 
@@ -185,7 +185,7 @@ func output(ctx context.Context, dir string, env []string, name string, args ...
 	c.Stderr = &said
 	out, err := c.Output()
 	if err != nil {
-		return string(out), fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, strings.TrimSpace(said.String()))
+		return string(out), fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, strings.TrimSpace(said.String()+string(out)))
 	}
 	return string(out), nil
 }
