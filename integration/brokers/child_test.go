@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 
 const (
 	maxTries = 8
-	lease    = time.Second
+	lease    = 10 * time.Second // a consumer that lives keeps it, however busy the machine
 	// Where the handler fails, of a thousand: before its effect, and by going on behind its lease, whatever its context says.
 	failing, outliving = 50, 10
 )
@@ -56,7 +56,7 @@ type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// consume is the other process: broker, its URL, "tx" or "redis", the database, Redis.
+// consume is the other process: broker, its URL, "tx" or "redis", the database, Redis, the journal.
 func consume(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -71,6 +71,10 @@ func consume(args []string) error {
 	if err != nil {
 		return err
 	}
+	if h.journal, err = openJournal(args[5]); err != nil {
+		return err
+	}
+	h.journal.note("-", "started")
 	s, err := kinds[args[0]].open(ctx, args[1])
 	for err != nil { // the broker is away
 		if pause(ctx, 100*time.Millisecond) != nil {
@@ -79,17 +83,19 @@ func consume(args []string) error {
 		s, err = kinds[args[0]].open(ctx, args[1])
 	}
 	defer s.Close()
-	return mqidem.Consume(ctx, s, h.handle, &mqidem.Options{
+	h.journal.note("-", "opened")
+	return mqidem.Consume(ctx, traced{s, h.journal}, h.handle, &mqidem.Options{
 		MaxDeliveries: maxTries, Backoff: mqidem.Fixed(100 * time.Millisecond), Concurrency: 8, Logger: quiet, Drain: 5 * time.Second, Observe: h.observe,
 	})
 }
 
 // handler notes each effect, and each message that was done, in the database.
 type handler struct {
-	db     *sql.DB
-	inner  mqidem.Handler
-	mu     sync.Mutex
-	effect map[string]time.Time // that was made last, of messages under way
+	db      *sql.DB
+	journal *journal
+	inner   mqidem.Handler
+	mu      sync.Mutex
+	effect  map[string]time.Time // that was made last, of messages under way
 }
 
 func newHandler(ctx context.Context, mode string, db *sql.DB, redis string) (*handler, error) {
@@ -143,7 +149,9 @@ func (h *handler) work(ctx context.Context, to execer, m *mqidem.Message) error 
 
 // handle measures the time from an effect to its record, in which the effect happens again if the process dies.
 func (h *handler) handle(ctx context.Context, m *mqidem.Message) error {
+	h.journal.note(m.ID, "handled …")
 	err := h.inner(ctx, m)
+	h.journal.note(m.ID, "handled: %v", err)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if at, ok := h.effect[m.ID]; ok && err == nil {
@@ -155,6 +163,7 @@ func (h *handler) handle(ctx context.Context, m *mqidem.Message) error {
 
 // observe notes what was done, once its record says so. A process that is killed meanwhile does not come to that.
 func (h *handler) observe(o mqidem.Outcome) {
+	h.journal.note(o.Message.ID, "outcome %s, try %d: %v", o.What, o.Try, o.Err)
 	if o.What != mqidem.Done && o.What != mqidem.Dead {
 		return
 	}
