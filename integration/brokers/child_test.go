@@ -92,6 +92,7 @@ func consume(args []string) error {
 // handler notes each effect, and each message that was done, in the database.
 type handler struct {
 	db      *sql.DB
+	outlive time.Duration // of a handler that goes on behind its lease
 	journal *journal
 	inner   mqidem.Handler
 	mu      sync.Mutex
@@ -99,9 +100,10 @@ type handler struct {
 }
 
 func newHandler(ctx context.Context, mode string, db *sql.DB, redis string) (*handler, error) {
-	h := &handler{db: db, effect: map[string]time.Time{}}
+	h := &handler{db: db, outlive: lease * 5 / 2, effect: map[string]time.Time{}}
 	policy := retrysafe.WithPolicy(retrysafe.Policy{Lease: lease, MaxRun: lease, Retention: time.Hour})
-	if mode == "tx" {
+	if mode == "tx" { // there is no lease
+		h.outlive = 3 * time.Second
 		store, err := sqlstore.New(db, sqlstore.PostgreSQL, &sqlstore.Options{Logger: quiet})
 		if err != nil {
 			return nil, err
@@ -137,7 +139,7 @@ func (h *handler) work(ctx context.Context, to execer, m *mqidem.Message) error 
 	case n < failing:
 		return errLuck
 	case n < failing+outliving:
-		time.Sleep(lease * 5 / 2)
+		time.Sleep(h.outlive)
 		late, ctx = true, context.WithoutCancel(ctx)
 	}
 	_, err := to.ExecContext(ctx, "INSERT INTO effects (id, pid, late) VALUES ($1, $2, $3)", m.ID, os.Getpid(), late)

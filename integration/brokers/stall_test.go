@@ -84,8 +84,8 @@ type stall struct {
 	told  bool
 }
 
-// quietFor is how long nothing moves before the state of what is missing is printed.
-const quietFor = 20 * time.Second
+// quietFor is how long nothing moves before the state of what is missing is printed; a handler may outlive its lease meanwhile.
+const quietFor = 40 * time.Second
 
 // seen is told how many there are.
 func (st *stall) seen(n int) (tell bool) {
