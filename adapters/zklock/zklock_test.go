@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	brief = 2 * time.Second // a session whose end a test waits for
-	long  = time.Minute     // one whose end no test sees
+	brief = 10 * time.Second // a session whose end a test waits for
+	long  = time.Minute      // one whose end no test sees
 )
 
 // client is a backend whose network a test can cut.
@@ -52,7 +52,7 @@ func request(name string) lock.Request {
 
 func within(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -153,7 +153,7 @@ func TestOneWakeUpEach(t *testing.T) {
 // eventually looks again and again.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("not so: %s", what)
 		}
