@@ -206,6 +206,7 @@ type proxy struct {
 	noAcks  bool          // acks get lost on their way to the server
 	lost    int           // of those
 	beats   int           // words that something is in work
+	asked   int           // questions to JetStream
 }
 
 func startProxy(tb testing.TB, to string) *proxy {
@@ -262,6 +263,7 @@ func (h heard) Write(b []byte) (int, error) {
 	h.p.mu.Lock()
 	drop := h.p.noAcks
 	h.p.beats += bytes.Count(b, []byte("+WPI\r\n"))
+	h.p.asked += bytes.Count(b, []byte("PUB $JS.API."))
 	h.p.mu.Unlock()
 	if drop {
 		if _, err := h.Conn.Write(anAck.ReplaceAllFunc(b, func([]byte) []byte {
@@ -282,6 +284,12 @@ func (p *proxy) counted() (lost, beats int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.lost, p.beats
+}
+
+func (p *proxy) questions() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked
 }
 
 // eventually waits for what happens by and by.
