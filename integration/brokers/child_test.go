@@ -131,8 +131,11 @@ func newHandler(ctx context.Context, mode string, db *sql.DB, redis string) (*ha
 
 // work is the handler of the application, with all its faults.
 func (h *handler) work(ctx context.Context, to execer, m *mqidem.Message) error {
-	if string(m.Body) == "bad" {
+	switch string(m.Body) {
+	case "bad":
 		return errBad
+	case "hangs once":
+		return h.hangOnce(ctx, to, m)
 	}
 	late := false
 	switch n := rand.IntN(1000); {
@@ -146,6 +149,22 @@ func (h *handler) work(ctx context.Context, to execer, m *mqidem.Message) error 
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.effect[m.ID] = time.Now()
+	return err
+}
+
+// hangOnce makes an effect at the second try only. The first one is there until its process is killed.
+func (h *handler) hangOnce(ctx context.Context, to execer, m *mqidem.Message) error {
+	begun := 0
+	if err := h.db.QueryRowContext(ctx, "SELECT count(*) FROM outcomes WHERE id = $1 AND what = 'begun'", m.ID).Scan(&begun); err != nil {
+		return err
+	}
+	if _, err := h.db.ExecContext(ctx, "INSERT INTO outcomes (id, pid, what) VALUES ($1, $2, 'begun')", m.ID, os.Getpid()); err != nil {
+		return err
+	}
+	if begun == 0 {
+		select {}
+	}
+	_, err := to.ExecContext(ctx, "INSERT INTO effects (id, pid, late) VALUES ($1, $2, false)", m.ID, os.Getpid())
 	return err
 }
 

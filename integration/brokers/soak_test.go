@@ -17,7 +17,6 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/internal/servertest"
 	"github.com/retrysafe/retrysafe/mqidem"
 	"github.com/retrysafe/retrysafe/outbox"
 	"github.com/retrysafe/retrysafe/sqlstore"
@@ -35,10 +34,11 @@ func messages() int {
 // fails and one that outlives its lease. Every effect happens exactly once, nothing is lost, and what is parked had used up its tries.
 func TestSoakOnceTx(t *testing.T) {
 	t.Parallel()
+	b := startStores(t)
 	for name := range kinds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSoak(t, name, "tx")
+			s := newSoak(t, b, name, "tx")
 			s.play(t)
 			for id, n := range s.counts(t, "SELECT id, count(*) FROM effects GROUP BY id") {
 				assert.Equal(t, n, 1, "effects of message %s", id)
@@ -51,10 +51,11 @@ func TestSoakOnceTx(t *testing.T) {
 // record: it was killed or lost its lease in between.
 func TestSoakOnce(t *testing.T) {
 	t.Parallel()
+	b := startStores(t)
 	for name := range kinds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSoak(t, name, "redis")
+			s := newSoak(t, b, name, "redis")
 			s.play(t)
 			doubles := 0
 			for _, n := range s.counts(t, "SELECT id, count(*) FROM effects GROUP BY id") {
@@ -92,16 +93,16 @@ type soak struct {
 	cuts    int
 }
 
-func newSoak(t *testing.T, name, mode string) *soak {
+func newSoak(t *testing.T, stores *stores, name, mode string) *soak {
 	t.Helper()
 	s := &soak{kind: kinds[name], bad: map[string]bool{}, windows: new(sample)}
-	postgres, redis := servertest.StartPostgres(t), servertest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
+	postgres, redis := stores.own(t)
 	s.broker = s.start(t)
 	var err error
 	s.journal, err = openJournal(t.TempDir() + "/journal")
 	assert.NoError(t, err, "journal")
 	t.Cleanup(func() { _ = s.journal.f.Close() })
-	s.db, err = sql.Open("pgx", postgres.URL)
+	s.db, err = sql.Open("pgx", postgres)
 	assert.NoError(t, err, "open")
 	t.Cleanup(func() { _ = s.db.Close() })
 	store, err := sqlstore.New(s.db, sqlstore.PostgreSQL, &sqlstore.Options{Logger: quiet})
@@ -117,9 +118,9 @@ func newSoak(t *testing.T, name, mode string) *soak {
 	s.layer = "tx"
 	if mode == "redis" {
 		s.layer = "mq"
-		s.engine = retrysafe.New(redisOn(t, "redis://"+redis.Addr), &retrysafe.Options{Sweep: -1, Logger: quiet})
+		s.engine = retrysafe.New(redisOn(t, redis), &retrysafe.Options{Sweep: -1, Logger: quiet})
 	}
-	s.args = []string{name, s.broker.url, mode, postgres.URL, "redis://" + redis.Addr, s.journal.f.Name()}
+	s.args = []string{name, s.broker.url, mode, postgres, redis, s.journal.f.Name()}
 	return s
 }
 
