@@ -75,19 +75,23 @@ func free(t *testing.T, b lock.Backend, name string) lock.Grant {
 func TestUncontended(t *testing.T) {
 	t.Parallel()
 	c := connect(t, long)
-	name := rand.Text()
-	neighbour := request(name)
-	_, err := c.TryLock(within(t), neighbour) // keeps the parent there, with the turn given up
-	assert.NoError(t, err, "TryLock")
-	c.proxy.setHook(nil)
-	next := request(name)
-	_, err = c.TryLock(within(t), next)
-	assert.ErrorIs(t, err, lock.ErrHeld, "TryLock")
-	assert.NoError(t, c.Unlock(within(t), neighbour), "Unlock")
-	c.proxy.setHook(nil)
-	g, err := c.TryLock(within(t), next)
-	assert.NoError(t, err, "TryLock")
-	assert.NoError(t, c.Unlock(within(t), next), "Unlock")
+	var g lock.Grant
+	eventually(t, "the server has not removed the parent in between", func() bool {
+		name := rand.Text()
+		neighbour := request(name)
+		_, err := c.TryLock(within(t), neighbour) // keeps the parent there, with the turn given up
+		assert.NoError(t, err, "TryLock")
+		c.proxy.setHook(nil)
+		next := request(name)
+		_, err = c.TryLock(within(t), next)
+		assert.ErrorIs(t, err, lock.ErrHeld, "TryLock")
+		assert.NoError(t, c.Unlock(within(t), neighbour), "Unlock")
+		c.proxy.setHook(nil)
+		g, err = c.TryLock(within(t), next)
+		assert.NoError(t, err, "TryLock")
+		assert.NoError(t, c.Unlock(within(t), next), "Unlock")
+		return c.proxy.count(opContainer) == 0
+	})
 	assert.Equal(t, c.proxy.all(), 3, "requests for a lock and its release")
 	for _, op := range []int32{opCreate, opChildren, opDelete} {
 		assert.Equal(t, c.proxy.count(op), 1, "requests of kind %d", op)
