@@ -90,7 +90,7 @@ func TestPublishCut(t *testing.T) {
 func TestPublishUnconfirmed(t *testing.T) {
 	t.Parallel()
 	p := behindProxy(t)
-	const timeout = 200 * time.Millisecond
+	const timeout = 10 * time.Second
 	out := publisher(t, p.cut, &amqpidem.PublisherOptions{Timeout: timeout})
 	p.on(confirms, swallow)
 	batch := outgoing(p.queue, "m")
@@ -116,7 +116,7 @@ func TestPublishUnconfirmed(t *testing.T) {
 	p.flow()
 	publish(t, out, p.queue, "at last")
 
-	patient := publisher(t, p.cut, &amqpidem.PublisherOptions{Timeout: time.Minute})
+	patient := publisher(t, p.cut, &amqpidem.PublisherOptions{Timeout: time.Hour})
 	p.setHook(func(m method, _ int) fate { // others may be confirmed behind the stall
 		if m == confirms {
 			return swallow
@@ -262,7 +262,7 @@ func TestCloseSilent(t *testing.T) {
 	}()
 	began := time.Now()
 	assert.NoError(t, s.Close(), "Close")
-	assert.True(t, time.Since(began) < 15*time.Second, "Close takes some seconds: %v", time.Since(began))
+	assert.True(t, time.Since(began) < 5*time.Minute, "Close takes some seconds: %v", time.Since(began))
 	assert.ErrorIs(t, <-ended, mqidem.ErrSourceClosed, "Receive")
 	assert.ErrorIs(t, d.Ack(t.Context()), mqidem.ErrStale, "Ack")
 }
@@ -271,7 +271,7 @@ func TestCloseSilent(t *testing.T) {
 func TestLeft(t *testing.T) {
 	t.Parallel()
 	url, queue := rabbit(t).vhost(t), unique()
-	s := open(t, url, queue, &amqpidem.Options{Prefetch: 1, Delays: short, PublishTimeout: 100 * time.Millisecond, Dialing: quietly()})
+	s := open(t, url, queue, &amqpidem.Options{Prefetch: 1, Delays: short, PublishTimeout: 5 * time.Second, Dialing: quietly()})
 	publish(t, publisher(t, url, nil), queue, "m")
 	ch := raw(t, url)
 	_, err := ch.QueueDelete(queue+".delay.60000", false, false, false)
@@ -280,7 +280,7 @@ func TestLeft(t *testing.T) {
 	began := time.Now()
 	assert.True(t, left.Retry(t.Context(), time.Minute) != nil, "Retry fails")
 	d := receive(t, s)
-	assert.True(t, time.Since(began) >= 300*time.Millisecond, "it has time to be tried again: %v", time.Since(began))
+	assert.True(t, time.Since(began) >= 15*time.Second, "it has time to be tried again: %v", time.Since(began))
 	assert.True(t, d.Message().ID == "m" && d.Message().Deliveries == 2, "it came again: %d", d.Message().Deliveries)
 	assert.ErrorIs(t, left.Ack(t.Context()), mqidem.ErrStale, "Ack of what was given back")
 

@@ -62,7 +62,7 @@ func publish(tb testing.TB, p *amqpidem.Publisher, topic string, bodies ...strin
 // receive waits for a message.
 func receive(tb testing.TB, s *amqpidem.Source) mqidem.Delivery {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(tb.Context(), 3*time.Minute)
 	defer cancel()
 	d, err := s.Receive(ctx)
 	assert.NoError(tb, err, "Receive")

@@ -67,7 +67,7 @@ func TestMain(m *testing.M) {
 // leftBehind are goroutines of the package, when all that tests have opened is closed.
 func leftBehind() string {
 	stacks := make([]byte, 4<<20)
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		text := string(stacks[:runtime.Stack(stacks, true)])
 		if !strings.Contains(text, "adapters/amqpidem.") && !strings.Contains(text, "amqp091-go.") {
 			return ""
@@ -268,9 +268,9 @@ func depth(tb testing.TB, url, queue string) int {
 // eventually waits for something that another program does.
 func eventually(tb testing.TB, what string, ok func() bool) {
 	tb.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			tb.Fatalf("it did not happen in 30 s: %s", what)
+			tb.Fatalf("it did not happen in 3 minutes: %s", what)
 		}
 	}
 }

@@ -14,7 +14,7 @@ func TestSameMessageInABatch(t *testing.T) {
 	t.Parallel()
 	url := rabbit(t).vhost(t)
 	assert.NoError(t, amqpidem.Declare(t.Context(), url, "q", nil), "declare")
-	p, err := amqpidem.NewPublisher(t.Context(), url, &amqpidem.PublisherOptions{Timeout: time.Minute})
+	p, err := amqpidem.NewPublisher(t.Context(), url, &amqpidem.PublisherOptions{Timeout: time.Hour})
 	assert.NoError(t, err, "publisher")
 	defer p.Close()
 	m := outbox.Outgoing{Message: outbox.Message{ID: "1", Topic: "q"}, Attempt: 1}
@@ -23,7 +23,7 @@ func TestSameMessageInABatch(t *testing.T) {
 	for _, err := range p.Publish(t.Context(), []outbox.Outgoing{m, other, m, m}) {
 		assert.NoError(t, err, "publish")
 	}
-	assert.True(t, time.Since(begun) < 30*time.Second, "nothing waited for its time to pass")
+	assert.True(t, time.Since(begun) < 10*time.Minute, "nothing waited for its time to pass")
 	eventually(t, "all of them are there", func() bool { return depth(t, url, "q") == 4 })
 }
 

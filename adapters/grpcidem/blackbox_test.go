@@ -156,7 +156,7 @@ func TestReplaysAreWhole(t *testing.T) {
 	}), new(any))
 	conn := serve(t, s)
 	for i := range 2 {
-		ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(t.Context(), "idempotency-key", "k"), 10*time.Second)
+		ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(t.Context(), "idempotency-key", "k"), 2*time.Minute)
 		defer cancel()
 		st := status.Convert(conn.Invoke(ctx, rpcidemtest.Path, wrapperspb.String("x"), new(wrapperspb.StringValue)))
 		assert.Equal(t, st.Code(), codes.NotFound, "answer %d", i)

@@ -67,8 +67,8 @@ func TestConsumeThroughFaults(t *testing.T) {
 	}
 	var consumers sync.WaitGroup
 	began := time.Now()
-	for range 2 {
-		s := q.open(t, kgo.Dialer(l.dial))
+	sources := []mqidem.Source{q.open(t, kgo.Dialer(l.dial)), q.open(t, kgo.Dialer(l.dial))} // both are open before the first connection is cut
+	for _, s := range sources {
 		consumers.Go(func() {
 			if err := mqidem.Consume(ctx, s, handler, &mqidem.Options{Backoff: func(int) time.Duration { return 50 * time.Millisecond }, Observe: observe, Logger: quiet}); err != nil {
 				t.Errorf("Consume: %v", err)

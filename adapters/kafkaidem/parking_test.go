@@ -175,7 +175,7 @@ func TestWalkTailGone(t *testing.T) {
 	slow, err := kafkaidem.OpenParking(t.Context(), q.o, append([]kgo.Opt{kgo.FetchMaxBytes(1), kgo.FetchMaxPartitionBytes(1)}, q.opts...)...) // one at a time
 	assert.NoError(t, err, "OpenParking")
 	defer slow.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	seen := 0
 	assert.NoError(t, slow.Walk(ctx, func(context.Context, *mqidem.Parked) (mqidem.Verdict, error) {

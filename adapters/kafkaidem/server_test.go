@@ -44,7 +44,7 @@ type queue struct {
 func newQueue(tb testing.TB, c *kfake.Cluster, change func(*kafkaidem.Options, *kafkaidem.TopicOptions)) *queue {
 	tb.Helper()
 	q := &queue{c: c, o: kafkaidem.Options{
-		Topic: fmt.Sprint("orders", names.Add(1)), Group: fmt.Sprint("stock", names.Add(1)), Timeout: 5 * time.Second, Handover: 5 * time.Second, Logger: quiet,
+		Topic: fmt.Sprint("orders", names.Add(1)), Group: fmt.Sprint("stock", names.Add(1)), Timeout: time.Minute, Handover: 30 * time.Second, Logger: quiet,
 	}}
 	t := kafkaidem.TopicOptions{Partitions: 1}
 	if change != nil {
@@ -113,7 +113,7 @@ func (q *queue) committed(tb testing.TB) int64 {
 // receive waits for a message, and wants it to be this one.
 func receive(tb testing.TB, s mqidem.Source, id string) mqidem.Delivery {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(tb.Context(), 2*time.Minute)
 	defer cancel()
 	d, err := s.Receive(ctx)
 	assert.NoError(tb, err, "Receive of %s", id)
@@ -133,7 +133,7 @@ func nothing(tb testing.TB, s mqidem.Source, within time.Duration) {
 // eventually waits for what the broker does by and by.
 func eventually(tb testing.TB, what string, so func() bool) {
 	tb.Helper()
-	for end := time.Now().Add(20 * time.Second); !so(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !so(); time.Sleep(5 * time.Millisecond) {
 		assert.True(tb, time.Now().Before(end), "%s", what)
 	}
 }

@@ -16,18 +16,27 @@ import (
 func TestDeadWithoutAck(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedServer(t).addr(), func(o *natsidem.Options, _ *jetstream.StreamConfig) {
-		o.AckWait, o.Timeout = 600*time.Millisecond, 300*time.Millisecond
+		o.AckWait, o.Timeout = 10*time.Second, 2*time.Minute
 	})
 	q.publish(t, "1")
 	p := startProxy(t, sharedServer(t).addr())
 	s := q.openOn(t, connect(t, p.addr))
 	d := receive(t, s, "1")
 	p.loseAcks(true)
-	for range 3 {
-		assert.ErrorIs(t, d.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadTries}), context.DeadlineExceeded, "Dead without an answer")
+	for n := range 3 {
+		ctx, cancel := context.WithCancel(t.Context())
+		settled := make(chan error, 1)
+		go func() { settled <- d.Dead(ctx, mqidem.Reason{Why: mqidem.DeadTries}) }()
+		eventually(t, "the ack is lost", func() bool {
+			lost, _ := p.counted()
+			return lost > n
+		})
+		cancel()
+		assert.ErrorIs(t, <-settled, context.Canceled, "Dead without an answer")
 		assert.Equal(t, len(parked(t, q)), 1, "parked messages")
 	}
-	nothing(t, q.open(t), 1500*time.Millisecond)
+	p.beatsGoOn(t)
+	nothing(t, q.open(t), 50*time.Millisecond)
 	nothing(t, s, 50*time.Millisecond) // it may have asked before
 	p.loseAcks(false)
 	assert.NoError(t, d.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadTries}), "Dead")

@@ -71,26 +71,47 @@ func (p *Parking) park(ctx context.Context, m *mqidem.Message, why mqidem.Reason
 
 // write publishes, and returns when the server has confirmed it, or nobody can tell.
 func (p *Parking) write(ctx context.Context, m *nats.Msg, o ...jetstream.PublishOpt) error {
+	return p.ask(ctx, func(ctx context.Context) error {
+		_, err := p.js.PublishMsg(ctx, m, o...)
+		return err
+	})
+}
+
+// ask makes one request, which has the timeout for itself and ends with the connection: its answer would go with it, and a caller's time may be long.
+func (p *Parking) ask(ctx context.Context, request func(context.Context) error) error {
 	ctx, end := context.WithTimeout(ctx, p.o.Timeout)
 	defer end()
 	asking, answered := whileConnected(ctx, p.js.Conn())
 	defer answered()
-	_, err := p.js.PublishMsg(asking, m, o...)
+	err := request(asking)
 	if err != nil && ctx.Err() == nil && asking.Err() != nil {
 		return context.Cause(asking)
 	}
 	return err
 }
 
-// Walk implements mqidem.Parking.
+// read gets the message with this number, or the first one behind it.
+func (p *Parking) read(ctx context.Context, seq uint64, o ...jetstream.GetMsgOpt) (raw *jetstream.RawStreamMsg, err error) {
+	err = p.ask(ctx, func(ctx context.Context) (err error) {
+		raw, err = p.stream.GetMsg(ctx, seq, o...)
+		return err
+	})
+	return raw, err
+}
+
+// Walk implements mqidem.Parking. It ends with an error where the connection is lost.
 func (p *Parking) Walk(ctx context.Context, see func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)) error {
-	info, err := p.stream.Info(ctx)
+	var info *jetstream.StreamInfo
+	err := p.ask(ctx, func(ctx context.Context) (err error) {
+		info, err = p.stream.Info(ctx)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("natsidem: cannot look at the parked messages; nothing was changed: %w", err)
 	}
 	last := info.State.LastSeq
 	for seq := info.State.FirstSeq; seq <= last; seq++ {
-		raw, err := p.stream.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(p.o.DeadSubject+".>"))
+		raw, err := p.read(ctx, seq, jetstream.WithGetMsgSubject(p.o.DeadSubject+".>"))
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			return ctx.Err()
 		}
@@ -107,7 +128,7 @@ func (p *Parking) Walk(ctx context.Context, see func(context.Context, *mqidem.Pa
 		if verdict != mqidem.Remove {
 			continue
 		}
-		if err := p.stream.DeleteMsg(ctx, seq); err != nil && !p.isGone(ctx, seq) {
+		if err := p.ask(ctx, func(ctx context.Context) error { return p.stream.DeleteMsg(ctx, seq) }); err != nil && !p.isGone(ctx, seq) {
 			return fmt.Errorf("natsidem: a parked message could not be removed; it is shown again by the next walk: %w", err)
 		}
 	}
@@ -116,7 +137,7 @@ func (p *Parking) Walk(ctx context.Context, see func(context.Context, *mqidem.Pa
 
 // isGone tells whether another walk has removed it.
 func (p *Parking) isGone(ctx context.Context, seq uint64) bool {
-	_, err := p.stream.GetMsg(ctx, seq)
+	_, err := p.read(ctx, seq)
 	return errors.Is(err, jetstream.ErrMsgNotFound)
 }
 

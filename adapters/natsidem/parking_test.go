@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/retrysafe/retrysafe/adapters/natsidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/mqidem"
 	"github.com/retrysafe/retrysafe/outbox"
@@ -119,4 +121,55 @@ func TestWalks(t *testing.T) {
 	cancel()
 	assert.ErrorIs(t, parking.Walk(ended, nil), context.Canceled, "a walk whose context has ended")
 	assert.True(t, errors.Is(parking.Send(ended, &mqidem.Message{Source: q.subject}), context.Canceled), "Send whose context has ended")
+}
+
+// A walk whose question gets no answer ends with an error, whatever time its caller has: when the connection is lost, and the answer with it, or after the
+// timeout.
+func TestWalkUnanswered(t *testing.T) {
+	t.Parallel()
+	for name, timeout := range map[string]time.Duration{"the connection is cut": time.Hour, "the server hangs": 10 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := newQueue(t, sharedServer(t).addr(), nil)
+			s := q.open(t)
+			q.publish(t, "1", "2")
+			for _, id := range []string{"1", "2"} {
+				assert.NoError(t, receive(t, s, id).Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadTries}), "Dead")
+			}
+			p := startProxy(t, sharedServer(t).addr())
+			o := q.o
+			o.Timeout = timeout
+			parking, err := natsidem.OpenParking(t.Context(), connect(t, p.addr), o)
+			assert.NoError(t, err, "OpenParking")
+			for n := range 2 { // at the first question, and at that for the second message
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
+				defer cancel()
+				silence := func() {
+					p.stall()
+					if name != "the connection is cut" {
+						return
+					}
+					before := p.questions()
+					go func() {
+						defer p.flow()
+						eventually(t, "it is asked", func() bool { return p.questions() > before })
+						p.cut(false)
+					}()
+				}
+				if n == 0 {
+					silence()
+				}
+				err = parking.Walk(ctx, func(context.Context, *mqidem.Parked) (mqidem.Verdict, error) {
+					silence()
+					return mqidem.Keep, nil
+				})
+				assert.True(t, err != nil && ctx.Err() == nil, "the walk ended by %v", err)
+				p.flow()
+				eventually(t, "the connection is back", func() bool {
+					return parking.Walk(ctx, func(context.Context, *mqidem.Parked) (mqidem.Verdict, error) { return mqidem.Keep, nil }) == nil
+				})
+			}
+			assert.Equal(t, len(parked(t, q)), 2, "parked messages")
+		})
+	}
 }

@@ -65,8 +65,9 @@ func TestPermissionDenied(t *testing.T) {
 		}
 	})
 	q := newQueue(t, "admin:a%20secret@"+srv.addr(), short)
-	js := connect(t, "shop:a%20secret@"+srv.addr())
-	pub, err := natsidem.NewPublisher(js, &natsidem.PublisherOptions{Timeout: 300 * time.Millisecond})
+	p := startProxy(t, srv.addr())
+	js := connect(t, "shop:a%20secret@"+p.addr)
+	pub, err := natsidem.NewPublisher(js, &natsidem.PublisherOptions{Timeout: 10 * time.Second})
 	assert.NoError(t, err, "publisher")
 	defer pub.Close()
 	denied := q.o.Stream + ".denied"
@@ -78,7 +79,7 @@ func TestPermissionDenied(t *testing.T) {
 
 	// It may take messages, and not park them: they stay in its hands.
 	o := q.o
-	o.Timeout = 300 * time.Millisecond
+	o.Timeout = 10 * time.Second
 	others := q.openOn(t, connect(t, "admin:a%20secret@"+srv.addr()))
 	s, err := natsidem.Open(t.Context(), js, o)
 	assert.NoError(t, err, "Open")
@@ -86,9 +87,10 @@ func TestPermissionDenied(t *testing.T) {
 	d := receive(t, s, "2")
 	err = d.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison})
 	assert.Contains(t, err.Error(), "could not be parked; it stays where it is: the server refuses the subject", "Dead")
-	nothing(t, others, 700*time.Millisecond)
+	p.beatsGoOn(t)
+	nothing(t, others, 50*time.Millisecond)
 	assert.NoError(t, d.Ack(t.Context()), "Ack")
-	nothing(t, others, 500*time.Millisecond)
+	nothing(t, others, 50*time.Millisecond)
 }
 
 // A closed publisher forgets what it waits for, and leaves the connection alone.

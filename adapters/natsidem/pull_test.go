@@ -2,6 +2,7 @@ package natsidem_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -79,9 +80,19 @@ func TestRefused(t *testing.T) {
 	var status atomic.Value
 	status.Store("409")
 	n := q.requests(t, &status)
+	began := time.Now()
 	s := q.open(t)
-	nothing(t, s, 1200*time.Millisecond)
-	assert.True(t, n.Load() >= 3 && n.Load() <= 15, "while it is refused it asks now and then, and did %d times", n.Load())
+	waiting, end := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.Receive(waiting)
+		ended <- err
+	}()
+	eventually(t, "while it is refused it asks now and then", func() bool { return n.Load() >= 7 })
+	// Five pauses at least, of 100 ms each at least.
+	assert.True(t, time.Since(began) >= 500*time.Millisecond, "it was asked %d times in %v", n.Load(), time.Since(began))
+	end()
+	assert.ErrorIs(t, <-ended, context.Canceled, "Receive of nothing")
 	status.Store("")
 	q.publish(t, "1", "2")
 	assert.NoError(t, receive(t, s, "1").Ack(t.Context()), "Ack")

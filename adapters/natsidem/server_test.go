@@ -1,7 +1,9 @@
 package natsidem_test
 
 import (
+	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -53,7 +55,7 @@ func (s *natsServer) start(tb assert.T) {
 	s.srv, err = server.NewServer(&opts)
 	assert.NoError(tb, err, "server")
 	s.srv.Start()
-	if !s.srv.ReadyForConnections(20 * time.Second) {
+	if !s.srv.ReadyForConnections(2 * time.Minute) {
 		tb.Fatalf("the server does not start")
 	}
 }
@@ -80,6 +82,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "8") // they wait more than they compute
 	code := m.Run()
 	if shared != nil {
 		shared.stop()
@@ -129,7 +132,7 @@ type queue struct {
 func newQueue(tb testing.TB, addr string, change func(*natsidem.Options, *jetstream.StreamConfig)) *queue {
 	tb.Helper()
 	name := fmt.Sprint("orders", names.Add(1))
-	q := &queue{js: connect(tb, addr), subject: name + ".placed", o: natsidem.Options{Stream: name, Consumer: "stock", AckWait: 2 * time.Second, Prefetch: -1, Logger: quiet}}
+	q := &queue{js: connect(tb, addr), subject: name + ".placed", o: natsidem.Options{Stream: name, Consumer: "stock", AckWait: 30 * time.Second, Prefetch: -1, Logger: quiet}}
 	stream := jetstream.StreamConfig{Subjects: []string{name + ".>"}, Storage: jetstream.MemoryStorage}
 	if change != nil {
 		change(&q.o, &stream)
@@ -137,7 +140,7 @@ func newQueue(tb testing.TB, addr string, change func(*natsidem.Options, *jetstr
 	assert.NoError(tb, natsidem.Create(tb.Context(), q.js, stream, q.o), "Create")
 	assert.NoError(tb, natsidem.Create(tb.Context(), q.js, stream, q.o), "Create, once more")
 	var err error
-	q.pub, err = natsidem.NewPublisher(q.js, &natsidem.PublisherOptions{Timeout: 2 * time.Second})
+	q.pub, err = natsidem.NewPublisher(q.js, &natsidem.PublisherOptions{Timeout: time.Minute})
 	assert.NoError(tb, err, "publisher")
 	tb.Cleanup(q.pub.Close)
 	return q
@@ -174,7 +177,7 @@ func (q *queue) publish(tb testing.TB, ids ...string) {
 // receive waits for a message, and wants it to be this one.
 func receive(tb testing.TB, s mqidem.Source, id string) mqidem.Delivery {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(tb.Context(), 2*time.Minute)
 	defer cancel()
 	d, err := s.Receive(ctx)
 	assert.NoError(tb, err, "Receive of %s", id)
@@ -201,6 +204,9 @@ type proxy struct {
 	down    bool
 	stalled chan struct{} // nil: the server's words pass
 	noAcks  bool          // acks get lost on their way to the server
+	lost    int           // of those
+	beats   int           // words that something is in work
+	asked   int           // questions to JetStream
 }
 
 func startProxy(tb testing.TB, to string) *proxy {
@@ -256,14 +262,52 @@ var anAck = regexp.MustCompile(`PUB \$JS\.ACK\.\S+ \S+ 4\r\n\+ACK\r\n`)
 func (h heard) Write(b []byte) (int, error) {
 	h.p.mu.Lock()
 	drop := h.p.noAcks
+	h.p.beats += bytes.Count(b, []byte("+WPI\r\n"))
+	h.p.asked += bytes.Count(b, []byte("PUB $JS.API."))
 	h.p.mu.Unlock()
 	if drop {
-		if _, err := h.Conn.Write(anAck.ReplaceAll(b, nil)); err != nil {
+		if _, err := h.Conn.Write(anAck.ReplaceAllFunc(b, func([]byte) []byte {
+			h.p.mu.Lock()
+			defer h.p.mu.Unlock()
+			h.p.lost++
+			return nil
+		})); err != nil {
 			return 0, err
 		}
 		return len(b), nil
 	}
 	return h.Conn.Write(b)
+}
+
+// counted are the acks that got lost, and how often the server was told that something is in work.
+func (p *proxy) counted() (lost, beats int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lost, p.beats
+}
+
+func (p *proxy) questions() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked
+}
+
+// eventually waits for what happens by and by.
+func eventually(tb testing.TB, what string, so func() bool) {
+	tb.Helper()
+	for end := time.Now().Add(2 * time.Minute); !so(); time.Sleep(5 * time.Millisecond) {
+		assert.True(tb, time.Now().Before(end), "%s", what)
+	}
+}
+
+// beatsGoOn waits until the server was told twice more that something is in work.
+func (p *proxy) beatsGoOn(tb testing.TB) {
+	tb.Helper()
+	_, before := p.counted()
+	eventually(tb, "the server is told that it is in work", func() bool {
+		_, beats := p.counted()
+		return beats >= before+2
+	})
 }
 
 func (p *proxy) loseAcks(lose bool) {

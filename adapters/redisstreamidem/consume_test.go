@@ -21,7 +21,7 @@ import (
 func TestConsumeThroughFaults(t *testing.T) {
 	t.Parallel()
 	const n = 300
-	q := newQueue(t, sharedRedis(t).addr, func(o *redisstreamidem.Options) { o.Idle, o.Prefetch = time.Second, 0 })
+	q := newQueue(t, sharedRedis(t).addr, func(o *redisstreamidem.Options) { o.Idle, o.Prefetch = 10*time.Second, 0 })
 	p := startProxy(t, q.addr)
 	var batch []outbox.Outgoing
 	for i := range 2 * n {
@@ -63,8 +63,8 @@ func TestConsumeThroughFaults(t *testing.T) {
 	}
 	var consumers sync.WaitGroup
 	began := time.Now()
-	for range 2 {
-		s := q.openOn(t, dial(t, p.addr, nil))
+	sources := []mqidem.Source{q.openOn(t, dial(t, p.addr, nil)), q.openOn(t, dial(t, p.addr, nil))} // both are open before the first connection is cut
+	for _, s := range sources {
 		consumers.Go(func() {
 			if err := mqidem.Consume(ctx, s, handler, &mqidem.Options{Backoff: func(int) time.Duration { return 50 * time.Millisecond }, Observe: observe, Logger: quiet}); err != nil {
 				t.Errorf("Consume: %v", err)

@@ -94,7 +94,7 @@ func TestMaxLen(t *testing.T) {
 // A server without memory takes nothing: the outbox waits, and what cannot be parked stays where it is.
 func TestOutOfMemory(t *testing.T) {
 	t.Parallel()
-	q := newQueue(t, ownRedis(t).addr, idle(300*time.Millisecond))
+	q := newQueue(t, ownRedis(t).addr, idle(10*time.Second))
 	s := q.open(t)
 	q.publish(t, "1")
 	d := receive(t, s, "1")
@@ -103,7 +103,7 @@ func TestOutOfMemory(t *testing.T) {
 	err := d.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison})
 	assert.Contains(t, err.Error(), "not settled; the message may come again: redis: OOM", "Dead")
 	q.c.command(t, "CONFIG", "SET", "maxmemory", "0")
-	nothing(t, q.open(t), 700*time.Millisecond)
+	nothing(t, q.open(t), 12*time.Second)
 	assert.Equal(t, q.pending(t), 1, "pending")
 	assert.NoError(t, d.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead, again")
 	assert.Equal(t, len(q.parked(t)), 1, "parked messages")

@@ -3,6 +3,7 @@ package redisstreamidem_test
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -57,7 +58,7 @@ func (s *redisServer) start(tb assert.T) {
 	s.cmd.Stdout, s.cmd.Stderr = &s.said, &s.said
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	assert.NoError(tb, s.cmd.Start(), "start redis-server")
-	for end := time.Now().Add(20 * time.Second); !s.answers(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); !s.answers(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			tb.Fatalf("redis-server does not answer:\n%s", s.said.String())
 		}
@@ -98,6 +99,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "8") // they wait more than they compute
 	code := m.Run()
 	if shared != nil {
 		shared.kill()
@@ -125,7 +127,7 @@ type client struct{ rueidis.Client }
 func dial(tb testing.TB, addr string, change func(*rueidis.ClientOption)) client {
 	tb.Helper()
 	o := rueidis.ClientOption{
-		InitAddress: []string{addr}, ForceSingleClient: true, DisableRetry: true, DisableCache: true, ConnWriteTimeout: 5 * time.Second,
+		InitAddress: []string{addr}, ForceSingleClient: true, DisableRetry: true, DisableCache: true, ConnWriteTimeout: time.Minute,
 	}
 	if change != nil {
 		change(&o)
@@ -179,13 +181,13 @@ type queue struct {
 func newQueue(tb testing.TB, addr string, change func(*redisstreamidem.Options)) *queue {
 	tb.Helper()
 	q := &queue{c: dial(tb, addr, nil), addr: addr, o: redisstreamidem.Options{
-		Stream: fmt.Sprint("orders", names.Add(1)), Group: "stock", Idle: 3 * time.Second, Prefetch: -1, Timeout: 2 * time.Second, Logger: quiet,
+		Stream: fmt.Sprint("orders", names.Add(1)), Group: "stock", Idle: 30 * time.Second, Prefetch: -1, Timeout: time.Minute, Logger: quiet,
 	}}
 	if change != nil {
 		change(&q.o)
 	}
 	var err error
-	q.pub, err = redisstreamidem.NewPublisher(q.c, &redisstreamidem.PublisherOptions{Timeout: 2 * time.Second})
+	q.pub, err = redisstreamidem.NewPublisher(q.c, &redisstreamidem.PublisherOptions{Timeout: time.Minute})
 	assert.NoError(tb, err, "publisher")
 	return q
 }
@@ -234,7 +236,7 @@ func (q *queue) publish(tb testing.TB, ids ...string) {
 // receive waits for a message, and wants it to be this one.
 func receive(tb testing.TB, s mqidem.Source, id string) mqidem.Delivery {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(tb.Context(), 2*time.Minute)
 	defer cancel()
 	d, err := s.Receive(ctx)
 	assert.NoError(tb, err, "Receive of %s", id)
@@ -262,7 +264,7 @@ func within(t *testing.T, d time.Duration, call func(context.Context) error) err
 // eventually waits for what another program does by and by.
 func eventually(tb testing.TB, what string, so func() bool) {
 	tb.Helper()
-	for end := time.Now().Add(20 * time.Second); !so(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !so(); time.Sleep(5 * time.Millisecond) {
 		assert.True(tb, time.Now().Before(end), "%s", what)
 	}
 }

@@ -118,7 +118,7 @@ func (f *flaky) count(topic string) int {
 func route(t *testing.T, h message.HandlerFunc, m ...message.HandlerMiddleware) (pubSub *gochannel.GoChannel, published <-chan *message.Message) {
 	t.Helper()
 	pubSub = gochannel.NewGoChannel(gochannel.Config{OutputChannelBuffer: 100, Persistent: true}, watermill.NopLogger{})
-	r, err := message.NewRouter(message.RouterConfig{CloseTimeout: 10 * time.Second}, watermill.NopLogger{})
+	r, err := message.NewRouter(message.RouterConfig{CloseTimeout: time.Minute}, watermill.NopLogger{})
 	assert.NoError(t, err, "router")
 	r.AddMiddleware(m...)
 	r.AddHandler("stock", "in", pubSub, "out", pubSub, h)
@@ -143,7 +143,7 @@ func receive(t *testing.T, c <-chan *message.Message) *message.Message {
 	case m := <-c:
 		m.Ack()
 		return m
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("no message came")
 		return nil
 	}
@@ -159,7 +159,7 @@ func TestFailedMessageIsNotLost(t *testing.T) {
 		d    deduplicator
 		want int
 	}{
-		"Watermill's": {&middleware.Deduplicator{KeyFactory: middleware.NewMessageHasherSHA256(1024), Timeout: time.Second}, 0},
+		"Watermill's": {&middleware.Deduplicator{KeyFactory: middleware.NewMessageHasherSHA256(1024), Timeout: time.Hour}, 0},
 		"ours":        {&watermillidem.Deduplicator{Engine: newEngine(t)}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -241,7 +241,7 @@ func TestLoad(t *testing.T) {
 		}
 		return lost, twice
 	}
-	theirs := &middleware.Deduplicator{KeyFactory: middleware.NewMessageHasherSHA256(1024), Timeout: time.Second}
+	theirs := &middleware.Deduplicator{KeyFactory: middleware.NewMessageHasherSHA256(1024), Timeout: time.Hour}
 	lost, _ := load(t, theirs.Middleware)
 	assert.Equal(t, lost, messages/20, "messages that Watermill's Deduplicator has lost")
 	lost, twice := load(t, (&watermillidem.Deduplicator{Engine: newEngine(t)}).Middleware)

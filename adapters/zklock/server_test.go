@@ -3,6 +3,7 @@ package zklock_test
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -37,6 +38,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "8") // they wait more than they compute
 	code := m.Run()
 	if shared.cmd != nil && shared.cmd.Process != nil {
 		_ = shared.cmd.Process.Kill()
@@ -80,7 +82,7 @@ func (s *server) start(tb assert.T) {
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	assert.NoError(tb, s.cmd.Start(), "start ZooKeeper")
 	addr := "127.0.0.1:" + port
-	for end := time.Now().Add(30 * time.Second); !strings.Contains(srvr(addr), "Mode: standalone"); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); !strings.Contains(srvr(addr), "Mode: standalone"); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			tb.Fatalf("ZooKeeper does not answer:\n%s", s.said.String())
 		}
@@ -104,7 +106,7 @@ func srvr(addr string) string {
 // open is a backend on a server, or on a proxy.
 func open(tb testing.TB, addr string, session time.Duration) *zklock.Backend {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(tb.Context(), 2*time.Minute)
 	defer cancel()
 	b, err := zklock.Open(ctx, []string{addr}, &zklock.Options{Session: session, Logger: slog.New(slog.DiscardHandler)})
 	assert.NoError(tb, err, "Open")
@@ -115,7 +117,7 @@ func open(tb testing.TB, addr string, session time.Duration) *zklock.Backend {
 // raw is a client of its own, to look at the nodes.
 func raw(tb testing.TB) *zk.Conn {
 	tb.Helper()
-	c, _, err := zk.Connect([]string{zooKeeper(tb)}, 20*time.Second, zk.WithLogger(silent{}))
+	c, _, err := zk.Connect([]string{zooKeeper(tb)}, time.Minute, zk.WithLogger(silent{}))
 	assert.NoError(tb, err, "connect")
 	tb.Cleanup(c.Close)
 	return c

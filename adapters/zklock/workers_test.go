@@ -32,7 +32,7 @@ func claim(t *testing.T, c *client, o *idgen.WorkersOptions) *idgen.Held {
 		return err == nil
 	})
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
 		_ = held.Release(ctx)
 	})
@@ -80,7 +80,7 @@ func reserved(t *testing.T, c *zk.Conn, o *idgen.WorkersOptions) (until int64, f
 // given back has a greater fence and starts above.
 func TestWorkersHaveOneNumberEach(t *testing.T) {
 	t.Parallel()
-	o := numbersOf(3, 3*time.Second)
+	o := numbersOf(3, 10*time.Second)
 	var held [3]*idgen.Held
 	var all sync.WaitGroup
 	for i := range held {
@@ -113,9 +113,9 @@ func TestWorkersHaveOneNumberEach(t *testing.T) {
 func TestWorkersAreKept(t *testing.T) {
 	t.Parallel()
 	c := connect(t, long)
-	held := claim(t, c, numbersOf(1, 3*time.Second))
+	held := claim(t, c, numbersOf(1, 10*time.Second))
 	begun := held.Until()
-	eventually(t, "two leases", func() bool { return held.Until() > begun+int64(6*time.Second) })
+	eventually(t, "two leases", func() bool { return held.Until() > begun+int64(20*time.Second) })
 	next(t, generator(t, held))
 	select {
 	case <-held.Done():
@@ -129,7 +129,7 @@ func TestWorkersAreKept(t *testing.T) {
 func TestWorkersOfASession(t *testing.T) {
 	t.Parallel()
 	c, other := connect(t, brief), connect(t, long)
-	o := numbersOf(1, 5*time.Second)
+	o := numbersOf(1, 10*time.Second)
 	first := claim(t, c, o)
 	g := generator(t, first)
 	last := next(t, g)
@@ -175,7 +175,7 @@ func TestWorkersClocks(t *testing.T) {
 		assert.NoError(t, err, "%v off", off)
 		assert.NoError(t, held.Release(within(t)), "Release")
 	}
-	o := numbersOf(1, time.Second)
+	o := numbersOf(1, 10*time.Second)
 	assert.NoError(t, claim(t, c, o).Release(within(t)), "Release")
 	_, fence, version := reserved(t, look, o)
 	far := time.Now().Add(time.Hour).UnixNano()
@@ -196,7 +196,7 @@ func TestWorkersLostReplies(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %d", what, call), func(t *testing.T) {
 				t.Parallel()
 				c, look := connect(t, long), raw(t)
-				o := numbersOf(1, 5*time.Second)
+				o := numbersOf(1, 10*time.Second)
 				c.proxy.setHook(func(op int32, n int) fate {
 					if op == opSetData && n == call {
 						return f
@@ -227,14 +227,14 @@ func TestWorkersLostReplies(t *testing.T) {
 func TestWorkersCannotWriteOver(t *testing.T) {
 	t.Parallel()
 	look := raw(t)
-	o := numbersOf(1, time.Second)
+	o := numbersOf(1, 10*time.Second)
 	held := claim(t, connect(t, long), o)
 	assert.NoError(t, look.Delete(node(o), -1), "Delete")
 	told(t, held.Done())
 	there, _, err := look.Exists(node(o))
 	assert.True(t, err == nil && !there, "nobody has made it again (%v)", err)
 	for _, between := range []bool{false, true} {
-		c, o := connect(t, long), numbersOf(1, time.Second)
+		c, o := connect(t, long), numbersOf(1, 10*time.Second)
 		held := claim(t, c, o)
 		overtaken := make(chan int64, 1)
 		overtake := func() {
@@ -264,7 +264,7 @@ func TestWorkersCannotWriteOver(t *testing.T) {
 // TestWorkersLateReserve: a reservation that comes behind a greater one does not undo it, and one that comes behind the next holder's claim is refused.
 func TestWorkersLateReserve(t *testing.T) {
 	t.Parallel()
-	o := numbersOf(1, time.Second)
+	o := numbersOf(1, 10*time.Second)
 	r := idgen.NumberRequest{Namespace: o.Namespace, Lease: time.Minute}
 	look := raw(t)
 	first, err := zklock.NumbersOf(connect(t, long).Backend).Take(within(t), r)
@@ -311,7 +311,7 @@ func TestWorkersContexts(t *testing.T) {
 	t.Parallel()
 	c, other := connect(t, long), connect(t, long)
 	for _, op := range []int32{opCreate, opSetData} {
-		o := numbersOf(1, time.Second)
+		o := numbersOf(1, 10*time.Second)
 		c.proxy.setHook(func(asked int32, n int) fate { // called under the proxy's mutex
 			if asked == op && n == 1 && c.proxy.hold == nil {
 				c.proxy.hold = make(chan struct{})

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 
 const (
 	maxTries = 8
-	lease    = time.Second
+	lease    = 10 * time.Second // a consumer that lives keeps it, however busy the machine
 	// Where the handler fails, of a thousand: before its effect, and by going on behind its lease, whatever its context says.
 	failing, outliving = 50, 10
 )
@@ -56,7 +56,7 @@ type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// consume is the other process: broker, its URL, "tx" or "redis", the database, Redis.
+// consume is the other process: broker, its URL, "tx" or "redis", the database, Redis, the journal.
 func consume(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -71,6 +71,10 @@ func consume(args []string) error {
 	if err != nil {
 		return err
 	}
+	if h.journal, err = openJournal(args[5]); err != nil {
+		return err
+	}
+	h.journal.note("-", "started")
 	s, err := kinds[args[0]].open(ctx, args[1])
 	for err != nil { // the broker is away
 		if pause(ctx, 100*time.Millisecond) != nil {
@@ -79,23 +83,27 @@ func consume(args []string) error {
 		s, err = kinds[args[0]].open(ctx, args[1])
 	}
 	defer s.Close()
-	return mqidem.Consume(ctx, s, h.handle, &mqidem.Options{
+	h.journal.note("-", "opened")
+	return mqidem.Consume(ctx, traced{s, h.journal}, h.handle, &mqidem.Options{
 		MaxDeliveries: maxTries, Backoff: mqidem.Fixed(100 * time.Millisecond), Concurrency: 8, Logger: quiet, Drain: 5 * time.Second, Observe: h.observe,
 	})
 }
 
 // handler notes each effect, and each message that was done, in the database.
 type handler struct {
-	db     *sql.DB
-	inner  mqidem.Handler
-	mu     sync.Mutex
-	effect map[string]time.Time // that was made last, of messages under way
+	db      *sql.DB
+	outlive time.Duration // of a handler that goes on behind its lease
+	journal *journal
+	inner   mqidem.Handler
+	mu      sync.Mutex
+	effect  map[string]time.Time // that was made last, of messages under way
 }
 
 func newHandler(ctx context.Context, mode string, db *sql.DB, redis string) (*handler, error) {
-	h := &handler{db: db, effect: map[string]time.Time{}}
+	h := &handler{db: db, outlive: lease * 5 / 2, effect: map[string]time.Time{}}
 	policy := retrysafe.WithPolicy(retrysafe.Policy{Lease: lease, MaxRun: lease, Retention: time.Hour})
-	if mode == "tx" {
+	if mode == "tx" { // there is no lease
+		h.outlive = 3 * time.Second
 		store, err := sqlstore.New(db, sqlstore.PostgreSQL, &sqlstore.Options{Logger: quiet})
 		if err != nil {
 			return nil, err
@@ -123,15 +131,18 @@ func newHandler(ctx context.Context, mode string, db *sql.DB, redis string) (*ha
 
 // work is the handler of the application, with all its faults.
 func (h *handler) work(ctx context.Context, to execer, m *mqidem.Message) error {
-	if string(m.Body) == "bad" {
+	switch string(m.Body) {
+	case "bad":
 		return errBad
+	case "hangs once":
+		return h.hangOnce(ctx, to, m)
 	}
 	late := false
 	switch n := rand.IntN(1000); {
 	case n < failing:
 		return errLuck
 	case n < failing+outliving:
-		time.Sleep(lease * 5 / 2)
+		time.Sleep(h.outlive)
 		late, ctx = true, context.WithoutCancel(ctx)
 	}
 	_, err := to.ExecContext(ctx, "INSERT INTO effects (id, pid, late) VALUES ($1, $2, $3)", m.ID, os.Getpid(), late)
@@ -141,9 +152,27 @@ func (h *handler) work(ctx context.Context, to execer, m *mqidem.Message) error 
 	return err
 }
 
+// hangOnce makes an effect at the second try only. The first one is there until its process is killed.
+func (h *handler) hangOnce(ctx context.Context, to execer, m *mqidem.Message) error {
+	begun := 0
+	if err := h.db.QueryRowContext(ctx, "SELECT count(*) FROM outcomes WHERE id = $1 AND what = 'begun'", m.ID).Scan(&begun); err != nil {
+		return err
+	}
+	if _, err := h.db.ExecContext(ctx, "INSERT INTO outcomes (id, pid, what) VALUES ($1, $2, 'begun')", m.ID, os.Getpid()); err != nil {
+		return err
+	}
+	if begun == 0 {
+		select {}
+	}
+	_, err := to.ExecContext(ctx, "INSERT INTO effects (id, pid, late) VALUES ($1, $2, false)", m.ID, os.Getpid())
+	return err
+}
+
 // handle measures the time from an effect to its record, in which the effect happens again if the process dies.
 func (h *handler) handle(ctx context.Context, m *mqidem.Message) error {
+	h.journal.note(m.ID, "handled …")
 	err := h.inner(ctx, m)
+	h.journal.note(m.ID, "handled: %v", err)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if at, ok := h.effect[m.ID]; ok && err == nil {
@@ -155,6 +184,7 @@ func (h *handler) handle(ctx context.Context, m *mqidem.Message) error {
 
 // observe notes what was done, once its record says so. A process that is killed meanwhile does not come to that.
 func (h *handler) observe(o mqidem.Outcome) {
+	h.journal.note(o.Message.ID, "outcome %s, try %d: %v", o.What, o.Try, o.Err)
 	if o.What != mqidem.Done && o.What != mqidem.Dead {
 		return
 	}

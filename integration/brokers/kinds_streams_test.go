@@ -2,6 +2,7 @@ package brokers_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"strconv"
@@ -27,13 +28,13 @@ import (
 )
 
 // silence is after how long a broker gives the messages of a consumer that is dead to another one.
-const silence = 2 * time.Second
+const silence = 10 * time.Second
 
 func init() {
 	kinds["Redis streams"] = kind{open: openStream, publisher: publishToStream, parking: parkingOfStream, start: startStreams}
 	kinds["NATS"] = kind{open: openNATS, publisher: publishToNATS, parking: parkingOfNATS, start: startNATS}
 	// A group of Kafka stands still while it shares out what a dead consumer had.
-	kinds["Kafka"] = kind{open: openKafka, publisher: publishToKafka, parking: parkingOfKafka, start: startKafka, life: 8 * time.Second}
+	kinds["Kafka"] = kind{open: openKafka, publisher: publishToKafka, parking: parkingOfKafka, start: startKafka, life: 40 * time.Second}
 }
 
 // closer closes by functions.
@@ -180,7 +181,21 @@ func startNATS(t *testing.T) *broker {
 	start(t)
 	t.Cleanup(func() { stop() })
 	p := startProxy(t, net.JoinHostPort("127.0.0.1", port))
-	return &broker{url: "nats://" + p.addr, cut: p.cut, restart: func(t *testing.T) {
+	state := func(ctx context.Context) string {
+		nc, js, err := natsTo("nats://" + net.JoinHostPort("127.0.0.1", port))
+		if err != nil {
+			return err.Error()
+		}
+		defer nc.Close()
+		c, err := js.Consumer(ctx, queue, "effect")
+		if err != nil {
+			return err.Error()
+		}
+		i := c.CachedInfo()
+		return fmt.Sprintf("delivered %+v, ack floor %+v, ack pending %d, redelivered %d, waiting %d, pending %d, configured %+v",
+			i.Delivered, i.AckFloor, i.NumAckPending, i.NumRedelivered, i.NumWaiting, i.NumPending, i.Config)
+	}
+	return &broker{url: "nats://" + p.addr, cut: p.cut, state: state, restart: func(t *testing.T) {
 		t.Helper()
 		stop()
 		start(t)
@@ -222,5 +237,20 @@ func startKafka(t *testing.T) *broker {
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(100*time.Millisecond))
 	assert.NoError(t, err, "kfake")
 	t.Cleanup(c.Close)
-	return &broker{url: c.ListenAddrs()[0]}
+	return &broker{url: c.ListenAddrs()[0], state: func(context.Context) string {
+		said := "no group"
+		if g := c.GroupInfo("effect"); g != nil {
+			said = fmt.Sprintf("group %s in generation %d", g.State, g.Epoch)
+			for _, m := range g.Members {
+				said += fmt.Sprintf("; member %s has %v", m.MemberID, m.Assignment)
+			}
+			for n, at := range g.Commits[queue] {
+				said += fmt.Sprintf("; partition %d committed to %d at %v", n, at.Offset, clock(at.At))
+			}
+		}
+		for _, p := range c.PartitionInfos(queue) {
+			said += fmt.Sprintf("; partition %d ends at %d", p.Partition, p.HighWatermark)
+		}
+		return said
+	}}
 }

@@ -27,7 +27,7 @@ type kind struct {
 	parking   func(ctx context.Context, url string) (mqidem.Parking, io.Closer, error)
 	// start starts the server. It has to be declared by open at first.
 	start func(t *testing.T) *broker
-	// life is how long a consumer lives at most before it is killed; default 2.5 s.
+	// life is how long a consumer lives at most before it is killed; default 5 s.
 	life time.Duration
 	// rest is how long a new queue is left alone before anything is published.
 	rest time.Duration
@@ -37,7 +37,9 @@ type kind struct {
 type broker struct {
 	url string
 	// cut ends its connections; restart kills it and starts it on its data. Each may be nil.
-	cut     func()
+	cut func()
+	// state says what it knows of the queue and its consumers; may be nil.
+	state   func(ctx context.Context) string
 	restart func(t *testing.T)
 }
 

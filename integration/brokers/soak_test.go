@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -16,7 +17,6 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/internal/servertest"
 	"github.com/retrysafe/retrysafe/mqidem"
 	"github.com/retrysafe/retrysafe/outbox"
 	"github.com/retrysafe/retrysafe/sqlstore"
@@ -34,10 +34,11 @@ func messages() int {
 // fails and one that outlives its lease. Every effect happens exactly once, nothing is lost, and what is parked had used up its tries.
 func TestSoakOnceTx(t *testing.T) {
 	t.Parallel()
+	b := startStores(t)
 	for name := range kinds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSoak(t, name, "tx")
+			s := newSoak(t, b, name, "tx")
 			s.play(t)
 			for id, n := range s.counts(t, "SELECT id, count(*) FROM effects GROUP BY id") {
 				assert.Equal(t, n, 1, "effects of message %s", id)
@@ -50,10 +51,11 @@ func TestSoakOnceTx(t *testing.T) {
 // record: it was killed or lost its lease in between.
 func TestSoakOnce(t *testing.T) {
 	t.Parallel()
+	b := startStores(t)
 	for name := range kinds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSoak(t, name, "redis")
+			s := newSoak(t, b, name, "redis")
 			s.play(t)
 			doubles := 0
 			for _, n := range s.counts(t, "SELECT id, count(*) FROM effects GROUP BY id") {
@@ -79,9 +81,11 @@ type soak struct {
 	args   []string // of consumers
 	db     *sql.DB
 	engine *retrysafe.Engine
+	layer  string // of the records
 	bad    map[string]bool
-	good   int
+	good   []string
 
+	journal *journal
 	fail    context.CancelCauseFunc // ends the run
 	windows *sample
 	killed  int
@@ -89,13 +93,16 @@ type soak struct {
 	cuts    int
 }
 
-func newSoak(t *testing.T, name, mode string) *soak {
+func newSoak(t *testing.T, stores *stores, name, mode string) *soak {
 	t.Helper()
 	s := &soak{kind: kinds[name], bad: map[string]bool{}, windows: new(sample)}
-	postgres, redis := servertest.StartPostgres(t), servertest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
+	postgres, redis := stores.own(t)
 	s.broker = s.start(t)
 	var err error
-	s.db, err = sql.Open("pgx", postgres.URL)
+	s.journal, err = openJournal(t.TempDir() + "/journal")
+	assert.NoError(t, err, "journal")
+	t.Cleanup(func() { _ = s.journal.f.Close() })
+	s.db, err = sql.Open("pgx", postgres)
 	assert.NoError(t, err, "open")
 	t.Cleanup(func() { _ = s.db.Close() })
 	store, err := sqlstore.New(s.db, sqlstore.PostgreSQL, &sqlstore.Options{Logger: quiet})
@@ -108,19 +115,23 @@ func newSoak(t *testing.T, name, mode string) *soak {
 		assert.NoError(t, err, "table")
 	}
 	s.engine = retrysafe.New(store, &retrysafe.Options{Sweep: -1, Logger: quiet})
+	s.layer = "tx"
 	if mode == "redis" {
-		s.engine = retrysafe.New(redisOn(t, "redis://"+redis.Addr), &retrysafe.Options{Sweep: -1, Logger: quiet})
+		s.layer = "mq"
+		s.engine = retrysafe.New(redisOn(t, redis), &retrysafe.Options{Sweep: -1, Logger: quiet})
 	}
-	s.args = []string{name, s.broker.url, mode, postgres.URL, "redis://" + redis.Addr}
+	s.args = []string{name, s.broker.url, mode, postgres, redis, s.journal.f.Name()}
 	return s
 }
 
 // play publishes and disturbs, until every message is done or parked; then it puts good ones back that were parked, and waits for them.
 func (s *soak) play(t *testing.T) {
 	t.Helper()
-	limit := 2 * time.Minute
+	// How long everything is disturbed, and then how long what must happen may take, on a machine of any speed. What is not there when nobody has
+	// disturbed anything for so long is lost, and not late.
+	trouble, limit := 2*time.Minute, 10*time.Minute
 	if messages() > 1000 {
-		limit = 30 * time.Minute
+		trouble, limit = 25*time.Minute, 40*time.Minute
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
@@ -131,7 +142,8 @@ func (s *soak) play(t *testing.T) {
 	assert.NoError(t, pause(ctx, s.rest), "rest")
 	begun, published := time.Now(), make(chan error, 1)
 	go func() { published <- s.publish(ctx) }()
-	calm, quietly := context.WithCancel(ctx)
+	calm, quietly := context.WithTimeout(ctx, trouble)
+	defer quietly()
 	var all sync.WaitGroup
 	for range 3 {
 		all.Go(func() { s.consumer(calm, ctx) })
@@ -139,11 +151,11 @@ func (s *soak) play(t *testing.T) {
 	all.Go(func() { s.disturb(calm, t) })
 	assert.NoError(t, <-published, "publish")
 	publishedAfter := time.Since(begun)
-	s.await(ctx, t, "messages done or parked", messages(), "SELECT count(DISTINCT id) FROM (SELECT id FROM effects UNION ALL SELECT id FROM outcomes WHERE what = 'dead') AS settled")
+	s.await(ctx, t, "messages done or parked", slices.Concat(s.good, slices.Collect(maps.Keys(s.bad))), true)
 	settledAfter := time.Since(begun)
 	quietly() // consumers go on, undisturbed
 	s.redriveGood(ctx, t)
-	s.await(ctx, t, "good messages done", s.good, "SELECT count(DISTINCT id) FROM effects")
+	s.await(ctx, t, "good messages done", s.good, false)
 	cancel()
 	all.Wait()
 	bad := map[string]bool{}
@@ -172,7 +184,7 @@ func (s *soak) publish(ctx context.Context) error {
 		if i%100 == 7 {
 			m.Payload, s.bad[m.ID] = []byte("bad"), true
 		} else {
-			s.good++
+			s.good = append(s.good, m.ID)
 		}
 		for range 1 + rand.IntN(3) {
 			batch = append(batch, outbox.Outgoing{Message: m, Added: time.Now(), Attempt: 1})
@@ -208,7 +220,7 @@ func (s *soak) consumer(disturbed, ctx context.Context) {
 		}
 		most := s.life
 		if most == 0 {
-			most = 2500 * time.Millisecond
+			most = 5 * time.Second
 		}
 		life, cancel := context.WithTimeout(disturbed, most/5+rand.N(most*4/5))
 		select {
@@ -225,6 +237,7 @@ func (s *soak) consumer(disturbed, ctx context.Context) {
 			s.killed++
 			s.pids = append(s.pids, int32(c.cmd.Process.Pid))
 			counts.Unlock()
+			s.journal.note("-", "killed %d", c.cmd.Process.Pid)
 			continue
 		}
 		select {
@@ -290,27 +303,54 @@ func (s *soak) redriveGood(ctx context.Context, t *testing.T) {
 	t.Logf("%d good messages had used up their tries", put)
 }
 
-func (s *soak) parked(t *testing.T) (all []*mqidem.Parked) {
+func (s *soak) parked(t *testing.T) []*mqidem.Parked {
 	t.Helper()
-	p, closer, err := s.parking(t.Context(), s.broker.url)
-	assert.NoError(t, err, "parking")
-	defer closer.Close()
-	err = p.Walk(t.Context(), func(_ context.Context, m *mqidem.Parked) (mqidem.Verdict, error) {
-		all = append(all, m)
-		return mqidem.Keep, nil
-	})
+	all, err := s.look(t.Context())
 	assert.NoError(t, err, "walk")
 	return all
 }
 
-// await waits for a number in the database.
-func (s *soak) await(ctx context.Context, t *testing.T, what string, want int, query string) {
+func (s *soak) look(ctx context.Context) (all []*mqidem.Parked, err error) {
+	p, closer, err := s.parking(ctx, s.broker.url)
+	if err != nil {
+		return nil, err
+	}
+	defer closer.Close()
+	err = p.Walk(ctx, func(_ context.Context, m *mqidem.Parked) (mqidem.Verdict, error) {
+		all = append(all, m)
+		return mqidem.Keep, nil
+	})
+	return all, err
+}
+
+// await waits until these messages all have an effect, or are parked where that counts. What is parked is looked for in the parking queue itself: a
+// consumer that was killed may have parked a message, and told nobody.
+func (s *soak) await(ctx context.Context, t *testing.T, what string, want []string, parkedToo bool) {
 	t.Helper()
-	for n := -1; n < want; {
-		assert.NoError(t, s.db.QueryRowContext(ctx, query).Scan(&n), "count")
-		if n < want {
-			assert.NoError(t, pause(ctx, 100*time.Millisecond), "%s: %d of %d", what, n, want)
+	var still stall
+	parked, looked := map[string]bool{}, time.Now()
+	for {
+		done := s.counts(t, "SELECT id, count(*) FROM effects GROUP BY id")
+		if parkedToo && time.Since(looked) > time.Second {
+			all, _ := s.look(ctx) // while the broker is away there is nothing to see
+			for _, p := range all {
+				parked[p.Message.ID] = true
+			}
+			looked = time.Now()
 		}
+		var missing []string
+		for _, id := range want {
+			if done[id] == 0 && !parked[id] {
+				missing = append(missing, id)
+			}
+		}
+		if len(missing) == 0 {
+			return
+		}
+		if still.seen(len(missing)) {
+			s.show(ctx, t, missing)
+		}
+		assert.NoError(t, pause(ctx, 100*time.Millisecond), "%s: %d of %d are missing: %q", what, len(missing), len(want), missing[:min(len(missing), 10)])
 	}
 }
 

@@ -146,6 +146,14 @@ func TestBrokenQueues(t *testing.T) {
 			return d, err
 		}}},
 		{"a later try comes at once", "Q4", faults{retry: func(ctx context.Context, d mqidem.Delivery, _ time.Duration) error { return d.Retry(ctx, 0) }}},
+		{"a later try is waited for", "Q4", faults{retry: func(ctx context.Context, d mqidem.Delivery, after time.Duration) error {
+			select {
+			case <-time.After(after):
+				return d.Retry(ctx, 0)
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}}},
 		{"a later try never comes", "Q4", faults{retry: func(ctx context.Context, d mqidem.Delivery, _ time.Duration) error { return d.Ack(ctx) }}},
 		{"dead ones are dropped", "Q5", faults{dead: func(ctx context.Context, d mqidem.Delivery, _ mqidem.Reason) error { return d.Ack(ctx) }}},
 		{"dead ones stay in the queue", "Q5", faults{dead: func(ctx context.Context, d mqidem.Delivery, _ mqidem.Reason) error {

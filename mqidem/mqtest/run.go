@@ -21,7 +21,7 @@ type Config struct {
 	Large int
 	// Delay is the later try that the tests wait for; default 300 ms.
 	Delay time.Duration
-	// Patience is how long anything may take that should happen at once, on a busy machine; default 30 s.
+	// Patience is how long anything may take that should happen at once, on a busy machine; default 2 min.
 	Patience time.Duration
 }
 
@@ -82,7 +82,7 @@ func check(t testing.TB, c Config, one clause) error {
 		c.Delay = 300 * time.Millisecond
 	}
 	if c.Patience == 0 {
-		c.Patience = 30 * time.Second
+		c.Patience = 2 * time.Minute
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), c.Patience)
 	defer cancel()

@@ -28,9 +28,6 @@ func laterTry(e *env) error {
 	if err := d.Retry(e.ctx, e.Delay); err != nil {
 		return fmt.Errorf("Retry: %w", err)
 	}
-	if took := time.Since(asked); took > e.Delay+e.Patience/2 {
-		return fmt.Errorf("Retry took %v: it waits for the later try", took)
-	}
 	others, err := e.publish("meanwhile")
 	if err != nil {
 		return err
@@ -59,7 +56,26 @@ func laterTry(e *env) error {
 			return fmt.Errorf("Ack: %w", err)
 		}
 	}
-	return e.rest(s)
+	if err := e.rest(s); err != nil {
+		return err
+	}
+	return muchLater(e, s)
+}
+
+// muchLater wants Retry not to wait for the later try: this one is further off than anybody waits.
+func muchLater(e *env, s mqidem.Source) error {
+	ids, err := e.publish("much later")
+	if err != nil {
+		return err
+	}
+	d, err := e.nextIs(s, ids[0])
+	if err != nil {
+		return err
+	}
+	if err := d.Retry(e.ctx, time.Hour); err != nil {
+		return fmt.Errorf("Retry for an hour later, which may not wait for that: %w", err)
+	}
+	return nil
 }
 
 // reason is one with everything in it.

@@ -1,0 +1,147 @@
+package brokers_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/mqidem"
+)
+
+// journal is a file in which all processes of a run write down what they do with each message: what became of one that is missing stands there.
+type journal struct{ f *os.File }
+
+func openJournal(path string) (*journal, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &journal{f}, nil
+}
+
+// note writes a line by one call, so that it survives the process, and is whole.
+func (j *journal) note(id, format string, args ...any) {
+	text := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " ")
+	_, _ = fmt.Fprintf(j.f, "%s %s pid %d %s\n", id, time.Now().Format("15:04:05.000"), os.Getpid(), text)
+}
+
+// traced is a source that notes what is done with its deliveries.
+type traced struct {
+	source
+	j *journal
+}
+
+func (s traced) Receive(ctx context.Context) (mqidem.Delivery, error) {
+	d, err := s.source.Receive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.j.note(d.Message().ID, "received, delivery %d", d.Message().Deliveries)
+	return tracedDelivery{d, s.j}, nil
+}
+
+// HoldsFor implements mqidem.Holder as far as the source does.
+func (s traced) HoldsFor(ctx context.Context) (time.Duration, error) {
+	if h, ok := s.source.(mqidem.Holder); ok {
+		return h.HoldsFor(ctx)
+	}
+	return 0, nil
+}
+
+type tracedDelivery struct {
+	mqidem.Delivery
+	j *journal
+}
+
+func (d tracedDelivery) settle(word string, f func() error) error {
+	d.j.note(d.Message().ID, "%s …", word)
+	err := f()
+	d.j.note(d.Message().ID, "%s: %v", word, err)
+	return err
+}
+
+func (d tracedDelivery) Ack(ctx context.Context) error {
+	return d.settle("ack", func() error { return d.Delivery.Ack(ctx) })
+}
+
+func (d tracedDelivery) Retry(ctx context.Context, after time.Duration) error {
+	return d.settle(fmt.Sprint("retry after ", after), func() error { return d.Delivery.Retry(ctx, after) })
+}
+
+func (d tracedDelivery) Dead(ctx context.Context, why mqidem.Reason) error {
+	return d.settle("dead by "+why.Why, func() error { return d.Delivery.Dead(ctx, why) })
+}
+
+// stall prints what is known where nothing has moved for a while.
+type stall struct {
+	since time.Time
+	at    int
+	told  bool
+}
+
+// quietFor is how long nothing moves before the state of what is missing is printed; a handler may outlive its lease meanwhile.
+const quietFor = 40 * time.Second
+
+// seen is told how many there are.
+func (st *stall) seen(n int) (tell bool) {
+	if n != st.at || st.since.IsZero() {
+		*st = stall{since: time.Now(), at: n}
+	}
+	if st.told || time.Since(st.since) < quietFor {
+		return false
+	}
+	st.told = true
+	return true
+}
+
+// mostShown is of how many messages the whole story is printed.
+const mostShown = 5
+
+// show prints the records of messages, what the consumers did with them, and what the broker says.
+func (s *soak) show(ctx context.Context, t *testing.T, missing []string) {
+	t.Helper()
+	slices.Sort(missing)
+	t.Logf("nothing moves; %d messages are missing: %q", len(missing), missing)
+	if s.broker.state != nil {
+		t.Logf("the broker: %s", s.broker.state(ctx))
+	}
+	counts.Lock()
+	t.Logf("killed: %v", s.pids)
+	counts.Unlock()
+	story, err := os.ReadFile(s.journal.f.Name())
+	if err != nil {
+		t.Logf("journal: %v", err)
+	}
+	lines := strings.Split(string(story), "\n")
+	for i, line := range slices.Backward(lines) {
+		if line != "" {
+			t.Logf("the last of %d lines: %s", i+1, line)
+			break
+		}
+	}
+	for _, id := range missing[:min(len(missing), mostShown)] {
+		t.Logf("%s: %s", id, s.record(ctx, id))
+		for _, line := range lines {
+			if strings.HasPrefix(line, id+" ") {
+				t.Log("    " + line)
+			}
+		}
+	}
+}
+
+// record says what the store knows of a message.
+func (s *soak) record(ctx context.Context, id string) string {
+	r, err := s.engine.Layer(s.layer).Lookup(ctx, retrysafe.Key{Operation: "effect", ID: retrysafe.KeyPart(id)})
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("record %v by %x, lease left %v, attempt %d, fence %v, cause %q, last error %q, created %v, updated %v, expires %v, now %v",
+		r.State, r.Owner, r.LeaseLeft, r.Attempt, r.Fence, r.Cause, r.LastError, clock(r.Created), clock(r.Updated), clock(r.Expires), clock(r.Now))
+}
+
+func clock(t time.Time) string { return t.Format("15:04:05.000") }
