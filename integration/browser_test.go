@@ -93,7 +93,7 @@ func (b *tab) count(t *testing.T, selector string) int {
 func (b *tab) shows(t *testing.T, selector, part string) {
 	t.Helper()
 	got := ""
-	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(30 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(30 * time.Millisecond) {
 		if got = b.text(t, selector); strings.Contains(got, part) {
 			return
 		}

@@ -207,7 +207,7 @@ func TestSoakRedisLockCut(t *testing.T) {
 					_ = held.Release(ctx)
 				}
 				cancel()
-				wait, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				wait, cancel := context.WithTimeout(t.Context(), patience)
 				left, err := others.Lock(wait, name)
 				cancel()
 				assert.NoError(t, err, "what the cut has left behind")

@@ -108,7 +108,7 @@ func pointRelay(driver, dsn string, b fileBroker, hook fault) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	began := time.Now()
 	go func() {

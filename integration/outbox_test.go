@@ -120,8 +120,8 @@ func runRelay(t *testing.T, box *outbox.Outbox, p outbox.Publisher, o *outbox.Re
 		select {
 		case err := <-ended:
 			return err
-		case <-time.After(30 * time.Second):
-			return errors.New("Run has not returned for 30s")
+		case <-time.After(patience):
+			return fmt.Errorf("Run has not returned for %v", patience)
 		}
 	})
 	t.Cleanup(func() { _ = stop() })
@@ -131,7 +131,7 @@ func runRelay(t *testing.T, box *outbox.Outbox, p outbox.Publisher, o *outbox.Re
 // published waits for what a relay does.
 func published(t *testing.T, ok func() bool, what string, args ...any) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	until(ctx, ok)
 	assert.True(t, ok(), what, args...)
