@@ -40,7 +40,7 @@ func openTab(t *testing.T, url string) *tab {
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // the sandbox does not work for root
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
 	t.Cleanup(cancel)
@@ -89,7 +89,7 @@ func (b *tab) count(t *testing.T, selector string) int {
 	return eval[int](t, b, `document.querySelectorAll("`+selector+`").length`)
 }
 
-// shows looks again and again, for at most 15 s, until an element shows a text.
+// shows looks again and again until an element shows a text.
 func (b *tab) shows(t *testing.T, selector, part string) {
 	t.Helper()
 	got := ""
