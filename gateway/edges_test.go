@@ -59,18 +59,19 @@ func TestTLSUpstream(t *testing.T) {
 // TestSlowClients: an answer that the client reads slowly is no late answer.
 func TestSlowClients(t *testing.T) {
 	t.Parallel()
-	const size = 30 << 20
+	const size = 16 << 20
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write(bytes.Repeat([]byte("x"), size))
 	}))
 	t.Cleanup(up.Close)
-	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstreams: []string{up.URL}, TimeoutAnswer: 5 * time.Second})
+	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstreams: []string{up.URL}, TimeoutAnswer: 15 * time.Second})
 	conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
 	assert.NoError(t, err, "dial")
 	defer conn.Close()
+	assert.NoError(t, conn.(*net.TCPConn).SetReadBuffer(64<<10), "a small buffer") //nolint:errcheck,forcetypeassert // it is TCP
 	_, err = io.WriteString(conn, "POST /orders HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer opaque\r\nIdempotency-Key: k\r\nContent-Length: 1\r\n\r\nx")
 	assert.NoError(t, err, "request")
-	time.Sleep(6 * time.Second) // the buffers between are full, and nobody reads
+	time.Sleep(16 * time.Second) // the buffers between are full, and nobody reads
 	n, err := io.Copy(io.Discard, conn)
 	assert.NoError(t, err, "the answer")
 	assert.True(t, n > size, "the client gets it whole: %d bytes", n)
