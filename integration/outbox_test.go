@@ -101,7 +101,7 @@ func newBox(t *testing.T, s *shop, o *outbox.Options) *outbox.Outbox {
 
 // hastyRelay has short times.
 func hastyRelay() *outbox.RelayOptions {
-	return &outbox.RelayOptions{Lease: time.Second, Poll: 50 * time.Millisecond, Wait: 10 * time.Millisecond, MaxWait: 100 * time.Millisecond, Drain: 5 * time.Second}
+	return &outbox.RelayOptions{Lease: 5 * time.Second, Poll: 50 * time.Millisecond, Wait: 10 * time.Millisecond, MaxWait: 100 * time.Millisecond, Drain: 5 * time.Second}
 }
 
 // runRelay runs a relay until the test or the returned function ends it.
