@@ -16,15 +16,21 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// TestSoakFaults sends callers of several processes at few keys through a network that loses requests and replies, delays what it
+// TestFaults sends callers of several processes at few keys through a network that loses requests and replies, delays what it
 // delivers and goes away altogether, while work fails, panics and is too slow. Under Refuse no work starts twice, and whoever is told a
-// final answer is told the same; under Reexecute no key stays stuck. RETRYSAFE_SOAK=long makes it long; a failure names its seed.
+// final answer is told the same; under Reexecute no key stays stuck. TestSoakFaults is the long form; a failure names its seed.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	faults(t, 750)
+}
+
 func TestSoakFaults(t *testing.T) {
 	t.Parallel()
-	rounds := 1_500
-	if os.Getenv("RETRYSAFE_SOAK") == "long" {
-		rounds = 20_000
-	}
+	faults(t, 20_000)
+}
+
+func faults(t *testing.T, rounds int) {
+	t.Helper()
 	first, _ := strconv.ParseUint(os.Getenv("RETRYSAFE_SEED"), 10, 64)
 	for i := range rounds {
 		seed := first + uint64(i)

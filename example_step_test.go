@@ -9,13 +9,15 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/storetest"
 )
 
 // A process dies behind the second of three steps. The retry goes on with the third: nobody pays twice.
 func ExampleStep() {
 	ctx := context.Background()
-	store := memstore.New(nil)
-	policy := retrysafe.Policy{Lease: 10 * time.Millisecond, OnDoubt: retrysafe.Reexecute}
+	clock := storetest.NewClock()
+	store := memstore.New(&memstore.Options{Clock: clock.Now})
+	policy := retrysafe.Policy{Lease: time.Minute, OnDoubt: retrysafe.Reexecute}
 	process := func() *retrysafe.Engine {
 		return retrysafe.New(store, &retrysafe.Options{Policy: policy, Logger: slog.New(slog.DiscardHandler)})
 	}
@@ -41,11 +43,11 @@ func ExampleStep() {
 	_, err := order(first, func() {
 		gone, end := context.WithCancel(ctx)
 		end()
-		_ = first.Shutdown(gone) // stands for a crash: its lease lapses
+		_ = first.Shutdown(gone) // stands for a crash
 	})
 	fmt.Println("the first:", err != nil)
 
-	time.Sleep(50 * time.Millisecond)
+	clock.Advance(time.Hour) // its lease has passed
 	second := process()
 	defer second.Shutdown(ctx)
 	res, err := order(second, func() {})
@@ -88,8 +90,9 @@ func ExampleAtMostOnce() {
 func ExampleWorker() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	store := memstore.New(nil)
-	policy := retrysafe.Policy{Lease: 10 * time.Millisecond, OnDoubt: retrysafe.Reexecute}
+	clock := storetest.NewClock()
+	store := memstore.New(&memstore.Options{Clock: clock.Now})
+	policy := retrysafe.Policy{Lease: time.Minute, OnDoubt: retrysafe.Reexecute}
 	down := true
 	engine := retrysafe.New(store, &retrysafe.Options{Policy: policy, Logger: slog.New(slog.DiscardHandler)})
 	defer engine.Shutdown(context.Background())
@@ -105,7 +108,7 @@ func ExampleWorker() {
 
 	down = false
 	w := retrysafe.NewWorker(&retrysafe.WorkerOptions{Backoff: time.Millisecond}, invoice)
-	time.Sleep(10 * time.Millisecond)
+	clock.Advance(time.Hour)
 	done, err := w.Pass(ctx) // a program calls w.Run(ctx) once
 	fmt.Println("finished:", done.Finished, err)
 	res, err := invoice.Do(ctx, "ann", "8e03978e", "tea")

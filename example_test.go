@@ -9,6 +9,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/storetest"
 )
 
 type Order struct {
@@ -174,10 +175,12 @@ func ExampleEngine_ReconcileAll() {
 		charges[a.Key().ID] = "receipt of " + order
 		return "", errors.New("the connection broke before the answer came")
 	}
-	engine := retrysafe.New(memstore.New(nil), &retrysafe.Options{Logger: slog.New(slog.DiscardHandler)})
+	clock := storetest.NewClock()
+	store := memstore.New(&memstore.Options{Clock: clock.Now})
+	engine := retrysafe.New(store, &retrysafe.Options{Logger: slog.New(slog.DiscardHandler)})
 	defer engine.Shutdown(ctx)
 	charge := retrysafe.NewOperation(engine, "charge", pay, &retrysafe.Policy{
-		Lease: 10 * time.Millisecond,
+		Lease: time.Minute,
 		Reconcile: func(_ context.Context, r retrysafe.Record) (retrysafe.Resolution, error) {
 			receipt, ok := charges[r.Key.ID]
 			if !ok {
@@ -190,7 +193,7 @@ func ExampleEngine_ReconcileAll() {
 	_, err := charge.Do(ctx, "ann", "8e03978e", "tea")
 	fmt.Println("in doubt:", errors.Is(err, retrysafe.ErrInDoubt))
 	after, _ := retrysafe.Retryable(func() error { _, err := charge.Do(ctx, "ann", "8e03978e", "tea"); return err }())
-	time.Sleep(after)
+	clock.Advance(after)                     // in a program time passes by itself
 	settled, err := charge.ReconcileAll(ctx) // a program would do this every few minutes; a repeat of the call does it too
 	fmt.Println("settled:", settled, err)
 	res, err := charge.Do(ctx, "ann", "8e03978e", "tea")

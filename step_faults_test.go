@@ -118,15 +118,21 @@ func TestStepOfAStaleHolder(t *testing.T) {
 	})
 }
 
-// TestSoakSteps sends calls of several steps through a network that loses requests and replies, delays what it delivers and goes away,
+// TestStepFaults sends calls of several steps through a network that loses requests and replies, delays what it delivers and goes away,
 // while processes die in the middle. What Step has said is done is never done again, however often the call is taken over, and the
-// answers of the steps are the same for all. RETRYSAFE_SOAK=long makes it long; a failure names its seed.
+// answers of the steps are the same for all. TestSoakSteps is the long form; a failure names its seed.
+func TestStepFaults(t *testing.T) {
+	t.Parallel()
+	stepFaults(t, 300)
+}
+
 func TestSoakSteps(t *testing.T) {
 	t.Parallel()
-	rounds := 300
-	if os.Getenv("RETRYSAFE_SOAK") == "long" {
-		rounds = 10_000
-	}
+	stepFaults(t, 10_000)
+}
+
+func stepFaults(t *testing.T, rounds int) {
+	t.Helper()
 	first, _ := strconv.ParseUint(os.Getenv("RETRYSAFE_SEED"), 10, 64)
 	var sum soakSums
 	for i := range rounds {

@@ -59,18 +59,19 @@ func TestTLSUpstream(t *testing.T) {
 // TestSlowClients: an answer that the client reads slowly is no late answer.
 func TestSlowClients(t *testing.T) {
 	t.Parallel()
-	const size = 30 << 20
+	const size = 16 << 20
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write(bytes.Repeat([]byte("x"), size))
 	}))
 	t.Cleanup(up.Close)
-	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstreams: []string{up.URL}, TimeoutAnswer: 500 * time.Millisecond})
+	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstreams: []string{up.URL}, TimeoutAnswer: 15 * time.Second})
 	conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
 	assert.NoError(t, err, "dial")
 	defer conn.Close()
+	assert.NoError(t, conn.(*net.TCPConn).SetReadBuffer(64<<10), "a small buffer") //nolint:errcheck,forcetypeassert // it is TCP
 	_, err = io.WriteString(conn, "POST /orders HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer opaque\r\nIdempotency-Key: k\r\nContent-Length: 1\r\n\r\nx")
 	assert.NoError(t, err, "request")
-	time.Sleep(1200 * time.Millisecond) // the buffers between are full, and nobody reads
+	time.Sleep(16 * time.Second) // the buffers between are full, and nobody reads
 	n, err := io.Copy(io.Discard, conn)
 	assert.NoError(t, err, "the answer")
 	assert.True(t, n > size, "the client gets it whole: %d bytes", n)
@@ -88,7 +89,7 @@ func TestCutAnswersUnderReexecute(t *testing.T) {
 			_, _ = io.WriteString(c, text)
 			return false
 		})
-		base := before(t, u, retrysafe.Policy{OnDoubt: retrysafe.Reexecute, Lease: 20 * time.Second}, 0)
+		base := before(t, u, retrysafe.Policy{OnDoubt: retrysafe.Reexecute, Lease: time.Minute}, 0)
 		_ = told(t, base, "POST", "k", "x")
 		assert.Contains(t, told(t, base, "POST", "k", "x"), "409 in-progress", "%s: at once", name)
 		assert.Equal(t, u.effects.Load(), int64(1), "%s: effects", name)
@@ -191,12 +192,12 @@ func TestQuietStreams(t *testing.T) {
 		for range 3 {
 			_, _ = io.WriteString(w, "data: x\n\n")
 			_ = http.NewResponseController(w).Flush()
-			time.Sleep(1500 * time.Millisecond)
+			time.Sleep(2500 * time.Millisecond)
 		}
 	}))
 	t.Cleanup(up.Close)
 	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{
-		Upstreams: []string{up.URL}, ClientTime: time.Second,
+		Upstreams: []string{up.URL}, ClientTime: 2 * time.Second,
 	})
 	for _, http2 := range []bool{false, true} {
 		for _, key := range []string{"", "k"} {

@@ -25,7 +25,7 @@ func rawAsk(t *testing.T, addr, text string) (net.Conn, *bufio.Reader) {
 	c, err := net.Dial("tcp", strings.TrimPrefix(addr, "http://"))
 	assert.NoError(t, err, "dial")
 	t.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(3 * time.Minute))
 	_, err = io.WriteString(c, text)
 	assert.NoError(t, err, "write")
 	return c, bufio.NewReader(c)

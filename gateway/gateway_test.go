@@ -112,7 +112,7 @@ func TestNotGuarded(t *testing.T) {
 	})
 	t.Run("streams", func(t *testing.T) {
 		t.Parallel()
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 		defer cancel()
 		r, _ := http.NewRequestWithContext(ctx, "GET", base+"/stream", nil)
 		resp, err := http.DefaultClient.Do(r)

@@ -40,7 +40,7 @@ func slow(t *testing.T, before, after string) (u *rawUpstream, answer chan struc
 // becomes asks until a repeat is told something else than in-progress.
 func becomes(t *testing.T, base, key string) string {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); {
 		if said := told(t, base, "POST", key, "x"); !strings.HasPrefix(said, "409 in-progress") {
 			return said
 		}
@@ -68,7 +68,7 @@ func TestLateAnswers(t *testing.T) {
 				t.Parallel()
 				want := tt.want
 				u, answer := slow(t, tt.before, tt.after)
-				base := before(t, u, retrysafe.Policy{Lease: 20 * time.Second}, 300*time.Millisecond)
+				base := before(t, u, retrysafe.Policy{Lease: time.Minute}, 2*time.Second)
 				if kept {
 					u.warmUp(t, base)
 				}
@@ -98,11 +98,11 @@ func TestNoAnswerBeforeMaxRun(t *testing.T) {
 	t.Parallel()
 	for _, head := range []string{"", "HTTP/1.1 201 Created\r\nContent-Length: 8\r\n\r\nhalf"} {
 		u, _ := slow(t, head, "")
-		base := before(t, u, retrysafe.Policy{Lease: time.Second, MaxRun: 1500 * time.Millisecond}, 200*time.Millisecond)
-		assert.Equal(t, told(t, base, "POST", "k", "x"), "504 outcome-unknown", "the first")
+		base := before(t, u, retrysafe.Policy{Lease: 4 * time.Second, MaxRun: 4 * time.Second}, 1500*time.Millisecond)
 		begun := time.Now()
+		assert.Equal(t, told(t, base, "POST", "k", "x"), "504 outcome-unknown", "the first")
 		assert.Equal(t, becomes(t, base, "k"), "409 outcome-unknown", "in the end")
-		assert.True(t, time.Since(begun) > time.Second/2, "it read on: %v", time.Since(begun))
+		assert.True(t, time.Since(begun) >= 4*time.Second, "it read on: %v", time.Since(begun))
 		assert.Equal(t, u.effects.Load(), int64(1), "effects")
 	}
 }
@@ -111,7 +111,7 @@ func TestNoAnswerBeforeMaxRun(t *testing.T) {
 func TestTimeoutUnderReexecute(t *testing.T) {
 	t.Parallel()
 	u, _ := slow(t, "", "")
-	base := before(t, u, retrysafe.Policy{Lease: time.Second, OnDoubt: retrysafe.Reexecute}, 200*time.Millisecond)
+	base := before(t, u, retrysafe.Policy{Lease: 4 * time.Second, OnDoubt: retrysafe.Reexecute}, 2*time.Second)
 	assert.Equal(t, told(t, base, "POST", "k", "x"), "504 outcome-unknown", "the first")
 	assert.Equal(t, becomes(t, base, "k"), "504 outcome-unknown", "the next run, after the lease")
 	assert.Equal(t, u.effects.Load(), int64(2), "effects")
@@ -124,7 +124,7 @@ func TestCloseEndsLateReading(t *testing.T) {
 	e := newEngine(t, memstore.New(nil), retrysafe.Policy{})
 	log := new(lockedBuffer)
 	g, base := serveGateway(t, e, &gateway.Options{
-		Upstreams: []string{"http://" + u.addr}, TimeoutAnswer: 200 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(log, nil)),
+		Upstreams: []string{"http://" + u.addr}, TimeoutAnswer: 2 * time.Second, Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
 	assert.Equal(t, told(t, base, "POST", "k", "x"), "504 outcome-unknown", "the first")
 	g.Close()
@@ -153,7 +153,7 @@ func TestSendingNeedsALease(t *testing.T) {
 				}
 				return 0
 			})}
-			base := serve(t, newEngine(t, s, retrysafe.Policy{Lease: 2 * time.Second}), &gateway.Options{Upstreams: []string{"http://" + u.addr}})
+			base := serve(t, newEngine(t, s, retrysafe.Policy{Lease: 6 * time.Second}), &gateway.Options{Upstreams: []string{"http://" + u.addr}})
 			assert.Equal(t, told(t, base, "POST", "k", "x"), tt.want, "the answer")
 			assert.Equal(t, u.effects.Load(), tt.sent, "requests that were sent")
 			assert.True(t, s.Calls("extend") >= 1, "extends: %d", s.Calls("extend"))
@@ -163,7 +163,7 @@ func TestSendingNeedsALease(t *testing.T) {
 		t.Parallel()
 		u := newRawUpstream(t, func(c net.Conn, _ *http.Request, _ int) bool { return ok(c) })
 		s := &held{Faulty: storetest.NewFaulty(memstore.New(nil), nil), taken: true}
-		base := serve(t, newEngine(t, s, retrysafe.Policy{Lease: 2 * time.Second}), &gateway.Options{Upstreams: []string{"http://" + u.addr}})
+		base := serve(t, newEngine(t, s, retrysafe.Policy{Lease: 6 * time.Second}), &gateway.Options{Upstreams: []string{"http://" + u.addr}})
 		assert.Equal(t, told(t, base, "POST", "k", "x"), "409 lease-lost 1", "the answer")
 		assert.Equal(t, u.effects.Load(), int64(0), "requests that were sent")
 	})
@@ -180,6 +180,6 @@ func (s *held) Acquire(ctx context.Context, r retrysafe.AcquireRequest) (retrysa
 	if err == nil && s.taken {
 		err = s.Release(ctx, retrysafe.ReleaseRequest{Key: r.Key, Owner: r.Owner, Fence: got.Record.Fence, InDoubt: true})
 	}
-	time.Sleep(1100 * time.Millisecond) // of two seconds, and before the first heartbeat of the engine, which counts from now
+	time.Sleep(3300 * time.Millisecond) // of six seconds, and before the first heartbeat of the engine, which counts from now
 	return got, err
 }

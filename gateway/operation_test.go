@@ -117,7 +117,7 @@ func TestMonitorOfLateAnswers(t *testing.T) {
 	u, answer := slow(t, "", "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")
 	m := gateway.NewMonitor(nil)
 	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Sweep: -1, Logger: slog.New(slog.DiscardHandler), Trace: m.Trace()})
-	g, base := serveGateway(t, e, &gateway.Options{Upstreams: []string{"http://" + u.addr}, Monitor: m, TimeoutAnswer: 100 * time.Millisecond})
+	g, base := serveGateway(t, e, &gateway.Options{Upstreams: []string{"http://" + u.addr}, Monitor: m, TimeoutAnswer: 2 * time.Second})
 	admin := gateway.Admin(gateway.NewLive(g), e, m)
 	assert.Equal(t, told(t, base, "POST", "k", "x"), "504 outcome-unknown", "the first")
 	assert.Equal(t, metric(t, admin, "retrysafe_live_attempts"), 1.0, "live")
@@ -140,7 +140,7 @@ func TestAdmin(t *testing.T) {
 	})
 	open := func(upstreams ...string) (*gateway.Live, http.Handler) {
 		e := newEngine(t, f, retrysafe.Policy{})
-		g, _ := serveGateway(t, e, &gateway.Options{Upstreams: upstreams, Health: gateway.Health{Path: "/health", Every: 10 * time.Millisecond}})
+		g, _ := serveGateway(t, e, &gateway.Options{Upstreams: upstreams, Health: gateway.Health{Path: "/health", Every: 10 * time.Millisecond, Timeout: time.Minute}})
 		l := gateway.NewLive(g)
 		return l, gateway.Admin(l, e, nil)
 	}
@@ -162,7 +162,7 @@ func TestAdmin(t *testing.T) {
 	assert.True(t, status == 503 && strings.Contains(said, "store: does not answer"), "the store is away: %d %s", status, said)
 	away.Store(false)
 	_, admin = open(nobody(t))
-	for end := time.Now().Add(10 * time.Second); ; {
+	for end := time.Now().Add(3 * time.Minute); ; {
 		if status, said = ask(t, admin, "/readyz"); status == 503 || time.Now().After(end) {
 			break
 		}
@@ -180,14 +180,14 @@ func TestUpstreamsAreShown(t *testing.T) {
 	m, e := gateway.NewMonitor(nil), newEngine(t, memstore.New(nil), retrysafe.Policy{})
 	open := func(upstreams ...string) (*gateway.Gateway, string) {
 		return serveGateway(t, e, &gateway.Options{
-			Upstreams: upstreams, Logger: slog.New(slog.DiscardHandler), Health: gateway.Health{Path: "/health", Every: 10 * time.Millisecond},
+			Upstreams: upstreams, Logger: slog.New(slog.DiscardHandler), Health: gateway.Health{Path: "/health", Every: 10 * time.Millisecond, Timeout: time.Minute},
 		})
 	}
 	first, _ := open(gone, good.URL+"/a", good.URL+"/b")
 	live := gateway.NewLive(first)
 	m.WatchUpstreams(live)
 	admin := gateway.Admin(live, e, m)
-	for end := time.Now().Add(10 * time.Second); metric(t, admin, host(gone)) != 0 && time.Now().Before(end); {
+	for end := time.Now().Add(3 * time.Minute); metric(t, admin, host(gone)) != 0 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 	assert.Equal(t, metric(t, admin, host(gone)), 0.0, "one that nobody listens on")
@@ -210,7 +210,7 @@ func TestReplace(t *testing.T) {
 		assert.NoError(t, err, "gateway")
 		return g
 	}
-	live := gateway.NewLive(open(&gateway.Options{Upstreams: []string{"http://" + u.addr}, TimeoutAnswer: 200 * time.Millisecond}))
+	live := gateway.NewLive(open(&gateway.Options{Upstreams: []string{"http://" + u.addr}, TimeoutAnswer: 2 * time.Second}))
 	front := httptest.NewServer(live)
 	t.Cleanup(func() { front.Close(); live.Close() })
 	assert.Equal(t, told(t, front.URL, "POST", "old", "x"), "504 outcome-unknown", "on the old one")
@@ -271,10 +271,10 @@ func TestTenantOfAFront(t *testing.T) {
 func TestSlowRequests(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
-	o := &gateway.Options{Upstreams: []string{n.URL}, Guard: httpidem.Options{BodyTime: 300 * time.Millisecond}, Logger: slog.New(slog.DiscardHandler)}
+	o := &gateway.Options{Upstreams: []string{n.URL}, Guard: httpidem.Options{BodyTime: 3 * time.Second}, Logger: slog.New(slog.DiscardHandler)}
 	g, err := gateway.New(newEngine(t, memstore.New(nil), retrysafe.Policy{}), o)
 	assert.NoError(t, err, "gateway")
-	s := gateway.NewServer(g, gateway.Limits{Header: 4 << 10, HeaderTime: 300 * time.Millisecond, IdleTime: time.Second}, o.Logger)
+	s := gateway.NewServer(g, gateway.Limits{Header: 4 << 10, HeaderTime: 3 * time.Second, IdleTime: time.Second}, o.Logger)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	assert.NoError(t, err, "listen")
 	go func() { _ = s.Serve(l) }()
@@ -301,7 +301,7 @@ func TestSlowRequests(t *testing.T) {
 			}()
 			tick := time.NewTicker(20 * time.Millisecond)
 			defer tick.Stop()
-			late := time.After(10 * time.Second)
+			late := time.After(3 * time.Minute)
 			for {
 				select {
 				case said := <-ended:

@@ -61,7 +61,7 @@ routes:
 	wire := new(kept)
 	client := &http.Client{Transport: &httpsig.Transport{Base: wire, Signer: &httpsig.Signer{KeyID: "shop", Key: key, Cover: []string{"x-account", "x-action"}}}}
 	send := func(path, id string, change func(*http.Request)) *http.Response {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 		t.Cleanup(cancel)
 		r, err := http.NewRequestWithContext(ctx, http.MethodPost, base+path, strings.NewReader(`{"amount":7}`))
 		assert.NoError(t, err, "request")

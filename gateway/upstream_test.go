@@ -127,7 +127,7 @@ func send(t *testing.T, base, method, key, body string, header ...string) (*http
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 3 * time.Minute}
 	resp, err := client.Do(r)
 	if err != nil {
 		return nil, "", err

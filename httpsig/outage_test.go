@@ -74,7 +74,7 @@ func TestSlowBodies(t *testing.T) {
 	t.Cleanup(func() { _ = engine.Shutdown(context.Background()) })
 	runs := 0
 	v := httpsig.New(&httpsig.Options{
-		Keys: httpsig.Keyring{"shop": {key}}, Nonces: httpsig.NoncesOn(engine), BodyTime: 50 * time.Millisecond,
+		Keys: httpsig.Keyring{"shop": {key}}, Nonces: httpsig.NoncesOn(engine), BodyTime: 2 * time.Second,
 	})
 	server := httptest.NewServer(v.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { runs++ })))
 	defer server.Close()

@@ -40,7 +40,7 @@ func openTab(t *testing.T, url string) *tab {
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // the sandbox does not work for root
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
 	t.Cleanup(cancel)
@@ -89,11 +89,11 @@ func (b *tab) count(t *testing.T, selector string) int {
 	return eval[int](t, b, `document.querySelectorAll("`+selector+`").length`)
 }
 
-// shows looks again and again, for at most 15 s, until an element shows a text.
+// shows looks again and again until an element shows a text.
 func (b *tab) shows(t *testing.T, selector, part string) {
 	t.Helper()
 	got := ""
-	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(30 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(30 * time.Millisecond) {
 		if got = b.text(t, selector); strings.Contains(got, part) {
 			return
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
@@ -39,6 +40,12 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(0)
 }
+
+// patience is how long tests wait for what happens soon: much longer than a busy machine needs, since waiting ends as soon as it has happened.
+const patience = 3 * time.Minute
+
+// long is a limit that no test sees the end of.
+const long = time.Hour
 
 // child is another process.
 type child struct {

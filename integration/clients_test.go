@@ -132,23 +132,21 @@ func TestRetryingClients(t *testing.T) {
 			addr := l.Addr().String()
 			assert.NoError(t, l.Close(), "close")
 			var effects atomic.Int64
-			server := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				effects.Add(1)
 				w.WriteHeader(http.StatusCreated)
 			})}
 			t.Cleanup(func() { _ = server.Close() })
-			time.AfterFunc(500*time.Millisecond, func() {
-				if back, err := net.Listen("tcp", addr); err == nil {
-					_ = server.Serve(back)
-				}
-			})
 			base := frontOf(t, "http://"+addr)
-			status, body := 0, ""
-			for range 10 { // a person who presses again: the client itself gives up after a while
-				if status, body = do(t, base+"/orders", "k"); status == 201 {
-					break
-				}
-			}
+			status, body := do(t, base+"/orders", "k")
+			assert.NotEqual(t, status, 201, "while it is down (%s)", body)
+			back, err := net.Listen("tcp", addr)
+			assert.NoError(t, err, "listen again")
+			go func() { _ = server.Serve(back) }()
+			eventually(t, "an answer", func() bool { // a person who presses again: the client itself gives up after a while
+				status, body = do(t, base+"/orders", "k")
+				return status == 201
+			})
 			assert.Equal(t, status, 201, "in the end (%s)", body)
 			assert.Equal(t, effects.Load(), int64(1), "effects")
 		})

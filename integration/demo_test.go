@@ -17,22 +17,25 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// buildCommand builds the command and returns its path.
-func buildCommand(t *testing.T) string {
-	t.Helper()
-	program := filepath.Join(t.TempDir(), "retrysafe")
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", program, ".")
+// theCommand is built once for all tests, and without the race detector: linking it takes longer than most of them.
+var theCommand = sharedServer[string]{start: func(tb testing.TB) string {
+	tb.Helper()
+	dir, err := os.MkdirTemp("", "retrysafe-command")
+	assert.NoError(tb, err, "a folder")
+	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
+	program := filepath.Join(dir, "retrysafe")
+	build := exec.CommandContext(tb.Context(), "go", "build", "-buildvcs=false", "-o", program, ".")
 	build.Dir = filepath.Join("..", "cmd", "retrysafe")
-	build.Env = append(os.Environ(), "GOWORK=off")
+	build.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
 	out, err := build.CombinedOutput()
-	assert.NoError(t, err, "build the command (%s)", out)
+	assert.NoError(tb, err, "build the command (%s)", out)
 	return program
-}
+}}
 
 // startDemo runs the demonstration of the command. It returns the address of the page.
 func startDemo(t *testing.T) string {
 	t.Helper()
-	demo := exec.CommandContext(t.Context(), buildCommand(t), "demo", "--listen", "127.0.0.1:0")
+	demo := exec.CommandContext(t.Context(), theCommand.get(t), "demo", "--listen", "127.0.0.1:0")
 	demo.Cancel = func() error { return demo.Process.Signal(syscall.SIGTERM) } // it has files to remove
 	stdout, err := demo.StdoutPipe()
 	assert.NoError(t, err, "pipe")

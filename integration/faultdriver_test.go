@@ -159,8 +159,8 @@ func soon[V any](t *testing.T, c <-chan V, what string) (v V) {
 	t.Helper()
 	select {
 	case v = <-c:
-	case <-time.After(30 * time.Second):
-		t.Fatalf("%s: nothing has happened for 30s", what)
+	case <-time.After(patience):
+		t.Fatalf("%s: nothing has happened for %v", what, patience)
 	}
 	return v
 }

@@ -86,7 +86,7 @@ func newOnes(t *testing.T, f filter.Prefilter, ids [][]byte) (n int) {
 // a batch is one trip.
 func TestRedisFilter(t *testing.T) { //nolint:tparallel // they count trips through one client
 	t.Parallel()
-	servers := map[string]string{"one": "redis://" + startRedis(t).addr, "cluster": startCluster(t).url()}
+	servers := map[string]string{"one": "redis://" + startRedis(t).addr, "cluster": startCluster(t).steady().url()}
 	for where, url := range servers {
 		for adapter, connect := range redisClients {
 			c := &counted{Client: connect(t, url)}

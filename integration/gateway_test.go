@@ -104,7 +104,7 @@ func TestGatewayOnALockedFile(t *testing.T) {
 	}))
 	t.Cleanup(up.Close)
 	path := newFile(t)
-	store, _ := openSQLite(t, path, &sqlstore.Options{LockWait: 100 * time.Millisecond})
+	store, _ := openSQLite(t, path, &sqlstore.Options{LockWait: time.Second})
 	post := guarded(t, store, up.URL)
 	_, first, _ := post("good")
 	release := holdFile(t, path)

@@ -71,7 +71,7 @@ func groupBesideHeldRows(t *testing.T, s *sqlstore.Store, hold func(retrysafe.St
 	for w := range 8 {
 		others.Go(func() {
 			for i := range 10 {
-				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				a, err := s.Acquire(ctx, request(fmt.Sprint(w, i)))
 				cancel()
 				if err != nil || a.Status != retrysafe.Won {

@@ -173,6 +173,53 @@ func TestRedisLockFencesGrow(t *testing.T) {
 	}
 }
 
+// TestRedisLockLostOnce loses the request or the reply of a lock and of its release: the locker itself makes good what it can, nobody holds the lock beside another,
+// and it is free in the end.
+func TestRedisLockLostOnce(t *testing.T) {
+	t.Parallel()
+	server := redisForAll.get(t)
+	for adapter := range redisClients {
+		for _, loss := range losses {
+			for _, script := range []string{"lock", "unlock"} {
+				t.Run(fmt.Sprint(adapter, " ", loss.name, " of ", script), func(t *testing.T) {
+					t.Parallel()
+					proxy := startProxy(t, server.addr)
+					o := &redislock.Options{Prefix: redisPrefix()}
+					b, err := redislock.New(t.Context(), proxy.through(t, adapter), o)
+					assert.NoError(t, err, "New")
+					shaken := lock.New(b, nil)
+					plain, err := redislock.New(t.Context(), rueidisTo(t, server.addr), o)
+					assert.NoError(t, err, "New")
+					others := lock.New(plain, nil)
+					before, err := shaken.Lock(t.Context(), "before") // so that the server knows the scripts
+					assert.NoError(t, err, "Lock")
+					assert.NoError(t, before.Release(t.Context()), "Release")
+					calls, cuts := 0, 0
+					proxy.setHook(func(name string, _ int) cut {
+						if calls++; cuts > 0 || name != script {
+							return 0
+						}
+						cuts++
+						return loss.cut
+					})
+					held, err := shaken.Lock(t.Context(), "x")
+					assert.NoError(t, err, "Lock")
+					_, err = others.TryLock(t.Context(), "x")
+					assert.ErrorIs(t, err, lock.ErrHeld, "TryLock of another")
+					assert.NoError(t, held.Err(), "it is held")
+					assert.NoError(t, held.Release(t.Context()), "Release")
+					proxy.setHook(nil)
+					assert.Equal(t, cuts, 1, "cuts of %d calls", calls)
+					next, err := others.TryLock(t.Context(), "x")
+					assert.NoError(t, err, "TryLock of another, behind the release")
+					assert.True(t, next.Fence() > held.Fence(), "the fence grows")
+					assert.NoError(t, next.Release(t.Context()), "Release")
+				})
+			}
+		}
+	}
+}
+
 // TestSoakRedisLockCut: calls are cut off on their way there and back, at random. Nobody holds the lock beside another, and what a cut has left behind
 // is gone after a lease at the latest.
 func TestSoakRedisLockCut(t *testing.T) {
@@ -207,7 +254,7 @@ func TestSoakRedisLockCut(t *testing.T) {
 					_ = held.Release(ctx)
 				}
 				cancel()
-				wait, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				wait, cancel := context.WithTimeout(t.Context(), patience)
 				left, err := others.Lock(wait, name)
 				cancel()
 				assert.NoError(t, err, "what the cut has left behind")

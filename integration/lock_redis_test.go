@@ -24,9 +24,9 @@ import (
 func TestRedisLock(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*testing.T) string{
-		"single":   func(t *testing.T) string { t.Helper(); return "redis://" + startRedis(t).addr },
-		"sentinel": func(t *testing.T) string { t.Helper(); return startPair(t).url() },
-		"cluster":  func(t *testing.T) string { t.Helper(); return startCluster(t).url() },
+		"single":   func(t *testing.T) string { t.Helper(); return "redis://" + redisForAll.get(t).addr },
+		"sentinel": func(t *testing.T) string { t.Helper(); return startPair(t).steady().url() },
+		"cluster":  func(t *testing.T) string { t.Helper(); return clusterForAll.get(t).url() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -105,7 +105,7 @@ func TestRedisQuorumLock(t *testing.T) {
 func TestRedisQuorumFences(t *testing.T) {
 	t.Parallel()
 	servers := []*redisServer{startRedisShifted(t, time.Hour, persistent...), startRedis(t, persistent...), startRedisShifted(t, -time.Hour, persistent...)}
-	locks := lock.New(quorumOn(t, servers), &lock.Options{Lease: 5 * time.Second})
+	locks := lock.New(quorumOn(t, servers), &lock.Options{Lease: time.Minute})
 	var last retrysafe.Fence
 	for _, away := range []int{2, 0} {
 		resume := servers[away].stall()
@@ -171,20 +171,20 @@ func TestRedisLockFormat(t *testing.T) {
 	assert.Equal(t, redisDo(server.addr, "GET", "rs:lock:a b"), "what is this", "it is left alone")
 }
 
-// lateClient holds back calls of some scripts: they reach the server later, whether somebody waits for them or not.
+// lateClient holds back calls of some scripts: they reach the server when they are let go, whether somebody waits for them or not.
 type lateClient struct {
 	*rueidisclient.Client
-	all  *sync.WaitGroup
-	late func(script string) time.Duration
+	all   *sync.WaitGroup
+	letGo <-chan struct{}
+	late  func(script string) bool
 }
 
 func (c lateClient) Eval(ctx context.Context, call redisclient.Call) redisclient.Reply {
-	d := c.late(call.Script.Name)
-	if d == 0 {
+	if !c.late(call.Script.Name) {
 		return c.Client.Eval(ctx, call)
 	}
 	c.all.Go(func() {
-		time.Sleep(d)
+		<-c.letGo
 		c.Client.Eval(context.WithoutCancel(ctx), call)
 	})
 	<-ctx.Done()
@@ -196,15 +196,14 @@ func (c lateClient) Eval(ctx context.Context, call redisclient.Call) redisclient
 func TestRedisQuorumLateCalls(t *testing.T) {
 	t.Parallel()
 	var late sync.WaitGroup
+	letGo := make(chan struct{})
 	var clients, others []redisclient.Client
 	for i := range 3 {
 		url := "redis://" + startRedis(t, persistent...).addr
 		var seen sync.Map
-		clients = append(clients, lateClient{rueidisTo(t, url), &late, func(script string) time.Duration {
-			if _, again := seen.LoadOrStore(script, true); again || i == 0 {
-				return 0
-			}
-			return 1200 * time.Millisecond
+		clients = append(clients, lateClient{rueidisTo(t, url), &late, letGo, func(script string) bool {
+			_, again := seen.LoadOrStore(script, true)
+			return !again && i > 0
 		}})
 		others = append(others, rueidisTo(t, url))
 	}
@@ -214,6 +213,7 @@ func TestRedisQuorumLateCalls(t *testing.T) {
 	assert.NoError(t, err, "NewQuorum")
 	held, err := lock.New(q, nil).TryLock(t.Context(), "x")
 	assert.NoError(t, err, "the second try")
+	close(letGo)
 	late.Wait()
 	_, err = lock.New(beside, nil).TryLock(t.Context(), "x")
 	assert.ErrorIs(t, err, lock.ErrHeld, "another one, when all has come")

@@ -150,7 +150,8 @@ func TestSessionLock(t *testing.T) {
 					tb.Helper()
 					return wire(tb, one.dialect, one.driver, addr, dsn)
 				},
-				Crash: func(b lock.Backend) { b.(*wired).cable.cut() }, //nolint:errcheck,forcetypeassert // Open makes them
+				Rounds: 6,                                               // each is a connection or two, and PostgreSQL makes a process of each
+				Crash:  func(b lock.Backend) { b.(*wired).cable.cut() }, //nolint:errcheck,forcetypeassert // Open makes them
 			})
 		})
 	}
@@ -164,7 +165,7 @@ func TestSessionLockOfADeadLine(t *testing.T) {
 			t.Parallel()
 			addr, dsn := one.address(t)
 			a, b := wire(t, one.dialect, one.driver, addr, dsn), wire(t, one.dialect, one.driver, addr, dsn)
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			held, err := lock.New(a, &lock.Options{Lease: time.Second}).Lock(ctx, "x")
 			assert.NoError(t, err, "Lock")
@@ -261,7 +262,7 @@ func startBouncer(t *testing.T, server *postgresServer, mode string) (addr strin
 	assert.NoError(t, cmd.Start(), "start pgbouncer")
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	addr = net.JoinHostPort("127.0.0.1", port)
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		c, err := net.Dial("tcp", addr)
 		if err == nil {
 			_ = c.Close()

@@ -20,7 +20,7 @@ func TestMySQLGroup(t *testing.T) {
 	})
 	t.Run("rows that are held", func(t *testing.T) {
 		t.Parallel()
-		o := &sqlstore.Options{Table: newTable()}
+		o := &sqlstore.Options{Table: newTable(), LockWait: long}
 		s, _ := mysqlOn(t, server.dsn(), o)
 		_, others := mysqlOn(t, server.dsn(), o)
 		groupBesideHeldRows(t, s, func(key retrysafe.StoreKey) func() { return holdMySQLRow(t, others, o.Table, key) })

@@ -115,7 +115,7 @@ func (s *mysqlServer) start(tb testing.TB) {
 	db, err := sql.Open("mysql", s.dsn())
 	assert.NoError(tb, err, "open")
 	defer db.Close()
-	for end := time.Now().Add(20 * time.Second); db.PingContext(tb.Context()) != nil; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); db.PingContext(tb.Context()) != nil; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			s.kill()
 			tb.Fatalf("mariadbd does not answer on port %s:\n%s", s.port, s.said.String())
@@ -186,6 +186,9 @@ func mysqlNew(tb testing.TB, db *sql.DB, o *sqlstore.Options) *sqlstore.Store {
 	}
 	if own.Logger == nil {
 		own.Logger = slog.New(slog.DiscardHandler)
+	}
+	if own.LockWait == 0 {
+		own.LockWait = patience
 	}
 	s, err := sqlstore.New(db, sqlstore.MySQL, &own)
 	assert.NoError(tb, err, "a store on MySQL")

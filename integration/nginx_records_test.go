@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -111,12 +110,7 @@ func TestNginxStoresAsGoDoes(t *testing.T) {
 func TestNginxDoubtIsResolved(t *testing.T) {
 	t.Parallel()
 	f := startNginx(t, nginxSetup{origin: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }})
-	program := filepath.Join(t.TempDir(), "retrysafe")
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", program, ".")
-	build.Dir = filepath.Join("..", "cmd", "retrysafe")
-	build.Env = append(os.Environ(), "GOWORK=off")
-	out, err := build.CombinedOutput()
-	assert.NoError(t, err, "build the command (%s)", out)
+	program := theCommand.get(t)
 	keys := func(args ...string) []byte {
 		c := exec.CommandContext(t.Context(), program, append([]string{"keys", "--store", "redis://" + f.redis.addr}, args...)...)
 		c.Env = append(os.Environ(), "RETRYSAFE_SECRET="+nginxSecret)

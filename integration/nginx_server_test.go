@@ -136,7 +136,7 @@ func (f *nginxFront) start(s nginxSetup) (string, error) {
 			t.Logf("error log of nginx:\n%s", f.log())
 		}
 	})
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		select {
 		case <-ended:
 			return said.String() + f.log(), io.ErrUnexpectedEOF

@@ -189,7 +189,7 @@ func TestNginxBodies(t *testing.T) {
 func await(end <-chan bool) {
 	select {
 	case <-end:
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 	}
 }
 
@@ -255,13 +255,12 @@ func TestNginxHangUp(t *testing.T) {
 // eventually waits for what another process does.
 func (f *nginxFront) eventually(ok func() bool, what string) {
 	f.t.Helper()
-	for range 2000 {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if ok() {
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
-	f.t.Fatalf("it did not come within 20 s: %s", what)
+	f.t.Fatalf("it did not come within %v: %s", patience, what)
 }
 
 // TestNginxDuplicates is H8.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -43,7 +42,7 @@ func (s *pgxShop) order(ctx context.Context, customer string, in retrysafe.TxSto
 			err = then(ctx, tx)
 		}
 		return id, err
-	}, retrysafe.WithPolicy(retrysafe.Policy{Wait: 10 * time.Second}))
+	}, retrysafe.WithPolicy(retrysafe.Policy{Wait: patience}))
 }
 
 // TestPgxTx: DoTx in transactions of pgx, on the records of all others.

@@ -188,7 +188,7 @@ func TestPostgresPoolIsTaken(t *testing.T) {
 func TestPostgresHeldRowTakesOneConnection(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
-	s, db := postgresOn(t, server.url(), nil)
+	s, db := postgresOn(t, server.url(), &sqlstore.Options{LockWait: long})
 	_, others := postgresOn(t, server.url(), nil)
 	db.SetMaxOpenConns(2)
 	release := holdRow(t, others, sqlstore.DefaultTable, request("held").Key)
@@ -204,7 +204,7 @@ func TestPostgresHeldRowTakesOneConnection(t *testing.T) {
 		assert.NoError(t, err, "look at the server")
 	}
 	for i := range 20 {
-		short, end := context.WithTimeout(t.Context(), 3*time.Second)
+		short, end := context.WithTimeout(t.Context(), patience)
 		a, err := s.Acquire(short, request(fmt.Sprint("free ", i)))
 		end()
 		assert.NoError(t, err, "another key")

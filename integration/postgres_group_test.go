@@ -21,7 +21,7 @@ func TestPostgresGroup(t *testing.T) {
 	})
 	t.Run("rows that are held", func(t *testing.T) {
 		t.Parallel()
-		o := &sqlstore.Options{Table: newTable()}
+		o := &sqlstore.Options{Table: newTable(), LockWait: long}
 		s, _ := postgresOn(t, server.url(), o)
 		_, others := postgresOn(t, server.url(), o)
 		groupBesideHeldRows(t, s, func(key retrysafe.StoreKey) func() { return holdRow(t, others, o.Table, key) })

@@ -109,7 +109,7 @@ func (s *postgresServer) start(tb testing.TB) {
 	db, err := sql.Open("pgx", s.url())
 	assert.NoError(tb, err, "open")
 	defer db.Close()
-	for end := time.Now().Add(20 * time.Second); db.PingContext(tb.Context()) != nil; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); db.PingContext(tb.Context()) != nil; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			tb.Fatalf("postgres does not answer on port %s:\n%s", s.port, s.said.String())
 		}
@@ -186,10 +186,13 @@ func postgresOn(tb testing.TB, url string, o *sqlstore.Options) (*sqlstore.Store
 	if own.Logger == nil {
 		own.Logger = slog.New(slog.DiscardHandler)
 	}
+	if own.LockWait == 0 {
+		own.LockWait = patience
+	}
 	s, err := sqlstore.New(db, sqlstore.PostgreSQL, &own)
 	assert.NoError(tb, err, "a store on PostgreSQL")
 	patient := own
-	patient.LockWait = 0
+	patient.LockWait = patience
 	first, err := sqlstore.New(db, sqlstore.PostgreSQL, &patient)
 	assert.NoError(tb, err, "a store that waits")
 	assert.NoError(tb, first.Migrate(tb.Context()), "Migrate")

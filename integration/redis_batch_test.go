@@ -65,7 +65,7 @@ func replayedAll(t *testing.T, s *redisstore.Store, reqs []retrysafe.AcquireRequ
 // TestRedisBatch: on one server and on a cluster, whose nodes share the keys, with scripts that a node does not know at first.
 func TestRedisBatch(t *testing.T) {
 	t.Parallel()
-	cluster := startCluster(t)
+	cluster := clusterForAll.get(t)
 	for where, url := range map[string]string{"one server": "redis://" + startRedis(t).addr, "a cluster": cluster.url()} {
 		for adapter, connect := range redisClients {
 			s := redisOn(t, connect(t, url), nil)
@@ -101,14 +101,14 @@ func TestRedisBatch(t *testing.T) {
 // of each key, whichever node has it.
 func TestRedisBatchNodeHangs(t *testing.T) {
 	t.Parallel()
-	cluster := startCluster(t)
+	cluster := startCluster(t).steady()
 	for adapter, connect := range redisClients {
 		s := redisOn(t, connect(t, cluster.url()), nil)
 		_, err := s.AcquireBatch(t.Context(), claimsOf("before "+adapter, 30)) // so that all nodes know the script
 		assert.NoError(t, err, "a batch before")
 		reqs := claimsOf(adapter, 300)
 		resume := cluster.nodes[1].stall()
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		first, err := s.AcquireBatch(ctx, reqs)
 		cancel()
 		resume()

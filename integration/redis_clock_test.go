@@ -21,6 +21,9 @@ type jump struct {
 	fences           map[string]retrysafe.Fence
 }
 
+// jumpLease is longer than a failover takes; heartbeats go out after a third of it.
+const jumpLease = 15 * time.Second
+
 func newJump(t *testing.T, adapter string, shift time.Duration) *jump {
 	t.Helper()
 	j := &jump{primary: startRedis(t, "--repl-diskless-sync-delay", "0"), fences: map[string]retrysafe.Fence{}}
@@ -30,8 +33,8 @@ func newJump(t *testing.T, adapter string, shift time.Duration) *jump {
 	eventually(t, "the replica follows", func() bool { return linked(j.primary) })
 	j.p = startProxy(t, j.primary.addr)
 	j.store = redisOn(t, j.p.through(t, adapter), nil)
-	j.refuse = redisEngine(t, j.store, retrysafe.Policy{Lease: 3 * time.Second})
-	j.again = redisEngine(t, j.store, retrysafe.Policy{Lease: 3 * time.Second, OnDoubt: retrysafe.Reexecute})
+	j.refuse = redisEngine(t, j.store, retrysafe.Policy{Lease: jumpLease})
+	j.again = redisEngine(t, j.store, retrysafe.Policy{Lease: jumpLease, OnDoubt: retrysafe.Reexecute})
 	return j
 }
 
@@ -215,7 +218,7 @@ func TestRedisClockBehind(t *testing.T) {
 			assert.True(t, behind > 50*time.Minute, "the clock is behind by %v", behind)
 			eventually(t, "a heartbeat makes the lease of a live attempt what it was", func() bool {
 				rec := j.look(t, "live")
-				return rec.LeaseLeft > 0 && rec.LeaseLeft <= 3*time.Second
+				return rec.LeaseLeft > 0 && rec.LeaseLeft <= jumpLease
 			})
 			for id, want := range map[string]error{
 				"live": retrysafe.ErrInProgress, "dead": retrysafe.ErrInProgress, "lapsed": retrysafe.ErrInProgress, "doubt": retrysafe.ErrInDoubt,

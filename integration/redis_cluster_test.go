@@ -19,7 +19,7 @@ import (
 
 // redisDo runs one command on a server; a refusal is an empty answer.
 func redisDo(addr string, words ...any) string {
-	c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialTimeout: time.Second, ReadTimeout: 5 * time.Second})
+	c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialTimeout: time.Minute, ReadTimeout: time.Minute})
 	defer c.Close()
 	v, err := c.Do(context.Background(), words...).Result()
 	if err != nil {
@@ -28,15 +28,23 @@ func redisDo(addr string, words ...any) string {
 	return fmt.Sprint(v)
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
+func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
-		assert.True(t, time.Now().Before(end), "within 30 s: %s", what)
+	for end := time.Now().Add(patience); !ok(); time.Sleep(20 * time.Millisecond) {
+		assert.True(t, time.Now().Before(end), "within %v: %s", patience, what)
 	}
 }
 
 // redisCluster is three primaries and a replica of each.
 type redisCluster struct{ nodes []*redisServer }
+
+// steady keeps the nodes from failing over because a busy machine is slow; a test that wants a failover does not call it.
+func (c *redisCluster) steady() *redisCluster {
+	for _, n := range c.nodes {
+		redisDo(n.addr, "CONFIG", "SET", "cluster-node-timeout", "180000")
+	}
+	return c
+}
 
 func (c *redisCluster) url() string {
 	var hosts []string
@@ -46,13 +54,13 @@ func (c *redisCluster) url() string {
 	return "redis+cluster://" + strings.Join(hosts, ",")
 }
 
-func startCluster(t *testing.T, args ...string) *redisCluster {
+func startCluster(t testing.TB, args ...string) *redisCluster {
 	t.Helper()
 	return startClusterShifted(t, nil, args...)
 }
 
 // startClusterShifted is a cluster of which some nodes have clocks that are off; 0 to 2 are the primaries.
-func startClusterShifted(t *testing.T, shifts map[int]time.Duration, args ...string) *redisCluster {
+func startClusterShifted(t testing.TB, shifts map[int]time.Duration, args ...string) *redisCluster {
 	t.Helper()
 	c := new(redisCluster)
 	for i := range 6 {
@@ -102,6 +110,12 @@ type redisPair struct {
 }
 
 func (p *redisPair) url() string { return "redis+sentinel://" + p.sentinel + "/retrysafe" }
+
+// steady keeps Sentinel from a failover because a busy machine is slow; a test that wants one does not call it.
+func (p *redisPair) steady() *redisPair {
+	redisDo(p.sentinel, "SENTINEL", "SET", "retrysafe", "down-after-milliseconds", "180000")
+	return p
+}
 
 func startPair(t *testing.T, args ...string) *redisPair {
 	t.Helper()

@@ -18,19 +18,26 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestSoakRedisTwoGateways sends every key to two gateways at the same moment. They are processes of their own, which share a Redis and
+// TestRedisTwoGateways sends every key to two gateways at the same moment. They are processes of their own, which share a Redis and
 // the service behind them. Each key has one effect and one answer: both callers have it, or one is told 409 in-progress, asks again, and
 // has it then. In the long form it is 100 000 keys.
+func TestRedisTwoGateways(t *testing.T) {
+	t.Parallel()
+	twoGateways(t, 100)
+}
+
 func TestSoakRedisTwoGateways(t *testing.T) {
 	t.Parallel()
-	keys := 3_000
-	if longSoak() {
-		keys = 100_000
-	}
+	r := twoGateways(t, 100_000)
+	assert.True(t, r.inProgress.Load() > 0, "the two requests of a key never met")
+}
+
+func twoGateways(t *testing.T, keys int) *rivals {
+	t.Helper()
 	r := &rivals{}
 	service := httptest.NewServer(http.HandlerFunc(r.serve))
 	t.Cleanup(service.Close)
-	program, store := buildCommand(t), "redis://"+startRedis(t).addr
+	program, store := theCommand.get(t), "redis://"+startRedis(t).addr
 	for i := range r.gateways {
 		r.gateways[i] = startGatewayProcess(t, program, "--upstream", service.URL, "--store", store)
 	}
@@ -66,7 +73,7 @@ func TestSoakRedisTwoGateways(t *testing.T) {
 	assert.Equal(t, doubles, 0, "keys that had more than one effect")
 	assert.Equal(t, effects, keys, "effects")
 	assert.Equal(t, r.inProgress.Load()+r.atOnce.Load(), int64(keys), "keys whose second caller has the first answer in the end")
-	assert.True(t, r.inProgress.Load() > 0, "the two requests of a key never met")
+	return r
 }
 
 // rivals are two gateways before one service, which counts what takes effect.

@@ -279,7 +279,7 @@ func linearRun(t *testing.T, adapter string, rounds int, wrap func(retrysafe.Sto
 	for round := range rounds {
 		ops, unknown := history(t, func(int) retrysafe.Store { return s }, faultStoreKey(fmt.Sprint(round)), seed+uint64(round), known)
 		calls, unknowns = calls+len(ops), unknowns+unknown
-		switch porcupine.CheckOperationsTimeout(linearModel, ops, 5*time.Second) {
+		switch porcupine.CheckOperationsTimeout(linearModel, ops, time.Minute) {
 		case porcupine.Illegal:
 			bad = append(bad, ops)
 		case porcupine.Unknown:

@@ -85,7 +85,11 @@ func TestRedisLostOnce(t *testing.T) {
 			for _, script := range []string{"acquire", "extend", "complete", "lookup", "release"} {
 				t.Run(fmt.Sprint(adapter, " ", loss.name, " of ", script), func(t *testing.T) {
 					t.Parallel()
-					l := newLossy(t, startProxy(t, server.addr), adapter, retrysafe.Policy{Lease: 900 * time.Millisecond})
+					var policy retrysafe.Policy
+					if script == "extend" {
+						policy.Lease = 10 * time.Second // heartbeats go out after a third of it
+					}
+					l := newLossy(t, startProxy(t, server.addr), adapter, policy)
 					id := t.Name()
 					l.p.setHook(func(name string, n int) cut {
 						if name == script && n == 1 {

@@ -88,7 +88,7 @@ func shiftClock(tb testing.TB) string {
 
 func (s *redisServer) await(tb testing.TB) {
 	tb.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		c, err := net.DialTimeout("tcp", s.addr, time.Second)
 		if err == nil {
 			_ = c.SetDeadline(time.Now().Add(time.Second))

@@ -26,6 +26,12 @@ func cutOff(t *testing.T, primary, replica *redisServer) (mend func()) {
 	}
 }
 
+// patientOn is a store on the same server that waits for the replica as long as a busy machine takes.
+func patientOn(t *testing.T, primary *redisServer) *redisstore.Store {
+	t.Helper()
+	return redisOn(t, rueidisTo(t, primary.addr), &redisstore.Options{Replicas: redisstore.All, ReplicaTime: time.Minute})
+}
+
 // TestRedisShortOfReplicas: while the replica is cut off, nothing new runs and the caller is told that the store is away; the key is
 // given back by itself.
 func TestRedisShortOfReplicas(t *testing.T) {
@@ -36,6 +42,7 @@ func TestRedisShortOfReplicas(t *testing.T) {
 			primary, replica := startCouple(t)
 			s := redisOn(t, connect(t, "redis://"+primary.addr), &redisstore.Options{Replicas: redisstore.All, ReplicaTime: 100 * time.Millisecond})
 			e := redisEngine(t, s, retrysafe.Policy{})
+			patient := redisEngine(t, patientOn(t, primary), retrysafe.Policy{})
 			var w work
 			mend := cutOff(t, primary, replica)
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // its claim is given back after that
@@ -50,7 +57,7 @@ func TestRedisShortOfReplicas(t *testing.T) {
 				rec, err := e.Lookup(t.Context(), faultKey(adapter))
 				return err == nil && rec.State == retrysafe.StateReleased
 			})
-			res, err := retrysafe.Do(t.Context(), e, faultKey(adapter), w.run)
+			res, err := retrysafe.Do(t.Context(), patient, faultKey(adapter), w.run)
 			assert.NoError(t, err, "the next call")
 			assert.True(t, res.Stored && !res.Replayed, "it runs: %+v", res)
 			assert.Equal(t, len(doubts(t, s)), 0, "records in doubt")
@@ -65,8 +72,9 @@ func TestRedisShortResolution(t *testing.T) {
 	primary, replica := startCouple(t)
 	s := redisOn(t, rueidisTo(t, primary.addr), &redisstore.Options{Replicas: redisstore.All, ReplicaTime: 100 * time.Millisecond})
 	e := redisEngine(t, s, retrysafe.Policy{})
+	patient := redisEngine(t, patientOn(t, primary), retrysafe.Policy{})
 	var w work
-	_, err := retrysafe.Do(t.Context(), e, faultKey("k"), func(ctx context.Context) (int64, error) {
+	_, err := retrysafe.Do(t.Context(), patient, faultKey("k"), func(ctx context.Context) (int64, error) {
 		n, _ := w.run(ctx)
 		return n, errFaultWork // it may have happened
 	})
@@ -85,7 +93,7 @@ func TestRedisShortResolution(t *testing.T) {
 		assert.True(t, rec.State == retrysafe.StateInProgress, "state is %v", rec.State)
 		return rec.InDoubt()
 	})
-	_, err = retrysafe.Do(t.Context(), e, faultKey("k"), w.run)
+	_, err = retrysafe.Do(t.Context(), patient, faultKey("k"), w.run)
 	assert.ErrorIs(t, err, retrysafe.ErrInDoubt, "a repeat")
 	assert.Equal(t, w.runs.Load(), int64(1), "runs")
 }

@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -24,12 +25,13 @@ func TestRedisStore(t *testing.T) {
 			t.Parallel()
 			storetest.Run(t, func(t *testing.T) storetest.Backend {
 				t.Helper()
-				server := startRedis(t)
+				server, stall := redisToStall(t)
+				o := &redisstore.Options{Prefix: redisPrefix()}
 				client := &counted{Client: connect(t, "redis://"+server.addr)}
 				return storetest.Backend{
-					Store:  redisOn(t, client, nil),
-					Reopen: func() retrysafe.Store { return redisOn(t, connect(t, "redis://"+server.addr), nil) },
-					Stall:  server.stall,
+					Store:  redisOn(t, client, o),
+					Reopen: func() retrysafe.Store { return redisOn(t, connect(t, "redis://"+server.addr), o) },
+					Stall:  stall,
 					Trips:  func() int { return int(client.trips.Load()) },
 				}
 			}, batching)
@@ -37,16 +39,27 @@ func TestRedisStore(t *testing.T) {
 	}
 }
 
+// redisToStall is the server that all clauses share, but for those that let it hang.
+func redisToStall(t *testing.T) (server *redisServer, stall func() (resume func())) {
+	t.Helper()
+	if strings.Contains(t.Name(), "/S11") || strings.Contains(t.Name(), "/S15") {
+		server = startRedis(t)
+		return server, server.stall
+	}
+	return redisForAll.get(t), nil
+}
+
 // TestRedisNearStore runs it with copies of finished work in between.
 func TestRedisNearStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T) storetest.Backend {
 		t.Helper()
-		server := startRedis(t)
+		server, stall := redisToStall(t)
+		o := &redisstore.Options{Prefix: redisPrefix()}
 		open := func() retrysafe.Store {
-			return nearstore.New(redisOn(t, redisClients["rueidis"](t, "redis://"+server.addr), nil), nil)
+			return nearstore.New(redisOn(t, redisClients["rueidis"](t, "redis://"+server.addr), o), nil)
 		}
-		return storetest.Backend{Store: open(), Reopen: open, Stall: server.stall}
+		return storetest.Backend{Store: open(), Reopen: open, Stall: stall}
 	}, batching)
 }
 
@@ -54,12 +67,12 @@ func TestRedisNearStore(t *testing.T) {
 // confirmed by the replicas. The short form takes one client each.
 func TestRedisSentinelStore(t *testing.T) {
 	t.Parallel()
-	runShared(t, "go-redis", startPair(t).url(), &redisstore.Options{Replicas: redisstore.All})
+	runShared(t, "go-redis", startPair(t).steady().url(), &redisstore.Options{Replicas: redisstore.All})
 }
 
 func TestRedisClusterStore(t *testing.T) {
 	t.Parallel()
-	runShared(t, "rueidis", startCluster(t).url(), &redisstore.Options{Replicas: 1})
+	runShared(t, "rueidis", clusterForAll.get(t).url(), &redisstore.Options{Replicas: 1})
 }
 
 func runShared(t *testing.T, adapter, url string, o *redisstore.Options) {

@@ -35,7 +35,7 @@ func twoEngines(t *testing.T, keys int) {
 	var engines []*retrysafe.Engine
 	for _, connect := range redisClients {
 		s := redisOn(t, connect(t, "redis://"+server.addr), nil)
-		engines = append(engines, redisEngine(t, s, retrysafe.Policy{Wait: 10 * time.Second}))
+		engines = append(engines, redisEngine(t, s, retrysafe.Policy{Wait: patience}))
 	}
 	var doubles, ran, replayed atomic.Int64
 	var wrong sync.Map
@@ -95,7 +95,7 @@ func TestRedisScriptsFlushed(t *testing.T) {
 			t.Parallel()
 			server := startRedis(t)
 			s := redisOn(t, connect(t, "redis://"+server.addr), nil)
-			e := redisEngine(t, s, retrysafe.Policy{Lease: 300 * time.Millisecond})
+			e := redisEngine(t, s, retrysafe.Policy{})
 			ctx, stop := context.WithCancel(t.Context())
 			var flushes atomic.Int64
 			flusher := make(chan struct{})
@@ -114,12 +114,7 @@ func TestRedisScriptsFlushed(t *testing.T) {
 					for i := range 50 {
 						id := fmt.Sprint(g, " ", i)
 						for call := range 2 {
-							res, err := retrysafe.Do(t.Context(), e, faultKey(id), func(ctx context.Context) (int, error) {
-								if i == 0 { // long enough for heartbeats
-									time.Sleep(700 * time.Millisecond)
-								}
-								return i, ctx.Err()
-							})
+							res, err := retrysafe.Do(t.Context(), e, faultKey(id), func(ctx context.Context) (int, error) { return i, ctx.Err() })
 							if err != nil || !res.Stored || res.Value != i || res.Replayed != (call == 1) {
 								errs.Store(id, fmt.Sprint(res, err))
 							}
@@ -133,10 +128,18 @@ func TestRedisScriptsFlushed(t *testing.T) {
 					}
 				})
 			}
-			for range 10 {
-				_, err := s.List(t.Context(), retrysafe.ListRequest{})
+			beats := retrysafe.AcquireRequest{
+				Key: faultStoreKey("heartbeats"), Owner: retrysafe.Owner{1}, Lease: time.Minute, Retention: time.Hour, OnDoubt: retrysafe.Refuse,
+			}
+			got, err := s.Acquire(t.Context(), beats)
+			assert.NoError(t, err, "claim")
+			for range 50 {
+				err := s.Extend(t.Context(), retrysafe.ExtendRequest{Key: beats.Key, Owner: beats.Owner, Fence: got.Record.Fence, Lease: time.Minute})
+				assert.NoError(t, err, "heartbeat")
+				_, err = s.List(t.Context(), retrysafe.ListRequest{})
 				assert.NoError(t, err, "list")
 			}
+			eventually(t, "flushes", func() bool { return flushes.Load() > 50 })
 			all.Wait()
 			stop()
 			<-flusher
@@ -145,7 +148,6 @@ func TestRedisScriptsFlushed(t *testing.T) {
 				t.Errorf("key %v: %v", key, what)
 				return true
 			})
-			assert.True(t, flushes.Load() > 50, "flushes: %d", flushes.Load())
 			page, err := s.List(t.Context(), retrysafe.ListRequest{State: retrysafe.StateReleased, Limit: 1000})
 			assert.NoError(t, err, "list")
 			assert.Equal(t, len(page.Records), 200, "released records")

@@ -45,7 +45,7 @@ func TestShardsChange(t *testing.T) {
 	for range 2 {
 		s, err := shardstore.New(t.Context(), all, nil)
 		assert.NoError(t, err, "a store over shards")
-		e := retrysafe.New(s, &retrysafe.Options{Namespace: "shards"}).WithPolicy(retrysafe.Policy{Lease: time.Second, Retention: 2 * time.Second})
+		e := retrysafe.New(s, &retrysafe.Options{Namespace: "shards"}).WithPolicy(retrysafe.Policy{Lease: 3 * time.Second, Retention: 3 * time.Second})
 		t.Cleanup(func() { _ = e.Shutdown(t.Context()) })
 		engines = append(engines, e)
 	}
@@ -70,6 +70,8 @@ func TestShardsChange(t *testing.T) {
 				defer func() { done <- struct{}{} }()
 				key := retrysafe.Key{Operation: "pay", ID: fmt.Sprint(i)}
 				a, _, err := e.Begin(t.Context(), key)
+				for ; errors.Is(err, retrysafe.ErrUnavailable); a, _, err = e.Begin(t.Context(), key) { // a busy machine has let the lease pass
+				}
 				if err != nil || a == nil {
 					return
 				}

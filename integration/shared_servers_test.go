@@ -3,12 +3,15 @@ package integration_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// sharedServer runs until the tests have ended. Those that want nothing but a database have one of their own on it, since a server costs more
+// sharedServer runs, or is there, until the tests have ended. Those that want nothing but a database have one of their own on it, since a server costs more
 // than most of them; those that stop a server, set it up, or count what it does have one for themselves.
 type sharedServer[S any] struct {
 	start     func(tb testing.TB) S
@@ -26,6 +29,14 @@ var (
 	mysqlForAll = sharedServer[*mysqlServer]{start: func(tb testing.TB) *mysqlServer {
 		tb.Helper()
 		return startMySQL(tb, "--max-connections=500")
+	}}
+	redisForAll = sharedServer[*redisServer]{start: func(tb testing.TB) *redisServer {
+		tb.Helper()
+		return startRedis(tb)
+	}}
+	clusterForAll = sharedServer[*redisCluster]{start: func(tb testing.TB) *redisCluster {
+		tb.Helper()
+		return startCluster(tb).steady()
 	}}
 	zooKeeperForAll = sharedServer[*zooKeeperServer]{start: func(tb testing.TB) *zooKeeperServer {
 		tb.Helper()
@@ -62,6 +73,9 @@ func mysqlDatabase(t *testing.T) string {
 	return server.database(name)
 }
 
+// redisPrefix is what the keys of a test begin with that shares redisForAll.
+func redisPrefix() string { return fmt.Sprintf("test%d:", redisForAll.databases.Add(1)) }
+
 // untilTheEnd stands for all tests: what it cleans up is cleaned up after the last.
 type untilTheEnd struct{ testing.TB }
 
@@ -74,6 +88,13 @@ func (untilTheEnd) Cleanup(f func()) {
 	atTheEnd.mu.Lock()
 	defer atTheEnd.mu.Unlock()
 	atTheEnd.all = append(atTheEnd.all, f)
+}
+
+func (u untilTheEnd) TempDir() string {
+	dir, err := os.MkdirTemp("", "retrysafe-integration")
+	assert.NoError(u.TB, err, "a folder")
+	u.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }
 
 func (untilTheEnd) Context() context.Context { return context.Background() }

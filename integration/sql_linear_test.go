@@ -94,7 +94,7 @@ func linearRounds(t *testing.T, rounds int, process func(seed uint64) retrysafe.
 	for round := range rounds {
 		ops, unknown := history(t, s.of, faultStoreKey(fmt.Sprint(round)), seed+uint64(round), func() int64 { return 0 })
 		calls, unknowns = calls+len(ops), unknowns+unknown
-		switch porcupine.CheckOperationsTimeout(linearModel, ops, 5*time.Second) {
+		switch porcupine.CheckOperationsTimeout(linearModel, ops, time.Minute) {
 		case porcupine.Illegal:
 			for _, op := range ops {
 				t.Logf("%9d-%9d caller %d: %s", op.Call, op.Return, op.ClientId, described(op))

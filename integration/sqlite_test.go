@@ -42,7 +42,14 @@ func openSQLite(t *testing.T, path string, o *sqlstore.Options) (*sqlstore.Store
 
 func migrated(t *testing.T, db *sql.DB, o *sqlstore.Options) *sqlstore.Store {
 	t.Helper()
-	s, err := sqlstore.New(db, sqlstore.SQLite, o)
+	var own sqlstore.Options
+	if o != nil {
+		own = *o
+	}
+	if own.LockWait == 0 {
+		own.LockWait = patience
+	}
+	s, err := sqlstore.New(db, sqlstore.SQLite, &own)
 	assert.NoError(t, err, "a store on SQLite")
 	assert.NoError(t, s.Migrate(t.Context()), "Migrate")
 	return s

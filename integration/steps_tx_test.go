@@ -204,20 +204,23 @@ func TestServerStepTx(t *testing.T) {
 	})
 }
 
-// TestServerStepTxHeartbeats: a step that takes longer than the lease keeps it, since nobody waits for the row.
+// TestServerStepTxHeartbeats: the lease is renewed in the midst of a step, since nobody waits for the row.
 func TestServerStepTxHeartbeats(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
 		t.Helper()
 		p := &packing{server.shop(t), t}
-		const lease = 300 * time.Millisecond
+		const lease = 12 * time.Second // heartbeats go out after a third of it
+		left := func() time.Duration {
+			rec, err := p.engine.Lookup(t.Context(), orderKey("ada"))
+			assert.NoError(t, err, "Lookup")
+			return rec.LeaseLeft
+		}
 		_, err := retrysafe.Do(t.Context(), p.engine, orderKey("ada"), func(ctx context.Context) (int64, error) {
 			return retrysafe.StepTx(ctx, p.store, "order", func(ctx context.Context, tx *sql.Tx) (int64, error) {
 				id, err := p.insert(ctx, tx)
-				select {
-				case <-time.After(3 * lease):
-				case <-ctx.Done():
-				}
+				last := left()
+				until(ctx, func() bool { now := left(); renewed := now > last; last = now; return renewed })
 				return id, errors.Join(err, ctx.Err())
 			})
 		}, retrysafe.WithPolicy(retrysafe.Policy{Lease: lease, OnDoubt: retrysafe.Reexecute}))

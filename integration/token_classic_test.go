@@ -134,7 +134,7 @@ func TestClassicFailureIsLost(t *testing.T) {
 	assert.ErrorIs(t, count.Take(t.Context(), "ann", text), classic.ErrTaken, "the retry")
 	assert.Equal(t, w.runs.Load(), int64(0), "runs of work that nobody has done")
 
-	tokens := issuerOn(t, client, time.Second)
+	tokens := issuerOn(t, client, time.Minute)
 	text = issued(t, tokens)
 	_, err := token.Do(t.Context(), tokens, "ann", text, func(context.Context) (int64, error) { return 0, retrysafe.NothingDone(errFaultWork) })
 	assert.ErrorIs(t, err, errFaultWork, "an answer that is lost")
@@ -163,7 +163,7 @@ func TestClassicReplyIsLost(t *testing.T) {
 		client := p.through(t, adapter)
 		scripts := map[string]string{"deletion": "deletion-take", "count": "count-take", "record": "acquire"}
 		kinds := classicTokens(client, &classic.Options{Namespace: adapter})
-		kinds["record"] = &takeOnly{issuerOn(t, client, time.Second)}
+		kinds["record"] = &takeOnly{issuerOn(t, client, time.Minute)}
 		for kind, tokens := range kinds { // one after the other: they share the proxy
 			_ = tokens.Take(t.Context(), "ann", "unknown") // so that the server knows the script
 			text := issued(t, tokens)
@@ -207,7 +207,7 @@ func init() {
 		if err != nil {
 			return err
 		}
-		e := retrysafe.New(store, &retrysafe.Options{Policy: retrysafe.Policy{Lease: time.Second}})
+		e := retrysafe.New(store, &retrysafe.Options{Policy: retrysafe.Policy{Lease: 3 * time.Second}}) // it has to end
 		_, err = token.Run(ctx, token.NewIssuer(e, nil), "ann", text, deadly)
 		fmt.Fprintln(os.Stderr, "it has not died")
 		return err
@@ -229,7 +229,7 @@ func TestClassicProcessDies(t *testing.T) {
 	assert.ErrorIs(t, deletion.Run(t.Context(), "ann", text, run), retrysafe.ErrNotIssued, "the retry")
 	assert.Equal(t, redisDo(server.addr, "KEYS", "rs-classic:*"), "[]", "what is left of it")
 
-	tokens := issuerOn(t, client, time.Second)
+	tokens := issuerOn(t, client, time.Minute)
 	text = issued(t, tokens)
 	assert.True(t, startChild(t, "dies with a token", server.addr, "record", text).wait(t), "it dies")
 	eventually(t, "the retry is told of the doubt", func() bool {
@@ -286,14 +286,18 @@ func TestClassicLock(t *testing.T) {
 	assert.ErrorIs(t, err, retrysafe.ErrLeaseLost, "a lock that is another's by now")
 	assert.Equal(t, redisDo(server.addr, "GET", "rs-classic:app/classic//lock/other%27s"), "bob", "the other's lock")
 
-	tokens := issuerOn(t, client, 300*time.Millisecond)
+	tokens := issuerOn(t, client, 12*time.Second)
 	text := issued(t, tokens)
 	_, err = token.Run(t.Context(), tokens, "ann", text, func(ctx context.Context) error {
-		begun := time.Now()
-		eventually(t, "three leases pass", func() bool {
+		last := long
+		eventually(t, "the lease is renewed", func() bool {
 			_, err := token.Run(ctx, tokens, "ann", text, run)
-			assert.ErrorIs(t, err, retrysafe.ErrInProgress, "beside work that takes longer than its lease")
-			return time.Since(begun) > time.Second
+			assert.ErrorIs(t, err, retrysafe.ErrInProgress, "beside work that takes its time")
+			rec, err := tokens.Engine().Lookup(ctx, tokens.Key("ann", text))
+			assert.NoError(t, err, "look")
+			renewed := rec.LeaseLeft > last
+			last = rec.LeaseLeft
+			return renewed
 		})
 		return ctx.Err()
 	})

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
@@ -108,7 +107,7 @@ func TestTxJoinedTwoAtOnce(t *testing.T) {
 			var all sync.WaitGroup
 			for _, s := range []*shop{a, b, a, b} {
 				all.Go(func() {
-					_, ran, err := s.join(t, customer, nil, retrysafe.WithPolicy(retrysafe.Policy{Wait: 20 * time.Second}))
+					_, ran, err := s.join(t, customer, nil, retrysafe.WithPolicy(retrysafe.Policy{Wait: patience}))
 					if err != nil && ran && s.store.Dialect() != dbtx.SQLite {
 						t.Errorf("work ran, and its transaction failed: %v", err)
 					}

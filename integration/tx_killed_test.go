@@ -120,7 +120,7 @@ func TestServerTxKilledAtAPoint(t *testing.T) {
 				dead := startChild(t, "server order", server.driver, server.dsn, customer, fmt.Sprint(i), when)
 				assert.True(t, dead.wait(t), "the child was killed %s %s", when, step)
 				// What the server still does for the dead has to end.
-				_, err := s.order(t.Context(), customer, retrysafe.WithPolicy(retrysafe.Policy{Wait: 30 * time.Second}))
+				_, err := s.order(t.Context(), customer, retrysafe.WithPolicy(retrysafe.Policy{Wait: patience}))
 				assert.NoError(t, err, "the order after a kill %s %s", when, step)
 				s.wantOnce(t, customer, "a kill "+when+" "+step)
 				rec := s.record(t, customer)
@@ -166,7 +166,7 @@ func TestServerTxCutAtAPoint(t *testing.T) {
 					assert.True(t, !strings.Contains(err.Error(), customer), "the error does not show the key: %v", err)
 					s.wantNothing(t, customer, where)
 				}
-				_, err = s.order(t.Context(), customer, retrysafe.WithPolicy(retrysafe.Policy{Wait: 30 * time.Second}))
+				_, err = s.order(t.Context(), customer, retrysafe.WithPolicy(retrysafe.Policy{Wait: patience}))
 				assert.NoError(t, err, "the order, %s", where)
 				s.wantOnce(t, customer, where)
 				assert.NoError(t, shop.db.Close(), "close")

@@ -284,7 +284,7 @@ func TestServerTxReplays(t *testing.T) {
 		defer tx.Rollback() // it only reads
 		_, err = retrysafe.DoTx(t.Context(), a.engine, a.store.In(tx), orderKey("ada"), func(context.Context, *sql.Tx) (int64, error) { return 0, errors.New("it runs") })
 		assert.NoError(t, err, "a repeat in a transaction of the caller")
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		res, err := b.order(ctx, "ada")
 		assert.True(t, err == nil && res.Replayed, "a repeat beside it: %+v, %v", res, err)
@@ -339,7 +339,7 @@ func TestServerTxBothAtOnce(t *testing.T) {
 			select {
 			case err := <-ended:
 				assert.ErrorIs(t, err, retrysafe.ErrInProgress, "the second")
-			case <-time.After(10 * time.Second):
+			case <-time.After(patience):
 				t.Error("the second waits for the work of the first")
 			}
 			close(release)
@@ -380,11 +380,11 @@ func TestServerTxServerHangs(t *testing.T) {
 			select {
 			case err := <-ended:
 				assert.True(t, err != nil, "it fails")
-			case <-time.After(20 * time.Second):
+			case <-time.After(patience):
 				t.Error("the call hangs past its context")
 			}
 			resume()
-			_, err := s.order(t.Context(), "ada", retrysafe.WithPolicy(retrysafe.Policy{Wait: 30 * time.Second}))
+			_, err := s.order(t.Context(), "ada", retrysafe.WithPolicy(retrysafe.Policy{Wait: patience}))
 			assert.NoError(t, err, "the order when the server goes on")
 			s.wantOnce(t, "ada", "a server that hung")
 		})

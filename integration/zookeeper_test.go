@@ -51,7 +51,7 @@ func startZooKeeper(tb testing.TB, env ...string) *zooKeeperServer {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	b, err := zklock.Open(ctx, []string{s.addr}, &zklock.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {

@@ -48,7 +48,7 @@ type Features struct {
 	// Unit is the lease that is waited for where Backend.Advance is nil; default 60 ms. More makes a slow server's runs longer and
 	// lets them see more.
 	Unit time.Duration
-	// Grace is how long after the end of its context a call may still take; default 5 s, so that a busy machine does not fail.
+	// Grace is how long after the end of its context a call may still take; default 1 min, so that a busy machine does not fail.
 	Grace time.Duration
 }
 
@@ -57,7 +57,7 @@ func (f Features) withDefaults() Features {
 		f.Unit = 60 * time.Millisecond
 	}
 	if f.Grace == 0 {
-		f.Grace = 5 * time.Second
+		f.Grace = time.Minute
 	}
 	return f
 }

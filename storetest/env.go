@@ -31,7 +31,7 @@ type env struct {
 }
 
 const (
-	patience  = time.Minute
+	patience  = 5 * time.Minute
 	retention = 24 * time.Hour
 	// crowd is how many callers come at once where exactly one may win.
 	crowd = 16

@@ -30,7 +30,11 @@ func s08Retention(e *env) {
 		e.passUntil(r.Now.Add(keep + precision))
 		done := e.complete(ending(r, "after a long run"))
 		e.expires(done, done.Updated.Add(keep))
-		e.acquire(e.ask(r.Key), retrysafe.Finished, "at once after the end")
+		got := e.try(e.ask(r.Key))
+		assert.NoError(e, got.err, "Acquire after the end")
+		if got.Record.Now.Before(done.Expires) { // a slow machine may come too late
+			wantStatus(e, got.Status, retrysafe.Finished, "at once after the end")
+		}
 	})
 	e.run("a retention without end", func(e *env) {
 		end := ending(e.win(e.ask(e.key())), "for ever")

@@ -24,6 +24,7 @@ func s19Progress(e *env) {
 		e.shows(r.Key, done(1, "one"), "after a heartbeat")
 		e.save(r, done(2, "one two"), e.long)
 		e.shows(r.Key, done(2, "one two"), "after more was saved")
+		req.Lease = e.long
 		again := e.acquire(req, retrysafe.Won, "a repeat by the same owner")
 		e.progress(again, done(2, "one two"), "a repeat of the Acquire that won")
 		other := e.acquire(e.ask(r.Key), retrysafe.StatusInProgress, "of another")
@@ -124,7 +125,7 @@ func s19Progress(e *env) {
 	})
 	e.run("expiry removes it", func(e *env) {
 		req := e.rerun(e.key())
-		req.Lease, req.Retention = e.short, e.short
+		req.Lease, req.Retention = e.long, e.short
 		r := e.win(req)
 		e.save(r, done(1, "gone"), e.short)
 		e.passUntil(leaseEnd(e.lookup(r.Key)).Add(e.short + precision))

@@ -109,7 +109,7 @@ func openShopWith(t *testing.T, keepAlive bool) *shop {
 	s := &shop{t: t, issuer: token.NewIssuer(e, &token.Options{Tenant: httpidem.Global})}
 	s.came = sync.NewCond(&s.mu)
 	s.idem = httpidem.New(e, &httpidem.Options{
-		Tenant: httpidem.Global, FormKey: true, Answer: forms.Answer(nil), Policy: retrysafe.Policy{Wait: 20 * time.Second},
+		Tenant: httpidem.Global, FormKey: true, Answer: forms.Answer(nil), Policy: retrysafe.Policy{Wait: patience},
 	})
 	mux := http.NewServeMux()
 	mux.Handle("GET /retrysafe.js", browser.Handler())
@@ -237,7 +237,7 @@ func (s *shop) release() {
 func (s *shop) arrived(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for end := time.Now().Add(8 * time.Second); len(s.requests) < n; s.came.Wait() {
+	for end := time.Now().Add(patience); len(s.requests) < n; s.came.Wait() {
 		if time.Now().After(end) {
 			break
 		}

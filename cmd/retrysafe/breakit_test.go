@@ -57,7 +57,7 @@ func TestBreakIt(t *testing.T) {
 	for _, name := range []string{"retrysafe", "sqlite3"} {
 		assert.NoError(t, os.Symlink(self, filepath.Join(bin, name)), "link")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, "bash", "-c", script.String())
 	c.Env = append(os.Environ(), asCommand+"=1", "PATH="+bin+":"+os.Getenv("PATH"))

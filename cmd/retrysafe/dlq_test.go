@@ -66,7 +66,7 @@ func redisQueue(t *testing.T) *deadQueue {
 // work runs a consumer until so many messages were done or parked.
 func (q *deadQueue) work(t *testing.T, e *retrysafe.Engine, n int, h mqidem.Handler, opts ...retrysafe.CallOption) (done int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	settled := make(chan string, 100)
 	ended := make(chan error, 1)

@@ -139,6 +139,9 @@ func post(t *testing.T, base, key string) (status int, body string, header http.
 	return resp.StatusCode, string(b), resp.Header
 }
 
+// patience is how long tests wait for what happens soon: much longer than a busy machine needs, since waiting ends as soon as it has happened.
+const patience = 3 * time.Minute
+
 // TestGatewayKilledInTheMiddle: at once 409 in-progress, after the lease 409 outcome-unknown, one effect; earlier answers are still
 // replayed byte for byte.
 func TestGatewayKilledInTheMiddle(t *testing.T) {
@@ -156,7 +159,8 @@ func TestGatewayKilledInTheMiddle(t *testing.T) {
 	}))
 	defer up.Close()
 	defer close(hold)
-	args := []string{"--listen", "127.0.0.1:0", "--upstream", up.URL, "--store", "sqlite:" + filepath.Join(t.TempDir(), "r.db"), "--lease", "3s"}
+	const lease = 5 * time.Second
+	args := []string{"--listen", "127.0.0.1:0", "--upstream", up.URL, "--store", "sqlite:" + filepath.Join(t.TempDir(), "r.db"), "--lease", lease.String()}
 	process, base, _ := startGateway(t, args...)
 	firstStatus, firstBody, firstHeader := post(t, base, "earlier")
 	assert.Equal(t, firstStatus, 201, "the earlier request (%s)", firstBody)
@@ -167,11 +171,14 @@ func TestGatewayKilledInTheMiddle(t *testing.T) {
 
 	_, base, log := startGateway(t, args...)
 	status, body, header := post(t, base, "slow")
-	assert.True(t, time.Since(began) < 3*time.Second, "this machine is too slow for this test: %v", time.Since(began))
-	assert.Equal(t, status, 409, "at once (%s; %s)", body, log)
-	assert.Contains(t, body, `"code":"in-progress"`, "at once")
-	assert.NotEqual(t, header.Get("Retry-After"), "", "Retry-After")
-	time.Sleep(time.Until(began.Add(3500 * time.Millisecond)))
+	for end := time.Now().Add(patience); !strings.Contains(body, `"code":"outcome-unknown"`); time.Sleep(50 * time.Millisecond) { // until the lease has passed
+		assert.Equal(t, status, 409, "at once (%s; %s)", body, log)
+		assert.Contains(t, body, `"code":"in-progress"`, "at once")
+		assert.NotEqual(t, header.Get("Retry-After"), "", "Retry-After")
+		assert.True(t, time.Now().Before(end), "the lease does not end")
+		status, body, header = post(t, base, "slow")
+	}
+	assert.True(t, time.Since(began) >= lease, "the lease was over after %v", time.Since(began))
 	for range 2 {
 		status, body, header = post(t, base, "slow")
 		assert.Equal(t, status, 409, "after the lease")
@@ -275,7 +282,7 @@ func TestBadCalls(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			c := commandContext(ctx, t, tt.args...)
 			c.Dir = t.TempDir()

@@ -59,8 +59,8 @@ func hangUp(t *testing.T, process *exec.Cmd, log *output, want string) {
 
 func eventually(t *testing.T, ok func() bool, what string) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		assert.True(t, time.Now().Before(end), "it came within 20 s: %s", what)
+	for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
+		assert.True(t, time.Now().Before(end), "it came within %v: %s", patience, what)
 	}
 }
 
@@ -243,7 +243,7 @@ func TestDrain(t *testing.T) {
 	t.Cleanup(up.Close)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "gateway.yaml")
-	text := "upstream: " + up.URL + "\nstore: sqlite:" + filepath.Join(dir, "r.db") + "\ndrain: 15s\ndefaults: {timeout_answer: 300ms, lease: 10s}\n"
+	text := "upstream: " + up.URL + "\nstore: sqlite:" + filepath.Join(dir, "r.db") + "\ndrain: 3m\ndefaults: {timeout_answer: 2s, lease: 30s}\n"
 	assert.NoError(t, os.WriteFile(file, []byte(text), 0o600), "file")
 	process, base, log := startGateway(t, "--config", file, "--listen", "127.0.0.1:0")
 	status, body, _ := post(t, base, "k")
@@ -293,12 +293,12 @@ func TestManyConnections(t *testing.T) {
 	assert.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit), "limit")
 	assert.True(t, limit.Cur >= idle+1000, "this test opens %d connections and may have %d files; raise the limit: ulimit -n 20000", idle, limit.Cur)
 	up, effects := counting(t)
-	_, base, _ := startGateway(t, "--listen", "127.0.0.1:0", "--upstream", up.URL, "--store", "memory:", "--in-progress", "wait 5s")
+	_, base, _ := startGateway(t, "--listen", "127.0.0.1:0", "--upstream", up.URL, "--store", "memory:", "--in-progress", "wait 1m")
 	request := func(key string) string {
 		return "POST /orders HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer opaque\r\nIdempotency-Key: " + key + "\r\nContent-Length: 2\r\n\r\n{}"
 	}
 	exchange := func(c net.Conn, key string) error {
-		_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+		_ = c.SetDeadline(time.Now().Add(patience))
 		if _, err := io.WriteString(c, request(key)); err != nil {
 			return err
 		}
@@ -325,7 +325,7 @@ func TestManyConnections(t *testing.T) {
 	for part := range 16 {
 		all.Go(func() {
 			for i := part; i < idle; i += 16 {
-				c, err := net.DialTimeout("tcp", strings.TrimPrefix(base, "http://"), 30*time.Second)
+				c, err := net.DialTimeout("tcp", strings.TrimPrefix(base, "http://"), patience)
 				if err == nil {
 					conns[i] = c
 					err = exchange(c, fmt.Sprint("idle-", i%100))
@@ -341,7 +341,7 @@ func TestManyConnections(t *testing.T) {
 	begun := time.Now()
 	for worker := range busy {
 		all.Go(func() {
-			c, err := net.DialTimeout("tcp", strings.TrimPrefix(base, "http://"), 30*time.Second)
+			c, err := net.DialTimeout("tcp", strings.TrimPrefix(base, "http://"), patience)
 			if err != nil {
 				t.Errorf("a busy one: %v", err)
 				return
@@ -371,7 +371,7 @@ func TestDrainDelay(t *testing.T) {
 	up, _ := counting(t)
 	file := filepath.Join(t.TempDir(), "gateway.yaml")
 	admin := "127.0.0.1:" + freePorts(t, 1)[0]
-	text := "upstream: " + up.URL + "\nstore: memory\ndrain_delay: 2s\nadmin: " + admin + "\n"
+	text := "upstream: " + up.URL + "\nstore: memory\ndrain_delay: 10s\nadmin: " + admin + "\n"
 	assert.NoError(t, os.WriteFile(file, []byte(text), 0o600), "file")
 	process, base, log := startGateway(t, "--config", file, "--listen", "127.0.0.1:0")
 	ready := func() int {

@@ -141,7 +141,11 @@ func TestResumeExec(t *testing.T) {
 	} {
 		d := newDepot(t)
 		d.abandon(c.id)
-		out := d.finish("--exec", c.command, "--lease", "5s", "--timeout", "1s")
+		timeout := "20s"
+		if c.id == "too slow" {
+			timeout = "1s"
+		}
+		out := d.finish("--exec", c.command, "--lease", "30s", "--timeout", timeout)
 		rec := d.record(c.id)
 		assert.True(t, rec.State == c.state && rec.InDoubt() == c.doubt, "%s: the record is %v; %s", c.id, rec, out)
 		p, err := rec.Progress()

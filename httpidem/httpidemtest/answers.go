@@ -126,7 +126,7 @@ func testInProgress(t *testing.T, open Open) {
 	})
 	t.Run("fifty at once that wait", func(t *testing.T) {
 		t.Parallel()
-		wd := newWorld(t, open, Setup{Policy: retrysafe.Policy{Wait: 20 * time.Second}}, nil)
+		wd := newWorld(t, open, Setup{Policy: retrysafe.Policy{Wait: 2 * time.Minute}}, nil)
 		replies, errs := make([]reply, 50), make([]error, 50)
 		var wg sync.WaitGroup
 		for i := range replies {
@@ -143,7 +143,7 @@ func testInProgress(t *testing.T, open Open) {
 	t.Run("waiters of an attempt that fails", func(t *testing.T) {
 		t.Parallel()
 		hold, entered := make(chan struct{}), make(chan struct{}, 10)
-		wd := newWorld(t, open, Setup{Policy: retrysafe.Policy{Wait: 20 * time.Second}}, func(w http.ResponseWriter, _ *http.Request) {
+		wd := newWorld(t, open, Setup{Policy: retrysafe.Policy{Wait: 2 * time.Minute}}, func(w http.ResponseWriter, _ *http.Request) {
 			entered <- struct{}{}
 			<-hold
 			w.WriteHeader(http.StatusTooManyRequests)

@@ -112,7 +112,7 @@ func (wd *world) raw(request string, closeWrite bool) (status int, code string, 
 	conn, err := net.Dial("tcp", strings.TrimPrefix(wd.base, "http://"))
 	assert.NoError(wd.t, err, "dial")
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(3 * time.Minute))
 	_, err = io.WriteString(conn, request)
 	assert.NoError(wd.t, err, "write")
 	if closeWrite {

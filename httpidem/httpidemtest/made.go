@@ -35,7 +35,7 @@ func testParams(t *testing.T, open Open) {
 	const order = `{"item":"tea","n":2,"timestamp":1,"lat":52.5}`
 	t.Run("a double click", func(t *testing.T) {
 		t.Parallel()
-		wd := newWorld(t, open, Setup{Guard: guard, Policy: retrysafe.Policy{Wait: 10 * time.Second}}, nil)
+		wd := newWorld(t, open, Setup{Guard: guard, Policy: retrysafe.Policy{Wait: 2 * time.Minute}}, nil)
 		var replies [20]reply
 		var all sync.WaitGroup
 		for i := range replies {

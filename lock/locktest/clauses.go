@@ -153,23 +153,17 @@ func extend(e *env) error {
 	if err := e.b.Extend(e.ctx, stranger); !isLost(err) {
 		return fmt.Errorf("Extend of a name that nobody has locked got %v, not ErrLost", err)
 	}
-	r := e.request(e.Short)
-	if _, err := e.get(e.a, r); err != nil {
+	r, short, err := extended(e, stranger, e.Short)
+	for ; errors.Is(err, errTooSlow); r, short, err = extended(e, stranger, 2*short) {
+		continue
+	}
+	if err != nil {
 		return err
-	}
-	if err := e.b.Extend(e.ctx, stranger); !isLost(err) {
-		return fmt.Errorf("Extend by an owner that has nothing got %v, not ErrLost", err)
-	}
-	for _, lease := range []time.Duration{long, e.Short} {
-		r.Lease = lease
-		if err := e.a.Extend(e.ctx, r); err != nil {
-			return fmt.Errorf("Extend by the holder: %w", err)
-		}
 	}
 	if _, err := e.a.TryLock(e.ctx, r); err != nil {
 		return fmt.Errorf("a repeat by the holder: %w", err)
 	}
-	time.Sleep(2 * e.Short)
+	time.Sleep(2 * short)
 	if err := e.held(e.b, "behind a lease that was extended, then asked for shorter ones,"); err != nil && e.Crash == nil {
 		return err
 	}
@@ -186,6 +180,31 @@ func extend(e *env) error {
 		return fmt.Errorf("Extend by the holder before the holder got %v, not ErrLost", err)
 	}
 	return e.held(e.a, "after the Extend of the holder before")
+}
+
+var errTooSlow = errors.New("the lease was over before it could be extended")
+
+// extended takes the lock for a short lease and extends it. It tells which lease that was; errTooSlow: it was over before anybody could see to it.
+func extended(e *env, stranger lock.Request, short time.Duration) (lock.Request, time.Duration, error) {
+	r := e.request(short)
+	began := time.Now()
+	if _, err := e.await(e.a, r); err != nil { // a shorter one may have to end
+		return r, short, err
+	}
+	if err := e.b.Extend(e.ctx, stranger); !isLost(err) {
+		return r, short, fmt.Errorf("Extend by an owner that has nothing got %v, not ErrLost", err)
+	}
+	for _, lease := range []time.Duration{long, short} {
+		r.Lease = lease
+		err := e.a.Extend(e.ctx, r)
+		if isLost(err) && lease == long && time.Since(began) >= short && short < e.Patience {
+			return r, short, errTooSlow
+		}
+		if err != nil {
+			return r, short, fmt.Errorf("Extend by the holder: %w", err)
+		}
+	}
+	return r, short, nil
 }
 
 func leftAlone(e *env) error {

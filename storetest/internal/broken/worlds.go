@@ -23,7 +23,7 @@ func claims() []Broken {
 		{"it says that it lists and does not", "claims", []string{"List"}, open(whole), storetest.Features{Issuer: true, Sweeper: true, Lister: true}},
 		{
 			"it never tells of an end", "Notify", nil, open(func(s *store) retrysafe.Store { return deaf{s} }),
-			storetest.Features{Issuer: true, Sweeper: true, Notifier: true, Grace: 300 * time.Millisecond},
+			storetest.Features{Issuer: true, Sweeper: true, Notifier: true, Grace: 3 * time.Second},
 		},
 		{"it hides that it sweeps", "claims", []string{"S9", "S14"}, open(func(s *store) retrysafe.Store {
 			return struct {
@@ -83,7 +83,7 @@ func world(name, clause string, change func(*worldly), also ...string) Broken {
 
 // worlds are mistakes that show when the server hangs, restarts, or is used by others.
 func worlds() []Broken {
-	impatient := func(w *worldly) { w.f.Grace = 200 * time.Millisecond }
+	impatient := func(w *worldly) { w.f.Grace = 3 * time.Second }
 	return []Broken{
 		world("a win is lost with its handle", "S1", func(w *worldly) {
 			w.b.Reopen = func() retrysafe.Store {

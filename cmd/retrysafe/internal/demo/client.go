@@ -116,9 +116,9 @@ func (c *client) postAndLose(ctx context.Context, path, key string, req request,
 	return until(ctx, acted)
 }
 
-// until looks again and again, for at most 10 s.
+// until looks again and again, for a while.
 func until(ctx context.Context, ok func() bool) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for !ok() {
 		select {

@@ -100,7 +100,7 @@ func (o *options) look(ctx context.Context) error {
 
 // scenario plays every scene on a stage of its own, and fails if one did not come out as it should.
 func scenario(ctx context.Context, out io.Writer, dir string, o *options) error {
-	s, err := build(dir, "retrysafe", o.store, "--in-progress", "wait 5s", "--lease", "2s")
+	s, err := build(dir, "retrysafe", o.store, "--in-progress", "wait 1m", "--lease", "4s")
 	if err != nil {
 		return err
 	}

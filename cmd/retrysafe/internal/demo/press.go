@@ -13,7 +13,7 @@ import (
 const (
 	slowMS = 3000
 	// deadMS keeps the shop busy until its caller is surely dead.
-	deadMS = 15000
+	deadMS = 30000
 	// mostAtOnce keeps a finger that rests on the key from filling memory.
 	mostAtOnce = 200
 )

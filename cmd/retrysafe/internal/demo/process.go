@@ -20,10 +20,14 @@ type process struct {
 	addr string
 	log  *tail
 
-	mu     sync.Mutex
-	cmd    *exec.Cmd
-	exited chan struct{}
+	mu      sync.Mutex
+	cmd     *exec.Cmd
+	exited  chan struct{}
+	listens bool // it has been seen to
 }
+
+// patience is how long a process may take for what it does at once on any machine that is not overwhelmed. Nothing else is done meanwhile.
+const patience = 2 * time.Minute
 
 // start runs the process and waits until it listens.
 func (p *process) start(ctx context.Context) error {
@@ -43,13 +47,20 @@ func (p *process) start(ctx context.Context) error {
 		close(exited)
 	}()
 	p.mu.Lock()
-	p.cmd, p.exited = cmd, exited
+	p.cmd, p.exited, p.listens = cmd, exited, false
 	p.mu.Unlock()
-	return p.await(ctx, exited)
+	if err := p.await(ctx, exited); err != nil {
+		p.kill()
+		return err
+	}
+	p.mu.Lock()
+	p.listens = true
+	p.mu.Unlock()
+	return nil
 }
 
 func (p *process) await(ctx context.Context, exited <-chan struct{}) error {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var d net.Dialer
 	for {
@@ -79,7 +90,7 @@ func (p *process) kill() {
 	<-exited
 }
 
-// running tells whether the process lives, and its id, which a dead one has kept.
+// running tells whether the process lives and listens, and its id, which a dead one has kept.
 func (p *process) running() (pid int, up bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,7 +101,7 @@ func (p *process) running() (pid int, up bool) {
 	case <-p.exited:
 		return p.cmd.Process.Pid, false
 	default:
-		return p.cmd.Process.Pid, true
+		return p.cmd.Process.Pid, p.listens
 	}
 }
 
@@ -102,7 +113,7 @@ func (p *process) awaitDeath(ctx context.Context) error {
 	select {
 	case <-exited:
 		return nil
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		return errors.New("demo: the " + p.name + " did not crash as it was told to")
 	case <-ctx.Done():
 		return ctx.Err()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -95,11 +96,11 @@ func killed(ctx context.Context, s *stage, protected bool) (string, string, bool
 	if err != nil {
 		return "", "", false, err
 	}
-	req := request{Scene: name, Cents: 4200, WorkMS: 400}
+	req := request{Scene: name, Cents: 4200}
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		_, _ = c.post(ctx, "/payments", s.key("pay-killed"), req) // its connection breaks
+		_, _ = c.post(ctx, "/payments", s.key("pay-killed"), req, headWork, strconv.Itoa(deadMS)) // its connection breaks
 	}()
 	err = until(ctx, func() bool {
 		e, err := count(ctx, s.shop.addr, name)
@@ -195,7 +196,7 @@ func pressedAgain(ctx context.Context, s *stage, protected bool) (string, string
 	}
 	first, err := c.post(ctx, "/payments", s.key("pay-again"), req)
 	// Where the disk was slow nobody waited for the claims of those presses, and they are being given back: the gateway says when to come again.
-	for tries := 0; err == nil && first.status == http.StatusConflict && first.retryAfter != "" && tries < 20; tries++ {
+	for end := time.Now().Add(patience); err == nil && first.status == http.StatusConflict && first.retryAfter != "" && time.Now().Before(end); {
 		select {
 		case <-time.After(250 * time.Millisecond):
 		case <-ctx.Done():

@@ -1,0 +1,52 @@
+package demo
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// TestMain plays a process that listens when it is told to.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == "listens late" {
+		told := make(chan os.Signal, 1)
+		signal.Notify(told, syscall.SIGHUP)
+		fmt.Println("ready")
+		<-told
+		if _, err := net.Listen("tcp", os.Args[2]); err == nil {
+			select {}
+		}
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// TestProcessRunsWhenItListens: one that is there and does not listen yet is not shown as one that runs, since who asked it would be told that it is away.
+func TestProcessRunsWhenItListens(t *testing.T) {
+	t.Parallel()
+	addrs, err := freeAddrs(1)
+	assert.NoError(t, err, "an address")
+	p := &process{name: "shop", addr: addrs[0], args: []string{"listens late", addrs[0]}, log: newTail()}
+	t.Cleanup(p.kill)
+	started := make(chan error, 1)
+	go func() { started <- p.start(t.Context()) }()
+	for len(started) == 0 && !strings.Contains(p.log.String(), "ready") {
+		runtime.Gosched()
+	}
+	pid, up := p.running()
+	assert.True(t, pid != 0 && !up, "a process that does not listen yet: %d, %v", pid, up)
+	assert.NoError(t, syscall.Kill(pid, syscall.SIGHUP), "tell it")
+	assert.NoError(t, <-started, "start")
+	_, up = p.running()
+	assert.True(t, up, "a process that listens")
+	p.kill()
+	same, up := p.running()
+	assert.True(t, !up && same == pid, "a process that is gone: %d, before %d", same, pid)
+}
