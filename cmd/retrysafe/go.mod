@@ -23,14 +23,11 @@ require (
 	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/nats-io/nkeys v0.4.16 // indirect
 	github.com/nats-io/nuid v1.0.1 // indirect
-	github.com/pganalyze/pg_query_go/v6 v6.2.2 // indirect
 	github.com/rabbitmq/amqp091-go v1.16.0 // indirect
 	github.com/retrysafe/retrysafe/httpsig v0.1.0 // indirect
 	github.com/sqlc-dev/marino v0.3.1 // indirect
 	github.com/sqlc-dev/meyer v0.1.2 // indirect
-	github.com/tetratelabs/wazero v1.12.0 // indirect
-	github.com/wasilibs/go-pgquery v0.0.0-20260728010200-155ebad2880e // indirect
-	github.com/wasilibs/wazero-helpers v0.0.0-20250123031827-cd30c44769bb // indirect
+	github.com/sqlc-dev/oliphant v0.2.0 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 )
 
