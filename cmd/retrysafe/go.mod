@@ -11,7 +11,6 @@ require (
 	github.com/retrysafe/retrysafe/adapters/natsidem v0.1.0
 	github.com/retrysafe/retrysafe/adapters/redisstreamidem v0.1.0
 	github.com/retrysafe/retrysafe/adapters/rueidisclient v0.1.0
-	github.com/retrysafe/retrysafe/advise v0.1.0
 	github.com/retrysafe/retrysafe/gateway v0.1.0
 	github.com/spf13/cobra v1.10.2
 	modernc.org/sqlite v1.60.1
@@ -25,9 +24,6 @@ require (
 	github.com/nats-io/nuid v1.0.1 // indirect
 	github.com/rabbitmq/amqp091-go v1.16.0 // indirect
 	github.com/retrysafe/retrysafe/httpsig v0.1.0 // indirect
-	github.com/sqlc-dev/marino v0.3.1 // indirect
-	github.com/sqlc-dev/meyer v0.1.2 // indirect
-	github.com/sqlc-dev/oliphant v0.2.0 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 )
 

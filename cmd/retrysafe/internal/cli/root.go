@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/demo"
+	"github.com/retrysafe/retrysafe/version"
 )
 
 // Main runs the command line and returns the exit code: 0, 1 where the work failed, 2 where the call was wrong, 3 where
@@ -26,16 +27,18 @@ func Main(args []string, out, errOut io.Writer) int {
 		Short: "Make requests safe to repeat: each takes effect once, and every repeat gets the first answer",
 		Long: "retrysafe makes requests safe to repeat. A double click, a client's retry, a replayed request\n" +
 			"takes effect once, and every repeat gets the first answer.",
+		Version:       version.Read().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	root.SetVersionTemplate("retrysafe {{.Version}}\n")
 	root.SetArgs(args)
 	root.SetOut(out)
 	root.SetErr(errOut)
 	log.SetOutput(quoteless{errOut})
 	began := false // a call that never begins was wrong
 	root.PersistentPreRun = func(*cobra.Command, []string) { began = true }
-	root.AddCommand(gatewayCommand(), keysCommand(), resumeCommand(), benchCommand(), migrateCommand(), idsCommand(), dlqCommand(), adviseCommand(), demo.Command(openForDemo), demo.ShopCommand())
+	root.AddCommand(gatewayCommand(), keysCommand(), resumeCommand(), benchCommand(), migrateCommand(), idsCommand(), dlqCommand(), adviseCommand(), versionCommand(), demo.Command(openForDemo), demo.ShopCommand())
 	c, err := root.ExecuteContextC(ctx)
 	var usage *usageError
 	var code exitCode
