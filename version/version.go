@@ -24,14 +24,14 @@ type Info struct {
 	Platform string
 }
 
-// Read tells of the program that is running.
-func Read() Info {
+// Read tells of a module of this repository in the program that is running.
+func Read(module string) Info {
 	b, _ := debug.ReadBuildInfo()
-	return Of(b)
+	return Of(b, module)
 }
 
-// Of tells of a program, which may be another one that has a module of this repository in it: its own version is not retrysafe's then.
-func Of(b *debug.BuildInfo) Info {
+// Of tells of a module of this repository in a program, which may be another one: its own version is not retrysafe's then.
+func Of(b *debug.BuildInfo, module string) Info {
 	info := Info{Version: "(devel)", GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if b == nil {
 		return info
@@ -41,7 +41,7 @@ func Of(b *debug.BuildInfo) Info {
 	}
 	if !ours(b.Main.Path) {
 		for _, d := range b.Deps {
-			if !ours(d.Path) {
+			if d.Path != module {
 				continue
 			}
 			if d.Replace != nil {

@@ -31,20 +31,20 @@ func TestOf(t *testing.T) {
 		},
 		"another program": {&debug.BuildInfo{
 			Main: debug.Module{Path: "example.com/shop", Version: "v7.0.0"}, Settings: vcs,
-			Deps: []*debug.Module{{Path: "example.com/retrysafe", Version: "v2.0.0"}, {Path: "github.com/retrysafe/retrysafe/gateway", Version: "v0.1.0"}},
+			Deps: []*debug.Module{{Path: "github.com/retrysafe/retrysafe", Version: "v0.2.0"}, {Path: "github.com/retrysafe/retrysafe/gateway", Version: "v0.1.0"}},
 		}, "v0.1.0", "", true},
 		"another program with a fork": {&debug.BuildInfo{
 			Main: debug.Module{Path: "example.com/shop"},
-			Deps: []*debug.Module{{Path: "github.com/retrysafe/retrysafe", Version: "v0.1.0", Replace: &debug.Module{Path: "../fork"}}},
+			Deps: []*debug.Module{{Path: "github.com/retrysafe/retrysafe/gateway", Version: "v0.1.0", Replace: &debug.Module{Path: "../fork"}}},
 		}, "(devel)", "", false},
 	} {
-		info := version.Of(c.build)
+		info := version.Of(c.build, "github.com/retrysafe/retrysafe/gateway")
 		assert.Equal(t, info.String(), c.line, "%s: line", name)
 		assert.Equal(t, info.Revision, c.revision, "%s: revision", name)
 		assert.Equal(t, info.Released(), c.released, "%s: released", name)
 		assert.True(t, strings.HasPrefix(info.GoVersion, "go") && strings.Contains(info.Platform, "/"), "%s: %+v", name, info)
 	}
-	text := version.Of(&debug.BuildInfo{GoVersion: "go1.26.0", Main: command, Settings: vcs[:2]}).Text("retrysafe")
+	text := version.Of(&debug.BuildInfo{GoVersion: "go1.26.0", Main: command, Settings: vcs[:2]}, command.Path).Text("retrysafe")
 	assert.True(t, strings.HasPrefix(text, "retrysafe v0.1.0\ncommit: "+commit+"\ndate: 2026-11-22T23:22:05Z\ngo: go1.26.0\nplatform: "), "%s", text)
-	assert.True(t, version.Read().Version != "", "this program")
+	assert.True(t, version.Read(command.Path).Version != "", "this program")
 }

@@ -17,14 +17,17 @@ import (
 // Main runs the command line and returns the exit code: 0 where all is harmless or guarded, 3 where something needs a guard or is unknown, 1 where the
 // text could not be read, 2 where the call was wrong.
 func Main(args []string, in io.Reader, out, errOut io.Writer) int {
-	c := Command()
+	c := command()
 	c.SetArgs(args)
 	c.SetIn(in)
 	c.SetOut(out)
 	c.SetErr(errOut)
 	began := false // a call that never begins was wrong
 	c.PersistentPreRun = func(*cobra.Command, []string) { began = true }
-	c, err := c.ExecuteC()
+	done, err := manual(c, args)
+	if !done {
+		c, err = c.ExecuteC()
+	}
 	var usage *usageError
 	var code exitCode
 	switch {
@@ -43,12 +46,11 @@ func Main(args []string, in io.Reader, out, errOut io.Writer) int {
 // mostSQL is a little more than package advise reads, so that it can say what is too much.
 const mostSQL = 1 << 20
 
-// Command is the command with its flags, for whoever writes its manual.
-func Command() *cobra.Command {
+func command() *cobra.Command {
 	var file, schema, dialect string
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "retrysafe-advise [SQL]", Version: version.Read().String(), SilenceErrors: true, SilenceUsage: true, Args: cobra.MaximumNArgs(1),
+		Use: "retrysafe-advise [SQL]", Version: version.Read("github.com/retrysafe/retrysafe/cmd/retrysafe-advise").String(), SilenceErrors: true, SilenceUsage: true, Args: cobra.MaximumNArgs(1),
 		Short: "Say which SQL statements repeat harmlessly, and which guard the others need",
 		Long: "retrysafe-advise reads SQL statements and says of each what a repeat does: harmless, guarded, needs a guard, or unknown, and why. CREATE TABLE, CREATE\n" +
 			"UNIQUE INDEX and ALTER TABLE in the same text, or in --schema, tell it of unique indexes. It connects to nothing.\n\n" +

@@ -27,7 +27,7 @@ func adviseCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			path := adviserPath()
 			if path == "" {
-				return fmt.Errorf("advise is a program of its own: go install github.com/retrysafe/retrysafe/cmd/%s@%s", adviser, installable(version.Read()))
+				return fmt.Errorf("advise is a program of its own: go install github.com/retrysafe/retrysafe/cmd/%s@%s", adviser, installable(built()))
 			}
 			p := exec.CommandContext(c.Context(), path, args...) //nolint:gosec // the caller's own arguments, to a program of ours
 			p.Stdin, p.Stdout, p.Stderr = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/demo"
-	"github.com/retrysafe/retrysafe/version"
 )
 
 // Main runs the command line and returns the exit code: 0, 1 where the work failed, 2 where the call was wrong, 3 where
@@ -27,7 +26,7 @@ func Main(args []string, out, errOut io.Writer) int {
 		Short: "Make requests safe to repeat: each takes effect once, and every repeat gets the first answer",
 		Long: "retrysafe makes requests safe to repeat. A double click, a client's retry, a replayed request\n" +
 			"takes effect once, and every repeat gets the first answer.",
-		Version:       version.Read().String(),
+		Version:       built().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -39,7 +38,12 @@ func Main(args []string, out, errOut io.Writer) int {
 	began := false // a call that never begins was wrong
 	root.PersistentPreRun = func(*cobra.Command, []string) { began = true }
 	root.AddCommand(gatewayCommand(), keysCommand(), resumeCommand(), benchCommand(), migrateCommand(), idsCommand(), dlqCommand(), adviseCommand(), versionCommand(), demo.Command(openForDemo), demo.ShopCommand())
-	c, err := root.ExecuteContextC(ctx)
+	complete(root)
+	c := root
+	done, err := manual(root, args)
+	if !done {
+		c, err = root.ExecuteContextC(ctx)
+	}
 	var usage *usageError
 	var code exitCode
 	switch {
