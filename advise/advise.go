@@ -79,8 +79,7 @@ const (
 // TABLE count; it may be empty, and such statements in text count as well. The error is a [*SyntaxError] for each dialect that was tried, joined, or says what else is
 // wrong with the text.
 //
-// It is safe for concurrent use; PostgreSQL is read by one caller at a time. The first text of PostgreSQL in a process takes a second or
-// two, since its parser is compiled then.
+// It is safe for concurrent use.
 func Advise(text, schema string, d Dialect) (*Report, error) {
 	for _, t := range []string{text, schema} {
 		if err := bounded(t); err != nil {

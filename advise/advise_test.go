@@ -350,6 +350,9 @@ func TestLongTexts(t *testing.T) {
 		"named":     "SELECT 1" + strings.Repeat(`+"a,"+U&"b,"+e`, 5_000),
 		"wide":      "INSERT INTO t VALUES " + strings.Repeat("(1, 'a, b', 3), ", 10_000) + "(1, 2, 3)",
 		"many":      strings.Repeat("UPDATE t SET x = x + 1;", 1000),
+		"most":      "SELECT " + strings.Repeat("a,", 131_000) + "a",
+		"copies":    copied(300, 4),
+		"deeper":    copied(2, 30),
 	} {
 		for _, d := range []advise.Dialect{advise.MySQL, advise.SQLite, advise.PostgreSQL} {
 			r, err := advise.Advise(text, "", d)
@@ -358,6 +361,32 @@ func TestLongTexts(t *testing.T) {
 	}
 	_, err := advise.Advise("SELECT 1", "", advise.PostgreSQL)
 	assert.NoError(t, err, "the parser lives on")
+}
+
+// copied sets columns from a query that sets columns, and so on: PostgreSQL's tree has the query once for each column.
+func copied(columns, deep int) string {
+	text := "SELECT 1"
+	for range deep {
+		text = "WITH x AS (UPDATE t SET (" + strings.Repeat("a, ", columns-1) + "a) = (" + text + ") RETURNING 1) SELECT 1"
+	}
+	return text
+}
+
+// TestCopies: a query that is shared by columns is read, and one that would be copied without end is refused.
+func TestCopies(t *testing.T) {
+	t.Parallel()
+	r, err := advise.Advise(copied(3, 2), "", advise.PostgreSQL)
+	assert.True(t, err == nil && len(r.Advice) == 1, "%v", err)
+	_, err = advise.Advise(copied(300, 4), "", advise.PostgreSQL)
+	assert.True(t, err != nil && strings.Contains(err.Error(), "nested too often"), "%v", err)
+}
+
+// TestOldFiles: bytes of older character sets stay what they are.
+func TestOldFiles(t *testing.T) {
+	t.Parallel()
+	text := "SELECT 'gr\xfc\xdfe'; -- \xe4\nUPDATE t SET \xe4 = 1"
+	r, err := advise.Advise(text, "", advise.PostgreSQL)
+	assert.True(t, err == nil && len(r.Advice) == 2 && r.Advice[1].Line == 2 && r.Advice[1].Statement == "UPDATE t SET \xe4 = 1", "%v: %+v", err, r)
 }
 
 func fuzz(f *testing.F, d advise.Dialect, own []rule) {

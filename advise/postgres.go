@@ -3,22 +3,22 @@ package advise
 import (
 	"encoding/json"
 	"errors"
-	"reflect"
 	"strings"
-	"sync"
+	"unicode/utf8"
 
-	"github.com/wasilibs/go-pgquery/parser"
+	"github.com/sqlc-dev/oliphant/parser"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// onePostgres: the parser is the server's own, compiled for another machine; each caller at the same time would compile it anew.
-var onePostgres sync.Mutex
+// mostNodes is more than a text of mostBytes has by itself: "SELECT a,a,…" has three for each byte.
+const mostNodes = 1 << 20
 
-// parsePostgres reads with the parser of PostgreSQL 17.
+// parsePostgres reads with a parser of the grammar of PostgreSQL 18.
 func parsePostgres(text string) ([]statement, error) {
 	if err := postgresBounded(text); err != nil {
 		return nil, err
 	}
-	tree, err := postgresTree(text)
+	tree, err := postgresTree(utf8Only(text))
 	if err != nil {
 		return nil, postgresError(text, err)
 	}
@@ -44,20 +44,61 @@ func parsePostgres(text string) ([]statement, error) {
 	return all, nil
 }
 
+// postgresTree is the tree as JSON. The parser lets the columns of (a, b) = (SELECT …) share the query, and JSON has a copy for each: what is
+// nested so grows with the power of its depth, and is refused before it is written.
 func postgresTree(text string) (string, error) {
-	onePostgres.Lock()
-	defer onePostgres.Unlock()
+	tree, err := parser.ParseToTree(text)
+	if err != nil {
+		return "", err
+	}
+	if left := mostNodes; !fewNodes(tree.ProtoReflect(), &left) {
+		return "", errors.New("columns are set from queries nested too often, as in (a, b) = (SELECT …); write it in another way")
+	}
 	return parser.ParseToJSON(text)
 }
 
-// postgresError finds the place in the parser's error, which is a struct of a package that nobody else may name.
+// fewNodes counts down for each message in m, those that are shared each time, and tells whether there were enough.
+func fewNodes(m protoreflect.Message, left *int) bool {
+	if *left--; *left < 0 {
+		return false
+	}
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case f.Kind() != protoreflect.MessageKind:
+		case f.IsList():
+			for i, l := 0, v.List(); i < l.Len() && *left >= 0; i++ {
+				fewNodes(l.Get(i).Message(), left)
+			}
+		default:
+			fewNodes(v.Message(), left)
+		}
+		return *left >= 0
+	})
+	return *left >= 0
+}
+
+// utf8Only has a letter for each byte that is not UTF-8, as in files of older character sets: the places stay as they are.
+func utf8Only(text string) string {
+	if utf8.ValidString(text) {
+		return text
+	}
+	out := []byte(text)
+	for i := 0; i < len(text); {
+		r, n := utf8.DecodeRuneInString(text[i:])
+		if r == utf8.RuneError && n == 1 {
+			out[i] = '_'
+		}
+		i += n
+	}
+	return string(out)
+}
+
+// postgresError finds the place in the parser's error: it counts runes.
 func postgresError(text string, err error) error {
 	out := &SyntaxError{Message: err.Error()}
-	if v := reflect.Indirect(reflect.ValueOf(err)); v.Kind() == reflect.Struct {
-		if f := v.FieldByName("Cursorpos"); f.IsValid() && f.CanInt() && f.Int() > 0 {
-			runes := []rune(text)
-			out.Line, out.Column = position(text, len(string(runes[:min(int(f.Int())-1, len(runes))])))
-		}
+	if e, ok := errors.AsType[*parser.Error](err); ok && e.Cursorpos > 0 {
+		runes := []rune(text)
+		out.Line, out.Column = position(text, len(string(runes[:min(e.Cursorpos-1, len(runes))])))
 	}
 	if strings.Contains(text, "?") {
 		out.Message += "; parameters of PostgreSQL are $1, $2, …"

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Bounds of a statement of PostgreSQL. The parser writes its tree by functions that call themselves, on a small stack, and when that ends it
-// neither fails nor returns: far below is where it was found safe.
+// Bounds of a statement of PostgreSQL. Its parser calls itself for what is nested, without a bound of its own, and a stack that overflows ends the
+// process: far below that.
 const (
 	mostChained = 400 // words and signs without a comma, those of open brackets together
 	mostOpen    = 100 // brackets at once

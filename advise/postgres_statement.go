@@ -17,14 +17,14 @@ func postgresStatement(v any) statement {
 	case "UpdateStmt":
 		st := statement{
 			kind: updates, name: "UPDATE", where: pgExpr(n["whereClause"]), others: len(n.list("fromClause")) > 0,
-			returning: len(n.list("returningList")) > 0, sets: postgresSets(n.list("targetList")), inner: postgresWith(n),
+			returning: len(n.in("returningClause").list("exprs")) > 0, sets: postgresSets(n.list("targetList")), inner: postgresWith(n),
 		}
 		st.table, st.alias = postgresTable(n.in("relation"))
 		return st
 	case "DeleteStmt":
 		st := statement{
 			kind: deletes, name: "DELETE", where: pgExpr(n["whereClause"]), others: len(n.list("usingClause")) > 0,
-			returning: len(n.list("returningList")) > 0, inner: postgresWith(n),
+			returning: len(n.in("returningClause").list("exprs")) > 0, inner: postgresWith(n),
 		}
 		st.table, st.alias = postgresTable(n.in("relation"))
 		return st
@@ -99,7 +99,7 @@ func postgresInner(v any) []statement {
 }
 
 func postgresInsert(n node) statement {
-	st := statement{kind: inserts, name: "INSERT", returning: len(n.list("returningList")) > 0, inner: postgresWith(n)}
+	st := statement{kind: inserts, name: "INSERT", returning: len(n.in("returningClause").list("exprs")) > 0, inner: postgresWith(n)}
 	st.table, st.alias = postgresTable(n.in("relation"))
 	for _, c := range n.list("cols") {
 		_, f := only(c)

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/version"
 )
 
 // Monitor counts what gateways do, in the form of Prometheus. One serves a process: it goes on counting when the configuration is
@@ -61,7 +62,12 @@ func NewMonitor(log *slog.Logger) *Monitor {
 	for _, op := range storeCalls {
 		m.store[op] = store.WithLabelValues(op)
 	}
-	m.registry.MustRegister(m.requests, m.seconds, m.attempts, m.live, m.doubts, store, m.storeErrors,
+	v := version.Read("github.com/retrysafe/retrysafe/gateway")
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "retrysafe_build_info", Help: "1, with the version of retrysafe, its commit if it is known, and the version of Go.",
+	}, []string{"version", "revision", "goversion"})
+	build.WithLabelValues(v.Version, v.Revision, v.GoVersion).Set(1)
+	m.registry.MustRegister(build, m.requests, m.seconds, m.attempts, m.live, m.doubts, store, m.storeErrors,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

@@ -26,7 +26,7 @@ var theCommand = sharedServer[string]{start: func(tb testing.TB) string {
 	program := filepath.Join(dir, "retrysafe")
 	build := exec.CommandContext(tb.Context(), "go", "build", "-buildvcs=false", "-o", program, ".")
 	build.Dir = filepath.Join("..", "cmd", "retrysafe")
-	build.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	build.Env = append(os.Environ(), "GOFLAGS="+strings.ReplaceAll(os.Getenv("GOFLAGS"), "-race", ""))
 	out, err := build.CombinedOutput()
 	assert.NoError(tb, err, "build the command (%s)", out)
 	return program

@@ -1,7 +1,8 @@
 package main
 
 import (
-	"encoding/json"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,61 +11,54 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestAdvise: where the SQL comes from, what is printed, and with which code the command ends.
-func TestAdvise(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	write := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		assert.NoError(t, os.WriteFile(path, []byte(text), 0o600), "write")
-		return path
-	}
-	queries := write("queries.sql", "INSERT INTO t (id) VALUES (?);\nSELECT 1")
-	schema := write("schema.sql", "CREATE TABLE t (id INT PRIMARY KEY)")
-	for _, c := range []struct {
-		args string
-		in   string
-		code int
-		says string
-	}{
-		{"advise|UPDATE t SET x = 1 WHERE id = ?", "", 0, "harmless"},
-		{"advise|UPDATE t SET x = x + 1", "", 3, "needs a guard: retrysafe.DoTx"},
-		{"advise|CALL pay(1)", "", 3, "unknown"},
-		{"advise|-f|" + queries, "", 3, "1:1 INSERT INTO t"},
-		{"advise|-f|" + queries + "|--schema|" + schema, "", 0, "refused by the primary key (id)"},
-		{"advise|--dialect|mysql|-f|-", "UPDATE t SET x = x + 1", 3, "x again"},
-		{"advise|-", "SELECT 1", 0, "It reads."},
-		{"advise|--dialect|sqlite|UPDATE t SE x", "", 1, "read as sqlite: line 1, column 10"},
-		{"advise|-f|" + filepath.Join(dir, "none"), "", 1, "no such file"},
-		{"advise|--schema|" + filepath.Join(dir, "none") + "|SELECT 1", "", 1, "no such file"},
-		{"advise|--dialect|oracle|SELECT 1", "", 2, "mysql, postgres or sqlite"},
-		{"advise", "", 2, "give the SQL"},
-		{"advise|SELECT 1|-f|" + queries, "", 2, "not both"},
-		{"advise|SELECT 1|SELECT 2", "", 2, "at most 1"},
-	} {
-		said, code := adviseRun(t, c.in, strings.Split(c.args, "|")...)
-		assert.Equal(t, code, c.code, "%s: exit code (%s)", c.args, said)
-		assert.Contains(t, said, c.says, "%s", c.args)
-	}
-
-	said, code := adviseRun(t, "", "advise", "--json", "--dialect", "mysql", "UPDATE t SET x = x + 1 WHERE y < 2")
-	var report struct {
-		Dialect string
-		Advice  []struct {
-			Line    int
-			Verdict string
-			Guards  []string
-		}
-	}
-	assert.NoError(t, json.Unmarshal([]byte(said), &report), "%s", said)
-	assert.True(t, code == 3 && report.Dialect == "mysql" && report.Advice[0].Line == 1 && report.Advice[0].Verdict == "needs a guard" &&
-		report.Advice[0].Guards[0] == "retrysafe.DoTx", "%+v", report)
+// asAdviser is what a program of that name does here: it says what it was given, and ends with 3.
+func asAdviser(args []string) int {
+	in, _ := io.ReadAll(os.Stdin)
+	fmt.Printf("args %q, in %q\n", args, in)
+	fmt.Fprintln(os.Stderr, "said on stderr")
+	return 3
 }
 
-func adviseRun(t *testing.T, in string, args ...string) (said string, code int) {
+// TestAdvise: the program for it is found beside this one, and in PATH, and gets what this one gets.
+func TestAdvise(t *testing.T) {
+	t.Parallel()
+	empty, beside, inPath := t.TempDir(), t.TempDir(), t.TempDir()
+	program(t, filepath.Join(beside, "retrysafe-advise"))
+	program(t, filepath.Join(inPath, "retrysafe-advise"))
+	for name, c := range map[string]struct{ dir, path string }{"beside": {beside, empty}, "in PATH": {empty, inPath}} {
+		self := filepath.Join(c.dir, "retrysafe")
+		program(t, self)
+		p := command(t, "advise", "--dialect", "mysql", "-f", "-", "--help")
+		p.Path, p.Stdin = self, strings.NewReader("SELECT 1")
+		p.Env = append(p.Env, "PATH="+c.path)
+		var out, errOut strings.Builder
+		p.Stdout, p.Stderr = &out, &errOut
+		_ = p.Run()
+		assert.Equal(t, p.ProcessState.ExitCode(), 3, "%s: exit code (%s)", name, errOut.String())
+		assert.Equal(t, out.String(), `args ["--dialect" "mysql" "-f" "-" "--help"], in "SELECT 1"`+"\n", "%s: stdout", name)
+		assert.Equal(t, errOut.String(), "said on stderr\n", "%s: stderr", name)
+	}
+	p := command(t, "advise", "SELECT 1")
+	p.Env = append(p.Env, "PATH="+empty)
+	out, _ := p.CombinedOutput()
+	assert.Equal(t, p.ProcessState.ExitCode(), 1, "exit code without it")
+	assert.True(t, strings.Count(string(out), "\n") == 1 && strings.Contains(string(out), "go install github.com/retrysafe/retrysafe/cmd/retrysafe-advise@"), "%s", out)
+}
+
+// program makes the test binary a program of another name.
+func program(t *testing.T, path string) {
 	t.Helper()
-	c := command(t, args...)
-	c.Stdin = strings.NewReader(in)
-	out, _ := c.CombinedOutput()
-	return string(out), c.ProcessState.ExitCode()
+	self, err := os.Executable()
+	assert.NoError(t, err, "executable")
+	if os.Link(self, path) == nil {
+		return
+	}
+	from, err := os.Open(self)
+	assert.NoError(t, err, "open")
+	defer func() { _ = from.Close() }()
+	to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o700) //nolint:gosec // a program
+	assert.NoError(t, err, "create")
+	_, err = io.Copy(to, from)
+	assert.NoError(t, err, "copy")
+	assert.NoError(t, to.Close(), "close")
 }

@@ -11,26 +11,22 @@ require (
 	github.com/retrysafe/retrysafe/adapters/natsidem v0.1.0
 	github.com/retrysafe/retrysafe/adapters/redisstreamidem v0.1.0
 	github.com/retrysafe/retrysafe/adapters/rueidisclient v0.1.0
-	github.com/retrysafe/retrysafe/advise v0.1.0
 	github.com/retrysafe/retrysafe/gateway v0.1.0
 	github.com/spf13/cobra v1.10.2
 	modernc.org/sqlite v1.60.1
 )
 
 require (
+	github.com/cpuguy83/go-md2man/v2 v2.0.6 // indirect
 	github.com/dunglas/httpsfv v1.1.2 // indirect
 	github.com/go-jose/go-jose/v4 v4.1.8 // indirect
 	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/nats-io/nkeys v0.4.16 // indirect
 	github.com/nats-io/nuid v1.0.1 // indirect
-	github.com/pganalyze/pg_query_go/v6 v6.2.2 // indirect
 	github.com/rabbitmq/amqp091-go v1.16.0 // indirect
 	github.com/retrysafe/retrysafe/httpsig v0.1.0 // indirect
-	github.com/sqlc-dev/marino v0.3.1 // indirect
-	github.com/sqlc-dev/meyer v0.1.2 // indirect
-	github.com/tetratelabs/wazero v1.12.0 // indirect
-	github.com/wasilibs/go-pgquery v0.0.0-20260728010200-155ebad2880e // indirect
-	github.com/wasilibs/wazero-helpers v0.0.0-20250123031827-cd30c44769bb // indirect
+	github.com/russross/blackfriday/v2 v2.1.0 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 )
 
@@ -55,7 +51,7 @@ require (
 	github.com/redis/rueidis v1.0.79 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/retrysafe/retrysafe/adapters/pgxidem v0.1.0
-	github.com/spf13/pflag v1.0.9 // indirect
+	github.com/spf13/pflag v1.0.9
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect

@@ -33,6 +33,9 @@ func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "sqlite3" { // see TestBreakIt
 		os.Exit(sqliteShell(os.Args[1], os.Stdin, os.Stderr))
 	}
+	if filepath.Base(os.Args[0]) == "retrysafe-advise" { // see TestAdvise
+		os.Exit(asAdviser(os.Args[1:]))
+	}
 	if os.Getenv(asCommand) != "" {
 		os.Exit(cli.Main(os.Args[1:], os.Stdout, os.Stderr))
 	}

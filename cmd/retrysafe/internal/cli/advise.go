@@ -1,104 +1,83 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/retrysafe/retrysafe/advise"
+	"github.com/retrysafe/retrysafe/version"
 )
 
-// mostSQL is a little more than package advise reads, so that it can say what is too much.
-const mostSQL = 1 << 20
+// adviser is a program of its own: its parsers of three dialects are as much as all the rest of this one.
+const adviser = "retrysafe-advise"
 
 func adviseCommand() *cobra.Command {
-	var file, schema, dialect string
-	var asJSON bool
-	c := &cobra.Command{
-		Use: "advise [SQL]", Args: cobra.MaximumNArgs(1),
-		Short: "Say which SQL statements repeat harmlessly, and which guard the others need",
-		Long: "advise reads SQL statements and says of each what a repeat does: harmless, guarded, needs a guard, or unknown, and why. CREATE TABLE, CREATE\n" +
-			"UNIQUE INDEX and ALTER TABLE in the same text, or in --schema, tell it of unique indexes. It connects to nothing.\n\n" +
-			"It ends with 0 if all are harmless or guarded, with 3 if one needs a guard or is unknown, with 1 if the text could not be read, and with 2\n" +
-			"if the call is wrong.",
-		Example: "  retrysafe advise 'UPDATE accounts SET amount = amount - 5 WHERE id = ?'\n" +
-			"  retrysafe advise --dialect postgres --schema schema.sql -f queries.sql",
+	return &cobra.Command{
+		Use:   "advise [SQL]",
+		Short: "Say which SQL statements repeat harmlessly, and which guard the others need (runs retrysafe-advise)",
+		Long: "advise runs retrysafe-advise, with the same arguments, and ends with its code. It looks for it beside this program, and then in PATH.\n" +
+			"Without it, it says how to install it, and ends with 1.",
+		DisableFlagParsing: true, // --help as well is the other program's
 		RunE: func(c *cobra.Command, args []string) error {
-			text, err := sqlOf(c.InOrStdin(), args, file)
-			if err != nil {
-				return err
+			path := adviserPath()
+			if path == "" {
+				return fmt.Errorf("advise is a program of its own: go install github.com/retrysafe/retrysafe/cmd/%s@%s", adviser, installable(built()))
 			}
-			var tables string
-			if schema != "" {
-				if tables, err = readSQL(c.InOrStdin(), schema); err != nil {
-					return err
-				}
+			p := exec.CommandContext(c.Context(), path, args...) //nolint:gosec // the caller's own arguments, to a program of ours
+			p.Stdin, p.Stdout, p.Stderr = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
+			p.Cancel = func() error { return p.Process.Signal(os.Interrupt) }
+			p.WaitDelay = 5 * time.Second
+			err := p.Run()
+			if ended, ok := errors.AsType[*exec.ExitError](err); ok && ended.ExitCode() > 0 {
+				return exitCode(ended.ExitCode()) // it has said why
 			}
-			switch advise.Dialect(dialect) {
-			case advise.Any, advise.MySQL, advise.PostgreSQL, advise.SQLite:
-			default:
-				return &usageError{fmt.Errorf("--dialect: %q is none; use mysql, postgres or sqlite, or leave it out to try all", dialect)}
-			}
-			report, err := advise.Advise(text, tables, advise.Dialect(dialect))
-			if err != nil {
-				return err
-			}
-			if err := printAdvice(c.OutOrStdout(), report, asJSON); err != nil {
-				return err
-			}
-			if worst := report.Worst(); worst == advise.NeedsGuard || worst == advise.Unknown {
-				return exitCode(3)
-			}
-			return nil
+			return err
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return []string{"--dialect", "--schema", "--file", "--json"}, cobra.ShellCompDirectiveDefault
 		},
 	}
-	c.Flags().StringVarP(&file, "file", "f", "", "read the SQL from a file; - is the standard input")
-	c.Flags().StringVar(&schema, "schema", "", "a file with CREATE TABLE statements, of which no advice is wanted")
-	c.Flags().StringVar(&dialect, "dialect", "", "mysql, postgres or sqlite (default: the first that can read it, of sqlite, mysql, postgres)")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return c
 }
 
-func printAdvice(w io.Writer, r *advise.Report, asJSON bool) error {
-	if !asJSON {
-		_, err := io.WriteString(w, r.Text())
-		return err
+// adviserPath is where the program is, or empty. In the directory where somebody stands it is not looked for.
+func adviserPath() string {
+	name := adviser
+	if runtime.GOOS == "windows" {
+		name += ".exe"
 	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
-}
-
-func sqlOf(in io.Reader, args []string, file string) (string, error) {
-	switch {
-	case len(args) == 1 && file != "":
-		return "", &usageError{errors.New("give the SQL, or --file, not both")}
-	case file != "":
-		return readSQL(in, file)
-	case len(args) == 0:
-		return "", &usageError{errors.New("give the SQL in quotes, or --file (- is the standard input)")}
-	case args[0] == "-":
-		return readSQL(in, "-")
-	}
-	return args[0], nil
-}
-
-func readSQL(in io.Reader, path string) (string, error) {
-	if path != "-" {
-		f, err := os.Open(path) //nolint:gosec // the caller's own file
-		if err != nil {
-			return "", err
+	if self, err := os.Executable(); err == nil {
+		for _, at := range []string{self, linked(self)} {
+			if path, err := exec.LookPath(filepath.Join(filepath.Dir(at), name)); err == nil {
+				return path
+			}
 		}
-		defer func() { _ = f.Close() }()
-		in = f
 	}
-	text, err := io.ReadAll(io.LimitReader(in, mostSQL))
-	return string(text), err
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return ""
+	}
+	return path
+}
+
+func linked(path string) string {
+	if to, err := filepath.EvalSymlinks(path); err == nil {
+		return to
+	}
+	return path
+}
+
+// installable is what stands behind @ for a program that fits this one.
+func installable(v version.Info) string {
+	if v.Released() {
+		return v.Version
+	}
+	return "latest"
 }
 
 // exitCode ends the command with a code, and no words: they have been said.

@@ -130,7 +130,7 @@ func (f *idsFlags) run(ctx context.Context, out, errOut io.Writer) (err error) {
 		defer cancel()
 		return s.Close(end)
 	})
-	fmt.Fprintf(out, "retrysafe ids: http://%s, %s, numbers and ranges in %s\n", l.Addr(), s.Worker(), name)
+	fmt.Fprintf(out, "retrysafe ids: http://%s, %s, numbers and ranges in %s, version %s\n", l.Addr(), s.Worker(), name, built())
 	return f.serve(ctx, l, s)
 }
 

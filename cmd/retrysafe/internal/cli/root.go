@@ -26,17 +26,24 @@ func Main(args []string, out, errOut io.Writer) int {
 		Short: "Make requests safe to repeat: each takes effect once, and every repeat gets the first answer",
 		Long: "retrysafe makes requests safe to repeat. A double click, a client's retry, a replayed request\n" +
 			"takes effect once, and every repeat gets the first answer.",
+		Version:       built().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	root.SetVersionTemplate("retrysafe {{.Version}}\n")
 	root.SetArgs(args)
 	root.SetOut(out)
 	root.SetErr(errOut)
 	log.SetOutput(quoteless{errOut})
 	began := false // a call that never begins was wrong
 	root.PersistentPreRun = func(*cobra.Command, []string) { began = true }
-	root.AddCommand(gatewayCommand(), keysCommand(), resumeCommand(), benchCommand(), migrateCommand(), idsCommand(), dlqCommand(), adviseCommand(), demo.Command(openForDemo), demo.ShopCommand())
-	c, err := root.ExecuteContextC(ctx)
+	root.AddCommand(gatewayCommand(), keysCommand(), resumeCommand(), benchCommand(), migrateCommand(), idsCommand(), dlqCommand(), adviseCommand(), versionCommand(), demo.Command(openForDemo), demo.ShopCommand())
+	complete(root)
+	c := root
+	done, err := manual(root, args)
+	if !done {
+		c, err = root.ExecuteContextC(ctx)
+	}
 	var usage *usageError
 	var code exitCode
 	switch {

@@ -118,7 +118,7 @@ func (x *running) run(ctx context.Context, hup <-chan os.Signal, s *setup) error
 	}
 	go func() { failed <- x.serve(front) }()
 	shown, _ := parseStore(s.Store) // its name may have a password
-	fmt.Fprintf(x.out, "retrysafe gateway: %s://%s -> %s, records in %s\n", scheme, x.listener.Addr(), strings.Join(s.Upstream, ", "), shown)
+	fmt.Fprintf(x.out, "retrysafe gateway: %s://%s -> %s, records in %s, version %s\n", scheme, x.listener.Addr(), strings.Join(s.Upstream, ", "), shown, built())
 
 	err := x.until(ctx, failed, hup)
 	x.live.Drain()

@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// schemes are how the address of a store or a broker begins. A flag's text names those that it takes.
+var schemes = []string{
+	"memory:", "sqlite:", "redis://", "redis+sentinel://", "redis+cluster://", "postgres://", "mysql://", "amqp://", "nats://",
+}
+
+// values are what flags of these names take, wherever they stand.
+var values = map[string][]string{
+	"on-doubt": {"refuse", "reexecute"}, "in-progress": {"reject", "wait 5s"}, "access-log": {"off", "stdout"},
+	"layout": {"twitter", "fast", "uid-generator", "sonyflake"}, "outcome": {"done", "failed", "not-done"},
+	"layer": {"gw", "http", "nginx", "fn", "tx"}, "state": {"issued", "in-progress", "completed", "failed", "released"},
+	"why": {"tries", "poison", "refused", "no-id", "too-large", "in-doubt", "mismatch", "unreadable"},
+}
+
+// complete tells shells what may stand behind the flags of c and of the commands below it.
+func complete(c *cobra.Command) {
+	for _, flags := range []*pflag.FlagSet{c.LocalNonPersistentFlags(), c.PersistentFlags()} {
+		flags.VisitAll(func(f *pflag.Flag) {
+			if fn := completion(f); fn != nil {
+				_ = c.RegisterFlagCompletionFunc(f.Name, fn) // it fails for a flag that c has not
+			}
+		})
+	}
+	for _, below := range c.Commands() {
+		complete(below)
+	}
+}
+
+func completion(f *pflag.Flag) cobra.CompletionFunc {
+	switch {
+	case f.Name == "store" || f.Name == "broker":
+		return func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) { return addresses(f.Usage, begun) }
+	case f.Name == "config":
+		return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
+		}
+	case f.Name == "access-log": // or a file
+		return cobra.FixedCompletions(values[f.Name], cobra.ShellCompDirectiveDefault)
+	case values[f.Name] != nil:
+		return cobra.FixedCompletions(values[f.Name], cobra.ShellCompDirectiveNoFileComp)
+	}
+	return nil
+}
+
+// addresses are the beginnings that usage names; behind that of SQLite stands a file.
+func addresses(usage, begun string) (all []string, _ cobra.ShellCompDirective) {
+	if strings.HasPrefix(begun, "sqlite:") {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	for _, s := range schemes {
+		if strings.Contains(usage, s) && strings.HasPrefix(s, begun) {
+			all = append(all, s)
+		}
+	}
+	return all, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,23 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/retrysafe/retrysafe/version"
+)
+
+// built is what this program was built of.
+func built() version.Info { return version.Read("github.com/retrysafe/retrysafe/cmd/retrysafe") }
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Args: cobra.NoArgs, Short: "Say which version this is, and of which commit",
+		RunE: func(c *cobra.Command, _ []string) error {
+			_, err := fmt.Fprint(c.OutOrStdout(), built().Text("retrysafe"))
+			return err
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+}
