@@ -36,6 +36,7 @@ func testsDoNotSkip(t *Tree) []Violation {
 // maySleep are the files of tests that may call time.Sleep outside a synctest bubble, each with its reason.
 var maySleep = map[string]string{
 	"adapters/kafkaidem/server_test.go":       "it looks at a broker again and again, up to a limit",
+	"adapters/natsidem/server_test.go":        "it looks at a proxy and a broker again and again, up to a limit",
 	"adapters/redisstreamidem/server_test.go": "a server of another program takes a while to start, and is looked at again and again, up to a limit",
 
 	"adapters/amqpidem/server_test.go":    "a server of another program takes a while to start, and is looked at again and again, up to a limit",
