@@ -150,7 +150,7 @@ func (s *server) run(tb assert.T, addr string) {
 	s.broker.Stdout, s.broker.Stderr = &s.said, &s.said
 	assert.NoError(tb, s.broker.Start(), "start RabbitMQ")
 	_, port, _ := strings.Cut(addr, ":")
-	for end := time.Now().Add(3 * time.Minute); s.api(http.MethodGet, "health/checks/port-listener/"+port, nil) != nil; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(8 * time.Minute); s.api(http.MethodGet, "health/checks/port-listener/"+port, nil) != nil; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			s.kill()
 			tb.Fatalf("RabbitMQ does not answer:\n%s", s.said.String())
@@ -198,7 +198,7 @@ func (s *server) api(method, path string, in any, out ...any) error {
 		return err
 	}
 	r.SetBasicAuth("guest", "guest")
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	a, err := http.DefaultClient.Do(r.WithContext(ctx))
 	if err != nil {

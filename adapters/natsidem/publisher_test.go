@@ -89,6 +89,9 @@ func TestPermissionDenied(t *testing.T) {
 	assert.Contains(t, err.Error(), "could not be parked; it stays where it is: the server refuses the subject", "Dead")
 	p.beatsGoOn(t)
 	nothing(t, others, 50*time.Millisecond)
+	info, err := q.consumer(t).Info(t.Context())
+	assert.NoError(t, err, "look at the consumer")
+	assert.Equal(t, info.NumRedelivered, 0, "messages that came again, to whomever")
 	assert.NoError(t, d.Ack(t.Context()), "Ack")
 	nothing(t, others, 50*time.Millisecond)
 }

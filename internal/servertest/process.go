@@ -54,7 +54,7 @@ func (p *process) start(tb testing.TB, c *exec.Cmd) {
 // await waits until the server answers.
 func (p *process) await(tb testing.TB, name string, answers func() bool) {
 	tb.Helper()
-	for end := time.Now().Add(3 * time.Minute); !answers(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(8 * time.Minute); !answers(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			p.kill(syscall.SIGKILL)
 			tb.Fatalf("%s does not answer:\n%s", name, p.said.String())

@@ -110,7 +110,7 @@ func (r *RabbitMQ) API(method, path string, in, out any) error {
 		}
 		body = bytes.NewReader(b)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, r.web+path, body)
 	if err != nil {
