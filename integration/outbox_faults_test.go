@@ -240,7 +240,7 @@ func TestOutboxSeveralRelays(t *testing.T) {
 		box, other, got := newBox(t, a, nil), newBox(t, b, nil), new(broker)
 		o := func() *outbox.RelayOptions {
 			o := hastyRelay()
-			o.Lease, o.Batch = 15*time.Second, 7
+			o.Lease, o.Batch = patience, 7
 			return o
 		}
 		var busy [4]atomic.Int64

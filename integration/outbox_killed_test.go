@@ -79,6 +79,13 @@ func dialectOf(driver string) outbox.Dialect {
 	return map[string]outbox.Dialect{"sqlite": outbox.SQLite, "pgx": outbox.PostgreSQL, "mysql": outbox.MySQL}[driver]
 }
 
+// unhurried are the times of a relay that takes up all partitions, a statement each, within a third of its lease on a busy machine too.
+func unhurried() *outbox.RelayOptions {
+	o := hastyRelay()
+	o.Lease = 20 * time.Second
+	return o
+}
+
 // pointRelay runs a relay whose driver does what the fault says, until all is published and enough has been seen.
 func pointRelay(driver, dsn string, b fileBroker, enough func() bool, hook fault) error {
 	s := txServer{driver: driver, dialect: dialectOf(driver), dsn: dsn}
@@ -104,7 +111,7 @@ func pointRelay(driver, dsn string, b fileBroker, enough func() bool, hook fault
 	})
 	set(guarded)
 	b.hook = func(run func() error) error { return guarded("publish", run) }
-	relay, err := outbox.NewRelay(box, b, hastyRelay())
+	relay, err := outbox.NewRelay(box, b, unhurried())
 	if err != nil {
 		return err
 	}
@@ -235,7 +242,7 @@ func relayStorm(t *testing.T, a *shop, driver, dsn string, do func(b fileBroker,
 					_, err := a.db.ExecContext(t.Context(), "DELETE FROM retrysafe_outbox_relays")
 					return err == nil
 				}, "take the lease away")
-				_, stop := runRelay(t, box, b, nil)
+				_, stop := runRelay(t, box, b, unhurried())
 				published(t, func() bool { return pending(t, box) == 0 }, "all is published, %s %s (%d)", when, step, n)
 				assert.NoError(t, stop(), "Run")
 				again, err := all.check(b.ids(t))
