@@ -37,7 +37,9 @@ func complete(c *cobra.Command) {
 func completion(f *pflag.Flag) cobra.CompletionFunc {
 	switch {
 	case f.Name == "store" || f.Name == "broker":
-		return func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) { return addresses(f.Usage, begun) }
+		return func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+			return addresses(f.Usage, begun)
+		}
 	case f.Name == "config":
 		return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
