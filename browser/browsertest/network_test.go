@@ -32,7 +32,7 @@ func TestOffline(t *testing.T) {
 	b.offline(true)
 	assert.True(t, !eval[bool](b, "navigator.onLine"), "the browser is offline")
 	eval[bool](b, `window.told = "", window.got = "", rs.fetchOnce("pay", "/do", { body: "tea" }, { max: 2, minWait: 1, onRetry: (o) => { told += o.n + (o.offline ? " offline " : " online ") } })
-		.then((r) => { got = String(r.status) }), true`)
+		.then((r) => { got = String(r.status) }, (e) => { got = String(e) }), true`)
 	b.until("told", "1 offline")
 	assert.Equal(t, len(l.came()), 0, "requests while offline")
 	assert.True(t, eval[bool](b, `rs.pending("pay")`), "pending")
