@@ -127,7 +127,7 @@ func (r *repo) install(ctx context.Context, m *mod, version, stage string, env [
 
 // packages are those of the module that others may import; program says that it is a command instead.
 func (r *repo) packages(ctx context.Context, m *mod) (paths []string, program bool, err error) {
-	out, err := output(ctx, filepath.Join(r.dir, m.dir), nil, "go", "list", "-f", "{{.ImportPath}} {{.Name}} {{len .GoFiles}}", "./...")
+	out, err := output(ctx, filepath.Join(r.dir, m.dir), []string{"GOWORK=" + filepath.Join(r.dir, "go.work")}, "go", "list", "-f", "{{.ImportPath}} {{.Name}} {{len .GoFiles}}", "./...")
 	if err != nil {
 		return nil, false, err
 	}
