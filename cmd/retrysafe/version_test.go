@@ -51,7 +51,8 @@ func TestCompletion(t *testing.T) {
 		"gateway --access-log ":      "off\nstdout\n",
 		"ids serve --layout ":        "twitter\nfast\nuid-generator\nsonyflake\n",
 		"gateway --store ":           "sqlite:\n",
-		"keys list --store re":       "redis://\nredis+sentinel://\nredis+cluster://\n",
+		"gateway --store re":         "redis://\nredis+sentinel://\nredis+cluster://\n",
+		"keys list --store re":       "redis://\n:",
 		"ids serve --store post":     "postgres://\n",
 		"gateway --store sqlite:/tm": ":0\n", // files, by the shell
 		"gateway --config ":          "yaml\nyml\n",
