@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -186,10 +187,11 @@ func TestSegmentLostReply(t *testing.T) {
 	for lost := 1; lost <= 4; lost++ {
 		synctest.Test(t, func(t *testing.T) {
 			src := newSource(t, 10)
-			var gone [2]int64
+			var gone atomic.Pointer[[2]int64]
+			gone.Store(new([2]int64))
 			src.breaks(func(n int, first, count int64) (int64, int64, error) {
 				if n == lost {
-					gone = [2]int64{first, first + count - 1}
+					gone.Store(&[2]int64{first, first + count - 1})
 					return 0, 0, errAway
 				}
 				return first, count, nil
@@ -206,7 +208,8 @@ func TestSegmentLostReply(t *testing.T) {
 					continue
 				}
 				made++
-				assert.True(t, id > last && (int64(id) < gone[0] || int64(id) > gone[1]), "%d follows %d, and %v is lost", id, last, gone)
+				lost := gone.Load()
+				assert.True(t, id > last && (int64(id) < lost[0] || int64(id) > lost[1]), "%d follows %d, and %v is lost", id, last, lost)
 				last = id
 			}
 		})

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
 )
 
 // setVersion makes all modules of the tree require one another at version, as go.mod, go.work and go.sum say it, and packs those that are
@@ -117,9 +118,21 @@ func withoutModule(sum, modulePath string) string {
 	return kept.String()
 }
 
-// sorted sorts lines as the go command does.
+// sorted sorts the lines of go.sum as the go command does: by path, and then by version.
 func sorted(text string) string {
-	lines := slices.Collect(strings.Lines(text))
-	slices.Sort(lines)
-	return strings.Join(lines, "")
+	var all []module.Version
+	lines := map[module.Version]string{}
+	for l := range strings.Lines(text) {
+		if words := strings.Fields(l); len(words) == 3 {
+			v := module.Version{Path: words[0], Version: words[1]}
+			all = append(all, v)
+			lines[v] += l
+		}
+	}
+	module.Sort(all)
+	var out strings.Builder
+	for _, v := range slices.Compact(all) {
+		out.WriteString(lines[v])
+	}
+	return out.String()
 }
