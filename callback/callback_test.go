@@ -16,6 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe/callback"
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/testclient"
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
@@ -249,7 +250,7 @@ func TestSlowBody(t *testing.T) {
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, body)
 	assert.NoError(t, err, "request")
 	r.ContentLength = 10
-	resp, err := http.DefaultTransport.RoundTrip(r)
+	resp, err := testclient.HTTP.Transport.RoundTrip(r)
 	if err == nil {
 		assert.Equal(t, resp.StatusCode, 400, "status")
 		_ = resp.Body.Close()

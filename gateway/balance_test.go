@@ -14,6 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/gateway"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/testclient"
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
@@ -155,7 +156,7 @@ func TestStatusOfAKey(t *testing.T) {
 	r, err := http.NewRequestWithContext(t.Context(), "PUT", base+"/things/7", strings.NewReader("x"))
 	assert.NoError(t, err, "request")
 	r.Header = http.Header{"Idempotency-Key": {"k"}, "Authorization": {"Bearer opaque"}}
-	resp, err := http.DefaultClient.Do(r)
+	resp, err := testclient.HTTP.Do(r)
 	assert.NoError(t, err, "request")
 	_ = resp.Body.Close()
 	reached := a.got.Load()
@@ -167,7 +168,7 @@ func TestStatusOfAKey(t *testing.T) {
 		r, err := http.NewRequestWithContext(t.Context(), "GET", base+gateway.StatusPath+"?"+query, nil)
 		assert.NoError(t, err, "request")
 		r.Header = http.Header{"Idempotency-Key": {"k"}, "Authorization": {"Bearer opaque"}}
-		resp, err := http.DefaultClient.Do(r)
+		resp, err := testclient.HTTP.Do(r)
 		assert.NoError(t, err, "status")
 		body, _ := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()

@@ -16,6 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe/gateway"
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/testclient"
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
@@ -273,7 +274,7 @@ func TestRoutes(t *testing.T) {
 		if key != "" {
 			r.Header.Set("X-Request-Id", key)
 		}
-		resp, err := http.DefaultClient.Do(r)
+		resp, err := testclient.HTTP.Do(r)
 		assert.NoError(t, err, "answer")
 		defer resp.Body.Close()
 		body, _ := io.ReadAll(resp.Body)

@@ -10,6 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/gateway"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/testclient"
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
@@ -33,7 +34,7 @@ func sendOnly(t *testing.T, method, address, body string, header ...string) *htt
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Add(header[i], header[i+1])
 	}
-	resp, err := http.DefaultTransport.RoundTrip(r)
+	resp, err := testclient.HTTP.Transport.RoundTrip(r)
 	assert.NoError(t, err, "%s %s", method, address)
 	t.Cleanup(func() { _ = resp.Body.Close() })
 	return resp

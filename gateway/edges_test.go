@@ -18,6 +18,7 @@ import (
 	"github.com/retrysafe/retrysafe/gateway"
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/testclient"
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
@@ -157,7 +158,7 @@ func TestLogsShowNoSecrets(t *testing.T) {
 		if key != "" {
 			r.Header.Set("Idempotency-Key", key)
 		}
-		resp, err := http.DefaultClient.Do(r)
+		resp, err := testclient.HTTP.Do(r)
 		assert.NoError(t, err, "answer")
 		_ = resp.Body.Close()
 	}

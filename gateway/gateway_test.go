@@ -16,6 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/gateway"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/testclient"
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
@@ -115,7 +116,7 @@ func TestNotGuarded(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 		defer cancel()
 		r, _ := http.NewRequestWithContext(ctx, "GET", base+"/stream", nil)
-		resp, err := http.DefaultClient.Do(r)
+		resp, err := testclient.HTTP.Do(r)
 		assert.NoError(t, err, "request")
 		defer resp.Body.Close()
 		line, err := bufio.NewReader(resp.Body).ReadString('\n')

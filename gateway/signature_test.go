@@ -15,6 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/httpsig"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/testclient"
 )
 
 // kept remembers the last request as it was sent.
@@ -35,7 +36,7 @@ func (k *kept) RoundTrip(r *http.Request) (*http.Response, error) {
 		return c
 	}
 	k.last = again()
-	return http.DefaultTransport.RoundTrip(again())
+	return testclient.HTTP.Transport.RoundTrip(again())
 }
 
 // TestSignedRoutes: what is signed runs once and its retry is replayed; a copy, and what was changed or not signed, reaches nothing.
@@ -88,7 +89,7 @@ routes:
 	assert.Equal(t, code(send("/payments", "k", nil)), "200 OK", "signed")
 	assert.Equal(t, account.Load(), any("7"), "what was signed arrives, whatever Connection says")
 	assert.Equal(t, send("/payments", "k", nil).Header.Get("Idempotency-Replayed"), "true", "a retry, with another signature")
-	copied, err := http.DefaultTransport.RoundTrip(wire.last)
+	copied, err := testclient.HTTP.Transport.RoundTrip(wire.last)
 	assert.NoError(t, err, "copy")
 	assert.Equal(t, code(copied), "nonce-used", "a copy")
 	assert.Equal(t, code(send("/payments", "", nil)), "signature-refused", "without a key, which is required")
@@ -100,7 +101,7 @@ routes:
 		r.Header.Set("Idempotency-Key", "other")
 		assert.NoError(t, (&httpsig.Signer{KeyID: "shop", Key: key}).Sign(r), "sign")
 		change(r)
-		resp, err := http.DefaultTransport.RoundTrip(r)
+		resp, err := testclient.HTTP.Transport.RoundTrip(r)
 		assert.NoError(t, err, "send")
 		t.Cleanup(func() { _ = resp.Body.Close() })
 		return code(resp)

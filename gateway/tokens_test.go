@@ -16,6 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/gateway"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/testclient"
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
@@ -64,7 +65,7 @@ func (s *shop) ask(t *testing.T, method, path, user, body string, fields ...stri
 	for i := 0; i < len(fields); i += 2 {
 		r.Header.Set(fields[i], fields[i+1])
 	}
-	resp, err := http.DefaultClient.Do(r)
+	resp, err := testclient.HTTP.Do(r)
 	assert.NoError(t, err, "%s %s", method, path)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)

@@ -16,6 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/testclient"
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
@@ -141,7 +142,7 @@ func TestController(t *testing.T) {
 	defer s.Close()
 	r := keyed("x").Clone(t.Context())
 	r.URL.Scheme, r.URL.Host, r.RequestURI = "http", strings.TrimPrefix(s.URL, "http://"), ""
-	resp, err := http.DefaultClient.Do(r)
+	resp, err := testclient.HTTP.Do(r)
 	assert.NoError(t, err, "request")
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
@@ -166,7 +167,7 @@ func TestFlushedPartsArriveEarly(t *testing.T) {
 	r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL, nil)
 	assert.NoError(t, err, "request")
 	r.Header.Set("Idempotency-Key", "k")
-	resp, err := http.DefaultClient.Do(r)
+	resp, err := testclient.HTTP.Do(r)
 	assert.NoError(t, err, "request")
 	defer resp.Body.Close()
 	in := bufio.NewReader(resp.Body)
@@ -195,7 +196,7 @@ func TestInformationalAnswers(t *testing.T) {
 	}), "POST", s.URL, nil)
 	assert.NoError(t, err, "request")
 	r.Header.Set("Idempotency-Key", "k")
-	resp, err := http.DefaultClient.Do(r)
+	resp, err := testclient.HTTP.Do(r)
 	assert.NoError(t, err, "request")
 	defer resp.Body.Close()
 	assert.Equal(t, fmt.Sprint(resp.StatusCode, hints, resp.Header["Link"]), "201 1 []", "status, hints, field")

@@ -17,6 +17,7 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/httpsig"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/testclient"
 	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/storetest"
 )
@@ -85,13 +86,13 @@ func TestSlowBodies(t *testing.T) {
 	drip, end := io.Pipe()
 	defer end.Close()
 	slow.Body = drip
-	resp, err := http.DefaultTransport.RoundTrip(slow)
+	resp, err := testclient.HTTP.Transport.RoundTrip(slow)
 	if err == nil { // or the connection was closed in the middle of the request
 		assert.Equal(t, resp.StatusCode, http.StatusBadRequest, "a body that does not come")
 		_ = resp.Body.Close()
 	}
 	assert.Equal(t, runs, 0, "runs")
-	resp, err = http.DefaultTransport.RoundTrip(r)
+	resp, err = testclient.HTTP.Transport.RoundTrip(r)
 	assert.NoError(t, err, "the true one")
 	assert.Equal(t, resp.StatusCode, http.StatusOK, "the true one")
 	_ = resp.Body.Close()

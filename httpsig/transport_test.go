@@ -18,6 +18,7 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/httpsig"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/testclient"
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
@@ -137,12 +138,12 @@ func TestRetryOfACopyIsRefused(t *testing.T) {
 	var seen *http.Request
 	spy := roundTripper(func(r *http.Request) (*http.Response, error) {
 		seen = r.Clone(r.Context())
-		return http.DefaultTransport.RoundTrip(r)
+		return testclient.HTTP.Transport.RoundTrip(r)
 	})
 	rt := &httpsig.Transport{Base: spy, Signer: b.signing(t, "ed").Signer}
 	assert.Equal(t, b.pay(t, rt, "key-1"), "201 payment 1 by ed: 42 EUR", "the first")
 	seen.Body, _ = seen.GetBody()
-	resp, err := http.DefaultTransport.RoundTrip(seen)
+	resp, err := testclient.HTTP.Transport.RoundTrip(seen)
 	assert.NoError(t, err, "copy")
 	defer resp.Body.Close()
 	p, ok := httpidem.ProblemFrom(resp)
@@ -166,13 +167,13 @@ func TestRepeatsBelowTheSigner(t *testing.T) {
 			if sent++; sent == 1 {
 				copied := r.Clone(r.Context())
 				copied.Body, _ = r.GetBody()
-				resp, err := http.DefaultTransport.RoundTrip(copied)
+				resp, err := testclient.HTTP.Transport.RoundTrip(copied)
 				if err != nil {
 					return nil, err
 				}
 				_ = resp.Body.Close() // and nobody hears of it
 			}
-			return http.DefaultTransport.RoundTrip(r)
+			return testclient.HTTP.Transport.RoundTrip(r)
 		})
 		assert.Equal(t, b.pay(t, &httpsig.Transport{Base: twice, Signer: b.signing(t, "hmac").Signer}, key), want, "key %q", key)
 		assert.Equal(t, b.runs.Load(), int64(1), "payments with key %q", key)
@@ -185,7 +186,7 @@ func TestTenantsAreKeys(t *testing.T) {
 	b := newBank(t)
 	assert.Equal(t, b.pay(t, b.signing(t, "ed"), "key-1"), "201 payment 1 by ed: 42 EUR", "one")
 	assert.Equal(t, b.pay(t, b.signing(t, "ec"), "key-1"), "201 payment 2 by ec: 42 EUR", "the other")
-	assert.Equal(t, b.pay(t, http.DefaultTransport, "key-1"), "401 signature-missing", "nobody")
+	assert.Equal(t, b.pay(t, testclient.HTTP.Transport, "key-1"), "401 signature-missing", "nobody")
 }
 
 // TestRedirects: what would be signed for another host is not sent; on the same host each hop is signed for itself.

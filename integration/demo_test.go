@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/testclient"
 )
 
 // theCommand is built once for all tests, and without the race detector: linking it takes longer than most of them.
@@ -59,7 +59,7 @@ func inShop(t *testing.T, shop, curl string) int {
 	addr, _, _ = strings.Cut(addr, "/")
 	_, scene, _ := strings.Cut(curl, `"scene":"`)
 	scene, _, _ = strings.Cut(scene, `"`)
-	resp, err := http.Get("http://" + addr + "/payments?scene=" + scene)
+	resp, err := testclient.HTTP.Get("http://" + addr + "/payments?scene=" + scene)
 	assert.NoError(t, err, "ask the shop")
 	defer resp.Body.Close()
 	var all []json.RawMessage

@@ -15,6 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/gateway"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/testclient"
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
@@ -37,7 +38,7 @@ func guarded(t *testing.T, store retrysafe.Store, upstream string) (post func(ke
 		assert.NoError(t, err, "request")
 		r.Header.Set("Idempotency-Key", key)
 		r.Header.Set("Authorization", "Bearer opaque")
-		resp, err := http.DefaultClient.Do(r)
+		resp, err := testclient.HTTP.Do(r)
 		assert.NoError(t, err, "answer")
 		defer resp.Body.Close()
 		b, err := io.ReadAll(resp.Body)

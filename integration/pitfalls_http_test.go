@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/testclient"
 )
 
 // snippet: key-in-the-loop
@@ -22,7 +23,7 @@ func pay(ctx context.Context, url, body string) (status int, err error) {
 	for range 3 {
 		r, _ := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 		r.Header.Set("Idempotency-Key", rand.Text())
-		resp, failed := http.DefaultClient.Do(r)
+		resp, failed := testclient.HTTP.Do(r)
 		if err = failed; err == nil {
 			defer resp.Body.Close()
 			return resp.StatusCode, nil
@@ -162,7 +163,7 @@ func TestPitfallReleaseOnError(t *testing.T) {
 	s := newTill(t)
 	s.cut = 1
 	c, charge := new(claims), func() error {
-		resp, err := http.Post(s.url, "text/plain", strings.NewReader("10"))
+		resp, err := testclient.HTTP.Post(s.url, "text/plain", strings.NewReader("10"))
 		if err == nil {
 			_ = resp.Body.Close()
 		}

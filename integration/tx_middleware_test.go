@@ -11,6 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/testclient"
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
@@ -42,7 +43,7 @@ func TestTxUnderMiddleware(t *testing.T) {
 				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, strings.NewReader(name))
 				assert.NoError(t, err, "a request")
 				r.Header.Set("Idempotency-Key", strings.ReplaceAll(name, " ", "-")+"-8e03978e-40d5-43e8-bc93-6894a57f9324")
-				return http.DefaultClient.Do(r)
+				return testclient.HTTP.Do(r)
 			}
 			if resp, err := send(); err == nil {
 				_ = resp.Body.Close()

@@ -17,6 +17,7 @@ import (
 	"github.com/retrysafe/retrysafe/adapters/echoidem"
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/testclient"
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
@@ -34,7 +35,7 @@ func post(t *testing.T, url, key string) answer {
 	assert.NoError(t, err, "request")
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Idempotency-Key", key)
-	resp, err := http.DefaultTransport.RoundTrip(r) // which follows no redirects
+	resp, err := testclient.HTTP.Transport.RoundTrip(r) // which follows no redirects
 	assert.NoError(t, err, "answer")
 	body, err := io.ReadAll(resp.Body)
 	assert.NoError(t, err, "body")
@@ -205,7 +206,7 @@ func TestEarly(t *testing.T) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/orders", nil)
 		assert.NoError(t, err, "request")
 		req.Header.Set("Idempotency-Key", "k")
-		resp, err := http.DefaultTransport.RoundTrip(req)
+		resp, err := testclient.HTTP.Transport.RoundTrip(req)
 		assert.NoError(t, err, "answer")
 		assert.NoError(t, resp.Body.Close(), "close")
 		assert.Equal(t, resp.StatusCode, 201, "status %d", i)

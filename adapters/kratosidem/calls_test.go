@@ -24,6 +24,7 @@ import (
 	"github.com/retrysafe/retrysafe/adapters/kratosidem"
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/testclient"
 	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/rpcidem"
 	"github.com/retrysafe/retrysafe/rpcidem/rpcidemtest"
@@ -138,7 +139,7 @@ func TestPlainCallers(t *testing.T) {
 	b := start(t, &rpcidem.Options{Tenant: rpcidem.Global, Required: true}, func(context.Context, any) (any, error) {
 		return wrapperspb.String("done"), nil
 	})
-	resp, err := http.Post(b.url+"/do", "application/json", strings.NewReader(`"x"`))
+	resp, err := testclient.HTTP.Post(b.url+"/do", "application/json", strings.NewReader(`"x"`))
 	assert.NoError(t, err, "post")
 	body, err := io.ReadAll(resp.Body)
 	assert.NoError(t, err, "body")

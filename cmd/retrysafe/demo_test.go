@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/testclient"
 )
 
 // demoPage is a demonstration that runs, and its page without a browser.
@@ -59,7 +60,7 @@ func (d *demoPage) request(t *testing.T, method, path, body string, fields map[s
 			r.Header.Set(name, v)
 		}
 	}
-	resp, err := http.DefaultClient.Do(r)
+	resp, err := testclient.HTTP.Do(r)
 	assert.NoError(t, err, "%s %s", method, path)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
@@ -270,7 +271,7 @@ func TestDemoEnds(t *testing.T) {
 	tmp := t.TempDir()
 	d := startDemo(t, tmp)
 	assert.True(t, !strings.HasSuffix(d.base, ":8484"), "a free port in place of one that is taken")
-	events, err := http.Get(d.base + "/events") // a browser that looks on holds up nothing
+	events, err := testclient.HTTP.Get(d.base + "/events") // a browser that looks on holds up nothing
 	assert.NoError(t, err, "events")
 	defer events.Body.Close()
 	first, err := bufio.NewReader(events.Body).ReadString('\n')

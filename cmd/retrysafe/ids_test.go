@@ -18,6 +18,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/idgen"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/testclient"
 )
 
 // startIDs runs a server and returns its process and address once it listens.
@@ -47,7 +48,7 @@ func fetch(t *testing.T, url string) (status int, body string, header http.Heade
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	assert.NoError(t, err, "request")
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := testclient.HTTP.Do(req)
 	assert.NoError(t, err, "GET %s", url)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
@@ -108,7 +109,7 @@ func TestIDsServe(t *testing.T) {
 		status, body, _ := fetch(t, base+path)
 		assert.True(t, strings.HasPrefix(fmt.Sprint(status, " ", body), want), "%s: %d %s, want %s", path, status, body, want)
 	}
-	resp, err := http.Post(base+"/api/segment/get/order", "text/plain", nil)
+	resp, err := testclient.HTTP.Post(base+"/api/segment/get/order", "text/plain", nil)
 	assert.NoError(t, err, "POST")
 	resp.Body.Close()
 	assert.Equal(t, resp.StatusCode, 405, "POST")

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/testclient"
 )
 
 // TestKeys: an operator sees what is in doubt, and settles it while the gateway runs.
@@ -123,7 +124,7 @@ func TestKeysOfTokens(t *testing.T) {
 	r, err := http.NewRequestWithContext(t.Context(), "POST", base+"/.retrysafe/tokens", nil)
 	assert.NoError(t, err, "request")
 	r.Header.Set("Authorization", "Bearer opaque")
-	resp, err := http.DefaultClient.Do(r)
+	resp, err := testclient.HTTP.Do(r)
 	assert.NoError(t, err, "token")
 	var given struct{ Token string }
 	assert.NoError(t, errors.Join(json.NewDecoder(resp.Body).Decode(&given), resp.Body.Close()), "token")

@@ -24,6 +24,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/testclient"
 )
 
 // The test binary is the command too, so that it can be killed as one.
@@ -229,7 +230,7 @@ func TestHealthz(t *testing.T) {
 	_, addr, _ := strings.Cut(lines.Text(), "http://")
 	r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+addr+"/healthz", nil)
 	assert.NoError(t, err, "request")
-	resp, err := http.DefaultClient.Do(r)
+	resp, err := testclient.HTTP.Do(r)
 	assert.NoError(t, err, "healthz")
 	defer resp.Body.Close()
 	assert.Equal(t, resp.StatusCode, 200, "status")
@@ -333,7 +334,7 @@ func TestConfiguration(t *testing.T) {
 	_, base, _ := startGateway(t, "--config", good, "--listen", "127.0.0.1:0")
 	r, err := http.NewRequestWithContext(t.Context(), "POST", base+"/orders", nil)
 	assert.NoError(t, err, "request")
-	resp, err := http.DefaultClient.Do(r)
+	resp, err := testclient.HTTP.Do(r)
 	assert.NoError(t, err, "answer")
 	_ = resp.Body.Close()
 	assert.Equal(t, resp.StatusCode, 400, "a route that requires a key")

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/testclient"
 )
 
 // counting is a service that counts its effects by key.
@@ -377,7 +378,7 @@ func TestDrainDelay(t *testing.T) {
 	ready := func() int {
 		r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+admin+"/readyz", nil)
 		assert.NoError(t, err, "request")
-		resp, err := http.DefaultClient.Do(r)
+		resp, err := testclient.HTTP.Do(r)
 		assert.NoError(t, err, "readyz")
 		_ = resp.Body.Close()
 		return resp.StatusCode
@@ -415,7 +416,7 @@ func TestLogsQuoteNobody(t *testing.T) {
 	for range 50 { // what is not guarded travels by net/http's client
 		r, err := http.NewRequestWithContext(t.Context(), "PUT", base+"/orders", strings.NewReader("{}"))
 		assert.NoError(t, err, "request")
-		if resp, err := http.DefaultClient.Do(r); err == nil {
+		if resp, err := testclient.HTTP.Do(r); err == nil {
 			_ = resp.Body.Close()
 		}
 	}
