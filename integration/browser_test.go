@@ -35,7 +35,10 @@ func findBrowser(t *testing.T) string {
 // openTab starts a browser with nothing in it, and opens a page that may use the clipboard.
 func openTab(t *testing.T, url string) *tab {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(findBrowser(t)), chromedp.UserDataDir(t.TempDir()),
+	profile, err := os.MkdirTemp("", "retrysafe-browser-")
+	assert.NoError(t, err, "a folder for the browser's profile")
+	t.Cleanup(func() { _ = os.RemoveAll(profile) }) // some of its processes may still write there
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(findBrowser(t)), chromedp.UserDataDir(profile),
 		chromedp.DisableGPU, chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // the sandbox does not work for root
