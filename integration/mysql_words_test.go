@@ -8,8 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pingcap/tidb/pkg/parser"
-	_ "github.com/pingcap/tidb/pkg/parser/test_driver"
+	"github.com/sqlc-dev/marino/parser"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
