@@ -33,6 +33,10 @@ func (g *sender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	visitOf(r.Context()).comes(unguarded)
 	ctx, cancel := context.WithCancel(r.Context()) // the front's contexts end with their connections alone
 	defer cancel()
+	if r.ProtoMajor == 1 && r.Body != nil && r.Body != http.NoBody {
+		// The service may answer before it has read all. Without this our server would then read the rest of the body itself.
+		_ = http.NewResponseController(w).EnableFullDuplex() // a writer that cannot has read the body already
+	}
 	g.plain.ServeHTTP(w, r.WithContext(ctx))
 }
 
@@ -230,7 +234,7 @@ func sure(ctx context.Context, a *retrysafe.Attempt) error {
 type balancer struct{ *Gateway }
 
 func (b balancer) RoundTrip(r *http.Request) (*http.Response, error) {
-	body := r.Body // ReverseProxy closes it: with a stream both ways it is read after this has returned
+	body, answered := r.Body, make(chan struct{})
 	var tried []*upstream
 	u := b.upstreams.pick(nil)
 	for {
@@ -240,15 +244,23 @@ func (b balancer) RoundTrip(r *http.Request) (*http.Response, error) {
 		try.URL = &address
 		u.address(try)
 		if body != nil && body != http.NoBody {
-			try.Body = io.NopCloser(body)
+			try.Body = &sentBody{body: body, left: r.ContentLength, ctx: r.Context(), answered: answered}
 		}
 		resp, err := b.wire.RoundTrip(try)
-		if err == nil || !t.noConnection(err) || r.Context().Err() != nil {
-			return resp, err
+		if err == nil {
+			if resp.StatusCode != http.StatusSwitchingProtocols { // its body is the connection
+				resp.Body = &answerBody{ReadCloser: resp.Body, closed: answered}
+			}
+			return resp, nil
+		}
+		if !t.noConnection(err) || r.Context().Err() != nil {
+			close(answered)
+			return nil, err
 		}
 		u.rest()
 		tried = append(slices.Clip(tried), u)
 		if u = b.upstreams.pick(tried); u == nil {
+			close(answered)
 			return nil, err
 		}
 	}

@@ -15,7 +15,6 @@ import (
 	"testing"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/internal/testclient"
 )
 
 // snippet: key-in-the-loop
@@ -23,7 +22,7 @@ func pay(ctx context.Context, url, body string) (status int, err error) {
 	for range 3 {
 		r, _ := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 		r.Header.Set("Idempotency-Key", rand.Text())
-		resp, failed := testclient.HTTP.Do(r)
+		resp, failed := http.DefaultClient.Do(r)
 		if err = failed; err == nil {
 			defer resp.Body.Close()
 			return resp.StatusCode, nil
@@ -163,7 +162,7 @@ func TestPitfallReleaseOnError(t *testing.T) {
 	s := newTill(t)
 	s.cut = 1
 	c, charge := new(claims), func() error {
-		resp, err := testclient.HTTP.Post(s.url, "text/plain", strings.NewReader("10"))
+		resp, err := http.Post(s.url, "text/plain", strings.NewReader("10"))
 		if err == nil {
 			_ = resp.Body.Close()
 		}

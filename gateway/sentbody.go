@@ -1,0 +1,64 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+)
+
+// sentBody is the body of an unguarded request while it is sent to the service.
+//
+// A service may answer before it has read the whole request. Our own server closes the client's body when
+// the exchange ends, and net/http's Transport, which reads once more after the last byte to see that none
+// follows, then takes the failed read for a failed request and closes the connection on which the answer
+// is still coming. So this body ends by itself after its last byte, and a read that fails since the client's
+// body is closed waits until the answer has been passed on.
+type sentBody struct {
+	body     io.Reader
+	left     int64 // bytes to come; -1: until the end of body
+	ended    bool
+	ctx      context.Context
+	answered <-chan struct{} // closed when the answer was read to its end, or there is none
+}
+
+func (b *sentBody) Read(p []byte) (int, error) {
+	if b.ended || b.left == 0 {
+		return 0, io.EOF
+	}
+	if b.left > 0 && int64(len(p)) > b.left {
+		p = p[:b.left]
+	}
+	n, err := b.body.Read(p)
+	if b.left > 0 {
+		b.left -= int64(n)
+	}
+	switch {
+	case b.left == 0:
+		err = io.EOF
+	case errors.Is(err, http.ErrBodyReadAfterClose):
+		select {
+		case <-b.answered:
+		case <-b.ctx.Done():
+		}
+	}
+	b.ended = err == io.EOF //nolint:errorlint // a wrapped one is another error
+	return n, err
+}
+
+// Close leaves the client's body open: it is our server's, and with a stream both ways it is read after ReverseProxy has returned.
+func (b *sentBody) Close() error { return nil }
+
+// answerBody is the body of the service's answer, which says when it is closed.
+type answerBody struct {
+	io.ReadCloser
+	once   sync.Once
+	closed chan<- struct{}
+}
+
+func (b *answerBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.once.Do(func() { close(b.closed) })
+	return err
+}
