@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net"
+	"os"
 	"strconv"
 	"sync"
 )
@@ -15,10 +16,19 @@ const first, last = 10000, 32000
 
 var (
 	mu   sync.Mutex
-	next = first + rand.IntN(last-first) // other processes do the same beside this one
+	next = begin() // other processes do the same beside this one
 )
 
-// Get returns a port of 127.0.0.1 that nobody listens on now, and that this process has not got before.
+// begin is where the search begins: FREEPORT_FIRST, or anywhere.
+func begin() int {
+	if n, err := strconv.Atoi(os.Getenv("FREEPORT_FIRST")); err == nil && n >= first && n < last {
+		return n
+	}
+	return first + rand.IntN(last-first)
+}
+
+// Get returns a port of 127.0.0.1 that nobody listens on now, and that no process has got from here and may still use: tests of several
+// packages run at once, and a server takes a while until it listens.
 func Get() (string, error) {
 	mu.Lock()
 	defer mu.Unlock()
@@ -27,6 +37,9 @@ func Get() (string, error) {
 			next = first
 		}
 		port := strconv.Itoa(next)
+		if !reserve(port) {
+			continue
+		}
 		l, err := net.Listen("tcp", "127.0.0.1:"+port)
 		if err != nil {
 			continue

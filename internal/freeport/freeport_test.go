@@ -1,7 +1,12 @@
 package freeport_test
 
 import (
+	"bufio"
+	"fmt"
 	"net"
+	"os"
+	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
@@ -20,4 +25,43 @@ func TestGet(t *testing.T) {
 		assert.NoError(t, err, "listen on %s", port)
 		defer l.Close()
 	}
+}
+
+// TestGetInAnotherProcess: what one process has got, another one does not get.
+func TestGetInAnotherProcess(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("FREEPORT_CHILD") != "" {
+		for range 200 {
+			port, err := freeport.Get()
+			assert.NoError(t, err, "Get")
+			fmt.Println("port", port)
+		}
+		_, _ = os.Stdin.Read(make([]byte, 1)) // until the other ones have theirs
+		return
+	}
+	seen := map[string]bool{}
+	for range 3 {
+		self, err := os.Executable()
+		assert.NoError(t, err, "executable")
+		c := exec.CommandContext(t.Context(), self, "-test.run", "^TestGetInAnotherProcess$")
+		c.Env = append(os.Environ(), "FREEPORT_CHILD=1", "FREEPORT_FIRST=20000")
+		_, err = c.StdinPipe() // open until this test ends
+		assert.NoError(t, err, "pipe")
+		out, err := c.StdoutPipe()
+		assert.NoError(t, err, "pipe")
+		assert.NoError(t, c.Start(), "start")
+		t.Cleanup(func() {
+			_ = c.Process.Kill()
+			_ = c.Wait()
+		})
+		lines := bufio.NewScanner(out)
+		for n := 0; n < 200 && lines.Scan(); {
+			if port, is := strings.CutPrefix(lines.Text(), "port "); is {
+				assert.True(t, !seen[port], "port %s is given to two processes", port)
+				seen[port] = true
+				n++
+			}
+		}
+	}
+	assert.Equal(t, len(seen), 600, "ports")
 }

@@ -18,8 +18,9 @@ import (
 
 // process is a program that a test has started. It ends with the test binary at the latest.
 type process struct {
-	cmd  *exec.Cmd
-	said output
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when it has
+	said  output
 }
 
 // output is what a program has said so far.
@@ -49,12 +50,23 @@ func (p *process) start(tb testing.TB, c *exec.Cmd) {
 	}
 	c.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	assert.NoError(tb, c.Start(), "start %s", c.Path)
+	ended := make(chan struct{})
+	p.ended = ended
+	go func() {
+		_ = c.Wait()
+		close(ended)
+	}()
 }
 
-// await waits until the server answers.
+// await waits until the server answers. One that has ended never will.
 func (p *process) await(tb testing.TB, name string, answers func() bool) {
 	tb.Helper()
 	for end := time.Now().Add(8 * time.Minute); !answers(); time.Sleep(10 * time.Millisecond) {
+		select {
+		case <-p.ended:
+			tb.Fatalf("%s has ended:\n%s", name, p.said.String())
+		default:
+		}
 		if time.Now().After(end) {
 			p.kill(syscall.SIGKILL)
 			tb.Fatalf("%s does not answer:\n%s", name, p.said.String())
@@ -64,11 +76,11 @@ func (p *process) await(tb testing.TB, name string, answers func() bool) {
 
 // kill ends the process, and waits for that. One that has ended stays as it is.
 func (p *process) kill(sig syscall.Signal) {
-	if p.cmd == nil || p.cmd.Process == nil || p.cmd.ProcessState != nil {
+	if p.ended == nil {
 		return
 	}
 	_ = p.cmd.Process.Signal(sig)
-	_ = p.cmd.Wait()
+	<-p.ended
 }
 
 // program finds a program in the folders given, or on the PATH.
