@@ -25,11 +25,9 @@ esac
 export GOFLAGS="${GOFLAGS:-} -trimpath"
 
 # The race detector is for packages in which goroutines of ours meet: those that run in one process.
-# What starts servers and processes is compiled once, without it. `make race` has it everywhere.
-raced=(. filter gateway httpsig)
-for name in connectidem echoidem ginidem grpcidem kafkaidem kratosidem natsidem watermillidem; do
-  raced+=("adapters/$name")
-done
+# What starts servers and processes is compiled once, without it, and so are adapters of frameworks,
+# which are large and whose goroutines are the framework's. `make race` has it everywhere.
+raced=(. filter gateway httpsig adapters/kafkaidem adapters/natsidem adapters/watermillidem)
 
 # Modules whose tests start servers or a browser, the slowest first.
 served=(
@@ -91,7 +89,7 @@ step "models" go test -vet=off -count=1 -timeout 40m -skip '^(TestRace$|TestSoak
 mapfile -t packages < <(patterns "${raced[@]}")
 step "tests in one process, race" tests -race -p 4 -parallel 4 "${packages[@]}"
 mapfile -t packages < <(patterns "${plain[@]}")
-step "tests without race" tests -p 2 "${packages[@]}"
+step "tests without race" tests -p 4 -parallel 4 "${packages[@]}"
 if [ "$servers" = none ]; then
   echo
   echo "Left out, as they start servers, or a browser: ${served[*]}"
