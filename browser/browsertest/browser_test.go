@@ -79,7 +79,7 @@ func openIn(parent context.Context, t *testing.T, url string, options ...chromed
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(parent, options...)
 	t.Cleanup(cancel)
-	ctx, cancel = context.WithTimeout(ctx, 2*patience)
+	ctx, cancel = context.WithTimeout(ctx, 20*patience)
 	t.Cleanup(cancel)
 	b := &tab{t, ctx}
 	b.do("open "+url, chromedp.EmulateViewport(800, 600), chromedp.Navigate(url))
