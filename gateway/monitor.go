@@ -62,14 +62,20 @@ func NewMonitor(log *slog.Logger) *Monitor {
 	for _, op := range storeCalls {
 		m.store[op] = store.WithLabelValues(op)
 	}
+	m.registry.MustRegister(BuildInfo(), m.requests, m.seconds, m.attempts, m.live, m.doubts, store, m.storeErrors,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// BuildInfo is the metric retrysafe_build_info, for programs that have metrics of their own beside a [Monitor]'s: 1, with the version of
+// retrysafe, its commit if it is known, and the version of Go.
+func BuildInfo() prometheus.Collector {
 	v := version.Read("github.com/retrysafe/retrysafe/gateway")
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "retrysafe_build_info", Help: "1, with the version of retrysafe, its commit if it is known, and the version of Go.",
 	}, []string{"version", "revision", "goversion"})
 	build.WithLabelValues(v.Version, v.Revision, v.GoVersion).Set(1)
-	m.registry.MustRegister(build, m.requests, m.seconds, m.attempts, m.live, m.doubts, store, m.storeErrors,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return m
+	return build
 }
 
 // storeCalls are the names of [retrysafe.StoreInfo].

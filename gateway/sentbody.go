@@ -17,14 +17,13 @@ import (
 // body is closed waits until the answer has been passed on.
 type sentBody struct {
 	body     io.Reader
-	left     int64 // bytes to come; -1: until the end of body
-	ended    bool
+	left     int64 // bytes to come; -1: until the end of body; 0 once that was seen
 	ctx      context.Context
 	answered <-chan struct{} // closed when the answer was read to its end, or there is none
 }
 
 func (b *sentBody) Read(p []byte) (int, error) {
-	if b.ended || b.left == 0 {
+	if b.left == 0 {
 		return 0, io.EOF
 	}
 	if b.left > 0 && int64(len(p)) > b.left {
@@ -37,13 +36,14 @@ func (b *sentBody) Read(p []byte) (int, error) {
 	switch {
 	case b.left == 0:
 		err = io.EOF
+	case err == io.EOF: //nolint:errorlint // a wrapped one is another error
+		b.left = 0
 	case errors.Is(err, http.ErrBodyReadAfterClose):
 		select {
 		case <-b.answered:
 		case <-b.ctx.Done():
 		}
 	}
-	b.ended = err == io.EOF //nolint:errorlint // a wrapped one is another error
 	return n, err
 }
 

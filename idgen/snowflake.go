@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/retrysafe/retrysafe/backoff"
 )
 
 // The errors of generators; test with errors.Is.
@@ -244,14 +246,7 @@ func (g *Snowflake) wait(ctx context.Context, t int64, now, next uint64, by boun
 	if d <= 0 {
 		return nil
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return backoff.Pause(ctx, d)
 }
 
 func utc(nanos int64) string { return time.Unix(0, nanos).UTC().Format(time.RFC3339Nano) }

@@ -11,9 +11,10 @@ clean_up() {
 trap clean_up EXIT
 git clone --quiet --no-local . "$stage/clone" && cd "$stage/clone" || exit 1
 export GOCACHE="$stage/builds" GOMODCACHE="$stage/modules" GOBIN="$stage/bin"
+logs=${LOGS:-$(mktemp -d "${TMPDIR:-/tmp}/retrysafe-fresh-XXXXXX")}
 failed=0
 for caches in empty warm; do
   printf '##### %s caches\n' "$caches"
-  LOGS="${LOGS:-/tmp/retrysafe-fresh}/$caches" make --no-print-directory test || failed=1
+  LOGS="$logs/$caches" make --no-print-directory test || failed=1
 done
 exit "$failed"

@@ -78,6 +78,14 @@ tests() { # tests ARGUMENT...: go test as all steps run it
   go test -vet=off -count=1 -timeout 40m -skip '^TestSoak' "$@"
 }
 
+tests_of() { # tests_of "MODULE..." ARGUMENT...: the tests of all packages of these modules
+  local dirs packages
+  read -ra dirs <<<"$1"
+  shift
+  mapfile -t packages < <(patterns "${dirs[@]}")
+  tests "$@" "${packages[@]}"
+}
+
 [ "$servers" = none ] || shown "programs" scripts/programs.sh
 step "format" formatted
 mapfile -t all < <(patterns "${modules[@]}")
@@ -85,16 +93,13 @@ step "vet" go vet "${all[@]}"
 step "release rehearsal" go run ./scripts/release rehearse
 
 # A search of the models takes one step at a time, and five times as long with the race detector.
-step "models" go test -vet=off -count=1 -timeout 40m -skip '^(TestRace$|TestSoak)' ./internal/statespace ./shardstore
-mapfile -t packages < <(patterns "${raced[@]}")
-step "tests in one process, race" tests -race -p 4 -parallel 4 "${packages[@]}"
-mapfile -t packages < <(patterns "${plain[@]}")
-step "tests without race" tests -p 4 -parallel 4 "${packages[@]}"
+step "models" tests -skip '^(TestRace$|TestSoak)' ./internal/statespace ./shardstore
+step "tests in one process, race" tests_of "${raced[*]}" -race -p 4 -parallel 4
+step "tests without race" tests_of "${plain[*]}" -p 4 -parallel 4
 if [ "$servers" = none ]; then
   echo
   echo "Left out, as they start servers, or a browser: ${served[*]}"
 else
-  mapfile -t packages < <(patterns "${served[@]}")
-  step "tests on servers" tests -p 3 -parallel 6 "${packages[@]}"
+  step "tests on servers" tests_of "${served[*]}" -p 3 -parallel 6
 fi
 summary

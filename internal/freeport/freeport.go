@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net"
-	"os"
 	"strconv"
 	"sync"
 )
@@ -16,16 +15,8 @@ const first, last = 10000, 32000
 
 var (
 	mu   sync.Mutex
-	next = begin() // other processes do the same beside this one
+	next = first + rand.IntN(last-first) // other processes do the same beside this one
 )
-
-// begin is where the search begins: FREEPORT_FIRST, or anywhere.
-func begin() int {
-	if n, err := strconv.Atoi(os.Getenv("FREEPORT_FIRST")); err == nil && n >= first && n < last {
-		return n
-	}
-	return first + rand.IntN(last-first)
-}
 
 // Get returns a port of 127.0.0.1 that nobody listens on now, and that no process has got from here and may still use: tests of several
 // packages run at once, and a server takes a while until it listens.

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/retrysafe/retrysafe/version"
+	"github.com/retrysafe/retrysafe/gateway"
 )
 
 // metrics count what a server does, in the form of Prometheus.
@@ -39,12 +39,7 @@ func newMetrics(s *Server) *metrics {
 		return k
 	}
 	m.snowflake, m.segment = of("snowflake"), of("segment")
-	v := version.Read("github.com/retrysafe/retrysafe/cmd/retrysafe")
-	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "retrysafe_build_info", Help: "1, with the version of retrysafe, its commit if it is known, and the version of Go.",
-	}, []string{"version", "revision", "goversion"})
-	build.WithLabelValues(v.Version, v.Revision, v.GoVersion).Set(1)
-	m.registry.MustRegister(build, ids, seconds, failed,
+	m.registry.MustRegister(gateway.BuildInfo(), ids, seconds, failed,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "retrysafe_ids_layout_left_seconds", Help: "What is left of the time of the layout."},
 			func() float64 { return s.maker.current.Load().ids.Left().Seconds() }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "retrysafe_ids_worker", Help: "The worker number."},
