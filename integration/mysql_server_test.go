@@ -47,6 +47,9 @@ func mysqlUser(tb testing.TB) *syscall.Credential {
 func startMySQL(tb testing.TB, args ...string) *mysqlServer {
 	tb.Helper()
 	newMySQL.Do(func() { newMySQLDir = mysqlInit(tb) })
+	if newMySQLDir == "" {
+		tb.Fatal("no new databases could be made; another test says why")
+	}
 	dir := mysqlFolder(tb)
 	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
 	said, err := exec.CommandContext(tb.Context(), "cp", "-a", filepath.Join(newMySQLDir, "data"), dir).CombinedOutput()
@@ -68,8 +71,9 @@ const mysqlLog = "--innodb-log-file-size=16M"
 func mysqlInit(tb testing.TB) (dir string) {
 	tb.Helper()
 	dir = mysqlFolder(tb)
-	c := exec.CommandContext(tb.Context(), mysqlProgram(tb, "mariadb-install-db"), "--no-defaults", "--datadir="+filepath.Join(dir, "data"), "--skip-test-db",
-		"--auth-root-authentication-method=normal", "--skip-name-resolve", mysqlLog)
+	c := exec.CommandContext(tb.Context(), mysqlProgram(tb, "mariadb-install-db"), "--no-defaults", "--datadir="+filepath.Join(dir, "data"),
+		"--tmpdir="+dir, // a server that starts removes the temporary tables of others that use the same folder
+		"--skip-test-db", "--auth-root-authentication-method=normal", "--skip-name-resolve", mysqlLog)
 	c.SysProcAttr, c.Dir = &syscall.SysProcAttr{Credential: mysqlUser(tb)}, dir
 	said, err := c.CombinedOutput()
 	assert.NoError(tb, err, "mariadb-install-db: %s", said)

@@ -34,7 +34,7 @@ func startMySQL(t *testing.T) (addr string) {
 		if err != nil {
 			path = "/usr/sbin/" + name
 		}
-		c := exec.Command(path, append([]string{"--no-defaults", "--datadir=" + filepath.Join(dir, "data"), "--skip-name-resolve", "--innodb-log-file-size=16M"}, args...)...)
+		c := exec.Command(path, append([]string{"--no-defaults", "--datadir=" + filepath.Join(dir, "data"), "--tmpdir=" + dir, "--skip-name-resolve", "--innodb-log-file-size=16M"}, args...)...)
 		c.Dir, c.SysProcAttr = dir, attr
 		return c
 	}
@@ -44,7 +44,7 @@ func startMySQL(t *testing.T) (addr string) {
 	assert.NoError(t, os.WriteFile(filepath.Join(dir, "first.sql"), []byte(first), 0o644), "the first statements")
 	port := freePorts(t, 1)[0]
 	c := run("mariadbd", "--port="+port, "--bind-address=127.0.0.1", "--socket="+filepath.Join(dir, "s"), "--pid-file="+filepath.Join(dir, "pid"),
-		"--tmpdir="+dir, "--innodb-buffer-pool-size=32M", "--innodb-flush-method=nosync", "--init-file="+filepath.Join(dir, "first.sql"))
+		"--innodb-buffer-pool-size=32M", "--innodb-flush-method=nosync", "--init-file="+filepath.Join(dir, "first.sql"))
 	assert.NoError(t, c.Start(), "start mariadbd")
 	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
 	eventually(t, func() bool {
