@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -131,23 +132,44 @@ func pointRelay(driver, dsn string, b fileBroker, enough func() bool, hook fault
 	return err
 }
 
-// struck is enough once a point was met; those that not every relay comes to are given some time.
-func struck(step string, n int, met *atomic.Bool) func() bool {
+// point is where something happens to a relay.
+type point struct {
+	step  string
+	n     int    // the nth time that the step comes
+	when  string // "before" or "after"
+	atEnd bool   // the step comes only when the relay is stopped
+}
+
+func (p point) String() string { return fmt.Sprintf("%s %s (%d)", p.when, p.step, p.n) }
+
+// optional reports whether a relay may work without coming to the point.
+func (p point) optional() bool { return p.n > 1 || p.step == "rollback" }
+
+// struck is enough once the point was met. Those that not every relay comes to are given some time.
+func (p point) struck(met *atomic.Bool) func() bool {
 	began := time.Now()
 	return func() bool {
-		return met.Load() || (n > 1 || step == "rollback") && time.Since(began) > 500*time.Millisecond
+		return met.Load() || p.atEnd || p.optional() && time.Since(began) > 500*time.Millisecond
 	}
 }
 
-// playRelay publishes, and is killed before or after a step comes for the nth time: driver, DSN, file, step, n, "before" or "after". Without a
-// step it goes on until it is killed.
-func playRelay(args []string) error {
-	var n, seen int
-	if _, err := fmt.Sscan(args[4], &n); err != nil {
-		return err
+// args are the point for a child, and pointFrom reads them there.
+func (p point) args() []string {
+	return []string{p.step, fmt.Sprint(p.n), p.when, fmt.Sprint(p.atEnd)}
+}
+
+func pointFrom(args []string) (p point, err error) {
+	p.step, p.when = args[0], args[2]
+	if p.n, err = strconv.Atoi(args[1]); err == nil {
+		p.atEnd, err = strconv.ParseBool(args[3])
 	}
+	return p, err
+}
+
+// playRelay publishes, and is killed at a point: driver, DSN, file and the point. Without a point it goes on until it is killed.
+func playRelay(args []string) error {
 	b := fileBroker{path: args[2]}
-	if args[3] == "" {
+	if len(args) == 3 {
 		db, err := sql.Open(args[0], args[1])
 		if err != nil {
 			return err
@@ -162,14 +184,19 @@ func playRelay(args []string) error {
 		}
 		return relay.Run(context.Background())
 	}
-	return pointRelay(args[0], args[1], b, struck(args[3], n, new(atomic.Bool)), func(step string, run func() error) error {
-		if step != args[3] {
+	p, err := pointFrom(args[3:])
+	if err != nil {
+		return err
+	}
+	seen := 0
+	return pointRelay(args[0], args[1], b, p.struck(new(atomic.Bool)), func(step string, run func() error) error {
+		if step != p.step {
 			return run()
 		}
-		if seen++; seen != n {
+		if seen++; seen != p.n {
 			return run()
 		}
-		if args[5] == "after" {
+		if p.when == "after" {
 			_ = run()
 		}
 		die()
@@ -177,14 +204,15 @@ func playRelay(args []string) error {
 	})
 }
 
-// points are the steps of a relay, each as often as it is to be met.
-func points(t *testing.T, driver, dsn string, b fileBroker) (all []string, times map[string]int) {
+// points are the steps of a relay, each as often as it is to be met, and which come only when it is stopped.
+func points(t *testing.T, driver, dsn string, b fileBroker) (all []string, times map[string]int, atEnd map[string]bool) {
 	t.Helper()
-	times = map[string]int{}
+	times, atEnd = map[string]int{}, map[string]bool{}
 	var renewed atomic.Bool
 	err := pointRelay(driver, dsn, b, renewed.Load, func(step string, run func() error) error {
 		if times[step]++; times[step] == 1 {
 			all = append(all, step)
+			atEnd[step] = renewed.Load()
 		}
 		if strings.Contains(step, "SET lease_end") {
 			renewed.Store(true)
@@ -200,11 +228,11 @@ func points(t *testing.T, driver, dsn string, b fileBroker) (all []string, times
 			times[step] = 1
 		}
 	}
-	return all, times
+	return all, times, atEnd
 }
 
 // relayStorm does something at each step of a relay, with messages waiting, and lets another relay finish.
-func relayStorm(t *testing.T, a *shop, driver, dsn string, do func(b fileBroker, step string, n int, when string)) {
+func relayStorm(t *testing.T, a *shop, driver, dsn string, do func(b fileBroker, p point)) {
 	t.Helper()
 	box := newBox(t, a, nil)
 	b := fileBroker{path: filepath.Join(t.TempDir(), "came")}
@@ -223,7 +251,7 @@ func relayStorm(t *testing.T, a *shop, driver, dsn string, do func(b fileBroker,
 		send(t, a, box, messages...)
 	}
 	add()
-	steps, times := points(t, driver, dsn, b)
+	steps, times, atEnd := points(t, driver, dsn, b)
 	assert.True(t, len(steps) > 15 && times["commit"] > 1 && times["publish"] > 0, "steps: %q", steps)
 	repeats := 0
 	for _, step := range steps {
@@ -236,17 +264,18 @@ func relayStorm(t *testing.T, a *shop, driver, dsn string, do func(b fileBroker,
 			}
 			for _, when := range whens {
 				add()
-				do(b, step, n, when)
+				p := point{step: step, n: n, when: when, atEnd: atEnd[step]}
+				do(b, p)
 				// Nobody has to wait for the lease of the dead.
 				published(t, func() bool {
 					_, err := a.db.ExecContext(t.Context(), "DELETE FROM retrysafe_outbox_relays")
 					return err == nil
 				}, "take the lease away")
 				_, stop := runRelay(t, box, b, unhurried())
-				published(t, func() bool { return pending(t, box) == 0 }, "all is published, %s %s (%d)", when, step, n)
+				published(t, func() bool { return pending(t, box) == 0 }, "all is published, %s", p)
 				assert.NoError(t, stop(), "Run")
 				again, err := all.check(b.ids(t))
-				assert.NoError(t, err, "what came, %s %s (%d)", when, step, n)
+				assert.NoError(t, err, "what came, %s", p)
 				repeats = again
 			}
 		}
@@ -255,7 +284,7 @@ func relayStorm(t *testing.T, a *shop, driver, dsn string, do func(b fileBroker,
 }
 
 // eachRelayStorm runs it on each kind of database.
-func eachRelayStorm(t *testing.T, do func(t *testing.T, driver, dsn string) func(b fileBroker, step string, n int, when string)) {
+func eachRelayStorm(t *testing.T, do func(t *testing.T, driver, dsn string) func(b fileBroker, p point)) {
 	t.Helper()
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
@@ -272,11 +301,11 @@ func eachRelayStorm(t *testing.T, do func(t *testing.T, driver, dsn string) func
 // for those who drop repeats.
 func TestOutboxRelayKilledAtAPoint(t *testing.T) {
 	t.Parallel()
-	eachRelayStorm(t, func(t *testing.T, driver, dsn string) func(fileBroker, string, int, string) {
+	eachRelayStorm(t, func(t *testing.T, driver, dsn string) func(fileBroker, point) {
 		t.Helper()
-		return func(b fileBroker, step string, n int, when string) {
-			dead := startChild(t, "outbox relay", driver, dsn, b.path, step, fmt.Sprint(n), when)
-			assert.True(t, dead.wait(t) || n > 1 || step == "rollback", "the child was killed %s %s", when, step) // not every relay rolls back
+		return func(b fileBroker, p point) {
+			dead := startChild(t, "outbox relay", append([]string{driver, dsn, b.path}, p.args()...)...)
+			assert.True(t, dead.wait(t) || p.optional(), "the child was killed %s", p)
 		}
 	})
 }
@@ -284,25 +313,25 @@ func TestOutboxRelayKilledAtAPoint(t *testing.T) {
 // TestOutboxRelayCutAtAPoint: a statement that fails, or whose reply is lost: the relay itself goes on.
 func TestOutboxRelayCutAtAPoint(t *testing.T) {
 	t.Parallel()
-	eachRelayStorm(t, func(t *testing.T, driver, dsn string) func(fileBroker, string, int, string) {
+	eachRelayStorm(t, func(t *testing.T, driver, dsn string) func(fileBroker, point) {
 		t.Helper()
-		return func(b fileBroker, step string, n int, when string) {
+		return func(b fileBroker, p point) {
 			seen := 0
 			var met atomic.Bool
-			err := pointRelay(driver, dsn, b, struck(step, n, &met), func(at string, run func() error) error {
-				if at != step {
+			err := pointRelay(driver, dsn, b, p.struck(&met), func(at string, run func() error) error {
+				if at != p.step {
 					return run()
 				}
-				if seen++; seen != n {
+				if seen++; seen != p.n {
 					return run()
 				}
 				met.Store(true)
-				if when == "after" {
+				if p.when == "after" {
 					return errors.Join(run(), errCut)
 				}
 				return errCut
 			})
-			assert.True(t, err == nil || errors.Is(err, errCut), "Run, cut %s %s: %v", when, step, err) // it may be the first look at the tables
+			assert.True(t, err == nil || errors.Is(err, errCut), "Run, cut %s: %v", p, err) // it may be the first look at the tables
 		}
 	})
 }
@@ -339,7 +368,7 @@ func soakOutbox(t *testing.T, a *shop, driver, dsn string) {
 	}
 	box := newBox(t, a, nil)
 	b := fileBroker{path: filepath.Join(t.TempDir(), "came")}
-	startRelay := func() *child { return startChild(t, "outbox relay", driver, dsn, b.path, "", "0", "") }
+	startRelay := func() *child { return startChild(t, "outbox relay", driver, dsn, b.path) }
 	relays := []*child{startRelay(), startRelay()}
 	told, unsure := 0, 0
 	for round := range rounds {
