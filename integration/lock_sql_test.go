@@ -44,10 +44,7 @@ var sqlLockDatabases = map[string]struct {
 func opener(driver, dsn string) func(testing.TB) *sql.DB {
 	return func(tb testing.TB) *sql.DB {
 		tb.Helper()
-		db, err := sql.Open(driver, dsn)
-		assert.NoError(tb, err, "open the database")
-		tb.Cleanup(func() { _ = db.Close() })
-		return db
+		return openDB(tb, driver, dsn)
 	}
 }
 

@@ -240,7 +240,7 @@ func TestOutboxSeveralRelays(t *testing.T) {
 		box, other, got := newBox(t, a, nil), newBox(t, b, nil), new(broker)
 		o := func() *outbox.RelayOptions {
 			o := hastyRelay()
-			o.Lease, o.Batch = patience, 7
+			o.Lease, o.Batch = 30*time.Second, 7 // partitions change hands every third of it
 			return o
 		}
 		var busy [4]atomic.Int64
@@ -259,6 +259,7 @@ func TestOutboxSeveralRelays(t *testing.T) {
 		assert.NoError(t, stop(), "the first relay ends")
 		published(t, func() bool { // the last one has got its share
 			all.run(t, b, other, fmt.Sprintf("c%d-", busy[2].Load()+time.Now().UnixNano()), 4, 10)
+			time.Sleep(100 * time.Millisecond) // the other tests need the processor
 			return busy[2].Load() > 0
 		}, "the third relay takes part")
 		assert.NoError(t, late(), "the third relay ends")

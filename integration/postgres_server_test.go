@@ -101,6 +101,7 @@ func (s *postgresServer) start(tb testing.TB) {
 	s.cmd = exec.Command(postgresProgram(tb, "postgres"), append([]string{
 		"-D", filepath.Join(s.dir, "data"), "-p", s.port, "-k", s.dir, "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200",
 		"-c", "shared_buffers=32MB", "-c", "fsync=off", "-c", "full_page_writes=off",
+		"-c", "autovacuum=off", "-c", "jit=off", // a process for each database, and a compiler in each session
 	}, s.args...)...)
 	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = s.dir, &s.said, &s.said
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: postgresUser(tb)}

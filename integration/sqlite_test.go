@@ -29,6 +29,7 @@ func openDB(tb testing.TB, driver, dsn string) *sql.DB {
 	tb.Helper()
 	db, err := sql.Open(driver, dsn)
 	assert.NoError(tb, err, "open the database")
+	db.SetMaxIdleConns(16) // a server's session is a process that is dear to start
 	tb.Cleanup(func() { _ = db.Close() })
 	return db
 }

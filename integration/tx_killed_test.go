@@ -43,6 +43,7 @@ func (s txServer) faultyShop() (shop *shop, set func(fault), err error) {
 	}
 	hook := new(atomic.Pointer[fault])
 	db := sql.OpenDB(&faultyDriver{inner.Driver(), s.dsn, hook})
+	db.SetMaxIdleConns(16)
 	return s.faulty(db, func(f fault) {
 		if f == nil {
 			hook.Store(nil)
