@@ -116,6 +116,7 @@ func execute[T any](ctx context.Context, a *Attempt, fn func(context.Context) (T
 		_ = a.Release(ctx, err) // what cannot be released lapses
 		return res, &settledError{err: err, again: true}
 	case Doubtful:
+		err = advised(err)
 		_ = a.Doubt(ctx, err)
 		if a.policy.OnDoubt == Reexecute {
 			return res, &settledError{err: err, again: true}

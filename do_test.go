@@ -48,7 +48,9 @@ func TestEndings(t *testing.T) {
 		"reexecute, permanent":       {retrysafe.Reexecute, mark(permanent), retrysafe.StateFailed, 1, errDeclined},
 		"reexecute, panic":           {retrysafe.Reexecute, func() error { panic("broken") }, retrysafe.StateReleased, 2, nil},
 		"reexecute, goexit":          {retrysafe.Reexecute, func() error { runtime.Goexit(); return nil }, retrysafe.StateReleased, 2, nil},
-		"refuse, joined with a mark": {retrysafe.Refuse, func() error { return errors.Join(errWork, retrysafe.NothingDone(errWork)) }, retrysafe.StateReleased, 2, nil},
+		"refuse, joined with a mark": {retrysafe.Refuse, func() error { return errors.Join(errWork, retrysafe.NothingDone(errWork)) }, retrysafe.StateInProgress, 1, retrysafe.ErrInDoubt},
+		"refuse, joined marks":       {retrysafe.Refuse, func() error { return errors.Join(retrysafe.NothingDone(errWork), retrysafe.NothingDone(errWork)) }, retrysafe.StateReleased, 2, nil},
+		"reexecute, joined, refused": {retrysafe.Reexecute, func() error { return errors.Join(context.DeadlineExceeded, permanent(errWork)) }, retrysafe.StateFailed, 1, errDeclined},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -82,25 +82,39 @@ func FailureOf(a Answer) (*Failure, error) {
 	return f, nil
 }
 
-// outcomeOf is what an error of the work means under p.
+// OutcomeOf is what an error of the work means under p; nil is [Done]. The outermost mark counts
+// ([NothingDone], [Permanent], [InDoubt]), then what Classify says, then OnDoubt.
+//
+// Where several errors are joined, an InDoubt in any branch makes all of it [Doubtful], and the other
+// marks count only if every branch has one. An error that is marked only in part is Doubtful under
+// [Refuse] and is not given to Classify; under [Reexecute] a Permanent in any branch makes it [Failed].
+func (p Policy) OutcomeOf(err error) Outcome { return outcomeOf(err, &p) }
+
 func outcomeOf(err error, p *Policy) Outcome {
 	if err == nil {
 		return Done
 	}
-	return outcomeOfError(err, p)
+	switch m := marksOf(err); {
+	case m.outcome == 0:
+		return unmarkedOutcome(err, p)
+	case !m.inPart:
+		return m.outcome
+	case p.OnDoubt == Refuse:
+		return Doubtful
+	default:
+		return m.outcome
+	}
 }
 
-func outcomeOfError(err error, p *Policy) Outcome {
-	if o := marked(err); o != 0 {
-		return o
-	}
+// unmarkedOutcome is what an error without a mark means.
+func unmarkedOutcome(err error, p *Policy) Outcome {
 	if p.Classify != nil {
 		switch o := p.Classify(err); o {
 		case Done, NotDone, Failed, Doubtful:
 			return o
 		case 0:
 		default:
-			return Doubtful // a verdict that nobody knows is none
+			return Doubtful // an outcome that does not exist says nothing
 		}
 	}
 	if p.OnDoubt == Reexecute {
@@ -109,29 +123,64 @@ func outcomeOfError(err error, p *Policy) Outcome {
 	return Doubtful
 }
 
-// marked finds the marks of err itself, not those that an inner call has settled; the most careful one counts.
-func marked(err error) Outcome {
+// marks are what an error says of itself. Marks that an inner call has settled do not count.
+type marks struct {
+	outcome Outcome
+	// inPart is set where a branch of a joined error has no mark: that branch may have had an effect.
+	inPart bool
+}
+
+func marksOf(err error) marks {
 	switch e := err.(type) { //nolint:errorlint // this is the walk
 	case *settledError, *Error:
-		return 0
+		return marks{}
 	case *inDoubt:
-		return Doubtful
+		return marks{outcome: Doubtful}
 	case *nothingDone:
-		return NotDone
+		return marks{outcome: NotDone}
 	case *Failure:
-		return Failed
+		return marks{outcome: Failed}
 	case interface{ Unwrap() error }:
-		return marked(e.Unwrap())
+		return marksOf(e.Unwrap())
 	case interface{ Unwrap() []error }:
-		for _, careful := range []Outcome{Doubtful, NotDone, Failed} {
-			for _, one := range e.Unwrap() {
-				if marked(one) == careful {
-					return careful
-				}
-			}
+		return marksOfAll(e.Unwrap())
+	}
+	return marks{}
+}
+
+// marksOfAll joins the marks of branches: a doubt wins, then a refusal.
+func marksOfAll(branches []error) (all marks) {
+	for _, err := range branches {
+		m := marksOf(err)
+		switch {
+		case err == nil:
+		case m.outcome == Doubtful:
+			return m
+		case m.outcome == 0, m.inPart:
+			all.inPart = true
+		}
+		if all.outcome != Failed && m.outcome != 0 {
+			all.outcome = m.outcome
 		}
 	}
-	return 0
+	return all
+}
+
+// markedInPart is an error in doubt because only some of its branches are marked.
+type markedInPart struct{ err error }
+
+func (e *markedInPart) Error() string {
+	return e.err.Error() + " (only a part of this error is marked; mark the outermost error)"
+}
+func (e *markedInPart) Unwrap() error      { return e.err }
+func (e *markedInPart) DoubtCause() string { return "marked-in-part" }
+
+// advised adds advice to an error in doubt that has marks which do not count.
+func advised(err error) error {
+	if m := marksOf(err); m.inPart && m.outcome != 0 {
+		return &markedInPart{err}
+	}
+	return err
 }
 
 // settledError is what a call returns of an error that it has settled. Its marks do not count for a call around it.

@@ -1,6 +1,7 @@
 package retrysafe_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -34,6 +35,57 @@ func TestMarked(t *testing.T) {
 	}
 	joined := errors.Join(retrysafe.NothingDone(bare), errors.New("another"))
 	assert.Equal(t, retrysafe.Unmarked(joined), joined, "a joined error stays")
+}
+
+// TestOutcomeOfJoined: what several errors in one mean. A branch without a mark may have had an effect.
+func TestOutcomeOfJoined(t *testing.T) {
+	t.Parallel()
+	bare, domain := errors.New("the card was declined"), errors.New("shop: payment failed")
+	nothing, permanent, doubt := retrysafe.NothingDone(bare), retrysafe.Permanent("declined", bare), retrysafe.InDoubt(bare)
+	done := func(error) retrysafe.Outcome { return retrysafe.Done }
+	const refuse, again = retrysafe.Refuse, retrysafe.Reexecute
+	for name, tt := range map[string]struct {
+		err           error
+		refuse, again retrysafe.Outcome
+	}{
+		"every branch did nothing":                  {errors.Join(nothing, nothing), retrysafe.NotDone, retrysafe.NotDone},
+		"every branch is final":                     {errors.Join(permanent, permanent), retrysafe.Failed, retrysafe.Failed},
+		"nothing done, and final":                   {errors.Join(nothing, permanent), retrysafe.Failed, retrysafe.Failed},
+		"in doubt wins over the others":             {errors.Join(nothing, permanent, doubt), retrysafe.Doubtful, retrysafe.Doubtful},
+		"in doubt wins over no mark":                {errors.Join(bare, doubt), retrysafe.Doubtful, retrysafe.Doubtful},
+		"a timeout, and nothing done":               {fmt.Errorf("%w; %w", context.DeadlineExceeded, nothing), retrysafe.Doubtful, retrysafe.NotDone},
+		"a timeout, and final":                      {errors.Join(context.DeadlineExceeded, permanent), retrysafe.Doubtful, retrysafe.Failed},
+		"the error of a domain, and final":          {fmt.Errorf("%w: %w", domain, permanent), retrysafe.Doubtful, retrysafe.Failed},
+		"a part of a part":                          {errors.Join(nothing, fmt.Errorf("%w: %w", domain, nothing)), retrysafe.Doubtful, retrysafe.NotDone},
+		"a part of a part is final":                 {errors.Join(nothing, fmt.Errorf("%w: %w", domain, permanent)), retrysafe.Doubtful, retrysafe.Failed},
+		"a mark around all of it":                   {retrysafe.NothingDone(errors.Join(bare, permanent)), retrysafe.NotDone, retrysafe.NotDone},
+		"a mark around all of it, further up":       {fmt.Errorf("pay: %w", retrysafe.Permanent("declined", errors.Join(bare, nothing))), retrysafe.Failed, retrysafe.Failed},
+		"no branch is marked, so Classify is asked": {errors.Join(bare, domain), retrysafe.Done, retrysafe.Done},
+	} {
+		assert.Equal(t, retrysafe.Policy{OnDoubt: refuse, Classify: done}.OutcomeOf(tt.err), tt.refuse, "%s, under Refuse", name)
+		assert.Equal(t, retrysafe.Policy{OnDoubt: again, Classify: done}.OutcomeOf(tt.err), tt.again, "%s, under Reexecute", name)
+	}
+	strange := func(error) retrysafe.Outcome { return 99 }
+	assert.Equal(t, retrysafe.Policy{OnDoubt: again, Classify: strange}.OutcomeOf(bare), retrysafe.Doubtful, "a verdict that does not exist")
+	assert.Equal(t, retrysafe.Policy{}.OutcomeOf(nil), retrysafe.Done, "no error")
+}
+
+// TestMarkedInPart: work that timed out and whose clean-up did nothing is not run again, and its record says how to mark an error.
+func TestMarkedInPart(t *testing.T) {
+	t.Parallel()
+	e, c := engineOn(t, newStore(), retrysafe.Policy{}), new(counter)
+	_, err := retrysafe.Do(t.Context(), e, charge, func(context.Context) (string, error) {
+		c.n.Add(1)
+		return "", fmt.Errorf("%w; %w", context.DeadlineExceeded, retrysafe.NothingDone(errors.New("the refund was refused")))
+	})
+	assert.ErrorIs(t, err, retrysafe.ErrInDoubt, "the first call")
+	assert.ErrorIs(t, err, context.DeadlineExceeded, "the first call's error")
+	_, err = retrysafe.Do(t.Context(), e, charge, c.work)
+	assert.ErrorIs(t, err, retrysafe.ErrInDoubt, "the duplicate")
+	c.started(t, 1)
+	rec := lookup(t, e, charge)
+	assert.Equal(t, rec.Cause, "marked-in-part", "cause")
+	assert.Contains(t, rec.LastError, "mark the outermost error", "the advice")
 }
 
 // TestKeyFor: a derived key is the same in every attempt, and another one for another name, key, tenant or operation, and for the same key

@@ -88,7 +88,8 @@ type Policy struct {
 	// work, under the attempt of the question; Doubtful, or an error, leaves the doubt for two leases more. Fence, Force and By are not
 	// used. NotDone is only safe if the first request cannot arrive any more, or the other side checks the fence.
 	Reconcile func(context.Context, Record) (Resolution, error)
-	// Classify says what an error of the work means; it is not asked about errors marked with [NothingDone], [Permanent] or [InDoubt].
+	// Classify says what an error of the work means; it is not asked about errors that are marked, whole or in part, with
+	// [NothingDone], [Permanent] or [InDoubt].
 	// A zero Outcome leaves it to the default: in doubt under Refuse, not done under Reexecute. Done drops the error: it was none.
 	Classify func(error) Outcome
 }

@@ -62,7 +62,7 @@ func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, 
 		}
 	}
 	if v, err = fn(ctx); err != nil {
-		if o.once && marked(err) == NotDone {
+		if mark, _ := Marked(err); o.once && mark == NotDone {
 			if lost := a.save(ctx, b, b.drop(name)); lost != nil {
 				return v, InDoubt(a.stepError(name, fmt.Errorf("nothing was done, and that is not kept: %w: %w", lost, err)))
 			}

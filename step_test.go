@@ -279,14 +279,18 @@ func TestStepAtMostOnce(t *testing.T) {
 			assert.NoError(t, err, "one that ends")
 			_, err = retrysafe.Step(ctx, "refused", func(context.Context) (int, error) { return 0, retrysafe.NothingDone(errWork) }, retrysafe.AtMostOnce())
 			assert.ErrorIs(t, err, errWork, "one that does nothing")
+			_, err = retrysafe.Step(ctx, "ship", func(context.Context) (int, error) {
+				return 0, errors.Join(context.DeadlineExceeded, retrysafe.NothingDone(errWork))
+			}, retrysafe.AtMostOnce())
+			assert.ErrorIs(t, err, errWork, "one of whose errors only a part is marked")
 			_, err = retrysafe.Step(ctx, "pay out", func(context.Context) (int, error) { return 0, errWork }, retrysafe.AtMostOnce())
 			assert.ErrorIs(t, err, errWork, "one that ends in the middle")
 		})
 		time.Sleep(time.Minute)
 		e := engineOn(t, s, again)
-		for range 2 {
+		for _, last := range []string{"ship", "pay out"} {
 			_, err := retrysafe.Do(ctx, e, charge, func(ctx context.Context) (string, error) {
-				for _, name := range []string{"charge", "refused", "pay out"} {
+				for _, name := range []string{"charge", "refused", last} {
 					if _, err := w.step(ctx, name, retrysafe.AtMostOnce()); err != nil {
 						return "", err
 					}

@@ -259,7 +259,7 @@ func TestOutboxSeveralRelays(t *testing.T) {
 		assert.NoError(t, stop(), "the first relay ends")
 		published(t, func() bool { // the last one has got its share
 			all.run(t, b, other, fmt.Sprintf("c%d-", busy[2].Load()+time.Now().UnixNano()), 4, 10)
-			time.Sleep(100 * time.Millisecond) // the other tests need the processor
+			published(t, func() bool { return pending(t, box) == 0 }, "one share") // the processor is needed elsewhere, too
 			return busy[2].Load() > 0
 		}, "the third relay takes part")
 		assert.NoError(t, late(), "the third relay ends")

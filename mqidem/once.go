@@ -149,7 +149,7 @@ var doneAnswer = retrysafe.Answer{Codec: "raw", Body: []byte{}, Kept: true}
 
 // end ends an attempt by what its work has returned.
 func (w *work) end(ctx context.Context, m *Message, a *retrysafe.Attempt, err error) error {
-	outcome := outcomeOf(err, &w.policy)
+	outcome := w.policy.OutcomeOf(err)
 	if outcome == retrysafe.Done {
 		return a.Complete(ctx, doneAnswer)
 	}
@@ -193,25 +193,6 @@ func whyRefused(err error) string {
 		return DeadPoison
 	}
 	return DeadRefused
-}
-
-// outcomeOf is what an error of the work means under p.
-func outcomeOf(err error, p *retrysafe.Policy) retrysafe.Outcome {
-	if err == nil {
-		return retrysafe.Done
-	}
-	if o, ok := retrysafe.Marked(err); ok {
-		return o
-	}
-	if p.Classify != nil {
-		if o := p.Classify(err); o >= retrysafe.Done && o <= retrysafe.Doubtful {
-			return o
-		}
-	}
-	if p.OnDoubt == retrysafe.Reexecute {
-		return retrysafe.NotDone
-	}
-	return retrysafe.Doubtful
 }
 
 // bury parks a message, and then ends its attempt, if there is one, so that copies of the message are repeats. In that order: a record that says

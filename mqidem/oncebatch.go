@@ -191,7 +191,7 @@ func (b *batch) complete(ctx context.Context, places []place, errs []error, cut 
 	of := map[int]error{}
 	for i, p := range places {
 		switch {
-		case outcomeOf(errs[i], &b.policy) == retrysafe.Done:
+		case b.policy.OutcomeOf(errs[i]) == retrysafe.Done:
 			done, at = append(done, p.attempt), append(at, p.at)
 		case cut && b.policy.OnDoubt == retrysafe.Reexecute:
 			unclaimed = append(unclaimed, p)
@@ -209,7 +209,7 @@ func (b *batch) complete(ctx context.Context, places []place, errs []error, cut 
 	}
 	for _, p := range failed {
 		err := of[p.at]
-		b.errs[p.at] = b.fail(ctx, b.ms[p.at], p.attempt, outcomeOf(err, &b.policy), err)
+		b.errs[p.at] = b.fail(ctx, b.ms[p.at], p.attempt, b.policy.OutcomeOf(err), err)
 	}
 	for _, p := range unclaimed {
 		alone = append(alone, b.unclaim(ctx, p))

@@ -143,7 +143,7 @@ func (t *txTry) begin(ctx context.Context, key retrysafe.Key) (a *retrysafe.Atte
 
 // failed counts a try that failed and was rolled back, if it was not counted before, and parks the message where it was the last.
 func (t *txTry) failed(ctx context.Context, key retrysafe.Key) error {
-	outcome := outcomeOf(t.err, &t.policy)
+	outcome := t.policy.OutcomeOf(t.err)
 	if outcome == retrysafe.Doubtful || outcome == retrysafe.Done {
 		outcome = retrysafe.NotDone // it was rolled back
 	}

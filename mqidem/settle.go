@@ -213,7 +213,7 @@ func (c *consumer) judgePlain(d *handed, err error) (what string, after time.Dur
 	d.past.turns++
 	d.run.tries = max(d.past.turns, d.message.Deliveries)
 	why := ""
-	if o, _ := retrysafe.Marked(err); o == retrysafe.Failed {
+	if (retrysafe.Policy{OnDoubt: retrysafe.Reexecute}).OutcomeOf(err) == retrysafe.Failed {
 		why = whyRefused(err)
 	} else if d.run.limit > 0 && d.run.tries >= d.run.limit {
 		why = DeadTries

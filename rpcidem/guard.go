@@ -188,7 +188,8 @@ func (g *Guard) run(a *retrysafe.Attempt, run func(context.Context) Result) (unc
 
 // outcome is what the answer of a method that ran means for its key.
 func (g *Guard) outcome(code Code, err error) retrysafe.Outcome {
-	if o, ok := retrysafe.Marked(err); ok {
+	if _, marked := retrysafe.Marked(err); marked {
+		o := retrysafe.Policy{OnDoubt: g.policy.OnDoubt}.OutcomeOf(err)
 		if o == retrysafe.Failed {
 			return retrysafe.Done // kept, with its code
 		}
