@@ -42,8 +42,28 @@ func (s *Store) acquireOne(ctx context.Context, p *place, req retrysafe.AcquireR
 	case got.Record.Now.After(p.until()): // a refusal by an old map
 		s.forget(p.name)
 		return got, errMoved
+	case got.Status == retrysafe.Won && s.old(p):
+		return s.confirm(ctx, p, req, got)
 	}
 	return got, nil
+}
+
+// confirm looks at the map once more after a win whose answer took long. The shard may have decided in time and shown its record to others
+// only after a change of maps had looked there: a slow disk does that, or a replica that is waited for. If the key has left this shard, the
+// win is given back before anything runs.
+func (s *Store) confirm(ctx context.Context, p *place, req retrysafe.AcquireRequest, got retrysafe.Acquired) (retrysafe.Acquired, error) {
+	_, err := s.look(ctx, p.m, p.name)
+	if err == nil {
+		return got, nil
+	}
+	m := s.Map()
+	if home, _ := m.Home(req.Key); errors.Is(err, errMoved) && home == p.name {
+		return got, err // its repeat wins there again
+	}
+	if back := p.home.Release(ctx, giveBack(&req, &got.Record)); back != nil && !errors.Is(back, retrysafe.ErrLeaseLost) {
+		return got, failedUnsure(p.name, back)
+	}
+	return got, err
 }
 
 // bounded is the request as it may be sent to the home.
@@ -54,11 +74,11 @@ func (p *place) bounded(req retrysafe.AcquireRequest) retrysafe.AcquireRequest {
 
 // late tells a request that came too late from one that only was sent by an old look at the map.
 func (s *Store) late(ctx context.Context, p *place, asked time.Time) error {
-	now, err := s.look(ctx, p.m, p.name)
+	r, err := s.look(ctx, p.m, p.name)
 	switch {
 	case err != nil:
 		return err
-	case !asked.IsZero() && now.After(asked):
+	case !asked.IsZero() && r.now.After(asked):
 		return retrysafe.ErrTooLate
 	}
 	if p.moves() {
@@ -166,6 +186,7 @@ func (s *Store) acquireNext(ctx context.Context, p *place, req retrysafe.Acquire
 		won.Answer = got.Record.Answer
 	}
 	won.Attempt = max(won.Attempt, got.Record.Attempt)
+	won.Earlier, won.EarlierCut = got.Record.Earlier, got.Record.EarlierCut
 	won.LeaseLeft = min(won.LeaseLeft, got.Record.LeaseLeft)
 	return retrysafe.Acquired{Status: retrysafe.Won, Record: *won}, nil
 }
@@ -178,7 +199,7 @@ func (s *Store) following(ctx context.Context, p *place, req retrysafe.AcquireRe
 	if there.State == 0 || there.Owner != req.Owner { // past this the fence would be another one
 		req.Until = earlier(req.Until, time.UnixMicro(int64(won.Fence))) //nolint:gosec // fences stay below 2^53
 	}
-	req.MinFence = won.Fence
+	req.MinFence, req.Worked = won.Fence, carried(won)
 	req.Fingerprint, req.Binding, req.OnDoubt = won.Fingerprint, won.Binding, won.OnDoubt
 	if there.State == 0 || there.Fence != req.IfFence {
 		req.IfFence, req.Force = 0, false
@@ -197,18 +218,31 @@ func (s *Store) following(ctx context.Context, p *place, req retrysafe.AcquireRe
 	return req, nil
 }
 
+// carried are the attempts that may have worked at the old home.
+func carried(won *retrysafe.Record) []retrysafe.Worked {
+	if won.EarlierCut { // one more than is kept, so that the next home says that there were more
+		return append([]retrysafe.Worked{{}}, won.Earlier...)
+	}
+	return won.Earlier
+}
+
 // undo gives back what was won at the old home, where the next one has refused.
 func (s *Store) undo(ctx context.Context, p *place, req retrysafe.AcquireRequest, won *retrysafe.Record, got retrysafe.Acquired) (retrysafe.Acquired, error) {
-	err := p.home.Release(ctx, retrysafe.ReleaseRequest{
-		Key: req.Key, Owner: req.Owner, Fence: won.Fence, Cause: "unanswered", Quiet: true,
-		// That this caller did nothing says nothing of an attempt before.
-		InDoubt: req.IfFence != 0 || won.OnDoubt == retrysafe.Reexecute && won.Attempt > 1,
-	})
+	err := p.home.Release(ctx, giveBack(&req, won))
 	if err != nil && !errors.Is(err, retrysafe.ErrLeaseLost) {
 		return got, failedUnsure(p.name, err)
 	}
 	got.Record = shifted(got.Record, won.Now)
 	return got, nil
+}
+
+// giveBack is the release of a win of which nobody was told.
+func giveBack(req *retrysafe.AcquireRequest, won *retrysafe.Record) retrysafe.ReleaseRequest {
+	return retrysafe.ReleaseRequest{
+		Key: req.Key, Owner: req.Owner, Fence: won.Fence, Cause: "unanswered", Quiet: true,
+		// That this caller did nothing says nothing of an attempt before.
+		InDoubt: req.IfFence != 0 || won.OnDoubt == retrysafe.Reexecute && won.Attempt > 1,
+	}
 }
 
 // misfit gives back what the next home gave with another fence, and remembers that one.

@@ -42,7 +42,7 @@ func (s *Store) AcquireBatch(ctx context.Context, reqs []retrysafe.AcquireReques
 			return result{Value: got, Err: err}
 		},
 		func(p *place, r result) bool {
-			return errors.Is(r.Err, retrysafe.ErrTooLate) || r.Err == nil && r.Value.Record.Now.After(p.until())
+			return errors.Is(r.Err, retrysafe.ErrTooLate) || r.Err == nil && (r.Value.Record.Now.After(p.until()) || r.Value.Status == retrysafe.Won && s.old(p))
 		},
 		func(err error) result { return result{Err: err} })
 }

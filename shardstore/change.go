@@ -166,6 +166,10 @@ func (a atlas) announce(ctx context.Context, m *Map, names []string) (*Map, time
 func (a atlas) end(ctx context.Context, m *Map) (*Map, time.Duration, error) {
 	var most retrysafe.Fence
 	for _, name := range m.Was {
+		// What was decided before this write is on its way to be seen, or its caller looks at the map again.
+		if _, err := a.probe(ctx, name); err != nil {
+			return nil, 0, err
+		}
 		large, err := a.survey(ctx, name, m.Was, m.Names, false)
 		if err != nil {
 			return nil, 0, err

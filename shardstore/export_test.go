@@ -28,6 +28,9 @@ func Hasty(ctx context.Context, shards map[string]retrysafe.Store, look bool) er
 	return err
 }
 
+// SetClock gives a process a clock of its own.
+func SetClock(s *Store, clock func() time.Time) { s.clock = clock }
+
 // MapKey is where a map is kept.
 var MapKey = mapKey
 

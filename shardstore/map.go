@@ -30,6 +30,9 @@ type Map struct {
 // Moving tells whether keys are moving from the shards of Was to those of Names.
 func (m *Map) Moving() bool { return len(m.Was) > 0 }
 
+// sure is how long a look at a shard counts.
+func (m *Map) sure() time.Duration { return m.Lease - m.Lease/10 }
+
 // Home returns the shard that decides on the key, and the one that it moves to; the same one where it stays.
 func (m *Map) Home(key retrysafe.StoreKey) (home, next string) {
 	var space [256]byte

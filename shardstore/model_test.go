@@ -33,7 +33,13 @@ func (w *world) actions() (all []action) {
 		if w.faults == 0 {
 			continue
 		}
-		for h := lostReply; h < hows; h++ {
+		if w.config.slow {
+			if strings.HasPrefix(p.pending.what, "acquire the key") {
+				all = append(all, action{i, seenLate})
+			}
+			continue
+		}
+		for h := lostReply; h < seenLate; h++ {
 			late := h == lateRequest && (p.quiet || !strings.HasPrefix(p.pending.what, "acquire the key"))
 			if p.pending.wait == 0 && !late || h == crashed {
 				all = append(all, action{i, h})
@@ -204,6 +210,7 @@ func TestModel(t *testing.T) {
 		{name: "taken back", ends: "cc", switches: 2, back: true},
 		{name: "one caller, a fault, and time", ends: "c", switches: 1, fault: 1, ticks: 1, skew: time.Hour},
 		{name: "a fault", ends: "cc", switches: 1, fault: 1},
+		{name: "a claim that is seen late", ends: "cc", switches: 2, fault: 1, slow: true, skew: time.Hour},
 	}
 	if more > 0 {
 		all = append(all,
@@ -228,7 +235,8 @@ func TestModel(t *testing.T) {
 func TestModelFindsMistakes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []config{
-		{name: "a claim outlives its map", ends: "cc", switches: 2, noUntil: true},
+		{name: "a claim outlives its map", ends: "cc", switches: 2, noUntil: true, noClock: true},
+		{name: "nobody looks again after a win that is seen late", ends: "cc", switches: 2, fault: 1, slow: true, noClock: true},
 		{name: "the operator does not wait", ends: "cc", switches: 2, noWait: true},
 		{name: "the operator does not look", ends: "dc", switches: 2, noLook: true},
 	} {

@@ -23,7 +23,8 @@ type Options struct {
 // goroutines.
 type Store struct {
 	atlas   atlas
-	batches bool // every shard can
+	batches bool             // every shard can
+	clock   func() time.Time // of this process
 
 	mu     sync.Mutex
 	m      *Map               // the newest that this process has met
@@ -57,7 +58,7 @@ func New(ctx context.Context, shards map[string]retrysafe.Store, o *Options) (*S
 			return nil, err
 		}
 	}
-	s := &Store{atlas: a, m: m, looks: map[string]reading{}}
+	s := &Store{atlas: a, clock: time.Now, m: m, looks: map[string]reading{}}
 	s.batches, err = a.batches(ctx)
 	return s, err
 }
@@ -152,13 +153,18 @@ type place struct {
 	home, next     retrysafe.Store
 	// seen and nextSeen are the shards' clocks at the last look.
 	seen, nextSeen time.Time
+	// sent is our clock at the look at home.
+	sent time.Time
 }
 
 func (p *place) moves() bool { return p.name != p.nextName }
 
-// until and nextUntil are when this map may have been followed by others, by the clock of each shard.
-func (p *place) until() time.Time     { return p.seen.Add(p.m.Lease) }
-func (p *place) nextUntil() time.Time { return p.nextSeen.Add(p.m.Lease) }
+// until and nextUntil are when this map may have been followed by others, by the clock of each shard, a tenth of the lease early.
+func (p *place) until() time.Time     { return p.seen.Add(p.m.sure()) }
+func (p *place) nextUntil() time.Time { return p.nextSeen.Add(p.m.sure()) }
+
+// old tells whether keys may have moved since the look at home.
+func (s *Store) old(p *place) bool { return s.clock().Sub(p.sent) >= p.m.sure() }
 
 // place finds the homes of a key, and looks for newer maps there if the last look is old.
 func (s *Store) place(ctx context.Context, key retrysafe.StoreKey) (*place, error) {
@@ -177,34 +183,39 @@ func (s *Store) fill(ctx context.Context, p *place) (err error) {
 	if p.next, err = s.atlas.shard(p.nextName); err != nil {
 		return err
 	}
-	if p.seen, err = s.fresh(ctx, p.m, p.name); err != nil {
+	home, err := s.fresh(ctx, p.m, p.name)
+	if err != nil {
 		return err
 	}
-	p.nextSeen = p.seen
+	p.seen, p.sent, p.nextSeen = home.now, home.sent, home.now
 	if p.moves() {
-		p.nextSeen, err = s.fresh(ctx, p.m, p.nextName)
+		next, err := s.fresh(ctx, p.m, p.nextName)
+		if err != nil {
+			return err
+		}
+		p.nextSeen = next.now
 	}
-	return err
+	return nil
 }
 
-// fresh is the shard's clock at a look that is not old.
-func (s *Store) fresh(ctx context.Context, m *Map, name string) (time.Time, error) {
+// fresh is a look at the shard that is not old.
+func (s *Store) fresh(ctx context.Context, m *Map, name string) (reading, error) {
 	s.mu.Lock()
 	r, ok := s.looks[name]
-	ok = ok && s.m == m && time.Since(r.sent) < m.Lease/2
+	ok = ok && s.m == m && s.clock().Sub(r.sent) < m.Lease/2
 	s.mu.Unlock()
 	if ok {
-		return r.now, nil
+		return r, nil
 	}
 	return s.look(ctx, m, name)
 }
 
 // look asks a shard for maps after m. errMoved: there is one, and it was adopted.
-func (s *Store) look(ctx context.Context, m *Map, name string) (time.Time, error) {
-	sent := time.Now()
+func (s *Store) look(ctx context.Context, m *Map, name string) (reading, error) {
+	r := reading{sent: s.clock()}
 	last, now, err := s.atlas.last(ctx, name, m)
-	if err != nil {
-		return now, err
+	if r.now = now; err != nil {
+		return r, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,12 +223,12 @@ func (s *Store) look(ctx context.Context, m *Map, name string) (time.Time, error
 		s.m, s.looks = last, map[string]reading{}
 	}
 	if s.m.Number == last.Number {
-		s.looks[name] = reading{now, sent}
+		s.looks[name] = r
 	}
 	if s.m.Number != m.Number {
-		return now, errMoved
+		return r, errMoved
 	}
-	return now, nil
+	return r, nil
 }
 
 // forget makes the next call look at a shard, whose clock has left the lease of the map behind.

@@ -48,9 +48,10 @@ type config struct {
 	fault    int           // how many
 	switches int
 	ticks    int  // how often the clocks move by themselves
+	slow     bool // the faults are claims that others see late
 	back     bool // the move is taken back
 	// How it is broken on purpose.
-	noUntil, noWait, noLook bool
+	noUntil, noWait, noLook, noClock bool
 }
 
 // proc is a process: a caller or, last, the operator.
@@ -66,8 +67,9 @@ type proc struct {
 
 type pending struct {
 	what string
-	do   func()
-	wait time.Duration // it is not a call, but waits until the clocks have moved by this
+	// decides tells whether a claim that others see late is in time, and lifts its limits.
+	decides func() bool
+	wait    time.Duration // it is not a call, but waits until the clocks have moved by this
 }
 
 // how is what becomes of a call.
@@ -79,11 +81,12 @@ const (
 	lostRequest
 	lateRequest
 	crashed
+	seenLate
 	hows
 )
 
 func (h how) String() string {
-	return [...]string{"", ", reply lost", ", request lost", ", request late", ", crash"}[h]
+	return [...]string{"", ", reply lost", ", request lost", ", request late", ", crash", ", decided, and not seen yet"}[h]
 }
 
 // arrival is a request that is still on its way when its caller has given up.
@@ -94,6 +97,11 @@ type arrival struct {
 
 // step makes a call of the process happen when the search lets it.
 func step[T any](p *proc, what string, silent bool, do func() (T, error)) (got T, err error) {
+	return stepBy(p, &pending{what: what}, silent, do)
+}
+
+func stepBy[T any](p *proc, now *pending, silent bool, do func() (T, error)) (got T, err error) {
+	what := now.what
 	tell := func(s string) {
 		h := fnv.New64a()
 		fmt.Fprintf(h, "%d %s", p.seen, s)
@@ -102,9 +110,22 @@ func step[T any](p *proc, what string, silent bool, do func() (T, error)) (got T
 	if p.w == nil || p.quiet && silent {
 		return do()
 	}
-	p.pending = &pending{what: what, do: func() { got, err = do() }}
+	p.pending = now
 	p.w.turn <- struct{}{}
-	switch v := <-p.verdict; v {
+	v := <-p.verdict
+	if v == seenLate {
+		v = answered
+		if now.decides() {
+			p.w.late = append(p.w.late, arrival{p.name + " " + what, func() {
+				p.verdict <- answered
+				<-p.w.turn
+			}})
+			tell("decided " + what)
+			p.w.turn <- struct{}{}
+			v = <-p.verdict
+		}
+	}
+	switch v {
 	case crashed:
 		p.ended = true
 		p.w.turn <- struct{}{}
@@ -175,8 +196,20 @@ func (o port) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrys
 		req.Until = time.Time{}
 	}
 	silent := isMap // the map can be seen when it is completed
-	return step(o.p, "acquire "+what, silent, func() (retrysafe.Acquired, error) {
+	now, decided := &pending{what: "acquire " + what}, time.Time{}
+	now.decides = func() bool {
+		decided = o.p.w.clocks[o.name].Now()
+		if limit := req.Limit(); !limit.IsZero() && decided.After(limit) {
+			return false
+		}
+		req.NotAfter, req.Until = time.Time{}, time.Time{}
+		return true
+	}
+	return stepBy(o.p, now, silent, func() (retrysafe.Acquired, error) {
 		got, err := o.Store.Acquire(context.Background(), req)
+		if !decided.IsZero() {
+			got.Record.Now = decided
+		}
 		if o.p.w != nil && o.p.w.config.noUntil {
 			got.Record.Now = time.Time{} // nor is it seen afterwards how late it is
 		}
@@ -239,6 +272,9 @@ func newWorld(c *config) *world {
 	for i, end := range c.ends {
 		p := &proc{name: fmt.Sprintf("P%d", i+1), verdict: make(chan how)}
 		s := must(shardstore.New(context.Background(), w.ports(p, "ab"), nil))
+		if !c.noClock {
+			shardstore.SetClock(s, w.clocks["a"].Now)
+		}
 		// They have looked at the shard by now.
 		_, _ = s.Lookup(context.Background(), theKey)
 		w.begin(p, func() { w.caller(p, s, byte(i+1), end) })
