@@ -23,7 +23,9 @@ type Attempt struct {
 	policy  *Policy
 	codec   Codec
 	started time.Time
-	call    *callTrace
+	// retention is that of the policy, or zero: that of the record.
+	retention time.Duration
+	call      *callTrace
 
 	ctx    attemptContext
 	cancel context.CancelCauseFunc
@@ -147,7 +149,7 @@ func (a *Attempt) LeaseLeft() time.Duration {
 // wants to be sure that the time for it is its own. [ErrLeaseLost]: somebody took over, or the attempt has ended; do not act.
 // [ErrUnavailable]: the store has not answered, and nothing is sure.
 func (a *Attempt) Extend(ctx context.Context) error {
-	err := a.extend(ctx, nil)
+	err := a.extend(ctx, ExtendRequest{})
 	switch {
 	case err == nil:
 		return nil
@@ -157,8 +159,8 @@ func (a *Attempt) Extend(ctx context.Context) error {
 	return a.core.wrap(a.key, a.n, err, 0)
 }
 
-// extend makes one Extend call, which also keeps progress if that is not nil.
-func (a *Attempt) extend(ctx context.Context, progress *Answer) error {
+// extend makes one Extend call, with more than the lease where more says so.
+func (a *Attempt) extend(ctx context.Context, more ExtendRequest) error {
 	h := &a.core.beat
 	h.mu.Lock()
 	live := a.index >= 0
@@ -166,7 +168,7 @@ func (a *Attempt) extend(ctx context.Context, progress *Answer) error {
 	if !live {
 		return ErrLeaseLost
 	}
-	if err := h.call(ctx, a, time.Now(), progress); err != nil {
+	if err := h.call(ctx, a, time.Now(), more); err != nil {
 		return err
 	}
 	h.mu.Lock()
@@ -215,7 +217,7 @@ func (a *Attempt) completion(state State, answer Answer) ending {
 		outcome = "failed"
 	}
 	return ending{outcome: outcome, complete: CompleteRequest{
-		Key: a.key, Owner: a.owner, Fence: a.fence, State: state, Answer: answer, Retention: a.policy.Retention, Quiet: a.policy.Wait <= 0,
+		Key: a.key, Owner: a.owner, Fence: a.fence, State: state, Answer: answer, Retention: a.retention, Quiet: a.policy.Wait <= 0,
 	}}
 }
 
@@ -233,7 +235,7 @@ func (a Answer) limited(most int64) Answer {
 // [ErrUnconfirmed]: the store has not answered within 2 s; the engine goes on until MaxRun.
 func (a *Attempt) Release(ctx context.Context, why error) error {
 	return a.end(ctx, ending{outcome: "released", why: why, release: ReleaseRequest{
-		Key: a.key, Owner: a.owner, Fence: a.fence, Retention: a.policy.Retention, Cause: "nothing-done", LastError: text(why),
+		Key: a.key, Owner: a.owner, Fence: a.fence, Retention: a.retention, Cause: "nothing-done", LastError: text(why),
 		Quiet: a.policy.Wait <= 0,
 	}})
 }
@@ -245,7 +247,7 @@ func (a *Attempt) Doubt(ctx context.Context, why error) error { return a.doubt(c
 
 func (a *Attempt) doubt(ctx context.Context, cause string, why error) error {
 	err := a.end(ctx, ending{outcome: "doubt", why: why, release: ReleaseRequest{
-		Key: a.key, Owner: a.owner, Fence: a.fence, Retention: a.policy.Retention, Quiet: a.policy.Wait <= 0,
+		Key: a.key, Owner: a.owner, Fence: a.fence, Retention: a.retention, Quiet: a.policy.Wait <= 0,
 		InDoubt: true, Cause: cause, LastError: text(why),
 	}})
 	if !errors.Is(err, ErrEnded) && a.core.trace.Doubt != nil {

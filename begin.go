@@ -134,7 +134,7 @@ func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Recor
 			if o.policy.Reconcile == nil {
 				return nil, c.wrap(key, rec.Attempt, ErrInDoubt, 0)
 			}
-			v, err := c.reconcile(ctx, rec, o)
+			v, err := c.reconcileToRun(ctx, rec, o)
 			if v.attempt != nil || err != nil {
 				return v.attempt, err
 			}
@@ -286,7 +286,7 @@ func (c *core) release(ctx context.Context, req ReleaseRequest) error {
 // newAttempt makes the attempt of a record that was won. It is not looked after yet.
 func newAttempt(ctx context.Context, c *core, rec *Record, sent time.Time, o *callOptions) *Attempt {
 	a := &Attempt{
-		core: c, key: rec.Key, n: rec.Attempt, fence: rec.Fence, owner: rec.Owner, born: rec.Created.UnixMicro(), policy: o.policy, codec: c.codec,
+		core: c, key: rec.Key, retention: o.policy.Retention, n: rec.Attempt, fence: rec.Fence, owner: rec.Owner, born: rec.Created.UnixMicro(), policy: o.policy, codec: c.codec,
 		started: sent,
 	}
 	parent := ctx

@@ -175,7 +175,7 @@ func (a *Attempt) save(ctx context.Context, b *book, order int64) error {
 	if err != nil {
 		return err
 	}
-	if err := a.keep(ctx, progress); err != nil {
+	if err := a.keep(ctx, ExtendRequest{Progress: progress}); err != nil {
 		return err
 	}
 	b.mu.Lock()
@@ -184,13 +184,13 @@ func (a *Attempt) save(ctx context.Context, b *book, order int64) error {
 	return nil
 }
 
-// keep writes progress, and asks again until the store has answered or the lease has passed: what has happened must reach the record. A
+// keep writes progress, or that the work begins, and asks again until the store has answered or the lease has passed: what has happened must reach the record. A
 // caller that has gone is waited for no longer than an ending would be.
-func (a *Attempt) keep(ctx context.Context, progress *Answer) (err error) {
+func (a *Attempt) keep(ctx context.Context, what ExtendRequest) (err error) {
 	begun := time.Now()
 	for wait := 25 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		try, cancel := context.WithTimeout(context.WithoutCancel(ctx), ackTime)
-		told := a.extend(try, progress)
+		told := a.extend(try, what)
 		cancel()
 		if errors.Is(told, ErrLeaseLost) {
 			return a.lostOr(errors.Join(told, err))

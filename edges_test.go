@@ -65,6 +65,40 @@ func TestResolveKeepsTheRetention(t *testing.T) {
 	})
 }
 
+// TestVerdictKeepsTheRetention: what a question finds out is kept as long as the call that made the record has promised, whoever asks.
+func TestVerdictKeepsTheRetention(t *testing.T) {
+	t.Parallel()
+	for _, outcome := range []retrysafe.Outcome{retrysafe.Done, retrysafe.Failed, retrysafe.NotDone} {
+		for _, all := range []bool{true, false} {
+			t.Run(fmt.Sprint(outcome, " all ", all), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					s, c := newStore(), new(counter)
+					doubtful(t, engineOn(t, s, retrysafe.Policy{Retention: retrysafe.Forever}))
+					d := &detective{says: retrysafe.Resolution{Outcome: outcome, Answer: found, Failure: &retrysafe.Failure{Code: "declined"}}}
+					ops := engineOn(t, s, retrysafe.Policy{Retention: time.Hour, Reconcile: d.ask})
+					time.Sleep(time.Hour)
+					if all {
+						n, err := ops.ReconcileAll(ctx, charge.Operation)
+						assert.NoError(t, err, "ReconcileAll")
+						assert.Equal(t, n, 1, "settled")
+					} else {
+						_, _ = retrysafe.Do(ctx, ops, charge, c.work)
+					}
+					time.Sleep(365 * 24 * time.Hour)
+					rec := lookup(t, ops, charge)
+					want := map[retrysafe.Outcome]retrysafe.State{
+						retrysafe.Done: retrysafe.StateCompleted, retrysafe.Failed: retrysafe.StateFailed, retrysafe.NotDone: retrysafe.StateCompleted,
+					}[outcome]
+					if all && outcome == retrysafe.NotDone {
+						want = retrysafe.StateReleased
+					}
+					assert.Equal(t, rec.State, want, "a year later")
+				})
+			})
+		}
+	}
+}
+
 // noTx runs work without a database.
 type noTx struct{ fail error }
 

@@ -149,7 +149,7 @@ func (h *heartbeat) moved(a *Attempt) {
 
 // extend is what the heartbeat does when it is time.
 func (h *heartbeat) extend(a *Attempt, sent time.Time) {
-	err := h.call(h.core.ctx, a, sent, nil)
+	err := h.call(h.core.ctx, a, sent, ExtendRequest{})
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	a.extending = false
@@ -164,16 +164,17 @@ func (h *heartbeat) extend(a *Attempt, sent time.Time) {
 }
 
 // call makes one Extend call, and takes its answer. The new end counts from when the call was sent: that is the latest time from
-// which the store can have counted at least a whole lease.
-func (h *heartbeat) call(ctx context.Context, a *Attempt, sent time.Time, progress *Answer) error {
+// which the store can have counted at least a whole lease. more is what is asked for beside the lease.
+func (h *heartbeat) call(ctx context.Context, a *Attempt, sent time.Time, more ExtendRequest) error {
 	lease := a.policy.Lease
+	more.Key, more.Owner, more.Fence, more.Lease = a.key, a.owner, a.fence, lease
 	h.mu.Lock()
 	until := a.until
 	h.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, max(time.Until(until), 0))
 	defer cancel()
 	done := h.core.trace.store(ctx, "extend")
-	err := h.core.store.Extend(ctx, ExtendRequest{Key: a.key, Owner: a.owner, Fence: a.fence, Lease: lease, Progress: progress})
+	err := h.core.store.Extend(ctx, more)
 	done(err)
 
 	h.mu.Lock()

@@ -84,8 +84,11 @@ type Policy struct {
 	// called when a repeat meets a doubt under Refuse, by one caller at a time, under an attempt of its own whose context it gets, and not
 	// before the doubt is two leases old; [Engine.ReconcileAll] calls it for all. Nil (the default): people resolve.
 	//
+	// The record's Attempt and Fence are those of the last attempt that may have worked, never of one that only asked. Where the work ran
+	// several times, [Record.MayHaveWorked] names each: nothing was done if none of them has done anything.
+	//
 	// The verdict's Outcome: Done keeps Answer, which this caller and all repeats get; Failed keeps Failure; NotDone lets this caller run the
-	// work, under the attempt of the question; Doubtful, or an error, leaves the doubt for two leases more. Fence, Force and By are not
+	// work, under the attempt of the question, once the store has confirmed that it begins; Doubtful, or an error, leaves the doubt for two leases more. Fence, Force and By are not
 	// used. NotDone is only safe if the first request cannot arrive any more, or the other side checks the fence.
 	Reconcile func(context.Context, Record) (Resolution, error)
 	// Classify says what an error of the work means; it is not asked about errors that are marked, whole or in part, with

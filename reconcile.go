@@ -11,6 +11,8 @@ import (
 // what it does would come after the answer that nothing was done.
 const reconcileAfter = 2
 
+var errTooManyWorked = errors.New("more attempts may have worked than the record names; look at the other side and resolve it")
+
 var errNoReconcile = errors.New("the policy has no Reconcile; set it on the operation or the engine")
 
 // verdict is what became of asking about a doubt.
@@ -26,12 +28,19 @@ func (c *core) reconcile(ctx context.Context, rec *Record, o *callOptions) (v ve
 	if wait := tooEarly(rec, o.policy); wait > 0 {
 		return v, c.wrap(rec.Key, rec.Attempt, ErrInDoubt, wait)
 	}
+	if rec.EarlierCut {
+		return v, c.wrap(rec.Key, rec.Attempt, fmt.Errorf("%w: %w", ErrInDoubt, errTooManyWorked), 0)
+	}
 	doubt := *rec
-	a, err := c.take(ctx, rec, o)
+	a, err := c.take(ctx, rec, o, true)
 	if a == nil {
 		return v, err
 	}
-	doubt.Answer = rec.Answer // what was done so far; lists leave it out
+	doubt.Answer = rec.Answer                             // what was done so far; lists leave it out
+	if worked := doubt.MayHaveWorked(); len(worked) > 0 { // the other side has not heard of those who only asked
+		last := worked[len(worked)-1]
+		doubt.Attempt, doubt.Fence = last.Attempt, last.Fence
+	}
 	defer func() {
 		if !a.Ended() && v.attempt == nil { // Reconcile panicked or ended its goroutine, which goes on
 			c.life.stay()
@@ -39,7 +48,7 @@ func (c *core) reconcile(ctx context.Context, rec *Record, o *callOptions) (v ve
 		}
 	}()
 	res, err := o.policy.Reconcile(a.Context(), doubt)
-	res.Fence = doubt.Fence
+	res.Fence = a.fence // which it does not use
 	if err == nil {
 		err = res.validate()
 	}
@@ -70,6 +79,21 @@ func (c *core) reconcile(ctx context.Context, rec *Record, o *callOptions) (v ve
 	return v, err
 }
 
+// reconcileToRun is reconcile for a caller that runs the work where nothing was done. The record says so before the work begins: if that
+// is not confirmed, nothing runs.
+func (c *core) reconcileToRun(ctx context.Context, rec *Record, o *callOptions) (verdict, error) {
+	v, err := c.reconcile(ctx, rec, o)
+	if v.attempt == nil {
+		return v, err
+	}
+	if err = v.attempt.keep(ctx, ExtendRequest{Works: true}); err == nil {
+		return v, nil
+	}
+	c.life.stay() // the attempt leaves by itself, and the caller leaves as well
+	_ = v.attempt.Doubt(ctx, err)
+	return verdict{}, c.wrap(rec.Key, rec.Attempt, fmt.Errorf("%w: the store has not confirmed that the work begins: %w", ErrInDoubt, err), reconcileAfter*o.policy.Lease)
+}
+
 // tooEarly is how long a doubt is not asked about yet. One that an attempt has told of began then, any other when its lease had passed.
 func tooEarly(rec *Record, p *Policy) time.Duration {
 	began := rec.Updated
@@ -79,9 +103,9 @@ func tooEarly(rec *Record, p *Policy) time.Duration {
 	return began.Add(reconcileAfter * p.Lease).Sub(rec.Now)
 }
 
-// take wins a record in doubt, as it was seen. Neither an attempt nor an error: it has changed since.
-func (c *core) take(ctx context.Context, rec *Record, o *callOptions) (*Attempt, error) {
-	req := AcquireRequest{Key: rec.Key, Owner: newOwner(), Lease: o.policy.Lease, OnDoubt: rec.OnDoubt, IfFence: rec.Fence}
+// take wins a record, as it was seen, to work or only to ask. Neither an attempt nor an error: it has changed since.
+func (c *core) take(ctx context.Context, rec *Record, o *callOptions, asks bool) (*Attempt, error) {
+	req := AcquireRequest{Key: rec.Key, Owner: newOwner(), Lease: o.policy.Lease, OnDoubt: rec.OnDoubt, IfFence: rec.Fence, Asks: asks}
 	got, sent, err := c.acquire(ctx, &req, nil)
 	switch {
 	case err != nil:
@@ -91,6 +115,7 @@ func (c *core) take(ctx context.Context, rec *Record, o *callOptions) (*Attempt,
 	}
 	*rec = got.Record
 	a := newAttempt(ctx, c, rec, sent, o)
+	a.retention = 0 // that of the record stays
 	if !c.beat.add(a) {
 		c.life.stay()
 		_ = a.Doubt(ctx, ErrClosed)

@@ -3,6 +3,7 @@ package retrysafe
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -52,6 +53,12 @@ type Answer struct {
 	Digest [sha256.Size]byte
 }
 
+// Worked names an attempt that may have had an effect.
+type Worked struct {
+	Attempt int
+	Fence   Fence
+}
+
 // Record is what a store knows of a key.
 type Record struct {
 	Key   StoreKey
@@ -61,6 +68,12 @@ type Record struct {
 	// Fence grows with every win; with Owner it is the ownership.
 	Fence Fence
 	Owner Owner
+	// Asks is set while the attempt only asks what became of the ones before it, or settles them: it has not worked.
+	Asks bool
+	// Earlier are the attempts before this one that may have had an effect, oldest first; nil of a finished record. At most 16 are kept:
+	// EarlierCut says that there were more.
+	Earlier    []Worked
+	EarlierCut bool
 	// OnDoubt is the policy of the call that won.
 	OnDoubt OnDoubt
 	// Fingerprint tells a repeat from another request with the same key: a version byte and a digest. Nil where the call gave none.
@@ -80,6 +93,15 @@ type Record struct {
 	Cause string
 	// LastError is for operators and never sent to clients.
 	LastError string
+}
+
+// MayHaveWorked are all attempts that may have had an effect that the record does not know of, oldest first; nil once it is finished.
+// Under [Refuse] an attempt that was released has certainly done nothing.
+func (r *Record) MayHaveWorked() []Worked {
+	if r.State == StateInProgress && !r.Asks || r.State == StateReleased && !r.Asks && r.OnDoubt == Reexecute {
+		return append(slices.Clip(r.Earlier), Worked{r.Attempt, r.Fence})
+	}
+	return r.Earlier
 }
 
 // InDoubt tells whether the work may have taken effect and nobody knows: in progress, and the lease has passed or was given up.

@@ -99,7 +99,7 @@ func (e *Engine) seize(ctx context.Context, rec *Record, r Resolution) (*Attempt
 	o := callOptions{policy: &policy, detached: true}
 	req := AcquireRequest{
 		Key: rec.Key, Owner: newOwner(), Lease: policy.Lease,
-		OnDoubt: rec.OnDoubt, IfFence: r.Fence, Force: r.Force,
+		OnDoubt: rec.OnDoubt, IfFence: r.Fence, Force: r.Force, Asks: true,
 	}
 	got, sent, err := c.acquire(ctx, &req, nil)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 //
 // A store answers with a [Status]; an error means that the call itself failed and that nobody knows whether it was applied, unless it
 // is one of [ErrLeaseLost], [ErrInvalidKey], [ErrTooLate], [ErrInTransaction] and errors.ErrUnsupported, which say that it was not.
-// Times are those of the store's clock. All methods may be called concurrently. The clauses S1 to S19 of docs/design.md are the
+// Times are those of the store's clock. All methods may be called concurrently. The clauses S1 to S20 of docs/design.md are the
 // contract; storetest.Run checks them.
 type Store interface {
 	// Acquire decides by the table of docs/design.md whether the caller may run the work. It returns no later than ctx ends or
@@ -101,6 +101,12 @@ type AcquireRequest struct {
 	Force bool
 	// MustBeIssued refuses keys that the server has not issued.
 	MustBeIssued bool
+	// Asks says that the winner asks what became of the attempts before it, or settles them, and does no work; see [Record].Asks. The work
+	// of a winner that asked begins with an Extend with Works.
+	Asks bool
+	// Worked are attempts that the store is to keep with its own as [Record].Earlier, if this wins: for those who keep a key in several
+	// stores.
+	Worked []Worked
 	// MinFence is the least fence of a new win (a repeat of the winner has the one that it has): for those who keep a key in several stores,
 	// whose clocks differ. Zero: the store's own.
 	MinFence Fence
@@ -122,6 +128,8 @@ type ExtendRequest struct {
 	Owner Owner
 	Fence Fence
 	Lease time.Duration
+	// Works says that the work begins under an attempt that was acquired with Asks: from now on it may have had an effect.
+	Works bool
 	// Progress, where it is not nil, is kept in the same step as the Answer of the record, which has no other until its attempt has ended:
 	// what has been done so far. Its Codec is not empty. Its Size is its place in an order that goes on from attempt to attempt: progress
 	// whose Size is not above that of the record's is a repeat or came late; then the lease is renewed, and what is kept stays.

@@ -75,10 +75,10 @@ func (r *resumer) take(ctx context.Context, rec *Record) (a *Attempt, settled bo
 		}
 	}()
 	if !r.asks(rec) {
-		a, err = c.take(ctx, rec, r.options)
+		a, err = c.take(ctx, rec, r.options, false)
 		return a, false, err
 	}
-	v, err := c.reconcile(ctx, rec, r.options)
+	v, err := c.reconcileToRun(ctx, rec, r.options)
 	a = v.attempt
 	return a, v.settled, err
 }
@@ -89,7 +89,7 @@ func (w *Worker) giveUp(ctx context.Context, r *resumer, rec *Record) bool {
 	if !c.enter() {
 		return false
 	}
-	a, err := c.take(ctx, rec, r.options)
+	a, err := c.take(ctx, rec, r.options, true)
 	if a == nil || err != nil {
 		c.life.leave()
 		return false

@@ -15,6 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/redisstore"
+	"github.com/retrysafe/retrysafe/storetest"
 )
 
 // TestRedisLight: what is done is done once, and nothing is kept of it but that.
@@ -84,6 +85,19 @@ func TestRedisLight(t *testing.T) {
 	rec, err = s.Lookup(t.Context(), key)
 	assert.NoError(t, err, "look up")
 	assert.Equal(t, fmt.Sprint(rec.State, rec.Attempt, len(rec.Answer.Body), rec.LastError), "failed 2 0", "the record")
+}
+
+// TestRedisLightStore runs the contract on records in the light form.
+func TestRedisLightStore(t *testing.T) {
+	t.Parallel()
+	f := batching
+	f.Light, f.Durable = true, false
+	storetest.Run(t, func(t *testing.T) storetest.Backend {
+		t.Helper()
+		server, stall := redisToStall(t)
+		s := redisOn(t, redisClients["rueidis"](t, "redis://"+server.addr), &redisstore.Options{Prefix: redisPrefix(), Light: true})
+		return storetest.Backend{Store: s, Stall: stall}
+	}, f)
 }
 
 // TestSoakRedisLightIsSmall: the server's own accounting, beside a bare SET of the same keys. A goal of at most 1.6 times.

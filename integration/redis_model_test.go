@@ -125,6 +125,10 @@ func (w *modelWalk) step(s retrysafe.Store, spy *timed) (what string) {
 		if w.rnd.IntN(8) == 0 {
 			req.MinFence = w.row.Fence + retrysafe.Fence(w.rnd.IntN(3)) // what has expired may be there or not, and does not count: near the clock
 		}
+		req.Asks = w.rnd.IntN(3) == 0
+		if w.rnd.IntN(8) == 0 {
+			req.Worked = []retrysafe.Worked{{Attempt: 1, Fence: w.fence()}, {Attempt: 2, Fence: 7}}
+		}
 		if w.rnd.IntN(2) == 0 {
 			req.NotAfter = time.Now().Add(time.Duration(w.rnd.IntN(20)-2) * time.Millisecond).Truncate(time.Microsecond)
 		}
@@ -141,7 +145,7 @@ func (w *modelWalk) step(s retrysafe.Store, spy *timed) (what string) {
 		assert.Equal(t, got.Status, status, "%s: status", what)
 		w.same(got.Record, spy.now, what)
 	case 4:
-		req := retrysafe.ExtendRequest{Key: w.key, Owner: w.holder(), Fence: w.fence(), Lease: min(w.span(), time.Hour)}
+		req := retrysafe.ExtendRequest{Key: w.key, Owner: w.holder(), Fence: w.fence(), Lease: min(w.span(), time.Hour), Works: w.rnd.IntN(3) == 0}
 		if w.rnd.IntN(2) == 0 {
 			req.Progress = &retrysafe.Answer{
 				Codec: "progress", Size: int64(w.rnd.IntN(6)), Kept: w.rnd.IntN(2) == 0,

@@ -142,7 +142,7 @@ func TestSQLiteSweepInBatches(t *testing.T) {
 	s, db := openSQLite(t, newFile(t), &sqlstore.Options{Clock: clock.Now})
 	execSQL(t, db, `WITH RECURSIVE numbers(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM numbers WHERE value < 300)
 		INSERT INTO retrysafe_records SELECT randomblob(32), x'61', x'61', x'', x'61', randomblob(8), 3, 1, value, zeroblob(16), 1, 0, NULL,
-		NULL, 0, 1, 1, 1, 0, 1, '', '', 'raw', 1, 0, NULL, x'00' FROM numbers`)
+		NULL, 0, 1, 1, 1, 0, 1, '', '', NULL, 'raw', 1, 0, NULL, x'00' FROM numbers`)
 	_, err := s.Acquire(t.Context(), request("live"))
 	assert.NoError(t, err, "Acquire")
 	for _, want := range []int{200, 100, 0} {

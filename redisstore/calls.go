@@ -98,7 +98,7 @@ func (s *Store) Extend(ctx context.Context, req retrysafe.ExtendRequest) error {
 	if err != nil {
 		return err
 	}
-	if req.Progress == nil {
+	if req.Progress == nil && !req.Works {
 		a, err := s.eval(ctx, call)
 		return a.unlessLost(err)
 	}

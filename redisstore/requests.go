@@ -33,16 +33,22 @@ func (s *Store) acquireCall(req *retrysafe.AcquireRequest) (redisclient.Call, er
 }
 
 func (s *Store) extendCall(req *retrysafe.ExtendRequest) (redisclient.Call, error) {
-	who, lease := holder(req.Fence, req.Owner), number(protocol.Span(req.Lease))
-	if req.Progress == nil {
+	who, lease, works := holder(req.Fence, req.Owner), number(protocol.Span(req.Lease)), ""
+	if req.Works {
+		works = "1"
+	}
+	switch {
+	case req.Progress == nil && !req.Works:
 		return s.call(extend, &req.Key, who, lease)
+	case req.Progress == nil:
+		return s.call(extend, &req.Key, who, lease, works)
 	}
 	row := protocol.Row{Answer: *req.Progress}
 	head, err := row.AnswerHead()
 	if err != nil {
 		return redisclient.Call{}, err
 	}
-	return s.call(extend, &req.Key, who, lease, string([]byte{row.AnswerFlags()}), string(head), string(req.Progress.Body))
+	return s.call(extend, &req.Key, who, lease, works, string([]byte{row.AnswerFlags()}), string(head), string(req.Progress.Body))
 }
 
 func (s *Store) completeCall(req *retrysafe.CompleteRequest) (redisclient.Call, error) {
@@ -113,6 +119,13 @@ func unusual(req *retrysafe.AcquireRequest) string {
 	if !req.Until.IsZero() {
 		flags |= 16
 		more += bytes8(req.Until.UnixMicro())
+	}
+	if req.Asks {
+		flags |= 32
+	}
+	if len(req.Worked) > 0 {
+		flags |= 64
+		more += string(protocol.AppendEarlier(nil, req.Worked))
 	}
 	if flags == 0 {
 		return ""

@@ -125,7 +125,7 @@ func finishing(table string) string {
 // stored are the columns of a row that are written, in the order of rowArgs.
 var stored = []string{
 	"state", "attempt", "fence", "owner", "on_doubt", "issued", "fingerprint", "binding", "lease_end", "expires", "created", "updated",
-	"not_after", "retention", "cause", "last_error", "answer_codec", "answer_kept", "answer_size", "answer_digest", "answer",
+	"not_after", "retention", "cause", "last_error", "worked", "answer_codec", "answer_kept", "answer_size", "answer_digest", "answer",
 }
 
 // selected are the columns that are read, in the order of rowScan. An absent record is zeros. Whether a value is NULL is
@@ -134,5 +134,5 @@ var stored = []string{
 const selected = `coalesce(r.state, 0), coalesce(r.attempt, 0), coalesce(r.fence, 0), r.owner, coalesce(r.on_doubt, 0),
   coalesce(r.issued, 0), r.fingerprint, r.fingerprint IS NULL, r.binding, r.binding IS NULL, coalesce(r.lease_end, 0),
   coalesce(r.expires, 0), coalesce(r.created, 0), coalesce(r.updated, 0), coalesce(r.not_after, 0), coalesce(r.retention, 0),
-  r.cause, r.last_error, r.answer_codec, coalesce(r.answer_kept, 0),
+  r.cause, r.last_error, r.worked, r.answer_codec, coalesce(r.answer_kept, 0),
   coalesce(r.answer_size, 0), r.answer_digest, `

@@ -107,7 +107,7 @@ func postgresQueries(table string) queries {
 // storedTypes are the types of stored.
 var storedTypes = []string{
 	"smallint", "bigint", "bigint", "bytea", "smallint", "smallint", "bytea", "bytea", "bigint", "bigint", "bigint", "bigint",
-	"bigint", "bigint", "bytea", "bytea", "bytea", "smallint", "bigint", "bytea", "bytea",
+	"bigint", "bigint", "bytea", "bytea", "bytea", "bytea", "smallint", "bigint", "bytea", "bytea",
 }
 
 // arrayPlaces are those of the columns of many rows.

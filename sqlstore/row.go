@@ -120,7 +120,7 @@ func (s *Store) rowArgs(r *protocol.Row) []any {
 	return []any{
 		int64(r.State), int64(r.Attempt), int64(r.Fence), r.Owner[:], int64(r.OnDoubt), flag(r.Issued), blob(r.Fingerprint), blob(r.Binding), //nolint:gosec // fences stay below 2^53
 		r.LeaseEnd, r.Expires, r.Created, r.Updated, r.NotAfter, r.Retention,
-		s.queries.text(r.Cause), s.queries.text(r.LastError), s.queries.text(r.Answer.Codec), flag(r.Answer.Kept), r.Answer.Size, blob(digest), blob(r.Answer.Body),
+		s.queries.text(r.Cause), s.queries.text(r.LastError), blob(r.AppendWorked(nil)), s.queries.text(r.Answer.Codec), flag(r.Answer.Kept), r.Answer.Size, blob(digest), blob(r.Answer.Body),
 	}
 }
 
@@ -144,7 +144,7 @@ type rowScan struct {
 	r                         protocol.Row
 	state, onDoubt            uint8
 	fence, issued, kept       int64 // not every driver makes a bool of a number
-	owner, digest             []byte
+	owner, digest, worked     []byte
 	cause, lastError, codec   sql.NullString
 	noPrint, noBinding, noAns bool
 }
@@ -153,7 +153,7 @@ func (s *rowScan) fields() []any {
 	r := &s.r
 	return []any{
 		&s.state, &r.Attempt, &s.fence, &s.owner, &s.onDoubt, &s.issued, &r.Fingerprint, &s.noPrint, &r.Binding, &s.noBinding,
-		&r.LeaseEnd, &r.Expires, &r.Created, &r.Updated, &r.NotAfter, &r.Retention, &s.cause, &s.lastError,
+		&r.LeaseEnd, &r.Expires, &r.Created, &r.Updated, &r.NotAfter, &r.Retention, &s.cause, &s.lastError, &s.worked,
 		&s.codec, &s.kept, &r.Answer.Size, &s.digest, &r.Answer.Body, &s.noAns,
 	}
 }
@@ -169,6 +169,9 @@ func (s *rowScan) row() (protocol.Row, error) {
 		len(s.owner) != len(r.Owner) || len(s.digest) != 0 && len(s.digest) != len(r.Answer.Digest) {
 		return protocol.Row{}, fmt.Errorf("the record is damaged: state %d, policy on doubt %d, owner of %d bytes; look at it by its id before you remove it",
 			s.state, s.onDoubt, len(s.owner))
+	}
+	if err := r.ParseWorked(s.worked); err != nil {
+		return protocol.Row{}, err
 	}
 	r.Fence = retrysafe.Fence(s.fence) //nolint:gosec // fences stay below 2^53
 	r.Cause, r.LastError, r.Answer.Codec = s.cause.String, s.lastError.String, s.codec.String

@@ -68,10 +68,10 @@ func TestSchemaIsFrozen(t *testing.T) {
 		name, sum  string
 		statements []string
 	}{
-		{"sqlite_v1", "cea6bc311e36c031991ae85c5e2c174a6b82f42192260edc338db20a7c6ef432", sqlstore.Schema(sqlstore.DefaultTable)},
+		{"sqlite_v1", "c08263113891d9e77f304a1db82a01ed60029c343fb98a50114f1d010882dd1c", sqlstore.Schema(sqlstore.DefaultTable)},
 		{"sqlite_v2", "4a33c2d4636d53609d878033f8b9f8c2d9d145833a41a04fd647e22f8a53aa74", sqlstore.Step(sqlstore.DefaultTable)},
-		{"postgres_v1", "97e46e5359275ddbb2320e8d5602276da30898105dde8eafb1fd743aa2bb42da", sqlstore.PostgresSchema(sqlstore.DefaultTable)},
-		{"mysql_v1", "298ff695d92f9bb8db25d9d14ab1fd334407f77ebdac958749db8f0a21699aa2", sqlstore.MySQLSchema(sqlstore.DefaultTable)},
+		{"postgres_v1", "f92c1ef2e20196ed310c235c17b2e5db4bd10c2b8c871b8011e51722c15bcfa5", sqlstore.PostgresSchema(sqlstore.DefaultTable)},
+		{"mysql_v1", "797c9964d1100c8948753e6ce4ae4e1a84cf2772bfe29dcba6367efe5da2cdfc", sqlstore.MySQLSchema(sqlstore.DefaultTable)},
 	} {
 		golden, err := os.ReadFile("testdata/" + v.name + ".golden.sql")
 		assert.NoError(t, err, "the golden file")

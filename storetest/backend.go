@@ -40,6 +40,8 @@ type Features struct {
 	Durable bool
 	// Transactions: others may hold a key in an open transaction (S18). Needs Hold.
 	Transactions bool
+	// Light: of finished records only the state, the attempt and the end of their life are kept.
+	Light bool
 	// SingleWriter: an open transaction delays the writes for all keys, though never past their contexts (S18).
 	SingleWriter bool
 

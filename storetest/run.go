@@ -52,6 +52,7 @@ var clauses = []clause{
 	{id: "S17", run: s17Resolve},
 	{id: "S18", run: s18Transactions, alone: true, claimed: func(f Features) bool { return f.Transactions }},
 	{id: "S19", run: s19Progress},
+	{id: "S20", run: s20Worked},
 	{id: "Limit", run: limit, claimed: func(f Features) bool { return f.Limiter }},
 	{id: "Notify", run: notify, claimed: func(f Features) bool { return f.Notifier }},
 	{id: "Batch", run: batch, claimed: func(f Features) bool { return f.Batcher }},

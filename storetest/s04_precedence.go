@@ -146,6 +146,9 @@ func (m *meeting) absent(e *env) {
 }
 
 func (m *meeting) present(e *env) {
+	if e.f.Light && (m.in.name == completed.name || m.in.name == failed.name) && m.want != retrysafe.Finished {
+		return // whose request it was is not kept
+	}
 	first := e.ask(e.key())
 	first.Fingerprint, first.Binding, first.OnDoubt = printA, bindA, m.policy
 	r := m.in.reach(e, first)

@@ -66,7 +66,7 @@ func s07Repeats(e *env) {
 			return result{rec, err}
 		})
 		stored := e.lookup(r.Key)
-		assert.True(e, stored.State == retrysafe.StateCompleted && len(stored.Answer.Body) == 1, "one of the answers is stored")
+		assert.True(e, stored.State == retrysafe.StateCompleted && (e.f.Light || len(stored.Answer.Body) == 1), "one of the answers is stored")
 		for _, got := range all {
 			assert.NoError(e, got.err, "Complete, a repeat beside others")
 			e.same(got.rec, stored, "what Complete returns beside others")

@@ -216,6 +216,9 @@ func ownBytes(e *env) {
 	is := func(what string) {
 		e.Helper()
 		got := e.lookup(r.Key)
+		if e.f.Light && got.State.Finished() {
+			return
+		}
 		assert.Equal(e, string(got.Fingerprint), string(printA), "fingerprint after the caller changed %s", what)
 		assert.Equal(e, string(got.Binding), string(bindA), "binding after the caller changed %s", what)
 		if got.State.Finished() {

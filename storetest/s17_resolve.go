@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"time"
+
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
@@ -93,6 +95,20 @@ func s17Resolve(e *env) {
 		e.passUntil(r.Expires.Add(precision))
 		e.acquire(e.resolve(r), retrysafe.FenceChanged, "with the fence of an expired record")
 		e.absent(r.Key, "a resolve of an expired record")
+	})
+	e.run("its life goes on", func(e *env) {
+		for _, keep := range []time.Duration{0, time.Hour, retrysafe.Forever} {
+			end := ending(e.win(e.ask(e.key())), "declined")
+			end.State, end.Retention = retrysafe.StateFailed, keep
+			r := e.complete(end)
+			settled := e.complete(ending(e.win(e.resolve(r)), "settled"))
+			assert.Equal(e, settled.Expires.IsZero(), r.Expires.IsZero(), "it never expires, before and after (retention %v)", keep)
+			assert.True(e, !settled.Expires.Before(r.Expires.Add(-precision)), "it expires at %v, and did at %v (retention %v)", settled.Expires, r.Expires, keep)
+			now := e.lookup(r.Key)
+			assert.Equal(e, now.State, retrysafe.StateCompleted, "a settled record stays")
+			assert.Equal(e, now.Expires.IsZero(), r.Expires.IsZero(), "Lookup: it never expires (retention %v)", keep)
+			e.acquire(e.ask(r.Key), retrysafe.Finished, "after a failed record was settled")
+		}
 	})
 	e.run("a repeat", func(e *env) {
 		for _, s := range []situation{doubted, failed} {

@@ -108,8 +108,9 @@ var (
 	sampleAcquire = retrysafe.AcquireRequest{
 		Key: sampleKey, Owner: sampleOwn, Fingerprint: []byte{1, 2}, Binding: []byte{3}, Lease: time.Second, Retention: time.Hour,
 		NotAfter: sampleAt, OnDoubt: retrysafe.Reexecute, IfFence: 42, Force: true, MustBeIssued: true, MinFence: 41, Until: sampleAt,
+		Asks: true, Worked: []retrysafe.Worked{{Attempt: 1, Fence: 40}},
 	}
-	sampleExtend   = retrysafe.ExtendRequest{Key: sampleKey, Owner: sampleOwn, Fence: 42, Lease: time.Second, Progress: &sampleAnswer}
+	sampleExtend   = retrysafe.ExtendRequest{Key: sampleKey, Owner: sampleOwn, Fence: 42, Lease: time.Second, Works: true, Progress: &sampleAnswer}
 	sampleComplete = retrysafe.CompleteRequest{
 		Key: sampleKey, Owner: sampleOwn, Fence: 42, State: retrysafe.StateFailed, Answer: sampleAnswer, Retention: time.Hour,
 	}
@@ -127,7 +128,7 @@ var (
 
 	sampleAnswer = retrysafe.Answer{Codec: "raw", Body: []byte{}, Kept: true, Size: 9, Digest: sha256.Sum256([]byte("x"))}
 	sampleRecord = retrysafe.Record{
-		Key: sampleKey, State: retrysafe.StateFailed, Attempt: 3, Fence: 42, Owner: sampleOwn, OnDoubt: retrysafe.Reexecute,
+		Key: sampleKey, State: retrysafe.StateFailed, Attempt: 3, Fence: 42, Owner: sampleOwn, Asks: true, Earlier: []retrysafe.Worked{{Attempt: 2, Fence: 41}}, EarlierCut: true, OnDoubt: retrysafe.Reexecute,
 		Fingerprint: []byte{1, 2}, Binding: []byte{3}, Issued: true, LeaseLeft: time.Second, Now: sampleAt,
 		Created: sampleAt.Add(1), Updated: sampleAt.Add(2), Expires: sampleAt.Add(3), Answer: sampleAnswer, Cause: "crash",
 		LastError: "signal: killed",

@@ -84,8 +84,8 @@ func mismatch(a, b []byte) bool {
 func win(cur *Row, now Micros, floor retrysafe.Fence, req *retrysafe.AcquireRequest) Row {
 	next := Row{
 		State: retrysafe.StateInProgress, OnDoubt: req.OnDoubt, Attempt: 1, Owner: req.Owner,
-		Fence:       max(cur.Fence+1, floor+1, retrysafe.Fence(max(now, 0)), req.MinFence),
-		Fingerprint: req.Fingerprint, Binding: req.Binding, Retention: Span(req.Retention), Created: now, Updated: now,
+		Fence: max(cur.Fence+1, floor+1, retrysafe.Fence(max(now, 0)), req.MinFence),
+		Asks:  req.Asks, Fingerprint: req.Fingerprint, Binding: req.Binding, Retention: Span(req.Retention), Created: now, Updated: now,
 	}
 	if !req.NotAfter.IsZero() {
 		next.NotAfter = req.NotAfter.UnixMicro()
@@ -98,6 +98,10 @@ func win(cur *Row, now Micros, floor retrysafe.Fence, req *retrysafe.AcquireRequ
 		next.Created, next.Issued, next.LastError = cur.Created, cur.Issued, cur.LastError
 		if cur.unfinished() {
 			next.Answer = cur.Answer
+			next.Earlier, next.EarlierCut = cur.Earlier, cur.EarlierCut
+			if cur.mayHaveWorked() {
+				next.addEarlier(retrysafe.Worked{Attempt: cur.Attempt, Fence: cur.Fence})
+			}
 		}
 		if req.IfFence != 0 {
 			next.OnDoubt = cur.OnDoubt
@@ -110,6 +114,7 @@ func win(cur *Row, now Micros, floor retrysafe.Fence, req *retrysafe.AcquireRequ
 			next.Binding = cur.Binding
 		}
 	}
+	next.addEarlier(req.Worked...)
 	next.renew(now, Span(req.Lease))
 	return next
 }

@@ -12,6 +12,9 @@ func Extend(cur Row, now Micros, req *retrysafe.ExtendRequest) (Row, error) {
 		return cur, retrysafe.ErrLeaseLost
 	}
 	cur.renew(now, Span(req.Lease))
+	if req.Works {
+		cur.Asks = false
+	}
 	if p := req.Progress; p != nil && p.Size > cur.Answer.Size {
 		cur.Answer = *p
 	}
@@ -32,6 +35,7 @@ func Complete(cur Row, now Micros, req *retrysafe.CompleteRequest) (next Row, wr
 		return cur, false, retrysafe.ErrLeaseLost
 	}
 	cur.State, cur.Answer, cur.Cause = req.State, req.Answer, ""
+	cur.Asks, cur.Earlier, cur.EarlierCut = false, nil, false
 	cur.end(now, Span(req.Retention))
 	return cur, true, nil
 }

@@ -42,6 +42,9 @@ func (r *Row) AppendBinary(b []byte) ([]byte, error) {
 	b = appendShort(b, []byte(r.Cause))
 	b = binary.BigEndian.AppendUint16(b, uint16(len(r.LastError))) //nolint:gosec // checked above
 	b = append(b, r.LastError...)
+	at := len(b)
+	b = r.AppendWorked(append(b, 0))
+	b[at] = byte(len(b) - at - 1)
 	return append(r.appendAnswerHead(b), r.Answer.Body...), nil
 }
 
@@ -117,6 +120,9 @@ func ParseRow(b []byte) (Row, error) {
 	r.Binding = p.nilable(f&flagNilBind != 0, p.short())
 	r.Cause = string(p.short())
 	r.LastError = string(p.take(p.length(2)))
+	if err := r.ParseWorked(p.short()); err != nil {
+		return Row{}, err
+	}
 	r.Answer.Codec = string(p.short())
 	r.Answer.Size = int64(p.uint(8)) //nolint:gosec // two's complement is the format
 	if f&flagDigest != 0 {

@@ -54,16 +54,19 @@ func rows() map[string]protocol.Row {
 		State: retrysafe.StateIssued, OnDoubt: retrysafe.Refuse, Issued: true, Owner: owner, Created: minute, Updated: minute,
 		Expires: minute + 300_000_000,
 	}
+	asks := running
+	asks.Attempt, asks.Asks, asks.EarlierCut = 19, true, true
+	asks.Earlier = []retrysafe.Worked{{Attempt: 1, Fence: 1_774_745_000_000_000}, {Attempt: 17, Fence: 1_774_745_900_000_000}}
 	return map[string]protocol.Row{
 		"running": running, "full": full, "completed": done, "completed-empty": empty, "completed-nil": none, "completed-large": large,
-		"completed-hijacked": hijacked, "failed": failed, "in-doubt": doubt, "released": released, "issued": issued,
+		"completed-hijacked": hijacked, "failed": failed, "in-doubt": doubt, "released": released, "issued": issued, "asks": asks,
 	}
 }
 
 // names are those of rows in the order of the golden file.
 var names = []string{
 	"running", "full", "completed", "completed-empty", "completed-nil", "completed-large", "completed-hijacked", "failed", "in-doubt",
-	"released", "issued",
+	"released", "issued", "asks",
 }
 
 func TestPackedGolden(t *testing.T) {

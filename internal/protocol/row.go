@@ -18,12 +18,15 @@ const forever = math.MaxInt64 / int64(time.Microsecond)
 
 // Row is a record as a store keeps it: times absolute, on the store's clock. The zero Row is an absent record.
 type Row struct {
-	State                retrysafe.State
-	OnDoubt              retrysafe.OnDoubt
-	Issued               bool
-	Attempt              int
-	Fence                retrysafe.Fence
-	Owner                retrysafe.Owner
+	State   retrysafe.State
+	OnDoubt retrysafe.OnDoubt
+	Issued  bool
+	Attempt int
+	Fence   retrysafe.Fence
+	Owner   retrysafe.Owner
+	// Asks, Earlier and EarlierCut are as in [retrysafe.Record].
+	Asks, EarlierCut     bool
+	Earlier              []retrysafe.Worked
 	Fingerprint, Binding []byte
 	// LeaseEnd is zero unless the record is in progress, and zero there once the attempt was given up (put in doubt at once).
 	LeaseEnd Micros
@@ -67,6 +70,7 @@ func (r *Row) Record(key retrysafe.StoreKey, now Micros) retrysafe.Record {
 	}
 	rec := retrysafe.Record{
 		Key: key, State: r.State, Attempt: r.Attempt, Fence: r.Fence, Owner: r.Owner, OnDoubt: r.OnDoubt,
+		Asks: r.Asks, Earlier: r.Earlier, EarlierCut: r.EarlierCut,
 		Fingerprint: r.Fingerprint, Binding: r.Binding, Issued: r.Issued, Now: Time(now),
 		Created: Time(r.Created), Updated: Time(r.Updated), Answer: r.Answer, Cause: r.Cause, LastError: r.LastError,
 	}

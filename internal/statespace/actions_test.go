@@ -34,6 +34,7 @@ const (
 	reclaim
 	sendExtend
 	sendStray
+	sendWorks
 	kinds
 )
 
@@ -88,7 +89,7 @@ func (w *world) actions(all []action) []action {
 func (w *world) callActions(all []action, i uint8) []action {
 	c := &w.calls[i]
 	add := func(k kind, arg uint8) { all = append(all, action{kind: k, call: i, arg: arg}) }
-	for f := try1; f <= stray; f <<= 1 {
+	for f := try1; f != 0; f <<= 1 {
 		if c.flight&f == 0 {
 			continue
 		}
@@ -125,6 +126,9 @@ func (w *world) callActions(all []action, i uint8) []action {
 		if w.extends && !c.operator && c.flight&extend == 0 {
 			add(sendExtend, 0)
 		}
+		if c.operator && !c.started && c.flight&works == 0 {
+			add(sendWorks, 0)
+		}
 		add(leave, 0)
 	case ending:
 		if c.flight&end == 0 {
@@ -160,6 +164,8 @@ func (w *world) listens(c *call, f flight) bool {
 		return c.phase == acquiring && c.open && f == try1<<(c.tries-1)
 	case end:
 		return c.phase == ending
+	case works:
+		return c.phase == running
 	case giveBack:
 		return c.giving != 0
 	}
@@ -233,5 +239,11 @@ func (w *world) act(c *call, a action) {
 		c.flight |= extend
 	case sendStray:
 		c.flight |= stray
+	case sendWorks:
+		c.flight |= works
+		c.begins = true
+		if w.rules.unconfirmed {
+			w.startAsAllowed(c)
+		}
 	}
 }

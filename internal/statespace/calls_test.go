@@ -93,20 +93,30 @@ func (w *world) decide(c *call, d decision) {
 	switch {
 	case d == failed:
 		c.inert = true
-	case d == nothing && c.operator:
-		// The operator lets it run again, whatever became of the first: from now on two starts are what was asked for.
-		for i := range w.calls {
-			if o := &w.calls[i]; o.life == c.life {
-				o.excused = true
-			}
-		}
-		if c.life == w.seen.life {
-			w.seen.allowed = true
-		}
+	case d == nothing && c.operator && !c.started:
+		w.allow(c)
 	case d == nothing:
 		// Under Reexecute a release says less than that, and the one start is not promised either.
 		c.inert = c.record == retrysafe.Refuse
 	}
+}
+
+// allow: the operator lets it run again, whatever became of the first: from now on two starts are what was asked for.
+func (w *world) allow(c *call) {
+	for i := range w.calls {
+		if o := &w.calls[i]; o.life == c.life {
+			o.excused = true
+		}
+	}
+	if c.life == w.seen.life {
+		w.seen.allowed = true
+	}
+}
+
+// startAsAllowed: an operator who only asked was told that nothing was done, and does the work itself.
+func (w *world) startAsAllowed(c *call) {
+	w.allow(c)
+	w.start(c)
 }
 
 // deliver lets a request reach the store.
@@ -131,8 +141,8 @@ func (w *world) deliver(c *call, f flight, how uint8) {
 	h := c.holder()
 	var err error
 	switch {
-	case f == extend:
-		err = w.store.extend(h, micros(w.lease))
+	case f == extend, f == works:
+		err = w.store.extend(h, micros(w.lease), f == works)
 	case f == giveBack:
 		h = holder{owner: c.owner(), fence: c.giving}
 		err = w.store.release(h, c.intoDoubt)
@@ -160,6 +170,10 @@ func (w *world) settled(c *call, f flight, err error) {
 			c.fence = c.giving // it stays in progress, in doubt: that is known
 		}
 		c.giving = 0
+	case works:
+		if err == nil && !c.started {
+			w.startAsAllowed(c)
+		}
 	case end:
 		c.phase = gone
 		if err == nil && (c.ending == done || c.ending == failed) {
@@ -178,7 +192,7 @@ func (w *world) acquire(c *call, f flight) (retrysafe.Acquired, error) {
 	}
 	got, err := w.store.acquire(retrysafe.AcquireRequest{
 		Owner: c.owner(), OnDoubt: c.policy, Lease: micros(w.lease), Retention: micros(w.retention),
-		NotAfter: protocol.Time(limit), IfFence: c.ifFence, Force: c.force,
+		NotAfter: protocol.Time(limit), IfFence: c.ifFence, Force: c.force, Asks: c.operator,
 	})
 	if err == nil && got.Status == retrysafe.Won && (before.State != retrysafe.StateInProgress || before.Owner != c.owner()) {
 		w.won(c, &before, &got.Record)

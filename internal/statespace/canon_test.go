@@ -43,7 +43,7 @@ func (k *coder) code(w *world) []byte {
 	}
 	if !k.gone {
 		b = append(b, byte(row.State), byte(row.OnDoubt), k.until(row.LeaseEnd), k.until(row.Expires),
-			k.until(max(row.NotAfter+1-w.retention, 0)), bit(m.allowed))
+			k.until(max(row.NotAfter+1-w.retention, 0)), bit(m.allowed)|bit(row.Asks)<<1|bit(row.EarlierCut)<<2)
 	}
 	k.buf = b
 	for len(k.parts) < len(w.calls) {
@@ -86,7 +86,7 @@ func (k *coder) limit(t int64) byte {
 
 // hasFence tells whether the fence that c was told can matter again.
 func (k *coder) hasFence(c *call) bool {
-	return c.phase == running || c.phase == ending || k.w.mayWrite(c) || c.flight&(extend|end|stray) != 0
+	return c.phase == running || c.phase == ending || k.w.mayWrite(c) || c.flight&(extend|end|stray|works) != 0
 }
 
 func (k *coder) owns(c *call) bool { return !k.gone && k.w.rows().row.Owner == c.owner() }
@@ -166,7 +166,16 @@ func (k *coder) call(b []byte, c *call) []byte {
 	if active || c.started && c.binds() {
 		b = append(b, byte(c.record), bit(c.started)|bit(c.excused)<<1|bit(c.inert)<<2, w.seen.life-c.life)
 	}
+	if life := w.seen.life - c.life; !k.gone && life == 0 && (c.fence != 0 || c.giving != 0) {
+		b = append(b, bit(k.earlier(c.fence))|bit(k.earlier(c.giving))<<1|bit(c.started)<<2|bit(c.inert)<<3|bit(c.settled)<<4|bit(c.begins)<<5|
+			bit(c.fence == w.rows().row.Fence)<<6)
+	}
 	return b
+}
+
+// earlier tells whether the record keeps the fence as that of an earlier attempt.
+func (k *coder) earlier(f retrysafe.Fence) bool {
+	return f != 0 && slices.ContainsFunc(k.w.rows().row.Earlier, func(o retrysafe.Worked) bool { return o.Fence == f })
 }
 
 // tries writes what is under way of a call's Acquires. Which try it was matters only for the one that is listened to.

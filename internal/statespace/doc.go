@@ -10,6 +10,9 @@
 // properties_test.go says what must hold after each step. A table of variants, each with one rule of the store or of the callers broken,
 // shows that each property can fail.
 //
+// An operator only asks until it is told that nothing was done; then it may settle the record, or work itself, as [retrysafe.Policy].Reconcile
+// lets a caller.
+//
 // Not modelled: heartbeats other than as an Extend at any time, waiters other than as callers that ask again, fingerprints and bindings,
 // issued keys, several keys, transactions, and stores that forget what they have confirmed. A copy of an Acquire that was answered may
 // leave a claim that nobody waits for: E2 follows only what was not answered.

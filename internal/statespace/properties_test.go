@@ -4,6 +4,7 @@ package statespace_test
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -22,6 +23,7 @@ const (
 	noGhost
 	notStuck
 	staleRefused
+	named
 	answers
 	propertyCount
 )
@@ -36,6 +38,7 @@ var propertyText = [...]string{
 	noGhost:      "what an unanswered Acquire has claimed is given back, unless its caller crashed",
 	notStuck:     "once the lease has passed a fresh caller wins or is given the answer, or is told of a doubt that the record's policy keeps",
 	staleRefused: "a request of a holder that is not the record's changes nothing",
+	named:        "what may have acted is named by the record until that is finished, and who only asked is not",
 	answers:      "the store answers every call",
 }
 
@@ -69,6 +72,11 @@ func (w *world) won(c *call, before, rec *retrysafe.Record) {
 	}
 	if before.State == retrysafe.StateFailed && c.operator {
 		m.told = [3]byte{} // a person opens a refusal again
+		for i := range w.calls {
+			if o := &w.calls[i]; o.life == m.life {
+				o.settled = true
+			}
+		}
 	}
 }
 
@@ -120,9 +128,24 @@ func (w *world) observe() {
 		if c.started && c.binds() && c.life == m.life && !m.over && !kept {
 			w.fail(doubtKept, "%s may have acted, and the record is %v", c, rec.State)
 		}
+		if !m.over && !rec.State.Finished() {
+			w.names(c, &rec)
+		}
 		if rec.State == retrysafe.StateInProgress && rec.Owner == c.owner() && w.ghost(c, rec.Fence) {
 			w.fail(noGhost, "fence %d of %s is in progress and nobody waits for it", rec.Fence, c)
 		}
+	}
+}
+
+// names looks whether the record names c where it should. A caller that was never told that it won may be named as well.
+func (w *world) names(c *call, rec *retrysafe.Record) {
+	is := slices.ContainsFunc(rec.MayHaveWorked(), func(o retrysafe.Worked) bool { return o.Fence == c.fence })
+	switch {
+	case c.fence == 0 || c.life != w.seen.life:
+	case c.started && !c.inert && !c.settled && !is && !rec.EarlierCut:
+		w.fail(named, "%s may have acted, and the record names %v", c, rec.MayHaveWorked())
+	case c.operator && !c.begins && is:
+		w.fail(named, "%s only asks, and the record names %v", c, rec.MayHaveWorked())
 	}
 }
 

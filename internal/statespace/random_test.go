@@ -44,7 +44,7 @@ func schedules(t *testing.T, most uint64, limit time.Duration) {
 	t.Logf("%d schedules, %d steps, in %v", n, steps, time.Since(began).Round(time.Millisecond))
 	for _, what := range []string{
 		"won", "in progress", "finished", "in doubt", "fence changed", "owner spent", retrysafe.ErrTooLate.Error(), retrysafe.ErrLeaseLost.Error(),
-		"give-back into doubt", "give-back by release", "sweep", "clock set back", "copy", "seized by force",
+		"give-back into doubt", "give-back by release", "sweep", "clock set back", "copy", "seized by force", "an asker works",
 	} {
 		if met[what] == 0 {
 			t.Errorf("in none of them: %s", what)
@@ -66,7 +66,7 @@ type schedule struct {
 // weights are how likely steps are, in sixteenths; without them most schedules would end early, in crashes.
 var weights = [kinds]int{
 	tick: 6, setBack: 1, sweep: 8, begin: 6, retry: 8, giveUp: 3, crash: 1, deliver: 16, write: 8, decide: 6, resend: 12, leave: 1,
-	reclaim: 16, sendExtend: 3, sendStray: 4,
+	reclaim: 16, sendExtend: 3, sendStray: 4, sendWorks: 8,
 }
 
 func (s *schedule) run(store store) {
@@ -114,6 +114,8 @@ func (s *schedule) count(a action) {
 		if c.force && r.status == retrysafe.Won {
 			s.met["seized by force"]++
 		}
+	case flight(a.arg) == works:
+		s.met["an asker works"]++
 	case flight(a.arg) == giveBack && c.intoDoubt:
 		s.met["give-back into doubt"]++
 	case flight(a.arg) == giveBack:

@@ -32,6 +32,8 @@ type rules struct {
 	forgetsAtWin bool
 	// opensDoubt: an operator's unanswered claim is given back by a release.
 	opensDoubt bool
+	// unconfirmed: an asker that may work begins before the record says so.
+	unconfirmed bool
 }
 
 // variant is the rules with one of them broken, and the properties that do not survive it.
@@ -65,6 +67,10 @@ var variants = []variant{
 	{"give-back of an operator's claim opens the doubt", rules{opensDoubt: true}, []property{oneStart, doubtKept}, needs(operator)},
 	{"Resolve keeps the fence", rules{won: keepsFence, owns: byFence}, []property{fencesGrow, oneAnswer}, needs(operator)},
 	{"Resolve over a completed record", rules{before: overCompleted}, []property{answerKept, oneAnswer}, needs(operator)},
+	{"an asker takes the place of the work", rules{won: asksForgetful}, []property{named}, needs(operator)},
+	{"an asker counts as work", rules{won: asksAsWork}, []property{named}, needs(operator)},
+	{"a takeover takes the place of the work", rules{won: takesPlace}, []property{named}, needs(bothPolicies)},
+	{"an asker works before the record says so", rules{unconfirmed: true}, []property{named}, needs(operator)},
 	{"no takeover", rules{before: noTakeover, won: expiresNever}, []property{notStuck}, needs(bothPolicies)},
 }
 
@@ -99,6 +105,20 @@ func expires(_, next *protocol.Row, _ *retrysafe.AcquireRequest) {
 }
 
 func expiresNever(_, next *protocol.Row, _ *retrysafe.AcquireRequest) { next.Expires = 0 }
+
+func asksForgetful(_, next *protocol.Row, req *retrysafe.AcquireRequest) {
+	if req.Asks {
+		next.Earlier = nil
+	}
+}
+
+func asksAsWork(_, next *protocol.Row, _ *retrysafe.AcquireRequest) { next.Asks = false }
+
+func takesPlace(_, next *protocol.Row, req *retrysafe.AcquireRequest) {
+	if req.IfFence == 0 {
+		next.Earlier = nil
+	}
+}
 
 func keepsFence(before, next *protocol.Row, req *retrysafe.AcquireRequest) {
 	if req.IfFence != 0 {

@@ -23,7 +23,7 @@ type store interface {
 	now() int64
 	move(by int64)
 	acquire(req retrysafe.AcquireRequest) (retrysafe.Acquired, error)
-	extend(h holder, lease time.Duration) error
+	extend(h holder, lease time.Duration, works bool) error
 	complete(h holder, state retrysafe.State, body []byte) error
 	release(h holder, inDoubt bool) error
 	lookup() retrysafe.Record
@@ -68,9 +68,9 @@ func (s *rows) as(h holder) (retrysafe.Owner, retrysafe.Fence) {
 	return h.owner, h.fence
 }
 
-func (s *rows) extend(h holder, lease time.Duration) error {
+func (s *rows) extend(h holder, lease time.Duration, works bool) error {
 	owner, fence := s.as(h)
-	next, err := protocol.Extend(s.row, s.time, &retrysafe.ExtendRequest{Owner: owner, Fence: fence, Lease: lease})
+	next, err := protocol.Extend(s.row, s.time, &retrysafe.ExtendRequest{Owner: owner, Fence: fence, Lease: lease, Works: works})
 	if err == nil {
 		s.row = next
 	}
@@ -134,8 +134,8 @@ func (m *memory) acquire(req retrysafe.AcquireRequest) (retrysafe.Acquired, erro
 	return m.Acquire(context.Background(), req)
 }
 
-func (m *memory) extend(h holder, lease time.Duration) error {
-	return m.Extend(context.Background(), retrysafe.ExtendRequest{Key: key, Owner: h.owner, Fence: h.fence, Lease: lease})
+func (m *memory) extend(h holder, lease time.Duration, works bool) error {
+	return m.Extend(context.Background(), retrysafe.ExtendRequest{Key: key, Owner: h.owner, Fence: h.fence, Lease: lease, Works: works})
 }
 
 func (m *memory) complete(h holder, state retrysafe.State, body []byte) error {

@@ -10,7 +10,7 @@ import (
 )
 
 var flightNames = map[flight]string{
-	try1: "Acquire 1", try2: "Acquire 2", try3: "Acquire 3", extend: "Extend", end: "ending", giveBack: "give-back", stray: "stray Release",
+	try1: "Acquire 1", try2: "Acquire 2", try3: "Acquire 3", extend: "Extend", end: "ending", giveBack: "give-back", stray: "stray Release", works: "beginning of work",
 }
 
 var statusNames = [...]string{"", "won", "in progress", "finished", "in doubt", "mismatch", "principal changed", "fence changed", "not issued", "already issued", "owner spent"}
@@ -79,6 +79,8 @@ func (t *trace) step(w *world, a action) {
 		t.add("%v sends Extend", c)
 	case sendStray:
 		t.add("%v sends Release behind its Complete", c)
+	case sendWorks:
+		t.add("%v was told that nothing was done, and says that its work begins", c)
 	}
 }
 

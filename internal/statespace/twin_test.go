@@ -40,9 +40,9 @@ func (t *twin) acquire(req retrysafe.AcquireRequest) (retrysafe.Acquired, error)
 	return got, err
 }
 
-func (t *twin) extend(h holder, lease time.Duration) error {
-	err := t.memory.extend(h, lease)
-	t.same("Extend", err, t.row.extend(h, lease))
+func (t *twin) extend(h holder, lease time.Duration, works bool) error {
+	err := t.memory.extend(h, lease, works)
+	t.same("Extend", err, t.row.extend(h, lease, works))
 	return err
 }
 

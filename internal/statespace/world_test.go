@@ -60,6 +60,7 @@ const (
 	end
 	giveBack // E2
 	stray    // a release that no right caller sends
+	works    // an asker was told that nothing was done, and says that its work begins
 )
 
 const maxTries = 3
@@ -108,6 +109,8 @@ type call struct {
 	inert   bool // certainly did not and will not take effect
 	excused bool // an operator has allowed a run beside this one
 	crashed bool
+	begins  bool // an operator that has sent works
+	settled bool // a refusal followed, which a person has opened again
 }
 
 func (c *call) owner() (o retrysafe.Owner) {

@@ -1,12 +1,16 @@
 local retention, behind, unusual = struct.unpack('>I8', ARGV[2], 9), ARGV[2], ARGV[3] or ''
-local flags, iffence, minfence, force, must = string.byte(new, 3), '', 0, false, false
+local flags, iffence, minfence, force, must, asks, carried = string.byte(new, 3), '', 0, false, false, false, ''
 if unusual ~= '' then
   local u = string.byte(unusual)
-  force, must = has(u, 1), has(u, 2)
+  force, must, asks = has(u, 1), has(u, 2), has(u, 32)
   local at = 2
   if has(u, 4) then iffence, at = string.sub(unusual, at, at + 7), at + 8 end
   if has(u, 8) then minfence, at = struct.unpack('>I8', unusual, at) end
-  if has(u, 16) and now > struct.unpack('>I8', unusual, at) then return struct.pack('>BI8', 101, now) end
+  if has(u, 16) then
+    if now > struct.unpack('>I8', unusual, at) then return struct.pack('>BI8', 101, now) end
+    at = at + 8
+  end
+  if has(u, 64) then carried = string.sub(unusual, at) end
 end
 local reexecute, noprint, nobind = has(flags, F_REEXECUTE), has(flags, F_NO_PRINT), has(flags, F_NO_BIND)
 local n = string.byte(behind, 17)
@@ -53,8 +57,33 @@ if own and not absent and cur.state == RUNNING then -- a repeat: the lease is re
   return say(WON, put(pack(r, string.sub(cur.raw, cur.answer)), r.expires))
 end
 
+-- worked is what the new record keeps of earlier attempts that may have worked: flags (1 it asks, 2 more than are kept), 12 bytes each.
+local function worked()
+  local list, cut = '', false
+  if not absent and (cur.state == RUNNING or cur.state == RELEASED) then
+    local f = string.byte(cur.worked) or 0
+    list, cut = string.sub(cur.worked, 2), f >= 2
+    if f % 2 == 0 and (cur.state == RUNNING or cur.reexecute) then list = list .. struct.pack('>I4', cur.attempt) .. cur.fence8 end
+  end
+  local seen, new, all = {}, {}, list .. carried
+  for i = 1, #all, 12 do
+    local fence = string.sub(all, i + 4, i + 11)
+    if not seen[fence] then
+      seen[fence] = true
+      table.insert(new, string.sub(all, i, i + 11))
+    end
+  end
+  while #new > 16 do
+    table.remove(new, 1)
+    cut = true
+  end
+  local f = (asks and 1 or 0) + (cut and 2 or 0)
+  if f == 0 and #new == 0 then return '' end
+  return string.char(f) .. table.concat(new)
+end
+
 local r = {
-  state = RUNNING, attempt = 1, owner = owner, print = print, bind = bind, cause = '', lasterror = '', created8 = now8,
+  state = RUNNING, worked = worked(), attempt = 1, owner = owner, print = print, bind = bind, cause = '', lasterror = '', created8 = now8,
   notafter8 = string.sub(behind, 1, 8), retention8 = string.sub(behind, 9, 16), flags = F_NO_BODY + (reexecute and F_REEXECUTE or 0),
 }
 local answer = NO_ANSWER

@@ -1,6 +1,6 @@
 -- KEYS: record. ARGV: what a new record begins with (8 bytes), owner, lease8; what stands behind its times (not-after8, retention8,
--- fingerprint, binding, and no cause, error or answer); and only where something is unusual: a byte of flags (1 force, 2 must be issued,
--- 4 IfFence, 8 MinFence, 16 Until) and what they name, 8 bytes each.
+-- fingerprint, binding, and no cause, error, earlier attempts or answer); and only where something is unusual: a byte of flags (1 force, 2 must be issued,
+-- 4 IfFence, 8 MinFence, 16 Until, 32 asks, 64 Worked) and what they name, 8 bytes each, and Worked last.
 local new, owner, lease = struct.unpack('>c8c16I8', ARGV[1])
 local notafter = struct.unpack('>I8', ARGV[2])
 if notafter ~= 0 and now > notafter then return struct.pack('>BI8', 101, now) end
@@ -13,7 +13,7 @@ if not ARGV[3] then
   else -- a repeat of finished work, with the same payload and credential
     local state, expires = string.byte(raw, 2), struct.unpack('>I8', raw, 41)
     if (state == 3 or state == 4) and string.byte(raw, 1) == 1 and (expires == 0 or now < expires) then
-      local asked = string.sub(ARGV[2], 17, -13)
+      local asked = string.sub(ARGV[2], 17, -14)
       if string.sub(raw, 81, 80 + #asked) == asked then return struct.pack('>BI8', 3, now) .. raw end
     end
   end

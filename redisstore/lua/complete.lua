@@ -7,6 +7,7 @@ end
 if cur.state ~= RUNNING then return say(LOST, '') end
 local r = keep({state = done, lease = 0, print = cur.print, bind = cur.bind, cause = '', lasterror = cur.lasterror})
 r.flags = flag(flag(flag(cur.flags, F_KEPT, false), F_NO_BODY, false), F_DIGEST, false) + flags
+r.worked = ''
 local retention = cur.retention
 if how < 8 then retention, r.retention8 = span, string.sub(ARGV[1], 28) end
 r.expires = after(now, retention)

@@ -6,8 +6,8 @@ if raw and #raw > 83 and how < 8 then
   if who == mark and state == 2 and version == 1 and never == '\0\0\0\0\0\0\0\0' and span < 7000000000000000 then
     local at = 82 + n
     at = at + 1 + string.byte(raw, at)
-    local cause, high, low = string.byte(raw, at, at + 2)
-    if cause == 0 and high == 0 and low == 0 then -- an end, and no cause or error of an earlier attempt
+    local cause, high, low, worked = string.byte(raw, at, at + 3)
+    if cause == 0 and high == 0 and low == 0 and worked == 0 then -- an end, and no cause, error or earlier attempt
       local expires = now + span
       was = was % 64
       if how % 4 >= 2 then redis.call('PUBLISH', KEYS[1], '') end
@@ -15,10 +15,10 @@ if raw and #raw > 83 and how < 8 then
         local head = struct.pack('>BBBBc4c24I8', 1, done, was % 4 + 56, 0, attempt, who, 0)
         redis.call('SET', KEYS[1], head, 'PXAT', math.ceil(expires / 1000))
         return struct.pack('>BI8', 102, now) .. head .. struct.pack('>I8c8c8', math.ceil(expires / 1000) * 1000, string.sub(raw, 9, 16), string.sub(raw, 9, 16)) ..
-          string.rep('\0', 30)
+          string.rep('\0', 31)
       end
       local all = was - was % 16 + was % 4 + flags -- of an attempt: neither kept nor without a body
-      local middle = string.sub(raw, 81, at + 2)
+      local middle = string.sub(raw, 81, at + 3)
       redis.call('SET', KEYS[1], struct.pack('>BBBBc4c24I8I8c8I8c8c8', 1, done, all, 0, attempt, who, 0, expires, created, now, notafter, string.sub(ARGV[1], 28)) ..
         middle .. ARGV[2] .. ARGV[3], 'PXAT', math.ceil(expires / 1000))
       return struct.pack('>BI8Bc4c8c8', 98, now, all, attempt, created, notafter) .. middle -- the caller has the rest

@@ -1,13 +1,18 @@
--- KEYS: record. ARGV: fence8 and owner, lease; and only with progress: its flags, codec to digest, body.
+-- KEYS: record. ARGV: fence8 and owner, lease; 1 if the work begins now; and only with progress: its flags, codec to digest, body.
 if not mine(ARGV[1]) or cur.state ~= RUNNING or abandoned() then return say(LOST, '') end
 local r = keep({state = RUNNING, flags = cur.flags, print = cur.print, bind = cur.bind, cause = cur.cause, lasterror = cur.lasterror})
 r.lease = now + tonumber(ARGV[2])
 r.expires = cur.reexecute and after(r.lease, cur.retention) or 0
 local answer = string.sub(cur.raw, cur.answer)
 local function order(head) return (struct.unpack('>I8', head, 2 + string.byte(head))) end
-if ARGV[3] and order(ARGV[4]) > order(answer) then -- not a repeat, and not late
-  r.flags = flag(flag(flag(r.flags, F_KEPT, false), F_NO_BODY, false), F_DIGEST, false) + string.byte(ARGV[3])
-  answer = ARGV[4] .. ARGV[5]
+if ARGV[3] == '1' and string.byte(r.worked) then -- it asks no more
+  local f = string.byte(r.worked)
+  f = f - f % 2
+  r.worked = (f > 0 or #r.worked > 1) and string.char(f) .. string.sub(r.worked, 2) or ''
+end
+if ARGV[4] and order(ARGV[5]) > order(answer) then -- not a repeat, and not late
+  r.flags = flag(flag(flag(r.flags, F_KEPT, false), F_NO_BODY, false), F_DIGEST, false) + string.byte(ARGV[4])
+  answer = ARGV[5] .. ARGV[6]
 end
 put(pack(r, answer), r.expires)
 return say(DONE, '')

@@ -42,6 +42,7 @@ local function read(v)
   n = string.byte(v, at); r.bind = string.sub(v, at + 1, at + n); at = at + 1 + n
   n = string.byte(v, at); r.cause = string.sub(v, at + 1, at + n); at = at + 1 + n
   n = struct.unpack('>I2', v, at); r.lasterror = string.sub(v, at + 2, at + 1 + n); at = at + 2 + n
+  n = string.byte(v, at); r.worked = string.sub(v, at + 1, at + n); at = at + 1 + n
   r.answer = at -- codec, size, digest, body
   r.reexecute, r.issued = has(r.flags, F_REEXECUTE), has(r.flags, F_ISSUED)
   return r
@@ -58,7 +59,7 @@ end
 local function pack(r, answer)
   return struct.pack('>BBBBI4', 1, r.state, r.flags, 0, r.attempt) .. r.fence8 .. r.owner .. int8(r.lease) .. int8(r.expires) ..
     r.created8 .. now8 .. r.notafter8 .. r.retention8 .. string.char(#r.print) .. r.print .. string.char(#r.bind) .. r.bind ..
-    string.char(#r.cause) .. r.cause .. struct.pack('>I2', #r.lasterror) .. r.lasterror .. answer
+    string.char(#r.cause) .. r.cause .. struct.pack('>I2', #r.lasterror) .. r.lasterror .. string.char(#r.worked) .. r.worked .. answer
 end
 
 local cur = raw and read(raw)
@@ -76,7 +77,7 @@ local function abandoned() return cur.state == RUNNING and cur.lease == 0 end
 -- keep carries over what an ending leaves as it is.
 local function keep(r)
   r.created8, r.notafter8, r.retention8 = string.sub(cur.raw, 49, 56), string.sub(cur.raw, 65, 72), string.sub(cur.raw, 73, 80)
-  r.attempt, r.fence8, r.owner = cur.attempt, cur.fence8, cur.owner
+  r.attempt, r.fence8, r.owner, r.worked = cur.attempt, cur.fence8, cur.owner, cur.worked
   return r
 end
 

@@ -23,6 +23,7 @@ CREATE TABLE IF NOT EXISTS `retrysafe_records` (
   retention     BIGINT         NOT NULL,
   cause         VARBINARY(255) NOT NULL,
   last_error    BLOB           NOT NULL,
+  worked        VARBINARY(255), -- earlier attempts that may have worked; docs/formats.md
   answer_codec  BLOB           NOT NULL,
   answer_kept   TINYINT        NOT NULL CHECK (answer_kept BETWEEN 0 AND 1),
   answer_size   BIGINT         NOT NULL,

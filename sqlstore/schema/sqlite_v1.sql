@@ -24,6 +24,7 @@ CREATE TABLE "retrysafe_records" (
   retention     INTEGER NOT NULL,
   cause         TEXT    NOT NULL,
   last_error    TEXT    NOT NULL,
+  worked        BLOB, -- earlier attempts that may have worked; docs/formats.md
   answer_codec  TEXT    NOT NULL,
   answer_kept   INTEGER NOT NULL CHECK (answer_kept BETWEEN 0 AND 1),
   answer_size   INTEGER NOT NULL,

@@ -23,6 +23,7 @@ CREATE TABLE "retrysafe_records" (
   retention     bigint   NOT NULL,
   cause         bytea    NOT NULL,
   last_error    bytea    NOT NULL,
+  worked        bytea, -- earlier attempts that may have worked; docs/formats.md
   answer_codec  bytea    NOT NULL,
   answer_kept   smallint NOT NULL CHECK (answer_kept BETWEEN 0 AND 1),
   answer_size   bigint   NOT NULL,

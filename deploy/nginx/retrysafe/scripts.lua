@@ -6,8 +6,10 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local stored = raw
 if raw and #raw == 40 then -- a finished record without its answer: the rest of it is the server's expiry, and nothing
-  local at = redis.call('PEXPIRETIME', KEYS[1])
-  raw = raw .. struct.pack('>I8c8c8', at > 0 and at * 1000 or 0, string.sub(raw, 9, 16), string.sub(raw, 9, 16)) .. string.rep('\0', 30)
+  local at, made = redis.call('PEXPIRETIME', KEYS[1]), string.sub(raw, 9, 16)
+  -- What is left of its life is its retention; without an end that is a number that Lua cannot hold.
+  local left = at > 0 and struct.pack('>I8', math.max(at * 1000 - now, 1)) or '\0\32\196\155\165\227\83\247'
+  raw = raw .. struct.pack('>I8c8c8I8c8', at > 0 and at * 1000 or 0, made, made, 0, left) .. string.rep('\0', 15)
 end
 ]==]
 local lib = [==[
@@ -55,6 +57,7 @@ local function read(v)
   n = string.byte(v, at); r.bind = string.sub(v, at + 1, at + n); at = at + 1 + n
   n = string.byte(v, at); r.cause = string.sub(v, at + 1, at + n); at = at + 1 + n
   n = struct.unpack('>I2', v, at); r.lasterror = string.sub(v, at + 2, at + 1 + n); at = at + 2 + n
+  n = string.byte(v, at); r.worked = string.sub(v, at + 1, at + n); at = at + 1 + n
   r.answer = at -- codec, size, digest, body
   r.reexecute, r.issued = has(r.flags, F_REEXECUTE), has(r.flags, F_ISSUED)
   return r
@@ -71,7 +74,7 @@ end
 local function pack(r, answer)
   return struct.pack('>BBBBI4', 1, r.state, r.flags, 0, r.attempt) .. r.fence8 .. r.owner .. int8(r.lease) .. int8(r.expires) ..
     r.created8 .. now8 .. r.notafter8 .. r.retention8 .. string.char(#r.print) .. r.print .. string.char(#r.bind) .. r.bind ..
-    string.char(#r.cause) .. r.cause .. struct.pack('>I2', #r.lasterror) .. r.lasterror .. answer
+    string.char(#r.cause) .. r.cause .. struct.pack('>I2', #r.lasterror) .. r.lasterror .. string.char(#r.worked) .. r.worked .. answer
 end
 
 local cur = raw and read(raw)
@@ -89,7 +92,7 @@ local function abandoned() return cur.state == RUNNING and cur.lease == 0 end
 -- keep carries over what an ending leaves as it is.
 local function keep(r)
   r.created8, r.notafter8, r.retention8 = string.sub(cur.raw, 49, 56), string.sub(cur.raw, 65, 72), string.sub(cur.raw, 73, 80)
-  r.attempt, r.fence8, r.owner = cur.attempt, cur.fence8, cur.owner
+  r.attempt, r.fence8, r.owner, r.worked = cur.attempt, cur.fence8, cur.owner, cur.worked
   return r
 end
 
@@ -101,11 +104,11 @@ end
 ]==]
 return {
   acquire = {
-    sha1 = "2ffee0268bc4c3edfdabb3bf31cc4d0e6b871c91",
+    sha1 = "447422c0385f2dabfc66a524a1f9068cb87adc21",
     source = "#!lua\n" .. head .. [==[
 -- KEYS: record. ARGV: what a new record begins with (8 bytes), owner, lease8; what stands behind its times (not-after8, retention8,
--- fingerprint, binding, and no cause, error or answer); and only where something is unusual: a byte of flags (1 force, 2 must be issued,
--- 4 IfFence, 8 MinFence, 16 Until) and what they name, 8 bytes each.
+-- fingerprint, binding, and no cause, error, earlier attempts or answer); and only where something is unusual: a byte of flags (1 force, 2 must be issued,
+-- 4 IfFence, 8 MinFence, 16 Until, 32 asks, 64 Worked) and what they name, 8 bytes each, and Worked last.
 local new, owner, lease = struct.unpack('>c8c16I8', ARGV[1])
 local notafter = struct.unpack('>I8', ARGV[2])
 if notafter ~= 0 and now > notafter then return struct.pack('>BI8', 101, now) end
@@ -118,21 +121,25 @@ if not ARGV[3] then
   else -- a repeat of finished work, with the same payload and credential
     local state, expires = string.byte(raw, 2), struct.unpack('>I8', raw, 41)
     if (state == 3 or state == 4) and string.byte(raw, 1) == 1 and (expires == 0 or now < expires) then
-      local asked = string.sub(ARGV[2], 17, -13)
+      local asked = string.sub(ARGV[2], 17, -14)
       if string.sub(raw, 81, 80 + #asked) == asked then return struct.pack('>BI8', 3, now) .. raw end
     end
   end
 end
 ]==] .. lib .. [==[
 local retention, behind, unusual = struct.unpack('>I8', ARGV[2], 9), ARGV[2], ARGV[3] or ''
-local flags, iffence, minfence, force, must = string.byte(new, 3), '', 0, false, false
+local flags, iffence, minfence, force, must, asks, carried = string.byte(new, 3), '', 0, false, false, false, ''
 if unusual ~= '' then
   local u = string.byte(unusual)
-  force, must = has(u, 1), has(u, 2)
+  force, must, asks = has(u, 1), has(u, 2), has(u, 32)
   local at = 2
   if has(u, 4) then iffence, at = string.sub(unusual, at, at + 7), at + 8 end
   if has(u, 8) then minfence, at = struct.unpack('>I8', unusual, at) end
-  if has(u, 16) and now > struct.unpack('>I8', unusual, at) then return struct.pack('>BI8', 101, now) end
+  if has(u, 16) then
+    if now > struct.unpack('>I8', unusual, at) then return struct.pack('>BI8', 101, now) end
+    at = at + 8
+  end
+  if has(u, 64) then carried = string.sub(unusual, at) end
 end
 local reexecute, noprint, nobind = has(flags, F_REEXECUTE), has(flags, F_NO_PRINT), has(flags, F_NO_BIND)
 local n = string.byte(behind, 17)
@@ -179,8 +186,33 @@ if own and not absent and cur.state == RUNNING then -- a repeat: the lease is re
   return say(WON, put(pack(r, string.sub(cur.raw, cur.answer)), r.expires))
 end
 
+-- worked is what the new record keeps of earlier attempts that may have worked: flags (1 it asks, 2 more than are kept), 12 bytes each.
+local function worked()
+  local list, cut = '', false
+  if not absent and (cur.state == RUNNING or cur.state == RELEASED) then
+    local f = string.byte(cur.worked) or 0
+    list, cut = string.sub(cur.worked, 2), f >= 2
+    if f % 2 == 0 and (cur.state == RUNNING or cur.reexecute) then list = list .. struct.pack('>I4', cur.attempt) .. cur.fence8 end
+  end
+  local seen, new, all = {}, {}, list .. carried
+  for i = 1, #all, 12 do
+    local fence = string.sub(all, i + 4, i + 11)
+    if not seen[fence] then
+      seen[fence] = true
+      table.insert(new, string.sub(all, i, i + 11))
+    end
+  end
+  while #new > 16 do
+    table.remove(new, 1)
+    cut = true
+  end
+  local f = (asks and 1 or 0) + (cut and 2 or 0)
+  if f == 0 and #new == 0 then return '' end
+  return string.char(f) .. table.concat(new)
+end
+
 local r = {
-  state = RUNNING, attempt = 1, owner = owner, print = print, bind = bind, cause = '', lasterror = '', created8 = now8,
+  state = RUNNING, worked = worked(), attempt = 1, owner = owner, print = print, bind = bind, cause = '', lasterror = '', created8 = now8,
   notafter8 = string.sub(behind, 1, 8), retention8 = string.sub(behind, 9, 16), flags = F_NO_BODY + (reexecute and F_REEXECUTE or 0),
 }
 local answer = NO_ANSWER
@@ -205,7 +237,7 @@ return say(WON, put(pack(r, answer), r.expires))
 ]==],
   },
   complete = {
-    sha1 = "e6925df8206edf608c605676912e4ce424f5b798",
+    sha1 = "6d57b029e86d6b85fb6c0f6d0f8271cadb97e75a",
     source = "#!lua flags=allow-oom\n" .. head .. [==[
 -- KEYS: record. ARGV: fence8, owner, flags of the answer, state, how (1 light form, 2 publish, 4 replicas have to confirm, 8 the record's
 -- retention counts), retention8; codec to digest; body.
@@ -215,8 +247,8 @@ if raw and #raw > 83 and how < 8 then
   if who == mark and state == 2 and version == 1 and never == '\0\0\0\0\0\0\0\0' and span < 7000000000000000 then
     local at = 82 + n
     at = at + 1 + string.byte(raw, at)
-    local cause, high, low = string.byte(raw, at, at + 2)
-    if cause == 0 and high == 0 and low == 0 then -- an end, and no cause or error of an earlier attempt
+    local cause, high, low, worked = string.byte(raw, at, at + 3)
+    if cause == 0 and high == 0 and low == 0 and worked == 0 then -- an end, and no cause, error or earlier attempt
       local expires = now + span
       was = was % 64
       if how % 4 >= 2 then redis.call('PUBLISH', KEYS[1], '') end
@@ -224,10 +256,10 @@ if raw and #raw > 83 and how < 8 then
         local head = struct.pack('>BBBBc4c24I8', 1, done, was % 4 + 56, 0, attempt, who, 0)
         redis.call('SET', KEYS[1], head, 'PXAT', math.ceil(expires / 1000))
         return struct.pack('>BI8', 102, now) .. head .. struct.pack('>I8c8c8', math.ceil(expires / 1000) * 1000, string.sub(raw, 9, 16), string.sub(raw, 9, 16)) ..
-          string.rep('\0', 30)
+          string.rep('\0', 31)
       end
       local all = was - was % 16 + was % 4 + flags -- of an attempt: neither kept nor without a body
-      local middle = string.sub(raw, 81, at + 2)
+      local middle = string.sub(raw, 81, at + 3)
       redis.call('SET', KEYS[1], struct.pack('>BBBBc4c24I8I8c8I8c8c8', 1, done, all, 0, attempt, who, 0, expires, created, now, notafter, string.sub(ARGV[1], 28)) ..
         middle .. ARGV[2] .. ARGV[3], 'PXAT', math.ceil(expires / 1000))
       return struct.pack('>BI8Bc4c8c8', 98, now, all, attempt, created, notafter) .. middle -- the caller has the rest
@@ -244,6 +276,7 @@ end
 if cur.state ~= RUNNING then return say(LOST, '') end
 local r = keep({state = done, lease = 0, print = cur.print, bind = cur.bind, cause = '', lasterror = cur.lasterror})
 r.flags = flag(flag(flag(cur.flags, F_KEPT, false), F_NO_BODY, false), F_DIGEST, false) + flags
+r.worked = ''
 local retention = cur.retention
 if how < 8 then retention, r.retention8 = span, string.sub(ARGV[1], 28) end
 r.expires = after(now, retention)
@@ -261,7 +294,7 @@ return say(DONE, head)
 ]==],
   },
   release = {
-    sha1 = "2f134b2a70919a950adf6c05cca386a715842167",
+    sha1 = "4335708e09c9554a8dfe0f9f3f25fbb0867b078b",
     source = "#!lua flags=allow-oom\n" .. head .. [==[
 ]==] .. lib .. [==[
 -- KEYS: record. ARGV: fence8 and owner; empty for the record's retention, or retention8 and its digits; in doubt; cause; last error; 1 to publish.
@@ -289,7 +322,7 @@ return say(DONE, '')
 ]==],
   },
   lookup = {
-    sha1 = "f0461f4b474a09d7a81fac09f86caf39706643bf",
+    sha1 = "dd362a4d4f8d976df74f494e2fcf09eac1163353",
     source = "#!lua flags=no-writes\n" .. head .. [==[
 ]==] .. lib .. [==[
 -- KEYS: record. ARGV: 1 to leave the body out.

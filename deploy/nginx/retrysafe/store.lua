@@ -91,6 +91,7 @@ local function fields(raw)
   local at = 81
   for _ = 1, 3 do at = at + 1 + raw:byte(at) end -- fingerprint, binding, cause
   at = at + 2 + number(raw, at, 2)
+  at = at + 1 + raw:byte(at) -- earlier attempts
   local n = raw:byte(at)
   r.codec, at = raw:sub(at + 1, at + n), at + 1 + n
   r.size, at = number(raw, at, 8), at + 8
@@ -116,7 +117,7 @@ function M:acquire(claim)
     local binding = claim.binding or ""
     local opening = string.char(1, 2, flags, 0, 0, 0, 0, 1) .. claim.owner .. be8(self.lease)
     local behind = be8(not_after) .. self.span8 .. string.char(#claim.print) .. claim.print .. string.char(#binding) .. binding ..
-      ("\0"):rep(12)
+      ("\0"):rep(13)
     local code, rest, at = self:eval(scripts.acquire, claim.key, opening, behind)
     if code == FRESH then return M.WON, {attempt = 1, fence8 = be8(at), owner = claim.owner} end
     if code and code ~= LATE then

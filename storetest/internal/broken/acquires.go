@@ -102,7 +102,7 @@ func acquires() []Broken {
 				}
 				return next, s, write, err
 			}
-		}, "S4", "S9", "S11", "S17"),
+		}, "S4", "S9", "S11", "S17", "S20"),
 		rule("an owner wins again after its own release", "S7", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				if cur.State == retrysafe.StateReleased && cur.Owner == req.Owner {
@@ -127,7 +127,7 @@ func acquires() []Broken {
 				}
 				return next, s, write, err
 			}
-		}, "S4", "S9"),
+		}, "S4", "S9", "S20"),
 		rule("a resolve brings its own policy", "S17", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				next, s, write, err := protocol.Acquire(cur, now, floor, &req)

@@ -52,7 +52,7 @@ func owners() []Broken {
 				}
 				return protocol.Extend(cur, now, &req)
 			}
-		}, "S5", "S16", "S17", "S19"),
+		}, "S5", "S16", "S17", "S19", "S20"),
 		rule("Extend ends a doubt", "S16", func(r *rules) {
 			r.extend = func(cur row, now micros, req extendReq) (row, error) {
 				if cur.State == retrysafe.StateInProgress && cur.LeaseEnd == 0 {
@@ -131,7 +131,7 @@ func ends() []Broken {
 				}
 				return next, err
 			}
-		}, "S6", "S14", "S19"),
+		}, "S6", "S14", "S19", "S20"),
 		rule("a repeated Release is told by changed rows", "S7", func(r *rules) {
 			r.release = func(cur row, now micros, req releaseReq) (row, bool, error) {
 				next, write, err := protocol.Release(cur, now, &req)
@@ -149,7 +149,7 @@ func ends() []Broken {
 				}
 				return next, write, err
 			}
-		}, "S4", "S6", "S7", "S8", "S9", "S17", "S19"),
+		}, "S4", "S6", "S7", "S8", "S9", "S17", "S19", "S20"),
 		rule("the cause of a doubt is not kept", "S16", func(r *rules) {
 			r.release = func(cur row, now micros, req releaseReq) (row, bool, error) {
 				req.Cause = ""
@@ -220,7 +220,7 @@ func retentions() []Broken {
 				}
 				return next, s, write, err
 			}
-		}, "S2", "S3", "S4", "S5", "S6", "S7", "S9", "S12", "S14", "S16", "S17"),
+		}, "S2", "S3", "S4", "S5", "S6", "S7", "S9", "S12", "S14", "S16", "S17", "S20"),
 		rule("a doubt under Refuse expires", "S8", func(r *rules) {
 			r.release = func(cur row, now micros, req releaseReq) (row, bool, error) {
 				next, write, err := protocol.Release(cur, now, &req)
@@ -247,7 +247,7 @@ func retentions() []Broken {
 				}
 				return next, write, err
 			}
-		}, "S6", "S7", "S8", "S12", "S14", "S15", "S16", "S17", "S19"),
+		}, "S6", "S7", "S8", "S12", "S14", "S15", "S16", "S17", "S19", "S20"),
 		rule("a released record goes before its Acquire can", "S8", func(r *rules) {
 			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
 				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
@@ -282,7 +282,7 @@ func retentions() []Broken {
 				}
 				return next, s, write, err
 			}
-		}, "S4", "S17"),
+		}, "S4", "S17", "S20"),
 		rule("a sweep removes doubts under Refuse", "S14", func(r *rules) {
 			r.swept = func(cur row, now micros) bool { return cur.Expired(now) || cur.InDoubt(now) }
 		}),

@@ -1,0 +1,83 @@
+package protocol
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// maxEarlier is how many earlier attempts a record keeps.
+const maxEarlier = 16
+
+// The form of what a record keeps of attempts that may have worked: nothing, or a byte of flags and 12 bytes for each earlier attempt.
+const (
+	workedAsks = 1 << 0
+	workedCut  = 1 << 1
+	workedSize = 12
+)
+
+var errWorked = errors.New("retrysafe: the record is damaged: its list of earlier attempts has a length or flag that does not exist")
+
+// mayHaveWorked tells whether the last attempt of an unfinished record may have had an effect. Under Refuse only what certainly did nothing
+// is released.
+func (r *Row) mayHaveWorked() bool {
+	return !r.Asks && (r.State == retrysafe.StateInProgress || r.State == retrysafe.StateReleased && r.OnDoubt == retrysafe.Reexecute)
+}
+
+// addEarlier adds attempts that are not there yet; the oldest make room.
+func (r *Row) addEarlier(worked ...retrysafe.Worked) {
+	for _, w := range worked {
+		if slices.ContainsFunc(r.Earlier, func(e retrysafe.Worked) bool { return e.Fence == w.Fence }) {
+			continue
+		}
+		r.Earlier = append(slices.Clip(r.Earlier), w) // the list may be that of another row
+		if len(r.Earlier) > maxEarlier {
+			r.Earlier, r.EarlierCut = r.Earlier[1:], true
+		}
+	}
+}
+
+// AppendWorked appends what the record keeps of attempts that may have worked. Of most records that is nothing.
+func (r *Row) AppendWorked(b []byte) []byte {
+	var flags byte
+	if r.Asks {
+		flags |= workedAsks
+	}
+	if r.EarlierCut {
+		flags |= workedCut
+	}
+	if flags == 0 && len(r.Earlier) == 0 {
+		return b
+	}
+	return AppendEarlier(append(b, flags), r.Earlier)
+}
+
+// AppendEarlier appends attempts.
+func AppendEarlier(b []byte, all []retrysafe.Worked) []byte {
+	for _, w := range all {
+		b = binary.BigEndian.AppendUint32(b, uint32(w.Attempt)) //nolint:gosec // attempts do not reach 2^32
+		b = binary.BigEndian.AppendUint64(b, uint64(w.Fence))
+	}
+	return b
+}
+
+// ParseWorked reads what AppendWorked has written.
+func (r *Row) ParseWorked(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	flags, rest := b[0], b[1:]
+	n := len(rest) / workedSize
+	if flags&^(workedAsks|workedCut) != 0 || len(rest)%workedSize != 0 || n > maxEarlier || flags == 0 && n == 0 {
+		return errWorked
+	}
+	r.Asks, r.EarlierCut = flags&workedAsks != 0, flags&workedCut != 0
+	for ; len(rest) > 0; rest = rest[workedSize:] {
+		r.Earlier = append(r.Earlier, retrysafe.Worked{
+			Attempt: int(binary.BigEndian.Uint32(rest)), Fence: retrysafe.Fence(binary.BigEndian.Uint64(rest[4:])),
+		})
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package broken
+
+import (
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/protocol"
+)
+
+// worked are mistakes in what is kept of attempts that may have worked.
+func worked() []Broken {
+	won := func(change func(cur, next *row, req *acquireReq)) func(*rules) {
+		return func(r *rules) {
+			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+				next, status, write, err := protocol.Acquire(cur, now, floor, &req)
+				if write && next.Fence != cur.Fence {
+					change(&cur, &next, &req)
+				}
+				return next, status, write, err
+			}
+		}
+	}
+	return []Broken{
+		rule("the fence of the work is lost to an asker", "S20", won(func(_, next *row, req *acquireReq) {
+			if req.Asks {
+				next.Earlier = nil
+			}
+		})),
+		rule("an asker counts as one that worked", "S20", won(func(_, next *row, _ *acquireReq) { next.Asks = false })),
+		rule("a takeover forgets the attempts before", "S20", won(func(_, next *row, _ *acquireReq) {
+			if n := len(next.Earlier); n > 1 {
+				next.Earlier = next.Earlier[n-1:]
+			}
+		})),
+		rule("what was released under Reexecute certainly did nothing", "S20", won(func(cur, next *row, _ *acquireReq) {
+			if cur.State == retrysafe.StateReleased {
+				next.Earlier = cur.Earlier
+			}
+		})),
+		rule("earlier attempts without bounds are cut and not told", "S20", won(func(_, next *row, _ *acquireReq) { next.EarlierCut = false })),
+		rule("attempts of another store are dropped", "S20", func(r *rules) {
+			r.acquire = func(cur row, now micros, floor fence, req acquireReq) (row, status, bool, error) {
+				req.Worked = nil
+				return protocol.Acquire(cur, now, floor, &req)
+			}
+		}),
+		rule("a beginning of work is not kept", "S20", func(r *rules) {
+			r.extend = func(cur row, now micros, req extendReq) (row, error) {
+				req.Works = false
+				return protocol.Extend(cur, now, &req)
+			}
+		}),
+		rule("a heartbeat makes an asker a worker", "S20", func(r *rules) {
+			r.extend = func(cur row, now micros, req extendReq) (row, error) {
+				req.Works = true
+				return protocol.Extend(cur, now, &req)
+			}
+		}),
+		rule("Complete keeps earlier attempts", "S20", func(r *rules) {
+			r.complete = func(cur row, now micros, req completeReq) (row, bool, error) {
+				next, write, err := protocol.Complete(cur, now, &req)
+				next.Earlier = cur.Earlier
+				return next, write, err
+			}
+		}),
+	}
+}

@@ -1,0 +1,154 @@
+package storetest
+
+import (
+	"fmt"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// s20Worked: a record names every attempt that may have worked, and none that only asked: through questions, takeovers, releases under
+// Reexecute and resolves, until the record is finished. At most 16 earlier ones are kept, and the record says where there were more.
+func s20Worked(e *env) {
+	e.run("an asker is not one of them", func(e *env) {
+		work := doubted.reach(e, e.ask(e.key()))
+		e.worked(work, "in doubt", work)
+		first := e.win(e.asking(work))
+		e.worked(first, "while it is asked about", work)
+		assert.True(e, first.Asks, "the record says that it is asked about")
+		e.doubt(first)
+		brief := e.asking(first)
+		brief.Lease = e.short
+		second := e.win(brief)
+		e.lapse(e.lookup(second.Key))
+		third := e.win(e.asking(second))
+		e.worked(third, "after three questions", work)
+		e.release(third)
+		e.worked(third, "released", work)
+		next := e.win(e.ask(work.Key))
+		e.worked(next, "the next call works", work, next)
+		e.complete(ending(next, "done"))
+		e.worked(next, "completed")
+	})
+	e.run("an asker that begins to work", func(e *env) {
+		work := doubted.reach(e, e.ask(e.key()))
+		req := e.asking(work)
+		asker := e.win(req)
+		assert.NoError(e, e.tryExtend(asker, e.long), "a heartbeat")
+		e.worked(asker, "after a heartbeat", work)
+		e.begins(asker)
+		e.worked(asker, "once it works", work, asker)
+		e.begins(asker)
+		e.worked(asker, "after a repeat of that", work, asker)
+		again := e.win(req)
+		e.worked(again, "after a late repeat of its Acquire", work, asker)
+		e.doubt(asker)
+		last := e.win(e.asking(asker))
+		e.worked(last, "when both are asked about", work, asker)
+	})
+	e.run("who lost the record does not work", func(e *env) {
+		work := doubted.reach(e, e.ask(e.key()))
+		asker := e.win(e.asking(work))
+		e.doubt(asker)
+		next := e.win(e.asking(asker))
+		e.lost(next, e.tryBegin(asker), "the beginning of work, by an asker of before")
+		e.worked(next, "after that", work)
+	})
+	e.run("released", func(e *env) {
+		strict := released.reach(e, e.ask(e.key()))
+		next := e.win(e.ask(strict.Key))
+		e.worked(next, "after a release under Refuse, which did nothing", next)
+		loose := released.reach(e, e.rerun(e.key()))
+		next = e.win(e.ask(loose.Key))
+		e.worked(next, "after a release under Reexecute, which may be of any error", loose, next)
+		asked := doubted.reach(e, e.rerun(e.key()))
+		asker := e.win(e.asking(asked))
+		e.release(asker)
+		next = e.win(e.rerun(asked.Key))
+		e.worked(next, "after an asker's release", asked, next)
+	})
+	e.run("takeovers", func(e *env) {
+		r := lapsed.reach(e, e.rerun(e.key()))
+		want := []retrysafe.Record{r}
+		for range 2 {
+			next := e.win(e.rerun(r.Key))
+			want = append(want, next)
+			e.worked(next, "under Reexecute", want...)
+			e.doubt(next)
+		}
+		forced := e.resolve(want[2])
+		forced.Force = true
+		next := e.win(forced)
+		e.worked(next, "of one that does not only ask", append(want, next)...)
+	})
+	e.run("failed, and opened again", func(e *env) {
+		r := failed.reach(e, e.ask(e.key()))
+		asker := e.win(e.asking(r))
+		e.worked(asker, "settled")
+		e.release(asker)
+		next := e.win(e.ask(r.Key))
+		e.worked(next, "what a person has settled is not named", next)
+	})
+	e.run("more than are kept", func(e *env) {
+		r := doubted.reach(e, e.rerun(e.key()))
+		want := []retrysafe.Record{r}
+		for len(want) < 17 {
+			r = e.win(e.rerun(r.Key))
+			want = append(want, r)
+			e.worked(r, fmt.Sprintf("%d attempts", len(want)), want...)
+			assert.True(e, !r.EarlierCut, "%d attempts are kept", len(want))
+			e.doubt(r)
+		}
+		for range 2 {
+			r = e.win(e.rerun(r.Key))
+			want = append(want[1:], r)
+			e.worked(r, "the oldest is dropped", want...)
+			assert.True(e, e.lookup(r.Key).EarlierCut, "the record says that there were more")
+			e.doubt(r)
+		}
+		r = e.win(e.asking(r))
+		assert.True(e, r.EarlierCut, "while it is asked about")
+	})
+	e.run("kept for another store", func(e *env) {
+		req := e.ask(e.key())
+		req.Worked = []retrysafe.Worked{{Attempt: 1, Fence: 41}, {Attempt: 3, Fence: 43}}
+		r := e.win(req)
+		elsewhere := []retrysafe.Record{{Attempt: 1, Fence: 41}, {Attempt: 3, Fence: 43}}
+		e.worked(r, "a new record", append(elsewhere, r)...)
+		e.worked(e.win(req), "a repeat", append(elsewhere, r)...)
+		e.doubt(r)
+		again := e.asking(r)
+		again.Worked = []retrysafe.Worked{{Attempt: 3, Fence: 43}, {Attempt: 4, Fence: 44}}
+		e.worked(e.win(again), "some that are known", append(elsewhere, r, retrysafe.Record{Attempt: 4, Fence: 44})...)
+	})
+}
+
+// asking is a resolve that only asks.
+func (e *env) asking(r retrysafe.Record) retrysafe.AcquireRequest {
+	req := e.resolve(r)
+	req.Asks = true
+	return req
+}
+
+func (e *env) tryBegin(r retrysafe.Record) error {
+	return e.Store.Extend(e.ctx, retrysafe.ExtendRequest{Key: r.Key, Owner: r.Owner, Fence: r.Fence, Lease: e.long, Works: true})
+}
+
+func (e *env) begins(r retrysafe.Record) {
+	e.Helper()
+	assert.NoError(e, e.tryBegin(r), "the work of an asker begins")
+}
+
+// worked wants the record to name these attempts, in this order, in the answer r and when it is looked up.
+func (e *env) worked(r retrysafe.Record, what string, want ...retrysafe.Record) {
+	e.Helper()
+	var names []retrysafe.Worked
+	for i := range want {
+		names = append(names, retrysafe.Worked{Attempt: want[i].Attempt, Fence: want[i].Fence})
+	}
+	now := e.lookup(r.Key)
+	assert.Equal(e, now.MayHaveWorked(), names, "%s: attempts that may have worked", what)
+	if now.Fence == r.Fence && now.State == r.State && now.Asks == r.Asks {
+		assert.Equal(e, r.MayHaveWorked(), names, "%s: attempts that may have worked, in the answer of the call", what)
+	}
+}
