@@ -47,6 +47,8 @@ type Config struct {
 type TLSConfig struct {
 	Cert string `yaml:"cert" default:"required" doc:"file with the certificate and those between it and a root"`
 	Key  string `yaml:"key" default:"required" doc:"file with its private key"`
+	// ClientCA is read when the process starts.
+	ClientCA string `yaml:"client_ca" default:"none" doc:"file with the authorities of clients' certificates; then every client has to show one"`
 }
 
 // HealthConfig is [Health] in the file.
@@ -85,7 +87,7 @@ type Settings struct {
 	FormKey       *bool           `yaml:"form_key" default:"false" doc:"take the key from the field idempotency_key of a form where no header has it"`
 	MaxAge        AgeConfig       `yaml:"max_age" default:"none" doc:"refuse requests that were made too long ago by the time that they carry: {field: header:Date, max: 5m}"`
 	MinKey        count           `yaml:"min_key" default:"22" doc:"least length of keys of callers without a credential"`
-	Tenant        tenant          `yaml:"tenant" default:"credential" doc:"credential (from the Authorization header), global (one key space for all callers), header:NAME (set by a server of trusted, taken away from others), or {jwt: …}, a bearer token that is verified, see below"`
+	Tenant        tenant          `yaml:"tenant" default:"credential" doc:"credential (from the Authorization header; callers without one are told apart by their cookies), {cookie: …}, {header_secret: …}, {certificate: true} or {binding: …}, see below; global (one key space for all callers), header:NAME (set by a server of trusted, taken away from others), or {jwt: …}, a bearer token that is verified, see below"`
 	Operation     string          `yaml:"operation" default:"method and path as sent" doc:"what keys are for; routes that share a name share keys"`
 	InProgress    patience        `yaml:"in_progress" default:"reject" doc:"what a repeat meets while the first runs: reject, or wait 5s"`
 	OnDoubt       onDoubt         `yaml:"on_doubt" default:"refuse" doc:"what becomes of a request that may have taken effect: refuse or reexecute"`
@@ -212,6 +214,13 @@ func (c *Config) files(o *Options) error {
 	if _, err := c.Certificate(); err != nil {
 		errs = append(errs, err)
 	}
+	if _, err := c.ClientCAs(); err != nil {
+		errs = append(errs, err)
+	}
+	if shown := c.Defaults.Tenant.shown; c.TLS.ClientCA == "" && (shown != nil && shown.Certificate ||
+		slices.ContainsFunc(c.Routes, func(r RouteConfig) bool { return r.Tenant.shown != nil && r.Tenant.shown.Certificate })) {
+		errs = append(errs, errors.New("configuration: tenant: {certificate: true} needs the certificates of clients; write tls: {cert: …, key: …, client_ca: FILE}"))
+	}
 	return errors.Join(errs...)
 }
 
@@ -228,6 +237,22 @@ func (c *Config) Certificate() (*tls.Certificate, error) {
 		return nil, fmt.Errorf("configuration: tls: %w", err)
 	}
 	return &cert, nil
+}
+
+// ClientCAs reads the authorities of clients' certificates; nil: clients need none.
+func (c *Config) ClientCAs() (*x509.CertPool, error) {
+	if c.TLS.ClientCA == "" {
+		return nil, nil //nolint:nilnil // not configured
+	}
+	text, err := os.ReadFile(c.TLS.ClientCA)
+	pool := x509.NewCertPool()
+	if err == nil && !pool.AppendCertsFromPEM(text) {
+		err = fmt.Errorf("%s has no certificate in PEM", c.TLS.ClientCA)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("configuration: tls: client_ca: %w", err)
+	}
+	return pool, nil
 }
 
 // DrainTime is what drain says; zero: its default.
@@ -258,6 +283,8 @@ func (c *Config) guard(s *Settings) httpidem.Options {
 	switch name := s.Tenant.header; {
 	case s.Tenant.global:
 		o.Tenant = httpidem.Global // else the gateway's default, the credential
+	case s.Tenant.shown != nil:
+		o.Credentials = s.Tenant.shown
 	case s.Tenant.jwt != nil:
 		o.Tenant, _ = s.Tenant.jwt.tenant() // it was good when it was read
 	case name != "":

@@ -29,6 +29,7 @@ type Gateway struct {
 	plain     *httputil.ReverseProxy
 	tokens    *token.Issuer // nil: no route asks for tokens
 	keys      []string      // the fields that may have a key, in canonical form
+	cookies   sync.Once     // tells the operator of cookies that change
 
 	clientTime time.Duration
 
@@ -136,11 +137,14 @@ func (g *Gateway) watch(h Health) {
 // guard makes the middleware of a route, and what stands before and behind it.
 func (g *Gateway) guard(e *retrysafe.Engine, r *Route) *routed {
 	o := r.Guard
-	if o.Tenant == nil && r.Signature != nil {
+	if o.Tenant == nil && o.Credentials == nil && r.Signature != nil {
 		o.Tenant = httpsig.Tenant
 	}
-	if o.Tenant == nil {
-		o.Tenant, o.Binding = httpidem.Credential(e)
+	if o.Tenant == nil && o.Credentials == nil {
+		o.Credentials = new(httpidem.Credentials)
+	}
+	if o.Answer == nil {
+		o.Answer = g.refused
 	}
 	if o.Layer == "" {
 		o.Layer = "gw"

@@ -25,6 +25,7 @@ type Monitor struct {
 	attempts    *prometheus.CounterVec
 	live        prometheus.Gauge
 	doubts      *prometheus.CounterVec
+	cookies     *prometheus.CounterVec
 	store       map[string]prometheus.Observer // by call; nobody changes it
 	storeErrors *prometheus.CounterVec
 	log         *slog.Logger
@@ -54,6 +55,7 @@ func NewMonitor(log *slog.Logger) *Monitor {
 		live: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "retrysafe_live_attempts", Help: "Guarded requests that are with the service now, also those whose client was told already.",
 		}),
+		cookies:     counter("retrysafe_cookies_changed_total", "Duplicates that were refused since they came with other cookies, by route.", "route"),
 		doubts:      counter("retrysafe_doubts_total", "Attempts that ended in doubt, by route and cause.", "route", "cause"),
 		store:       map[string]prometheus.Observer{},
 		storeErrors: counter("retrysafe_store_errors_total", "Calls of the store that failed.", "op"),
@@ -62,7 +64,7 @@ func NewMonitor(log *slog.Logger) *Monitor {
 	for _, op := range storeCalls {
 		m.store[op] = store.WithLabelValues(op)
 	}
-	m.registry.MustRegister(BuildInfo(), m.requests, m.seconds, m.attempts, m.live, m.doubts, store, m.storeErrors,
+	m.registry.MustRegister(BuildInfo(), m.requests, m.seconds, m.attempts, m.live, m.doubts, m.cookies, store, m.storeErrors,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -117,6 +119,12 @@ func (m *Monitor) Trace() *retrysafe.Trace {
 				m.doubts.WithLabelValues(v.route, cause).Inc()
 			}
 		},
+	}
+}
+
+func (m *Monitor) cookiesChanged(route string) {
+	if m != nil {
+		m.cookies.WithLabelValues(route).Inc()
 	}
 }
 

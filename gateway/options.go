@@ -25,7 +25,8 @@ type Options struct {
 	Health Health
 	// Trust are the authorities that may vouch for an https:// upstream; default those of the system.
 	Trust *x509.CertPool
-	// Guard says what is guarded and how. Its Tenant is [httpidem.Credential] with its binding unless set, its Layer "gw".
+	// Guard says what is guarded and how. Without Tenant and Credentials callers are told by the zero
+	// [httpidem.Credentials]. Its Layer is "gw" unless set.
 	Guard httpidem.Options
 	// CORS says which pages of other origins may read what no route matches, statuses and tokens; nil: the service answers for itself.
 	CORS *CORS
@@ -87,7 +88,7 @@ func validateGuard(o httpidem.Options, timeout time.Duration, signed bool, base 
 	if o.Tenant == nil && !signed {
 		chosen = namedByHimself(&o)
 	}
-	if o.Tenant == nil {
+	if o.Tenant == nil && o.Credentials == nil {
 		o.Tenant = httpidem.Global // stands for the default, which needs the engine
 	}
 	if run := o.Policy.Or(base).WithDefaults().MaxRun; timeout > run {

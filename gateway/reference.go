@@ -17,6 +17,7 @@ func Reference() string {
 	table(&b, "An entry of `routes`, besides the settings below", reflect.TypeFor[RouteConfig]())
 	table(&b, "Settings, in `defaults` and in each route", reflect.TypeFor[Settings]())
 	table(&b, "`key` made of the request: in `params`, or beside `fields`", reflect.TypeFor[KeyRuleConfig]())
+	table(&b, "`tenant` by what requests carry: {cookie: …, …}", reflect.TypeFor[CredentialConfig]())
 	table(&b, "`tenant: {jwt: …}`", reflect.TypeFor[JWTConfig]())
 	table(&b, "`cors`", reflect.TypeFor[CORSConfig]())
 	table(&b, "`rate`", reflect.TypeFor[RateConfig]())

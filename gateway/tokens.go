@@ -21,6 +21,9 @@ func (o *Options) issuer(e *retrysafe.Engine) *token.Issuer {
 	if t.Tenant == nil {
 		t.Tenant = o.Guard.Tenant
 	}
+	if t.Tenant == nil && o.Guard.Credentials != nil {
+		t.Tenant, _ = o.Guard.Credentials.On(e)
+	}
 	if t.Tenant == nil {
 		t.Tenant, _ = httpidem.Credential(e)
 	}

@@ -3,7 +3,6 @@ package gateway
 import (
 	"fmt"
 	"math"
-	"net/http"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -214,44 +213,6 @@ func (v *prefixList) UnmarshalYAML(n ast.Node) error {
 		*v = append(*v, p.Masked())
 	}
 	return nil
-}
-
-type tenant struct {
-	credential, global bool
-	header             string
-	jwt                *JWTConfig
-}
-
-func (v *tenant) UnmarshalYAML(n ast.Node) (err error) {
-	if _, ok := n.(*ast.MappingNode); ok {
-		var c struct {
-			JWT *JWTConfig `yaml:"jwt"`
-		}
-		if err := yaml.NodeToValue(n, &c, yaml.Strict()); err != nil {
-			return err
-		}
-		if v.jwt = c.JWT; c.JWT == nil {
-			return wrong(n, "write {jwt: {jwks: FILE or https://ADDRESS, issuer: NAME}}")
-		}
-		if _, err := v.jwt.tenant(); err != nil {
-			return wrong(n, "%s", err)
-		}
-		return nil
-	}
-	text, _ := scalar(n, "")
-	if name, ok := strings.CutPrefix(text, "header:"); ok {
-		if v.header = http.CanonicalHeaderKey(name); name == "" || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
-			return wrong(n, "%q names no header; write it like header:X-User", text)
-		}
-		return nil
-	}
-	*v, err = choose(n, "credential global header:NAME {jwt:...}", tenant{credential: true}, tenant{global: true}, tenant{}, tenant{})
-	return err
-}
-
-// same tells whether both name callers in the same way; the default is the credential.
-func (v tenant) same(o tenant) bool {
-	return v.global == o.global && v.header == o.header && v.jwt.same(o.jwt)
 }
 
 type patience struct{ wait time.Duration }

@@ -20,7 +20,9 @@ func open(t *testing.T, origin http.Handler, s httpidemtest.Setup) string {
 	t.Helper()
 	e := retrysafe.New(s.Store, &retrysafe.Options{Policy: s.Policy, Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
 	o := s.Guard
-	o.Tenant, o.Binding = httpidem.Credential(e)
+	if o.Credentials == nil {
+		o.Credentials = new(httpidem.Credentials)
+	}
 	server := httptest.NewUnstartedServer(httpidem.New(e, &o).Handler(origin))
 	server.Config.ErrorLog = stdlog.New(io.Discard, "", 0) // of the panics that the suite makes
 	server.Config.Protocols = new(http.Protocols)

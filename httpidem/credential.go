@@ -2,35 +2,15 @@ package httpidem
 
 import (
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
-	"net/http"
 	"strings"
 
 	"github.com/retrysafe/retrysafe"
 )
 
-// Credential makes the tenant and the binding out of the Authorization header, for a gateway that knows nothing else of the caller.
-//
-// The tenant is the stable part: the user id of Basic; the claims iss and sub of a bearer token that has the form of a JWT; of any
-// other credential a keyed digest of the whole. No credential is the anonymous tenant. Nothing is verified here: that is the service's
-// task, and the binding is why nobody gains by a forged token: a repeat with any other header than the first one's is refused, not
-// replayed. A client whose token was refreshed between two tries is refused too (409 principal-changed), never run twice.
-func Credential(e *retrysafe.Engine) (tenant func(*http.Request) (string, error), binding func(*http.Request) []byte) {
-	tenant = func(r *http.Request) (string, error) { return credentialTenant(e, r.Header.Get("Authorization")), nil }
-	binding = func(r *http.Request) []byte { return []byte(r.Header.Get("Authorization")) }
-	return tenant, binding
-}
-
-func credentialTenant(e *retrysafe.Engine, header string) string {
-	if header == "" {
-		return ""
-	}
-	digest := func(kind, s string) string {
-		var space [512]byte
-		sum := e.Digest(append(append(append(space[:0], kind...), 0), s...))
-		return string(hex.AppendEncode(append(append(space[:0], kind...), ':'), sum[:]))
-	}
+// authorized is the tenant of an Authorization header.
+func authorized(e *retrysafe.Engine, header string) string {
+	digest := func(kind, s string) string { return digestOf(e, kind, s) }
 	scheme, rest, _ := strings.Cut(header, " ")
 	rest = strings.TrimLeft(rest, " ")
 	if strings.EqualFold(scheme, "Basic") {

@@ -46,6 +46,9 @@ func New(e *retrysafe.Engine, o *Options) *Middleware {
 		panic(err)
 	}
 	m := &Middleware{source: e, o: *o, policy: o.policy(e.Policy()), age: o.Age.compile()}
+	if o.Credentials != nil {
+		m.o.Tenant, m.o.Binding = o.Credentials.On(e)
+	}
 	m.o.fill()
 	var err error
 	if m.maker, err = m.o.maker(); err != nil {
@@ -65,6 +68,9 @@ func New(e *retrysafe.Engine, o *Options) *Middleware {
 func (m *Middleware) Options() Options {
 	o := m.o
 	o.KeyHeader, o.Methods = slices.Clone(o.KeyHeader), slices.Clone(o.Methods)
+	if o.Credentials != nil {
+		o.Tenant, o.Binding = nil, nil // they make both
+	}
 	return o
 }
 
@@ -270,6 +276,9 @@ func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Han
 	switch {
 	case err != nil:
 		p := problemOf(err, m.policy.Duplicate == retrysafe.Reject)
+		if p.Code == "principal-changed" {
+			p = m.changed(who.tenant, r, err)
+		}
 		if m.o.Key == Fields && p.Code == "payload-mismatch" {
 			p.Title, p.Detail = "This was asked for before, in another way", "Its key is made of fields that an earlier request had too. Nothing was done."
 		}
@@ -279,6 +288,14 @@ func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Han
 	default:
 		m.run(w, r, next, a, body, who.id)
 	}
+}
+
+// changed is the problem of a duplicate with another binding.
+func (m *Middleware) changed(tenant string, r *http.Request, err error) *Problem {
+	if m.o.Credentials != nil && tenant == "" && r.Header.Get("Authorization") == "" {
+		return NewProblem("cookies-changed", err)
+	}
+	return NewProblem("principal-changed", err)
 }
 
 // fromBody finds or makes the key of a request that has none in its header; empty: there is none, and none is needed.

@@ -51,11 +51,12 @@ const (
 // Options configure a [Middleware].
 type Options struct {
 	// Tenant names the caller by a stable principal (a user id, never a credential that rotates): it keeps one caller from reading
-	// another's answer. Required; [Global] is for services without users, [Credential] for those that see only the Authorization
-	// header. It must not read the body. An error answers 403 tenant-missing, and a [*Problem] itself. An empty tenant is anonymous: its keys need MinKey characters.
+	// another's answer. [Global] is for services without users. Either Tenant or Credentials is required. It must not read the body. An error answers 403 tenant-missing, and a [*Problem] itself. An empty tenant is anonymous: its keys need MinKey characters.
 	Tenant func(*http.Request) (string, error)
 	// Binding returns the credential that a repeat must come with, or nil; only a keyed digest is kept. Another one: 409 principal-changed.
 	Binding func(*http.Request) []byte
+	// Credentials make Tenant and Binding of what requests carry, for a server that does not know its callers by itself.
+	Credentials *Credentials
 	// Policy inherits the engine's. MaxAnswer counts the body alone, at most 1 MiB.
 	Policy retrysafe.Policy
 	// Key is Optional by default.
@@ -138,8 +139,13 @@ var neverGuarded = []string{http.MethodGet, http.MethodHead, http.MethodOptions,
 func (o *Options) Validate(base retrysafe.Policy) error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf("httpidem: "+format, args...)) }
-	if o.Tenant == nil {
-		wrong("Tenant is not set; name the caller by a stable id, or say httpidem.Global if there are no users")
+	switch {
+	case o.Credentials != nil && (o.Tenant != nil || o.Binding != nil):
+		wrong("Credentials are set beside Tenant or Binding, which they make; leave out one of both")
+	case o.Credentials != nil:
+		errs = append(errs, o.Credentials.Validate())
+	case o.Tenant == nil:
+		wrong("Tenant is not set; name the caller by a stable id, set Credentials, or say httpidem.Global if there are no users")
 	}
 	p := o.policy(base)
 	if err := p.Validate(); err != nil {

@@ -93,7 +93,7 @@ func (m *Middleware) lookup(asked *http.Request) (*retrysafe.Record, *Problem) {
 	if m.o.Binding != nil && rec.Binding != nil {
 		sum := m.engine.Digest(m.o.Binding(asked))
 		if subtle.ConstantTimeCompare(sum[:], rec.Binding) != 1 {
-			return nil, NewProblem("principal-changed", nil)
+			return nil, m.changed(who.tenant, asked, nil)
 		}
 	}
 	return &rec, nil

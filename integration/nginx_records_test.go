@@ -34,8 +34,7 @@ func TestNginxRecordsAreThoseOfGo(t *testing.T) {
 	t.Parallel()
 	f := startNginx(t, nginxSetup{origin: ordered()})
 	_, engine := f.records()
-	tenant, binding := httpidem.Credential(engine)
-	inGo := httptest.NewServer(httpidem.New(engine, &httpidem.Options{Tenant: tenant, Binding: binding, Layer: "nginx"}).Handler(ordered()))
+	inGo := httptest.NewServer(httpidem.New(engine, &httpidem.Options{Credentials: new(httpidem.Credentials), Layer: "nginx"}).Handler(ordered()))
 	t.Cleanup(inGo.Close)
 	multipart := func(b string) string {
 		return "--" + b + "\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\nx\r\n--" + b + "--\r\n"
@@ -44,6 +43,7 @@ func TestNginxRecordsAreThoseOfGo(t *testing.T) {
 	for i, s := range []sent{
 		{"/orders", "x", "", "Bearer opaque"},
 		{"/orders?", "", "text/plain", ""},
+		{"/orders", "x", "", "Cookie session=ann; theme=dark;; =x; flag ;a=b=c"},
 		{"/orders?a=1?b&&", "x", "Application/JSON ; charset=utf-8", "Basic dXNlcjpwYXNz"},
 		{"/o%2fr~d!$&'()*+,;=:@/é\"<>|", "\x00\xff\r\n", "application/octet-stream", "basic  dXNlcjo="},
 		{"//a/./b/../c", "x", "", "Basic dXNlcg=="},
@@ -67,7 +67,9 @@ func TestNginxRecordsAreThoseOfGo(t *testing.T) {
 			ask := func(base string) (r nginxReply) {
 				front := &nginxFront{t: t, url: base, client: f.client}
 				header := []string{"Idempotency-Key", key}
-				if s.credential != "" {
+				if cookies, ok := strings.CutPrefix(s.credential, "Cookie "); ok {
+					header = append(header, "Cookie", cookies)
+				} else if s.credential != "" {
 					header = append(header, "Authorization", s.credential)
 				}
 				if s.contentType != "" {

@@ -300,6 +300,7 @@ func TestNginxTenants(t *testing.T) {
 	assert.Equal(t, len(bodies), 5, "answers of five callers")
 	f.problem(by("/orders", "Authorization", other), 409, "principal-changed", false)
 	f.problem(by("/orders", "Authorization", "Basic dTpx"), 409, "principal-changed", false)
+	f.problem(by("/orders", "Cookie", "session=bob"), 409, "cookies-changed", false)
 	f.problem(by("/votes"), 403, "tenant-missing", false)
 	f.started(5, "five callers")
 	assert.NotEqual(t, by("/votes", "X-User", "a").body, by("/votes", "X-User", "b").body, "two users")

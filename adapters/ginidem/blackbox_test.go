@@ -62,7 +62,9 @@ func open(t *testing.T, origin http.Handler, s httpidemtest.Setup) string {
 	t.Helper()
 	e := engine(t, s.Store, s.Policy)
 	o := s.Guard
-	o.Tenant, o.Binding = httpidem.Credential(e)
+	if o.Credentials == nil {
+		o.Credentials = new(httpidem.Credentials)
+	}
 	r := gin.New()
 	r.Use(ginidem.Middleware(httpidem.New(e, &o)))
 	r.Any("/*any", func(c *gin.Context) { origin.ServeHTTP(now{c.Writer}, c.Request) })

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -229,6 +230,58 @@ func TestTLSInFront(t *testing.T) {
 	hangUp(t, process, log, "not reloaded")
 	_, err = ask(next)
 	assert.NoError(t, err, "after a key that is none")
+}
+
+// TestClientCertificates: with client_ca every client has to show a certificate, whose subject is the tenant.
+func TestClientCertificates(t *testing.T) {
+	t.Parallel()
+	up, effects := counting(t)
+	dir := t.TempDir()
+	config, trust := certificate(t, dir, 1)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	assert.NoError(t, err, "key")
+	ca := &x509.Certificate{
+		SerialNumber: big.NewInt(7), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, ca, ca, key.Public(), key)
+	assert.NoError(t, err, "authority")
+	authority := filepath.Join(dir, "clients.pem")
+	assert.NoError(t, os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600), "file")
+	serial := int64(100)
+	client := func(name string) *http.Client {
+		serial++
+		template := &x509.Certificate{
+			SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name}, NotBefore: ca.NotBefore, NotAfter: ca.NotAfter,
+			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		}
+		der, err := x509.CreateCertificate(rand.Reader, template, ca, key.Public(), key)
+		assert.NoError(t, err, "certificate")
+		transport := &http.Transport{TLSClientConfig: &tls.Config{
+			RootCAs: trust, MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+		}}
+		t.Cleanup(transport.CloseIdleConnections)
+		return &http.Client{Transport: transport}
+	}
+	file := filepath.Join(dir, "gateway.yaml")
+	text := "upstream: " + up.URL + "\nstore: memory\n" + strings.Replace(config, "}", ", client_ca: "+authority+"}", 1) + "defaults: {tenant: {certificate: true}}\n"
+	assert.NoError(t, os.WriteFile(file, []byte(text), 0o600), "file")
+	_, base, _ := startGateway(t, "--config", file, "--listen", "127.0.0.1:0")
+	ask := func(c *http.Client) string {
+		r, err := http.NewRequestWithContext(t.Context(), "POST", strings.Replace(base, "http://", "https://", 1)+"/orders", strings.NewReader("{}"))
+		assert.NoError(t, err, "request")
+		r.Header.Set("Idempotency-Key", "k")
+		resp, err := c.Do(r)
+		if err != nil {
+			return "no answer"
+		}
+		_ = resp.Body.Close()
+		return fmt.Sprint(resp.StatusCode, resp.Header.Get("Idempotency-Replayed"))
+	}
+	assert.Equal(t, ask(client("ann")), "201", "the first")
+	assert.Equal(t, ask(client("ann")), "201true", "with a certificate that was renewed")
+	assert.Equal(t, ask(client("bob")), "201", "somebody else with the same key")
+	assert.Equal(t, ask(&http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trust, MinVersion: tls.VersionTLS12}}}), "no answer", "nobody")
+	assert.Equal(t, effects("k"), 2, "effects")
 }
 
 // TestDrain: told to end, the gateway takes nothing new, says so, and waits for what runs, also for an answer whose client has been

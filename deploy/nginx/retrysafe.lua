@@ -21,6 +21,7 @@ local defaults = {
   key = "optional", -- or required
   min_key = 22, -- of callers without a credential
   tenant = "credential", -- global, or the name of a variable such as remote_user
+  binding = false, -- names of the cookies that tell callers without a credential apart; false: all of them
   on_doubt = "refuse", -- or reexecute: only for what does no harm twice
   duplicate = "replay", -- or reject
   lease = 30,
@@ -105,8 +106,11 @@ end
 local function tenant(o)
   if o.tenant == "global" then return "global" end
   if o.tenant ~= "credential" then return ngx.var[o.tenant] or "", nil, true end
-  local header = ngx.var.http_authorization or ""
-  return key.credential(o.secret, header), header ~= "" and digest.credential(o.secret, header) or nil
+  local headers = ngx.req.get_headers(0)
+  local header = headers["Authorization"] or ""
+  if type(header) == "table" then return nil end
+  local shown = header ~= "" and header or key.anonymous(headers["Cookie"], o.binding)
+  return key.credential(o.secret, header), digest.credential(o.secret, shown)
 end
 
 -- body reads the request's body whole: it is part of the fingerprint, and one that breaks off must not run.
@@ -144,6 +148,7 @@ function M:guard()
   local id, why = key.parse(value)
   if not id then return problem.send("key-malformed", {detail = "In " .. o.key_header .. ", " .. why .. ". Nothing was done."}) end
   local who, binding, named = tenant(o)
+  if not who then return problem.send("caller-ambiguous") end
   if named and who == "" then return problem.send("tenant-missing") end
   if who == "" and #id < o.min_key then return problem.send("key-too-short") end
   local content, refused = body(o)
@@ -165,12 +170,14 @@ end
 
 -- refuse tells a repeat what there is.
 function M:refuse(status, r, at)
+  local o = self.o
   if status == storage.FINISHED then return self:replay(r) end
   if status == storage.IN_PROGRESS then
     return problem.send("in-progress", {error_code = 201, retry_after = problem.jittered((r.lease - at) / 1e6)})
   end
   local codes = {
-    [storage.IN_DOUBT] = "outcome-unknown", [storage.MISMATCH] = "payload-mismatch", [storage.PRINCIPAL] = "principal-changed",
+    [storage.IN_DOUBT] = "outcome-unknown", [storage.MISMATCH] = "payload-mismatch", 
+    [storage.PRINCIPAL] = o.tenant == "credential" and not ngx.var.http_authorization and "cookies-changed" or "principal-changed",
   }
   if codes[status] then return problem.send(codes[status]) end
   ngx.log(ngx.ERR, "retrysafe: the store answers ", status)

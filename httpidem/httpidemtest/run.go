@@ -17,8 +17,8 @@ type Setup struct {
 	// Store has the records. It is set always, and the suite makes it fail.
 	Store  retrysafe.Store
 	Policy retrysafe.Policy
-	// Guard has the options that a test changes. Tenant, Binding and Policy are the front's to fill from the above. The engine's
-	// namespace is the default, and it has no secret: the suite issues tokens for the front by an engine of its own.
+	// Guard has the options that a test changes. Policy is the front's to fill from the above, and so are Credentials where the
+	// test has none. The engine's namespace is the default, and it has no secret: the suite issues tokens for the front by an engine of its own.
 	Guard httpidem.Options
 }
 

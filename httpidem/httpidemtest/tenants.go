@@ -62,6 +62,7 @@ func testTenants(t *testing.T, open Open) {
 			}
 		})
 	}
+	t.Run("callers", func(t *testing.T) { testCallers(t, open) })
 	t.Run("short keys of anonymous callers", func(t *testing.T) {
 		t.Parallel()
 		wd := newWorld(t, open, Setup{}, nil)

@@ -105,6 +105,25 @@ function M.credential(secret, header)
   return of("credential", header)
 end
 
+-- anonymous is what tells callers without a credential apart: their cookies, or those that are named.
+function M.anonymous(cookies, named)
+  local shown, want = {}, nil
+  if named then
+    want = {}
+    for _, name in ipairs(named) do want[name] = true end
+  end
+  for _, line in ipairs(type(cookies) == "table" and cookies or {cookies}) do
+    for pair in line:gmatch("[^;]+") do
+      pair = pair:match("^[ \t]*(.-)[ \t]*$")
+      if pair ~= "" and (not want or want[pair:match("^[^=]*")]) then
+        shown[#shown + 1] = want and not pair:find("=", 1, true) and pair .. "=" or pair
+      end
+    end
+  end
+  table.sort(shown)
+  return "anonymous\n" .. table.concat(shown, "\n")
+end
+
 local function is_digest(s) return #s == 72 and s:find("^~sha256%.[0-9a-f]+$") ~= nil end
 
 -- part is s as a part of a key's text, however long it is.

@@ -15,6 +15,9 @@ local all = {
   ["already-done"] = {409, "This was done before", "This request did nothing. Look up what the first one made."},
   ["outcome-unknown"] = {409, "Nobody knows whether the first request with this key took effect",
     "It is not run again. Find out what became of it before you send it with a new key."},
+  ["caller-ambiguous"] = {400, "This request names its caller in two ways", "Send one credential, once. Nothing was done."},
+  ["cookies-changed"] = {409, "This key was used with other cookies", "Callers without a credential are told apart by their cookies. Send the " ..
+    "retry with the cookies of the first request. The operator of this service can name those that count (binding). Nothing was done."},
   ["principal-changed"] = {409, "This key was used with another credential",
     "Send the retry with the credential of the first request. Nothing was done."},
   ["answer-not-kept"] = {409, "This was done before, and its answer was too large to keep or did not end",

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -22,14 +23,15 @@ import (
 
 // running is a gateway at work.
 type running struct {
-	flags  *gatewayFlags
-	log    *slog.Logger
-	out    io.Writer
-	engine *retrysafe.Engine // its policy is the default; each configuration has a view of it
-	mon    *gateway.Monitor
-	live   *gateway.Live
-	access *accessLog
-	cert   atomic.Pointer[tls.Certificate]
+	flags   *gatewayFlags
+	log     *slog.Logger
+	out     io.Writer
+	engine  *retrysafe.Engine // its policy is the default; each configuration has a view of it
+	mon     *gateway.Monitor
+	live    *gateway.Live
+	access  *accessLog
+	cert    atomic.Pointer[tls.Certificate]
+	clients *x509.CertPool // authorities of clients' certificates; nil: none are asked for
 
 	listener, admin net.Listener   // admin is nil where there is none
 	opened          []func() error // what is to be closed in the end, the last one first
@@ -90,6 +92,9 @@ func (x *running) open(ctx context.Context, s *setup) error {
 	x.mon.WatchUpstreams(x.live)
 	cert, err := s.certificate()
 	x.cert.Store(cert)
+	if err == nil {
+		x.clients, err = s.clientCAs()
+	}
 	return err
 }
 
@@ -185,10 +190,14 @@ func (x *running) serve(front *gateway.Server) error {
 	if x.cert.Load() == nil {
 		return front.Serve(x.listener)
 	}
-	return front.ServeTLS(x.listener, &tls.Config{
+	c := &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return x.cert.Load(), nil },
-	})
+	}
+	if x.clients != nil {
+		c.ClientCAs, c.ClientAuth = x.clients, tls.RequireAndVerifyClientCert
+	}
+	return front.ServeTLS(x.listener, c)
 }
 
 // listen opens an address; flag is where it comes from.

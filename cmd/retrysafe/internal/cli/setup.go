@@ -2,6 +2,7 @@ package cli
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -80,6 +81,21 @@ func (s *setup) certificate() (*tls.Certificate, error) {
 	return s.file.Certificate()
 }
 
+// clientCAs are the authorities of clients' certificates; nil: clients need none.
+func (s *setup) clientCAs() (*x509.CertPool, error) {
+	if s.file == nil {
+		return nil, nil //nolint:nilnil // flags alone have none
+	}
+	return s.file.ClientCAs()
+}
+
+func (s *setup) clientCA() string {
+	if s.file == nil {
+		return ""
+	}
+	return s.file.TLS.ClientCA
+}
+
 // addresses checks what can be checked before anything is opened.
 func (s *setup) addresses() error {
 	if _, err := parseStore(s.Store); err != nil {
@@ -99,7 +115,8 @@ func (s *setup) same(next *setup) error {
 	for name, changed := range map[string]bool{
 		"listen": s.Listen != next.Listen, "admin": s.Admin != next.Admin, "store": s.Store != next.Store || s.settings != next.settings,
 		"access_log": s.AccessLog != next.AccessLog, "limits": s.limits != next.limits,
-		"tls": (s.file != nil && s.file.TLS.Cert != "") != (next.file != nil && next.file.TLS.Cert != ""),
+		"tls.client_ca": s.clientCA() != next.clientCA(),
+		"tls":           (s.file != nil && s.file.TLS.Cert != "") != (next.file != nil && next.file.TLS.Cert != ""),
 	} {
 		if changed {
 			errs = append(errs, fmt.Errorf("%s has changed, which takes a restart", name))

@@ -1,0 +1,28 @@
+package gateway
+
+import (
+	"net/http"
+
+	"github.com/retrysafe/retrysafe/httpidem"
+)
+
+// refused writes a problem of the middleware. Cookies that change between two tries are a matter of configuration, so that the first such
+// refusal is told to the operator.
+func (g *Gateway) refused(w http.ResponseWriter, r *http.Request, err error) {
+	p, ok := err.(*httpidem.Problem) //nolint:errorlint // that is what Answer gets
+	if !ok {
+		p = httpidem.NewProblem("store-unavailable", err)
+	}
+	if p.Code == "cookies-changed" {
+		route := ""
+		if v := visitOf(r.Context()); v != nil {
+			route = v.route
+		}
+		g.monitor.cookiesChanged(route)
+		g.cookies.Do(func() {
+			g.logger.Warn("a duplicate came with other cookies than the first request and was refused; if cookies change between two tries, name "+
+				`the one that says who the caller is, in defaults or in the route: tenant: {binding: ["cookie:NAME"]}`, "route", route)
+		})
+	}
+	p.ServeHTTP(w, r)
+}

@@ -1,0 +1,86 @@
+package gateway
+
+import (
+	"net/http"
+	"reflect"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/retrysafe/retrysafe/httpidem"
+)
+
+// CredentialConfig is [httpidem.Credentials] in the file.
+type CredentialConfig struct {
+	Cookie       string   `yaml:"cookie" default:"none" doc:"a cookie that names callers; only with stable: true"`
+	Stable       bool     `yaml:"stable" default:"false" doc:"that the value of the cookie stays the same while its user is logged in; a session that is kept in the cookie (Rails, Flask) does not, and belongs in binding"`
+	HeaderSecret string   `yaml:"header_secret" default:"none" doc:"a header with a secret that names callers, such as X-Api-Key"`
+	Certificate  bool     `yaml:"certificate" default:"false" doc:"the subject of the client's certificate names callers; needs client_ca of tls"`
+	Binding      []string `yaml:"binding" default:"all cookies" doc:"what tells callers without a credential apart: cookie:NAME or header:NAME; a repeat with another one meets 409"`
+}
+
+type tenant struct {
+	credential, global bool
+	header             string
+	jwt                *JWTConfig
+	shown              *httpidem.Credentials // what requests carry, other than by default
+}
+
+func (v *tenant) UnmarshalYAML(n ast.Node) (err error) {
+	if _, ok := n.(*ast.MappingNode); ok {
+		return v.mapping(n)
+	}
+	text, _ := scalar(n, "")
+	if name, ok := strings.CutPrefix(text, "header:"); ok {
+		if v.header = http.CanonicalHeaderKey(name); name == "" || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+			return wrong(n, "%q names no header; write it like header:X-User", text)
+		}
+		return nil
+	}
+	*v, err = choose(n, "credential global header:NAME {cookie:...} {jwt:...}", tenant{credential: true}, tenant{global: true}, tenant{}, tenant{})
+	return err
+}
+
+// same tells whether both name callers in the same way; the default is the credential.
+func (v tenant) same(o tenant) bool {
+	return v.global == o.global && v.header == o.header && v.jwt.same(o.jwt) && reflect.DeepEqual(v.shown, o.shown)
+}
+
+// mapping reads a tenant that is verified, or what requests carry.
+func (v *tenant) mapping(n ast.Node) error {
+	var c struct {
+		JWT              *JWTConfig `yaml:"jwt"`
+		CredentialConfig `yaml:",inline"`
+	}
+	if err := yaml.NodeToValue(n, &c, yaml.Strict()); err != nil {
+		return err
+	}
+	if c.JWT != nil {
+		if !reflect.DeepEqual(c.CredentialConfig, CredentialConfig{}) {
+			return wrong(n, "jwt names callers by itself; leave the others out")
+		}
+		v.jwt = c.JWT
+		if _, err := v.jwt.tenant(); err != nil {
+			return wrong(n, "%s", err)
+		}
+		return nil
+	}
+	if c.Cookie == "" && !c.Stable && c.HeaderSecret == "" && !c.Certificate && len(c.Binding) == 0 {
+		return wrong(n, "write {jwt: {jwks: FILE or https://ADDRESS, issuer: NAME}}, {cookie: NAME, stable: true}, {header_secret: X-Api-Key}, "+
+			"{certificate: true} or {binding: [\"cookie:NAME\"]}")
+	}
+	if (c.Cookie != "") != c.Stable {
+		return wrong(n, "a cookie names callers only if it stays the same while they are logged in: write {cookie: NAME, stable: true}; "+
+			"of one that changes (a session that is kept in the cookie) write {binding: [\"cookie:NAME\"]}")
+	}
+	v.shown = &httpidem.Credentials{Cookie: c.Cookie, HeaderSecret: c.HeaderSecret, Certificate: c.Certificate, Binding: c.Binding}
+	if err := v.shown.Validate(); err != nil {
+		said := strings.ReplaceAll(err.Error(), "httpidem: Credentials.", "")
+		for goName, name := range map[string]string{"HeaderSecret": "header_secret", "Cookie is": "cookie is", "named by Cookie": "named by cookie", "Binding": "binding"} {
+			said = strings.ReplaceAll(said, goName, name)
+		}
+		return wrong(n, "%s", said)
+	}
+	return nil
+}
