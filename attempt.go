@@ -44,6 +44,17 @@ type Attempt struct {
 	index                  int
 }
 
+// deadline ends the attempt's context at the caller's deadline.
+func (a *Attempt) deadline(end time.Time) {
+	stop := a.cancel
+	within, done := context.WithDeadline(a.ctx.Context, end)
+	a.ctx.Context = within
+	a.cancel = func(cause error) {
+		stop(cause) // the cause that counts is the first one
+		done()
+	}
+}
+
 // attemptContext is the attempt's context: its own cancellation, and the attempt among its values.
 type attemptContext struct {
 	context.Context

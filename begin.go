@@ -290,11 +290,14 @@ func newAttempt(ctx context.Context, c *core, rec *Record, sent time.Time, o *ca
 		started: sent,
 	}
 	parent := ctx
-	if o.detached {
+	if o.detached || o.outlives && !o.attached && !o.policy.Attached {
 		parent, a.ctx.values = context.Background(), ctx
 	}
 	a.ctx.attempt = a
 	a.ctx.Context, a.cancel = context.WithCancelCause(parent)
+	if end, ok := ctx.Deadline(); ok && parent != ctx && !o.detached {
+		a.deadline(end)
+	}
 	a.until = sent.Add(o.policy.Lease - o.policy.Lease/10)
 	a.beatAt = sent.Add(o.policy.Lease / 3)
 	a.boundAt = sent.Add(o.policy.MaxRun)

@@ -19,7 +19,11 @@ type Result[T any] struct {
 
 // Do runs fn at most once per key (under [Reexecute] at least once), and gives every repeat the first answer.
 //
-// fn must end when its context does. What its error means is said by [NothingDone], [Permanent] and [InDoubt]; any other error puts
+// A caller that has gone does not end what has begun: the context of fn has the values and the deadline of ctx, but not its cancellation. It
+// ends after Policy.MaxRun, when the lease is lost, and when [Engine.Shutdown] stops waiting; fn must end then. [Attached] takes the
+// cancellation along. Where ctx has ended before fn begins, nothing runs.
+//
+// What its error means is said by [NothingDone], [Permanent] and [InDoubt]; any other error puts
 // the key in doubt under Refuse, and releases it under Reexecute. A panic or Goexit does the same, and goes on up.
 //
 // Errors: [ErrInProgress], [ErrAttemptFailed], [ErrInDoubt], [ErrFingerprintMismatch], [ErrPrincipalChanged], [ErrDuplicate],
@@ -30,7 +34,7 @@ type Result[T any] struct {
 // ErrInDoubt where it leaves the key in doubt; errors.Is and errors.As see through. Use [Retryable] to tell what may be retried. The marks of a call count for that call alone: work that calls Do itself and returns its error has to mark it anew, since
 // "nothing was done" by the inner call says nothing of what the outer one did before.
 func Do[T any](ctx context.Context, e *Engine, k Key, fn func(context.Context) (T, error), opts ...CallOption) (Result[T], error) {
-	return do(ctx, e, k, fn, e.callOptions(opts))
+	return do(ctx, e, k, fn, e.ofDo.with(opts))
 }
 
 // Run is Do for work without an answer.
@@ -177,6 +181,7 @@ func NewOperation[In, Out any](e *Engine, name string, work func(context.Context
 // Do runs the operation for the key {tenant, name, id}; see the function [Do].
 func (o *Operation[In, Out]) Do(ctx context.Context, tenant, id string, in In) (Result[Out], error) {
 	opts := o.options
+	opts.outlives = true
 	opts.fingerprint, opts.err = payloadFingerprint(in)
 	if o.resumable && opts.err == nil {
 		opts.input, opts.err = inputOf(o.engine.c.codec, &in)

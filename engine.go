@@ -20,6 +20,7 @@ type Engine struct {
 	c        *core
 	layer    string
 	defaults *callOptions // of calls without options; never changed
+	ofDo     *callOptions // the same of Do
 }
 
 // core is what all views of an engine share.
@@ -79,13 +80,18 @@ func New(s Store, o *Options) *Engine {
 	c.life.sweep, c.life.closing = o.Sweep, make(chan struct{})
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	policy := o.Policy.WithDefaults()
-	return &Engine{c: c, layer: "fn", defaults: &callOptions{policy: &policy}}
+	return newEngine(c, "fn", &policy)
+}
+
+func newEngine(c *core, layer string, p *Policy) *Engine {
+	o := callOptions{policy: p}
+	return &Engine{c: c, layer: layer, defaults: &o, ofDo: o.outliving()}
 }
 
 // Layer is a view of the engine whose keys live apart, for a surface of its own: a gateway, a middleware and a function that see one
 // key never wait for each other. The layers of this project are fn http gw tx mq rpc token step sig.
 func (e *Engine) Layer(name string) *Engine {
-	return &Engine{c: e.c, layer: name, defaults: e.defaults}
+	return &Engine{c: e.c, layer: name, defaults: e.defaults, ofDo: e.ofDo}
 }
 
 // WithPolicy is a view of the engine with other defaults; a zero field of p keeps the present one. It panics on a policy that
@@ -95,7 +101,7 @@ func (e *Engine) WithPolicy(p Policy) *Engine {
 	if err := p.Validate(); err != nil {
 		panic(err)
 	}
-	return &Engine{c: e.c, layer: e.layer, defaults: &callOptions{policy: &p}}
+	return newEngine(e.c, e.layer, &p)
 }
 
 // Namespace is that of Options, or its default.

@@ -53,7 +53,9 @@ type callOptions struct {
 	fingerprint []byte
 	space       [1 + sha256.Size]byte // of a fingerprint of the usual size
 	binding     []byte                // the credential itself; digested by the engine
-	detached    bool
+	outlives    bool                  // the context keeps the deadline of the caller's, and not its cancellation: Do
+	attached    bool                  // it ends with the caller's all the same
+	detached    bool                  // it keeps neither
 	issued      issued
 	retries     int     // of DoTx
 	input       *Answer // kept with the record before the work begins; nil: not
@@ -112,7 +114,14 @@ func (c *Call) apply(o *callOptions) {
 	}
 }
 
-// Detached lets the attempt outlive ctx: its context keeps ctx's values but does not end when ctx does. Begin itself still does.
+// Attached ends the work of [Do] when ctx is cancelled, as [Policy].Attached does. It is for work that undoes itself then, or that does no
+// harm when it is begun anew.
+func Attached() CallOption {
+	return optionFunc(func(c *callOptions) { c.attached = true })
+}
+
+// Detached lets the attempt outlive ctx: its context keeps ctx's values, but neither its end nor its deadline. Begin itself still ends
+// with ctx.
 func Detached() CallOption {
 	return optionFunc(func(c *callOptions) { c.detached = true })
 }
@@ -135,13 +144,21 @@ func (e *Engine) PolicyWith(opts ...CallOption) (Policy, error) {
 }
 
 // callOptions returns what a call with opts goes by. Without options that is shared and costs nothing.
-func (e *Engine) callOptions(opts []CallOption) *callOptions {
+func (e *Engine) callOptions(opts []CallOption) *callOptions { return e.defaults.with(opts) }
+
+func (c *callOptions) with(opts []CallOption) *callOptions {
 	if len(opts) == 0 {
-		return e.defaults
+		return c
 	}
-	c := *e.defaults
+	own := *c
 	for _, o := range opts {
-		o.apply(&c)
+		o.apply(&own)
 	}
+	return &own
+}
+
+// outliving are the options of [Do]: work that has begun does not end because its caller has gone.
+func (c callOptions) outliving() *callOptions {
+	c.outlives = true
 	return &c
 }

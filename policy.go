@@ -74,6 +74,9 @@ type Policy struct {
 	// MaxAnswer is the largest answer that is kept, in bytes; default 1 MiB, at most [MaxStored]. A larger one is given to the first
 	// caller; repeats are told [ErrAnswerNotKept]. It never leads to a second run.
 	MaxAnswer int64
+	// Attached ends the work of [Do] when the caller's context is cancelled. By default it goes on, since work that ends in the middle
+	// leaves the key in doubt; a caller's deadline counts either way.
+	Attached bool
 	// Limits bound what a tenant may have in the store; default none.
 	Limits Limits
 	// Steps are the names of all steps of the work (see [Step]) in the order of the program, at most 128; nil: not declared. With them a
@@ -116,6 +119,7 @@ func (p Policy) Or(base Policy) Policy {
 	set(&p.Wait, base.Wait)
 	set(&p.OnDoubt, base.OnDoubt)
 	set(&p.MaxAnswer, base.MaxAnswer)
+	set(&p.Attached, base.Attached)
 	p.Limits = p.Limits.or(base.Limits)
 	if p.Steps == nil {
 		p.Steps = base.Steps

@@ -64,7 +64,7 @@ func TestStepWithoutAnAnswer(t *testing.T) {
 	})
 }
 
-// TestStepOfACallerThatLeaves: what was done is kept, although nobody waits for it.
+// TestStepOfACallerThatLeaves: what was done is kept, although nobody waits for it, where a caller takes its work along.
 func TestStepOfACallerThatLeaves(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, w := newStore(), newTrip()
@@ -78,19 +78,19 @@ func TestStepOfACallerThatLeaves(t *testing.T) {
 			})
 			assert.ErrorIs(t, err, context.Canceled, "a step inside, begun behind a caller that has left")
 			return "", err
-		})
+		}, retrysafe.Attached())
 		assert.ErrorIs(t, err, context.Canceled, "the call")
 		leaving, leave = context.WithCancel(ctx)
 		_, err = retrysafe.Do(leaving, e, charge, func(ctx context.Context) (string, error) {
 			return retrysafe.Step(ctx, "b", func(context.Context) (string, error) { leave(); return "done", nil })
-		})
+		}, retrysafe.Attached())
 		assert.NoError(t, err, "a step whose caller leaves while it runs")
 		begun := time.Now()
 		leaving, leave = context.WithCancel(ctx)
 		gone := engineOn(t, storetest.NewFaulty(newStore(), only("extend", storetest.LoseRequest, 1, 1000)), again)
 		_, err = retrysafe.Do(leaving, gone, charge, func(ctx context.Context) (string, error) {
 			return retrysafe.Step(ctx, "b", func(context.Context) (string, error) { leave(); return "done", nil })
-		})
+		}, retrysafe.Attached())
 		assert.ErrorIs(t, err, retrysafe.ErrUnconfirmed, "with the store away")
 		assert.True(t, time.Since(begun) < 4*time.Second, "it is not waited for any longer: %v", time.Since(begun))
 	})
