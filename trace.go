@@ -2,6 +2,7 @@ package retrysafe
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -58,5 +59,11 @@ func (t *Trace) store(ctx context.Context, op string) func(error) {
 	if t.Store == nil {
 		return func(error) {}
 	}
-	return t.Store(ctx, StoreInfo{Op: op})
+	done := t.Store(ctx, StoreInfo{Op: op})
+	return func(err error) {
+		if errors.Is(err, errors.ErrUnsupported) {
+			err = nil // the store cannot, and the engine does without: that is no failure
+		}
+		done(err)
+	}
 }

@@ -137,7 +137,7 @@ var redisClients = map[string]func(t *testing.T, url string) redisclient.Client{
 		case redisclient.Cluster:
 			r = redis.NewClusterClient(&redis.ClusterOptions{Addrs: a.Hosts})
 		default:
-			r = redis.NewClient(&redis.Options{Addr: a.Hosts[0]})
+			r = redis.NewClient(&redis.Options{Addr: a.Hosts[0], Username: a.Username, Password: a.Password})
 		}
 		t.Cleanup(func() { _ = r.Close() })
 		c, err := goredisclient.New(r)

@@ -37,6 +37,7 @@ func (s *Store) inspect(ctx context.Context) error {
 		if err := s.durable(&node); err != nil {
 			return err
 		}
+		s.mayTell(ctx, do)
 		all.primary(ctx, do)
 		return nil
 	})
@@ -44,6 +45,14 @@ func (s *Store) inspect(ctx context.Context) error {
 		s.compare(ctx, all)
 	}
 	return err
+}
+
+// mayTell warns of a user who may not publish: those who wait in other processes then find out by asking.
+func (s *Store) mayTell(ctx context.Context, do doing) {
+	var refused redisclient.Error
+	if err := do(ctx, "PUBLISH", s.o.Prefix, "").Err; !s.o.Quiet && errors.As(err, &refused) && refused.Code() == "NOPERM" {
+		s.o.Logger.Warn("redisstore: the user may not publish, so that those who wait in other processes are told late; allow the channels of the prefix: ACL SETUSER … &" + s.o.Prefix + "*")
+	}
 }
 
 // durable warns of what can be lost, and counts replicas.

@@ -10,7 +10,7 @@ if raw and #raw > 83 and how < 8 then
     if cause == 0 and high == 0 and low == 0 and worked == 0 then -- an end, and no cause, error or earlier attempt
       local expires = now + span
       was = was % 64
-      if how % 4 >= 2 then redis.call('PUBLISH', KEYS[1], '') end
+      if how % 4 >= 2 then redis.pcall('PUBLISH', KEYS[1], '') end
       if how % 2 == 1 then -- flags: reexecute, issued, and that there is nothing
         local head = struct.pack('>BBBBc4c24I8', 1, done, was % 4 + 56, 0, attempt, who, 0)
         redis.call('SET', KEYS[1], head, 'PXAT', math.ceil(expires / 1000))

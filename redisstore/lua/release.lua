@@ -18,5 +18,5 @@ else
   if r.expires ~= 0 then r.expires = math.max(r.expires, cur.notafter + 1) end -- a late repeat of the Acquire must meet the record
 end
 put(pack(r, string.sub(cur.raw, cur.answer)), r.expires)
-if ARGV[6] == '1' then redis.call('PUBLISH', KEYS[1], '') end
+if ARGV[6] == '1' then redis.pcall('PUBLISH', KEYS[1], '') end
 return say(DONE, '')
