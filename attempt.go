@@ -33,6 +33,8 @@ type Attempt struct {
 
 	steps   atomic.Pointer[book] // nil until there are any
 	settles bool                 // it ends the record for another, and runs no steps
+	// unattended: no caller is told of its end.
+	unattended bool
 
 	ended atomic.Bool // an ending has begun
 	lost  atomic.Bool // its context was ended by the engine: never release it
@@ -245,8 +247,12 @@ func (a Answer) limited(most int64) Answer {
 // An attempt whose context the engine has ended is never released, since a takeover may be under way: then [ErrLeaseLost], and its lease lapses.
 // [ErrUnconfirmed]: the store has not answered within 2 s; the engine goes on until MaxRun.
 func (a *Attempt) Release(ctx context.Context, why error) error {
+	cause := causeNothingDone
+	if a.unattended {
+		cause = causeUnattended
+	}
 	return a.end(ctx, ending{outcome: "released", why: why, release: ReleaseRequest{
-		Key: a.key, Owner: a.owner, Fence: a.fence, Retention: a.retention, Cause: "nothing-done", LastError: text(why),
+		Key: a.key, Owner: a.owner, Fence: a.fence, Retention: a.retention, Cause: cause, LastError: text(why),
 		Quiet: a.policy.Wait <= 0,
 	}})
 }

@@ -59,6 +59,9 @@ func (c *core) reconcile(ctx context.Context, rec *Record, o *callOptions) (v ve
 		}
 	}
 	c.life.stay() // the attempt leaves by itself, and the caller leaves as well
+	if (err != nil || res.Outcome == Doubtful) && doubt.Answer.Codec == progressCodec {
+		_ = a.Uncount(ctx, 1) // a question is no try; where this is not answered, it counts
+	}
 	switch {
 	case err != nil:
 		_ = a.Doubt(ctx, err)
@@ -182,6 +185,7 @@ func (c *core) reconcileOne(ctx context.Context, rec *Record, o *callOptions) (s
 	if v.attempt == nil {
 		return v.settled, err
 	}
+	v.attempt.unattended = true
 	err = v.attempt.Release(ctx, nil) // there is nobody here to run the work: the next call does
 	return err == nil, err
 }

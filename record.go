@@ -88,7 +88,8 @@ type Record struct {
 	Now, Created, Updated, Expires time.Time
 	// Answer is what repeats are given. Before the end it is what the attempt has done so far; see [Record.Progress].
 	Answer Answer
-	// Cause is one word on why the record is in doubt or released: timeout panic bound error nothing-done unanswered resolved;
+	// Cause is one word on why the record is in doubt or released: timeout panic bound error nothing-done unattended
+	// (nothing done, and no caller was told) unanswered resolved attempts;
 	// the gateway's own are not-sent timeout reset truncated garbage. Empty after a crash, when the lease lapsed.
 	Cause string
 	// LastError is for operators and never sent to clients.

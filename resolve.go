@@ -63,7 +63,7 @@ func (e *Engine) Resolve(ctx context.Context, k Key, r Resolution) error {
 	case NotDone:
 		if r.Reopen {
 			if err := a.countFrom(ctx, func(int) int { return a.n }); err != nil {
-				_ = a.doubt(ctx, "resolved", err)
+				_ = a.doubt(ctx, causeResolved, err)
 				return c.wrap(key, a.n, fmt.Errorf("%w: look the record up again before you resolve it: %w", ErrUnconfirmed, err), 0)
 			}
 		}
@@ -124,7 +124,7 @@ func (e *Engine) seize(ctx context.Context, rec *Record, r Resolution) (*Attempt
 
 func (a *Attempt) resolved(r Resolution, doubt bool) ReleaseRequest {
 	return ReleaseRequest{
-		Key: a.key, Owner: a.owner, Fence: a.fence, InDoubt: doubt, Cause: "resolved",
+		Key: a.key, Owner: a.owner, Fence: a.fence, InDoubt: doubt, Cause: causeResolved,
 		LastError: fmt.Sprintf("resolved by %q at %s", r.By, time.Now().UTC().Format(time.RFC3339)),
 	}
 }

@@ -22,7 +22,8 @@ type WorkerOptions struct {
 	// Backoff is how long a call rests after its first attempt was given up or its lease has passed; default 1 s. Each further attempt
 	// doubles it, up to MaxBackoff; default 5 min.
 	Backoff, MaxBackoff time.Duration
-	// MaxAttempts is how many attempts a call may have had, those of its callers included; default 10. One that had as many is left in
+	// MaxAttempts is how many attempts a call may have had, those of its callers included; default 10. Questions of Reconcile do not
+	// count, nor what came before [Resolution].Reopen. One that had as many is left in
 	// doubt with the cause "attempts", which [Trace].Doubt and the log are told, and no worker takes it again.
 	MaxAttempts int
 	// Logger is told of what is given up and of a store that is away; default slog.Default(). It is shown no keys.
@@ -44,8 +45,9 @@ func (o *WorkerOptions) Validate() error {
 // keep, the input and the steps that were done, and knows the operations that it was given alone.
 //
 // A call under [Reexecute] whose lease has passed, or that was put in doubt or released with its input kept, runs again, in the order
-// of the store's lists, behind the steps that were done. A call in doubt under [Refuse] is asked about with [Policy].Reconcile, where there
-// is one, and runs only if the verdict is that nothing was done. Any number of processes may have workers: the lease decides who runs.
+// of the store's lists, after the steps that were done. A call in doubt under [Refuse] is asked about with [Policy].Reconcile, where there
+// is one, and runs only if the verdict is that nothing was done. What a call under Refuse released runs when it is called again, since its
+// caller was told that nothing happened; what Reconcile, [Engine.Resolve] or a worker released has no such caller, and runs. Any number of processes may have workers: the lease decides who runs.
 type Worker struct {
 	o        WorkerOptions
 	resumers []*resumer
@@ -161,7 +163,11 @@ func (w *Worker) look(ctx context.Context, p *passing, begin func(func())) error
 // offer begins one record, if it is one for this worker and it is time. The error is the context's.
 func (w *Worker) offer(ctx context.Context, r *resumer, rec *Record, p *passing, begin func(func())) error {
 	asks := r.asks(rec)
-	if rec.Cause == causeAttempts || asks && r.options.policy.Reconcile == nil || !asks && rec.Answer.Codec != progressCodec {
+	switch {
+	case rec.Cause == causeAttempts,
+		asks && r.options.policy.Reconcile == nil,
+		!asks && rec.Answer.Codec != progressCodec,
+		r.callerKnows(rec):
 		return nil
 	}
 	p.found.Add(1)
@@ -181,8 +187,16 @@ func (w *Worker) offer(ctx context.Context, r *resumer, rec *Record, p *passing,
 }
 
 // asks tells whether a record may run again only after Reconcile has said so.
-func (r *resumer) asks(rec *Record) bool {
-	return rec.InDoubt() && (rec.OnDoubt != Reexecute || r.options.policy.OnDoubt != Reexecute)
+func (r *resumer) asks(rec *Record) bool { return rec.InDoubt() && r.refuses(rec) }
+
+// callerKnows tells whether a caller was told that nothing happened, who may have gone another way since.
+func (r *resumer) callerKnows(rec *Record) bool {
+	told := rec.Cause != causeUnattended && rec.Cause != causeResolved
+	return rec.State == StateReleased && told && r.refuses(rec)
+}
+
+func (r *resumer) refuses(rec *Record) bool {
+	return rec.OnDoubt != Reexecute || r.options.policy.OnDoubt != Reexecute
 }
 
 // early tells whether a record has to rest longer: since it was given up, or since its lease has passed.

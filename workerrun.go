@@ -6,7 +6,13 @@ import (
 	"time"
 )
 
-const causeAttempts = "attempts"
+// Causes of records that a worker goes by.
+const (
+	causeAttempts    = "attempts"
+	causeResolved    = "resolved"
+	causeNothingDone = "nothing-done"
+	causeUnattended  = "unattended" // released, and no caller was told so
+)
 
 var errTooManyAttempts = errors.New("the call had as many attempts as its worker allows")
 
@@ -26,7 +32,7 @@ func (w *Worker) finish(ctx context.Context, r *resumer, seen *Record, p *passin
 	}
 	progress, err := rec.Progress()
 	switch {
-	case rec.Attempt >= w.o.MaxAttempts:
+	case err == nil && rec.Attempt-progress.Reopened >= w.o.MaxAttempts:
 		if w.giveUp(ctx, r, &rec) {
 			p.givenUp.Add(1)
 			log.Warn("retrysafe: worker: given up after too many attempts; look at the key and settle it")
@@ -47,7 +53,7 @@ func (w *Worker) finish(ctx context.Context, r *resumer, seen *Record, p *passin
 		}
 		return
 	}
-	a.call = call
+	a.call, a.unattended = call, true
 	if progress.Input.Codec == "" {
 		err = a.Release(ctx, nil) // Reconcile says that nothing was done, and there is nothing to run it with: the next call does
 		settled = err == nil
