@@ -83,7 +83,7 @@ func (b *batchBegin) read(ctx context.Context, req *AcquireRequest, answer *Batc
 	}()
 	switch {
 	case answer.Err != nil && mayBeApplied(answer.Err):
-		c.reclaim(*req, req.NotAfter, 0, nil)
+		c.reclaim(req, req.NotAfter, 0, nil)
 		call := b.traceCall(&ctx, req.Key.Key)
 		err := c.wrap(req.Key, 0, unavailable(answer.Err), time.Second)
 		call.done(outcome(err), 0, err)

@@ -181,7 +181,7 @@ func (c *core) acquire(ctx context.Context, req *AcquireRequest, reserved *reser
 				if got.Status == Won {
 					ours = got.Record.Fence
 				}
-				c.reclaim(*req, unanswered, ours, reserved)
+				c.reclaim(req, unanswered, ours, reserved)
 			}
 			return got, sent, nil
 		}
@@ -199,7 +199,7 @@ func (c *core) acquire(ctx context.Context, req *AcquireRequest, reserved *reser
 	if unanswered.IsZero() {
 		reserved.settle(false)
 	} else {
-		c.reclaim(*req, unanswered, 0, reserved)
+		c.reclaim(req, unanswered, 0, reserved)
 	}
 	return Acquired{}, sent, unavailable(err)
 }
@@ -221,52 +221,6 @@ func pause(ctx context.Context, d time.Duration) bool {
 		return true
 	case <-ctx.Done():
 		return false
-	}
-}
-
-// reclaim gives back a claim whose reply was lost: after notAfter nothing of it can be applied any more, and a record that is in
-// progress under its owner was given to nobody, for owners are made for one call; ours is the fence that this call was given in the
-// end, if it was. Without this, an outage of the store would leave keys in doubt although nothing ran.
-//
-// A claim that made a new key stays counted, for its record is known from now on, also when it is given back. So it does where nobody
-// can tell.
-func (c *core) reclaim(req AcquireRequest, notAfter time.Time, ours Fence, reserved *reservation) {
-	c.life.stay()
-	started := c.background.start(func() {
-		defer c.life.leave()
-		const slack = 100 * time.Millisecond
-		giveUp := time.Now().Add(giveBackTime)
-		wait := max(0, notAfter.Sub(c.clock.at(time.Now()))) + slack
-		for time.Now().Before(giveUp) && c.sleep(wait) {
-			ctx, cancel := context.WithTimeout(c.ctx, acquireLimit)
-			rec, err := c.lookup(ctx, req.Key)
-			over := err == nil && rec.Now.After(notAfter)
-			if over {
-				reserved.settle(began(&rec, req.Owner))
-			}
-			switch {
-			case err == nil && !over:
-				wait = notAfter.Sub(rec.Now) + slack
-			case err == nil && (rec.State != StateInProgress || rec.Owner != req.Owner || rec.Fence == ours):
-				cancel()
-				return
-			default:
-				if err == nil {
-					err = c.release(ctx, ReleaseRequest{
-						Key: req.Key, Owner: rec.Owner, Fence: rec.Fence, Cause: "unanswered", InDoubt: afterDoubt(&rec, req.IfFence),
-					})
-				}
-				if err == nil || !mayBeApplied(err) {
-					cancel()
-					return
-				}
-				wait = time.Second
-			}
-			cancel()
-		}
-	})
-	if !started {
-		c.life.leave()
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash"
 	"log/slog"
@@ -34,11 +35,12 @@ type core struct {
 	logger    *slog.Logger
 	warnOnce  sync.Once
 
-	clock   storeClock
-	life    life
-	beat    heartbeat
-	waiting waitRoom
-	charges chan struct{} // of those that are under way in the background
+	clock    storeClock
+	life     life
+	beat     heartbeat
+	waiting  waitRoom
+	giveBack givingBack
+	charges  chan struct{} // of those that are under way in the background
 
 	// ctx ends when Shutdown gives up waiting, or is through; background goroutines go by it, and it waits for them.
 	ctx        context.Context
@@ -76,6 +78,7 @@ func New(s Store, o *Options) *Engine {
 	c.clock.base = time.Now()
 	c.beat = heartbeat{core: c, kick: make(chan struct{}, 1)}
 	c.waiting = waitRoom{core: c, rooms: make(map[waitKey]*room)}
+	c.giveBack.core = c
 	c.charges = make(chan struct{}, chargesAtOnce)
 	c.life.sweep, c.life.closing = o.Sweep, make(chan struct{})
 	c.ctx, c.stop = context.WithCancel(context.Background())
@@ -200,6 +203,8 @@ func (c *core) lookup(ctx context.Context, key StoreKey) (Record, error) {
 // Shutdown takes no new attempts, waits for the live ones until ctx ends, and then ends their contexts. It never releases them: work
 // that did not return may still act, so their leases lapse. Calls that wait for others are told [ErrClosed] at once; transactions of
 // DoTx that are open at the end of ctx have their contexts ended. It returns nil when all have ended, and does not close the store.
+//
+// Calls of the store that go on although their contexts have ended are waited for until ctx ends, and a second at least.
 func (e *Engine) Shutdown(ctx context.Context) error {
 	c := e.c
 	idle := c.life.close()
@@ -216,6 +221,8 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 		c.beat.stopAll()
 	}
 	c.stop()
-	c.background.wait()
+	if !c.background.end(ctx, shutdownGrace) {
+		err = errors.Join(err, errStoreHangs)
+	}
 	return err
 }

@@ -1,6 +1,7 @@
 package retrysafe
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"sync"
@@ -112,11 +113,33 @@ func (b *background) start(f func()) bool {
 	return true
 }
 
-func (b *background) wait() {
+const shutdownGrace = time.Second
+
+var errStoreHangs = errors.New("retrysafe: shutdown: calls of the store have not returned, though their contexts have ended")
+
+// end waits for all goroutines until ctx ends, and for least, and starts none any more; false: some have not ended.
+func (b *background) end(ctx context.Context, least time.Duration) bool {
 	b.mu.Lock()
 	b.ended = true
 	b.mu.Unlock()
-	b.group.Wait()
+	through := make(chan struct{})
+	go func() {
+		b.group.Wait()
+		close(through)
+	}()
+	t := time.NewTimer(least)
+	defer t.Stop()
+	select {
+	case <-through:
+		return true
+	case <-t.C:
+	}
+	select {
+	case <-through:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 const sweepBatch = 500

@@ -19,6 +19,9 @@ type Trace struct {
 	Doubt func(ctx context.Context, key Key, attempt int, cause string)
 	// Unconfirmed: the work is done and the store has not confirmed its answer in time; repeats go on.
 	Unconfirmed func(ctx context.Context, key Key, attempt int)
+	// Lapse: a claim of key whose reply was lost may have been applied and is not given back, since too many wait for that or the store
+	// was away for an hour. If it was applied, its lease lapses, and the key is in doubt although nothing ran.
+	Lapse func(ctx context.Context, key Key)
 }
 
 // CallInfo describes a call that begins.

@@ -10,6 +10,7 @@ import (
 const (
 	causeAttempts    = "attempts"
 	causeResolved    = "resolved"
+	causeUnanswered  = "unanswered" // a claim whose reply was lost, given back
 	causeNothingDone = "nothing-done"
 	causeUnattended  = "unattended" // released, and no caller was told so
 )

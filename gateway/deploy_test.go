@@ -55,6 +55,14 @@ func families(t *testing.T) (all map[string]*family, accessLine string) {
 	m.WatchUpstreams(live)
 	assert.Equal(t, told(t, base, "POST", "k", "x"), "200", "the first")
 	assert.Equal(t, told(t, base, "POST", "k", "x"), "200", "a repeat")
+	for _, cookie := range []string{"s=1", "s=2"} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/votes", http.NoBody)
+		assert.NoError(t, err, "request")
+		r.Header = http.Header{"Idempotency-Key": {"a-key-of-at-least-22-characters"}, "Cookie": {cookie}}
+		resp, err := http.DefaultClient.Do(r)
+		assert.NoError(t, err, "a request with cookies")
+		_ = resp.Body.Close()
+	}
 	broken.Store(true)
 	assert.Equal(t, told(t, base, "POST", "doubt", "x"), "504 outcome-unknown", "one that breaks")
 	away.Store(true)

@@ -26,6 +26,7 @@ type Monitor struct {
 	live        prometheus.Gauge
 	doubts      *prometheus.CounterVec
 	cookies     *prometheus.CounterVec
+	lapsed      prometheus.Counter
 	store       map[string]prometheus.Observer // by call; nobody changes it
 	storeErrors *prometheus.CounterVec
 	log         *slog.Logger
@@ -55,7 +56,10 @@ func NewMonitor(log *slog.Logger) *Monitor {
 		live: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "retrysafe_live_attempts", Help: "Guarded requests that are with the service now, also those whose client was told already.",
 		}),
-		cookies:     counter("retrysafe_cookies_changed_total", "Duplicates that were refused since they came with other cookies, by route.", "route"),
+		cookies: counter("retrysafe_cookies_changed_total", "Duplicates that were refused since they came with other cookies, by route.", "route"),
+		lapsed: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "retrysafe_claims_lapsed_total", Help: "Claims whose reply was lost that are not given back, since too many wait or the store was away for an hour.",
+		}),
 		doubts:      counter("retrysafe_doubts_total", "Attempts that ended in doubt, by route and cause.", "route", "cause"),
 		store:       map[string]prometheus.Observer{},
 		storeErrors: counter("retrysafe_store_errors_total", "Calls of the store that failed.", "op"),
@@ -64,7 +68,7 @@ func NewMonitor(log *slog.Logger) *Monitor {
 	for _, op := range storeCalls {
 		m.store[op] = store.WithLabelValues(op)
 	}
-	m.registry.MustRegister(BuildInfo(), m.requests, m.seconds, m.attempts, m.live, m.doubts, m.cookies, store, m.storeErrors,
+	m.registry.MustRegister(BuildInfo(), m.requests, m.seconds, m.attempts, m.live, m.doubts, m.cookies, m.lapsed, store, m.storeErrors,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -114,6 +118,7 @@ func (m *Monitor) Trace() *retrysafe.Trace {
 				}
 			}
 		},
+		Lapse: func(context.Context, retrysafe.Key) { m.lapsed.Inc() },
 		Doubt: func(ctx context.Context, _ retrysafe.Key, _ int, cause string) {
 			if v := visitOf(ctx); v != nil {
 				m.doubts.WithLabelValues(v.route, cause).Inc()

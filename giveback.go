@@ -1,0 +1,197 @@
+package retrysafe
+
+import (
+	"container/heap"
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// Bounds of what is given back.
+const (
+	maxClaims    = 1 << 16                // claims that wait to be given back; each takes some 500 bytes
+	claimSlack   = 100 * time.Millisecond // after a claim cannot be applied any more
+	claimRest    = time.Second            // between two looks at one claim
+	maxClaimRest = 30 * time.Second
+	storeRest    = 5 * time.Second // between two looks at a store that is away, at most
+)
+
+// claim is one whose reply was lost. After notAfter nothing of it can be applied any more, and a record that is in progress under its
+// owner was given to nobody, for owners are made for one call; ours is the fence that this call was given in the end, if it was.
+type claim struct {
+	key      StoreKey
+	owner    Owner
+	ifFence  Fence
+	notAfter time.Time // by the store's clock
+	ours     Fence
+	reserved *reservation
+
+	due, giveUp time.Time
+	rest        time.Duration
+}
+
+// givingBack gives back the claims of an engine, one after the other: an outage of the store leaves as many of them as there were calls,
+// and must not meet each of them with a goroutine and a call a second.
+type givingBack struct {
+	core *core
+
+	mu      sync.Mutex
+	claims  claimHeap
+	running bool
+}
+
+// reclaim gives back a claim whose reply was lost. Without this, an outage of the store would leave keys in doubt although nothing ran.
+// Where too many wait, it is left to lapse.
+//
+// A claim that made a new key stays counted, for its record is known from now on, also when it is given back. So it does where nobody
+// can tell.
+func (c *core) reclaim(req *AcquireRequest, notAfter time.Time, ours Fence, reserved *reservation) {
+	now := time.Now()
+	kept := c.giveBack.add(&claim{
+		key: req.Key, owner: req.Owner, ifFence: req.IfFence, notAfter: notAfter, ours: ours, reserved: reserved,
+		due: now.Add(max(0, notAfter.Sub(c.clock.at(now))) + claimSlack), giveUp: now.Add(giveBackTime),
+		rest: claimRest,
+	})
+	if !kept {
+		c.lapses(req.Key)
+	}
+}
+
+// add begins to run where nothing ran; false where there is no room.
+func (g *givingBack) add(c *claim) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.claims) == maxClaims {
+		return false
+	}
+	g.core.life.stay() // Shutdown waits for it
+	heap.Push(&g.claims, c)
+	if g.running {
+		return true
+	}
+	if g.running = g.core.background.start(g.run); !g.running {
+		g.drop()
+	}
+	return true
+}
+
+func (c *core) lapses(key StoreKey) {
+	if c.trace.Lapse != nil {
+		c.trace.Lapse(c.ctx, key.Key)
+	}
+}
+
+// run gives back what is due, until nothing is left or the engine ends. While the store is away it looks less and less often.
+func (g *givingBack) run() {
+	var away time.Duration
+	for {
+		next, wait := g.next()
+		if next == nil && wait == 0 {
+			return
+		}
+		if next == nil {
+			if !g.core.sleep(min(wait, claimRest)) { // no longer: a claim may come that is due earlier
+				g.end()
+				return
+			}
+			continue
+		}
+		answered, done := g.try(next)
+		switch {
+		case done:
+			g.core.life.leave()
+		case time.Now().After(next.giveUp):
+			g.core.lapses(next.key)
+			g.core.life.leave()
+		default:
+			g.again(next)
+		}
+		if answered {
+			away = 0
+			continue
+		}
+		away = min(max(2*away, claimSlack), storeRest)
+		if !g.core.sleep(away/2 + rand.N(away)) {
+			g.end()
+			return
+		}
+	}
+}
+
+// next takes the first claim that is due, or says how long to wait; neither: there is none, and run has ended.
+func (g *givingBack) next() (*claim, time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.claims) == 0 {
+		g.running = false
+		return nil, 0
+	}
+	if wait := time.Until(g.claims[0].due); wait > 0 {
+		return nil, wait
+	}
+	next, _ := heap.Pop(&g.claims).(*claim)
+	return next, 0
+}
+
+func (g *givingBack) again(c *claim) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	heap.Push(&g.claims, c)
+}
+
+// end leaves all to lapse: the engine has ended.
+func (g *givingBack) end() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.running = false
+	g.drop()
+}
+
+func (g *givingBack) drop() {
+	for range g.claims {
+		g.core.life.leave()
+	}
+	g.claims = nil
+}
+
+// try looks at a claim once. It is done when it is given back, or needs not be; answered: the store is there.
+func (g *givingBack) try(c *claim) (answered, done bool) {
+	ctx, cancel := context.WithTimeout(g.core.ctx, acquireLimit)
+	defer cancel()
+	rec, err := g.core.lookup(ctx, c.key)
+	if err == nil && !rec.Now.After(c.notAfter) {
+		c.due = time.Now().Add(c.notAfter.Sub(rec.Now) + claimSlack)
+		return true, false
+	}
+	if err == nil {
+		c.reserved.settle(began(&rec, c.owner))
+		if rec.State != StateInProgress || rec.Owner != c.owner || rec.Fence == c.ours {
+			return true, true
+		}
+		err = g.core.release(ctx, ReleaseRequest{
+			Key: c.key, Owner: rec.Owner, Fence: rec.Fence, Cause: causeUnanswered, InDoubt: afterDoubt(&rec, c.ifFence),
+		})
+		if err == nil || !mayBeApplied(err) {
+			return true, true
+		}
+	}
+	c.due = time.Now().Add(c.rest/2 + rand.N(c.rest))
+	c.rest = min(2*c.rest, maxClaimRest)
+	return false, false
+}
+
+// claimHeap has the claim that is due first at its top.
+type claimHeap []*claim
+
+func (h claimHeap) Len() int           { return len(h) }
+func (h claimHeap) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
+func (h claimHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *claimHeap) Push(x any)        { *h = append(*h, x.(*claim)) } //nolint:forcetypeassert // only claims are pushed
+func (h *claimHeap) Pop() any {
+	last := len(*h) - 1
+	c := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return c
+}

@@ -1,0 +1,124 @@
+package retrysafe_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/storetest"
+)
+
+// TestOutageLeavesOneCaller: however many claims an outage leaves unanswered, one goroutine looks whether the store is back, less and less
+// often, and then gives all of them back.
+func TestOutageLeavesOneCaller(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const calls = 2000
+		var away atomic.Bool
+		f := storetest.NewFaulty(newStore(), func(op string, _ int) storetest.Fault {
+			switch {
+			case !away.Load():
+				return 0
+			case op == "acquire":
+				return storetest.LoseReply
+			}
+			return storetest.LoseRequest
+		})
+		e := engineOn(t, f, retrysafe.Policy{})
+		_, err := retrysafe.Do(ctx, e, charge, new(counter).work) // the engine knows the store's clock
+		assert.NoError(t, err, "before the outage")
+		away.Store(true)
+		var all sync.WaitGroup
+		for i := range calls {
+			all.Go(func() {
+				_, err := retrysafe.Do(ctx, e, numbered("x", i), new(counter).work)
+				assert.ErrorIs(t, err, retrysafe.ErrUnavailable, "a call")
+			})
+		}
+		all.Wait()
+		time.Sleep(time.Minute)
+		before := f.Calls("lookup")
+		time.Sleep(30 * time.Minute)
+		looks := f.Calls("lookup") - before
+		assert.True(t, looks > 300 && looks < 900, "looks in half an hour: %d", looks)
+		away.Store(false)
+		time.Sleep(time.Minute)
+		for i := range calls {
+			rec := lookup(t, e, numbered("x", i))
+			assert.True(t, rec.State == retrysafe.StateReleased, "record %d: %v", i, rec.State)
+		}
+	})
+}
+
+// TestClaimsThatDoNotFit lapse, and the trace is told of each.
+func TestClaimsThatDoNotFit(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const room, over, callers = 1 << 16, 100, 512
+		var lapsed, next atomic.Int64
+		var away atomic.Bool
+		f := storetest.NewFaulty(newStore(), func(string, int) storetest.Fault {
+			if away.Load() {
+				return storetest.LoseRequest
+			}
+			return 0
+		})
+		e := engineWith(t, f, &retrysafe.Options{Sweep: -1, Trace: &retrysafe.Trace{
+			Lapse: func(context.Context, retrysafe.Key) { lapsed.Add(1) },
+		}})
+		_, err := retrysafe.Do(ctx, e, charge, new(counter).work)
+		assert.NoError(t, err, "before the outage")
+		away.Store(true)
+		var all sync.WaitGroup
+		for range callers {
+			all.Go(func() {
+				for i := next.Add(1); i <= room+over; i = next.Add(1) {
+					_, _ = retrysafe.Do(ctx, e, numbered("x", int(i)), new(counter).work)
+				}
+			})
+		}
+		all.Wait()
+		assert.Equal(t, lapsed.Load(), int64(over), "claims that are left to lapse")
+	})
+}
+
+// deaf is a store whose look-ups do not end with their contexts.
+type deaf struct {
+	retrysafe.Store
+	hangs, end chan struct{}
+}
+
+func (d *deaf) Acquire(context.Context, retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+	return retrysafe.Acquired{}, storetest.ErrFault
+}
+
+func (d *deaf) Lookup(ctx context.Context, k retrysafe.StoreKey) (retrysafe.Record, error) {
+	select {
+	case <-d.hangs:
+		<-d.end
+	default:
+	}
+	return d.Store.Lookup(ctx, k)
+}
+
+// TestShutdownReturns though a call of the store ignores its context.
+func TestShutdownReturns(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := &deaf{Store: newStore(), hangs: make(chan struct{}), end: make(chan struct{})}
+		e := engineOn(t, d, retrysafe.Policy{})
+		_, err := retrysafe.Do(ctx, e, charge, new(counter).work)
+		assert.ErrorIs(t, err, retrysafe.ErrUnavailable, "a claim whose reply is lost")
+		close(d.hangs)
+		time.Sleep(20 * time.Second) // it is looked at
+		begun := time.Now()
+		within, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		err = e.Shutdown(within)
+		assert.ErrorIs(t, err, context.DeadlineExceeded, "shutdown")
+		took := time.Since(begun)
+		assert.True(t, took >= 5*time.Second && took <= 7*time.Second, "it took %v", took)
+		close(d.end)
+	})
+}
