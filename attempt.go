@@ -19,7 +19,8 @@ type Attempt struct {
 	n       int
 	fence   Fence
 	owner   Owner
-	born    int64 // when the record was made, by the store's clock, in microseconds
+	payer   string // whom limits count
+	born    int64  // when the record was made, by the store's clock, in microseconds
 	policy  *Policy
 	codec   Codec
 	started time.Time

@@ -88,7 +88,7 @@ func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Recor
 	if err != nil {
 		return nil, c.wrap(key, 0, err, time.Second)
 	}
-	reserved, err := c.reserve(ctx, c.store, key, o.policy)
+	reserved, err := c.reserve(ctx, c.store, key, o)
 	if err != nil {
 		return nil, err
 	}
@@ -240,7 +240,7 @@ func (c *core) release(ctx context.Context, req ReleaseRequest) error {
 // newAttempt makes the attempt of a record that was won. It is not looked after yet.
 func newAttempt(ctx context.Context, c *core, rec *Record, sent time.Time, o *callOptions) *Attempt {
 	a := &Attempt{
-		core: c, key: rec.Key, retention: o.policy.Retention, n: rec.Attempt, fence: rec.Fence, owner: rec.Owner, born: rec.Created.UnixMicro(), policy: o.policy, codec: c.codec,
+		core: c, key: rec.Key, retention: o.policy.Retention, payer: o.payer(rec.Key), n: rec.Attempt, fence: rec.Fence, owner: rec.Owner, born: rec.Created.UnixMicro(), policy: o.policy, codec: c.codec,
 		started: sent,
 	}
 	parent := ctx

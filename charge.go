@@ -22,7 +22,8 @@ const latestRetry = time.Minute
 // and need no room. Two calls of one new key that look at once are both charged, and the one that does not win gives back. What is not
 // charged here and begins all the same is counted when it is settled. s is the store that has the record. A nil reservation: the policy has
 // no limits.
-func (c *core) reserve(ctx context.Context, s any, key StoreKey, p *Policy) (*reservation, error) {
+func (c *core) reserve(ctx context.Context, s any, key StoreKey, o *callOptions) (*reservation, error) {
+	p := o.policy
 	if !p.Limits.any() {
 		return nil, nil //nolint:nilnil // nothing is counted
 	}
@@ -31,7 +32,7 @@ func (c *core) reserve(ctx context.Context, s any, key StoreKey, p *Policy) (*re
 		return nil, c.wrap(key, 0, errNoLimiter, 0)
 	}
 	r := &reservation{core: c, store: store, req: ChargeRequest{
-		Namespace: key.Namespace, Tenant: key.Tenant, Keys: 1, For: p.Retention, Limits: p.Limits,
+		Namespace: key.Namespace, Tenant: o.payer(key), Keys: 1, For: p.Retention, Limits: p.Limits,
 	}}
 	if _, inside := AttemptFrom(ctx); inside {
 		return r, nil // work that runs already cannot be told to come later: its own key would be in doubt
@@ -138,15 +139,15 @@ func (c *core) chargeLater(store Limiter, next func() (ChargeRequest, bool)) {
 // count adds what the answer of an ending takes that the store has confirmed.
 func (a *Attempt) count(e *ending, err error) {
 	if err == nil && e.completes() {
-		a.core.countAnswer(a.core.store, a.key, a.policy, &e.complete.Answer)
+		a.core.countAnswer(a.core.store, a.key.Namespace, a.payer, a.policy, &e.complete.Answer)
 	}
 }
 
-func (c *core) countAnswer(s any, key StoreKey, p *Policy, answer *Answer) {
+func (c *core) countAnswer(s any, namespace, payer string, p *Policy, answer *Answer) {
 	store, ok := s.(Limiter)
 	if !ok || p.Limits.Bytes <= 0 || len(answer.Body) == 0 {
 		return
 	}
-	req := ChargeRequest{Namespace: key.Namespace, Tenant: key.Tenant, Bytes: int64(len(answer.Body)), For: p.Retention, Limits: p.Limits}
+	req := ChargeRequest{Namespace: namespace, Tenant: payer, Bytes: int64(len(answer.Body)), For: p.Retention, Limits: p.Limits}
 	c.chargeLater(store, func() (ChargeRequest, bool) { return req, true })
 }

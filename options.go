@@ -53,6 +53,7 @@ type callOptions struct {
 	fingerprint []byte
 	space       [1 + sha256.Size]byte // of a fingerprint of the usual size
 	binding     []byte                // the credential itself; digested by the engine
+	account     string                // whom Limits count, instead of the tenant
 	outlives    bool                  // the context keeps the deadline of the caller's, and not its cancellation: Do
 	attached    bool                  // it ends with the caller's all the same
 	detached    bool                  // it keeps neither
@@ -65,6 +66,14 @@ type callOptions struct {
 type optionFunc func(*callOptions)
 
 func (f optionFunc) apply(c *callOptions) { f(c) }
+
+// payer is whom limits count for a key.
+func (c *callOptions) payer(key StoreKey) string {
+	if c.account != "" {
+		return c.account
+	}
+	return key.Tenant
+}
 
 // WithPolicy changes the policy of this call; a zero field keeps the engine's.
 func WithPolicy(p Policy) CallOption {
@@ -87,6 +96,8 @@ type Call struct {
 	FingerprintRule uint8
 	// Binding is as in [WithBinding].
 	Binding []byte
+	// Account is as in [WithAccount].
+	Account string
 	// Detached is as in the function [Detached].
 	Detached bool
 	// MustBeIssued is as in the function [MustBeIssued].
@@ -108,10 +119,19 @@ func (c *Call) apply(o *callOptions) {
 	if c.Binding != nil {
 		o.binding = c.Binding
 	}
+	if c.Account != "" {
+		o.account = KeyPart(c.Account)
+	}
 	o.detached = o.detached || c.Detached
 	if c.MustBeIssued {
 		o.issued = issued{must: true, signedUntil: c.SignedUntil, life: c.Life}
 	}
+}
+
+// WithAccount names whom [Limits] count instead of the tenant, for callers whose tenant nobody has verified: a stranger who only says that he
+// is somebody must not use up what that one has. It is no part of the key.
+func WithAccount(account string) CallOption {
+	return optionFunc(func(c *callOptions) { c.account = KeyPart(account) })
 }
 
 // Attached ends the work of [Do] when ctx is cancelled, as [Policy].Attached does. It is for work that undoes itself then, or that does no

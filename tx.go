@@ -79,7 +79,7 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn f
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(ErrEnded)
 	defer context.AfterFunc(c.ctx, func() { cancel(ErrClosed) })() // Shutdown has given up: what is open rolls back
-	reserved, err := c.reserve(ctx, db, key, o.policy)
+	reserved, err := c.reserve(ctx, db, key, o)
 	if err != nil {
 		return res, false, err
 	}
@@ -109,7 +109,7 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn f
 	mine := err == nil && rec.Owner == req.Owner
 	reserved.settle(mine && rec.Attempt == 1 || errors.Is(err, ErrUnconfirmed))
 	if mine {
-		c.countAnswer(db, key, o.policy, &kept)
+		c.countAnswer(db, key.Namespace, o.payer(key), o.policy, &kept)
 	}
 	res.Attempt, res.Fence = rec.Attempt, rec.Fence
 	switch {

@@ -143,6 +143,9 @@ func (g *Gateway) guard(e *retrysafe.Engine, r *Route) *routed {
 	if o.Tenant == nil && o.Credentials == nil {
 		o.Credentials = new(httpidem.Credentials)
 	}
+	if o.Account == nil && o.Credentials != nil {
+		o.Account = o.Credentials.Account(e, g.clientAddress)
+	}
 	if o.Answer == nil {
 		o.Answer = g.refused
 	}

@@ -85,7 +85,7 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 
 func validateGuard(o httpidem.Options, timeout time.Duration, signed bool, base retrysafe.Policy) error {
 	var late, chosen error
-	if o.Tenant == nil && !signed {
+	if o.Tenant == nil && !signed && !hasSecret(o.Credentials) {
 		chosen = namedByHimself(&o)
 	}
 	if o.Tenant == nil && o.Credentials == nil {
@@ -95,6 +95,12 @@ func validateGuard(o httpidem.Options, timeout time.Duration, signed bool, base 
 		late = fmt.Errorf("gateway: TimeoutAnswer (%v) is longer than a request may run (MaxRun %v); raise Lease or MaxRun", timeout, run)
 	}
 	return errors.Join(late, chosen, o.Validate(base))
+}
+
+// hasSecret tells whether a secret as a whole names callers; those who show another credential are refused where a key is made of fields, and
+// are counted by what they show.
+func hasSecret(c *httpidem.Credentials) bool {
+	return c != nil && (c.Cookie != "" || c.HeaderSecret != "" || c.Certificate)
 }
 
 // namedByHimself refuses what a caller could go around by making up a credential for each request: nobody verifies it here.

@@ -59,6 +59,9 @@ func (v rateOrNone) configure(o *httpidem.Options, route string, trusted []netip
 	}
 }
 
+// clientAddress is the client's, for limits.
+func (g *Gateway) clientAddress(r *http.Request) string { return clientAddress(r, g.trusted) }
+
 // clientAddress is the address that a request came from, or, behind servers that are trusted, the last one in X-Forwarded-For that is not
 // theirs: what stands before it anybody may have written.
 func clientAddress(r *http.Request, trusted []netip.Prefix) string {

@@ -21,11 +21,13 @@ func (o *Options) issuer(e *retrysafe.Engine) *token.Issuer {
 	if t.Tenant == nil {
 		t.Tenant = o.Guard.Tenant
 	}
-	if t.Tenant == nil && o.Guard.Credentials != nil {
-		t.Tenant, _ = o.Guard.Credentials.On(e)
-	}
 	if t.Tenant == nil {
-		t.Tenant, _ = httpidem.Credential(e)
+		shown := o.Guard.Credentials
+		if shown == nil {
+			shown = new(httpidem.Credentials)
+		}
+		t.Tenant, _ = shown.On(e)
+		t.Account = shown.Account(e, func(r *http.Request) string { return clientAddress(r, o.Trusted) })
 	}
 	return token.NewIssuer(e, &t)
 }

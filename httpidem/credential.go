@@ -8,6 +8,17 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
+// hasName tells whether a header has a name that is the tenant, as anybody can say it.
+func hasName(header string) bool {
+	scheme, rest, _ := strings.Cut(header, " ")
+	rest = strings.TrimLeft(rest, " ")
+	if strings.EqualFold(scheme, "Basic") {
+		return true
+	}
+	_, _, named := jwtSubject(rest)
+	return strings.EqualFold(scheme, "Bearer") && named
+}
+
 // authorized is the tenant of an Authorization header.
 func authorized(e *retrysafe.Engine, header string) string {
 	digest := func(kind, s string) string { return digestOf(e, kind, s) }

@@ -23,11 +23,12 @@ const (
 
 // Middleware guards handlers. It is safe for concurrent use, and costs requests that it does not guard nothing.
 type Middleware struct {
-	engine *retrysafe.Engine
-	source *retrysafe.Engine // as given to New
-	o      Options
-	layer  string
-	policy retrysafe.Policy
+	engine  *retrysafe.Engine
+	source  *retrysafe.Engine // as given to New
+	o       Options
+	layer   string
+	account func(*http.Request) string // whom limits and rates count; nil: the tenant
+	policy  retrysafe.Policy
 	// bodyLimit is the largest body that is kept.
 	bodyLimit int64
 	maker     *maker // nil where keys come from outside
@@ -48,6 +49,9 @@ func New(e *retrysafe.Engine, o *Options) *Middleware {
 	m := &Middleware{source: e, o: *o, policy: o.policy(e.Policy()), age: o.Age.compile()}
 	if o.Credentials != nil {
 		m.o.Tenant, m.o.Binding = o.Credentials.On(e)
+	}
+	if m.account = o.Account; m.account == nil && o.Credentials != nil {
+		m.account = o.Credentials.Account(e, nil)
 	}
 	m.o.fill()
 	var err error
@@ -158,6 +162,9 @@ func (m *Middleware) identify(r *http.Request, lines []string) (who asker, p *Pr
 	if who.tenant, err = m.o.Tenant(r); err != nil {
 		return who, tenantProblem(err)
 	}
+	if m.o.Key == Fields && m.o.Credentials != nil && !m.o.Credentials.secret(r, who.tenant) {
+		return who, NewProblem("tenant-missing", errOnlyNamed)
+	}
 	if lines == nil {
 		return who, nil
 	}
@@ -265,6 +272,9 @@ func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Han
 		x.call.Fingerprint = x.print[:]
 	}
 	x.call.Detached = true
+	if l := &m.policy.Limits; l.Live > 0 || l.PerSecond > 0 || l.Bytes > 0 {
+		x.call.Account = m.payer(r)
+	}
 	if m.o.Binding != nil {
 		x.call.Binding = m.o.Binding(r)
 	}

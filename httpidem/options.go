@@ -55,6 +55,9 @@ type Options struct {
 	Tenant func(*http.Request) (string, error)
 	// Binding returns the credential that a repeat must come with, or nil; only a keyed digest is kept. Another one: 409 principal-changed.
 	Binding func(*http.Request) []byte
+	// Account names whom the policy's Limits and Rate count as one; default the tenant, and of Credentials what nobody else can spend (see
+	// [Credentials.Account]). It must not read the body.
+	Account func(*http.Request) string
 	// Credentials make Tenant and Binding of what requests carry, for a server that does not know its callers by itself.
 	Credentials *Credentials
 	// Policy inherits the engine's. MaxAnswer counts the body alone, at most 1 MiB.
@@ -86,7 +89,7 @@ type Options struct {
 	RateMethods []string
 	// RateName is what is counted as one; default the pattern of the ServeMux around the middleware, and without one all its requests.
 	RateName string
-	// RateBy names who is counted as one; default the tenant. It must not read the body. An error is one of Tenant.
+	// RateBy names who is counted as one; default the Account. It must not read the body. An error is one of Tenant.
 	RateBy func(*http.Request) (string, error)
 	// KeyHeader names the header of the key; of several the first that is present counts. Default Idempotency-Key.
 	KeyHeader []string

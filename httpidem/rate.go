@@ -24,6 +24,9 @@ func (m *Middleware) tooOften(r *http.Request) *Problem {
 	if err != nil {
 		return tenantProblem(err)
 	}
+	if payer := m.payer(r); m.o.RateBy == nil && payer != "" {
+		who = payer
+	}
 	if err := m.engine.Allow(r.Context(), who, what, m.o.Rate); err != nil {
 		return problemOf(err, false)
 	}

@@ -33,7 +33,11 @@ func (i *Issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		httpidem.NewProblem("tenant-missing", err).ServeHTTP(w, r)
 		return
 	}
-	token, err := i.Issue(r.Context(), tenant)
+	account := tenant
+	if i.o.Account != nil {
+		account = i.o.Account(r)
+	}
+	token, err := i.issue(r.Context(), tenant, account)
 	if err != nil {
 		problemOf(err).ServeHTTP(w, r)
 		return

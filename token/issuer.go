@@ -60,10 +60,15 @@ const issueTime = 5 * time.Second
 //
 // Errors: [ErrTooMany], [ErrAnonymous], retrysafe.ErrUnavailable, retrysafe.ErrClosed, and one that wraps errors.ErrUnsupported.
 func (i *Issuer) Issue(ctx context.Context, tenant string) (string, error) {
+	return i.issue(ctx, tenant, tenant)
+}
+
+// issue counts the token for an account.
+func (i *Issuer) issue(ctx context.Context, tenant, account string) (string, error) {
 	if tenant == "" && i.o.Anonymous < 0 {
 		return "", &retrysafe.Error{Op: operation, Err: ErrAnonymous}
 	}
-	if wait, ok := i.limits.take(tenant, time.Now()); !ok {
+	if wait, ok := i.limits.take(account, tenant == "", time.Now()); !ok {
 		return "", &retrysafe.Error{Op: operation, Err: ErrTooMany, RetryAfter: wait}
 	}
 	ctx, cancel := context.WithTimeout(ctx, issueTime)

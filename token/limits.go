@@ -10,32 +10,32 @@ type limits struct {
 	rate, anonymous, outstanding, total int // zero or less: no limit
 	keep                                time.Duration
 
-	mu      sync.Mutex
-	queue   []issue                // in order of time
-	tenants map[string][]time.Time // the same by tenant
+	mu       sync.Mutex
+	queue    []issue                // in order of time
+	accounts map[string][]time.Time // the same by account
 }
 
 type issue struct {
-	tenant string
-	at     time.Time
+	account string
+	at      time.Time
 }
 
 func newLimits(o *Options) limits {
 	return limits{
 		rate: o.Rate, anonymous: o.Anonymous, outstanding: o.Outstanding, total: o.Total,
-		keep: max(o.Life, time.Minute), tenants: make(map[string][]time.Time),
+		keep: max(o.Life, time.Minute), accounts: make(map[string][]time.Time),
 	}
 }
 
-// take counts one more token, or says how long to wait for it.
-func (l *limits) take(tenant string, now time.Time) (wait time.Duration, ok bool) {
+// take counts one more token of an account, or says how long to wait for it.
+func (l *limits) take(account string, anonymous bool, now time.Time) (wait time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for len(l.queue) > 0 && !l.queue[0].at.Add(l.keep).After(now) {
-		l.forget(l.queue[0].tenant)
+		l.forget(l.queue[0].account)
 	}
-	mine, rate := l.tenants[tenant], l.rate
-	if tenant == "" {
+	mine, rate := l.accounts[account], l.rate
+	if anonymous {
 		rate = l.anonymous
 	}
 	if n := len(l.queue); n >= l.total {
@@ -49,17 +49,17 @@ func (l *limits) take(tenant string, now time.Time) (wait time.Duration, ok bool
 			return free.Sub(now), false
 		}
 	}
-	l.queue = append(l.queue, issue{tenant, now})
-	l.tenants[tenant] = append(mine, now)
+	l.queue = append(l.queue, issue{account, now})
+	l.accounts[account] = append(mine, now)
 	return 0, true
 }
 
-// forget drops the oldest of all, which is the oldest of its tenant too.
-func (l *limits) forget(tenant string) {
+// forget drops the oldest of all, which is the oldest of its account too.
+func (l *limits) forget(account string) {
 	l.queue = l.queue[1:]
-	if rest := l.tenants[tenant][1:]; len(rest) > 0 {
-		l.tenants[tenant] = rest
+	if rest := l.accounts[account][1:]; len(rest) > 0 {
+		l.accounts[account] = rest
 		return
 	}
-	delete(l.tenants, tenant)
+	delete(l.accounts, account)
 }
