@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpidem"
@@ -78,7 +79,16 @@ type TokensConfig struct {
 // RouteConfig is one entry of routes.
 type RouteConfig struct {
 	Match    pattern `yaml:"match" default:"required" doc:"method and path: POST /orders/**; * is one segment, a final ** any rest; * as the method is every guarded one, and every one at all where the route has a signature or a rate"`
+	Case     letters `yaml:"case" default:"any" doc:"exact where the service tells /Votes from /votes; any refuses a path that is that of a guarded route but for its case"`
 	Settings `yaml:",inline"`
+}
+
+// letters is how the service compares paths.
+type letters struct{ exact bool }
+
+func (v *letters) UnmarshalYAML(n ast.Node) (err error) {
+	v.exact, err = choose(n, "exact any", true, false)
+	return err
 }
 
 // Settings are what a route may say. A field that is left out is inherited.
@@ -175,7 +185,7 @@ func (c *Config) Options() (*Options, retrysafe.Policy, error) {
 		}
 		s := r.Settings.or(&c.Defaults)
 		// A time that is inherited gives way to a short MaxRun; one that the route names itself has to fit.
-		route := Route{Match: r.Match.text, TimeoutAnswer: r.TimeoutAnswer.d, Guard: c.guard(&s), CORS: s.CORS.is, Signature: s.Signature.options(&s, c.Limits.BodyTime.d)}
+		route := Route{Match: r.Match.text, ExactCase: r.Case.exact, TimeoutAnswer: r.TimeoutAnswer.d, Guard: c.guard(&s), CORS: s.CORS.is, Signature: s.Signature.options(&s, c.Limits.BodyTime.d)}
 		s.Rate.configure(&route.Guard, r.Match.text, c.Trusted)
 		tenants = append(tenants, s.Tenant.header)
 		if err := route.validate(policy); err != nil {

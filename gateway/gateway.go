@@ -106,7 +106,8 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 		}
 		r.Guard = *guardOf(r.Guard, m)
 		x := g.guard(e, &r)
-		x.matcher, x.name, x.every = m, r.Match, m.method == "*" && (r.Signature != nil || r.Guard.Rate.PerSecond > 0)
+		x.matcher, x.name, x.guards, x.exactCase = m, r.Match, r.guards(), r.ExactCase
+		x.every = m.method == "*" && (r.Signature != nil || r.Guard.Rate.PerSecond > 0)
 		if m.method != "*" {
 			x.methods = []string{m.method} // also where the route guards nothing
 		}
@@ -218,7 +219,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // twoWays refuses what the service might take for a request that another route guards.
 func twoWays(w http.ResponseWriter, _ *http.Request) {
-	http.Error(w, "The method or the path of this request can be read in two ways.", http.StatusBadRequest)
+	http.Error(w, "The method or the path of this request can be read in two ways: send the path as the service documents it.", http.StatusBadRequest)
 }
 
 // fromFront tells whether the request comes from one of the servers that stand before the gateway.

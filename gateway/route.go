@@ -19,10 +19,13 @@ import (
 type Route struct {
 	// Match is a method and a path, "POST /orders/**": * is one segment, ** at the end any rest, also none. The method * is every
 	// guarded one, and every one at all on a route with a Signature or a Rate. Paths are compared decoded and cleaned, so that percent-encoding, doubled slashes and dot segments do not go around a
-	// route; a path that can be read in two ways (%2F, \) is refused where that makes a difference. Case counts.
+	// route; a path that can be read in two ways (%2F, \) is refused where that makes a difference. So is one that only services which
+	// are not exact take for that of a guarded route: /Votes, /votes;a=1, /votes. and the like, unless a route without * names it.
 	Match string
 	// Guard is as in [Options]. Where Match names a method, that one is guarded.
 	Guard httpidem.Options
+	// ExactCase says that the service tells /Votes from /votes, so that a path in other case is not refused.
+	ExactCase bool
 	// TimeoutAnswer is as in [Options]; zero inherits.
 	TimeoutAnswer time.Duration
 	// CORS is as in [Options]; nil: the service answers for itself.
@@ -89,11 +92,15 @@ func split(p string) []string {
 }
 
 func (m *matcher) matches(segments []string) bool {
+	return m.matchesBy(segments, func(a, b string) bool { return a == b })
+}
+
+func (m *matcher) matchesBy(segments []string, same func(a, b string) bool) bool {
 	if len(segments) < len(m.segments) || !m.rest && len(segments) != len(m.segments) {
 		return false
 	}
 	for i, s := range m.segments {
-		if s != "*" && s != segments[i] {
+		if s != "*" && !same(s, segments[i]) {
 			return false
 		}
 	}
@@ -106,6 +113,8 @@ type routed struct {
 	name            string
 	methods         []string
 	every           bool // methods do not count
+	guards          bool // something is asked of its requests
+	exactCase       bool
 	handler, status http.Handler
 	cors            *cors
 	signed          *httpsig.Verifier // nil: requests need no signature
@@ -119,7 +128,11 @@ func (g *Gateway) find(r *http.Request) *routed {
 	if strings.Contains(r.URL.Path, `\`) {
 		return nil // some services take it for a slash
 	}
-	decoded := g.route(r.Method, split(r.URL.Path))
+	segments := split(r.URL.Path)
+	decoded := g.route(r.Method, segments)
+	if g.other(r.Method, r.URL.Path, segments, decoded) {
+		return nil
+	}
 	if r.URL.RawPath == "" {
 		return decoded
 	}

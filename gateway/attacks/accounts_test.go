@@ -20,7 +20,9 @@ func forged(sub, signature string) string {
 	return "Authorization: Bearer " + part(`{"alg":"RS256"}`) + "." + part(`{"iss":"https://login","sub":"`+sub+`"}`) + "." + signature + "\r\n"
 }
 
-func key(n int) string { return fmt.Sprintf("Idempotency-Key: %q\r\n", fmt.Sprintf("a-key-of-an-attacker-%08d", n)) }
+func key(n int) string {
+	return fmt.Sprintf("Idempotency-Key: %q\r\n", fmt.Sprintf("a-key-of-an-attacker-%08d", n))
+}
 
 // members lets in what carries the right password or signature.
 func members(w http.ResponseWriter, r *http.Request) {

@@ -1,0 +1,56 @@
+package attacks_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+func created(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }
+
+// otherSpellings of /votes, which some servers take for it: those without regard to case, Tomcat, IIS and Windows, what is written in C, and
+// what decodes twice.
+var otherSpellings = []string{
+	"/Votes", "/VOTES", "/votes;a=1", "/votes;", "/;/votes", "/x/..;/votes", "/x/..;a/votes", "/votes%20", "/votes.", "/votes..", "/votes%2e", "/votes%00",
+	"/votes%00.html", "/votes%0a", "/votes%3b1", "/votes%2520", "/vote%73.", "/votes%2F", "/%2Fvotes", "/x%2F..%2Fvotes", "/votes%5C", "/Votes;a=1/", "//Votes",
+	"/vote%C5%BF", "/x/..%3B/votes",
+}
+
+// TestOtherSpellings of a guarded path do not reach the service.
+func TestOtherSpellings(t *testing.T) {
+	t.Parallel()
+	for _, rest := range []string{"", "  - {match: POST /**, key: off}\n"} {
+		x := newTarget(t, "routes:\n  - {match: POST /votes, key: required}\n"+rest, created)
+		for _, path := range otherSpellings {
+			got := x.send(t, post(path, "yes"))
+			assert.True(t, strings.HasPrefix(got, "400 "), "%s: %s", path, got)
+		}
+		for _, path := range []string{"/votes", "/votes/", "//votes", "/x/../votes", "/./votes", "/vote%73"} {
+			assert.Equal(t, x.send(t, post(path, "yes")), "400 key-missing", "%s is the route", path)
+		}
+		assert.Equal(t, x.reached.Load(), int64(0), "requests that reached the service")
+		for _, path := range []string{"/vote", "/votes2", "/votes/1", "/v.otes", "/a;b/c", "/files/a%20b.txt"} {
+			assert.Equal(t, x.send(t, post(path, "yes")), "201", "%s is another path", path)
+		}
+	}
+}
+
+// TestSpellingsThatAreTheirOwn: a route that names a path to the letter, and case: exact, have the last word.
+func TestSpellingsThatAreTheirOwn(t *testing.T) {
+	t.Parallel()
+	x := newTarget(t, `
+routes:
+  - {match: POST /votes, key: required}
+  - {match: POST /Votes, key: off}
+  - {match: POST /polls, key: required, case: exact}
+  - {match: POST /free/**, key: off}
+`, created)
+	for path, want := range map[string]string{
+		"/Votes": "201", "/VOTES": "400 The method", "/Polls": "201", "/polls;a": "400 The method", "/polls": "400 key-missing", "/Free/votes": "201", "/free/a;b": "201",
+	} {
+		got := x.send(t, post(path, "yes"))
+		assert.True(t, strings.HasPrefix(got, want), "%s: got %s, want %s", path, got, want)
+	}
+}

@@ -1,0 +1,71 @@
+package gateway
+
+import (
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/retrysafe/retrysafe/httpidem"
+)
+
+// other tells whether some services take the path of a request for that of a guarded route which stands before found, the route that it has
+// by its letters: they differ in case, in what follows a semicolon, in dots and spaces at an end, in control characters, or in slashes that
+// are encoded. Whoever sends such a path goes around the guard. A route that names the path to the letter has the last word.
+func (g *Gateway) other(method, p string, segments []string, found *routed) bool {
+	if found.matcher != nil && found.literal() {
+		return false
+	}
+	if strings.ContainsAny(p, "; .%\\") || strings.ContainsFunc(p, control) {
+		segments = readings(p)
+	}
+	for _, r := range g.routes {
+		if r == found {
+			return false
+		}
+		if r.guards && (r.every || slices.Contains(r.methods, method)) && r.matchesBy(segments, r.sameLetters) {
+			return true
+		}
+	}
+	return false
+}
+
+// sameLetters compares segments as a service may that is not exact.
+func (x *routed) sameLetters(a, b string) bool {
+	if x.exactCase {
+		return a == b
+	}
+	return strings.EqualFold(a, b)
+}
+
+func (m *matcher) literal() bool { return !m.rest && !slices.Contains(m.segments, "*") }
+
+// readings are the segments of a path as a service may read them that is not exact.
+func readings(p string) []string {
+	if again, err := url.PathUnescape(p); err == nil { // what was encoded twice
+		p = again
+	}
+	parts := strings.Split(strings.ReplaceAll(p, `\`, "/"), "/")
+	for i, s := range parts {
+		s, _, _ = strings.Cut(s, ";")
+		if at := strings.IndexFunc(s, control); at >= 0 {
+			s = s[:at]
+		}
+		if strings.Trim(s, ".") != "" { // . and .. are for Clean
+			s = strings.TrimRight(s, ". ")
+		}
+		parts[i] = s
+	}
+	p = strings.Trim(path.Clean("/"+strings.Join(parts, "/")), "/")
+	if p == "" {
+		return nil
+	}
+	return strings.Split(p, "/")
+}
+
+func control(r rune) bool { return r < ' ' || r == 0x7f }
+
+// guards tells whether a route asks anything of the requests that it matches.
+func (r *Route) guards() bool {
+	return r.Guard.Key != httpidem.Off || r.Signature != nil || r.Guard.Rate.PerSecond > 0 || r.Guard.Age != nil
+}
