@@ -26,7 +26,7 @@ func TestNginxEndings(t *testing.T) {
 		}
 		status, _ := strconv.Atoi(r.Header.Get("X-Status"))
 		w.WriteHeader(status)
-	}, replace: map[string]string{`votes = guard:with {duplicate = "reject"}`: `votes = guard:with {on_doubt = "reexecute"}`}})
+	}, replace: map[string]string{`transfers = guard:with {duplicate = "reject"}`: `transfers = guard:with {on_doubt = "reexecute"}`}})
 	runs := func(path, status, outcome string) int64 {
 		before := f.starts.Load()
 		for range 2 {
@@ -43,8 +43,8 @@ func TestNginxEndings(t *testing.T) {
 		assert.Equal(t, runs("/orders", status, ""), int64(1), "runs of %s", status)
 		assert.Equal(t, runs("/orders", status, "not-executed"), int64(2), "runs of %s that did nothing", status)
 	}
-	assert.Equal(t, runs("/votes", "500", ""), int64(2), "runs of 500 under reexecute")
-	assert.Equal(t, runs("/votes", "404", ""), int64(1), "runs of 404 under reexecute")
+	assert.Equal(t, runs("/transfers", "500", ""), int64(2), "runs of 500 under reexecute")
+	assert.Equal(t, runs("/transfers", "404", ""), int64(1), "runs of 404 under reexecute")
 }
 
 // acting is a service that reads a request, acts, and then does what a test wants with the connection. It returns its address.

@@ -85,7 +85,7 @@ func TestNginxAnswersOfAllKinds(t *testing.T) {
 		},
 		"no date": func(w http.ResponseWriter, _ *http.Request) { w.Header()["Date"] = nil; _, _ = io.WriteString(w, "x") },
 		"redirect inside": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("X-Accel-Redirect", "/votes")
+			w.Header().Set("X-Accel-Redirect", "/transfers")
 			_, _ = io.WriteString(w, "x")
 		},
 	} {
@@ -107,7 +107,7 @@ func TestNginxAnswersOfAllKinds(t *testing.T) {
 func TestNginxKeys(t *testing.T) {
 	t.Parallel()
 	f := startNginx(t, nginxSetup{origin: ordered(), guard: `key_header = "X-Key",`, replace: map[string]string{
-		`votes = guard:with {duplicate = "reject"}`: `votes = guard:with {key = "required"}`,
+		`transfers = guard:with {duplicate = "reject"}`: `transfers = guard:with {key = "required"}`,
 	}})
 	credential := []string{"Authorization", "Bearer opaque"}
 	for _, value := range []string{
@@ -120,7 +120,7 @@ func TestNginxKeys(t *testing.T) {
 	}
 	f.problem(f.send("PATCH", "/orders", "x", append(credential, "X-Key", "a", "X-Key", "b")...), 400, "key-malformed", false)
 	f.problem(f.send("POST", "/orders", "x", "X-Key", "short"), 400, "key-too-short", false)
-	f.problem(f.send("POST", "/votes", "x", credential...), 400, "key-missing", false)
+	f.problem(f.send("POST", "/transfers", "x", credential...), 400, "key-missing", false)
 	f.started(0, "malformed keys")
 	same := []string{`same`, `"same"`, `"same";a=1;b="x;";c=?1;d=:YQ==:;*e;f=-1.5;g=a/b`, ` same `}
 	for _, value := range same {
@@ -268,7 +268,7 @@ func TestNginxDuplicates(t *testing.T) {
 	t.Parallel()
 	f := startNginx(t, nginxSetup{origin: ordered()})
 	vote := func() nginxReply {
-		return f.send("POST", "/votes", "x", "Idempotency-Key", "k", "Authorization", "Bearer opaque")
+		return f.send("POST", "/transfers", "x", "Idempotency-Key", "k", "Authorization", "Bearer opaque")
 	}
 	assert.Equal(t, vote().status, 201, "the first")
 	again := vote()
@@ -281,7 +281,7 @@ func TestNginxDuplicates(t *testing.T) {
 func TestNginxTenants(t *testing.T) {
 	t.Parallel()
 	f := startNginx(t, nginxSetup{origin: ordered(), replace: map[string]string{
-		`votes = guard:with {duplicate = "reject"}`: `votes = guard:with {tenant = "http_x_user"}`,
+		`transfers = guard:with {duplicate = "reject"}`: `transfers = guard:with {tenant = "http_x_user"}`,
 	}})
 	by := func(path string, header ...string) nginxReply {
 		return f.send("POST", path, "x", append([]string{"Idempotency-Key", "a-key-of-more-than-22-characters"}, header...)...)
@@ -301,9 +301,9 @@ func TestNginxTenants(t *testing.T) {
 	f.problem(by("/orders", "Authorization", other), 409, "principal-changed", false)
 	f.problem(by("/orders", "Authorization", "Basic dTpx"), 409, "principal-changed", false)
 	f.problem(by("/orders", "Cookie", "session=bob"), 409, "cookies-changed", false)
-	f.problem(by("/votes"), 403, "tenant-missing", false)
+	f.problem(by("/transfers"), 403, "tenant-missing", false)
 	f.started(5, "five callers")
-	assert.NotEqual(t, by("/votes", "X-User", "a").body, by("/votes", "X-User", "b").body, "two users")
-	assert.Equal(t, by("/votes", "X-User", "a", "Authorization", "Bearer z").header.Get("Idempotency-Replayed"), "true", "no binding")
+	assert.NotEqual(t, by("/transfers", "X-User", "a").body, by("/transfers", "X-User", "b").body, "two users")
+	assert.Equal(t, by("/transfers", "X-User", "a", "Authorization", "Bearer z").header.Get("Idempotency-Replayed"), "true", "no binding")
 	f.started(7, "two users that a front names")
 }
