@@ -74,6 +74,9 @@ type queries struct {
 	limit string
 	// loadToJoin, loadNow: as loadToWrite, in the session of somebody else's transaction. loadNow fails where it would have to wait: MySQL.
 	loadToJoin, loadNow string
+	// loadUnlocked: as loadToJoin, without a lock. waitToJoin bounds the waits of the session, and waitAsBefore puts them back. MySQL.
+	loadUnlocked, waitAsBefore string
+	waitToJoin                 func(time.Duration) string
 	// makeToJoin: as make. On MySQL it fails where there is a record, with an error of which duplicate is true.
 	makeToJoin string
 	duplicate  func(error) bool

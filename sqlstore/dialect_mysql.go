@@ -5,6 +5,7 @@ import (
 	_ "embed" // the schema
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/retrysafe/retrysafe/internal/dberr"
 )
@@ -71,17 +72,23 @@ func mysqlQueries(table string) queries {
 			FROM (SELECT 1 AS one) AS o LEFT JOIN ` + t + ` r FORCE INDEX (PRIMARY) ON r.id IN (?) FOR UPDATE SKIP LOCKED`,
 		// The session is somebody else's: its time zone stays what it is.
 		loadToJoin: `SELECT ` + version + `, ` + floor + `, ` + mysqlStart + `, ` + selected + `r.answer, r.answer IS NULL` + locked(t),
-		loadNow:    `SELECT ` + version + `, ` + floor + `, ` + mysqlStart + `, ` + selected + `r.answer, r.answer IS NULL` + locked(t) + ` NOWAIT`,
-		makeToJoin: strings.TrimSuffix(insert, ` ON DUPLICATE KEY UPDATE `),
-		duplicate:  func(err error) bool { return dberr.MySQLNumber(err) == numberDuplicate },
-		held:       func(err error) bool { n := dberr.MySQLNumber(err); return n == numberLockWait || n == numberNoWait },
-		finish:     finishing(t),
-		confirm:    `UPDATE ` + t + ` SET updated = updated WHERE id = ?`,
-		putMany:    insert + strings.Join(values, ", "),
-		makeMany:   insert + keep,
-		put:        insert + strings.Join(values, ", "),
-		make:       insert + keep,
-		made:       byLastID,
+		loadUnlocked: `SELECT ` + version + `, ` + floor + `, ` + mysqlStart + `, ` + selected + `r.answer, r.answer IS NULL` +
+			strings.TrimSuffix(locked(t), ` FOR UPDATE`),
+		waitToJoin: func(wait time.Duration) string {
+			return fmt.Sprintf(`SET @retrysafe_row_wait = @@innodb_lock_wait_timeout, innodb_lock_wait_timeout = %d`, mysqlSeconds(wait))
+		},
+		waitAsBefore: mysqlJoined,
+		loadNow:      `SELECT ` + version + `, ` + floor + `, ` + mysqlStart + `, ` + selected + `r.answer, r.answer IS NULL` + locked(t) + ` NOWAIT`,
+		makeToJoin:   strings.TrimSuffix(insert, ` ON DUPLICATE KEY UPDATE `),
+		duplicate:    func(err error) bool { return dberr.MySQLNumber(err) == numberDuplicate },
+		held:         func(err error) bool { n := dberr.MySQLNumber(err); return n == numberLockWait || n == numberNoWait },
+		finish:       finishing(t),
+		confirm:      `UPDATE ` + t + ` SET updated = updated WHERE id = ?`,
+		putMany:      insert + strings.Join(values, ", "),
+		makeMany:     insert + keep,
+		put:          insert + strings.Join(values, ", "),
+		make:         insert + keep,
+		made:         byLastID,
 		list: `SELECT r.id, r.namespace, r.layer, r.tenant, r.operation, r.key_id, ` + selected + `NULL, 1
 			FROM ` + t + ` r WHERE r.id > ? AND (r.expires = 0 OR r.expires > ?)`,
 		expired: `SELECT id FROM ` + t + ` WHERE expires BETWEEN 1 AND ? ORDER BY expires LIMIT ?`,
@@ -143,6 +150,11 @@ const (
 	// mysqlLongestWait is what MySQL 8 takes.
 	mysqlLongestWait = 1 << 30
 )
+
+// mysqlSeconds is a wait for rows as the server counts it.
+func mysqlSeconds(wait time.Duration) int64 {
+	return max(1, min(int64((wait+time.Second-1)/time.Second), mysqlLongestWait))
+}
 
 // mysqlBeginning is the first statement of a transaction; the server ends the session of a client that has said nothing for idle seconds.
 func mysqlBeginning(idle int64) string { return fmt.Sprintf(mysqlKeep, idle) }

@@ -21,7 +21,7 @@ import (
 // of the same key gets an error of the database instead of its answer, and gets that in a new transaction.
 //
 //   - On MySQL the transaction must not go on after error 1213 or 1205: the first has rolled it back, so that what follows would
-//     commit by itself where autocommit is on; the second has undone one statement. Waiting takes as long as innodb_lock_wait_timeout says.
+//     commit by itself where autocommit is on; the second has undone one statement. A call that is not to wait waits for a second, the shortest that the server takes.
 //   - On SQLite the first statement of the transaction must be this one: one that has read before may be refused the lock (error 517).
 //     Waiting takes as long as the connection's busy_timeout says.
 func (s *Store) In(tx *sql.Tx) retrysafe.TxStore[*sql.Tx] {
@@ -62,19 +62,19 @@ func (t joined[Tx]) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(
 	if d := t.same.Dialect(); d != s.dialect {
 		return retrysafe.Record{}, stateError("sqlstore: the transaction is one of " + d.String() + ", and the store is on " + s.dialect.String() + ": join one of the same database")
 	}
-	if s.dialect == SQLite {
-		if err := oneFile(func(dest ...any) error { return t.same.QueryRow(ctx, otherFiles, nil, dest...) }); err != nil {
-			return retrysafe.Record{}, err
-		}
-	}
 	c := &claim{Store: s, r: &r, id: idOf(r.Key)}
 	var rec retrysafe.Record
 	var answer retrysafe.Answer
 	err := dbtx.Savepoint(ctx, t.same, func(ctx context.Context) (err error) {
-		j := &joint{claim: c, tx: t.same}
+		j := &joint{claim: c, tx: t.same, joins: true}
 		var won bool
 		if rec, won, err = j.take(ctx); !won {
 			return err
+		}
+		if s.dialect == SQLite { // after the claim: what has read before it writes may be refused the lock
+			if err := oneFile(func(dest ...any) error { return t.same.QueryRow(ctx, otherFiles, nil, dest...) }); err != nil {
+				return err
+			}
 		}
 		var state retrysafe.State
 		inside, end := marked(ctx, s.db)
@@ -88,16 +88,40 @@ func (t joined[Tx]) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(
 		rec, err = j.complete(ctx, state, answer)
 		return err
 	})
+	if held, ok := err.(*heldError); ok { //nolint:errorlint // Savepoint returns what it was given, or joins it with another
+		return t.held(ctx, c, held)
+	}
 	if err != errRefusal { //nolint:errorlint // joined with another, it is one
 		return rec, err
 	}
 	// The effect is undone, and with it the claim.
-	j := &joint{claim: c, tx: t.same}
+	j := &joint{claim: c, tx: t.same, joins: true}
 	rec, won, err := j.take(ctx)
+	if held, ok := err.(*heldError); ok { //nolint:errorlint // take wraps nothing around it
+		return t.held(ctx, c, held)
+	}
 	if !won {
 		return rec, err
 	}
 	return j.complete(ctx, retrysafe.StateFailed, answer)
+}
+
+// held is the answer where somebody else has the key, as this transaction sees it: another connection might not be to be had.
+func (t joined[Tx]) held(ctx context.Context, c *claim, held *heldError) (retrysafe.Record, error) {
+	j := &joint{claim: c, tx: t.same}
+	query := j.queries.load
+	if j.queries.loadUnlocked != "" {
+		query = j.queries.loadUnlocked
+	}
+	if l, err := j.load(ctx, query); err == nil {
+		if rec, ok := c.answerIn(l); ok {
+			return rec, nil
+		}
+	}
+	if c.dialect == SQLite && c.running.other(c.id) == nil { // the file is busy, with whatever key
+		return retrysafe.Record{Key: c.r.Key}, held.cause
+	}
+	return retrysafe.Record{Key: c.r.Key}, retrysafe.ErrInProgress
 }
 
 // errRefusal undoes the effect of work that was refused for good, and is told to nobody.

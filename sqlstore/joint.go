@@ -16,8 +16,10 @@ import (
 // joint is the record of a key in an open transaction: claimed by its first statement, and completed by its last.
 type joint struct {
 	*claim
-	tx  dbtx.Tx
-	row protocol.Row
+	tx dbtx.Tx
+	// joins: the transaction is one that the caller has begun, at a level of its own.
+	joins bool
+	row   protocol.Row
 	// now is the store's time at the claim, and at this machine's, by the monotonic clock.
 	now protocol.Micros
 	at  time.Time
@@ -25,10 +27,28 @@ type joint struct {
 
 // take claims the key. Where it is not won, rec and err are the answer.
 func (j *joint) take(ctx context.Context) (rec retrysafe.Record, won bool, err error) {
+	if !j.joins || j.queries.waitToJoin == nil {
+		return j.claimKey(ctx)
+	}
+	if _, err := j.tx.Exec(ctx, j.queries.waitToJoin(j.r.Wait)); err != nil {
+		return j.refused(ctx, err)
+	}
+	rec, won, err = j.claimKey(ctx)
+	if _, failed := j.tx.Exec(ctx, j.queries.waitAsBefore); failed != nil && err == nil {
+		return rec, false, unavailable(j.failed("claim the key", failed))
+	}
+	return rec, won, err
+}
+
+// claimKey is take with the waits of the session.
+func (j *joint) claimKey(ctx context.Context) (rec retrysafe.Record, won bool, err error) {
 	j.at = time.Now()
-	if j.queries.claim != nil {
+	switch {
+	case j.queries.claim != nil:
 		won, err = j.insert(ctx)
-	} else {
+	case j.joins:
+		won, err = j.makeFirst(ctx)
+	default:
 		won, err = j.lookAndMake(ctx)
 	}
 	if err == nil && !won && j.queries.claim != nil {
@@ -143,6 +163,20 @@ func (j *joint) lookAndMake(ctx context.Context) (won bool, err error) {
 	return j.make(ctx)
 }
 
+// makeFirst claims a key that has no record by making one. A lock on what is not there would be one on all the keys around it: at
+// REPEATABLE READ none of these could be made until the caller's transaction has ended.
+func (j *joint) makeFirst(ctx context.Context) (won bool, err error) {
+	l, err := j.load(ctx, j.queries.loadUnlocked)
+	if err != nil || l.row.State != 0 {
+		return false, err
+	}
+	j.row, j.now = protocol.Row{}, l.now
+	if j.row, won, err = j.decide(l, l.now); err != nil || !won {
+		return false, err
+	}
+	return j.make(ctx)
+}
+
 // make makes the record. It is not done where somebody else has made it meanwhile.
 func (j *joint) make(ctx context.Context) (made bool, err error) {
 	n, err := j.tx.Exec(ctx, j.queries.makeToJoin, j.allArgs(&j.r.Key, j.id, &j.row)...)
@@ -158,15 +192,17 @@ func (j *joint) load(ctx context.Context, query string) (loaded, error) {
 
 func (j *joint) record() retrysafe.Record { return j.row.Record(j.r.Key, j.now) }
 
-// refused is the answer to a claim that has failed. One that could not wait any longer for somebody who may only be reading the answer gets
-// that too.
+// heldError says that the claim could not wait any longer for somebody who has the key, who may only be reading the answer, or who on SQLite
+// has the file. Whoever is told so looks at the key when the transaction is undone: it may have the only connection.
+type heldError struct{ cause error }
+
+func (e *heldError) Error() string { return e.cause.Error() }
+
+// refused is the answer to a claim that has failed.
 func (j *joint) refused(ctx context.Context, err error) (rec retrysafe.Record, won bool, _ error) {
 	switch {
 	case j.queries.held != nil && j.queries.held(err):
-		if rec, ok := j.answered(ctx); ok {
-			return rec, false, nil
-		}
-		return retrysafe.Record{Key: j.r.Key}, false, retrysafe.ErrInProgress
+		return retrysafe.Record{Key: j.r.Key}, false, &heldError{unavailable(j.failed("claim the key", err))}
 	case ctx.Err() != nil:
 		return rec, false, fmt.Errorf("sqlstore: the call ended while it waited for the key: %w", ctx.Err())
 	}
@@ -176,7 +212,15 @@ func (j *joint) refused(ctx context.Context, err error) (rec retrysafe.Record, w
 // answered is the record of a key that is finished, as everybody sees it.
 func (c *claim) answered(ctx context.Context) (rec retrysafe.Record, ok bool) {
 	l, err := c.look(ctx, c.id)
-	if err != nil || !l.row.State.Finished() {
+	if err != nil {
+		return rec, false
+	}
+	return c.answerIn(l)
+}
+
+// answerIn is the record where it is finished.
+func (c *claim) answerIn(l loaded) (rec retrysafe.Record, ok bool) {
+	if !l.row.State.Finished() {
 		return rec, false
 	}
 	row, won, err := c.decide(l, l.now)

@@ -138,6 +138,10 @@ func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec retrysafe
 	defer undo() //nolint:errcheck // also where work panics
 	j := &joint{claim: c.claim, tx: tx}
 	rec, won, err := j.take(ctx)
+	if _, ok := err.(*heldError); ok { //nolint:errorlint // take wraps nothing around it
+		_ = undo()
+		return c.held(ctx)
+	}
 	if !won {
 		return rec, err
 	}
@@ -175,6 +179,14 @@ func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec retrysafe
 		return c.settle(ctx, rec, done, err)
 	}
 	return done, nil
+}
+
+// held is the answer where somebody else has the key.
+func (c *serverClaim) held(ctx context.Context) (retrysafe.Record, error) {
+	if rec, ok := c.answered(ctx); ok {
+		return rec, nil
+	}
+	return retrysafe.Record{Key: c.r.Key}, retrysafe.ErrInProgress
 }
 
 // rollback undoes a transaction, also where ctx has ended. A server that does not answer is not waited for: it undoes what it finds nobody for.
@@ -247,6 +259,16 @@ func (c *serverClaim) claimAgain(ctx context.Context) (committed bool, err error
 			}
 			if mine && err == nil || !mine && (won || rec.State != 0) {
 				return mine, nil
+			}
+			if _, held := err.(*heldError); held { //nolint:errorlint // take wraps nothing around it
+				known, ok := second.answered(ctx)
+				if ok && known.Owner != c.r.Owner {
+					return false, nil
+				}
+				if ok && pause(ctx) {
+					continue // whoever holds it only reads it
+				}
+				return false, retrysafe.ErrInProgress
 			}
 		}
 		if lost == lostConnections || c.fateOf(err) != onlyLost || !pause(ctx) {

@@ -65,8 +65,7 @@ func (s *Store) openMySQL(ctx context.Context, wait time.Duration) (*mysqlTx, er
 	}
 	t := &mysqlTx{conn: conn}
 	// Who is not to wait looks with NOWAIT; of two who look at the same moment one still meets the other's row.
-	seconds := max(1, min(int64((wait+time.Second-1)/time.Second), mysqlLongestWait))
-	if _, err = conn.ExecContext(ctx, fmt.Sprintf(mysqlJoin, seconds)); err == nil {
+	if _, err = conn.ExecContext(ctx, fmt.Sprintf(mysqlJoin, mysqlSeconds(wait))); err == nil {
 		o := &sql.TxOptions{Isolation: sql.LevelReadCommitted}
 		t.tx, err = conn.BeginTx(ctx, o)
 		if dberr.MySQLNumber(err) == numberInTransaction { // of whoever had the connection before, and has not ended it

@@ -1,0 +1,117 @@
+package integration_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/sqlstore"
+)
+
+// TestTxJoinedManyKeys: callers with different keys wait for each other where the database makes them, and none is told that its key is taken.
+func TestTxJoinedManyKeys(t *testing.T) {
+	t.Parallel()
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		s := newShop(t, openDB(t, "sqlite", sqliteDSN(newFile(t), "busy_timeout(60000)")), nil)
+		const callers = 200
+		var all sync.WaitGroup
+		for i := range callers {
+			all.Go(func() {
+				_, _, err := s.join(t, fmt.Sprint("customer ", i), nil)
+				assert.NoError(t, err, "customer %d", i)
+			})
+		}
+		all.Wait()
+		for i := range callers {
+			assert.Equal(t, s.orders(t, fmt.Sprint("customer ", i)), 1, "orders of customer %d", i)
+		}
+	})
+	eachTxServer(t, func(t *testing.T, server txServer) {
+		t.Helper()
+		a, b := server.shop(t), server.process(t)
+		for _, level := range []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelDefault, sql.LevelRepeatableRead} {
+			for filled := range 2 { // an empty table, and one with records
+				tx, err := a.db.BeginTx(t.Context(), &sql.TxOptions{Isolation: level})
+				assert.NoError(t, err, "begin")
+				customer := func(i int) string { return fmt.Sprint(level, filled, " ", i) }
+				_, err = retrysafe.DoTx(t.Context(), a.engine, a.store.In(tx), orderKey(customer(-1)), func(ctx context.Context, tx *sql.Tx) (int64, error) {
+					return insert(ctx, tx, customer(-1))
+				})
+				assert.NoError(t, err, "a transaction that stays open")
+				var all sync.WaitGroup
+				for i := range 20 {
+					all.Go(func() {
+						_, err := b.order(t.Context(), customer(i))
+						assert.NoError(t, err, "another key beside it, %v", level)
+					})
+				}
+				all.Wait()
+				assert.NoError(t, tx.Commit(), "commit")
+				a.wantOnce(t, customer(-1), "others beside it")
+			}
+		}
+	})
+}
+
+// TestTxJoinedBusyFile: a file that somebody else writes to is no key that somebody else has.
+func TestTxJoinedBusyFile(t *testing.T) {
+	t.Parallel()
+	path := newFile(t)
+	s := newShop(t, openDB(t, "sqlite", sqliteDSN(path, "busy_timeout(10)")), nil)
+	other := openDB(t, "sqlite", sqliteDSN(path)+"&_txlock=immediate")
+	held, err := other.BeginTx(t.Context(), nil)
+	assert.NoError(t, err, "the lock of the file")
+	defer held.Rollback() // it has done nothing
+	_, ran, err := s.join(t, "ada", nil)
+	assert.True(t, !ran && errors.Is(err, retrysafe.ErrUnavailable) && !errors.Is(err, retrysafe.ErrInProgress), "a busy file: %v", err)
+}
+
+// TestTxHeldKeyWithOneConnection: who does not wait for a key that somebody else has is told so at once, also where its pool has one
+// connection, and gets the answer where it is there.
+func TestTxHeldKeyWithOneConnection(t *testing.T) {
+	t.Parallel()
+	eachTxServer(t, func(t *testing.T, server txServer) {
+		t.Helper()
+		a, b := server.shop(t), server.process(t)
+		b.db.SetMaxOpenConns(1)
+		tx, err := a.db.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+		assert.NoError(t, err, "begin")
+		_, err = retrysafe.DoTx(t.Context(), a.engine, a.store.In(tx), orderKey("ada"), func(ctx context.Context, tx *sql.Tx) (int64, error) { return insert(ctx, tx, "ada") })
+		assert.NoError(t, err, "a transaction that stays open")
+		within, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for name, call := range map[string]func() error{
+			"DoTx": func() error {
+				_, err := b.order(within, "ada")
+				return err
+			},
+			"In": func() error {
+				_, _, err := b.join(t, "ada", nil)
+				return err
+			},
+		} {
+			err := call()
+			assert.ErrorIs(t, err, retrysafe.ErrInProgress, "%s beside it, on %v", name, server.dialect)
+		}
+		assert.True(t, within.Err() == nil, "it takes no second connection")
+		if server.dialect == sqlstore.PostgreSQL {
+			// It has the lock, and the answer is there: another one is only being looked at.
+			assert.NoError(t, tx.Commit(), "commit")
+			tx, err = a.db.BeginTx(t.Context(), nil)
+			assert.NoError(t, err, "begin")
+			_, err = tx.ExecContext(t.Context(), "SELECT 1 FROM retrysafe_records FOR UPDATE")
+			assert.NoError(t, err, "somebody who reads the record")
+			_, ran, err := b.join(t, "ada", nil)
+			assert.True(t, !ran && err == nil, "a repeat: %v", err)
+		}
+		assert.NoError(t, tx.Commit(), "the end of it")
+		b.wantOnce(t, "ada", "a call beside it")
+	})
+}
