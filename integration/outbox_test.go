@@ -335,9 +335,67 @@ func TestOutboxKeep(t *testing.T) {
 		})
 		assert.ErrorIs(t, err, outbox.ErrDuplicate, "the same id")
 		assert.NoError(t, stop(), "Run")
-		runRelay(t, newBox(t, a, &outbox.Options{Keep: time.Microsecond}), got, nil)
-		published(t, func() bool { return count(t, a.db, "retrysafe_outbox") == 0 }, "it is removed behind its time")
+		many := make([]outbox.Message, 2500) // more than are removed at once
+		for i := range many {
+			many[i] = outbox.Message{ID: fmt.Sprint("kept-", i), Topic: "orders", Key: fmt.Sprint(i)}
+		}
+		send(t, a, box, many...)
+		execSQL(t, a.db, "UPDATE retrysafe_outbox SET state = 2")
+		keep := time.Duration(0) // also by relays that keep nothing
+		if a.store.Dialect() == dbtx.PostgreSQL {
+			keep = time.Microsecond
+		}
+		runRelay(t, newBox(t, a, &outbox.Options{Keep: keep}), got, nil)
+		published(t, func() bool { return count(t, a.db, "retrysafe_outbox") == 0 }, "it is removed after its time")
 		assert.Equal(t, strings.Join(got.ids(""), " "), "one", "what was published")
+	})
+}
+
+// TestOutboxHeldUpKey: a long queue of a key whose first message is dead neither moves nor holds up others, and goes on in its order.
+func TestOutboxHeldUpKey(t *testing.T) {
+	t.Parallel()
+	eachShop(t, func(t *testing.T, a, _ *shop) {
+		t.Helper()
+		got := new(broker)
+		got.refuse(func(m outbox.Outgoing) error {
+			if m.ID == "first" {
+				return outbox.Permanent(errors.New("nobody wants it"))
+			}
+			return nil
+		})
+		box := newBox(t, a, nil)
+		const queue, others = 500, 1600
+		send(t, a, box, outbox.Message{ID: "first", Topic: "orders", Key: "held"})
+		_, stop := runRelay(t, box, got, &outbox.RelayOptions{Batch: 10})
+		published(t, func() bool { s, err := box.Stats(t.Context()); return err == nil && s.Dead == 1 }, "the first is dead")
+		var all []outbox.Message
+		for i := range queue {
+			all = append(all, outbox.Message{ID: fmt.Sprint("held-", i), Topic: "orders", Key: "held"})
+		}
+		for i := range others {
+			all = append(all, outbox.Message{ID: fmt.Sprint("other-", i), Topic: "orders", Key: fmt.Sprint(i % 400)})
+		}
+		send(t, a, box, all...)
+		published(t, func() bool { return pending(t, box) == queue }, "the others are published")
+		for i := range 400 {
+			var want []string
+			for n := i; n < others; n += 400 {
+				want = append(want, fmt.Sprint("other-", n))
+			}
+			once, _ := firsts(got.ids(fmt.Sprint(i)))
+			assert.Equal(t, strings.Join(once, " "), strings.Join(want, " "), "the order of key %d", i)
+		}
+		got.refuse(nil)
+		_, err := box.Redrive(t.Context(), "first")
+		assert.NoError(t, err, "redrive")
+		published(t, func() bool { return pending(t, box) == 0 }, "all are published")
+		want := []string{"first"}
+		for i := range queue {
+			want = append(want, fmt.Sprint("held-", i))
+		}
+		once, _ := firsts(got.ids("held"))
+		assert.Equal(t, strings.Join(once, " "), strings.Join(want, " "), "the order of the key that was held up")
+		assert.NoError(t, stop(), "Run")
 	})
 }
 

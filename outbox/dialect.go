@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"encoding/hex"
 	"strconv"
 	"strings"
 )
@@ -29,12 +30,13 @@ type queries struct {
 	claim    string // owner, part, fence
 	release  string // part, owner, fence
 	look     string
-	take     func(skipDead bool) string         // part, part, owner, fence, limit
-	holds    string                             // part, owner, fence
-	remove   func(seqs []int64) (string, []any) // and part, owner, fence
-	retain   func(seqs []int64) (string, []any) // and part, owner, fence
-	fail     string                             // state, wait, attempts, error, seq, part, owner, fence
-	sweep    string                             // age
+	held     func(skipDead bool) string                                 // part, limit
+	take     func(skipDead bool, held [][hashSize]byte) (string, []any) // part, after; then part, owner, fence, limit
+	holds    string                                                     // part, owner, fence
+	remove   func(seqs []int64) (string, []any)                         // and part, owner, fence
+	retain   func(seqs []int64) (string, []any)                         // and part, owner, fence
+	fail     string                                                     // state, wait, attempts, error, seq, part, owner, fence
+	sweep    string                                                     // age, limit
 	stats    string
 	dead     string // after, limit
 	redrive  func(ids []string) (string, []any)
@@ -79,18 +81,25 @@ func queriesOf(d Dialect, table string) queries {
 	q.release = sql(`UPDATE {x_parts} SET owner = ` + empty(d) + ` WHERE part = ? AND owner = ? AND fence = ?`)
 	q.look = sql(`SELECT p.part, CASE WHEN EXISTS (SELECT 1 FROM {x} m WHERE m.state = 0 AND m.part = p.part AND m.due <= {now}) THEN 1 ELSE 0 END,
 		CASE WHEN EXISTS (SELECT 1 FROM {x_relays} r WHERE r.owner = p.owner AND r.lease_end > {now}) THEN 0 ELSE 1 END FROM {x_parts} p`)
-	q.take = func(skipDead bool) string {
-		// A key is held up by what has failed and waits, and by what is dead.
-		before := failed(d) + ` AND (b.state = 1 OR b.due > {now})`
+	// A key is held up by what has failed and waits, and by what is dead.
+	holding := func(skipDead bool) string {
 		if skipDead {
-			before = failed(d) + ` AND b.state = 0 AND b.due > {now}`
+			return failed(d) + ` AND b.state = 0 AND b.due > {now}`
 		}
+		return failed(d) + ` AND (b.state = 1 OR b.due > {now})`
+	}
+	q.held = func(skipDead bool) string {
+		return sql(`SELECT DISTINCT b.key_hash FROM {x} b WHERE b.part = ? AND ` + holding(skipDead) + ` LIMIT ?`)
+	}
+	q.take = func(skipDead bool, held [][hashSize]byte) (string, []any) {
+		before := holding(skipDead)
 		if d == PostgreSQL {
 			before += ` OFFSET 0` // for each message by itself: a join would read all that is pending
 		}
+		without, args := hashesOut(d, held)
 		return sql(`SELECT m.seq, m.key_hash, m.id, m.topic, m.msg_key, m.headers, m.content_type, m.created, m.attempts, m.payload FROM {x} m
-			WHERE m.state = 0 AND m.part = ? AND m.due <= {now}
-			AND NOT EXISTS (SELECT 1 FROM {x} b WHERE b.key_hash = m.key_hash AND b.seq < m.seq AND ` + before + `)` + own + ` ORDER BY m.seq LIMIT ?`)
+			WHERE m.state = 0 AND m.part = ? AND m.due <= {now} AND m.seq > ?` + without + `
+			AND NOT EXISTS (SELECT 1 FROM {x} b WHERE b.key_hash = m.key_hash AND b.seq < m.seq AND ` + before + `)` + own + ` ORDER BY m.seq LIMIT ?`), args
 	}
 	q.holds = sql(`SELECT count(*) FROM {x_parts} WHERE part = ? AND owner = ? AND fence = ?`)
 	q.remove = func(seqs []int64) (string, []any) {
@@ -102,7 +111,15 @@ func queriesOf(d Dialect, table string) queries {
 		return sql(`UPDATE {x} SET state = 2, changed = {now} WHERE seq ` + in + own), args
 	}
 	q.fail = sql(`UPDATE {x} SET state = ?, due = {now} + ?, attempts = ?, last_error = ?, changed = {now} WHERE state = 0 AND seq = ?` + own)
-	q.sweep = sql(`DELETE FROM {x} WHERE state = 2 AND changed < {now} - ?`)
+	const old = `state = 2 AND changed < {now} - ? ORDER BY changed LIMIT ?`
+	switch d {
+	case SQLite:
+		q.sweep = sql(`DELETE FROM {x} WHERE seq IN (SELECT seq FROM {x} WHERE ` + old + `)`)
+	case PostgreSQL:
+		q.sweep = sql(`DELETE FROM {x} WHERE seq = ANY(ARRAY(SELECT seq FROM {x} WHERE ` + old + `))`)
+	case MySQL:
+		q.sweep = sql(`DELETE FROM {x} WHERE ` + old)
+	}
 	q.stats = sql(`SELECT state, count(*), coalesce(sum(CASE WHEN due > {now} THEN 1 ELSE 0 END), 0), {now} - min(created) FROM {x} WHERE state < 2 GROUP BY state`)
 	q.dead = sql(`SELECT seq, id, topic, msg_key, attempts, created, changed, last_error FROM {x} WHERE state = 1 AND seq > ? ORDER BY seq LIMIT ?`)
 	q.redrive = func(ids []string) (string, []any) {
@@ -161,6 +178,25 @@ func numbersIn(d Dialect, numbers []int64) (string, []any) {
 		args[i] = n
 	}
 	return places(len(args)), args
+}
+
+// hashesOut leaves out keys; on PostgreSQL by one value.
+func hashesOut(d Dialect, hashes [][hashSize]byte) (string, []any) {
+	if len(hashes) == 0 {
+		return "", nil
+	}
+	if d == PostgreSQL {
+		texts := make([]string, len(hashes))
+		for i, h := range hashes {
+			texts[i] = `"\\x` + hex.EncodeToString(h[:]) + `"`
+		}
+		return ` AND m.key_hash <> ALL(?::bytea[])`, []any{"{" + strings.Join(texts, ",") + "}"}
+	}
+	args := make([]any, len(hashes))
+	for i, h := range hashes {
+		args[i] = h[:]
+	}
+	return ` AND m.key_hash NOT ` + places(len(args)), args
 }
 
 func textsIn(texts []string) (string, []any) {

@@ -16,6 +16,7 @@ type lane struct {
 	stopped bool          // halt is; the keeper's mutex guards it
 	done    chan struct{}
 	idle    time.Duration // how long it last waited in vain
+	pass    pass
 }
 
 func newLane(k *keeper, h hold) *lane {
@@ -108,7 +109,7 @@ func (l *lane) batch(first bool) (more bool, err error) {
 	case <-l.kick: // this one sees all that it could tell
 	default:
 	}
-	messages, err := l.read()
+	messages, last, err := l.read()
 	switch {
 	case err != nil:
 		if l.term.ctx.Err() == nil {
@@ -116,7 +117,11 @@ func (l *lane) batch(first bool) (more bool, err error) {
 			l.rest(longestRest)
 		}
 		return false, nil
+	case len(messages) == 0 && l.pass.after > 0: // what the pass has come by may be due now
+		l.pass = pass{}
+		return true, nil
 	case len(messages) == 0:
+		l.pass = pass{}
 		if first { // all that is due is held up: to look is work for the database
 			l.rest(longestRest)
 		}
@@ -126,6 +131,7 @@ func (l *lane) batch(first bool) (more bool, err error) {
 	began := time.Now()
 	s := l.publish(messages)
 	took := time.Since(began)
+	l.pass.came(messages, last, len(s.published) == len(messages))
 	if err := l.mark(s.outcome); err != nil {
 		return false, err
 	}
@@ -140,16 +146,22 @@ func (l *lane) batch(first bool) (more bool, err error) {
 	return true, nil
 }
 
-func (l *lane) read() ([]Outgoing, error) {
+// read is the next batch; last: nothing comes after it.
+func (l *lane) read() (batch []Outgoing, last bool, err error) {
 	select {
 	case l.slots <- struct{}{}:
 	case <-l.term.ctx.Done():
-		return nil, l.term.ctx.Err()
+		return nil, false, l.term.ctx.Err()
 	}
 	defer func() { <-l.slots }()
 	call, cancel := context.WithTimeout(l.term.ctx, l.o.Lease)
 	defer cancel()
-	return l.table.take(call, l.hold, l.o.Batch, l.o.SkipDead)
+	if l.pass.over() {
+		if err := l.pass.begin(call, l.table, l.hold, l.o.SkipDead); err != nil {
+			return nil, false, err
+		}
+	}
+	return l.table.take(call, l.hold, l.o.Batch, l.o.SkipDead, &l.pass)
 }
 
 // mark notes what became of a batch, again and again while the lease is held: without that it would be published again.

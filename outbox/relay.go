@@ -170,8 +170,10 @@ func (k *keeper) poll(ctx context.Context) {
 		call, cancel := context.WithTimeout(ctx, k.o.Lease)
 		all, err := k.table.look(call)
 		if err == nil && time.Since(swept) > time.Minute {
-			swept = time.Now()
-			err = k.table.sweep(call)
+			var more bool
+			if more, err = k.sweep(call); !more {
+				swept = time.Now()
+			}
 		}
 		cancel()
 		if err != nil && ctx.Err() == nil {
@@ -185,6 +187,19 @@ func (k *keeper) poll(ctx context.Context) {
 			delay = min(2*delay, k.o.Poll)
 		}
 		moved = now
+	}
+}
+
+// sweepTime bounds how long messages that were kept are removed before the relay looks for work again.
+const sweepTime = 200 * time.Millisecond
+
+// sweep removes what has been kept long enough, some at a time; more: there are others.
+func (k *keeper) sweep(ctx context.Context) (more bool, err error) {
+	for end := time.Now().Add(sweepTime); ; {
+		more, err = k.table.sweep(ctx)
+		if err != nil || !more || time.Now().After(end) {
+			return more && err == nil, err
+		}
 	}
 }
 

@@ -50,15 +50,18 @@ type table interface {
 	deal(ctx context.Context, owner ownerID, lease time.Duration, first bool) (mine []hold, share int, err error)
 	// look tells where there is work.
 	look(ctx context.Context) ([]partition, error)
-	// take reads the first messages of a partition that may be published now, in order; none where the partition is another relay's.
-	take(ctx context.Context, h hold, limit int, skipDead bool) ([]Outgoing, error)
+	// held are up to limit keys of a partition whose messages wait for one before them.
+	held(ctx context.Context, h hold, limit int, skipDead bool) ([][hashSize]byte, error)
+	// take reads the first messages of a pass that may be published now, in order; none where the partition is another relay's. last: there
+	// are no more.
+	take(ctx context.Context, h hold, limit int, skipDead bool, p *pass) (batch []Outgoing, last bool, err error)
 	// mark notes what became of messages; errLost, and nothing is noted, where the partition is another relay's.
 	mark(ctx context.Context, h hold, out outcome) error
 	release(ctx context.Context, h hold) error
 	// leave ends the lease, and frees all partitions of the relay.
 	leave(ctx context.Context, owner ownerID) error
-	// sweep removes what has been kept long enough.
-	sweep(ctx context.Context) error
+	// sweep removes some of what has been kept long enough; more: there may be others.
+	sweep(ctx context.Context) (more bool, err error)
 }
 
 // tables is the table of a database.
@@ -194,16 +197,41 @@ func (t tables) look(ctx context.Context) (all []partition, err error) {
 // takeBytes is how much is read at once, and one message more.
 const takeBytes = 4 << 20
 
-func (t tables) take(ctx context.Context, h hold, limit int, skipDead bool) (batch []Outgoing, err error) {
-	query := t.queries.take(skipDead)
+func (t tables) held(ctx context.Context, h hold, limit int, skipDead bool) (held [][hashSize]byte, err error) {
 	err = t.reading(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		batch = nil
-		rows, err := tx.QueryContext(ctx, query, h.part, h.part, h.owner[:], h.fence, limit)
+		held = nil
+		rows, err := tx.QueryContext(ctx, t.queries.held(skipDead), h.part, limit)
 		if err != nil {
 			return err
 		}
 		defer rows.Close()
-		for size := 0; size < takeBytes && rows.Next(); {
+		for rows.Next() {
+			var hash []byte
+			if err := rows.Scan(&hash); err != nil {
+				return err
+			}
+			held = append(held, [hashSize]byte(hash))
+		}
+		return rows.Err()
+	})
+	return held, t.explain("read what is held up", err)
+}
+
+func (t tables) take(ctx context.Context, h hold, limit int, skipDead bool, p *pass) (batch []Outgoing, last bool, err error) {
+	query, args := t.queries.take(skipDead, p.held)
+	args = append(append([]any{h.part, p.after}, args...), h.part, h.owner[:], h.fence, limit)
+	err = t.reading(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		batch, last = nil, true
+		rows, err := tx.QueryContext(ctx, query, args...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for size := 0; rows.Next(); {
+			if size >= takeBytes {
+				last = false
+				break
+			}
 			m := Outgoing{Partition: h.part, Fence: uint64(h.fence)} //nolint:gosec // it counts up from zero
 			var hash, id, topic, key, headers, contentType []byte
 			var added int64
@@ -220,9 +248,10 @@ func (t tables) take(ctx context.Context, h hold, limit int, skipDead bool) (bat
 			size += len(m.Payload) + len(headers)
 			batch = append(batch, m)
 		}
+		last = last && len(batch) < limit
 		return rows.Err()
 	})
-	return batch, t.explain("read messages", err)
+	return batch, last, t.explain("read messages", err)
 }
 
 func (t tables) mark(ctx context.Context, h hold, out outcome) error {
@@ -276,14 +305,16 @@ func (t tables) leave(ctx context.Context, owner ownerID) error {
 	}))
 }
 
-func (t tables) sweep(ctx context.Context) error {
-	if t.keep == 0 {
-		return nil
-	}
-	return t.explain("remove what was kept", t.inTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, t.queries.sweep, t.keep.Microseconds())
+// sweepBatch is how many are removed in one transaction.
+const sweepBatch = 1000
+
+func (t tables) sweep(ctx context.Context) (more bool, err error) {
+	err = t.inTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		n, err := affected(tx.ExecContext(ctx, t.queries.sweep, t.keep.Microseconds(), sweepBatch)) // with no Keep too: there may have been one
+		more = n == sweepBatch
 		return err
-	}))
+	})
+	return more, t.explain("remove what was kept", err)
 }
 
 func affected(r sql.Result, err error) (int64, error) {

@@ -10,15 +10,16 @@ import (
 
 // fakeTable is a table in memory with one partition that matters, for tests about time. What databases do is tested on databases.
 type fakeTable struct {
-	mu       sync.Mutex
-	rows     []fakeRow
-	owner    ownerID
-	leaseEnd time.Time
-	fence    int64
-	holder   ownerID
-	marks    int
-	looks    int
-	down     bool // the database does not answer
+	mu          sync.Mutex
+	rows        []fakeRow
+	owner       ownerID
+	leaseEnd    time.Time
+	fence       int64
+	holder      ownerID
+	marks       int
+	looks, read int
+	seq         int64
+	down        bool // the database does not answer
 }
 
 type fakeRow struct {
@@ -44,7 +45,8 @@ func (f *fakeTable) add(id, key string) {
 	defer f.mu.Unlock()
 	m := Message{ID: id, Topic: "t", Key: key}
 	hash, _ := m.place()
-	f.rows = append(f.rows, fakeRow{m: Outgoing{Message: m, seq: int64(len(f.rows) + 1), hash: hash, Added: time.Now()}})
+	f.seq++
+	f.rows = append(f.rows, fakeRow{m: Outgoing{Message: m, seq: f.seq, hash: hash, Added: time.Now()}})
 }
 
 func (f *fakeTable) setDown(down bool) {
@@ -107,25 +109,45 @@ func (f *fakeTable) look(context.Context) ([]partition, error) {
 	return []partition{{0, work, false}}, nil
 }
 
-func (f *fakeTable) take(_ context.Context, h hold, limit int, _ bool) (batch []Outgoing, err error) {
+func (f *fakeTable) held(_ context.Context, _ hold, limit int, _ bool) (held [][hashSize]byte, err error) {
 	leave, err := f.enter()
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	held := map[[hashSize]byte]bool{}
 	for _, r := range f.rows {
+		if (r.dead || r.due.After(time.Now())) && !slices.Contains(held, r.m.hash) && len(held) < limit {
+			held = append(held, r.m.hash)
+		}
+	}
+	return held, nil
+}
+
+func (f *fakeTable) take(_ context.Context, h hold, limit int, _ bool, p *pass) (batch []Outgoing, last bool, err error) {
+	leave, err := f.enter()
+	if err != nil {
+		return nil, false, err
+	}
+	defer leave()
+	held := map[[hashSize]byte]bool{}
+	for _, hash := range p.held {
+		held[hash] = true
+	}
+	for _, r := range f.rows {
+		if r.m.seq > p.after && len(batch) < limit {
+			f.read++
+		}
 		if r.dead || r.due.After(time.Now()) {
 			held[r.m.hash] = true
 		}
-		if h.fence != f.fence || held[r.m.hash] || len(batch) == limit {
+		if h.fence != f.fence || held[r.m.hash] || len(batch) == limit || r.m.seq <= p.after {
 			continue
 		}
 		m := r.m
 		m.Attempt = r.attempts + 1
 		batch = append(batch, m)
 	}
-	return batch, nil
+	return batch, len(batch) < limit, nil
 }
 
 func (f *fakeTable) mark(_ context.Context, h hold, out outcome) error {
@@ -151,4 +173,4 @@ func (f *fakeTable) mark(_ context.Context, h hold, out outcome) error {
 
 func (f *fakeTable) release(context.Context, hold) error  { return nil }
 func (f *fakeTable) leave(context.Context, ownerID) error { return nil }
-func (f *fakeTable) sweep(context.Context) error          { return nil }
+func (f *fakeTable) sweep(context.Context) (bool, error)  { return false, nil }
