@@ -75,6 +75,7 @@ type consumer struct {
 	source Source
 	holds  time.Duration
 	turns  turns
+	shelf  shelf
 
 	receiving context.Context // ends with the caller's, and with a fatal error
 	stop      context.CancelCauseFunc
@@ -162,13 +163,17 @@ func (c *consumer) receive(most int) ([]*handed, error) {
 	if err != nil {
 		return nil, err
 	}
-	ds := []*handed{newHanded(d)}
+	ds := []*handed{c.handed(d)}
 	if most == 1 {
 		return ds, nil
 	}
+	limited, _ := c.source.(Limited)
 	ctx, cancel := context.WithTimeout(c.receiving, c.Linger)
 	defer cancel()
 	for len(ds) < most {
+		if limited != nil && limited.Full() {
+			return ds, nil
+		}
 		d, err := c.source.Receive(ctx)
 		if err != nil && ctx.Err() != nil && c.receiving.Err() == nil {
 			return ds, nil // Linger has passed
@@ -176,7 +181,7 @@ func (c *consumer) receive(most int) ([]*handed, error) {
 		if err != nil {
 			return ds, err
 		}
-		ds = append(ds, newHanded(d))
+		ds = append(ds, c.handed(d))
 	}
 	return ds, nil
 }

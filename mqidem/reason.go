@@ -49,6 +49,11 @@ type Reason struct {
 	At time.Time `json:"at"`
 	// Redrives is how often it had been put back before.
 	Redrives int `json:"redrives,omitempty"`
+	// Cut is what was left out since the broker took no more: [CutHeaders], [CutBody], or nothing. Size and SHA256 (in hex) are those of the
+	// whole body then.
+	Cut    string `json:"cut,omitempty"`
+	Size   int    `json:"size,omitempty"`
+	SHA256 string `json:"sha256,omitempty"`
 }
 
 const (

@@ -28,10 +28,13 @@ var (
 // e is an engine on the consumer's store and namespace; nil is for handlers that keep no record. notDone says that somebody has found out that nothing
 // was done, of a message in doubt under retrysafe.Refuse, or of one whose record is gone. by names who redrives, for the record.
 //
-// Errors: [ErrDoneElsewhere], [ErrMayBeDone], [ErrNoRecord], retrysafe.ErrInProgress (a copy of it is being worked on), and failures of store and broker.
+// Errors: [ErrDoneElsewhere], [ErrCut], [ErrMayBeDone], [ErrNoRecord], retrysafe.ErrInProgress (a copy of it is being worked on), and failures of store and broker.
 func Redrive(ctx context.Context, e *retrysafe.Engine, p Parking, m *Parked, notDone bool, by string) error {
 	if m.Reason.Why == DeadUnreadable {
 		return errReason
+	}
+	if m.Reason.Cut != "" {
+		return ErrCut
 	}
 	if m.Reason.Key != "" {
 		if err := reopen(ctx, e, &m.Reason, notDone, by); err != nil {

@@ -78,7 +78,7 @@ func NewRedriver(e *retrysafe.Engine, p Parking, rule Rule, logger *slog.Logger)
 // Redriven is what one run has done.
 type Redriven struct {
 	// Seen are all that were parked, Sent those that were put back, Gone those that were taken away since a copy of them was done, or put back in the same run. Kept are for
-	// people: in doubt, unreadable, or put back as often as the rule allows.
+	// people: in doubt, unreadable, cut, or put back as often as the rule allows.
 	Seen, Sent, Gone, Kept int
 }
 
@@ -93,6 +93,10 @@ func (r *Redriver) Once(ctx context.Context) (Redriven, error) {
 		if body, ok := sent[same]; ok && same != "" && body == string(m.Message.Body) { // parked twice, by a consumer that died behind the first
 			did.Gone++
 			return Remove, nil
+		}
+		if m.Reason.Cut != "" {
+			did.Kept++
+			return Keep, nil
 		}
 		if !r.rule.matches(&m.Reason, time.Now()) || did.Sent >= r.rule.Limit {
 			if m.Reason.Redrives >= r.rule.MaxRedrives || !slices.Contains(r.rule.Why, m.Reason.Why) {

@@ -24,8 +24,9 @@ type handed struct {
 	run     *run
 }
 
-func newHanded(d Delivery) *handed {
+func (c *consumer) handed(d Delivery) *handed {
 	h := &handed{Delivery: d, received: time.Now(), message: d.Message()}
+	h.past = c.shelf.take(h.message)
 	h.run = &run{past: &h.past}
 	return h
 }
@@ -142,8 +143,11 @@ func (c *consumer) settle(d *handed, err error) (hold time.Duration) {
 		c.tell(d, what, err)
 		return 0
 	case held:
-		if d.holds++; d.holds == 1 {
-			c.Logger.Warn("mqidem: a message is held, since nothing can be done with it at present", slog.Any("error", err))
+		if d.holds++; d.holds%holdsTold == 1 {
+			c.Logger.Warn("mqidem: a message is held, since nothing can be done with it at present", slog.Any("error", err), slog.Int("times", d.holds))
+		}
+		if d.holds > mostHolds && d.lane == "" && c.letGo(d, err) {
+			return 0
 		}
 		return firstHold<<min(d.holds, 7)/2 + rand.N(firstHold<<min(d.holds, 7)/2)
 	}
@@ -160,6 +164,22 @@ func (c *consumer) settle(d *handed, err error) (hold time.Duration) {
 	return 0
 }
 
+// letGo gives a message that cannot be parked back to the broker for a while: a few of them would be all that the consumer has in its hands.
+func (c *consumer) letGo(d *handed, err error) bool {
+	if d.past.dead == nil { // the store is away: others would fare no better
+		return false
+	}
+	if !c.shelf.put(d.Delivery.Message(), d.past) {
+		return false
+	}
+	if cause := c.broker(func(ctx context.Context) error { return d.Retry(ctx, unparkedWait) }); cause != nil {
+		c.shelf.take(d.Delivery.Message())
+		return false
+	}
+	c.tell(d, Later, err)
+	return true
+}
+
 func (c *consumer) tell(d *handed, what string, err error) {
 	if c.Observe != nil {
 		c.Observe(Outcome{What: what, Message: d.message, Try: d.run.tries, Err: err, Took: time.Since(d.received)})
@@ -172,6 +192,10 @@ const held = "held"
 const (
 	firstHold = 100 * time.Millisecond
 	laterWait = time.Second
+
+	mostHolds    = 4  // of a message that cannot be parked, before it is given back
+	holdsTold    = 10 // the log is told of the first of so many
+	unparkedWait = time.Minute
 )
 
 // judge says what is to become of a message, by what its handler has returned.

@@ -33,6 +33,13 @@ type Delivery interface {
 	Dead(ctx context.Context, why Reason) error
 }
 
+// Limited is a Source that hands out only so much before some of that is settled: a prefetch limit, or one message of a partition at a time.
+type Limited interface {
+	// Full tells that Receive brings nothing more until a delivery in somebody's hands is settled. [ConsumeBatch] waits for no larger
+	// batch then.
+	Full() bool
+}
+
 // Holder is a Source that knows how long a copy of a message may lie in its queue before the broker drops it.
 type Holder interface {
 	// HoldsFor is that time; zero where there is no limit, or the broker does not tell.

@@ -1,11 +1,13 @@
 package amqpidem_test
 
 import (
+	"bytes"
 	"testing"
 	"time"
 
 	"github.com/retrysafe/retrysafe/adapters/amqpidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/mqidem"
 	"github.com/retrysafe/retrysafe/mqidem/mqtest"
 )
 
@@ -21,7 +23,7 @@ func TestSuite(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := rabbit(t).vhost(t)
-			mqtest.Run(t, mqtest.Config{Queue: func(tb testing.TB) mqtest.Queue {
+			mqtest.Run(t, mqtest.Config{Fill: fill, Queue: func(tb testing.TB) mqtest.Queue {
 				tb.Helper()
 				o := &amqpidem.Options{Quorum: quorum, Delays: short, Dialing: quietly()}
 				queue := unique()
@@ -37,3 +39,6 @@ func TestSuite(t *testing.T) {
 		})
 	}
 }
+
+// fill leaves no room for a reason: headers have to fit into a frame.
+func fill(m *mqidem.Message) { m.Headers["large"] = bytes.Repeat([]byte("h"), 126_500) }

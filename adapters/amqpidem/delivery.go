@@ -46,15 +46,20 @@ func (d *delivery) Retry(ctx context.Context, after time.Duration) error {
 
 // Dead implements [mqidem.Delivery].
 func (d *delivery) Dead(ctx context.Context, why mqidem.Reason) error {
-	packed, err := why.Pack()
-	if err != nil {
-		return err
-	}
 	return d.settle(ctx, func() error {
-		p := again(d.raw, d.source.d.user)
-		delete(p.Headers, mqidem.HeaderTries) // what is put back begins anew
-		p.Headers[mqidem.HeaderDead] = string(packed)
-		return d.source.out.publish(ctx, newPublishing("", d.source.s.parkingQueue(), p))
+		return mqidem.Fit(d.message, why, isTooLarge, func(m *mqidem.Message, packed []byte) error {
+			p := again(d.raw, d.source.d.user)
+			if m != d.message { // a part of it
+				p = amqp.Publishing{Headers: amqp.Table{}, DeliveryMode: amqp.Persistent, ContentType: m.ContentType, Body: m.Body}
+				if m.Key != "" {
+					p.Headers[mqidem.HeaderKey] = m.Key
+				}
+				identify(&p, m.ID)
+			}
+			delete(p.Headers, mqidem.HeaderTries) // what is put back begins again
+			p.Headers[mqidem.HeaderDead] = string(packed)
+			return d.source.out.publish(ctx, newPublishing("", d.source.s.parkingQueue(), p))
+		})
 	})
 }
 
@@ -85,6 +90,7 @@ func (d *delivery) settle(ctx context.Context, first func() error) error {
 		return fmt.Errorf("amqpidem: the ack was not sent: %w: %w", mqidem.ErrStale, err)
 	}
 	d.settled = true
+	d.link.out.Add(-1)
 	return nil
 }
 
@@ -98,5 +104,6 @@ func (d *delivery) giveBack() {
 		return
 	}
 	d.given = true
+	d.link.out.Add(-1)
 	_ = d.link.within(writeTime, func() error { return d.link.ch.Nack(d.raw.DeliveryTag, false, true) })
 }

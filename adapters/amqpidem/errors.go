@@ -91,3 +91,9 @@ func sizeLimit(e *amqp.Error) (limit int, ok bool) {
 	n, _ := fmt.Sscanf(text, "%d", &limit)
 	return limit, n == 1 && limit > 0
 }
+
+// isTooLarge tells whether the broker takes the message in no form of this size.
+func isTooLarge(err error) bool {
+	var e *publishError
+	return errors.As(err, &e) && e.kind == tooLarge
+}

@@ -15,6 +15,7 @@ type link struct {
 	raw  net.Conn
 	conn *amqp.Connection
 	ch   *amqp.Channel
+	out  atomic.Int64  // deliveries in somebody's hands
 	gone chan struct{} // closed when the channel or the connection has ended
 	why  atomic.Pointer[amqp.Error]
 }

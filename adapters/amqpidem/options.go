@@ -15,8 +15,8 @@ import (
 
 // Options are for [Declare], [Open] and [OpenParking]; nil is fine. All consumers of a queue should have the same ones.
 type Options struct {
-	// Prefetch is how many messages the broker gives to this consumer ahead of their acks; default 64, at most 65535. It should be larger than the
-	// number of messages that are worked on at a time.
+	// Prefetch is how many messages the broker gives to this consumer ahead of their acks; default 256, at most 65535. It should be twice the number of
+	// messages that are worked on at a time: of those of a batch, say.
 	Prefetch int
 	// Quorum makes quorum queues, which are kept by several nodes and lose nothing when one dies; default durable classic queues.
 	Quorum bool
@@ -54,7 +54,7 @@ type Dialing struct {
 }
 
 const (
-	defaultPrefetch       = 64
+	defaultPrefetch       = 256
 	defaultPublishTimeout = 10 * time.Second
 	defaultDeliveryLimit  = 1000
 	maxDelay              = math.MaxInt32 * time.Millisecond // what RabbitMQ takes as x-message-ttl on all versions

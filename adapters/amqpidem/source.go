@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -22,14 +23,16 @@ type Source struct {
 	d     *dialer
 	out   *sender
 	ready chan *delivery
-	life  context.Context // until Close
+	last  atomic.Pointer[link] // that of the delivery that was handed out last
+	life  context.Context      // until Close
 	stop  context.CancelFunc
 	work  sync.WaitGroup
 }
 
 var (
-	_ mqidem.Source = (*Source)(nil)
-	_ mqidem.Holder = (*Source)(nil)
+	_ mqidem.Source  = (*Source)(nil)
+	_ mqidem.Holder  = (*Source)(nil)
+	_ mqidem.Limited = (*Source)(nil)
 )
 
 // Open declares what the queue needs, as [Declare] does, and begins to consume. It fails where the broker is not there, or refuses; afterwards a
@@ -155,6 +158,8 @@ func (s *Source) Receive(ctx context.Context) (mqidem.Delivery, error) {
 	}
 	select {
 	case d := <-s.ready:
+		d.link.out.Add(1)
+		s.last.Store(d.link)
 		return d, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -165,6 +170,12 @@ func (s *Source) Receive(ctx context.Context) (mqidem.Delivery, error) {
 
 func (s *Source) closed() error {
 	return fmt.Errorf("amqpidem: the consumer of %q: %w", s.s.queue, mqidem.ErrSourceClosed)
+}
+
+// Full implements [mqidem.Limited]: as many are in somebody's hands as Options.Prefetch says.
+func (s *Source) Full() bool {
+	l := s.last.Load()
+	return l != nil && !l.ended() && l.out.Load() >= int64(s.s.Prefetch)
 }
 
 // HoldsFor implements [mqidem.Holder]: Options.TTL and the longest of Options.Delays. What a policy of the broker says is not known here.

@@ -60,30 +60,15 @@ func (p *Parking) write(ctx context.Context, r *kgo.Record) error {
 
 // park writes a message to the parking.
 func (p *Parking) park(ctx context.Context, m *mqidem.Message, why mqidem.Reason) error {
-	for {
-		packed, err := why.Pack()
-		if err != nil {
-			return err
-		}
+	err := mqidem.Fit(m, why, tooLarge, func(m *mqidem.Message, packed []byte) error {
 		r := record(p.o.Dead, m)
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: mqidem.HeaderDead, Value: packed})
-		err = p.write(ctx, r)
-		if tooLarge(err) { // a message that fills the limit leaves no room for all of it
-			least := mqidem.Reason{Why: why.Why, Tries: why.Tries, At: why.At, Redrives: why.Redrives}
-			switch {
-			case why.Error != "":
-				why.Error = ""
-				continue
-			case why != least: // without its record, but it must not hold up what is behind it
-				why = least
-				continue
-			}
-		}
-		if err != nil {
-			return fmt.Errorf("the message is not known to be parked: %w", explain(err))
-		}
-		return nil
+		return p.write(ctx, r)
+	})
+	if err != nil {
+		return fmt.Errorf("the message is not known to be parked: %w", explain(err))
 	}
+	return nil
 }
 
 // Send implements mqidem.Parking.

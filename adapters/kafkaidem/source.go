@@ -35,8 +35,9 @@ type Source struct {
 }
 
 var (
-	_ mqidem.Source = (*Source)(nil)
-	_ mqidem.Holder = (*Source)(nil)
+	_ mqidem.Source  = (*Source)(nil)
+	_ mqidem.Holder  = (*Source)(nil)
+	_ mqidem.Limited = (*Source)(nil)
 )
 
 // Open joins the group on connections of its own, made with the options: the brokers, TLS, SASL, the group's timeouts. It fails where one of the topics is
@@ -135,6 +136,23 @@ func (s *Source) take() (d *delivery, at time.Time, changed <-chan struct{}) {
 		return &delivery{s: s, p: p, w: w, m: message(w.r, w.deliveries)}, at, nil
 	}
 	return nil, at, s.changed
+}
+
+// Full implements [mqidem.Limited]: what was read waits for records that are in somebody's hands.
+func (s *Source) Full() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	waits := false
+	for _, p := range s.parts {
+		switch {
+		case len(p.queue) == 0 || p.leaving || p.lost:
+		case p.busy == 0 || s.o.Unordered:
+			return false
+		default:
+			waits = true
+		}
+	}
+	return waits
 }
 
 // order are the partitions, always in the same order. The lock is held.

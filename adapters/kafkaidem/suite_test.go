@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/retrysafe/retrysafe/adapters/kafkaidem"
+	"github.com/retrysafe/retrysafe/mqidem"
 	"github.com/retrysafe/retrysafe/mqidem/mqtest"
 )
 
@@ -13,7 +14,7 @@ func TestSuite(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := startKafka(t)
-			mqtest.Run(t, mqtest.Config{Ordered: !unordered, Queue: func(tb testing.TB) mqtest.Queue {
+			mqtest.Run(t, mqtest.Config{Ordered: !unordered, Fill: fill, Queue: func(tb testing.TB) mqtest.Queue {
 				tb.Helper()
 				q := newQueue(tb, c, func(o *kafkaidem.Options, _ *kafkaidem.TopicOptions) { o.Unordered = unordered })
 				return mqtest.Queue{Topic: q.o.Topic, Publisher: q.pub, Parking: q.park, Open: func(tb testing.TB) mqtest.Source { tb.Helper(); return q.open(tb) }}
@@ -21,3 +22,6 @@ func TestSuite(t *testing.T) {
 		})
 	}
 }
+
+// fill leaves no room for a reason: the client's batches have a million bytes, and some more.
+func fill(m *mqidem.Message) { m.Body = make([]byte, 1_000_012-200) }

@@ -50,23 +50,16 @@ func OpenParking(ctx context.Context, js jetstream.JetStream, o Options) (*Parki
 // park writes a message, and returns when the server has confirmed it. It has no Nats-Msg-Id: within the duplicate window a message that was
 // put back and has failed again would be dropped.
 func (p *Parking) park(ctx context.Context, m *mqidem.Message, why mqidem.Reason) error {
-	for {
-		packed, err := why.Pack()
-		if err != nil {
-			return err
-		}
-		out := &nats.Msg{Subject: p.o.DeadSubject + "." + m.Source, Header: header(m), Data: m.Body}
+	subject := p.o.DeadSubject + "." + m.Source
+	err := mqidem.Fit(m, why, tooLarge, func(m *mqidem.Message, packed []byte) error {
+		out := &nats.Msg{Subject: subject, Header: header(m), Data: m.Body}
 		out.Header[mqidem.HeaderDead] = []string{string(packed)}
-		err = p.write(ctx, out, jetstream.WithExpectStream(p.o.DeadStream))
-		if tooLarge(err) && why.Error != "" { // a message that fills the limit leaves no room for it
-			why.Error = ""
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("natsidem: the message could not be parked; it stays where it is: %w", because(p.js.Conn(), out.Subject, err))
-		}
-		return nil
+		return p.write(ctx, out, jetstream.WithExpectStream(p.o.DeadStream))
+	})
+	if err != nil {
+		return fmt.Errorf("natsidem: the message could not be parked; it stays where it is: %w", because(p.js.Conn(), subject, err))
 	}
+	return nil
 }
 
 // write publishes, and returns when the server has confirmed it, or nobody can tell.
@@ -153,8 +146,11 @@ func (p *Parking) parked(raw *jetstream.RawStreamMsg) *mqidem.Parked {
 }
 
 // Send implements mqidem.Parking. It gives the message another Nats-Msg-Id, or the server would take it for a repeat of the one that had failed.
+// That is no id of the message: also where it has none, our header says so.
 func (p *Parking) Send(ctx context.Context, m *mqidem.Message) error {
-	err := p.write(ctx, &nats.Msg{Subject: m.Source, Header: header(m), Data: m.Body},
+	h := header(m)
+	h[mqidem.HeaderID] = []string{m.ID}
+	err := p.write(ctx, &nats.Msg{Subject: m.Source, Header: h, Data: m.Body},
 		jetstream.WithMsgID("redrive-"+outbox.NewID()), jetstream.WithExpectStream(p.o.Stream))
 	if err != nil {
 		return fmt.Errorf("natsidem: the message is not known to be put back; it stays parked: %w", because(p.js.Conn(), m.Source, err))

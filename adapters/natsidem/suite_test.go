@@ -6,6 +6,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/retrysafe/retrysafe/adapters/natsidem"
+	"github.com/retrysafe/retrysafe/mqidem"
 	"github.com/retrysafe/retrysafe/mqidem/mqtest"
 )
 
@@ -14,7 +15,7 @@ func TestSuite(t *testing.T) {
 	for name, ahead := range map[string]int{"on demand": -1, "ahead": 0} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			mqtest.Run(t, mqtest.Config{Queue: func(tb testing.TB) mqtest.Queue {
+			mqtest.Run(t, mqtest.Config{Fill: fill, Queue: func(tb testing.TB) mqtest.Queue {
 				tb.Helper()
 				q := newQueue(tb, sharedServer(tb).addr(), func(o *natsidem.Options, _ *jetstream.StreamConfig) { o.Prefetch = ahead })
 				return mqtest.Queue{
@@ -24,3 +25,6 @@ func TestSuite(t *testing.T) {
 		})
 	}
 }
+
+// fill leaves no room for a reason: the server takes a mebibyte, headers included.
+func fill(m *mqidem.Message) { m.Body = make([]byte, 1<<20-150) }

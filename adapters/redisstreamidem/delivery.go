@@ -56,18 +56,20 @@ func (d *delivery) Retry(ctx context.Context, after time.Duration) error {
 // Dead implements mqidem.Delivery: one step of the server writes it to the parking, and acks it.
 func (d *delivery) Dead(ctx context.Context, why mqidem.Reason) error {
 	return d.settle(true, func() error {
-		packed, err := why.Pack()
-		if err != nil {
-			return err
-		}
-		f := append(fields(d.m), mqidem.HeaderDead, string(packed))
-		if len(f) > mostFields {
-			return fmt.Errorf("it has %d fields, at most %d can be written; take some of its headers away before it is parked", len(f)/2, mostFields/2)
-		}
-		args := append([]string{d.s.o.Group, d.id, flag(d.s.o.Delete)}, f...)
-		return d.gone(d.s.eval(ctx, park, []string{d.s.o.Stream, d.s.o.Dead}, args))
+		return mqidem.Fit(d.m, why, tooLarge, func(m *mqidem.Message, packed []byte) error {
+			f := append(fields(m), mqidem.HeaderDead, string(packed))
+			if len(f) > mostFields {
+				return errTooLarge
+			}
+			args := append([]string{d.s.o.Group, d.id, flag(d.s.o.Delete)}, f...)
+			return d.gone(d.s.eval(ctx, park, []string{d.s.o.Stream, d.s.o.Dead}, args))
+		})
 	})
 }
+
+var errTooLarge = errors.New("redisstreamidem: the message has more fields than can be written")
+
+func tooLarge(err error) bool { return errors.Is(err, errTooLarge) }
 
 // gone reads how many entries were settled.
 func (d *delivery) gone(v any, err error) error {

@@ -1,9 +1,11 @@
 package redisstreamidem_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/retrysafe/retrysafe/adapters/redisstreamidem"
+	"github.com/retrysafe/retrysafe/mqidem"
 	"github.com/retrysafe/retrysafe/mqidem/mqtest"
 )
 
@@ -16,7 +18,7 @@ func TestSuite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			mqtest.Run(t, mqtest.Config{Queue: func(tb testing.TB) mqtest.Queue {
+			mqtest.Run(t, mqtest.Config{Fill: fill, Queue: func(tb testing.TB) mqtest.Queue {
 				tb.Helper()
 				q := newQueue(tb, sharedRedis(tb).addr, change)
 				return mqtest.Queue{
@@ -24,5 +26,12 @@ func TestSuite(t *testing.T) {
 				}
 			}})
 		})
+	}
+}
+
+// fill leaves no room for a reason: a script passes on so many fields.
+func fill(m *mqidem.Message) {
+	for i := range 1997 {
+		m.Headers[fmt.Sprint("header ", i)] = []byte("v")
 	}
 }

@@ -194,6 +194,24 @@ func TestBrokenQueues(t *testing.T) {
 			m.ID = m.ID[:min(len(m.ID), 255)]
 			return p.Send(ctx, m)
 		}}},
+		{"an id is made up", "Q13", faults{send: func(ctx context.Context, p mqidem.Parking, m *mqidem.Message) error {
+			if m.ID == "" {
+				m.ID = "made up"
+			}
+			return p.Send(ctx, m)
+		}}},
+		{"the largest cannot be parked", "Q14", faults{dead: func(ctx context.Context, d mqidem.Delivery, why mqidem.Reason) error {
+			if len(why.Error) > 500 {
+				return errors.New("too large")
+			}
+			return d.Dead(ctx, why)
+		}}},
+		{"the largest is cut in silence", "Q14", faults{walk: func(ctx context.Context, p mqidem.Parking, see func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)) error {
+			return p.Walk(ctx, func(ctx context.Context, m *mqidem.Parked) (mqidem.Verdict, error) {
+				m.Message.Body = m.Message.Body[:1]
+				return see(ctx, m)
+			})
+		}}},
 	} {
 		t.Run(one.clause+"/"+one.name, func(t *testing.T) {
 			t.Parallel()

@@ -17,6 +17,8 @@ type Config struct {
 	Queue func(t testing.TB) Queue
 	// Ordered: while a message waits for a later try, those behind it wait too.
 	Ordered bool
+	// Fill makes of a message the largest one that its producers can send: Q14 parks it. nil: there is no such limit.
+	Fill func(m *mqidem.Message)
 	// Large is a size of a body that has to pass; default 256 KiB.
 	Large int
 	// Delay is the later try that the tests wait for; default 300 ms.
@@ -72,6 +74,8 @@ var clauses = []clause{
 	{"Q10", "settled once", settledOnce},
 	{"Q11", "put back", putBack},
 	{"Q12", "large", large},
+	{"Q13", "without an id", withoutID},
+	{"Q14", "the largest", largest},
 }
 
 func check(t testing.TB, c Config, one clause) error {

@@ -239,6 +239,9 @@ func (d *desk) print(ctx context.Context, out io.Writer, m *mqidem.Parked) error
 	row("source", printable(l.Source))
 	row("content type", printable(m.Message.ContentType))
 	row("bytes", len(m.Message.Body))
+	if m.Reason.Cut != "" {
+		row("cut", fmt.Sprintf("%s, since the broker took no more; the whole body has %d bytes, SHA-256 %s", m.Reason.Cut, m.Reason.Size, printable(m.Reason.SHA256)))
+	}
 	if !d.reveal {
 		if err := w.Flush(); err != nil {
 			return err

@@ -1,0 +1,52 @@
+package mqidem
+
+import (
+	"crypto/sha256"
+	"io"
+	"sync"
+)
+
+// mostShelved is how many messages a consumer gives back that it could not park.
+const mostShelved = 1000
+
+// shelf remembers what was to become of messages that were given back since they could not be parked: this consumer does not run them again.
+type shelf struct {
+	mu   sync.Mutex
+	past map[[sha256.Size]byte]past
+}
+
+func nameOf(m *Message) (name [sha256.Size]byte) {
+	h := sha256.New()
+	for _, part := range []string{m.Source, m.ID, string(m.Body)} {
+		sum := sha256.Sum256([]byte(part))
+		_, _ = io.WriteString(h, string(sum[:]))
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// put is false where there is no room: the message stays in hand.
+func (s *shelf) put(m *Message, p past) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.past) == mostShelved {
+		return false
+	}
+	if s.past == nil {
+		s.past = map[[sha256.Size]byte]past{}
+	}
+	s.past[nameOf(m)] = p
+	return true
+}
+
+// take returns what is known of a message, once.
+func (s *shelf) take(m *Message) past {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.past) == 0 {
+		return past{}
+	}
+	name := nameOf(m)
+	p := s.past[name]
+	delete(s.past, name)
+	return p
+}
