@@ -33,7 +33,12 @@ const waitForFirst = 10 * time.Second
 // again, under the UUIDs that they had.
 //
 // Where h fails the key is given back and the error returned, so that Watermill's own retry and poison queue go on as they do; one of
-// retrysafe.Permanent is kept, and repeats get it too. Messages produced that are together larger than Policy.MaxAnswer are an error.
+// retrysafe.Permanent is kept, and repeats get it too.
+//
+// Messages produced that are together larger than Policy.MaxAnswer are returned once, and are not kept. A repeat runs nothing and gets an error that
+// wraps retrysafe.ErrAnswerNotKept, since nobody knows whether they were published: look, and ack it.
+//
+// The work goes on when the message's context is cancelled, as that of [retrysafe.Do] does; retrysafe.Attached among Options ends it.
 func (d *Deduplicator) Middleware(h message.HandlerFunc) message.HandlerFunc {
 	return func(m *message.Message) ([]*message.Message, error) {
 		key, err := d.key(m, message.HandlerNameFromCtx(m.Context()))
@@ -43,10 +48,6 @@ func (d *Deduplicator) Middleware(h message.HandlerFunc) message.HandlerFunc {
 		e := d.engine()
 		// A repeat publishes what the first run made: nothing else than that may be told.
 		options := append(slices.Clone(d.Options), retrysafe.WithPolicy(retrysafe.Policy{Duplicate: retrysafe.Replay}))
-		policy, err := e.PolicyWith(options...)
-		if err != nil {
-			return nil, err
-		}
 		res, err := retrysafe.Do(m.Context(), e, key, func(ctx context.Context) ([]produced, error) {
 			old := m.Context()
 			m.SetContext(ctx)
@@ -55,8 +56,12 @@ func (d *Deduplicator) Middleware(h message.HandlerFunc) message.HandlerFunc {
 			if err != nil {
 				return nil, err
 			}
-			return pack(made, policy.MaxAnswer)
+			return pack(made), nil
 		}, options...)
+		if errors.Is(err, retrysafe.ErrAnswerNotKept) {
+			return nil, fmt.Errorf("watermillidem: this message was worked on, and what the handler produced was too large to be kept (Policy.MaxAnswer); "+
+				"see whether it was published, and ack the message: %w", err)
+		}
 		if err != nil {
 			return nil, err
 		}

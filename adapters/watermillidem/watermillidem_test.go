@@ -330,13 +330,51 @@ func TestConcurrentAndPanicking(t *testing.T) {
 }
 
 // What cannot be kept, has no name or no engine is an error that says so.
+// TestLargeOutput: a handler whose messages are too large to be kept has its effect once; its repeats run nothing, and are no success.
+func TestLargeOutput(t *testing.T) {
+	t.Parallel()
+	d, effects := &watermillidem.Deduplicator{Engine: newEngine(t), Name: "stock"}, 0
+	h := d.Middleware(func(*message.Message) ([]*message.Message, error) {
+		effects++
+		return message.Messages{message.NewMessage("out", make([]byte, 2<<20))}, nil
+	})
+	made, err := h(message.NewMessage("1", nil))
+	assert.NoError(t, err, "the first")
+	assert.True(t, len(made) == 1 && made[0].UUID == "out" && len(made[0].Payload) == 2<<20, "what it has made is published: %d messages", len(made))
+	for range 3 {
+		made, err = h(message.NewMessage("1", nil))
+		assert.ErrorIs(t, err, retrysafe.ErrAnswerNotKept, "a repeat")
+		assert.Contains(t, err.Error(), "Policy.MaxAnswer", "what to do")
+		assert.Equal(t, len(made), 0, "messages of a repeat")
+	}
+	assert.Equal(t, effects, 1, "effects")
+}
+
+// TestHandlerGoesOn when its message's context is cancelled, unless the work is attached.
+func TestHandlerGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, attached := range []bool{false, true} {
+		d := &watermillidem.Deduplicator{Engine: newEngine(t), Name: "stock"}
+		if attached {
+			d.Options = []retrysafe.CallOption{retrysafe.Attached()}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		m := message.NewMessage("1", nil)
+		m.SetContext(ctx)
+		_, err := d.Middleware(func(m *message.Message) ([]*message.Message, error) {
+			cancel()
+			return nil, m.Context().Err()
+		})(m)
+		assert.Equal(t, errors.Is(err, context.Canceled), attached, "the work's context is ended: %v", err)
+	}
+}
+
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	large := func(*message.Message) ([]*message.Message, error) {
 		return []*message.Message{message.NewMessage("2", []byte(strings.Repeat("x", 1<<20)))}, nil
 	}
 	for want, d := range map[string]*watermillidem.Deduplicator{
-		"Policy.MaxAnswer":         {Engine: newEngine(t), Name: "stock"},
 		"the consumer has no name": {Engine: newEngine(t)},
 		"Engine is required":       {Name: "stock"},
 		"the id of a message":      {Engine: newEngine(t), Name: "stock", KeyFactory: middleware.NewMessageHasherFromMetadataField("none")},
