@@ -26,7 +26,9 @@ type Attempt struct {
 	started time.Time
 	// retention is that of the policy, or zero: that of the record.
 	retention time.Duration
-	call      *callTrace
+	// leftover: the record has something that outlives a release.
+	leftover bool
+	call     *callTrace
 
 	ctx    attemptContext
 	cancel context.CancelCauseFunc
@@ -253,9 +255,17 @@ func (a *Attempt) Release(ctx context.Context, why error) error {
 		cause = causeUnattended
 	}
 	return a.end(ctx, ending{outcome: "released", why: why, release: ReleaseRequest{
-		Key: a.key, Owner: a.owner, Fence: a.fence, Retention: a.retention, Cause: cause, LastError: text(why),
+		Key: a.key, Owner: a.owner, Fence: a.fence, Retention: a.released(), Cause: cause, LastError: text(why),
 		Quiet: a.policy.Wait <= 0,
 	}})
+}
+
+// released is how long the record is kept when it is released; zero: its own retention.
+func (a *Attempt) released() time.Duration {
+	if a.retention == 0 || a.leftover || a.steps.Load() != nil {
+		return a.retention
+	}
+	return min(a.retention, a.policy.ReleasedFor)
 }
 
 // Doubt says that the work may have happened: under Refuse repeats are told [ErrInDoubt] from now on, until somebody resolves it; under

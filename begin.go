@@ -247,6 +247,7 @@ func newAttempt(ctx context.Context, c *core, rec *Record, sent time.Time, o *ca
 	if o.detached || o.outlives && !o.attached && !o.policy.Attached {
 		parent, a.ctx.values = context.Background(), ctx
 	}
+	a.leftover = rec.Issued || rec.EarlierCut || len(rec.Earlier) > 0
 	a.ctx.attempt = a
 	a.ctx.Context, a.cancel = context.WithCancelCause(parent)
 	if end, ok := ctx.Deadline(); ok && parent != ctx && !o.detached {

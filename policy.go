@@ -65,6 +65,10 @@ type Policy struct {
 	MaxRun time.Duration
 	// Retention is how long an answer is kept, counted from the end of the attempt; default 24 h, at least one lease. See [Forever].
 	Retention time.Duration
+	// ReleasedFor is how long the record of a call that was released is kept, which certainly did nothing: so that a late repeat of its claim
+	// meets it, and [Attempt].N goes on counting; default 5 min, never longer than Retention. Records of issued keys, and those that keep
+	// an input, steps or attempts that may have worked, are kept for Retention.
+	ReleasedFor time.Duration
 	// Duplicate is what a repeat of finished work is told; default [Replay].
 	Duplicate Duplicate
 	// Wait is how long a repeat waits while the first attempt runs. Negative (the default) means that it is told [ErrInProgress] at once.
@@ -104,7 +108,7 @@ type Policy struct {
 const MaxStored = 1<<20 + 64<<10
 
 var defaultPolicy = Policy{
-	Lease: 30 * time.Second, Retention: 24 * time.Hour, Duplicate: Replay, Wait: -1, OnDoubt: Refuse, MaxAnswer: 1 << 20,
+	Lease: 30 * time.Second, Retention: 24 * time.Hour, ReleasedFor: 5 * time.Minute, Duplicate: Replay, Wait: -1, OnDoubt: Refuse, MaxAnswer: 1 << 20,
 }
 
 // Or returns p with each zero field taken from base. A p with a Lease of its own and no MaxRun gets ten of its leases.
@@ -115,6 +119,7 @@ func (p Policy) Or(base Policy) Policy {
 	set(&p.Lease, base.Lease)
 	set(&p.MaxRun, base.MaxRun)
 	set(&p.Retention, base.Retention)
+	set(&p.ReleasedFor, base.ReleasedFor)
 	set(&p.Duplicate, base.Duplicate)
 	set(&p.Wait, base.Wait)
 	set(&p.OnDoubt, base.OnDoubt)
@@ -164,6 +169,9 @@ func (p Policy) Validate() error {
 	}
 	if p.Retention < p.Lease {
 		wrong("Retention (%v) is shorter than Lease (%v): a record must outlive the attempt that made it", p.Retention, p.Lease)
+	}
+	if p.ReleasedFor < 0 {
+		wrong("ReleasedFor is %v; use a positive time", p.ReleasedFor)
 	}
 	if p.Duplicate > Succeed {
 		wrong("Duplicate is %d; use Replay, Reject or Succeed", p.Duplicate)

@@ -61,12 +61,13 @@ type HealthConfig struct {
 
 // LimitsConfig is [Limits] in the file.
 type LimitsConfig struct {
-	Header     size     `yaml:"header" default:"64KiB" doc:"largest head of a request; a larger one meets 431"`
-	HeaderTime duration `yaml:"header_time" default:"10s" doc:"how long a head may take to arrive"`
-	BodyTime   duration `yaml:"body_time" default:"60s" doc:"how long the body of a guarded request may take to arrive"`
-	ClientTime duration `yaml:"client_time" default:"60s" doc:"how long a client may take to read a guarded answer, or a part of one that streams"`
-	IdleTime   duration `yaml:"idle_time" default:"2m" doc:"how long a connection is kept without a request"`
-	Streams    count    `yaml:"streams" default:"250" doc:"requests that one connection of HTTP/2 may have at once"`
+	Header     size       `yaml:"header" default:"64KiB" doc:"largest head of a request; a larger one meets 431"`
+	HeaderTime duration   `yaml:"header_time" default:"10s" doc:"how long a head may take to arrive"`
+	BodyTime   duration   `yaml:"body_time" default:"60s" doc:"how long the body of a guarded request may take to arrive"`
+	ClientTime duration   `yaml:"client_time" default:"60s" doc:"how long a client may take to read a guarded answer, or a part of one that streams"`
+	IdleTime   duration   `yaml:"idle_time" default:"2m" doc:"how long a connection is kept without a request"`
+	NewKeys    perAddress `yaml:"new_by_address" default:"none" doc:"guarded requests of one address that may begin, {per_s: 5, burst: 50}; repeats do not count, more meets 429; for gateways that see their clients' addresses (trusted)"`
+	Streams    count      `yaml:"streams" default:"250" doc:"requests that one connection of HTTP/2 may have at once"`
 }
 
 // TokensConfig is what the file says of one-time tokens; see token.Options.
@@ -81,6 +82,27 @@ type RouteConfig struct {
 	Match    pattern `yaml:"match" default:"required" doc:"method and path: POST /orders/**; * is one segment, a final ** any rest; * as the method is every guarded one, and every one at all where the route has a signature or a rate"`
 	Case     letters `yaml:"case" default:"any" doc:"exact where the service tells /Votes from /votes; any refuses a path that is that of a guarded route but for its case"`
 	Settings `yaml:",inline"`
+}
+
+// perAddress is a rate of each address.
+type perAddress struct{ rate retrysafe.Rate }
+
+func (v *perAddress) UnmarshalYAML(n ast.Node) error {
+	var c struct {
+		PerS  float64 `yaml:"per_s"`
+		Burst count   `yaml:"burst"`
+	}
+	if isNone(n) {
+		return nil
+	}
+	if err := yaml.NodeToValue(n, &c, yaml.Strict()); err != nil {
+		return err
+	}
+	v.rate = retrysafe.Rate{PerSecond: c.PerS, Burst: c.Burst.n}
+	if err := v.rate.Validate(); err != nil {
+		return wrong(n, "%s", err)
+	}
+	return nil
 }
 
 // letters is how the service compares paths.
@@ -171,7 +193,8 @@ func (c *Config) Options() (*Options, retrysafe.Policy, error) {
 	policy := c.Defaults.policy()
 	o := &Options{
 		Upstreams: c.Upstream, TimeoutAnswer: c.Defaults.TimeoutAnswer.d, Guard: c.guard(&c.Defaults), Trusted: c.Trusted,
-		ClientTime: c.Limits.ClientTime.d, CORS: c.Defaults.CORS.is, Signature: c.Defaults.Signature.options(&c.Defaults, c.Limits.BodyTime.d),
+		NewByAddress: c.Limits.NewKeys.rate,
+		ClientTime:   c.Limits.ClientTime.d, CORS: c.Defaults.CORS.is, Signature: c.Defaults.Signature.options(&c.Defaults, c.Limits.BodyTime.d),
 		Tokens: token.Options{Life: c.Tokens.Life.d, Rate: int(c.Tokens.Rate.n), Outstanding: int(c.Tokens.Outstanding.n)},
 		Health: Health{Path: c.Health.Path, Every: c.Health.Every.d, Timeout: c.Health.Timeout.d},
 	}

@@ -35,6 +35,9 @@ type Options struct {
 	Signature *httpsig.Options
 	// Routes are what differs; the first that matches counts, and what none matches goes by Guard.
 	Routes []Route
+	// NewByAddress bounds how many guarded requests of one address may begin; the zero Rate: no bound. Repeats do not count. Each gateway
+	// counts in memory. It is for gateways that see the addresses of their clients, by the connection or by Trusted.
+	NewByAddress retrysafe.Rate
 	// Tokens says how tokens are issued, at POST [TokensPath], if Guard or a route has the key httpidem.Token. Its Tenant is that of Guard
 	// unless set: it has to be that of the routes that redeem tokens. Limits begin anew with each gateway.
 	Tokens token.Options
@@ -72,6 +75,9 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 	}
 	if o.TimeoutAnswer < 0 || o.ClientTime < 0 {
 		errs = append(errs, fmt.Errorf("gateway: TimeoutAnswer is %v and ClientTime %v; use positive times, or zero for 60s", o.TimeoutAnswer, o.ClientTime))
+	}
+	if o.NewByAddress != (retrysafe.Rate{}) {
+		errs = append(errs, o.NewByAddress.Validate())
 	}
 	errs = append(errs, validateGuard(o.Guard, o.TimeoutAnswer, o.Signature != nil, base), o.CORS.validate(), validateSignature(o.Signature), o.Tokens.Validate())
 	if len(o.FromFronts) > 0 && len(o.Trusted) == 0 {

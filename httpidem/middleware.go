@@ -282,8 +282,10 @@ func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Han
 		m.redeem(who.tenant, who.id, &x.call)
 	}
 	x.opts[0] = &x.call
-	a, err := m.engine.BeginTo(r.Context(), who.key, &x.found, x.opts[:]...)
+	a, p, err := m.begin(r, who.key, x)
 	switch {
+	case p != nil:
+		m.Problem(w, r, p)
 	case err != nil:
 		p := problemOf(err, m.policy.Duplicate == retrysafe.Reject)
 		if p.Code == "principal-changed" {

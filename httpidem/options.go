@@ -79,6 +79,9 @@ type Options struct {
 	Fields []string
 	// AnyPayload lets a repeat under the key Fields differ in everything but the fields: it gets the first answer, not 422.
 	AnyPayload bool
+	// Admit is asked before a key is looked up, for bounds of one's own; default: all are let in. It refuses with a problem, or is told whether
+	// an attempt has begun: false for repeats. A repeat is answered also where it was refused. It must not read the body.
+	Admit func(*http.Request) (begun func(bool), refused *Problem)
 	// Age refuses requests of the guarded methods that were made too long ago, with or without a key; default: none are.
 	Age *Age
 	// Rate bounds how often a caller may come, with or without a key, repeats too; default: no bound. It is counted in the store, before

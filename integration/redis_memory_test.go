@@ -2,10 +2,17 @@ package integration_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/gateway"
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
@@ -71,12 +78,71 @@ func TestRedisFull(t *testing.T) {
 			assert.NoError(t, err, "look")
 			assert.True(t, rec.Answer.Kept, "the answer is kept")
 
+			res, err := retrysafe.Do(t.Context(), e, faultKey("done"), w.run)
+			assert.True(t, err == nil && res.Replayed && res.Value == 7, "a repeat while memory is full: %+v %v", res, err)
+			_, err = retrysafe.Do(t.Context(), e, faultKey("refused"), w.run)
+			var failure *retrysafe.Failure
+			assert.True(t, errors.As(err, &failure) && failure.Code == "refused", "a repeat of a refusal while memory is full: %v", err)
+			assert.Equal(t, w.runs.Load(), int64(0), "runs of repeats")
 			redisDo(server.addr, "CONFIG", "SET", "maxmemory", "0")
-			res, err := retrysafe.Do(t.Context(), e, faultKey("new"), w.run)
+			res, err = retrysafe.Do(t.Context(), e, faultKey("new"), w.run)
 			assert.NoError(t, err, "when there is room again")
 			assert.True(t, res.Stored && !res.Replayed, "it runs: %+v", res)
 			assert.Equal(t, front.post(t, "new").status, 201, "status of a request when there is room again")
 			assert.Equal(t, len(doubts(t, s)), 1, "records in doubt")
 		})
+	}
+}
+
+// TestRedisFullOfRefusals: 8,000 requests of a stranger that the service refuses do not fill a small server, and customers are served.
+func TestRedisFullOfRefusals(t *testing.T) {
+	t.Parallel()
+	server := startRedis(t, "--maxmemory", "6mb", "--maxmemory-policy", "noeviction")
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") == "Bearer customer" {
+			w.WriteHeader(http.StatusCreated)
+			return
+		}
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	t.Cleanup(up.Close)
+	c, err := gateway.ParseConfig([]byte("upstream: "+up.URL+"\ntrusted: [127.0.0.0/8]\nlimits: {new_by_address: {per_s: 5, burst: 200}}\n"), nil)
+	assert.NoError(t, err, "parse")
+	o, policy, err := c.Options()
+	assert.NoError(t, err, "options")
+	o.Logger = slog.New(slog.DiscardHandler)
+	e := redisEngine(t, redisOn(t, redisClients["rueidis"](t, "redis://"+server.addr), nil), policy)
+	g, err := gateway.New(e, o)
+	assert.NoError(t, err, "gateway")
+	t.Cleanup(g.Close)
+	front := httptest.NewServer(g)
+	t.Cleanup(front.Close)
+	send := func(key, bearer, address string) (status int) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, front.URL+"/orders", strings.NewReader("tea"))
+		assert.NoError(t, err, "request")
+		r.Header = http.Header{"Idempotency-Key": {key}, "Authorization": {"Bearer " + bearer}, "X-Forwarded-For": {address}}
+		resp, err := http.DefaultClient.Do(r)
+		assert.NoError(t, err, "send")
+		_ = resp.Body.Close()
+		return resp.StatusCode
+	}
+	const strangers, each, refused = 4, 2000, 8000
+	var all sync.WaitGroup
+	var told sync.Map
+	for s := range strangers {
+		all.Go(func() {
+			for i := range each {
+				told.Store(send(fmt.Sprint("a-key-of-a-stranger-", s, "-", i), fmt.Sprint("wrong", i), "192.0.2.1"), true)
+			}
+		})
+	}
+	all.Wait()
+	for status := range told.Range {
+		assert.True(t, status == 401 || status == 429, "a stranger was told %v", status)
+	}
+	for i := range 200 {
+		key := fmt.Sprint("a-key-of-a-customer-", i)
+		assert.Equal(t, send(key, "customer", "192.0.2.2"), 201, "customer %d after %d refusals", i, refused)
+		assert.Equal(t, send(key, "customer", "192.0.2.2"), 201, "a repeat")
 	}
 }

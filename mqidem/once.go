@@ -38,7 +38,7 @@ func newWork(e *retrysafe.Engine, layer, consumer string, opts []retrysafe.CallO
 	if err := (retrysafe.Key{Operation: consumer, ID: "x"}).Validate(); err != nil {
 		panic(fmt.Errorf("mqidem: the consumer's name: %w", err))
 	}
-	e = e.Layer(layer).WithPolicy(retrysafe.Policy{OnDoubt: retrysafe.Reexecute})
+	e = e.Layer(layer).WithPolicy(retrysafe.Policy{OnDoubt: retrysafe.Reexecute, ReleasedFor: retrysafe.Forever}) // tries are counted in it
 	p, err := e.PolicyWith(opts...)
 	if err != nil {
 		panic(fmt.Errorf("mqidem: an option of %s: %w", consumer, err))

@@ -66,7 +66,23 @@ func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retr
 		return retrysafe.Acquired{}, err
 	}
 	a, err := s.confirmed(ctx, call, won)
+	if got, ok := s.finishedThough(ctx, &req, err); ok {
+		return got, nil
+	}
 	return a.acquired(&req, call.Args, err)
+}
+
+// finishedThough is the answer of a finished record while the server takes nothing new since its memory is full.
+func (s *Store) finishedThough(ctx context.Context, req *retrysafe.AcquireRequest, err error) (got retrysafe.Acquired, ok bool) {
+	var refused redisclient.Error
+	if !errors.As(err, &refused) || refused.Code() != "OOM" {
+		return got, false
+	}
+	if got.Record, err = s.Lookup(ctx, req.Key); err != nil {
+		return got, false
+	}
+	got.Status = protocol.Finished(&got.Record, req)
+	return got, got.Status != 0
 }
 
 // acquired reads the answer to what was asked with args.

@@ -26,6 +26,17 @@ func Acquire(cur Row, now Micros, floor retrysafe.Fence, req *retrysafe.AcquireR
 	return win(&cur, now, floor, req), status, true, nil
 }
 
+// Finished is the answer to req of a record that is finished, which needs nothing to be written; zero for others.
+func Finished(rec *retrysafe.Record, req *retrysafe.AcquireRequest) retrysafe.Status {
+	row := Row{
+		State: rec.State, OnDoubt: rec.OnDoubt, Owner: rec.Owner, Fence: rec.Fence, Issued: rec.Issued, Fingerprint: rec.Fingerprint, Binding: rec.Binding,
+	}
+	if status := decide(&row, 0, req); rec.State.Finished() && status != retrysafe.Won {
+		return status
+	}
+	return 0
+}
+
 // decide is the table of docs/design.md, first match wins.
 func decide(cur *Row, now Micros, req *retrysafe.AcquireRequest) retrysafe.Status {
 	mine := cur.Owner == req.Owner

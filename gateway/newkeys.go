@@ -1,0 +1,83 @@
+package gateway
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpidem"
+)
+
+// mostAddresses is how many addresses are counted apart; each takes some 100 bytes.
+const mostAddresses = 100_000
+
+// newKeys bounds how many attempts begin for an address. It is counted in memory, by each gateway: what is counted in the store would fill it.
+type newKeys struct {
+	every time.Duration // between two, on average
+	burst time.Duration // what may come at once, in time
+	now   func() time.Time
+
+	mu sync.Mutex
+	// until is when all that an address has begun is through at the rate. One that is past says nothing.
+	until map[string]time.Time
+}
+
+func newNewKeys(r retrysafe.Rate) *newKeys {
+	if r.PerSecond <= 0 {
+		return nil
+	}
+	every := time.Duration(float64(time.Second) / r.PerSecond)
+	burst := r.Burst
+	if burst <= 0 {
+		burst = int64(r.PerSecond + 1)
+	}
+	return &newKeys{every: every, burst: every * time.Duration(burst), now: time.Now, until: map[string]time.Time{}}
+}
+
+// take counts one, or says when to come again. Where too many addresses are known, all others are one.
+func (k *newKeys) take(address string) (counted string, wait time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.now()
+	if _, known := k.until[address]; !known && len(k.until) >= mostAddresses {
+		for a, until := range k.until {
+			if until.Before(now) {
+				delete(k.until, a)
+			}
+		}
+		if len(k.until) >= mostAddresses {
+			address = ""
+		}
+	}
+	until := k.until[address]
+	if until.Before(now) {
+		until = now
+	}
+	if until = until.Add(k.every); until.Sub(now) > k.burst {
+		return address, until.Sub(now) - k.burst
+	}
+	k.until[address] = until
+	return address, 0
+}
+
+// giveBack takes one back that began nothing.
+func (k *newKeys) giveBack(counted string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.until[counted] = k.until[counted].Add(-k.every)
+}
+
+// admit is for the middleware: a key that is known is not counted.
+func (g *Gateway) admit(r *http.Request) (begun func(bool), refused *httpidem.Problem) {
+	counted, wait := g.newKeys.take(g.clientAddress(r))
+	if wait > 0 {
+		p := httpidem.NewProblem("too-many-keys", retrysafe.ErrTooManyKeys).RetryAfter(wait)
+		return nil, p
+	}
+	return func(began bool) {
+		if !began {
+			g.newKeys.giveBack(counted)
+		}
+	}, nil
+}

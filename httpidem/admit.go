@@ -1,0 +1,31 @@
+package httpidem
+
+import (
+	"net/http"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// known tells whether the key runs or is finished: a repeat is told so whatever the bounds are.
+func (m *Middleware) known(r *http.Request, key retrysafe.Key) bool {
+	rec, err := m.engine.Lookup(r.Context(), key)
+	return err == nil && (rec.State == retrysafe.StateInProgress || rec.State.Finished())
+}
+
+// begin claims the key, if the request is let in.
+func (m *Middleware) begin(r *http.Request, key retrysafe.Key, x *claim) (a *retrysafe.Attempt, refused *Problem, err error) {
+	if m.o.Admit == nil {
+		a, err = m.engine.BeginTo(r.Context(), key, &x.found, x.opts[:]...)
+		return a, nil, err
+	}
+	begun, refused := m.o.Admit(r)
+	if refused != nil && !m.known(r, key) {
+		return nil, refused, nil
+	}
+	if begun == nil {
+		begun = func(bool) {}
+	}
+	defer func() { begun(a != nil) }() // also where it panics
+	a, err = m.engine.BeginTo(r.Context(), key, &x.found, x.opts[:]...)
+	return a, nil, err
+}
