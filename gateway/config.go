@@ -66,6 +66,7 @@ type LimitsConfig struct {
 	BodyTime   duration   `yaml:"body_time" default:"60s" doc:"how long the body of a guarded request may take to arrive"`
 	ClientTime duration   `yaml:"client_time" default:"60s" doc:"how long a client may take to read a guarded answer, or a part of one that streams"`
 	IdleTime   duration   `yaml:"idle_time" default:"2m" doc:"how long a connection is kept without a request"`
+	Bodies     size       `yaml:"bodies" default:"64MiB, or a quarter of GOMEMLIMIT" doc:"memory for the bodies of guarded requests; beyond it the slowest gives way, or a request meets 503"`
 	NewKeys    perAddress `yaml:"new_by_address" default:"none" doc:"guarded requests of one address that may begin, {per_s: 5, burst: 50}; repeats do not count, more meets 429; for gateways that see their clients' addresses (trusted)"`
 	Streams    count      `yaml:"streams" default:"250" doc:"requests that one connection of HTTP/2 may have at once"`
 }
@@ -194,6 +195,7 @@ func (c *Config) Options() (*Options, retrysafe.Policy, error) {
 	o := &Options{
 		Upstreams: c.Upstream, TimeoutAnswer: c.Defaults.TimeoutAnswer.d, Guard: c.guard(&c.Defaults), Trusted: c.Trusted,
 		NewByAddress: c.Limits.NewKeys.rate,
+		Bodies:       c.Limits.Bodies.n,
 		ClientTime:   c.Limits.ClientTime.d, CORS: c.Defaults.CORS.is, Signature: c.Defaults.Signature.options(&c.Defaults, c.Limits.BodyTime.d),
 		Tokens: token.Options{Life: c.Tokens.Life.d, Rate: int(c.Tokens.Rate.n), Outstanding: int(c.Tokens.Outstanding.n)},
 		Health: Health{Path: c.Health.Path, Every: c.Health.Every.d, Timeout: c.Health.Timeout.d},

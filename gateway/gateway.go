@@ -37,6 +37,7 @@ type Gateway struct {
 	access  *slog.Logger
 	strip   []string // fields that only trusted fronts may set
 	trusted []netip.Prefix
+	bodies  *httpidem.Bodies
 	newKeys *newKeys     // nil: not counted
 	busy    atomic.Int64 // requests that are here, and answers that are waited for without a client
 	lates   atomic.Int64 // the latter
@@ -63,7 +64,7 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 	if err := o.Validate(e.Policy()); err != nil {
 		return nil, err
 	}
-	g := &Gateway{logger: o.Logger, wire: newWire(o.Trust), monitor: o.Monitor, access: o.AccessLog, trusted: o.Trusted, newKeys: newNewKeys(o.NewByAddress), clientTime: o.ClientTime}
+	g := &Gateway{logger: o.Logger, wire: newWire(o.Trust), monitor: o.Monitor, access: o.AccessLog, trusted: o.Trusted, newKeys: newNewKeys(o.NewByAddress), bodies: httpidem.NewBodies(o.Bodies), clientTime: o.ClientTime}
 	inherit(&g.clientTime, time.Minute)
 	for _, name := range o.FromFronts {
 		g.strip = append(g.strip, http.CanonicalHeaderKey(name))
@@ -147,6 +148,9 @@ func (g *Gateway) guard(e *retrysafe.Engine, r *Route) *routed {
 	}
 	if o.Account == nil && o.Credentials != nil {
 		o.Account = o.Credentials.Account(e, g.clientAddress)
+	}
+	if o.Bodies == nil {
+		o.Bodies = g.bodies
 	}
 	if o.Admit == nil && g.newKeys != nil {
 		o.Admit = g.admit

@@ -35,6 +35,9 @@ type Options struct {
 	Signature *httpsig.Options
 	// Routes are what differs; the first that matches counts, and what none matches goes by Guard.
 	Routes []Route
+	// Bodies is how many bytes the bodies of guarded requests may take in memory; default 64 MiB, or a quarter of GOMEMLIMIT where that is
+	// less. See [httpidem.Bodies].
+	Bodies int64
 	// NewByAddress bounds how many guarded requests of one address may begin; the zero Rate: no bound. Repeats do not count. Each gateway
 	// counts in memory. It is for gateways that see the addresses of their clients, by the connection or by Trusted.
 	NewByAddress retrysafe.Rate

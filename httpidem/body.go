@@ -10,7 +10,10 @@ import (
 )
 
 // buffer is memory that is used again for the next request. Nobody may keep its bytes after free: handlers never get it.
-type buffer struct{ b []byte }
+type buffer struct {
+	b    []byte
+	room *arrival // of a body
+}
 
 var buffers = sync.Pool{New: func() any { return &buffer{b: make([]byte, 0, 4<<10)} }}
 
@@ -24,6 +27,8 @@ func newBuffer() *buffer {
 func (b *buffer) bytes() []byte { return b.b }
 
 func (b *buffer) free() {
+	b.room.leave()
+	b.room = nil
 	if cap(b.b) > keepSize {
 		return
 	}
@@ -31,18 +36,23 @@ func (b *buffer) free() {
 	buffers.Put(b)
 }
 
-// readBodyIn is readBody within a time. A deadline that is left behind would end the request later.
-func readBodyIn(w http.ResponseWriter, r *http.Request, limit time.Duration, size int64) (*buffer, *Problem) {
-	if limit <= 0 || r.Body == nil || r.Body == http.NoBody {
-		return readBody(r, size)
+// readBodyIn is readBody within a time, with room of the middleware's. A deadline that is left behind would end the request later.
+func (m *Middleware) readBodyIn(w http.ResponseWriter, r *http.Request) (*buffer, *Problem) {
+	limit, size := m.o.BodyTime, m.o.MaxBody
+	if r.Body == nil || r.Body == http.NoBody {
+		return readBody(r, size, nil)
 	}
 	if _, here := r.Body.(interface{ Len() int }); here {
-		return readBody(r, size) // in memory
+		return readBody(r, size, nil) // in memory
 	}
 	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(time.Now().Add(limit)) // a writer that cannot has no connection that could be slow
-	body, p := readBody(r, size)
-	if p == nil {
+	room := m.o.Bodies.arrive(func() { _ = rc.SetReadDeadline(time.Unix(1, 0)) })
+	if limit > 0 {
+		_ = rc.SetReadDeadline(time.Now().Add(limit)) // a writer that cannot has no connection that could be slow
+	}
+	body, p := readBody(r, size, room)
+	room.arrived()
+	if p == nil && (limit > 0 || room != nil) {
 		_ = rc.SetReadDeadline(time.Time{})
 	}
 	return body, p
@@ -50,7 +60,7 @@ func readBodyIn(w http.ResponseWriter, r *http.Request, limit time.Duration, siz
 
 // readBody reads the whole body, which must be known before anything is decided: it is part of the fingerprint, and a body that
 // breaks off must not run.
-func readBody(r *http.Request, limit int64) (*buffer, *Problem) {
+func readBody(r *http.Request, limit int64, room *arrival) (*buffer, *Problem) {
 	if r.ContentLength > limit {
 		return nil, NewProblem("body-too-large", nil)
 	}
@@ -59,31 +69,63 @@ func readBody(r *http.Request, limit int64) (*buffer, *Problem) {
 		return nil, NewProblem("body-incomplete", errBodyRead)
 	}
 	buf := newBuffer()
+	buf.room = room
 	if r.Body == nil || r.Body == http.NoBody {
 		return buf, nil
 	}
+	if !room.grow(int64(cap(buf.b))) { // one that was used before may be large
+		buf.free()
+		return nil, noRoom()
+	}
+	if p := buf.read(r, limit); p != nil {
+		buf.free()
+		return nil, p
+	}
+	return buf, nil
+}
+
+// read reads to the end.
+func (b *buffer) read(r *http.Request, limit int64) *Problem {
 	for {
-		if len(buf.b) == cap(buf.b) {
-			buf.b = append(buf.b, 0)[:len(buf.b)]
+		if len(b.b) == cap(b.b) && !b.more(r.ContentLength) {
+			return noRoom()
 		}
-		n, err := r.Body.Read(buf.b[len(buf.b):cap(buf.b)])
-		buf.b = buf.b[:len(buf.b)+n]
+		n, err := r.Body.Read(b.b[len(b.b):cap(b.b)])
+		b.b = b.b[:len(b.b)+n]
+		here := b.room.came(n)
 		switch {
-		case int64(len(buf.b)) > limit:
-			buf.free()
-			return nil, NewProblem("body-too-large", nil)
+		case int64(len(b.b)) > limit:
+			return NewProblem("body-too-large", nil)
 		case err == io.EOF: // itself: a Reader that wraps it broke off
-			if r.ContentLength > 0 && int64(len(buf.b)) != r.ContentLength {
-				buf.free()
-				return nil, NewProblem("body-incomplete", errBodyRead)
+			if r.ContentLength > 0 && int64(len(b.b)) != r.ContentLength {
+				return NewProblem("body-incomplete", errBodyRead)
 			}
-			return buf, nil
+			return nil
+		case !here:
+			return noRoom()
 		case err != nil:
-			buf.free()
-			return nil, bodyProblem(err)
+			return bodyProblem(err)
 		}
 	}
 }
+
+// more makes the buffer twice as large, but no larger than a length that is announced, and a byte in which its end is seen; false: there is no
+// room for that.
+func (b *buffer) more(announced int64) bool {
+	size := 2 * int64(cap(b.b))
+	if announced > 0 && announced+1 < size {
+		size = max(announced+1, int64(cap(b.b))+512)
+	}
+	if !b.room.grow(size) {
+		return false
+	}
+	b.b = append(make([]byte, 0, size), b.b...)
+	return true
+}
+
+var errNoRoom = errors.New("there is no room for the body in memory; Options.Bodies bounds it")
+
+func noRoom() *Problem { return NewProblem("no-room", errNoRoom).RetryAfter(time.Second) }
 
 var errBodyRead = errors.New("the body was read before it came to the middleware; Tenant, Operation and outer handlers must leave it alone")
 

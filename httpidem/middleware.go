@@ -229,7 +229,7 @@ func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Han
 		next.ServeHTTP(w, r)
 		return
 	}
-	body, p := readBodyIn(w, r, m.o.BodyTime, m.o.MaxBody)
+	body, p := m.readBodyIn(w, r)
 	if p != nil {
 		w.Header().Set("Connection", "close") // what is left of the body is not read
 		m.Problem(w, r, p)

@@ -79,6 +79,8 @@ type Options struct {
 	Fields []string
 	// AnyPayload lets a repeat under the key Fields differ in everything but the fields: it gets the first answer, not 422.
 	AnyPayload bool
+	// Bodies is room for bodies in memory, shared by the middlewares of a process; default: each body of up to MaxBody has room.
+	Bodies *Bodies
 	// Admit is asked before a key is looked up, for bounds of one's own; default: all are let in. It refuses with a problem, or is told whether
 	// an attempt has begun: false for repeats. A repeat is answered also where it was refused. It must not read the body.
 	Admit func(*http.Request) (begun func(bool), refused *Problem)

@@ -82,6 +82,7 @@ var problems = map[string]entry{
 	"body-too-large":       {413, "The request body is too large to be guarded", "Send a smaller body. Nothing was done."},
 	"payload-mismatch":     {422, "This key was used with another request", "Use a new key for a new request; a retry repeats the first one to the letter. Nothing was done."},
 	"too-many-keys":        {429, "This caller has as many keys or tokens as it may have", "Nothing was done. Send the request again after Retry-After, with the same key if it has one."},
+	"no-room":              {503, "There is no room for this body at present", "Nothing was done. Send the request again after Retry-After, with the same key."},
 	"too-many-requests":    {429, "This caller asks too often", "This request did nothing. Send it again after Retry-After, with the same key if it has one."},
 	"issuer-unavailable":   {503, "The caller cannot be told: the keys of the issuer of its token are not here", "Nothing was done. Send the request again with the same key after Retry-After."},
 	"store-unavailable":    {503, "The record of this key cannot be reached", "Nothing was done. Send the request again with the same key after Retry-After."},

@@ -1,0 +1,167 @@
+package httpidem
+
+import (
+	"math"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+// Bodies is room for the bodies of guarded requests that several middlewares share, for [Options]. Room is taken as bytes arrive. Where there is
+// no more, the slowest of those that arrive gives way; where none is slow, a request waits for a moment and then meets 503 no-room. Bodies
+// of up to 4 KiB need none. It is safe for concurrent use.
+type Bodies struct {
+	most int64
+
+	mu       sync.Mutex
+	used     int64
+	arriving map[*arrival]struct{}
+	freed    chan struct{} // closed, and made again, when there may be room
+}
+
+const (
+	freeBody   = 4 << 10         // what needs no room
+	leastRate  = 16 << 10        // bytes a second, below which a body gives way
+	rateWindow = time.Second     // over which that is measured
+	roomWait   = 3 * time.Second // for room
+	roomLook   = 100 * time.Millisecond
+	usualRoom  = 64 << 20
+)
+
+// NewBodies returns room for so many bytes; zero or less: 64 MiB, or a quarter of GOMEMLIMIT where that is less.
+func NewBodies(most int64) *Bodies {
+	if most <= 0 {
+		most = usualRoom
+		if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
+			most = min(most, limit/4)
+		}
+	}
+	return &Bodies{most: most, arriving: map[*arrival]struct{}{}, freed: make(chan struct{})}
+}
+
+// Used is how many bytes are taken at present.
+func (b *Bodies) Used() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.used
+}
+
+// arrival is a body that takes room; nil takes none. The lock of Bodies guards its fields.
+type arrival struct {
+	room   *Bodies
+	taken  int64
+	stop   func() // ends its reading
+	gone   bool   // it has to give way
+	window time.Time
+	got    int64   // since window
+	rate   float64 // in the window before
+}
+
+// arrive begins to count a body; stop ends a read of it that waits.
+func (b *Bodies) arrive(stop func()) *arrival {
+	if b == nil {
+		return nil
+	}
+	return &arrival{room: b, stop: stop, window: time.Now(), rate: math.Inf(1)}
+}
+
+// came notes n bytes that have arrived; false: the body has to give way.
+func (a *arrival) came(n int) bool {
+	if a == nil {
+		return true
+	}
+	a.room.mu.Lock()
+	defer a.room.mu.Unlock()
+	a.got += int64(n)
+	a.roll(time.Now())
+	return !a.gone
+}
+
+// roll begins another window where this one is over.
+func (a *arrival) roll(now time.Time) {
+	if since := now.Sub(a.window); since >= rateWindow {
+		a.rate, a.window, a.got = float64(a.got)/since.Seconds(), now, 0
+	}
+}
+
+// grow takes room up to size; false: there is none.
+func (a *arrival) grow(size int64) bool {
+	if a == nil || size <= freeBody || size <= a.taken {
+		return true
+	}
+	end := time.Now().Add(roomWait)
+	for {
+		ok, freed := a.room.take(a, size)
+		if ok || freed == nil || time.Now().After(end) {
+			return ok
+		}
+		t := time.NewTimer(roomLook)
+		select {
+		case <-freed:
+		case <-t.C: // one of them may be slow by now
+		}
+		t.Stop()
+	}
+}
+
+// take takes room, or tells what to wait for; nil: nothing.
+func (b *Bodies) take(a *arrival, size int64) (ok bool, freed <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case a.gone || size > b.most:
+		return false, nil
+	case b.used+size-a.taken > b.most:
+		b.evict(a)
+		return false, b.freed
+	}
+	b.used += size - a.taken
+	a.taken = size
+	b.arriving[a] = struct{}{}
+	return true, nil
+}
+
+// evict has the slowest body give way, if it is slow.
+func (b *Bodies) evict(asks *arrival) {
+	var slowest *arrival
+	least := float64(leastRate)
+	now := time.Now()
+	for a := range b.arriving {
+		a.roll(now)
+		if a != asks && !a.gone && a.rate < least {
+			slowest, least = a, a.rate
+		}
+	}
+	if slowest != nil {
+		slowest.gone = true
+		slowest.stop()
+	}
+}
+
+// arrived: the body is whole, and does not give way any more. Its room stays taken.
+func (a *arrival) arrived() {
+	if a == nil {
+		return
+	}
+	a.room.mu.Lock()
+	defer a.room.mu.Unlock()
+	delete(a.room.arriving, a)
+}
+
+// leave gives the room back.
+func (a *arrival) leave() {
+	if a == nil {
+		return
+	}
+	b := a.room
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.arriving, a)
+	if a.taken == 0 {
+		return
+	}
+	b.used -= a.taken
+	a.taken = 0
+	close(b.freed)
+	b.freed = make(chan struct{})
+}
