@@ -47,6 +47,7 @@ func (g *sender) conclude(w http.ResponseWriter, r *http.Request, a *retrysafe.A
 func (g *sender) answer(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt, x *exchange) {
 	resp, h := x.resp, w.Header()
 	dropHopByHop(resp.Header)
+	h["Content-Type"] = nil // nothing is made up where the service says nothing
 	for name, values := range resp.Header {
 		h[name] = values
 	}

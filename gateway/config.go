@@ -39,6 +39,7 @@ type Config struct {
 	Drain         duration      `yaml:"drain" default:"the longest timeout_answer and 5s" doc:"how long what runs may take when the gateway is told to end"`
 	Delay         duration      `yaml:"drain_delay" default:"none" doc:"how long requests are still taken after /readyz says that the gateway is told to end"`
 	Tokens        TokensConfig  `yaml:"tokens" default:"below" doc:"the one-time tokens of routes with key: token"`
+	Upgrades      []string      `yaml:"upgrades" default:"websocket" doc:"further protocols that a connection may be switched to; what goes over it then is not looked at"`
 	KeyHeader     headerList    `yaml:"key_header" default:"Idempotency-Key" doc:"header of the key, or a list: of several the first that is present"`
 	Defaults      Settings      `yaml:"defaults" default:"below" doc:"settings of requests that no route matches, inherited by routes"`
 	Routes        []RouteConfig `yaml:"routes" default:"none" doc:"what differs; the first that matches counts"`
@@ -196,6 +197,7 @@ func (c *Config) Options() (*Options, retrysafe.Policy, error) {
 		Upstreams: c.Upstream, TimeoutAnswer: c.Defaults.TimeoutAnswer.d, Guard: c.guard(&c.Defaults), Trusted: c.Trusted,
 		NewByAddress: c.Limits.NewKeys.rate,
 		Bodies:       c.Limits.Bodies.n,
+		Upgrades:     c.Upgrades,
 		ClientTime:   c.Limits.ClientTime.d, CORS: c.Defaults.CORS.is, Signature: c.Defaults.Signature.options(&c.Defaults, c.Limits.BodyTime.d),
 		Tokens: token.Options{Life: c.Tokens.Life.d, Rate: int(c.Tokens.Rate.n), Outstanding: int(c.Tokens.Outstanding.n)},
 		Health: Health{Path: c.Health.Path, Every: c.Health.Every.d, Timeout: c.Health.Timeout.d},

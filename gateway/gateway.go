@@ -33,14 +33,16 @@ type Gateway struct {
 
 	clientTime time.Duration
 
-	monitor *Monitor
-	access  *slog.Logger
-	strip   []string // fields that only trusted fronts may set
-	trusted []netip.Prefix
-	bodies  *httpidem.Bodies
-	newKeys *newKeys     // nil: not counted
-	busy    atomic.Int64 // requests that are here, and answers that are waited for without a client
-	lates   atomic.Int64 // the latter
+	monitor  *Monitor
+	access   *slog.Logger
+	strip    []string // fields that only trusted fronts may set
+	trusted  []netip.Prefix
+	bodies   *httpidem.Bodies
+	upgrades []string        // what a connection may become, besides websocket
+	counts   map[string]bool // fields by which a guard goes
+	newKeys  *newKeys        // nil: not counted
+	busy     atomic.Int64    // requests that are here, and answers that are waited for without a client
+	lates    atomic.Int64    // the latter
 
 	life     context.Context // ends with Close
 	end      context.CancelFunc
@@ -64,7 +66,7 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 	if err := o.Validate(e.Policy()); err != nil {
 		return nil, err
 	}
-	g := &Gateway{logger: o.Logger, wire: newWire(o.Trust), monitor: o.Monitor, access: o.AccessLog, trusted: o.Trusted, newKeys: newNewKeys(o.NewByAddress), bodies: httpidem.NewBodies(o.Bodies), clientTime: o.ClientTime}
+	g := &Gateway{logger: o.Logger, wire: newWire(o.Trust), monitor: o.Monitor, access: o.AccessLog, trusted: o.Trusted, newKeys: newNewKeys(o.NewByAddress), bodies: httpidem.NewBodies(o.Bodies), clientTime: o.ClientTime, upgrades: o.Upgrades, counts: map[string]bool{}}
 	inherit(&g.clientTime, time.Minute)
 	for _, name := range o.FromFronts {
 		g.strip = append(g.strip, http.CanonicalHeaderKey(name))
@@ -81,7 +83,7 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 		g.logger = slog.Default()
 	}
 	g.plain = &httputil.ReverseProxy{
-		Rewrite:       forwarded,
+		Rewrite:       g.forwarded,
 		Transport:     balancer{g},
 		FlushInterval: -1,
 		ErrorHandler:  g.plainFailed,
@@ -167,6 +169,7 @@ func (g *Gateway) guard(e *retrysafe.Engine, r *Route) *routed {
 	if o.BodyTime == 0 {
 		o.BodyTime = time.Minute
 	}
+	g.counting(&o, r.Signature != nil)
 	m := httpidem.New(e, &o)
 	policy := o.Policy.Or(e.Policy())
 	layer := o.Layer
@@ -193,14 +196,9 @@ func (g *Gateway) guards(h http.Header) bool {
 
 // ServeHTTP implements [http.Handler].
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	for _, name := range fromUs {
-		delete(r.Header, name)
-	}
-	r.Trailer = nil // what comes behind a body has passed none of these rules
-	if len(g.strip) > 0 && !g.fromFront(r) {
-		for _, name := range g.strip {
-			delete(r.Header, name)
-		}
+	if refused, status := g.incoming(r); refused != "" {
+		g.observed(w, r, "none", nil, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, refused, status) }))
+		return
 	}
 	if c := g.preflighted(r); c != nil {
 		g.observed(w, r, "preflight", nil, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

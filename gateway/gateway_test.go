@@ -103,7 +103,7 @@ func TestNotGuarded(t *testing.T) {
 		}
 	}))
 	t.Cleanup(up.Close)
-	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstreams: []string{up.URL}})
+	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstreams: []string{up.URL}, Upgrades: []string{"echo"}})
 
 	t.Run("large bodies", func(t *testing.T) {
 		t.Parallel()

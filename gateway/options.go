@@ -35,6 +35,9 @@ type Options struct {
 	Signature *httpsig.Options
 	// Routes are what differs; the first that matches counts, and what none matches goes by Guard.
 	Routes []Route
+	// Upgrades are the protocols that a connection may be switched to, besides websocket; others are served as plain HTTP/1.1. What goes over
+	// such a connection is not looked at.
+	Upgrades []string
 	// Bodies is how many bytes the bodies of guarded requests may take in memory; default 64 MiB, or a quarter of GOMEMLIMIT where that is
 	// less. See [httpidem.Bodies].
 	Bodies int64

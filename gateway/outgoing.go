@@ -41,7 +41,8 @@ func (g *sender) fields(r *http.Request, a *retrysafe.Attempt, give func(name, v
 	var number [20]byte
 	give("Idempotency-Attempt", string(strconv.AppendInt(number[:0], int64(a.N()), 10)))
 	give("Idempotency-Fence", string(strconv.AppendUint(number[:0], uint64(a.Fence()), 10)))
-	sayHow(r, give)
+	g.sayHow(r, give)
+	give("Via", via(r.ProtoMajor, r.ProtoMinor))
 }
 
 // named tells whether Connection names a field.
@@ -69,30 +70,51 @@ func to(u *upstream, ctx context.Context, out *http.Request, body []byte) *http.
 }
 
 // forwarded makes a request that is not guarded one to the service.
-func forwarded(p *httputil.ProxyRequest) {
+func (g *Gateway) forwarded(p *httputil.ProxyRequest) {
+	p.Out.URL.RawQuery = p.In.URL.RawQuery // as it came: ReverseProxy has written it again
 	for _, name := range forwardedFields {
 		delete(p.Out.Header, name)
 	}
-	sayHow(p.In, func(name, value string) { p.Out.Header[name] = []string{value} })
+	g.sayHow(p.In, func(name, value string) { p.Out.Header[name] = []string{value} })
+	p.Out.Header["Via"] = append(p.Out.Header["Via"], via(p.In.ProtoMajor, p.In.ProtoMinor))
+}
+
+// via says that a request came by us (RFC 9110, section 7.6.3).
+func via(major, minor int) string {
+	switch {
+	case major >= 2:
+		return strconv.Itoa(major) + " retrysafe"
+	case minor == 0:
+		return "1.0 retrysafe"
+	}
+	return "1.1 retrysafe"
 }
 
 // forwardedFields say how a request came; only we say.
 var forwardedFields = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"}
 
-// sayHow says how the request came, in the fields that proxies use for it.
-func sayHow(r *http.Request, give func(name, value string)) {
+// sayHow says how the request came, in the fields that proxies use for it. A trusted server before us knows better how.
+func (g *Gateway) sayHow(r *http.Request, give func(name, value string)) {
 	if from, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
 		if prior := r.Header["X-Forwarded-For"]; len(prior) > 0 {
 			from = strings.Join(prior, ", ") + ", " + from
 		}
 		give("X-Forwarded-For", from)
 	}
-	give("X-Forwarded-Host", r.Host)
-	if r.TLS == nil {
-		give("X-Forwarded-Proto", "http")
-	} else {
-		give("X-Forwarded-Proto", "https")
+	host, proto := r.Host, "http"
+	if r.TLS != nil {
+		proto = "https"
 	}
+	if len(g.trusted) > 0 && g.fromFront(r) {
+		if told := r.Header["X-Forwarded-Proto"]; len(told) == 1 && (told[0] == "http" || told[0] == "https") {
+			proto = told[0]
+		}
+		if told := r.Header["X-Forwarded-Host"]; len(told) == 1 && told[0] != "" {
+			host = told[0]
+		}
+	}
+	give("X-Forwarded-Host", host)
+	give("X-Forwarded-Proto", proto)
 }
 
 var hopByHop = []string{

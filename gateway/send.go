@@ -37,6 +37,7 @@ func (g *sender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// The service may answer before it has read all. Without this our server would then read the rest of the body itself.
 		_ = http.NewResponseController(w).EnableFullDuplex() // a writer that cannot has read the body already
 	}
+	w.Header()["Content-Type"] = nil // nothing is made up where the service says nothing
 	g.plain.ServeHTTP(w, r.WithContext(ctx))
 }
 

@@ -231,7 +231,9 @@ func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Han
 	}
 	body, p := m.readBodyIn(w, r)
 	if p != nil {
-		w.Header().Set("Connection", "close") // what is left of the body is not read
+		if r.ProtoMajor == 1 { // HTTP/2 would end all that goes over the connection
+			w.Header().Set("Connection", "close") // what is left of the body is not read
+		}
 		m.Problem(w, r, p)
 		return
 	}

@@ -47,11 +47,12 @@ func TestOrderWhileKeysAreHeldUp(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // to be the same each time
 			var mu sync.Mutex
-			chance := func(n int) bool {
+			draw := func(n int) int {
 				mu.Lock()
 				defer mu.Unlock()
-				return r.IntN(n) == 0
+				return r.IntN(n)
 			}
+			chance := func(n int) bool { return draw(n) == 0 }
 			f, at, last := new(fakeTable), map[string]int{}, map[string]int64{}
 			_, stop := start(t, f, OneByOne(func(_ context.Context, m Outgoing) error {
 				switch {
@@ -71,14 +72,13 @@ func TestOrderWhileKeysAreHeldUp(t *testing.T) {
 				return nil
 			}), &RelayOptions{Batch: 7, Wait: 20 * time.Millisecond, MaxAttempts: 3})
 			for range 300 {
-				key := fmt.Sprint(r.IntN(9))
-				f.add(fmt.Sprint(r.Uint64()), key)
+				f.add(fmt.Sprint(draw(1<<62)), fmt.Sprint(draw(9)))
 				if chance(20) {
-					time.Sleep(time.Duration(r.IntN(300)) * time.Millisecond)
+					time.Sleep(time.Duration(draw(300)) * time.Millisecond)
 				}
 			}
 			for range 100 {
-				time.Sleep(time.Duration(r.IntN(8)) * time.Millisecond)
+				time.Sleep(time.Duration(draw(8)) * time.Millisecond)
 				f.settleDead(chance(2))
 			}
 			for range 200 {

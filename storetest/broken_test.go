@@ -21,7 +21,7 @@ func TestBrokenStores(t *testing.T) {
 			if len(failures[b.Clause]) == 0 {
 				t.Errorf("%s passes, want it to fail", b.Clause)
 			}
-			got := slices.Sorted(maps.Keys(failures))
+			got := slices.DeleteFunc(slices.Sorted(maps.Keys(failures)), func(id string) bool { return slices.Contains(b.Maybe, id) })
 			want := append([]string{b.Clause}, b.Also...)
 			slices.Sort(want)
 			if slices.Equal(got, want) {

@@ -26,7 +26,7 @@ func batches() []Broken {
 	batch := func(name string, acquire func(context.Context, *packed.Store, []acquireReq) (claimed, error)) Broken {
 		all := plain
 		all.Lister, all.Batcher, all.Limiter = true, true, true
-		return Broken{name, "Batch", nil, func(func(func())) storetest.Backend {
+		return Broken{name, "Batch", nil, nil, func(func(func())) storetest.Backend {
 			clock := storetest.NewClock()
 			return storetest.Backend{Store: &batching{packed.New(clock.Now), acquire}, Advance: clock.Advance}
 		}, all}

@@ -16,6 +16,8 @@ type Broken struct {
 	Clause string
 	// Also are the other clauses that fail, since they use what is broken. All others must pass.
 	Also []string
+	// Maybe are those that fail if calls happen to meet.
+	Maybe []string
 	// Open makes an empty one.
 	Open func(cleanup func(func())) storetest.Backend
 	// Features are what it claims.
@@ -31,8 +33,13 @@ func All() []Broken {
 var plain = storetest.Features{Issuer: true, Sweeper: true}
 
 // rule is a store with one rule changed.
+func (b Broken) maybe(clauses ...string) Broken {
+	b.Maybe = clauses
+	return b
+}
+
 func rule(name, clause string, change func(*rules), also ...string) Broken {
-	return Broken{name, clause, also, func(func(func())) storetest.Backend {
+	return Broken{name, clause, also, nil, func(func(func())) storetest.Backend {
 		clock := storetest.NewClock()
 		s := newStore(clock.Now)
 		change(&s.rules)

@@ -50,7 +50,7 @@ func limits() []Broken {
 	limit := func(name string, change func(*limiting)) Broken {
 		claims := plain
 		claims.Limiter = true
-		return Broken{name, "Limit", nil, func(func(func())) storetest.Backend {
+		return Broken{name, "Limit", nil, nil, func(func(func())) storetest.Backend {
 			clock := storetest.NewClock()
 			l := &limiting{store: newStore(clock.Now), charge: protocol.Charge, counts: map[string]usage{}}
 			change(l)

@@ -23,7 +23,7 @@ func lists() []Broken {
 	list := func(name string, list func(context.Context, *packed.Store, retrysafe.ListRequest) (retrysafe.Page, error)) Broken {
 		all := plain
 		all.Lister, all.Batcher, all.Limiter = true, true, true
-		return Broken{name, "List", nil, func(func(func())) storetest.Backend {
+		return Broken{name, "List", nil, nil, func(func(func())) storetest.Backend {
 			clock := storetest.NewClock()
 			return storetest.Backend{Store: &listing{packed.New(clock.Now), list}, Advance: clock.Advance}
 		}, all}

@@ -19,13 +19,13 @@ func claims() []Broken {
 	}
 	whole := func(s *store) retrysafe.Store { return s }
 	return []Broken{
-		{"it issues and does not say so", "claims", nil, open(whole), storetest.Features{Sweeper: true}},
-		{"it says that it lists and does not", "claims", []string{"List"}, open(whole), storetest.Features{Issuer: true, Sweeper: true, Lister: true}},
+		{"it issues and does not say so", "claims", nil, nil, open(whole), storetest.Features{Sweeper: true}},
+		{"it says that it lists and does not", "claims", []string{"List"}, nil, open(whole), storetest.Features{Issuer: true, Sweeper: true, Lister: true}},
 		{
-			"it never tells of an end", "Notify", nil, open(func(s *store) retrysafe.Store { return deaf{s} }),
+			"it never tells of an end", "Notify", nil, nil, open(func(s *store) retrysafe.Store { return deaf{s} }),
 			storetest.Features{Issuer: true, Sweeper: true, Notifier: true, Grace: 3 * time.Second},
 		},
-		{"it hides that it sweeps", "claims", []string{"S9", "S14"}, open(func(s *store) retrysafe.Store {
+		{"it hides that it sweeps", "claims", []string{"S9", "S14"}, nil, open(func(s *store) retrysafe.Store {
 			return struct {
 				retrysafe.Store
 				retrysafe.Issuer
@@ -74,7 +74,7 @@ func world(name, clause string, change func(*worldly), also ...string) Broken {
 		change(w)
 		return w
 	}
-	return Broken{name, clause, also, func(cleanup func(func())) storetest.Backend {
+	return Broken{name, clause, also, nil, func(cleanup func(func())) storetest.Backend {
 		w := build()
 		cleanup(w.gate.close)
 		return w.b
