@@ -100,7 +100,7 @@ func TestHalfClosedTunnels(t *testing.T) {
 	t.Parallel()
 	got := make(chan string, 1)
 	u := newRawUpstream(t, func(c net.Conn, _ *http.Request, _ int) bool {
-		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nfrom service")
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nfrom service")
 		if tcp, is := c.(*net.TCPConn); is {
 			_ = tcp.CloseWrite()
 		}
@@ -108,7 +108,7 @@ func TestHalfClosedTunnels(t *testing.T) {
 		got <- string(b)
 		return false
 	})
-	c, in := rawAsk(t, before(t, u, retrysafe.Policy{}, 0), "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+	c, in := rawAsk(t, before(t, u, retrysafe.Policy{}, 0), "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 	resp, err := http.ReadResponse(in, nil)
 	assert.NoError(t, err, "answer")
 	assert.Equal(t, resp.StatusCode, http.StatusSwitchingProtocols, "answer")
