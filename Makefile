@@ -1,6 +1,6 @@
 # Every target works from a fresh clone with Go and make; `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run test race stress fresh lint fuzz bench bench-gateway soak tidy release-rehearsal
+.PHONY: help run test race mutants stress fresh lint fuzz bench bench-gateway soak tidy release-rehearsal
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -13,6 +13,9 @@ test: ## run every check that a change must pass; SERVERS=none leaves out what n
 
 race: ## run all tests with the race detector, those that start servers too
 	scripts/race.sh
+
+mutants: ## put known mistakes into a copy of the tree, and see that a test finds each (ten minutes)
+	go run ./scripts/mutants
 
 stress: ## run the tests again and again beside busy loops (hours)
 	scripts/stress.sh

@@ -36,7 +36,7 @@ func TestTxJoinedManyKeys(t *testing.T) {
 	eachTxServer(t, func(t *testing.T, server txServer) {
 		t.Helper()
 		a, b := server.shop(t), server.process(t)
-		for _, level := range []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelDefault, sql.LevelRepeatableRead} {
+		for _, level := range []sql.IsolationLevel{sql.LevelRepeatableRead, sql.LevelDefault, sql.LevelReadCommitted} {
 			for filled := range 2 { // an empty table, and one with records
 				tx, err := a.db.BeginTx(t.Context(), &sql.TxOptions{Isolation: level})
 				assert.NoError(t, err, "begin")

@@ -1,0 +1,100 @@
+package main
+
+// mutants are mistakes that were in the code once, or would be easy to make.
+var mutants = []mutant{
+	{
+		"a question is about the last asker", "reconcile.go",
+		"doubt.Attempt, doubt.Fence = last.Attempt, last.Fence", "_ = last",
+		".", ". TestEveryQuestionIsAboutTheWork",
+	},
+	{
+		"work after a question begins unconfirmed", "reconcile.go",
+		"if err = v.attempt.keep(ctx, ExtendRequest{Works: true}); err == nil {", "if err = v.attempt.keep(ctx, ExtendRequest{Works: true}); err == nil || err != nil {",
+		".", ". TestNothingRunsUnconfirmed",
+	},
+	{
+		"a mark speaks for errors beside it", "mark.go",
+		"			all.inPart = true\n", "",
+		".", ". TestOutcomeOfJoined",
+	},
+	{
+		"a verdict has the asker's retention", "reconcile.go",
+		"	a.retention = 0 // that of the record stays\n", "",
+		".", ". TestVerdictKeepsTheRetention",
+	},
+	{
+		"a light record has no retention", "redisstore/lua/head.lua",
+		"made, made, 0, left)", "made, made, 0, string.rep('\\0', 8))",
+		"integration", ". TestRedisLightStore",
+	},
+	{
+		"a worker runs what its caller was told", "worker.go",
+		"return rec.State == StateReleased && told && r.refuses(rec)", "return rec.State == StateReleased && told && r.refuses(rec) && false",
+		".", ". TestWorkerLeavesWhatCallersWereTold",
+	},
+	{
+		"each lost claim is looked after by itself", "giveback.go",
+		"if !g.core.sleep(away/2 + rand.N(away)) {", "if !g.core.sleep(time.Microsecond + rand.N(away)/1e6) {",
+		".", ". TestOutageLeavesOneCaller",
+	},
+	{
+		"a caller that hangs up ends the work", "begin.go",
+		"if o.detached || o.outlives && !o.attached && !o.policy.Attached {", "if o.detached {",
+		".", ". TestCallerThatLeaves",
+	},
+	{
+		"released records are kept for a day", "attempt.go",
+		"return min(a.retention, a.policy.ReleasedFor)", "return a.retention",
+		".", ". TestReleasedFor",
+	},
+	{
+		"steps are dropped with a released record", "attempt.go",
+		"a.retention == 0 || a.leftover || a.steps.Load() != nil", "a.retention == 0 || a.leftover",
+		".", ". TestReleasedFor",
+	},
+	{
+		"strangers are one caller", "httpidem/credentials.go",
+		`return []byte("anonymous\n" + strings.Join(shown, "\n"))`, `return []byte("anonymous\n")`,
+		"gateway", ". TestBlackBox",
+	},
+	{
+		"a name pays", "httpidem/middleware.go",
+		"		x.call.Account = m.payer(r)\n", "",
+		"gateway", "./attacks TestLimitsOfAVictim",
+	},
+	{
+		"bodies have no bound", "gateway/gateway.go",
+		"		o.Bodies = g.bodies\n", "		_ = g.bodies\n",
+		"gateway", "./attacks TestHalfSentBodies",
+	},
+	{
+		"another spelling goes around a guard", "gateway/spelling.go",
+		"r.matchesBy(segments, r.sameLetters) {", "r.matchesBy(segments, r.sameLetters) && false {",
+		"gateway", "./attacks TestOtherSpellings",
+	},
+	{
+		"a win that is seen late is believed", "shardstore/acquire.go",
+		"case got.Status == retrysafe.Won && s.old(p):", "case got.Status == retrysafe.Won && s.old(p) && false:",
+		".", "./shardstore TestModel",
+	},
+	{
+		"a lock on what is not there", "sqlstore/joint.go",
+		"		won, err = j.makeFirst(ctx)\n", "		won, err = j.lookAndMake(ctx)\n",
+		"integration", ". TestTxJoinedManyKeys",
+	},
+	{
+		"a pass goes on past what has failed", "outbox/pass.go",
+		"if last || !whole {", "if last {",
+		".", "./outbox TestOrderWhileKeysAreHeldUp",
+	},
+	{
+		"a message that is put back gets an id", "adapters/natsidem/parking.go",
+		"	h[mqidem.HeaderID] = []string{m.ID}\n", "",
+		"adapters/natsidem", ". TestSuite",
+	},
+	{
+		"poison that is too large is held for ever", "mqidem/fit.go",
+		"	if err == nil || !tooLarge(err) {\n		return err\n	}\n	forms", "	if err != nil || !tooLarge(err) {\n		return err\n	}\n	forms",
+		".", "./mqidem TestFit",
+	},
+}
