@@ -35,6 +35,7 @@ var (
 	ErrStepsChanged        = errors.New("the steps are not those of an earlier attempt")
 	ErrEnded               = errors.New("the attempt has ended")
 	ErrClosed              = errors.New("the engine is shut down")
+	ErrUnreadable          = errors.New("records that this build cannot read were left out")
 )
 
 // advice says what a caller can do next; the first entry that fits is told. An error without one speaks for itself.
@@ -61,6 +62,7 @@ var advice = []struct {
 	{ErrStepRepeated, "give each step a name of its own (number those of a loop), and try again inside of a step"},
 	{ErrTxEnded, "let the work return an error to roll back and nil to commit; look the key up to see what was kept"},
 	{ErrUnavailable, "nothing took effect; retry with the same key"},
+	{ErrUnreadable, "update this program, or look at them with the store's own tools; all others were dealt with"},
 	{ErrClosed, "nothing was run; retry with the same key on another process"},
 }
 

@@ -131,7 +131,7 @@ func (c *core) take(ctx context.Context, rec *Record, o *callOptions, asks bool)
 // the engine's layer. It returns how many were settled: completed, failed, or released to the next call. What is too young, or stays in
 // doubt, is left for the next time: run it every few minutes, in any number of processes.
 //
-// Errors: one that wraps errors.ErrUnsupported (the store does not list), [ErrUnavailable], [ErrClosed], the context's.
+// Errors: one that wraps errors.ErrUnsupported (the store does not list), [ErrUnreadable] (all others were asked about), [ErrUnavailable], [ErrClosed], the context's.
 func (e *Engine) ReconcileAll(ctx context.Context, operation string) (settled int, err error) {
 	return e.reconcileAll(ctx, operation, e.defaults)
 }
@@ -150,6 +150,7 @@ func (e *Engine) reconcileAll(ctx context.Context, operation string, o *callOpti
 		return 0, &Error{Op: operation, Err: fmt.Errorf("the store does not list records: %w", errors.ErrUnsupported)}
 	}
 	req := ListRequest{Namespace: e.c.namespace, Layer: e.layer, Operation: operation, InDoubt: true}
+	var unreadable error
 	for {
 		page, err := lister.List(ctx, req)
 		if err != nil {
@@ -164,8 +165,11 @@ func (e *Engine) reconcileAll(ctx context.Context, operation string, o *callOpti
 				return settled, err
 			}
 		}
+		if len(page.Unreadable) > 0 && unreadable == nil {
+			unreadable = &Error{Op: operation, Key: e.c.keyHash(page.Unreadable[0].Key), Err: fmt.Errorf("%w: %w", ErrUnreadable, page.Unreadable[0].Err)}
+		}
 		if req.After = page.Next; page.Next == "" {
-			return settled, ctx.Err()
+			return settled, errors.Join(ctx.Err(), unreadable)
 		}
 	}
 }

@@ -292,5 +292,13 @@ type ListRequest struct {
 // Page is one page of records; an empty Next means that it is the last. Answers' bodies are left out.
 type Page struct {
 	Records []Record
-	Next    string
+	// Unreadable are records that this build cannot read: of a newer version, or damaged. They hold up no others.
+	Unreadable []Unreadable
+	Next       string
+}
+
+// Unreadable is a record that this build cannot read, and why.
+type Unreadable struct {
+	Key StoreKey
+	Err error
 }

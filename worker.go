@@ -91,12 +91,14 @@ type Passed struct {
 	Finished, Unfinished int
 	// GivenUp had too many attempts.
 	GivenUp int
+	// Unreadable are records that this build cannot read: of a newer version, or damaged. A worker of a newer one has them.
+	Unreadable int
 }
 
-type passing struct{ found, early, finished, unfinished, givenUp atomic.Int64 }
+type passing struct{ found, early, finished, unfinished, givenUp, unreadable atomic.Int64 }
 
 func (p *passing) passed() Passed {
-	return Passed{int(p.found.Load()), int(p.early.Load()), int(p.finished.Load()), int(p.unfinished.Load()), int(p.givenUp.Load())}
+	return Passed{int(p.found.Load()), int(p.early.Load()), int(p.finished.Load()), int(p.unfinished.Load()), int(p.givenUp.Load()), int(p.unreadable.Load())}
 }
 
 // Run looks for what was abandoned, again and again, until ctx ends; then it begins nothing more, waits for what it has begun, and returns
@@ -144,6 +146,11 @@ func (w *Worker) look(ctx context.Context, p *passing, begin func(func())) error
 				page, err := lister.List(ctx, of)
 				if err != nil {
 					return &Error{Op: r.name, Err: unavailable(err), RetryAfter: time.Second}
+				}
+				for i := range page.Unreadable {
+					p.unreadable.Add(1)
+					w.o.Logger.Warn("retrysafe: worker: a record is left out, since this build cannot read it", "operation", r.name,
+						"key", c.keyHash(page.Unreadable[i].Key), "error", page.Unreadable[i].Err)
 				}
 				for i := range page.Records {
 					if c.life.isClosing() {

@@ -43,11 +43,15 @@ func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.
 	var page retrysafe.Page
 	for at < len(names) {
 		chunk := names[at:min(at+200, len(names))]
-		records, err := s.heads(ctx, chunk)
+		records, errs, err := s.heads(ctx, chunk)
 		if err != nil {
 			return retrysafe.Page{}, err
 		}
 		for i, rec := range records {
+			if errs[i] != nil {
+				page.Unreadable = append(page.Unreadable, retrysafe.Unreadable{Key: rec.Key, Err: errs[i]})
+				continue
+			}
 			if rec.State == 0 || req.InDoubt && !rec.InDoubt() || req.State != 0 && rec.State != req.State {
 				continue
 			}
@@ -143,8 +147,8 @@ func selects(of *retrysafe.ListRequest, text string) bool {
 	return true
 }
 
-// heads reads records without the bodies of their answers.
-func (s *Store) heads(ctx context.Context, names []string) ([]retrysafe.Record, error) {
+// heads reads records without the bodies of their answers. Those that cannot be read have an error each, and no more than their keys.
+func (s *Store) heads(ctx context.Context, names []string) (records []retrysafe.Record, errs []error, err error) {
 	calls := make([]redisclient.Call, len(names))
 	for i, name := range names {
 		calls[i] = redisclient.Call{Script: lookup, Keys: []string{s.o.Prefix + name}, Args: []string{"1"}}
@@ -157,20 +161,32 @@ func (s *Store) heads(ctx context.Context, names []string) ([]retrysafe.Record, 
 			replies[i] = s.client.Eval(ctx, c)
 		}
 	}
-	records := make([]retrysafe.Record, len(names))
+	records, errs = make([]retrysafe.Record, len(names)), make([]error, len(names))
 	for i, r := range replies {
-		a, err := s.read(r)
-		if err != nil {
-			return nil, err
-		}
 		var key retrysafe.StoreKey
 		if err := key.UnmarshalText([]byte(names[i])); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if records[i], err = a.record(key); err != nil {
-			return nil, err
+		a, err := s.read(r)
+		if err == nil {
+			records[i], err = a.record(key)
+		} else if !ofTheRecord(err) {
+			return nil, nil, err
+		}
+		if err != nil {
+			records[i], errs[i] = retrysafe.Record{Key: key}, err
 		}
 		records[i].Answer.Body = nil
 	}
-	return records, nil
+	return records, errs, nil
+}
+
+// ofTheRecord tells whether the server has refused one record: it is of a format that the script does not read, damaged, or no record.
+func ofTheRecord(err error) bool {
+	var refused redisclient.Error
+	if !errors.As(err, &refused) {
+		return false
+	}
+	code := refused.Code()
+	return code == "RSFORMAT" || code == "WRONGTYPE" || strings.Contains(string(refused), "user_script") // where the script has ended on it
 }

@@ -98,6 +98,11 @@ func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.
 					page.Records = append(page.Records, rec)
 				}
 			}
+			for _, u := range part.Unreadable {
+				if home, _ := m.Home(u.Key); home == name && u.Key.Namespace != namespace {
+					page.Unreadable = append(page.Unreadable, u)
+				}
+			}
 			after = part.Next
 			if len(page.Records) >= limit && after != "" {
 				page.Next = name + cursorMark + after

@@ -29,6 +29,9 @@ func (a atlas) each(ctx context.Context, name string, f func(rec *retrysafe.Reco
 		} else if err != nil {
 			return failed(name, err)
 		}
+		if len(page.Unreadable) > 0 { // nobody can tell whether it would be lost
+			return failed(name, page.Unreadable[0].Err)
+		}
 		for i := range page.Records {
 			if rec := &page.Records[i]; rec.Key.Namespace != namespace {
 				if err := f(rec); err != nil {

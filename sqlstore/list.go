@@ -46,8 +46,8 @@ func (s *Store) page(ctx context.Context, db execer, req *retrysafe.ListRequest,
 	}
 	defer rows.Close()
 	var last []byte
-	for rows.Next() {
-		if len(page.Records) == limit {
+	for n := 0; rows.Next(); n++ {
+		if n == limit {
 			page.Next = hex.EncodeToString(last)
 			break
 		}
@@ -56,15 +56,17 @@ func (s *Store) page(ctx context.Context, db execer, req *retrysafe.ListRequest,
 		if err := rows.Scan(append([]any{&id, &namespace, &layer, &tenant, &operation, &key}, scan.fields()...)...); err != nil {
 			return retrysafe.Page{}, err
 		}
-		row, err := scan.row()
-		if err != nil {
-			return retrysafe.Page{}, fmt.Errorf("record %x: %w", id, err)
-		}
-		page.Records = append(page.Records, row.Record(retrysafe.StoreKey{
+		last = id
+		of := retrysafe.StoreKey{
 			Namespace: string(namespace), Layer: string(layer),
 			Key: retrysafe.Key{Tenant: string(tenant), Operation: string(operation), ID: string(key)},
-		}, now))
-		last = id
+		}
+		row, err := scan.row()
+		if err != nil {
+			page.Unreadable = append(page.Unreadable, retrysafe.Unreadable{Key: of, Err: fmt.Errorf("sqlstore: %w", err)})
+			continue
+		}
+		page.Records = append(page.Records, row.Record(of, now))
 	}
 	return page, rows.Err()
 }

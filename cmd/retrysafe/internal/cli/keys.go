@@ -113,6 +113,9 @@ func (f *keysFlags) each(ctx context.Context, s retrysafe.Store, errOut io.Write
 		if err != nil {
 			return fmt.Errorf("keys: %w", err)
 		}
+		for _, u := range page.Unreadable {
+			fmt.Fprintf(errOut, "a record of layer %q and operation %q cannot be read by this build, and is left out: %s\n", u.Key.Layer, u.Key.Operation, printable(u.Err.Error()))
+		}
 		for _, rec := range page.Records {
 			if !see(rec) {
 				return nil
