@@ -18,15 +18,56 @@ type Begun struct {
 const atOnce = 16
 
 // BeginBatch is [Engine.Begin] for many keys, in as few round trips as the store can; see [Batcher]. It is no transaction: each key is won,
-// or not, by itself, and what it was told stands at the key's place. Of equal keys at most one is won.
+// or not, by itself, and what it was told stands at the key's place. Of equal keys the first is asked for, and the others are told at once
+// what it was told: the record or the error, and [ErrInProgress] where it has won, since the caller cannot end that attempt while it waits.
+//
+// A panic of [Policy].Reconcile reaches the caller when all keys were asked for, and what was won is released.
 func (e *Engine) BeginBatch(ctx context.Context, keys []Key, opts ...CallOption) []Begun {
+	places := make(map[Key]int, len(keys)) // of the first ones, in single
+	single := make([]Key, 0, len(keys))
+	for _, k := range keys {
+		if _, again := places[k]; !again {
+			places[k] = len(single)
+			single = append(single, k)
+		}
+	}
+	begun := e.beginEach(ctx, single, opts)
+	if len(single) == len(keys) {
+		return begun
+	}
+	all := make([]Begun, len(keys))
+	given := make([]bool, len(single))
+	for i, k := range keys {
+		at := places[k]
+		all[i] = begun[at]
+		if given[at] && all[i].Attempt != nil {
+			all[i] = Begun{Err: e.c.wrap(e.storeKey(k), all[i].Attempt.n, ErrInProgress, time.Second)}
+		}
+		given[at] = true
+	}
+	return all
+}
+
+// beginEach is BeginBatch for keys that differ.
+func (e *Engine) beginEach(ctx context.Context, keys []Key, opts []CallOption) []Begun {
 	b := &batchBegin{Engine: e, keys: keys, o: e.callOptions(opts), begun: make([]Begun, len(keys)), told: make([]bool, len(keys))}
+	through := false
+	defer func() {
+		if !through { // Reconcile has panicked: nobody is given what was won
+			for _, one := range b.begun {
+				if one.Attempt != nil {
+					_ = one.Attempt.Release(ctx, errCrashed)
+				}
+			}
+		}
+	}()
 	b.together(ctx)
 	parallel.Each(len(keys), atOnce, func(i int) {
 		if !b.told[i] {
 			b.begun[i].Attempt, b.begun[i].Record, b.begun[i].Err = e.Begin(ctx, keys[i], opts...)
 		}
 	})
+	through = true
 	return b.begun
 }
 

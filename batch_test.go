@@ -217,3 +217,53 @@ func TestReopenKeepsSteps(t *testing.T) {
 	assert.NoError(t, work(nil), "second call")
 	steps.started(t, 1)
 }
+
+// TestBeginBatchOfEqualKeys: equal keys are asked for once, and wait for nobody.
+func TestBeginBatchOfEqualKeys(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		for _, s := range []retrysafe.Store{newStore(), &batching{Store: memstore.New(nil)}} {
+			e := engineOn(t, s, retrysafe.Policy{Wait: time.Hour})
+			_, err := retrysafe.Do(ctx, e, numbered("ann", 5), new(counter).work)
+			assert.NoError(t, err, "one that is done")
+			began := time.Now()
+			var keys []retrysafe.Key
+			for range 3 {
+				keys = append(keys, charge, numbered("ann", 5), retrysafe.Key{Operation: "no id"})
+			}
+			begun := e.BeginBatch(ctx, keys)
+			assert.Equal(t, time.Since(began), time.Duration(0), "time that it took")
+			for i, b := range begun {
+				switch keys[i] {
+				case charge:
+					assert.True(t, (b.Attempt != nil) == (i == 0) && b.Record == nil && (i == 0 || errors.Is(b.Err, retrysafe.ErrInProgress)), "copy %d of a new key: %+v", i, b)
+				case numbered("ann", 5):
+					assert.True(t, b.Attempt == nil && b.Record != nil && b.Err == nil, "copy %d of a finished key: %+v", i, b)
+				default:
+					assert.ErrorIs(t, b.Err, retrysafe.ErrInvalidKey, "copy %d of a bad key", i)
+				}
+			}
+			assert.NoError(t, begun[0].Attempt.Release(ctx, nil), "release")
+		}
+	})
+}
+
+// TestBeginBatchWithPanics: a Reconcile that panics is the caller's to recover, and leaves no attempt that nobody ends.
+func TestBeginBatchWithPanics(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore()
+		crashed(t, s, retrysafe.Policy{Lease: time.Second})
+		e := engineOn(t, s, retrysafe.Policy{Lease: time.Second, Reconcile: func(context.Context, retrysafe.Record) (retrysafe.Resolution, error) { panic("it is broken") }})
+		time.Sleep(time.Minute)
+		crash := func() (crash any) {
+			defer func() { crash = recover() }()
+			e.BeginBatch(ctx, []retrysafe.Key{numbered("ann", 5), charge, numbered("ann", 6)})
+			return nil
+		}()
+		assert.Equal(t, crash, any("it is broken"), "what the caller recovers")
+		for _, i := range []int{5, 6} {
+			assert.Equal(t, lookup(t, e, numbered("ann", i)).State, retrysafe.StateReleased, "another key of the batch")
+		}
+		assert.True(t, func() bool { r := lookup(t, e, charge); return r.InDoubt() }(), "the key stays in doubt")
+		assert.NoError(t, e.Shutdown(ctx), "nothing is left running")
+	})
+}

@@ -4,6 +4,7 @@ package parallel
 import "sync"
 
 // Each calls f with 0 to n-1, at most atOnce of them at a time, and returns when all have returned. One alone is called on the caller's goroutine.
+// A panic of f is the caller's, the first of several, when all have returned.
 func Each(n, atOnce int, f func(int)) {
 	if n == 1 {
 		f(0)
@@ -11,12 +12,26 @@ func Each(n, atOnce int, f func(int)) {
 	}
 	var all sync.WaitGroup
 	turns := make(chan struct{}, atOnce)
+	var mu sync.Mutex
+	var crash any
 	for i := range n {
 		turns <- struct{}{}
 		all.Go(func() {
-			defer func() { <-turns }()
+			defer func() {
+				if p := recover(); p != nil {
+					mu.Lock()
+					if crash == nil {
+						crash = p
+					}
+					mu.Unlock()
+				}
+				<-turns
+			}()
 			f(i)
 		})
 	}
 	all.Wait()
+	if crash != nil {
+		panic(crash)
+	}
 }

@@ -35,3 +35,25 @@ func TestEach(t *testing.T) {
 		})
 	}
 }
+
+// TestEachPanics: a panic does not end the process from a goroutine that nobody guards, and the others are called all the same.
+func TestEachPanics(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 7} {
+		called := make([]bool, n)
+		crash := func() (crash any) {
+			defer func() { crash = recover() }()
+			parallel.Each(n, 3, func(i int) {
+				called[i] = true
+				if i == 0 {
+					panic("f is broken")
+				}
+			})
+			return nil
+		}()
+		assert.Equal(t, crash, any("f is broken"), "what the caller recovers, of %d", n)
+		for i := range called {
+			assert.True(t, called[i], "f was called with %d", i)
+		}
+	}
+}
