@@ -166,6 +166,9 @@ func (a *Attempt) LeaseLeft() time.Duration {
 // [ErrUnavailable]: the store has not answered, and nothing is sure.
 func (a *Attempt) Extend(ctx context.Context) error {
 	err := a.extend(ctx, ExtendRequest{})
+	if err == nil && a.lost.Load() { // its context has ended: the lease that it has now is for nobody
+		err = ErrLeaseLost
+	}
 	switch {
 	case err == nil:
 		return nil
@@ -207,6 +210,9 @@ const ackTime = 2 * time.Second
 // [ErrUnconfirmed]: the store has not answered within 2 s; the engine goes on until MaxRun. ctx gives values only: its end does not stop this.
 // [ErrStepsChanged]: an earlier attempt has done a [Step] that this one has not asked for; nothing is kept, and the attempt is in doubt.
 func (a *Attempt) Complete(ctx context.Context, answer Answer) error {
+	if err := answer.unkept(); err != nil {
+		return err
+	}
 	if err := a.changed(ctx, a.unasked()); err != nil {
 		return err
 	}
@@ -235,6 +241,14 @@ func (a *Attempt) completion(state State, answer Answer) ending {
 	return ending{outcome: outcome, complete: CompleteRequest{
 		Key: a.key, Owner: a.owner, Fence: a.fence, State: state, Answer: answer, Retention: a.retention, Quiet: a.policy.Wait <= 0,
 	}}
+}
+
+// unkept is an error for an answer whose body would be lost in silence.
+func (a *Answer) unkept() error {
+	if a.Body != nil && !a.Kept && a.Size == 0 { // with a size it says itself that it was too large
+		return errors.New("retrysafe: the answer has a body and Kept is false, so that repeats would not get it; set Kept, or leave the body out")
+	}
+	return nil
 }
 
 // limited returns a, or what stands for it where its body is larger than most.

@@ -163,6 +163,9 @@ func (e *Engine) CompleteBatch(ctx context.Context, attempts []*Attempt, answers
 	var endings []ending
 	var requests []CompleteRequest
 	for i, a := range attempts {
+		if errs[i] = answers[i].unkept(); errs[i] != nil {
+			continue
+		}
 		if errs[i] = a.changed(ctx, a.unasked()); errs[i] != nil {
 			continue
 		}

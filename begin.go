@@ -11,7 +11,7 @@ import (
 //
 // Exactly one of the three is not nil. An attempt: run the work with its Context and end it with Complete, Fail, Release or Doubt. A
 // record: it is finished, and the record has the answer ([Record].Answer.Kept says whether it was kept). An error: neither.
-// Under [Reject] finished work is [ErrDuplicate].
+// Under [Reject] finished work is [ErrDuplicate], and what was refused for good [ErrFailedBefore].
 func (e *Engine) Begin(ctx context.Context, k Key, opts ...CallOption) (*Attempt, *Record, error) {
 	var rec Record
 	a, err := e.BeginTo(ctx, k, &rec, opts...)
@@ -60,7 +60,7 @@ func (e *Engine) claim(ctx context.Context, k Key, o *callOptions, rec *Record) 
 	}()
 	a, err = c.win(ctx, key, o, rec)
 	if a == nil && err == nil && o.policy.Duplicate == Reject {
-		err = c.wrap(key, rec.Attempt, ErrDuplicate, 0)
+		err = c.rejected(rec)
 	}
 	return a, err
 }

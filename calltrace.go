@@ -42,6 +42,7 @@ var outcomes = []struct {
 	{ErrPrincipalChanged, "principal-changed"},
 	{ErrDuplicate, "duplicate"},
 	{ErrAnswerNotKept, "not-kept"},
+	{ErrFailedBefore, "failed-before"},
 	{ErrNotIssued, "not-issued"},
 	{ErrTooManyKeys, "too-many-keys"},
 	{ErrTooManyRequests, "too-many-requests"},

@@ -27,7 +27,7 @@ type Result[T any] struct {
 // the key in doubt under Refuse, and releases it under Reexecute. A panic or Goexit does the same, and goes on up.
 //
 // Errors: [ErrInProgress], [ErrAttemptFailed], [ErrInDoubt], [ErrFingerprintMismatch], [ErrPrincipalChanged], [ErrDuplicate],
-// [ErrAnswerNotKept], [ErrNotIssued], [ErrTooManyKeys], [ErrInvalidKey], [ErrUnavailable], [ErrClosed], and one that wraps
+// [ErrAnswerNotKept], [ErrFailedBefore] (a kept refusal under [Reject], or one whose text was not kept), [ErrNotIssued], [ErrTooManyKeys], [ErrInvalidKey], [ErrUnavailable], [ErrClosed], and one that wraps
 // errors.ErrUnsupported (limits on a store that cannot count) come with nothing run in this call; [*Failure] is the kept refusal.
 // [ErrStepsChanged]: the work has other steps than an earlier attempt of the call; see [Step].
 // [ErrLeaseLost] comes with the value: the work succeeded, but another attempt had taken over. An error of fn comes back wrapped, with
@@ -64,6 +64,23 @@ func do[T any](ctx context.Context, e *Engine, k Key, fn func(context.Context) (
 	return res, err
 }
 
+// rejected is what a repeat of finished work is told under Reject.
+func (c *core) rejected(rec *Record) error {
+	if rec.State == StateFailed {
+		return c.failedBefore(rec)
+	}
+	return c.wrap(rec.Key, rec.Attempt, ErrDuplicate, 0)
+}
+
+// failedBefore is the error of work that was refused for good, with the refusal where it was kept: it is no success, as a duplicate is.
+func (c *core) failedBefore(rec *Record) error {
+	err := ErrFailedBefore
+	if f, bad := FailureOf(rec.Answer); bad == nil {
+		err = fmt.Errorf("%w: %w", ErrFailedBefore, f)
+	}
+	return c.wrap(rec.Key, rec.Attempt, err, 0)
+}
+
 // told names what a repeat was told.
 func told(err error, d Duplicate) string {
 	switch {
@@ -84,6 +101,8 @@ func replay[T any](c *core, rec *Record, d Duplicate) (res Result[T], err error)
 	res = Result[T]{Replayed: true, Stored: true, Attempt: rec.Attempt, Fence: rec.Fence}
 	switch {
 	case d == Succeed && rec.State == StateCompleted:
+	case rec.State == StateFailed && !rec.Answer.Kept:
+		err = c.failedBefore(rec)
 	case !rec.Answer.Kept:
 		err = c.wrap(rec.Key, rec.Attempt, ErrAnswerNotKept, 0)
 	case rec.State == StateFailed:

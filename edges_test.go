@@ -282,7 +282,7 @@ func TestLargeFailures(t *testing.T) {
 		_, err := retrysafe.Do(ctx, e, charge, work)
 		var f *retrysafe.Failure
 		assert.Equal(t, errors.As(err, &f), i == 0, "the first caller has the failure: %d", i)
-		assert.Equal(t, errors.Is(err, retrysafe.ErrAnswerNotKept), i == 1, "a repeat is told that it was not kept: %d", i)
+		assert.Equal(t, errors.Is(err, retrysafe.ErrFailedBefore), i == 1, "a repeat is told that it was refused: %d", i)
 	}
 	c.started(t, 1)
 }

@@ -19,6 +19,7 @@ var (
 	ErrBound               = errors.New("the attempt ran longer than MaxRun")
 	ErrDuplicate           = errors.New("done before")
 	ErrAnswerNotKept       = errors.New("done before, but its answer was not kept")
+	ErrFailedBefore        = errors.New("refused for good before")
 	ErrNotIssued           = errors.New("key unknown, expired or another caller's")
 	ErrTooManyKeys         = errors.New("the tenant has as many keys as its limits allow")
 	ErrTooManyRequests     = errors.New("requests come faster than the rate allows")
@@ -53,6 +54,7 @@ var advice = []struct {
 	{ErrPrincipalChanged, "retry with the credential that was used first"},
 	{ErrDuplicate, "look up what it made; nothing was run again"},
 	{ErrAnswerNotKept, "look up what it made; nothing was run again"},
+	{ErrFailedBefore, "nothing was done, and a retry would be told the same; a new request needs a new key"},
 	{ErrNotIssued, "ask for a new key, unless an earlier call with this one may have gone through: find that out first"},
 	{ErrTooManyKeys, "nothing was run; retry with the same key after RetryAfter"},
 	{ErrTooManyRequests, "nothing was run; retry after RetryAfter"},
@@ -113,6 +115,9 @@ func (e *Error) Unwrap() error { return e.Err }
 // In doubt, a mismatch and a duplicate are not retryable: the answer would be the same. A doubt that [Policy].Reconcile will be asked about
 // is retryable then.
 func Retryable(err error) (after time.Duration, ok bool) {
+	if f := (*Failure)(nil); errors.As(err, &f) && !errors.Is(err, ErrInDoubt) {
+		return 0, false // final, whatever it wraps
+	}
 	if errors.Is(err, ErrInDoubt) {
 		var e *Error
 		if errors.As(err, &e) {

@@ -234,3 +234,16 @@ func TestExtendNow(t *testing.T) {
 		assert.ErrorIs(t, a.Extend(ctx), retrysafe.ErrLeaseLost, "once more")
 	})
 }
+
+// TestExtendOfALostAttempt: who asks for more time after the engine has ended the attempt's context is told so, also where the store gives it.
+func TestExtendOfALostAttempt(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		e := engineOn(t, newStore(), retrysafe.Policy{Lease: 10 * time.Second, MaxRun: 20 * time.Second})
+		a, _, err := e.Begin(ctx, charge)
+		assert.NoError(t, err, "begin")
+		assert.NoError(t, a.Extend(ctx), "while it runs")
+		time.Sleep(21 * time.Second)
+		assert.ErrorIs(t, context.Cause(a.Context()), retrysafe.ErrBound, "its context")
+		assert.ErrorIs(t, a.Extend(ctx), retrysafe.ErrLeaseLost, "more time")
+	})
+}

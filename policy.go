@@ -24,7 +24,7 @@ type Duplicate uint8
 const (
 	// Replay gives the first answer again: idempotency. It is the default.
 	Replay Duplicate = iota + 1
-	// Reject gives [ErrDuplicate]: duplicate suppression.
+	// Reject gives [ErrDuplicate]: duplicate suppression. What was refused for good is [ErrFailedBefore].
 	Reject
 	// Succeed gives plain success and the zero value (over HTTP: a configured answer).
 	Succeed

@@ -84,6 +84,8 @@ func (r *Resolution) validate() error {
 		return errors.New("retrysafe: Resolve: the outcome is Failed and Failure is nil; say what repeats are told")
 	case r.Outcome == Done && r.Answer.Body != nil && !r.Answer.Kept:
 		return errors.New("retrysafe: Resolve: Answer has a body and Kept is false; set Kept, or leave the answer empty if nobody knows it")
+	case r.Outcome == Done && r.Answer.Kept && r.Answer.Codec == "":
+		return errors.New("retrysafe: Resolve: Answer is kept and has no Codec, so that nobody can read it; name the one of the operation, \"json\" as a rule")
 	case r.Outcome == Done && len(r.Answer.Body) > MaxStored:
 		return fmt.Errorf("retrysafe: Resolve: the answer has %d bytes, at most %d are kept", len(r.Answer.Body), MaxStored)
 	}

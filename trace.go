@@ -42,7 +42,7 @@ func (i *CallInfo) Hash() string {
 
 // CallDone describes a call that has ended.
 type CallDone struct {
-	// Outcome is one of executed failed released doubt replayed succeeded duplicate not-kept in-progress attempt-failed mismatch
+	// Outcome is one of executed failed released doubt replayed succeeded duplicate not-kept failed-before in-progress attempt-failed mismatch
 	// principal-changed in-doubt not-issued too-many-keys lease-lost unconfirmed unavailable closed invalid cancelled error.
 	Outcome string
 	Attempt int

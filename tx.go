@@ -126,7 +126,7 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn f
 		res.Value, res.Stored = value, true
 		return res, true, encodeErr
 	case o.policy.Duplicate == Reject:
-		return res, false, c.wrap(key, rec.Attempt, ErrDuplicate, 0)
+		return res, false, c.rejected(&rec)
 	}
 	res, err = replay[T](c, &rec, o.policy.Duplicate)
 	return res, false, err

@@ -164,6 +164,12 @@ func problemOf(err error, reject bool) *Problem {
 		p := NewProblem("already-done", err)
 		p.ErrorCode = errorDone
 		return p
+	case errors.Is(err, retrysafe.ErrFailedBefore):
+		p := NewProblem("resolved-failed", err)
+		if f := (*retrysafe.Failure)(nil); errors.As(err, &f) {
+			p.Detail = f.Message
+		}
+		return p
 	case errors.Is(err, retrysafe.ErrAttemptFailed):
 		return NewProblem("attempt-failed", err).jittered(min(after, 3*time.Second))
 	case errors.Is(err, retrysafe.ErrFingerprintMismatch):

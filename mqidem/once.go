@@ -91,7 +91,8 @@ func (w *work) refused(ctx context.Context, m *Message, err error) error {
 		return w.bury(ctx, m, nil, DeadInDoubt, err)
 	case errors.Is(err, retrysafe.ErrFingerprintMismatch), errors.Is(err, retrysafe.ErrPrincipalChanged):
 		return w.bury(ctx, m, nil, DeadMismatch, err)
-	case errors.Is(err, retrysafe.ErrDuplicate), errors.Is(err, retrysafe.ErrAnswerNotKept):
+	case errors.Is(err, retrysafe.ErrDuplicate), errors.Is(err, retrysafe.ErrAnswerNotKept),
+		errors.Is(err, retrysafe.ErrFailedBefore): // the first copy was parked
 		m.told().repeat = true
 		return nil
 	}

@@ -89,6 +89,7 @@ func refusalOf(err error) *Refusal {
 		{retrysafe.ErrFingerprintMismatch, "PAYLOAD_MISMATCH", 0},
 		{retrysafe.ErrPrincipalChanged, "PRINCIPAL_CHANGED", 0},
 		{retrysafe.ErrAnswerNotKept, "ANSWER_NOT_KEPT", 0},
+		{retrysafe.ErrFailedBefore, "RESOLVED_FAILED", 0},
 		{retrysafe.ErrTooManyKeys, "TOO_MANY_KEYS", max(after, time.Second)},
 		{retrysafe.ErrTooManyRequests, "TOO_MANY_REQUESTS", max(after, time.Second)},
 		{retrysafe.ErrInDoubt, "OUTCOME_UNKNOWN", after},
