@@ -109,6 +109,9 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...Option) (*Loc
 	}
 	defer l.work.Done()
 	if !l.turns.tryTake(name) {
+		if err := l.turns.failing(name); err != nil {
+			return nil, err
+		}
 		return nil, ErrHeld
 	}
 	req := newRequest(name, o.Lease)
@@ -213,6 +216,7 @@ func (l *Locker) try(ctx context.Context, req Request, o Options) (*hold, error)
 		if g, err = l.backend.TryLock(ctx, req); err == nil {
 			return l.hold(req, o, g, began)
 		}
+		l.turns.note(req.Name, err)
 		if errors.Is(err, ErrHeld) || errors.Is(err, ErrName) || ctx.Err() != nil || backoff.Pause(ctx, between(o.Lease)) != nil {
 			break
 		}
@@ -252,10 +256,8 @@ func (l *Locker) forget(h *hold) {
 
 // giveUp gives back what a try may have taken whose caller does not want it any more, or may never hear of it, and passes the turn on. Its caller counts as work.
 func (l *Locker) giveUp(req Request) {
-	l.work.Go(func() {
-		defer l.turns.pass(req.Name)
-		_ = l.unlock(req)
-	})
+	l.turns.pass(req.Name) // at once: while the server is away each caller would wait for the release of the one before
+	l.work.Go(func() { _ = l.unlock(req) })
 }
 
 // unlock tells the backend that it is over, as often as it takes. It has a lease of time for it, and ten seconds at most. Where the first answer was

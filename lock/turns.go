@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 )
@@ -10,7 +11,13 @@ import (
 // lock are one client of the server, and each of them is woken once.
 type turns struct {
 	mu    sync.Mutex
-	names map[string][]chan struct{} // those behind the one who has the turn; no entry: nobody has it
+	names map[string]*turn // no entry: nobody has it
+}
+
+// turn is somebody's.
+type turn struct {
+	waiting []chan struct{} // those after the one who has it
+	failed  error           // why the last try has failed; nil where the name was only held
 }
 
 // take waits for the turn, until one of the contexts ends.
@@ -21,7 +28,7 @@ func (t *turns) take(ctx, closing context.Context, name string) error {
 		return nil
 	}
 	mine := make(chan struct{})
-	t.names[name] = append(t.names[name], mine)
+	t.names[name].waiting = append(t.names[name].waiting, mine)
 	t.mu.Unlock()
 	ended := ctx
 	select {
@@ -32,11 +39,12 @@ func (t *turns) take(ctx, closing context.Context, name string) error {
 		ended = closing
 	}
 	t.mu.Lock()
-	waiting := t.names[name]
-	if i := slices.Index(waiting, mine); i >= 0 {
-		t.names[name] = slices.Delete(waiting, i, i+1)
-		t.mu.Unlock()
-		return context.Cause(ended)
+	if now := t.names[name]; now != nil {
+		if i := slices.Index(now.waiting, mine); i >= 0 {
+			now.waiting = slices.Delete(now.waiting, i, i+1)
+			t.mu.Unlock()
+			return context.Cause(ended)
+		}
 	}
 	t.mu.Unlock()
 	t.pass(name) // it came at the same moment
@@ -56,9 +64,9 @@ func (t *turns) free(name string) bool {
 		return false
 	}
 	if t.names == nil {
-		t.names = make(map[string][]chan struct{})
+		t.names = make(map[string]*turn)
 	}
-	t.names[name] = nil
+	t.names[name] = new(turn)
 	return true
 }
 
@@ -66,11 +74,33 @@ func (t *turns) free(name string) bool {
 func (t *turns) pass(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	waiting := t.names[name]
-	if len(waiting) == 0 {
+	now := t.names[name]
+	if now == nil || len(now.waiting) == 0 {
 		delete(t.names, name)
 		return
 	}
-	t.names[name] = waiting[1:]
-	close(waiting[0])
+	next := now.waiting[0]
+	now.waiting = now.waiting[1:]
+	close(next)
+}
+
+// note keeps why a try of the one who has the turn has failed, for those who do not wait.
+func (t *turns) note(name string, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if now := t.names[name]; now != nil {
+		if now.failed = err; errors.Is(err, ErrHeld) {
+			now.failed = nil
+		}
+	}
+}
+
+// failing is why the last try has failed; nil where it has not, or the name is only held.
+func (t *turns) failing(name string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if now := t.names[name]; now != nil {
+		return now.failed
+	}
+	return nil
 }

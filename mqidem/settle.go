@@ -41,11 +41,15 @@ func (c *consumer) take(d *handed) error {
 	r := &run{limit: max(0, c.MaxDeliveries), holds: c.holds, gaveUp: c.gaveUp, past: &d.past}
 	m.run, d.message, d.run = r, &m, r
 	r.park = func(_ context.Context, why Reason) error { return c.park(d, why) }
-	err := c.identify(&m)
+	var err error
+	large := c.MaxBody > 0 && len(m.Body) > c.MaxBody
+	if !large { // to look for an id in it is what MaxBody bounds
+		err = c.identify(&m)
+	}
 	switch {
 	case d.past.dead != nil && d.past.dead.Key == "": // no handler of this package has to end its record
 		return c.refuse(d, d.past.dead.Why, errors.New(d.past.dead.Error))
-	case c.MaxBody > 0 && len(m.Body) > c.MaxBody:
+	case large:
 		return c.refuse(d, DeadTooLarge, fmt.Errorf("mqidem: the body has %d bytes, and Options.MaxBody is %d", len(m.Body), c.MaxBody))
 	case err != nil:
 		return c.refuse(d, DeadPoison, err)
