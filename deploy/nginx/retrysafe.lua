@@ -4,7 +4,7 @@ local digest = require "retrysafe.digest"
 local key = require "retrysafe.key"
 local message = require "retrysafe.message"
 local problem = require "retrysafe.problem"
-local random = require "nginx.random"
+local random = require "retrysafe.library" "random"
 local storage = require "retrysafe.store"
 local json = require("cjson").new()
 

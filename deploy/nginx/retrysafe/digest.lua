@@ -1,6 +1,5 @@
 -- SHA-256 and what is made of it, and the numbers of a packed record.
-local ok, sha256 = pcall(require, "nginx.sha256") -- Debian's name; elsewhere it is the other
-if not ok then sha256 = require "resty.sha256" end
+local sha256 = require "retrysafe.library" "sha256"
 local bit = require "bit"
 local char, byte, floor = string.char, string.byte, math.floor
 

@@ -1,5 +1,5 @@
 -- The records in Redis. What is decided is decided there, by the scripts of package redisstore; this only calls them.
-local redis = require "nginx.redis"
+local redis = require "retrysafe.library" "redis"
 local digest = require "retrysafe.digest"
 local scripts = require "retrysafe.scripts"
 local be8, number = digest.be8, digest.number
