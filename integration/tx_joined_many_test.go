@@ -48,7 +48,8 @@ func TestTxJoinedManyKeys(t *testing.T) {
 				var all sync.WaitGroup
 				for i := range 20 {
 					all.Go(func() {
-						_, err := b.order(t.Context(), customer(i))
+						// A table that grows is locked for a moment, and that is waited for no longer than a key.
+						_, err := b.order(t.Context(), customer(i), retrysafe.WithPolicy(retrysafe.Policy{Wait: 10 * time.Second}))
 						assert.NoError(t, err, "another key beside it, %v", level)
 					})
 				}

@@ -17,7 +17,7 @@ import (
 // leftOut makes four calls end in doubt, spoils the records of two, and wants the others to be listed, asked about and finished.
 func leftOut(t *testing.T, s retrysafe.Store, spoil func(id string)) {
 	t.Helper()
-	policy := retrysafe.Policy{Lease: 20 * time.Millisecond, Reconcile: func(context.Context, retrysafe.Record) (retrysafe.Resolution, error) {
+	policy := retrysafe.Policy{Lease: 5 * time.Second, Reconcile: func(context.Context, retrysafe.Record) (retrysafe.Resolution, error) {
 		return retrysafe.Resolution{Outcome: retrysafe.NotDone}, nil
 	}}
 	e := retrysafe.New(s, &retrysafe.Options{Policy: policy, Secret: []byte("0123456789abcdef"), Sweep: -1, Logger: slog.New(slog.DiscardHandler)})

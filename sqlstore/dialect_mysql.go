@@ -43,7 +43,8 @@ func mysqlQueries(table string) queries {
 	const keep = `id = IF(LAST_INSERT_ID(1), id, id)`
 	// The row of the tables' version must not be locked, which all writers would wait for: a subquery is not.
 	locked := func(table string) string {
-		return ` FROM (SELECT 1 AS one) AS o LEFT JOIN ` + table + ` r ON r.id = ? FOR UPDATE`
+		// Without a word about the index a small table is read as a whole, and rows are locked and waited for that are not meant.
+		return ` FROM (SELECT 1 AS one) AS o LEFT JOIN ` + table + ` r FORCE INDEX (PRIMARY) ON r.id = ? FOR UPDATE`
 	}
 	version, floor := `(SELECT version FROM `+meta+` WHERE id = 1)`, `(SELECT fence_floor FROM `+meta+` WHERE id = 1)`
 	// A table is looked for by the name that the server has made of it.
@@ -82,13 +83,14 @@ func mysqlQueries(table string) queries {
 		makeToJoin:   strings.TrimSuffix(insert, ` ON DUPLICATE KEY UPDATE `),
 		duplicate:    func(err error) bool { return dberr.MySQLNumber(err) == numberDuplicate },
 		held:         func(err error) bool { n := dberr.MySQLNumber(err); return n == numberLockWait || n == numberNoWait },
-		finish:       finishing(t),
-		confirm:      `UPDATE ` + t + ` SET updated = updated WHERE id = ?`,
-		putMany:      insert + strings.Join(values, ", "),
-		makeMany:     insert + keep,
-		put:          insert + strings.Join(values, ", "),
-		make:         insert + keep,
-		made:         byLastID,
+		// By another index it would lock, above READ COMMITTED, all that may come next to it there.
+		finish:   finishing(t + ` FORCE INDEX (PRIMARY)`),
+		confirm:  `UPDATE ` + t + ` SET updated = updated WHERE id = ?`,
+		putMany:  insert + strings.Join(values, ", "),
+		makeMany: insert + keep,
+		put:      insert + strings.Join(values, ", "),
+		make:     insert + keep,
+		made:     byLastID,
 		list: `SELECT r.id, r.namespace, r.layer, r.tenant, r.operation, r.key_id, ` + selected + `NULL, 1
 			FROM ` + t + ` r WHERE r.id > ? AND (r.expires = 0 OR r.expires > ?)`,
 		expired: `SELECT id FROM ` + t + ` WHERE expires BETWEEN 1 AND ? ORDER BY expires LIMIT ?`,
