@@ -66,7 +66,7 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 	if err := o.Validate(e.Policy()); err != nil {
 		return nil, err
 	}
-	g := &Gateway{logger: o.Logger, wire: newWire(o.Trust), monitor: o.Monitor, access: o.AccessLog, trusted: o.Trusted, newKeys: newNewKeys(o.NewByAddress), bodies: httpidem.NewBodies(o.Bodies), clientTime: o.ClientTime, upgrades: o.Upgrades, counts: map[string]bool{}}
+	g := &Gateway{logger: o.Logger, wire: newWire(o.Trust), monitor: o.Monitor, access: o.AccessLog, trusted: o.Trusted, newKeys: newNewKeys(o.NewByAddress), bodies: httpidem.NewBodies(o.room()), clientTime: o.ClientTime, upgrades: o.Upgrades, counts: map[string]bool{}}
 	inherit(&g.clientTime, time.Minute)
 	for _, name := range o.FromFronts {
 		g.strip = append(g.strip, http.CanonicalHeaderKey(name))
@@ -99,7 +99,7 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 	}
 	g.tokens = o.issuer(e)
 	g.rest = g.guard(e, &Route{Guard: o.Guard, TimeoutAnswer: timeout, CORS: o.CORS, Signature: o.Signature})
-	g.rest.name = "default"
+	g.rest.name, g.rest.guards = "default", (&Route{Guard: o.Guard, Signature: o.Signature}).guards()
 	for _, r := range o.Routes {
 		m, err := parsePattern(r.Match)
 		if err != nil {

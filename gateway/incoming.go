@@ -35,14 +35,14 @@ func (g *Gateway) incoming(r *http.Request) (refused string, status int) {
 }
 
 // foldUnderscores takes out fields that many services (CGI, WSGI and their like) take for one of those that only we or a trusted server
-// may set.
+// may set, or by which the guard goes.
 func (g *Gateway) foldUnderscores(h http.Header, front bool) {
 	for name := range h {
 		if !strings.Contains(name, "_") {
 			continue
 		}
 		folded := http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
-		if slices.Contains(fromUs, folded) || !front && slices.Contains(g.strip, folded) {
+		if slices.Contains(fromUs, folded) || slices.Contains(forwardedFields, folded) || g.counts[folded] || !front && slices.Contains(g.strip, folded) {
 			delete(h, name)
 		}
 	}

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -18,7 +19,8 @@ type newKeys struct {
 	burst time.Duration // what may come at once, in time
 	now   func() time.Time
 
-	mu sync.Mutex
+	mu    sync.Mutex
+	swept time.Time
 	// until is when all that an address has begun is through at the rate. One that is past says nothing.
 	until map[string]time.Time
 }
@@ -41,10 +43,9 @@ func (k *newKeys) take(address string) (counted string, wait time.Duration) {
 	defer k.mu.Unlock()
 	now := k.now()
 	if _, known := k.until[address]; !known && len(k.until) >= mostAddresses {
-		for a, until := range k.until {
-			if until.Before(now) {
-				delete(k.until, a)
-			}
+		if now.Sub(k.swept) >= time.Second { // no oftener: it looks at all
+			k.swept = now
+			maps.DeleteFunc(k.until, func(_ string, until time.Time) bool { return until.Before(now) })
 		}
 		if len(k.until) >= mostAddresses {
 			address = ""

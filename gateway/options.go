@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -82,6 +83,9 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 	if o.TimeoutAnswer < 0 || o.ClientTime < 0 {
 		errs = append(errs, fmt.Errorf("gateway: TimeoutAnswer is %v and ClientTime %v; use positive times, or zero for 60s", o.TimeoutAnswer, o.ClientTime))
 	}
+	if largest := o.largestBody(); o.Bodies > 0 && o.Bodies <= largest {
+		errs = append(errs, fmt.Errorf("gateway: Bodies is %d bytes, and one body may have %d; give room for several", o.Bodies, largest))
+	}
 	if o.NewByAddress != (retrysafe.Rate{}) {
 		errs = append(errs, o.NewByAddress.Validate())
 	}
@@ -107,6 +111,23 @@ func validateGuard(o httpidem.Options, timeout time.Duration, signed bool, base 
 		late = fmt.Errorf("gateway: TimeoutAnswer (%v) is longer than a request may run (MaxRun %v); raise Lease or MaxRun", timeout, run)
 	}
 	return errors.Join(late, chosen, o.Validate(base))
+}
+
+// room is Bodies, and at least what one body takes.
+func (o *Options) room() int64 {
+	if o.Bodies > 0 {
+		return o.Bodies
+	}
+	return max(httpidem.NewBodies(0).Size(), 4*o.largestBody())
+}
+
+// largestBody is the size of the largest body that is guarded.
+func (o *Options) largestBody() int64 {
+	most := cmp.Or(o.Guard.MaxBody, 1<<20)
+	for _, r := range o.Routes {
+		most = max(most, cmp.Or(r.Guard.MaxBody, 1<<20))
+	}
+	return most
 }
 
 // hasSecret tells whether a secret as a whole names callers; those who show another credential are refused where a key is made of fields, and

@@ -17,7 +17,12 @@ func (g *Gateway) other(method, p string, segments []string, found *routed) bool
 		return false
 	}
 	if strings.ContainsAny(p, "; .%\\") || strings.ContainsFunc(p, control) {
-		segments = readings(p)
+		if read := readings(p); !slices.Equal(read, segments) {
+			if there := g.readAs(method, read); there != found && there.guards {
+				return true
+			}
+			segments = read
+		}
 	}
 	for _, r := range g.routes {
 		if r == found {
@@ -28,6 +33,16 @@ func (g *Gateway) other(method, p string, segments []string, found *routed) bool
 		}
 	}
 	return false
+}
+
+// readAs is the route of a path as it is read by services that are not exact.
+func (g *Gateway) readAs(method string, segments []string) *routed {
+	for _, r := range g.routes {
+		if (r.every || slices.Contains(r.methods, method)) && r.matchesBy(segments, r.sameLetters) {
+			return r
+		}
+	}
+	return g.rest
 }
 
 // sameLetters compares segments as a service may that is not exact.
@@ -42,9 +57,7 @@ func (m *matcher) literal() bool { return !m.rest && !slices.Contains(m.segments
 
 // readings are the segments of a path as a service may read them that is not exact.
 func readings(p string) []string {
-	if again, err := url.PathUnescape(p); err == nil { // what was encoded twice
-		p = again
-	}
+	p = decoded(p) // what was encoded twice
 	parts := strings.Split(strings.ReplaceAll(p, `\`, "/"), "/")
 	for i, s := range parts {
 		s, _, _ = strings.Cut(s, ";")
@@ -61,6 +74,25 @@ func readings(p string) []string {
 		return nil
 	}
 	return strings.Split(p, "/")
+}
+
+// decoded decodes what can be decoded.
+func decoded(p string) string {
+	if plain, err := url.PathUnescape(p); err == nil {
+		return plain
+	}
+	var b strings.Builder
+	for i := 0; i < len(p); i++ {
+		if p[i] == '%' && i+2 < len(p) {
+			if plain, err := url.PathUnescape(p[i : i+3]); err == nil {
+				b.WriteString(plain)
+				i += 2
+				continue
+			}
+		}
+		b.WriteByte(p[i])
+	}
+	return b.String()
 }
 
 func control(r rune) bool { return r < ' ' || r == 0x7f }

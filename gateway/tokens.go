@@ -34,6 +34,14 @@ func (o *Options) issuer(e *retrysafe.Engine) *token.Issuer {
 
 // issue answers who asks for a token.
 func (g *Gateway) issue(w http.ResponseWriter, r *http.Request) {
+	if g.newKeys != nil && r.Method == http.MethodPost {
+		begun, refused := g.admit(r)
+		if refused != nil {
+			g.refused(w, r, refused)
+			return
+		}
+		begun(true) // also what is refused later: whoever makes up credentials makes up accounts
+	}
 	g.tokens.ServeHTTP(w, r)
 	if aw, ok := w.(*answerWriter); ok && aw.status == http.StatusCreated {
 		visitOf(r.Context()).comes("issued")

@@ -19,7 +19,7 @@ func (c *Credentials) Account(e *retrysafe.Engine, address func(*http.Request) s
 	}
 	return func(r *http.Request) string {
 		if header := r.Header.Get("Authorization"); header != "" {
-			return digestOf(e, "credential", header)
+			return digestOf(e, "credential", wholeOf(header))
 		}
 		if who, err := own.tenant(e, r); err == nil && who != "" {
 			return who

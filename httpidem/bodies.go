@@ -39,6 +39,9 @@ func NewBodies(most int64) *Bodies {
 	return &Bodies{most: most, arriving: map[*arrival]struct{}{}, freed: make(chan struct{})}
 }
 
+// Size is how many bytes there is room for.
+func (b *Bodies) Size() int64 { return b.most }
+
 // Used is how many bytes are taken at present.
 func (b *Bodies) Used() int64 {
 	b.mu.Lock()
@@ -52,6 +55,7 @@ type arrival struct {
 	taken  int64
 	stop   func() // ends its reading
 	gone   bool   // it has to give way
+	waits  bool   // for room: it is not read meanwhile
 	window time.Time
 	got    int64   // since window
 	rate   float64 // in the window before
@@ -90,6 +94,7 @@ func (a *arrival) grow(size int64) bool {
 		return true
 	}
 	end := time.Now().Add(roomWait)
+	defer a.reads()
 	for {
 		ok, freed := a.room.take(a, size)
 		if ok || freed == nil || time.Now().After(end) {
@@ -104,6 +109,15 @@ func (a *arrival) grow(size int64) bool {
 	}
 }
 
+// reads begins to measure again after a wait for room.
+func (a *arrival) reads() {
+	a.room.mu.Lock()
+	defer a.room.mu.Unlock()
+	if a.waits {
+		a.waits, a.window, a.got, a.rate = false, time.Now(), 0, math.Inf(1)
+	}
+}
+
 // take takes room, or tells what to wait for; nil: nothing.
 func (b *Bodies) take(a *arrival, size int64) (ok bool, freed <-chan struct{}) {
 	b.mu.Lock()
@@ -112,6 +126,7 @@ func (b *Bodies) take(a *arrival, size int64) (ok bool, freed <-chan struct{}) {
 	case a.gone || size > b.most:
 		return false, nil
 	case b.used+size-a.taken > b.most:
+		a.waits = true
 		b.evict(a)
 		return false, b.freed
 	}
@@ -128,7 +143,7 @@ func (b *Bodies) evict(asks *arrival) {
 	now := time.Now()
 	for a := range b.arriving {
 		a.roll(now)
-		if a != asks && !a.gone && a.rate < least {
+		if a != asks && !a.gone && !a.waits && a.rate < least {
 			slowest, least = a, a.rate
 		}
 	}

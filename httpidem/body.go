@@ -73,9 +73,10 @@ func readBody(r *http.Request, limit int64, room *arrival) (*buffer, *Problem) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return buf, nil
 	}
-	if !room.grow(int64(cap(buf.b))) { // one that was used before may be large
+	if room != nil && cap(buf.b) > freeBody { // one that was used before, and is larger than this body may need
+		buf.room = nil
 		buf.free()
-		return nil, noRoom()
+		buf = &buffer{b: make([]byte, 0, freeBody), room: room}
 	}
 	if p := buf.read(r, limit); p != nil {
 		buf.free()
@@ -87,7 +88,7 @@ func readBody(r *http.Request, limit int64, room *arrival) (*buffer, *Problem) {
 // read reads to the end.
 func (b *buffer) read(r *http.Request, limit int64) *Problem {
 	for {
-		if len(b.b) == cap(b.b) && !b.more(r.ContentLength) {
+		if len(b.b) == cap(b.b) && !b.more(r.ContentLength, limit) {
 			return noRoom()
 		}
 		n, err := r.Body.Read(b.b[len(b.b):cap(b.b)])
@@ -111,8 +112,8 @@ func (b *buffer) read(r *http.Request, limit int64) *Problem {
 
 // more makes the buffer twice as large, but no larger than a length that is announced, and a byte in which its end is seen; false: there is no
 // room for that.
-func (b *buffer) more(announced int64) bool {
-	size := 2 * int64(cap(b.b))
+func (b *buffer) more(announced, limit int64) bool {
+	size := max(min(2*int64(cap(b.b)), limit+1), int64(cap(b.b))+512)
 	if announced > 0 && announced+1 < size {
 		size = max(announced+1, int64(cap(b.b))+512)
 	}

@@ -8,6 +8,20 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
+// wholeOf is a credential however its scheme is written and its parts are spelled (RFC 9110, section 11.4): all of these are one caller's.
+func wholeOf(header string) string {
+	scheme, rest, _ := strings.Cut(header, " ")
+	scheme, rest = strings.ToLower(scheme), strings.Trim(rest, " ")
+	if scheme == "basic" {
+		if raw, err := base64.StdEncoding.DecodeString(rest); err == nil {
+			rest = string(raw)
+		} else if raw, err := base64.RawStdEncoding.DecodeString(rest); err == nil {
+			rest = string(raw)
+		}
+	}
+	return scheme + " " + rest
+}
+
 // hasName tells whether a header has a name that is the tenant, as anybody can say it.
 func hasName(header string) bool {
 	scheme, rest, _ := strings.Cut(header, " ")
@@ -36,7 +50,7 @@ func authorized(e *retrysafe.Engine, header string) string {
 			return digest("jwt", iss+"\x00"+sub)
 		}
 	}
-	return digest("credential", header)
+	return digest("credential", wholeOf(header))
 }
 
 // jwtSubject reads iss and sub of what has the form of a JWT, without verifying it.

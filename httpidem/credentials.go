@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -88,7 +89,7 @@ func (c *Credentials) tenant(e *retrysafe.Engine, r *http.Request) (string, erro
 	whole := func(kind string) func(string) string { return func(s string) string { return digestOf(e, kind, s) } }
 	one("Authorization", r.Header["Authorization"], func(s string) string { return authorized(e, s) })
 	if c.Cookie != "" {
-		one("the cookie "+c.Cookie, cookies(r, c.Cookie), whole("cookie"))
+		one("the cookie "+c.Cookie, cookies(r, c.Cookie), func(s string) string { return digestOf(e, "cookie", plainCookie(s)) })
 	}
 	if c.HeaderSecret != "" {
 		one(c.HeaderSecret, r.Header[c.HeaderSecret], whole("secret"))
@@ -141,7 +142,8 @@ func cookies(r *http.Request, name string) (all []string) {
 	for _, line := range r.Header["Cookie"] {
 		for pair := range strings.SplitSeq(line, ";") {
 			pair = strings.Trim(pair, " \t")
-			switch n, value, _ := strings.Cut(pair, "="); {
+			n, value, _ := strings.Cut(pair, "=")
+			switch n = strings.Trim(n, " \t"); { // as many services read it
 			case pair == "":
 			case name == "":
 				all = append(all, pair)
@@ -151,6 +153,18 @@ func cookies(r *http.Request, name string) (all []string) {
 		}
 	}
 	return all
+}
+
+// plainCookie is a cookie's value as services read it that take quotes away or decode it: whoever spells it in another way is no other caller.
+func plainCookie(value string) string {
+	value = strings.Trim(value, " \t")
+	if len(value) > 1 && value[0] == '"' && value[len(value)-1] == '"' {
+		value = value[1 : len(value)-1]
+	}
+	if plain, err := url.PathUnescape(value); err == nil {
+		return plain
+	}
+	return value
 }
 
 func digestOf(e *retrysafe.Engine, kind, s string) string {

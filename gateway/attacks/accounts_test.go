@@ -91,3 +91,35 @@ routes:
 	assert.Equal(t, x.send(t, post("/votes", vote, media, "X-Api-Key: bobs\r\n")), "201", "Bob votes")
 	assert.Equal(t, x.reached.Load(), int64(2), "votes")
 }
+
+// TestSpellingsOfACredential: one token is one caller, however its scheme is written.
+func TestSpellingsOfACredential(t *testing.T) {
+	t.Parallel()
+	x := newTarget(t, "defaults: {limits: {live: 2}}\n", created)
+	for i, header := range []string{"Bearer one", "bearer one", "BEARER  one"} {
+		want := map[bool]string{true: "201", false: "429 too-many-keys"}[i < 2]
+		assert.Equal(t, x.send(t, post("/orders", "tea", "Authorization: "+header+"\r\n", key(i))), want, "%s", header)
+	}
+}
+
+// TestSecretInDisguise: a service that takes underscores for hyphens sees the secret by which the guard goes, and no other.
+func TestSecretInDisguise(t *testing.T) {
+	t.Parallel()
+	x := newTarget(t, "defaults: {tenant: {header_secret: X-Api-Key}}\n", saw)
+	got := x.send(t, post("/orders", "tea", "X-Api-Key: mine\r\nX_Api_Key: hidden\r\nX_Forwarded_Proto: https\r\n", key(1)))
+	assert.True(t, strings.Contains(got, "X-Api-Key: mine") && !strings.Contains(got, "hidden") && !strings.Contains(got, "https"), "the service got %s", got)
+}
+
+// TestTokensOfMadeUpCallers: whoever makes up a credential for each token is bounded by address.
+func TestTokensOfMadeUpCallers(t *testing.T) {
+	t.Parallel()
+	x := newTarget(t, "trusted: [127.0.0.0/8]\nlimits: {new_by_address: {per_s: 0.001, burst: 30}}\nroutes:\n  - {match: POST /orders, key: token}\n", created)
+	ask := func(as, from string) string {
+		got, _, _ := strings.Cut(x.send(t, post("/.retrysafe/tokens", "", "Authorization: Bearer "+as+"\r\n", "X-Forwarded-For: "+from+"\r\n")), " ")
+		return got
+	}
+	for i := range 40 {
+		assert.Equal(t, ask(fmt.Sprint("x", i), "192.0.2.1"), map[bool]string{true: "201", false: "429"}[i < 30], "a made-up caller, %d", i)
+	}
+	assert.Equal(t, ask("alice", "192.0.2.2"), "201", "Alice")
+}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/retrysafe/retrysafe/gateway"
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
@@ -83,7 +84,7 @@ func (x *target) served(t *testing.T, request, what string) {
 // TestSlowBodiesGiveWay: bodies that drip in are told so when others need their room.
 func TestSlowBodiesGiveWay(t *testing.T) {
 	t.Parallel()
-	x := newTarget(t, "limits: {bodies: 1MiB, body_time: 10m}\n", created)
+	x := newTarget(t, "limits: {bodies: 1MiB, body_time: 10m}\ndefaults: {max_body: 400KiB}\n", created)
 	var slow [4]net.Conn
 	for i := range slow {
 		c, err := net.Dial("tcp", x.addr)
@@ -108,4 +109,13 @@ func TestSlowBodiesGiveWay(t *testing.T) {
 	}
 	assert.True(t, told >= 1 && told <= len(slow), "slow ones that gave way: %d", told)
 	assert.Equal(t, x.reached.Load(), int64(8), "requests that reached the service")
+}
+
+// TestRoomForEachBody: a configuration that has no room for one body is refused.
+func TestRoomForEachBody(t *testing.T) {
+	t.Parallel()
+	c, err := gateway.ParseConfig([]byte("upstream: http://127.0.0.1:9\nlimits: {bodies: 1MiB}\n"), nil)
+	assert.NoError(t, err, "parse")
+	_, _, err = c.Options()
+	assert.Contains(t, fmt.Sprint(err), "give room for several", "what is wrong")
 }

@@ -54,3 +54,22 @@ routes:
 		assert.True(t, strings.HasPrefix(got, want), "%s: got %s, want %s", path, got, want)
 	}
 }
+
+// TestSpellingsThatLeadElsewhere: a path whose letters are those of a route that guards little does not lead to one that guards more.
+func TestSpellingsThatLeadElsewhere(t *testing.T) {
+	t.Parallel()
+	x := newTarget(t, `
+defaults: {key: required}
+routes:
+  - {match: POST /search/**, key: off}
+  - {match: POST /votes, key: required}
+`, created)
+	for _, path := range []string{"/search/..;/votes", "/search/..;a=1/votes", "/search/%252e%252e/votes", "/search/..;/orders", "/search/%2e%2e;/votes", "/search/..%5cvotes"} {
+		got := x.send(t, post(path, "yes"))
+		assert.True(t, strings.HasPrefix(got, "400 "), "%s: %s", path, got)
+	}
+	assert.Equal(t, x.reached.Load(), int64(0), "requests that reached the service")
+	for _, path := range []string{"/search/a;b", "/search/a.b/c%20d", "/search/..a", "/search/50%25"} {
+		assert.Equal(t, x.send(t, post(path, "yes")), "201", "%s is a search", path)
+	}
+}

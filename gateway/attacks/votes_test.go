@@ -35,7 +35,12 @@ func TestVotes(t *testing.T) {
 		got := x.send(t, post(path, yes, media, ann))
 		assert.True(t, got == "201" || strings.HasPrefix(got, "422 "), "%s: %s", path, got)
 	}
+	for _, cookie := range []string{`session="anns"`, "session =anns", "session=ann%73", "session\t=\tanns"} {
+		got := x.send(t, post("/votes", yes, media, "Cookie: "+cookie+"\r\n"))
+		assert.Equal(t, got, "201", "the same session, spelled %q", cookie)
+	}
 	for what, bad := range map[string]string{
+		"two, one in disguise": "Cookie: session =anns; session=made-up\r\n", "the other order": "Cookie: session=made-up; session\t=anns\r\n",
 		"no cookie": "", "two sessions": "Cookie: session=anns; session=bobs\r\n", "a name": basic("ann", "x"), "both": ann + basic("ann", "x"),
 	} {
 		got := x.send(t, post("/votes", yes, media, bad))
