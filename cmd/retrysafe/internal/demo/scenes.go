@@ -195,8 +195,9 @@ func pressedAgain(ctx context.Context, s *stage, protected bool) (string, string
 		cancel()
 	}
 	first, err := c.post(ctx, "/payments", s.key("pay-again"), req)
-	// Where the disk was slow nobody waited for the claims of those presses, and they are being given back: the gateway says when to come again.
-	for end := time.Now().Add(patience); err == nil && first.status == http.StatusConflict && first.retryAfter != "" && time.Now().Before(end); {
+	// Where the disk was slow nobody waited for the claims of those presses, and they are being given back, or the file is busy: the gateway
+	// says when to come again.
+	for end := time.Now().Add(patience); err == nil && first.status != http.StatusCreated && first.retryAfter != "" && time.Now().Before(end); {
 		select {
 		case <-time.After(250 * time.Millisecond):
 		case <-ctx.Done():
