@@ -8,17 +8,13 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// wholeOf is a credential however its scheme is written and its parts are spelled (RFC 9110, section 11.4): all of these are one caller's.
+// wholeOf is a credential however its scheme is written (RFC 9110, section 11.4): all of these are one caller's.
 func wholeOf(header string) string {
-	scheme, rest, _ := strings.Cut(header, " ")
-	scheme, rest = strings.ToLower(scheme), strings.Trim(rest, " ")
-	if scheme == "basic" {
-		if raw, err := base64.StdEncoding.DecodeString(rest); err == nil {
-			rest = string(raw)
-		} else if raw, err := base64.RawStdEncoding.DecodeString(rest); err == nil {
-			rest = string(raw)
-		}
+	scheme, rest, ok := strings.Cut(header, " ")
+	if !ok {
+		return header
 	}
+	scheme, rest = strings.ToLower(scheme), strings.Trim(rest, " ")
 	return scheme + " " + rest
 }
 

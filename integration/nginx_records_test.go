@@ -42,6 +42,8 @@ func TestNginxRecordsAreThoseOfGo(t *testing.T) {
 	type sent struct{ path, body, contentType, credential string }
 	for i, s := range []sent{
 		{"/orders", "x", "", "Bearer opaque"},
+		{"/orders", "x", "", "bEARER   opaque"},
+		{"/orders", "x", "", "OpaqueWithoutAScheme"},
 		{"/orders?", "", "text/plain", ""},
 		{"/orders", "x", "", "Cookie session=ann; theme=dark;; =x; flag ;a=b=c"},
 		{"/orders?a=1?b&&", "x", "Application/JSON ; charset=utf-8", "Basic dXNlcjpwYXNz"},

@@ -102,7 +102,8 @@ function M.credential(secret, header)
   if user then return of("basic", user) end
   local who = scheme == "bearer" and subject(rest)
   if who then return of("jwt", who) end
-  return of("credential", header)
+  -- However the scheme is written, it is one caller's.
+  return of("credential", header:find(" ", 1, true) and scheme .. " " .. rest:match("^(.-) *$") or header)
 end
 
 -- anonymous is what tells callers without a credential apart: their cookies, or those that are named.
@@ -115,9 +116,9 @@ function M.anonymous(cookies, named)
   for _, line in ipairs(type(cookies) == "table" and cookies or {cookies}) do
     for pair in line:gmatch("[^;]+") do
       pair = pair:match("^[ \t]*(.-)[ \t]*$")
-      if pair ~= "" and (not want or want[pair:match("^[^=]*")]) then
-        shown[#shown + 1] = want and not pair:find("=", 1, true) and pair .. "=" or pair
-      end
+      local name, value = pair:match("^([^=]*)=?(.*)$")
+      name = name:match("^[ \t]*(.-)[ \t]*$")
+      if pair ~= "" and (not want or want[name]) then shown[#shown + 1] = want and name .. "=" .. value or pair end
     end
   end
   table.sort(shown)
