@@ -37,6 +37,8 @@ func (w *trip) step(ctx context.Context, name string, opts ...retrysafe.StepOpti
 
 func (w *trip) times(t *testing.T, want map[string]int) {
 	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	assert.Equal(t, w.did, want, "how often each step was done")
 }
 

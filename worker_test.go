@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -70,6 +71,7 @@ func TestWorker(t *testing.T) {
 		op := w.sending(e, retrysafe.Policy{})
 		works(t, &retrysafe.WorkerOptions{Every: time.Second}, op)
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		rec := lookup(t, e, sendKey("bob"))
 		assert.Equal(t, rec.State, retrysafe.StateCompleted, "state")
 		w.times(t, map[string]int{"pack bob": 1, "pay bob": 1, "post bob": 1})
@@ -109,6 +111,7 @@ func TestWorkerRefuses(t *testing.T) {
 				e := engineOn(t, s, p)
 				works(t, &retrysafe.WorkerOptions{Every: time.Second}, w.sending(e, retrysafe.Policy{}))
 				time.Sleep(2 * time.Minute)
+				synctest.Wait()
 				rec := lookup(t, e, sendKey("bob"))
 				assert.Equal(t, rec.State, c.state, "state")
 				assert.Equal(t, w.did["post bob"], c.posted, "runs of the last step")
@@ -144,6 +147,7 @@ func TestWorkersShare(t *testing.T) {
 			works(t, &retrysafe.WorkerOptions{Every: time.Second, Parallel: 3}, op)
 		}
 		time.Sleep(10 * time.Minute)
+		synctest.Wait()
 		assert.Equal(t, len(runs), n, "calls that were finished")
 		for id, times := range runs {
 			assert.Equal(t, times, 1, "runs of call %s", id)
@@ -175,6 +179,7 @@ func TestWorkerBacksOff(t *testing.T) {
 		}, nil).Resumable()
 		works(t, &retrysafe.WorkerOptions{Every: 10 * time.Millisecond, Backoff: time.Second, MaxBackoff: 8 * time.Second, MaxAttempts: 7}, op)
 		time.Sleep(10 * time.Minute)
+		synctest.Wait()
 		var rests []time.Duration
 		for i := range len(starts) - 1 {
 			rests = append(rests, starts[i+1].Sub(starts[i]).Round(time.Second))
