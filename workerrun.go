@@ -6,15 +6,6 @@ import (
 	"time"
 )
 
-// Causes of records that a worker goes by.
-const (
-	causeAttempts    = "attempts"
-	causeResolved    = "resolved"
-	causeUnanswered  = "unanswered" // a claim whose reply was lost, given back
-	causeNothingDone = "nothing-done"
-	causeUnattended  = "unattended" // released, and no caller was told so
-)
-
 var errTooManyAttempts = errors.New("the call had as many attempts as its worker allows")
 
 // finish takes one record over as it was seen, and runs its work. Whatever happens is told to the record, the trace and the log.

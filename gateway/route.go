@@ -151,8 +151,13 @@ func (g *Gateway) find(r *http.Request) *routed {
 
 // route is the first route that matches, or the rest.
 func (g *Gateway) route(method string, segments []string) *routed {
+	return g.first(method, func(r *routed) bool { return r.matches(segments) })
+}
+
+// first is the first route for a method of which matches is true, or the rest.
+func (g *Gateway) first(method string, matches func(*routed) bool) *routed {
 	for _, r := range g.routes {
-		if (r.every || slices.Contains(r.methods, method)) && r.matches(segments) {
+		if (r.every || slices.Contains(r.methods, method)) && matches(r) {
 			return r
 		}
 	}

@@ -2,7 +2,7 @@ package gateway
 
 import (
 	"net/url"
-	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -18,7 +18,7 @@ func (g *Gateway) other(method, p string, segments []string, found *routed) bool
 	}
 	if strings.ContainsAny(p, "; .%\\") || strings.ContainsFunc(p, control) {
 		if read := readings(p); !slices.Equal(read, segments) {
-			if there := g.readAs(method, read); there != found && there.guards {
+			if there := g.first(method, func(r *routed) bool { return r.matchesBy(read, r.sameLetters) }); there != found && there.guards {
 				return true
 			}
 			segments = read
@@ -35,16 +35,6 @@ func (g *Gateway) other(method, p string, segments []string, found *routed) bool
 	return false
 }
 
-// readAs is the route of a path as it is read by services that are not exact.
-func (g *Gateway) readAs(method string, segments []string) *routed {
-	for _, r := range g.routes {
-		if (r.every || slices.Contains(r.methods, method)) && r.matchesBy(segments, r.sameLetters) {
-			return r
-		}
-	}
-	return g.rest
-}
-
 // sameLetters compares segments as a service may that is not exact.
 func (x *routed) sameLetters(a, b string) bool {
 	if x.exactCase {
@@ -57,7 +47,10 @@ func (m *matcher) literal() bool { return !m.rest && !slices.Contains(m.segments
 
 // readings are the segments of a path as a service may read them that is not exact.
 func readings(p string) []string {
-	p = decoded(p) // what was encoded twice
+	p = encoded.ReplaceAllStringFunc(p, func(s string) string { // what was encoded twice
+		plain, _ := url.PathUnescape(s) // these always decode
+		return plain
+	})
 	parts := strings.Split(strings.ReplaceAll(p, `\`, "/"), "/")
 	for i, s := range parts {
 		s, _, _ = strings.Cut(s, ";")
@@ -69,31 +62,10 @@ func readings(p string) []string {
 		}
 		parts[i] = s
 	}
-	p = strings.Trim(path.Clean("/"+strings.Join(parts, "/")), "/")
-	if p == "" {
-		return nil
-	}
-	return strings.Split(p, "/")
+	return split(strings.Join(parts, "/"))
 }
 
-// decoded decodes what can be decoded.
-func decoded(p string) string {
-	if plain, err := url.PathUnescape(p); err == nil {
-		return plain
-	}
-	var b strings.Builder
-	for i := 0; i < len(p); i++ {
-		if p[i] == '%' && i+2 < len(p) {
-			if plain, err := url.PathUnescape(p[i : i+3]); err == nil {
-				b.WriteString(plain)
-				i += 2
-				continue
-			}
-		}
-		b.WriteByte(p[i])
-	}
-	return b.String()
-}
+var encoded = regexp.MustCompile("%[0-9A-Fa-f]{2}")
 
 func control(r rune) bool { return r < ' ' || r == 0x7f }
 

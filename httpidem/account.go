@@ -45,11 +45,3 @@ func (c *Credentials) secret(r *http.Request, tenant string) bool {
 }
 
 var errOnlyNamed = errors.New("keys that are made of fields need a tenant that nobody else can name: a user id of Basic or an unverified token is none")
-
-// payer is whom limits and rates count; empty: the tenant.
-func (m *Middleware) payer(r *http.Request) string {
-	if m.account == nil {
-		return ""
-	}
-	return m.account(r)
-}

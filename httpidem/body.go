@@ -39,7 +39,7 @@ func (b *buffer) free() {
 // readBodyIn is readBody within a time, with room of the middleware's. A deadline that is left behind would end the request later.
 func (m *Middleware) readBodyIn(w http.ResponseWriter, r *http.Request) (*buffer, *Problem) {
 	limit, size := m.o.BodyTime, m.o.MaxBody
-	if r.Body == nil || r.Body == http.NoBody {
+	if limit <= 0 && m.o.Bodies == nil || r.Body == nil || r.Body == http.NoBody {
 		return readBody(r, size, nil)
 	}
 	if _, here := r.Body.(interface{ Len() int }); here {

@@ -10,38 +10,38 @@ import (
 
 // wholeOf is a credential however its scheme is written (RFC 9110, section 11.4): all of these are one caller's.
 func wholeOf(header string) string {
-	scheme, rest, ok := strings.Cut(header, " ")
-	if !ok {
+	if !strings.Contains(header, " ") {
 		return header
 	}
-	scheme, rest = strings.ToLower(scheme), strings.Trim(rest, " ")
-	return scheme + " " + rest
+	scheme, rest := partsOf(header)
+	return scheme + " " + strings.TrimRight(rest, " ")
 }
 
 // hasName tells whether a header has a name that is the tenant, as anybody can say it.
 func hasName(header string) bool {
-	scheme, rest, _ := strings.Cut(header, " ")
-	rest = strings.TrimLeft(rest, " ")
-	if strings.EqualFold(scheme, "Basic") {
-		return true
-	}
+	scheme, rest := partsOf(header)
 	_, _, named := jwtSubject(rest)
-	return strings.EqualFold(scheme, "Bearer") && named
+	return scheme == "basic" || scheme == "bearer" && named
+}
+
+// partsOf are the scheme of a header, in small letters, and what follows it.
+func partsOf(header string) (scheme, rest string) {
+	scheme, rest, _ = strings.Cut(header, " ")
+	return strings.ToLower(scheme), strings.TrimLeft(rest, " ")
 }
 
 // authorized is the tenant of an Authorization header.
 func authorized(e *retrysafe.Engine, header string) string {
 	digest := func(kind, s string) string { return digestOf(e, kind, s) }
-	scheme, rest, _ := strings.Cut(header, " ")
-	rest = strings.TrimLeft(rest, " ")
-	if strings.EqualFold(scheme, "Basic") {
+	scheme, rest := partsOf(header)
+	if scheme == "basic" {
 		if raw, err := base64.StdEncoding.DecodeString(rest); err == nil {
 			if user, _, ok := strings.Cut(string(raw), ":"); ok {
 				return digest("basic", user)
 			}
 		}
 	}
-	if strings.EqualFold(scheme, "Bearer") {
+	if scheme == "bearer" {
 		if iss, sub, ok := jwtSubject(rest); ok {
 			return digest("jwt", iss+"\x00"+sub)
 		}

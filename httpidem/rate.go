@@ -24,8 +24,8 @@ func (m *Middleware) tooOften(r *http.Request) *Problem {
 	if err != nil {
 		return tenantProblem(err)
 	}
-	if payer := m.payer(r); m.o.RateBy == nil && payer != "" {
-		who = payer
+	if m.o.RateBy == nil && m.account != nil {
+		who = m.account(r)
 	}
 	if err := m.engine.Allow(r.Context(), who, what, m.o.Rate); err != nil {
 		return problemOf(err, false)

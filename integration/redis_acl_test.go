@@ -1,12 +1,10 @@
 package integration_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,9 +23,9 @@ func TestRedisWithoutChannels(t *testing.T) {
 	assert.Equal(t, redisDo(server.addr, "ACL", "SETUSER", "shop", "on", ">a-password", "~rs:*", "+@all"), "OK", "the user")
 	for name, connect := range redisClients {
 		for _, light := range []bool{false, true} {
-			var log warnings
+			var log logBuffer
 			s, err := redisstore.New(t.Context(), connect(t, "redis://shop:a-password@"+server.addr), &redisstore.Options{
-				Light: light, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+				Light: light, Logger: log.logger(),
 			})
 			assert.NoError(t, err, "%s: the store", name)
 			assert.Equal(t, strings.Count(log.String(), "the user may not publish"), 1, "%s: warnings: %s", name, log.String())
@@ -54,22 +52,4 @@ func TestRedisWithoutChannels(t *testing.T) {
 			}
 		}
 	}
-}
-
-// warnings are lines of a log.
-type warnings struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (w *warnings) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.b.Write(p)
-}
-
-func (w *warnings) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.b.String()
 }

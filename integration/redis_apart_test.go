@@ -1,10 +1,7 @@
 package integration_test
 
 import (
-	"bytes"
-	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,26 +12,13 @@ import (
 )
 
 // heard is what a store has logged.
-type heard struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
+type heard struct{ logBuffer }
 
-func (h *heard) Write(p []byte) (int, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.text.Write(p)
-}
-
-func (h *heard) count(words string) int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return strings.Count(h.text.String(), words)
-}
+func (h *heard) count(words string) int { return strings.Count(h.String(), words) }
 
 func (h *heard) store(t *testing.T, c redisclient.Client) *redisstore.Store {
 	t.Helper()
-	s, err := redisstore.New(t.Context(), c, &redisstore.Options{Logger: slog.New(slog.NewTextHandler(h, nil))})
+	s, err := redisstore.New(t.Context(), c, &redisstore.Options{Logger: h.logger()})
 	assert.NoError(t, err, "store")
 	return s
 }
@@ -76,8 +60,8 @@ func TestRedisClocksApart(t *testing.T) {
 				eventually(t, "the servers answer in time", func() bool { // a busy machine may take longer than the second that New gives them
 					h := new(heard)
 					h.store(t, connect(t, url))
-					assert.True(t, h.count(clocksDiffer) == 0 || c.apart, "warnings through %s: %s", adapter, &h.text)
-					assert.True(t, h.count(clockUnasked) >= unasked, "replicas that were not asked through %s: %s", adapter, &h.text)
+					assert.True(t, h.count(clocksDiffer) == 0 || c.apart, "warnings through %s: %s", adapter, &h)
+					assert.True(t, h.count(clockUnasked) >= unasked, "replicas that were not asked through %s: %s", adapter, h.String())
 					return (h.count(clocksDiffer) == 1) == c.apart && h.count(clockUnasked) == unasked
 				})
 			}

@@ -67,8 +67,8 @@ func leftOut(t *testing.T, s retrysafe.Store, spoil func(id string)) {
 	assert.Equal(t, settled, 2, "doubts that were asked about")
 	assert.ErrorIs(t, err, retrysafe.ErrUnreadable, "the end of it")
 	broken = false
-	var log warnings
-	w := retrysafe.NewWorker(&retrysafe.WorkerOptions{Backoff: time.Millisecond, Logger: slog.New(slog.NewTextHandler(&log, nil))}, op)
+	var log logBuffer
+	w := retrysafe.NewWorker(&retrysafe.WorkerOptions{Backoff: time.Millisecond, Logger: log.logger()}, op)
 	finished := 0
 	var passed retrysafe.Passed
 	until(t.Context(), func() bool {

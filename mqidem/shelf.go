@@ -2,7 +2,6 @@ package mqidem
 
 import (
 	"crypto/sha256"
-	"io"
 	"sync"
 )
 
@@ -17,9 +16,9 @@ type shelf struct {
 
 func nameOf(m *Message) (name [sha256.Size]byte) {
 	h := sha256.New()
-	for _, part := range []string{m.Source, m.ID, string(m.Body)} {
-		sum := sha256.Sum256([]byte(part))
-		_, _ = io.WriteString(h, string(sum[:]))
+	for _, part := range [][]byte{[]byte(m.Source), []byte(m.ID), m.Body} {
+		sum := sha256.Sum256(part)
+		_, _ = h.Write(sum[:]) // never fails
 	}
 	return [sha256.Size]byte(h.Sum(nil))
 }

@@ -42,11 +42,14 @@ func mysqlQueries(table string) queries {
 	// INSERT IGNORE would cut a key that is too long.
 	const keep = `id = IF(LAST_INSERT_ID(1), id, id)`
 	// The row of the tables' version must not be locked, which all writers would wait for: a subquery is not.
-	locked := func(table string) string {
+	one := func(table string) string {
 		// Without a word about the index a small table is read as a whole, and rows are locked and waited for that are not meant.
-		return ` FROM (SELECT 1 AS one) AS o LEFT JOIN ` + table + ` r FORCE INDEX (PRIMARY) ON r.id = ? FOR UPDATE`
+		return ` FROM (SELECT 1 AS one) AS o LEFT JOIN ` + table + ` r FORCE INDEX (PRIMARY) ON r.id = ?`
 	}
+	locked := func(table string) string { return one(table) + ` FOR UPDATE` }
 	version, floor := `(SELECT version FROM `+meta+` WHERE id = 1)`, `(SELECT fence_floor FROM `+meta+` WHERE id = 1)`
+	// The session is somebody else's: its time zone stays what it is.
+	inSession := `SELECT ` + version + `, ` + floor + `, ` + mysqlStart + `, ` + selected + `r.answer, r.answer IS NULL`
 	// A table is looked for by the name that the server has made of it.
 	exists := `SELECT count(*) FROM information_schema.tables WHERE table_schema = DATABASE()
 		AND IF(@@lower_case_table_names = 0, CAST(table_name AS BINARY) = '` + table + `_meta', table_name = '` + table + `_meta')`
@@ -71,15 +74,13 @@ func mysqlQueries(table string) queries {
 			FROM ` + meta + ` m LEFT JOIN ` + t + ` r FORCE INDEX (PRIMARY) ON r.id IN (?) WHERE m.id = 1`,
 		loadManyToWrite: `SELECT ` + version + `, ` + floor + `, ` + mysqlNow + `, r.id, ` + selected + `r.answer, r.answer IS NULL
 			FROM (SELECT 1 AS one) AS o LEFT JOIN ` + t + ` r FORCE INDEX (PRIMARY) ON r.id IN (?) FOR UPDATE SKIP LOCKED`,
-		// The session is somebody else's: its time zone stays what it is.
-		loadToJoin: `SELECT ` + version + `, ` + floor + `, ` + mysqlStart + `, ` + selected + `r.answer, r.answer IS NULL` + locked(t),
-		loadUnlocked: `SELECT ` + version + `, ` + floor + `, ` + mysqlStart + `, ` + selected + `r.answer, r.answer IS NULL` +
-			strings.TrimSuffix(locked(t), ` FOR UPDATE`),
+		loadToJoin:   inSession + locked(t),
+		loadUnlocked: inSession + one(t),
 		waitToJoin: func(wait time.Duration) string {
 			return fmt.Sprintf(`SET @retrysafe_row_wait = @@innodb_lock_wait_timeout, innodb_lock_wait_timeout = %d`, mysqlSeconds(wait))
 		},
 		waitAsBefore: mysqlJoined,
-		loadNow:      `SELECT ` + version + `, ` + floor + `, ` + mysqlStart + `, ` + selected + `r.answer, r.answer IS NULL` + locked(t) + ` NOWAIT`,
+		loadNow:      inSession + locked(t) + ` NOWAIT`,
 		makeToJoin:   strings.TrimSuffix(insert, ` ON DUPLICATE KEY UPDATE `),
 		duplicate:    func(err error) bool { return dberr.MySQLNumber(err) == numberDuplicate },
 		held:         func(err error) bool { n := dberr.MySQLNumber(err); return n == numberLockWait || n == numberNoWait },

@@ -59,7 +59,7 @@ var mutants = []mutant{
 	},
 	{
 		"a name pays", "httpidem/middleware.go",
-		"		x.call.Account = m.payer(r)\n", "",
+		"		x.call.Account = m.account(r)\n", "",
 		"gateway", "./attacks TestLimitsOfAVictim",
 	},
 	{
