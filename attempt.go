@@ -40,7 +40,7 @@ type Attempt struct {
 	unattended bool
 
 	ended atomic.Bool // an ending has begun
-	lost  atomic.Bool // its context was ended by the engine: never release it
+	lost  atomic.Bool // its context was ended by the engine; see end
 
 	// The rest is the heartbeat's.
 	until, beatAt, boundAt time.Time
@@ -261,7 +261,8 @@ func (a Answer) limited(most int64) Answer {
 
 // Release gives the key back: certainly nothing happened, and the next call runs. why is kept for operators; it may be nil.
 //
-// An attempt whose context the engine has ended is never released, since a takeover may be under way: then [ErrLeaseLost], and its lease lapses.
+// An attempt whose context the engine has ended is released only where why is marked with [NothingDone], and nobody has taken over.
+// Else [ErrLeaseLost], and its lease lapses: work that was told to stop may have begun something.
 // [ErrUnconfirmed]: the store has not answered within 2 s; the engine goes on until MaxRun.
 func (a *Attempt) Release(ctx context.Context, why error) error {
 	cause := causeNothingDone

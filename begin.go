@@ -280,7 +280,7 @@ func (c *core) start(ctx context.Context, rec *Record, sent time.Time, o *callOp
 	if afterDoubt(rec, 0) {
 		_ = a.Doubt(ctx, err)
 	} else {
-		_ = a.Release(ctx, err)
+		_ = a.Release(ctx, NothingDone(err))
 	}
 	return nil, c.wrap(rec.Key, rec.Attempt, err, time.Second)
 }

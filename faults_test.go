@@ -263,8 +263,8 @@ func TestShutdownGivesUp(t *testing.T) {
 				<-ctx.Done()
 				cause <- context.Cause(ctx)
 				time.Sleep(time.Second) // it still acts
-				return "", retrysafe.NothingDone(errWork)
-			})
+				return "", errWork
+			}, retrysafe.WithPolicy(retrysafe.Policy{OnDoubt: retrysafe.Reexecute}))
 		}()
 		synctest.Wait()
 		end, cancel := context.WithTimeout(ctx, 3*time.Second)

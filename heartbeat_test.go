@@ -116,6 +116,59 @@ func TestMaxRun(t *testing.T) {
 	})
 }
 
+// TestReleaseAfterLoss is E4 and E7: what the work itself says is believed also when its context has ended. What a rule says is not.
+func TestReleaseAfterLoss(t *testing.T) {
+	t.Parallel()
+	nothing := func(error) retrysafe.Outcome { return retrysafe.NotDone }
+	for name, c := range map[string]struct {
+		policy retrysafe.Policy
+		err    error
+		want   retrysafe.State
+	}{
+		"marked":          {retrysafe.Policy{}, retrysafe.NothingDone(errWork), retrysafe.StateReleased},
+		"marked, again":   {retrysafe.Policy{OnDoubt: retrysafe.Reexecute}, retrysafe.NothingDone(errWork), retrysafe.StateReleased},
+		"marked in part":  {retrysafe.Policy{OnDoubt: retrysafe.Reexecute}, errors.Join(retrysafe.NothingDone(errWork), errWork), retrysafe.StateInProgress},
+		"by Classify":     {retrysafe.Policy{Classify: nothing}, errWork, retrysafe.StateInProgress},
+		"by its default":  {retrysafe.Policy{OnDoubt: retrysafe.Reexecute}, errWork, retrysafe.StateInProgress},
+		"nobody can tell": {retrysafe.Policy{}, errWork, retrysafe.StateInProgress},
+	} {
+		for loss, hook := range map[string]func(string, int) storetest.Fault{
+			"bound":     nil,
+			"heartbeat": only("extend", storetest.LoseRequest, 1, 1000),
+			"away": func(op string, call int) storetest.Fault {
+				if op == "extend" || op == "release" && call <= 3 {
+					return storetest.LoseRequest
+				}
+				return 0
+			},
+			"shutdown": nil,
+		} {
+			t.Run(name+"/"+loss, func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					s, p := newStore(), c.policy
+					p.Lease, p.MaxRun = 10*time.Second, 45*time.Second
+					e := retrysafe.New(storetest.NewFaulty(s, hook), &retrysafe.Options{Policy: p})
+					if loss == "shutdown" {
+						time.AfterFunc(5*time.Second, func() {
+							end, cancel := context.WithTimeout(ctx, time.Second)
+							defer cancel()
+							_ = e.Shutdown(end)
+						})
+					}
+					_, err := retrysafe.Do(ctx, e, charge, func(ctx context.Context) (string, error) {
+						<-ctx.Done()
+						return "", c.err
+					})
+					assert.ErrorIs(t, err, errWork, "the caller's error")
+					time.Sleep(10 * time.Second) // what was not answered is sent again
+					assert.Equal(t, lookup(t, engineOn(t, s, retrysafe.Policy{}), charge).State, c.want, "state")
+					_ = e.Shutdown(ctx)
+				})
+			})
+		}
+	}
+}
+
 // TestCompleteAfterLoss is E4's other half, and E8: work that was done in spite of a lost lease is recorded if nobody took over.
 func TestCompleteAfterLoss(t *testing.T) {
 	t.Parallel()

@@ -123,6 +123,12 @@ func unmarkedOutcome(err error, p *Policy) Outcome {
 	return Doubtful
 }
 
+// nothingDoneSays tells whether err says by its own mark, in every branch, that nothing was done.
+func nothingDoneSays(err error) bool {
+	m := marksOf(err)
+	return m.outcome == NotDone && !m.inPart
+}
+
 // marks are what an error says of itself. Marks that an inner call has settled do not count.
 type marks struct {
 	outcome Outcome

@@ -104,7 +104,7 @@ func (a *Attempt) keepInput(ctx context.Context, input *Answer) error {
 	if err == nil {
 		return nil
 	}
-	_ = a.Release(ctx, err)
+	_ = a.Release(ctx, NothingDone(err))
 	if !errors.Is(err, ErrLeaseLost) {
 		err = unavailable(err)
 	}

@@ -21,11 +21,14 @@ func (e *ending) completes() bool { return e.complete.State != 0 }
 // end sends the ending, and goes on in the background where the store does not answer: an answer that was given to a caller must
 // reach the record, and what certainly did not happen must not become a doubt. Whatever it is, no other ending is ever sent
 // after it: a Release behind an unanswered Complete would run the work twice.
+//
+// An attempt that was lost is released only where the work itself has said that it did nothing: owner and fence keep
+// such a release from whoever has taken over. What an error means by a rule says nothing of work that was told to stop.
 func (a *Attempt) end(ctx context.Context, e ending) error {
 	if !a.ended.CompareAndSwap(false, true) {
 		return a.core.wrap(a.key, a.n, ErrEnded, 0)
 	}
-	if !e.completes() && !e.release.InDoubt && a.lost.Load() {
+	if !e.completes() && !e.release.InDoubt && a.lost.Load() && !nothingDoneSays(e.why) {
 		a.leave(e.outcome, e.why)
 		return a.core.wrap(a.key, a.n, ErrLeaseLost, 0)
 	}

@@ -52,7 +52,7 @@ func (g *sender) failed(w http.ResponseWriter, r *http.Request, a *retrysafe.Att
 func (g *sender) notSent(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt, x *exchange) {
 	why := errors.Join(x.trip.stopped, x.err)
 	if errors.Is(why, retrysafe.ErrLeaseLost) { // the key is somebody else's
-		a.Lapse(why)
+		_ = a.Release(r.Context(), retrysafe.NothingDone(why)) // or this process could not renew its lease
 		g.middleware.Problem(w, r, httpidem.NewProblem("lease-lost", why).RetryAfter(time.Second))
 		return
 	}
@@ -61,7 +61,7 @@ func (g *sender) notSent(w http.ResponseWriter, r *http.Request, a *retrysafe.At
 		code = "upstream-unreachable"
 		g.logger.Warn("upstream cannot be reached; nothing was sent", "method", r.Method, "path", r.URL.EscapedPath(), "cause", class(x.err))
 	}
-	_ = a.Release(r.Context(), why)
+	_ = a.Release(r.Context(), retrysafe.NothingDone(why))
 	g.middleware.Problem(w, r, httpidem.NewProblem(code, why).RetryAfter(time.Second))
 }
 

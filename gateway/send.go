@@ -64,12 +64,12 @@ type exchange struct {
 func (g *sender) sendOnce(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt) {
 	body, err := inMemory(r.Body)
 	if err != nil {
-		_ = a.Release(r.Context(), err)
+		_ = a.Release(r.Context(), retrysafe.NothingDone(err))
 		g.middleware.Problem(w, r, httpidem.NewProblem("body-incomplete", err))
 		return
 	}
 	if !g.begin() {
-		_ = a.Release(r.Context(), retrysafe.ErrClosed)
+		_ = a.Release(r.Context(), retrysafe.NothingDone(retrysafe.ErrClosed))
 		g.middleware.Problem(w, r, httpidem.NewProblem("shutting-down", retrysafe.ErrClosed).RetryAfter(time.Second))
 		return
 	}

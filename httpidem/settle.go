@@ -45,6 +45,8 @@ func (m *Middleware) work(c *capture, inner *http.Request, next http.Handler, a 
 
 var identity = []string{"identity"}
 
+var errNotExecuted = retrysafe.NothingDone(errors.New("the handler says that nothing was done"))
+
 var errHandlerCrashed = errors.New("the handler panicked or ended its goroutine")
 
 func (m *Middleware) crashed(ctx context.Context, a *retrysafe.Attempt) {
@@ -65,7 +67,11 @@ func (m *Middleware) settle(c *capture) {
 	var err error
 	switch m.classify(c) {
 	case retrysafe.NotDone:
-		_ = a.Release(ctx, nil) // what cannot be released lapses
+		var why error
+		if c.outcome == "not-executed" {
+			why = errNotExecuted // believed also of an attempt that was lost
+		}
+		_ = a.Release(ctx, why) // what cannot be released lapses
 		c.send(false)
 		return
 	case retrysafe.Doubtful:

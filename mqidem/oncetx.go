@@ -100,6 +100,8 @@ func (t *txTry) handle(ctx context.Context, do func(context.Context, retrysafe.K
 // refusals are how many turns a transaction whose end is refused has in hand before that is a failure, about a minute.
 const refusals = 10
 
+var errOnlyCounted = retrysafe.NothingDone(errors.New("the try was counted; the work runs in a transaction"))
+
 // count writes a try down before it is made. over: there is nothing more to do, and err is what the handler returns.
 func (t *txTry) count(ctx context.Context, key retrysafe.Key) (over bool, err error) {
 	a, over, err := t.begin(ctx, key)
@@ -110,7 +112,7 @@ func (t *txTry) count(ctx context.Context, key retrysafe.Key) (over bool, err er
 	if err := usedUp(t.r); err != nil {
 		return true, t.bury(ctx, t.m, a, DeadTries, err)
 	}
-	if err := a.Release(ctx, nil); err != nil {
+	if err := a.Release(ctx, errOnlyCounted); err != nil {
 		return true, err
 	}
 	return false, nil

@@ -146,6 +146,8 @@ func (g *Guard) identify(ctx context.Context, c *Call) (*retrysafe.Key, *retrysa
 	return &retrysafe.Key{Tenant: retrysafe.KeyPart(who), Operation: retrysafe.KeyPart(c.Method), ID: id}, call, nil
 }
 
+var errNothingDone = retrysafe.NothingDone(errors.New("the method says that nothing was done"))
+
 var errMethodCrashed = errors.New("the method panicked or ended its goroutine")
 
 // run lets the method work under its attempt, and settles that by what it says.
@@ -167,7 +169,11 @@ func (g *Guard) run(a *retrysafe.Attempt, run func(context.Context) Result) (unc
 	}
 	switch g.outcome(res.Code, res.Err) {
 	case retrysafe.NotDone:
-		_ = a.Release(ctx, nil) // what cannot be released lapses
+		var why error
+		if o, _ := retrysafe.Marked(res.Err); o == retrysafe.NotDone {
+			why = errNothingDone // believed also of an attempt that was lost
+		}
+		_ = a.Release(ctx, why) // what cannot be released lapses
 		return false, nil
 	case retrysafe.Doubtful:
 		_ = a.Doubt(ctx, nil)

@@ -5,7 +5,7 @@
 // The store is the real one. The exhaustive search drives the functions of internal/protocol on a row, which can be copied and hashed;
 // the random one drives memstore, and compares its answers with such a row's. The callers are a model, since an engine cannot be stopped
 // between two steps. They keep the engine's rules E1 and E2. What depends on time they may do at any time: give up, let a lease lapse,
-// stop repeating. So they do all that the engine does, and more: they release after the loss of a lease as well, which E4 forbids.
+// stop repeating. So they do all that the engine does, and more: they release after the loss of a lease whatever the error, which E4 allows only to work that has said that it did nothing.
 //
 // properties_test.go says what must hold after each step. A table of variants, each with one rule of the store or of the callers broken,
 // shows that each property can fail.
