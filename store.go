@@ -283,6 +283,9 @@ type ListRequest struct {
 	State                               State
 	// InDoubt selects records in doubt only.
 	InDoubt bool
+	// Progress selects unfinished records that keep progress with a codec only: what a [Worker] can finish. Their order is the store's, and a
+	// record that changes while pages are read may come twice. Namespace, Layer and Operation make it cheap.
+	Progress bool
 	// After is Page.Next of the page before.
 	After string
 	// Limit is the size of a page; default 100, at most 1000.

@@ -141,7 +141,7 @@ func (w *Worker) look(ctx context.Context, p *passing, begin func(func())) error
 			return &Error{Op: r.name, Err: fmt.Errorf("the store does not list records: %w", errors.ErrUnsupported)}
 		}
 		for _, of := range []ListRequest{{InDoubt: true}, {State: StateReleased}} {
-			of.Namespace, of.Layer, of.Operation = c.namespace, r.engine.layer, r.name
+			of.Namespace, of.Layer, of.Operation, of.Progress = c.namespace, r.engine.layer, r.name, true
 			for more := true; more; more = of.After != "" {
 				page, err := lister.List(ctx, of)
 				if err != nil {

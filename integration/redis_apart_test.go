@@ -60,7 +60,7 @@ func TestRedisClocksApart(t *testing.T) {
 				eventually(t, "the servers answer in time", func() bool { // a busy machine may take longer than the second that New gives them
 					h := new(heard)
 					h.store(t, connect(t, url))
-					assert.True(t, h.count(clocksDiffer) == 0 || c.apart, "warnings through %s: %s", adapter, &h)
+					assert.True(t, h.count(clocksDiffer) == 0 || c.apart, "warnings through %s: %s", adapter, h.String())
 					assert.True(t, h.count(clockUnasked) >= unasked, "replicas that were not asked through %s: %s", adapter, h.String())
 					return (h.count(clocksDiffer) == 1) == c.apart && h.count(clockUnasked) == unasked
 				})
@@ -88,13 +88,13 @@ func TestRedisClocksApartForALease(t *testing.T) {
 			s = h.store(t, connect(t, pair.url()))
 			return h.count(clockUnasked) == 0
 		})
-		assert.Equal(t, h.count(clocksDiffer), 0, "warnings at the start: %s", &h.text)
+		assert.Equal(t, h.count(clocksDiffer), 0, "warnings at the start: %s", h.String())
 		for i, lease := range []time.Duration{time.Minute, 25 * time.Second, 5 * time.Second, 5 * time.Second} {
 			_, err := s.Acquire(t.Context(), retrysafe.AcquireRequest{
 				Key: faultStoreKey(adapter), Owner: retrysafe.Owner{byte(i)}, Lease: lease, Retention: time.Hour, OnDoubt: retrysafe.Refuse,
 			})
 			assert.NoError(t, err, "claim")
-			assert.Equal(t, h.count(clocksDiffer), min(max(i-1, 0), 1), "warnings after a lease of %v: %s", lease, &h.text)
+			assert.Equal(t, h.count(clocksDiffer), min(max(i-1, 0), 1), "warnings after a lease of %v: %s", lease, h.String())
 		}
 	}
 }
@@ -109,7 +109,7 @@ func TestRedisClockOfAServerThatHangs(t *testing.T) {
 		h.store(t, client)
 		took := time.Since(begun)
 		resume()
-		assert.Equal(t, h.count(clockUnasked), 1, "through %s: %s", adapter, &h.text)
+		assert.Equal(t, h.count(clockUnasked), 1, "through %s: %s", adapter, h.String())
 		t.Logf("%s: %v", adapter, took)
 	}
 }

@@ -20,6 +20,14 @@ func (s *Store) AcquireBatch(ctx context.Context, reqs []retrysafe.AcquireReques
 
 // ExtendBatch implements [retrysafe.Batcher].
 func (s *Store) ExtendBatch(ctx context.Context, reqs []retrysafe.ExtendRequest) ([]error, error) {
+	for i := range reqs {
+		if reqs[i].Progress == nil {
+			continue
+		}
+		if err := s.index(ctx, &reqs[i]); err != nil {
+			return nil, err
+		}
+	}
 	return errorsOf(batch(ctx, s, reqs, s.extendCall, func(_ *retrysafe.ExtendRequest, _ redisclient.Call, a answer, err error) (struct{}, error) {
 		return struct{}{}, a.unlessLost(err)
 	}))

@@ -118,6 +118,11 @@ func (s *Store) Extend(ctx context.Context, req retrysafe.ExtendRequest) error {
 		a, err := s.eval(ctx, call)
 		return a.unlessLost(err)
 	}
+	if req.Progress != nil {
+		if err := s.index(ctx, &req); err != nil {
+			return err
+		}
+	}
 	a, err := s.confirmed(ctx, call, func(a *answer) bool { return a.code != lost })
 	return a.unlessLost(err)
 }

@@ -10,7 +10,7 @@ import (
 // advice is what [redisclient.Error.Advice] cannot know. Refusals of a script that had begun are not among them: the scripts write once, at
 // their end.
 var advice = map[string]string{
-	"NOPERM":   "the user may not run this; it needs EVALSHA, EVAL, GET, SET, DEL, TIME, PEXPIRETIME, PUBLISH, and the keys and channels of the prefix",
+	"NOPERM":   "the user may not run this; it needs EVALSHA, EVAL, GET, SET, DEL, TIME, PEXPIRETIME, PUBLISH, for calls that can be resumed also ZADD, ZCARD, ZREVRANGE, ZRANGEBYSCORE, ZSCORE and ZREM, and the keys and channels of the prefix",
 	"RSFORMAT": "the record was written by a newer version",
 }
 

@@ -32,6 +32,9 @@ func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.
 		req.Limit = 100
 	}
 	req.Limit = min(req.Limit, 1000)
+	if req.Progress && req.Namespace != "" && req.Layer != "" && req.Operation != "" {
+		return s.listIndexed(ctx, req)
+	}
 	names, err := s.names(ctx, nodes, req)
 	if err != nil {
 		return retrysafe.Page{}, err
@@ -52,7 +55,7 @@ func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.
 				page.Unreadable = append(page.Unreadable, retrysafe.Unreadable{Key: rec.Key, Err: errs[i]})
 				continue
 			}
-			if rec.State == 0 || req.InDoubt && !rec.InDoubt() || req.State != 0 && rec.State != req.State {
+			if !selected(&req, &rec) {
 				continue
 			}
 			if len(page.Records) == req.Limit {
@@ -63,13 +66,27 @@ func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.
 		}
 		at += len(chunk)
 	}
+	s.forget()
 	return page, nil
+}
+
+// forget lets go of the names of a list that has ended.
+func (s *Store) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.walk = nil
+}
+
+// selected tells whether a record has the state that is asked for.
+func selected(req *retrysafe.ListRequest, rec *retrysafe.Record) bool {
+	return rec.State != 0 && (!req.InDoubt || rec.InDoubt()) && (req.State == 0 || rec.State == req.State) &&
+		(!req.Progress || !rec.State.Finished() && rec.Answer.Codec != "")
 }
 
 // names are the texts of all keys that the request's parts select, in order.
 func (s *Store) names(ctx context.Context, nodes redisclient.Nodes, req retrysafe.ListRequest) ([]string, error) {
 	of := req
-	of.After, of.Limit, of.State, of.InDoubt = "", 0, 0, false
+	of.After, of.Limit, of.State, of.InDoubt, of.Progress = "", 0, 0, false, false
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if w := s.walk; w != nil && req.After != "" && w.of == of && time.Since(w.at) < walkTime {
@@ -105,8 +122,23 @@ func (s *Store) names(ctx context.Context, nodes redisclient.Nodes, req retrysaf
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	s.walk = &walk{of, names, time.Now()}
+	w := &walk{of, names, time.Now()}
+	s.walk = w
+	time.AfterFunc(walkTime, func() { s.expire(w) })
 	return names, nil
+}
+
+// expire lets go of the names of a list that nobody reads on.
+func (s *Store) expire(w *walk) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch left := walkTime - time.Since(w.at); {
+	case s.walk != w:
+	case left <= 0:
+		s.walk = nil
+	default:
+		time.AfterFunc(left, func() { s.expire(w) })
+	}
 }
 
 // escaped takes the meaning from what SCAN would read as a pattern.

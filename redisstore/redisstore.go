@@ -52,6 +52,8 @@ type Store struct {
 
 	mu   sync.Mutex
 	walk *walk
+
+	indexed indexed
 }
 
 var (

@@ -39,6 +39,15 @@ var lookupLua string
 //go:embed lua/issue.lua
 var issueLua string
 
+//go:embed lua/index_add.lua
+var indexAddLua string
+
+//go:embed lua/index_page.lua
+var indexPageLua string
+
+//go:embed lua/index_drop.lua
+var indexDropLua string
+
 //go:embed lua/charge.lua
 var chargeLua string
 
@@ -50,7 +59,12 @@ var (
 	release  = script("release", "allow-oom", "", releaseLua)
 	lookup   = script("lookup", "no-writes", "", lookupLua)
 	issue    = script("issue", "", "", issueLua)
-	charge   = redisclient.NewScript("charge", "#!lua\n"+chargeLua)
+
+	indexAdd  = redisclient.NewScript("index_add", "#!lua flags=allow-oom\n"+indexAddLua)
+	indexPage = redisclient.NewScript("index_page", "#!lua flags=no-writes\n"+indexPageLua)
+	indexDrop = redisclient.NewScript("index_drop", "#!lua flags=allow-oom\n"+indexDropLua)
+
+	charge = redisclient.NewScript("charge", "#!lua\n"+chargeLua)
 )
 
 func script(name, flags, first, rest string) *redisclient.Script {

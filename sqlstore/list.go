@@ -98,5 +98,8 @@ func (s *Store) listQuery(req *retrysafe.ListRequest, after []byte, now protocol
 		query += " AND r.state = 2 AND r.lease_end <= ?" // the number stands here so that the partial index fits
 		args = append(args, now)
 	}
+	if req.Progress {
+		query += " AND r.state IN (2, 5) AND r.answer_codec <> ''"
+	}
 	return s.queries.numbered(query + " ORDER BY r.id LIMIT ?"), append(args, limit)
 }

@@ -122,6 +122,69 @@ func list(e *env) {
 		doubt.State = retrysafe.StateCompleted
 		e.listsOnly(doubt, ids, nil)
 	})
+	e.run("progress", func(e *env) {
+		key := e.key()
+		ids := map[string]string{}
+		for _, s := range situations {
+			for _, keeps := range []bool{false, true} {
+				name := fmt.Sprint(s.name, keeps)
+				key.ID = e.salt + " " + name
+				ids[name] = key.ID
+				req := e.rerun(key)
+				if !keeps {
+					s.reach(e, req)
+					continue
+				}
+				first := req // an attempt that keeps progress, and lapses
+				first.Lease = e.short
+				r := e.win(first)
+				e.save(r, done(1, "one"), e.short)
+				e.pass(2 * e.short)
+				s.reach(e, req)
+			}
+		}
+		key.ID = e.salt + " expired"
+		expired(e, e.ask(key))
+		keep := func(of ...string) (names []string) {
+			for _, name := range of {
+				names = append(names, fmt.Sprint(name, true))
+			}
+			return names
+		}
+		of := retrysafe.ListRequest{Operation: key.Operation, Progress: true}
+		for range 2 { // the first may have changed an index
+			e.listsOnly(of, ids, keep(running.name, lapsed.name, doubted.name, released.name))
+			of.Namespace, of.Layer = key.Namespace, key.Layer
+			e.listsOnly(of, ids, keep(running.name, lapsed.name, doubted.name, released.name))
+			doubt, freed := of, of
+			doubt.InDoubt = true
+			e.listsOnly(doubt, ids, keep(lapsed.name, doubted.name))
+			freed.State = retrysafe.StateReleased
+			e.listsOnly(freed, ids, keep(released.name))
+		}
+	})
+	e.run("progress in pages", func(e *env) {
+		key := e.key()
+		of := retrysafe.ListRequest{Namespace: key.Namespace, Layer: key.Layer, Operation: key.Operation, Progress: true, Limit: 4}
+		var want []string
+		for i := range 30 {
+			key.ID = fmt.Sprintf("%s-%d", e.salt, i)
+			r := e.win(e.ask(key))
+			e.save(r, done(1, "one"), e.long)
+			e.save(r, done(2, "one two"), e.long)
+			if i%3 == 0 {
+				e.complete(ending(r, "done"))
+				continue
+			}
+			want = append(want, key.ID)
+		}
+		for range 2 {
+			got := e.listed(of)
+			slices.Sort(got)
+			slices.Sort(want)
+			assert.Equal(e, got, want, "records in pages of 4")
+		}
+	})
 	e.run("everything but the body", func(e *env) {
 		for _, s := range situations {
 			req := e.ask(e.key())

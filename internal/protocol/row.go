@@ -52,6 +52,9 @@ func (r *Row) InDoubt(now Micros) bool {
 
 func (r *Row) abandoned() bool { return r.State == retrysafe.StateInProgress && r.LeaseEnd == 0 }
 
+// HasProgress is what [retrysafe.ListRequest].Progress selects.
+func (r *Row) HasProgress() bool { return r.unfinished() && r.Answer.Codec != "" }
+
 // unfinished tells whether an attempt may have left progress in the place of the answer.
 func (r *Row) unfinished() bool {
 	return r.State == retrysafe.StateInProgress || r.State == retrysafe.StateReleased

@@ -160,7 +160,8 @@ func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (page retry
 func wanted(req *retrysafe.ListRequest, r *retrysafe.Record) bool {
 	is := func(want, got string) bool { return want == "" || want == got }
 	return is(req.Namespace, r.Key.Namespace) && is(req.Layer, r.Key.Layer) && is(req.Tenant, r.Key.Tenant) &&
-		is(req.Operation, r.Key.Operation) && (req.State == 0 || req.State == r.State) && (!req.InDoubt || r.InDoubt())
+		is(req.Operation, r.Key.Operation) && (req.State == 0 || req.State == r.State) && (!req.InDoubt || r.InDoubt()) &&
+		(!req.Progress || !r.State.Finished() && r.Answer.Codec != "")
 }
 
 // update makes one atomic change: it reads the bytes, lets f decide, and writes bytes again.

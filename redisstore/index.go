@@ -1,0 +1,212 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/redisclient"
+)
+
+// indexed is what this store knows of its indexes. An index names the keys of one operation whose records may keep progress, so that a
+// worker reads those alone, however many have finished. A name is there before the progress is: what was kept is found.
+type indexed struct {
+	mu sync.Mutex
+	// added are attempts whose key has its name in the index: it stays there while one of them can still keep something.
+	added map[attempt]bool
+	// most is how many names an index may have until it is cleaned without a worker.
+	most map[string]int64
+}
+
+type attempt struct {
+	name  string
+	fence retrysafe.Fence
+}
+
+const (
+	// addedMost bounds the memory for attempts; what is forgotten is added once more.
+	addedMost = 4096
+	// fewNames are never cleaned away but by a list.
+	fewNames = 1024
+)
+
+// indexName is the key of an index: that of no record, since it has no id.
+func (s *Store) indexName(namespace, layer, operation string) string {
+	k := retrysafe.StoreKey{Namespace: namespace, Layer: "progress", Key: retrysafe.Key{Tenant: layer, Operation: operation}}
+	text, _ := k.AppendText([]byte(s.o.Prefix)) // never fails
+	return string(text)
+}
+
+// index names the key of a record that is about to keep progress.
+func (s *Store) index(ctx context.Context, req *retrysafe.ExtendRequest) error {
+	text, err := req.Key.MarshalText()
+	if err != nil {
+		return err
+	}
+	x, this := &s.indexed, attempt{string(text), req.Fence}
+	if x.has(this) {
+		return nil
+	}
+	index := s.indexName(req.Key.Namespace, req.Key.Layer, req.Key.Operation)
+	names, err := s.indexAdd(ctx, redisclient.Call{Script: indexAdd, Keys: []string{index}, Args: []string{this.name}})
+	if err != nil {
+		return err
+	}
+	if x.add(this, index, names) {
+		of := retrysafe.ListRequest{Namespace: req.Key.Namespace, Layer: req.Key.Layer, Operation: req.Key.Operation, Progress: true, Limit: 1000}
+		go s.clean(context.WithoutCancel(ctx), index, of)
+	}
+	return nil
+}
+
+// indexAdd adds a name, on as many replicas as a record has to be on, and answers how many there are.
+func (s *Store) indexAdd(ctx context.Context, call redisclient.Call) (names int64, err error) {
+	need := s.need()
+	var r redisclient.Reply
+	acked := 0
+	if need == 0 {
+		r = s.client.Eval(ctx, call)
+	} else {
+		r, acked = s.client.(redisclient.Replicated).EvalWait(ctx, call, need, s.o.ReplicaTime) //nolint:errcheck,forcetypeassert // New has looked
+	}
+	names, ok := r.Value.(int64)
+	switch {
+	case r.Err != nil:
+		return 0, refusal(r.Err)
+	case !ok:
+		return 0, errReply
+	case acked < need:
+		return 0, &shortError{acked, need}
+	}
+	return names, nil
+}
+
+func (x *indexed) has(a attempt) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.added[a]
+}
+
+// add remembers an attempt, and tells whether the index has to be cleaned. Nobody else does meanwhile.
+func (x *indexed) add(a attempt, index string, names int64) (full bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.added == nil || len(x.added) >= addedMost {
+		x.added = make(map[attempt]bool)
+	}
+	x.added[a] = true
+	if names < max(fewNames, x.most[index]) {
+		return false
+	}
+	if x.most == nil {
+		x.most = make(map[string]int64)
+	}
+	x.most[index] = names * 1000 // until it is clean
+	return true
+}
+
+// clean reads the index once, which takes out what has finished. Where no worker runs, nothing else does.
+func (s *Store) clean(ctx context.Context, index string, of retrysafe.ListRequest) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	var left int64
+	for more := true; more; more = of.After != "" {
+		page, err := s.listIndexed(ctx, of)
+		if err != nil {
+			break // another time
+		}
+		left += int64(len(page.Records))
+		of.After = page.Next
+	}
+	s.indexed.mu.Lock()
+	defer s.indexed.mu.Unlock()
+	s.indexed.most[index] = 2 * left
+}
+
+// listIndexed is List for what an index names. Pages go up to the place that was the last when the walk began.
+func (s *Store) listIndexed(ctx context.Context, req retrysafe.ListRequest) (page retrysafe.Page, err error) {
+	index := s.indexName(req.Namespace, req.Layer, req.Operation)
+	from, to, _ := strings.Cut(req.After, "-")
+	if from == "" {
+		from = "0"
+	}
+	for len(page.Records) < req.Limit {
+		names, last, err := s.indexPage(ctx, index, from, to, min(200, req.Limit-len(page.Records)))
+		if err != nil || len(names.texts) == 0 {
+			page.Next = ""
+			return page, err
+		}
+		if err := s.take(ctx, &req, &page, index, names); err != nil {
+			return retrysafe.Page{}, err
+		}
+		from, to = names.places[len(names.places)-1], last
+		page.Next = from + "-" + to
+	}
+	return page, nil
+}
+
+// take adds the records of names that fit, and takes names out of the index whose records have finished or are gone.
+func (s *Store) take(ctx context.Context, req *retrysafe.ListRequest, page *retrysafe.Page, index string, names entries) error {
+	records, errs, err := s.heads(ctx, names.texts)
+	if err != nil {
+		return err
+	}
+	var spent []string
+	for i := range records {
+		rec := &records[i]
+		switch {
+		case errs[i] != nil:
+			page.Unreadable = append(page.Unreadable, retrysafe.Unreadable{Key: rec.Key, Err: errs[i]})
+		case rec.State == 0, rec.State.Finished():
+			spent = append(spent, names.texts[i], names.places[i])
+		case selected(req, rec):
+			page.Records = append(page.Records, *rec)
+		}
+	}
+	if len(spent) == 0 {
+		return nil
+	}
+	if r := s.client.Eval(ctx, redisclient.Call{Script: indexDrop, Keys: []string{index}, Args: spent}); r.Err != nil {
+		return refusal(r.Err)
+	}
+	return nil
+}
+
+// entries are names of an index, with their places.
+type entries struct{ texts, places []string }
+
+func (s *Store) indexPage(ctx context.Context, index, from, to string, limit int) (names entries, last string, err error) {
+	for _, place := range []string{from, to} {
+		if _, err := strconv.ParseUint(place, 10, 64); err != nil && place != "" {
+			return names, "", errors.New("redisstore: list: After is not what this store has returned; leave it empty for the first page, and then use Page.Next")
+		}
+	}
+	r := s.client.Eval(ctx, redisclient.Call{Script: indexPage, Keys: []string{index}, Args: []string{from, to, strconv.Itoa(limit)}})
+	if r.Err != nil {
+		return names, "", refusal(r.Err)
+	}
+	pair, _ := r.Value.([]any)
+	if len(pair) != 2 {
+		return names, "", errReply
+	}
+	last, ok := pair[0].(string)
+	list, isList := pair[1].([]any)
+	if !ok || !isList || len(list)%2 != 0 {
+		return names, "", errReply
+	}
+	for i := 0; i < len(list); i += 2 {
+		text, isText := list[i].(string)
+		score, isScore := list[i+1].(string)
+		place, err := strconv.ParseFloat(score, 64)
+		if !isText || !isScore || err != nil {
+			return names, "", errReply
+		}
+		names.texts, names.places = append(names.texts, text), append(names.places, fmt.Sprintf("%.0f", place))
+	}
+	return names, last, nil
+}
