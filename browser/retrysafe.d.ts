@@ -17,6 +17,8 @@ export interface Retry {
 export interface FetchOptions {
   /** A key that the application made, for example of an order's id. It is neither stored nor bound to the content. */
   key?: string;
+  /** Whose action it is, for example the id of the user who is logged in: nobody else finds its key. */
+  scope?: string;
   /** The field of the key; default Idempotency-Key. */
   header?: string;
   /** The most tries; default 4. Those that could not be sent since the browser was offline do not count. */
@@ -60,10 +62,13 @@ export interface EnhanceOptions {
 export declare function fetchOnce(action: string, url: string | URL, init?: RequestInit, opts?: FetchOptions): Promise<Response>;
 
 /** Whether an action was sent in this tab and has no answer yet. */
-export declare function pending(action: string): boolean;
+export declare function pending(action: string, scope?: string): boolean;
 
 /** Gives up the keys of an action: the next press is a new action, and may do it a second time. */
-export declare function forget(action: string): void;
+export declare function forget(action: string, scope?: string): void;
+
+/** Gives up the keys of all actions in this tab, whosever they are: for the logout. */
+export declare function forgetAll(): void;
 
 /** A new random key: 128 bits, 32 characters. */
 export declare function newKey(): string;

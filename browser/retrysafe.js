@@ -18,8 +18,8 @@ function store(use) {
 const keep = (name, key) => store((s) => (s.setItem(name, key), true)) ?? memory.set(name, key);
 const kept = (name) => store((s) => s.getItem(name)) ?? memory.get(name);
 const drop = (name) => store((s) => s.removeItem(name)) ?? memory.delete(name);
-const slot = (action, digest) => `retrysafe:${encodeURIComponent(action)}:${digest}`;
-const slots = (action) => [...(store(Object.keys) ?? []), ...memory.keys(), ...live.keys()].filter((name) => name.startsWith(slot(action, "")));
+const slot = (...parts) => `retrysafe:${parts.map((part) => encodeURIComponent(part) + ":").join("")}`;
+const slots = (start) => [...(store(Object.keys) ?? []), ...memory.keys(), ...live.keys()].filter((name) => name.startsWith(start));
 
 const hex = (buffer) => [...new Uint8Array(buffer)].map((b) => b.toString(16).padStart(2, "0")).join("");
 
@@ -27,11 +27,21 @@ const hex = (buffer) => [...new Uint8Array(buffer)].map((b) => b.toString(16).pa
 export const newKey = () => hex(crypto.getRandomValues(new Uint8Array(16)).buffer);
 
 /** Whether an action was sent in this tab and has no answer yet. */
-export const pending = (action) => slots(action).some((name) => kept(name));
+export const pending = (action, scope = "") => slots(slot(action, scope)).some((name) => kept(name));
 
 /** Gives up the keys of an action: the next press is a new action, and may do it a second time. */
-export function forget(action) {
-  for (const name of slots(action)) {
+export const forget = (action, scope = "") => clear(slot(action, scope));
+
+/** Gives up the keys of all actions, for a logout. */
+export function forgetAll() {
+  age++;
+  clear(slot());
+}
+
+let age = 0;
+
+function clear(start) {
+  for (const name of slots(start)) {
     drop(name);
     live.delete(name);
   }
@@ -58,20 +68,18 @@ function field(key) {
   return /[^\w.:-]/.test(key) ? `"${key.replace(/["\\]/g, "\\$&")}"` : key;
 }
 
-/**
- * Sends an action, by POST unless init says otherwise, and again with the same key until it is answered. Calls at once with the same
- * content share one request. Resolves to the last answer, whatever its status; rejects if there is none.
- */
+/** Sends an action, and again with the same key until it is answered; more in retrysafe.d.ts. */
 export async function fetchOnce(action, url, init = {}, opts = {}) {
   const { signal, ...rest } = init;
   const req = new Request(url, { method: "POST", ...rest });
   const bytes = rest.body == null ? undefined : await req.arrayBuffer();
-  const name = slot(action, await digest([req.method, req.url, opts.key ?? "", ...content(rest.body, bytes)]));
+  const born = age;
+  const name = slot(action, opts.scope ?? "") + (await digest([req.method, req.url, opts.key ?? "", ...content(rest.body, bytes)]));
   let shared = live.get(name);
   if (!shared) {
     const key = opts.key ?? kept(name) ?? newKey();
     req.headers.set(opts.header ?? "Idempotency-Key", field(key));
-    if (opts.key == null) keep(name, key);
+    if (opts.key == null && born === age) keep(name, key);
     shared = tries(req, bytes, signal, opts);
     live.set(name, shared);
     const gone = () => live.get(name) === shared && live.delete(name);

@@ -46,7 +46,7 @@ func TestTypesNameEveryExport(t *testing.T) {
 	t.Parallel()
 	inScript := exported(browser.Script, `(?m)^export (?:async )?(?:function|const|class|let) (\w+)`)
 	inTypes := exported(browser.Types, `(?m)^export declare (?:function|const|class|let) (\w+)`)
-	assert.Equal(t, inScript, []string{"enhance", "fetchOnce", "forget", "newKey", "pending"}, "exports of the script")
+	assert.Equal(t, inScript, []string{"enhance", "fetchOnce", "forget", "forgetAll", "newKey", "pending"}, "exports of the script")
 	assert.Equal(t, inTypes, inScript, "exports of the types")
 	assert.Equal(t, len(exported(browser.Script, `(?m)^(export) `)), len(inScript), "lines that export, in whatever way")
 	options := exported(browser.Types, `(?m)^  (\w+)\??:`)

@@ -171,6 +171,43 @@ func TestFetch(t *testing.T) { //nolint:tparallel // the subtests share a page
 			all := l.came()
 			assert.True(b.t, !seen[all[len(all)-1].key], "another address has a key of its own")
 		},
+		"users do not share keys": func(b *tab) {
+			l.answers(drop)
+			as := func(scope string) string { return call("shared", "/do", "", "{ max: 1, scope: "+scope+" }") }
+			send := func(scope string) string {
+				eval[string](b, as(scope))
+				all := l.came()
+				return all[len(all)-1].key
+			}
+			a, other := send(`"a"`), send(`"b"`)
+			assert.NotEqual(b.t, a, other, "the same action of two users")
+			assert.NotEqual(b.t, send("undefined"), a, "of a user and of nobody")
+			assert.NotEqual(b.t, send(`"a:"`), a, "of users whose names begin alike")
+			assert.Equal(b.t, send(`"a"`), a, "again of the first")
+			assert.Equal(b.t, eval[string](b, `["a", "b", "c"].map((who) => rs.pending("shared", who)).join()`), "true,true,false", "pending")
+			eval[bool](b, `rs.forget("shared", "b"), true`)
+			assert.Equal(b.t, eval[string](b, `["a", "b"].map((who) => rs.pending("shared", who)).join()`), "true,false", "pending after forget")
+			n := len(l.came())
+			eval[string](b, `Promise.all([`+as(`"c"`)+`, `+as(`"d"`)+`]).then(String)`)
+			assert.Equal(b.t, len(l.came()), n+2, "calls of two users at once are two requests")
+		},
+		"a logout": func(b *tab) {
+			l.answers(drop)
+			send := func() string {
+				eval[string](b, call("logout", "/do", "", "{ max: 1 }"))
+				all := l.came()
+				return all[len(all)-1].key
+			}
+			first := send()
+			eval[bool](b, `sessionStorage.setItem("other", "1"), rs.forgetAll(), true`)
+			assert.True(b.t, !eval[bool](b, `rs.pending("logout")`), "pending")
+			assert.Equal(b.t, eval[string](b, `sessionStorage.getItem("other")`), "1", "what the application keeps")
+			second := send()
+			assert.NotEqual(b.t, second, first, "the key of the next user")
+			assert.True(b.t, eval[bool](b, `(() => { rs.forgetAll(); rs.fetchOnce("late", "/do", {}, { max: 1 }).catch(() => {}); rs.forgetAll(); return true })()`), "a logout in the midst of a press")
+			eval[string](b, call("logout", "/do", "", "{ max: 1 }"))
+			assert.True(b.t, !eval[bool](b, `rs.pending("late")`), "what was pressed before the logout is not kept behind it")
+		},
 		"a form with a file is the same although its boundary is not": func(b *tab) {
 			l.answers(drop)
 			form := `{ body: (() => { const f = new FormData(); f.append("item", "tea"); f.append("f", new File(["abc"], "a.txt")); return f })() }`
@@ -234,8 +271,8 @@ func TestFetch(t *testing.T) { //nolint:tparallel // the subtests share a page
 		},
 		"nothing may be stored": func(b *tab) {
 			l.answers(drop)
-			eval[bool](b, `Object.defineProperty(window, "sessionStorage", { configurable: true, get() { throw new DOMException("no", "SecurityError") } }), true`)
-			defer eval[bool](b, `delete window.sessionStorage`)
+			eval[bool](b, `window.storage = Object.getOwnPropertyDescriptor(window, "sessionStorage"), Object.defineProperty(window, "sessionStorage", { configurable: true, get() { throw new DOMException("no", "SecurityError") } }), true`)
+			defer eval[bool](b, `Object.defineProperty(window, "sessionStorage", window.storage), true`)
 			eval[string](b, call("memory", "/do", "", "{ max: 1 }"))
 			assert.True(b.t, eval[bool](b, `rs.pending("memory")`), "pending")
 			eval[string](b, call("memory", "/do", "", "{ max: 1 }"))
