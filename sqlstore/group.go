@@ -118,7 +118,7 @@ func (g *group) start() {
 
 // mostSolo leaves half of the pool to others: changes that are made alone wait for rows that somebody holds.
 func (g *group) mostSolo() int {
-	if most := g.store.db.Stats().MaxOpenConnections; most > 0 {
+	if most := g.store.calls.Stats().MaxOpenConnections; most > 0 {
 		return max(1, most/2)
 	}
 	return mostTogether

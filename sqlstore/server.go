@@ -131,7 +131,7 @@ func (s server) transaction(call context.Context, wait patience, notAfter time.T
 
 // connection takes one from the pool; wait bounds that.
 func (s server) connection(wait patience) (*sql.Conn, error) {
-	conn, err := s.db.Conn(wait)
+	conn, err := s.calls.Conn(wait)
 	switch {
 	case err == nil:
 		return conn, nil

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -38,6 +39,11 @@ type Options struct {
 	// LockWait is the longest that a call waits for its turn to write, and for a connection, where its context does not end earlier;
 	// default 5 s. A server that hangs in the middle of a call holds one that has no end of its own for up to three times as long.
 	LockWait time.Duration
+	// Calls has the connections of the store's own calls: claims, heartbeats, ends and looks. Transactions of the work, and those claims
+	// that are part of them, stay with New's db. Where that is full of slow transactions, heartbeats wait for one to end, and leases can be
+	// lost; a second pool keeps a way free for them, and a few connections are enough. It must reach the same tables. Default: New's db.
+	// SQLite has one writer, whatever the connections: it must be nil there.
+	Calls *sql.DB
 	// NoGroupCommit commits each call by itself. By default those that come while a transaction is committed are the next one, all of them
 	// together: many callers wait for one sync of the disk. Looks at records go together in the same way.
 	NoGroupCommit bool
@@ -56,6 +62,7 @@ type Options struct {
 // than its context and [Options].LockWait.
 type Store struct {
 	db       *sql.DB
+	calls    *sql.DB // of the store's own calls; often db
 	dialect  Dialect
 	backend  backend
 	table    string
@@ -96,7 +103,7 @@ func New(db *sql.DB, d Dialect, o *Options) (*Store, error) {
 		o = new(Options)
 	}
 	s := &Store{
-		db: db, dialect: d, table: o.Table, clock: o.Clock, lockWait: o.LockWait, logger: o.Logger, listen: o.Listen, writer: make(chan struct{}, 1),
+		db: db, calls: cmp.Or(o.Calls, db), dialect: d, table: o.Table, clock: o.Clock, lockWait: o.LockWait, logger: o.Logger, listen: o.Listen, writer: make(chan struct{}, 1),
 		running: running{keys: make(map[recordID]chan struct{})}, turns: turns{keys: make(map[recordID]*turn)},
 	}
 	if s.table == "" {
@@ -115,6 +122,8 @@ func New(db *sql.DB, d Dialect, o *Options) (*Store, error) {
 		return nil, fmt.Errorf("sqlstore: dialect %d is unknown; use sqlstore.SQLite, sqlstore.PostgreSQL or sqlstore.MySQL", d)
 	case d != SQLite && s.clock != nil:
 		return nil, errors.New("sqlstore: a server has a clock of its own; leave Options.Clock empty")
+	case d == SQLite && o.Calls != nil:
+		return nil, errors.New("sqlstore: SQLite has one writer, and a second pool would wait for it as well; leave Options.Calls empty")
 	case d != PostgreSQL && s.listen != nil:
 		return nil, fmt.Errorf("sqlstore: %s tells nobody of changes; leave Options.Listen empty", d)
 	case s.lockWait < 0:

@@ -160,7 +160,7 @@ func (s *Store) cry() {
 		}
 		c.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.Background(), tellWithin)
-		_, _ = s.db.ExecContext(ctx, s.queries.tell, s.channel(), ids+"}")
+		_, _ = s.calls.ExecContext(ctx, s.queries.tell, s.channel(), ids+"}")
 		cancel()
 	}
 }
