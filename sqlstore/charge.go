@@ -14,8 +14,9 @@ import (
 
 var _ retrysafe.Limiter = (*Store)(nil)
 
-// Charge implements [retrysafe.Limiter]: one row for each tenant, and one transaction for each charge that is taken. One that is refused
-// only reads, so that a flood of them holds up nobody. One that waited for the file in vain is [retrysafe.ErrTooLate].
+// Charge implements [retrysafe.Limiter]: one row for each tenant, and one write for all charges of a tenant that come at once, unless
+// [Options.NoGroup] says otherwise. One that is refused only reads, so that a flood of them holds up nobody. One that waited for the
+// file in vain is [retrysafe.ErrTooLate].
 func (s *Store) Charge(ctx context.Context, req retrysafe.ChargeRequest) (retrysafe.Charged, error) {
 	charged, err := s.charge(ctx, req)
 	var lock *lockError
@@ -32,38 +33,64 @@ func (s *Store) charge(ctx context.Context, req retrysafe.ChargeRequest) (charge
 	if err := req.Validate(); err != nil {
 		return retrysafe.Charged{}, err
 	}
-	id := recordID(sha256.Sum256(protocol.UsageName(req.Namespace, req.Tenant)))
-	var u usage
-	err = s.backend.read(ctx, brief, func(ctx context.Context, db execer) error {
-		u, err = s.loadUsage(ctx, db, s.queries.loadUsage, id)
+	c := &charging{id: recordID(sha256.Sum256(protocol.UsageName(req.Namespace, req.Tenant))), req: req, done: make(chan struct{})}
+	if s.group != nil {
+		err = s.chargeTogether(ctx, c)
+	} else {
+		err = s.chargeAlone(ctx, c)
+	}
+	if err != nil {
+		return retrysafe.Charged{}, s.failed("count", err)
+	}
+	return c.got, nil
+}
+
+// chargeAlone makes a charge in a transaction of its own, if it is not refused.
+func (s *Store) chargeAlone(ctx context.Context, c *charging) error {
+	of := []*charging{c}
+	write := false
+	err := s.backend.read(ctx, brief, func(ctx context.Context, db execer) error {
+		u, err := s.loadUsage(ctx, db, s.queries.loadUsage, c.id)
+		_, write = decide(&u, of)
 		return err
 	})
-	if err != nil {
-		return retrysafe.Charged{}, s.failed("read counts", err)
+	if err != nil || !write {
+		return err
 	}
-	var write bool
-	if _, charged, write = protocol.Charge(u.Usage, u.now, &req); !write {
-		return charged, nil
-	}
-	err = s.backend.write(ctx, id, time.Time{}, func(ctx context.Context, w execer) (bool, error) {
-		for {
-			u, err := s.loadUsage(ctx, w, s.queries.loadUsageToWrite, id)
-			if err != nil {
-				return false, err
-			}
-			var next protocol.Usage
-			if next, charged, write = protocol.Charge(u.Usage, u.now, &req); !write {
-				return false, nil
-			}
-			if done, err := s.putUsage(ctx, w, id, &req, &u, &next); done || err != nil {
-				return true, err
-			}
-		}
+	return s.backend.write(ctx, c.id, time.Time{}, func(ctx context.Context, w execer) (bool, error) {
+		return s.chargeTenant(ctx, w, of)
 	})
-	if err != nil {
-		return retrysafe.Charged{}, s.failed("write counts", err)
+}
+
+// chargeTenant makes the charges of one tenant. It may be called again for the same: what counts is the last call.
+func (s *Store) chargeTenant(ctx context.Context, w execer, of []*charging) (wrote bool, err error) {
+	for len(of) > 0 {
+		u, err := s.loadUsage(ctx, w, s.queries.loadUsageToWrite, of[0].id)
+		if err != nil {
+			return false, err
+		}
+		counts, write := decide(&u, of)
+		if !write {
+			return false, nil
+		}
+		if done, err := s.putUsage(ctx, w, of[0].id, &of[0].req, &u, &counts); done || err != nil {
+			return true, err
+		}
 	}
-	return charged, nil
+	return false, nil
+}
+
+// decide makes the charges of one tenant on what was loaded.
+func decide(u *usage, of []*charging) (counts protocol.Usage, write bool) {
+	counts = u.Usage
+	for _, c := range of {
+		next, got, changed := protocol.Charge(counts, u.now, &c.req)
+		c.got = got
+		if changed {
+			counts, write = next, true
+		}
+	}
+	return counts, write
 }
 
 // usage is what a charge decides on.
@@ -84,8 +111,10 @@ func (s *Store) loadUsage(ctx context.Context, db execer, query string, id recor
 		return u, err
 	}
 	u.now, u.there = s.time(now, u.now), counts != nil
-	u.Usage, err = protocol.ParseUsage(counts)
-	return u, err
+	if u.Usage, err = protocol.ParseUsage(counts); err != nil {
+		return u, stateError("sqlstore: " + err.Error())
+	}
+	return u, nil
 }
 
 // putUsage writes the counts in place of what was loaded. It is not done where there was nothing, and somebody else has made it meanwhile.

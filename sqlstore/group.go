@@ -208,5 +208,5 @@ func (s *Store) Waiting() int {
 	for i := range s.group.queues {
 		n += len(s.group.queues[i].waiting)
 	}
-	return n
+	return n + s.charges.reading.len() + s.charges.writing.len()
 }

@@ -81,6 +81,7 @@ type Store struct {
 	criers     criers
 	waits      string       // what a caller is told who has waited in vain
 	group      *group       // nil: each change is a transaction of its own
+	charges    charges      // that come at once, where there is a group
 	looks      *looks       // nil: each look is a statement of its own
 	ahead      atomic.Int64 // by how many microseconds the clock of a server was last seen ahead of this machine's
 	skewed     atomic.Bool  // the clock was reported
