@@ -48,9 +48,12 @@ type Holder interface {
 
 // Parking is where messages are that used up their tries. mqtest.Run checks it.
 type Parking interface {
-	// Walk shows the messages that were parked when it began, the oldest first, each once; several may have one id, where a consumer died
-	// between parking a message and its ack. see says what becomes of each: what it does is done before the next one is shown. An error of
-	// see ends the walk, keeps the message, and is returned. What was parked and could not be read is shown with the Reason "unreadable".
+	// Walk shows the messages that were parked when it began, the oldest first, each once. Several
+	// may have one id, where a consumer died between parking a message and its ack. see says what
+	// becomes of each, and returns before the next one is shown. What it removes may go only when
+	// the walk ends: if the process dies before, the next walk shows it again. An error of see ends
+	// the walk, keeps the message, and is returned. What was parked and could not be read is shown
+	// with the Reason "unreadable".
 	//
 	// Two walks at once may hide messages from each other where the broker has no other way to look than to take.
 	Walk(ctx context.Context, see func(context.Context, *Parked) (Verdict, error)) error

@@ -32,8 +32,8 @@ func (q *queue) produce(t *testing.T, id string, body []byte, codec kgo.Compress
 	assert.NoError(t, cl.ProduceSync(t.Context(), r).FirstErr(), "produce")
 }
 
-// Whatever can be read can be parked, kept behind one that is removed, and put back: where the topic takes more than the client does by itself, and where another
-// producer compresses better.
+// Whatever can be read can be parked, kept where others are removed, and put back: where the topic
+// takes more than the client does by itself, and where another producer compresses better.
 func TestParkLarge(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), func(_ *kafkaidem.Options, c *kafkaidem.TopicOptions) {
@@ -44,11 +44,13 @@ func TestParkLarge(t *testing.T) {
 	q.produce(t, "first", nil, kgo.NoCompression())
 	q.produce(t, "full", bodies["full"], kgo.NoCompression())
 	q.produce(t, "dense", bodies["dense"], kgo.ZstdCompression())
+	q.produce(t, "last", nil, kgo.NoCompression())
 	s := q.open(t)
-	for _, id := range []string{"first", "full", "dense"} {
+	for _, id := range []string{"first", "full", "dense", "last"} {
 		assert.NoError(t, receive(t, s, id).Dead(t.Context(), why), "Dead of %s", id)
 	}
-	assert.NoError(t, q.remove(t, "first"), "Walk")
+	assert.NoError(t, q.remove(t, "first", "last"), "Walk")
+	assert.Equal(t, q.end(), 6, "records that were ever written: the large ones have moved")
 	all := q.parked(t)
 	assert.Equal(t, len(all), 2, "parked messages")
 	for _, p := range all {

@@ -79,7 +79,11 @@ func (p *Parking) Send(ctx context.Context, m *mqidem.Message) error {
 	return nil
 }
 
-// Walk implements mqidem.Parking. What see removes is deleted from the topic (DeleteRecords), for which the ACL Delete on it is needed. Of a parking with several partitions each has an order of its own, and one comes after the other.
+// Walk implements mqidem.Parking. A walk that removes nothing writes nothing. What see removes is
+// deleted when the walk has shown all of its partition (DeleteRecords, for which the ACL Delete on
+// the topic is needed), also where see or the context ends it; a process that dies before shows it
+// again. What is kept before a message that is removed is written again at the end. Of a parking
+// with several partitions each has an order of its own, and one comes after the other.
 func (p *Parking) Walk(ctx context.Context, see func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)) error {
 	topic, err := find(ctx, p.cl, p.o.Dead, p.o.Timeout)
 	if err != nil {

@@ -2,6 +2,7 @@ package kafkaidem
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,105 +11,134 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// walk is one of a partition of the parking. Nothing is written before the first message is removed: what is kept until then stays where it is.
+// walk is one of a partition of the parking. It remembers offsets and no messages. Nothing is
+// written or deleted before it has shown everything, so that one that removes nothing is a look.
 type walk struct {
-	p       *Parking
-	ctx     context.Context //nolint:containedctx // it lives for one call
-	n       int32
-	see     func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)
-	kept    []*kgo.Record // before the first that is removed
-	size    int           // of kept, in bytes
-	removed bool
+	p    *Parking
+	ctx  context.Context //nolint:containedctx // it lives for one call
+	n    int32
+	see  func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)
+	kept int64 // the first that is kept; -1: none is
+	gone map[int64]bool
+	last int64 // of gone
 }
 
-// mostKept is how many bytes are remembered; beyond that the walk writes, as if something had been removed.
-const mostKept = 64 << 20
-
 func (w *walk) run(at span) error {
-	cl, err := kgo.NewClient(append(append([]kgo.Opt{}, w.p.connection...), kgo.KeepControlRecords(), // the last one may be one
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{w.p.o.Dead: {w.n: kgo.NewOffset().At(at.from)}}))...)
+	w.kept, w.gone = -1, map[int64]bool{}
+	shown, err := w.read(w.ctx, at, w.show)
+	if len(w.gone) == 0 {
+		return err
+	}
+	to := shown
+	if err != nil { // the rest of the partition stays where it is, so no more than must moves
+		to = w.last + 1
+	}
+	if failed := w.remove(to); failed != nil {
+		return errors.Join(err, failed)
+	}
+	return err
+}
+
+// read goes through records, and says up to where it has come.
+func (w *walk) read(
+	ctx context.Context, at span, each func(context.Context, *kgo.Record) error,
+) (int64, error) {
+	from := map[int32]kgo.Offset{w.n: kgo.NewOffset().At(at.from)}
+	cl, err := kgo.NewClient(append(append([]kgo.Opt{}, w.p.connection...),
+		kgo.KeepControlRecords(), // the last one may be one
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{w.p.o.Dead: from}))...)
 	if err != nil {
-		return fmt.Errorf("kafkaidem: the options of the connection do not fit: %w", err)
+		return at.from, fmt.Errorf(
+			"kafkaidem: the options of the connection do not fit: %w", err)
 	}
 	defer cl.Close()
 	for at.from < at.to {
-		polling, end := context.WithTimeout(w.ctx, silence)
+		polling, end := context.WithTimeout(ctx, silence)
 		got := cl.PollRecords(polling, 100)
-		silent := polling.Err() != nil && w.ctx.Err() == nil && got.NumRecords() == 0
+		silent := polling.Err() != nil && ctx.Err() == nil && got.NumRecords() == 0
 		end()
 		if silent {
-			if at, err = w.look(at); err != nil {
-				return err
+			if at, err = w.look(ctx, at); err != nil {
+				return at.from, err
 			}
 			continue
 		}
 		if err := got.Err(); err != nil {
-			return fmt.Errorf("kafkaidem: cannot read the parked messages; those before are dealt with: %w", explain(err))
+			return at.from, fmt.Errorf("kafkaidem: cannot read the parked messages; "+
+				"those before are dealt with: %w", explain(err))
 		}
 		for _, r := range got.Records() {
 			if r.Offset >= at.to {
-				return nil
+				return at.to, nil
 			}
-			if err := w.one(r); err != nil {
-				return err
+			if !r.Attrs.IsControl() {
+				if err := each(ctx, r); err != nil {
+					return at.from, err
+				}
 			}
 			at.from = r.Offset + 1
 		}
 	}
-	return nil
+	return at.from, nil
 }
 
-// silence is after how long without a record somebody looks whether there will be one.
+// silence is the time without a record after which the walk looks whether there will be one.
 const silence = 2 * time.Second
 
-// look asks what there is by now: the rest may have been deleted, or lost by the brokers, since the walk began.
-func (w *walk) look(at span) (span, error) {
-	now, err := w.p.spans(w.ctx, &topicInfo{name: w.p.o.Dead, parts: []int32{w.n}})
+// look asks what there is by now. The rest may have been deleted, or lost by the brokers, since
+// the walk began.
+func (w *walk) look(ctx context.Context, at span) (span, error) {
+	now, err := w.p.spans(ctx, &topicInfo{name: w.p.o.Dead, parts: []int32{w.n}})
 	if err != nil {
-		return at, fmt.Errorf("kafkaidem: cannot read the parked messages; those before are dealt with: %w", explain(err))
+		return at, fmt.Errorf("kafkaidem: cannot read the parked messages; "+
+			"those before are dealt with: %w", explain(err))
 	}
 	return span{max(at.from, now[w.n].from), min(at.to, now[w.n].to)}, nil
 }
 
-// one shows a message, and does what was said.
-func (w *walk) one(r *kgo.Record) error {
-	if r.Attrs.IsControl() {
-		return nil
-	}
-	verdict, err := w.see(w.ctx, w.p.parked(r))
-	if err != nil {
+// show shows a message, and notes what was said.
+func (w *walk) show(ctx context.Context, r *kgo.Record) error {
+	verdict, err := w.see(ctx, w.p.parked(r))
+	switch {
+	case err != nil:
 		return err
-	}
-	if verdict == mqidem.Remove {
-		w.removed = true
-		return w.pass(r, nil)
-	}
-	if w.removed {
-		return w.pass(r, r)
-	}
-	w.kept = append(w.kept, r)
-	w.size += len(r.Value) + len(r.Key)
-	if w.size > mostKept {
-		w.removed = true
-		return w.pass(r, nil)
+	case verdict == mqidem.Remove:
+		w.gone[r.Offset], w.last = true, r.Offset
+	case w.kept < 0:
+		w.kept = r.Offset
 	}
 	return nil
 }
 
-// pass writes what is kept again at the end, and then deletes all up to r. Killed in between, the next walk shows both.
-func (w *walk) pass(r, keep *kgo.Record) error {
-	if keep != nil {
-		w.kept = append(w.kept, keep)
+// remove deletes what is to go. The brokers delete from the front only: what is kept before it is
+// read again and written at the end, with all up to to, which keeps the order. Where the walk dies
+// in between, the next one shows both. A context that has ended is given the timeout once more:
+// what was dealt with should not be shown again because somebody has left.
+func (w *walk) remove(to int64) error {
+	ctx, end := context.WithCancel(context.WithoutCancel(w.ctx))
+	defer end()
+	defer context.AfterFunc(w.ctx, func() { time.AfterFunc(w.p.o.Timeout, end) })()
+	if w.kept < 0 || w.kept > w.last {
+		to = w.last + 1
+	} else if _, err := w.read(ctx, span{w.kept, to}, w.keep); err != nil {
+		return err
 	}
-	for _, k := range w.kept {
-		again := &kgo.Record{Topic: w.p.o.Dead, Key: k.Key, Value: k.Value, Headers: k.Headers}
-		if err := w.p.write(w.ctx, again); err != nil {
-			return fmt.Errorf("kafkaidem: a parked message could not be kept behind one that was dealt with; the next walk shows them again: %w", explain(err))
-		}
+	if err := deleteBefore(ctx, w.p.cl, w.p.o.Dead, w.n, to, w.p.o.Timeout); err != nil {
+		return fmt.Errorf("kafkaidem: parked messages were dealt with, "+
+			"and are shown again by the next walk: %w", err)
 	}
-	w.kept, w.size = nil, 0
-	if err := deleteBefore(w.ctx, w.p.cl, w.p.o.Dead, w.n, r.Offset+1, w.p.o.Timeout); err != nil {
-		return fmt.Errorf("kafkaidem: a parked message was dealt with, and is shown again by the next walk: %w", err)
+	return nil
+}
+
+// keep writes a record again at the end, unless it is to go.
+func (w *walk) keep(ctx context.Context, r *kgo.Record) error {
+	if w.gone[r.Offset] {
+		return nil
+	}
+	again := &kgo.Record{Topic: w.p.o.Dead, Key: r.Key, Value: r.Value, Headers: r.Headers}
+	if err := w.p.write(ctx, again); err != nil {
+		return fmt.Errorf("kafkaidem: a parked message could not be kept after one that was "+
+			"dealt with; the next walk shows them again: %w", explain(err))
 	}
 	return nil
 }
