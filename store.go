@@ -207,6 +207,14 @@ type (
 		// store that knows that it has not counted, since it could not begin in time, says so with [ErrTooLate].
 		Charge(context.Context, ChargeRequest) (Charged, error)
 	}
+	// Keeper says whether what it has confirmed can be lost, for those who cannot do without any of
+	// it, such as the worker numbers of package idgen.
+	Keeper interface {
+		// Keeps returns nil where what was confirmed survives a crash of a server and a failover, as
+		// the store is set up now. Otherwise, and where the store cannot see it, the error says what
+		// can be lost and which setting ends that.
+		Keeps(context.Context) error
+	}
 	// Sweeper removes what has expired, never what is in progress or in doubt under Refuse.
 	Sweeper interface {
 		// Sweep removes at most limit records and says how many; fewer than limit means that it is through.

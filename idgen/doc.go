@@ -4,7 +4,8 @@
 // An id of 63 bits is a time, the number of the worker that made it, and a sequence. Two ids are the same only if two makers have one
 // worker number and one time. A number in a configuration file ([Static]) leaves that to people. [Workers] leases the numbers in any store of
 // this project, or in ZooKeeper (adapters/zklock), and does not rely on leases alone: a holder makes only ids whose time is below a reservation that is stored with its lease, and
-// the next holder of the number starts above it. Their times are apart, whatever becomes of clocks, pauses and lost leases.
+// the next holder of the number starts above it. Their times are apart, whatever becomes of clocks, pauses
+// and lost leases, on a store that keeps what it confirms; Claim refuses others.
 //
 //	workers := idgen.NewWorkers(store, nil)
 //	held, err := workers.Claim(ctx)

@@ -13,7 +13,8 @@ import (
 // A process leases a worker number in the store that it has anyway, and makes ids until it ends.
 func ExampleWorkers() {
 	ctx := context.Background()
-	workers := idgen.NewWorkers(memstore.New(nil), nil) // a store on Redis, SQLite, PostgreSQL or MySQL in production
+	// In production a store on Redis, SQLite, PostgreSQL or MySQL, without Unsafe.
+	workers := idgen.NewWorkers(memstore.New(nil), &idgen.WorkersOptions{Unsafe: true})
 	held, err := workers.Claim(ctx)
 	if err != nil {
 		fmt.Println(err)

@@ -20,11 +20,10 @@ func TestClockBackAcrossRestart(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var off atomic.Int64
 				now := func() time.Time { return time.Now().Add(-time.Duration(off.Load())) }
-				layout := idgen.Layout{TimeBits: 41, WorkerBits: 10, SequenceBits: 12, Unit: time.Millisecond, Epoch: time.Now().AddDate(-1, 0, 0)}
 				store := &cut{Store: memstore.New(&memstore.Options{Clock: now})}
-				workers := idgen.NewWorkers(store, &idgen.WorkersOptions{Max: 1, Lease: 3 * time.Second, Now: now})
+				workers := idgen.NewWorkers(store, with(1, now))
 				first := claim(t, workers)
-				g := snowflake(t, first, &idgen.Options{Layout: layout, Now: now})
+				g := snowflake(t, first, &idgen.Options{Now: now})
 				time.Sleep(2500 * time.Millisecond)
 				last := next(t, g)
 				if killed { // it is cut off; its lease and its reservation stay
@@ -44,7 +43,7 @@ func TestClockBackAcrossRestart(t *testing.T) {
 						time.Sleep(time.Second)
 					}
 				}
-				low := next(t, snowflake(t, second, &idgen.Options{Layout: layout, Now: now}))
+				low := next(t, snowflake(t, second, &idgen.Options{Now: now}))
 				for { // the one before goes on until its times are over
 					id, err := g.Next(t.Context())
 					if err != nil {
@@ -100,22 +99,21 @@ func TestNextHolderWithAnotherClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &cut{Store: memstore.New(nil)}
-		layout := idgen.Layout{TimeBits: 41, WorkerBits: 10, SequenceBits: 12, Unit: time.Millisecond, Epoch: time.Now().AddDate(-1, 0, 0)}
 		of := func(off time.Duration) (*idgen.Workers, *idgen.Options) {
 			now := func() time.Time { return time.Now().Add(off) }
-			return idgen.NewWorkers(store, &idgen.WorkersOptions{Max: 1, Lease: 3 * time.Second, Now: now}), &idgen.Options{Layout: layout, Now: now}
+			return idgen.NewWorkers(store, with(1, now)), &idgen.Options{Now: now}
 		}
-		ahead, with := of(250 * time.Millisecond)
+		ahead, o := of(250 * time.Millisecond)
 		first := claim(t, ahead)
-		g := snowflake(t, first, with)
+		g := snowflake(t, first, o)
 		store.away.Store(true)
 		time.Sleep(2990 * time.Millisecond) // its lease is nearly over
 		last := next(t, g)
 		time.Sleep(10 * time.Millisecond)
 		store.away.Store(false)
-		behind, with := of(-40 * time.Millisecond)
+		behind, o := of(-40 * time.Millisecond)
 		second := claim(t, behind)
-		low := next(t, snowflake(t, second, with))
+		low := next(t, snowflake(t, second, o))
 		assert.True(t, low > last, "the next holder begins with %d, and %d was made", low, last)
 		assert.NoError(t, second.Release(t.Context()), "Release")
 		<-first.Done()

@@ -51,6 +51,13 @@ func (l Layout) Validate() error {
 	return errors.Join(errs...)
 }
 
+// String names the bits, the unit and the epoch: 41+10+12 bits, 1ms from 2025-01-01T00:00:00Z.
+func (l Layout) String() string {
+	return fmt.Sprintf("%d+%d+%d bits, %v from %s", l.TimeBits, l.WorkerBits, l.SequenceBits, l.Unit, l.Epoch.UTC().Format(time.RFC3339Nano))
+}
+
+func (l Layout) same(m Layout) bool { return l.String() == m.String() }
+
 // End is the first moment that has no ids.
 func (l Layout) End() time.Time { return l.time(1 << l.TimeBits) }
 

@@ -3,6 +3,7 @@ package idgen
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -17,9 +18,18 @@ var ErrTaken = errors.New("idgen: somebody holds this worker number")
 // That ids are unique rests on the reservations alone: those of a number only grow, each is kept before Reserve says so, and whoever takes the
 // number is told the last one, which no holder before can raise from then on.
 type Numbers interface {
+	// Agree keeps what the ids of a namespace look like, once for all: the layout of the first call. [ErrLayout]: it is another one. It also
+	// refuses a source that may lose reservations, unless its maker was told otherwise.
+	Agree(ctx context.Context, namespace string, layout Layout) error
 	// Take takes a number for a lease. [ErrTaken]: somebody holds it. With any other error nobody knows; what may have been taken is given back, or
 	// ends with its lease.
 	Take(ctx context.Context, r NumberRequest) (Taken, error)
+}
+
+// OtherLayout is the error of [Numbers].Agree where the ids of the namespace have the layout is, and not what was asked for. It wraps
+// [ErrLayout].
+func OtherLayout(is string, asked Layout) error {
+	return fmt.Errorf("%w: it is %q, and not %v; ids of two layouts may be equal, so use that one, or a namespace whose ids are kept apart", ErrLayout, is, asked)
 }
 
 // NumberRequest is what is asked for: number Number of a namespace, for Lease from now.

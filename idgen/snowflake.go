@@ -22,7 +22,7 @@ var (
 
 // Options configure a generator.
 type Options struct {
-	// Layout is [Twitter] by default.
+	// Layout is by default that of a worker that is leased, which has no other, and else [Twitter].
 	Layout Layout
 	// Borrow is how far the times of ids may run ahead of the clock when more are asked for than the layout has; default 0: the caller waits.
 	Borrow time.Duration
@@ -59,8 +59,14 @@ func NewSnowflake(w Worker, o *Options) (*Snowflake, error) {
 		o = new(Options)
 	}
 	g := &Snowflake{layout: o.Layout, worker: w, clock: steady()}
-	if g.layout == (Layout{}) {
+	held, leased := w.(*Held)
+	switch {
+	case g.layout == (Layout{}) && leased:
+		g.layout = held.layout
+	case g.layout == (Layout{}):
 		g.layout = Twitter
+	case leased && !g.layout.same(held.layout):
+		return nil, fmt.Errorf("%w: it is %v, and the generator's is %v; leave Options.Layout empty", ErrLayout, held.layout, g.layout)
 	}
 	if o.Now != nil {
 		g.clock = func() int64 { return o.Now().UnixNano() }
@@ -89,7 +95,7 @@ func NewSnowflake(w Worker, o *Options) (*Snowflake, error) {
 	if g.Left() < leastLeft {
 		return nil, fmt.Errorf("%w: the layout ends on %v; ids of another one have to take over before that", ErrEpochEnds, g.layout.End().Format(time.DateOnly))
 	}
-	if h, ok := w.(*Held); ok && h.used.Swap(true) {
+	if leased && held.used.Swap(true) {
 		return nil, errors.New("idgen: this worker number has a generator already, and a second one would make the same ids; share the first, or claim another number")
 	}
 	if from := w.From(); !from.IsZero() {

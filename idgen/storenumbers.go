@@ -4,10 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/backoff"
 )
 
 // codec names the reservation that is kept with a lease: nanoseconds since 1970, 8 bytes, big-endian. It ends with the lease, so that the next
@@ -18,9 +21,66 @@ const codec = "idgen/until"
 const keepFor = 30 * 24 * time.Hour
 
 // storeNumbers are leased in a store.
-type storeNumbers struct{ store retrysafe.Store }
+type storeNumbers struct {
+	store  retrysafe.Store
+	unsafe bool
+}
 
-func (s storeNumbers) Take(ctx context.Context, r NumberRequest) (Taken, error) {
+// layoutCodec names the record that has the layout of a namespace.
+const layoutCodec = "idgen/layout"
+
+// writing is the lease of somebody who keeps the layout of a namespace.
+const writing = 10 * time.Second
+
+func (s *storeNumbers) Agree(ctx context.Context, namespace string, layout Layout) error {
+	if err := s.keeps(ctx); err != nil && !s.unsafe {
+		return fmt.Errorf("the store may lose reservations, and ids would repeat: %w; or set Unsafe if they may", err)
+	}
+	key := retrysafe.StoreKey{Namespace: namespace, Layer: "ids", Key: retrysafe.Key{Operation: "layout", ID: "of all"}}
+	var owner retrysafe.Owner
+	_, _ = rand.Read(owner[:])
+	for {
+		got, err := s.store.Acquire(ctx, retrysafe.AcquireRequest{
+			Key: key, Owner: owner, Lease: writing, Retention: retrysafe.Forever, OnDoubt: retrysafe.Reexecute,
+		})
+		switch {
+		case err != nil:
+			return err
+		case got.Status == retrysafe.Won:
+			text := []byte(layout.String())
+			_, err := s.store.Complete(ctx, retrysafe.CompleteRequest{
+				Key: key, Owner: owner, Fence: got.Record.Fence, State: retrysafe.StateCompleted, Retention: retrysafe.Forever,
+				Answer: retrysafe.Answer{Kept: true, Codec: layoutCodec, Body: text, Size: int64(len(text))},
+			})
+			return err
+		case got.Status == retrysafe.Finished:
+			if is := string(got.Record.Answer.Body); is != layout.String() {
+				return OtherLayout(is, layout)
+			}
+			return nil
+		case got.Status != retrysafe.StatusInProgress:
+			return fmt.Errorf("the record of the layout cannot be read (status %d)", got.Status)
+		}
+		if err := backoff.Pause(ctx, 50*time.Millisecond); err != nil { // somebody else writes it
+			return err
+		}
+	}
+}
+
+// keeps says how the store may lose what it has confirmed.
+func (s *storeNumbers) keeps(ctx context.Context) error {
+	keeper, ok := s.store.(retrysafe.Keeper)
+	if !ok {
+		return fmt.Errorf("%T does not tell (retrysafe.Keeper)", s.store)
+	}
+	err := keeper.Keeps(ctx)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return fmt.Errorf("a store that %T passes calls to does not tell (retrysafe.Keeper)", s.store)
+	}
+	return err
+}
+
+func (s *storeNumbers) Take(ctx context.Context, r NumberRequest) (Taken, error) {
 	l := &storeLease{store: s.store, key: retrysafe.StoreKey{
 		Namespace: r.Namespace, Layer: "ids", Key: retrysafe.Key{Operation: "worker", ID: strconv.Itoa(r.Number)},
 	}}

@@ -16,6 +16,8 @@ import (
 var (
 	// ErrNoWorker: all numbers are held.
 	ErrNoWorker = errors.New("idgen: no worker number is free")
+	// ErrLayout: the ids of this namespace have another layout, and those of two layouts may be equal.
+	ErrLayout = errors.New("idgen: the namespace has another layout")
 	// ErrClockOff: this clock and the store's differ by more than WorkersOptions.MaxSkew.
 	ErrClockOff = errors.New("idgen: this clock is not that of the store")
 )
@@ -25,13 +27,19 @@ type WorkersOptions struct {
 	// Namespace keeps the numbers apart from those of other systems on the store; default "ids". Ids of one namespace are unique, so all that make
 	// ids of one kind share it.
 	Namespace string
-	// Max is how many numbers there are; default 1024, those of [Twitter].
+	// Layout is that of all ids of the namespace, for ever; default [Twitter]. The first claim keeps it in the store, and one with another
+	// layout fails ([ErrLayout]).
+	Layout Layout
+	// Max is how many numbers there are; default 1024, or what the layout has room for if that is less.
 	Max int
 	// Lease is how long a number is held without a word to the store; default 30 s, 1 s to 1 h. It is how long a number of a process that died
 	// stays taken, and how long ids can be made while the store is away.
 	Lease time.Duration
 	// MaxSkew is how far this clock may be off the store's when a number is claimed; default 1 s, at most a tenth of Lease.
 	MaxSkew time.Duration
+	// Unsafe takes a store that may lose what it has confirmed, by a crash or a failover: then ids repeat. It is for tests and
+	// demonstrations, such as with memstore.
+	Unsafe bool
 	// Now is the clock of the generators; default one that begins at time.Now with each claim and goes on by the monotonic clock.
 	Now func() time.Time
 }
@@ -42,12 +50,13 @@ type Workers struct {
 	o       WorkersOptions
 }
 
-// NewWorkers returns workers on a store: any that keeps progress (clause S19), which all of this project do. It panics on options that make no sense.
+// NewWorkers returns workers on a store: any that keeps progress (clause S19), which all of this project do. Claim asks the store whether
+// what it confirms can be lost ([retrysafe.Keeper]), and refuses one that does, or that cannot tell. It panics on options that make no sense.
 func NewWorkers(s retrysafe.Store, o *WorkersOptions) *Workers {
 	if s == nil {
 		panic("idgen: NewWorkers needs a store")
 	}
-	return NewWorkersOn(storeNumbers{s}, o)
+	return NewWorkersOn(&storeNumbers{store: s, unsafe: o != nil && o.Unsafe}, o)
 }
 
 // NewWorkersOn returns workers on another source of numbers, such as that of adapters/zklock. It panics on options that make no sense.
@@ -59,8 +68,15 @@ func NewWorkersOn(n Numbers, o *WorkersOptions) *Workers {
 	if w.o.Namespace == "" {
 		w.o.Namespace = "ids"
 	}
+	if w.o.Layout == (Layout{}) {
+		w.o.Layout = Twitter
+	}
+	if err := w.o.Layout.Validate(); err != nil {
+		panic(err.Error())
+	}
+	room := int(min(w.o.Layout.Workers(), mostNumbers)) //nolint:gosec // small
 	if w.o.Max == 0 {
-		w.o.Max = 1024
+		w.o.Max = min(1024, room)
 	}
 	if w.o.Lease == 0 {
 		w.o.Lease = 30 * time.Second
@@ -68,17 +84,23 @@ func NewWorkersOn(n Numbers, o *WorkersOptions) *Workers {
 	if w.o.MaxSkew == 0 {
 		w.o.MaxSkew = min(time.Second, w.o.Lease/10)
 	}
-	if n == nil || w.o.Max < 1 || w.o.Max > 1<<22 || w.o.Lease < time.Second || w.o.Lease > time.Hour || len(w.o.Namespace) > retrysafe.MaxPart || w.o.MaxSkew < 0 || w.o.MaxSkew > w.o.Lease/10 {
-		panic(fmt.Sprintf("idgen: workers need a source of numbers, Max of 1 to 4194304 (%d), Lease of 1s to 1h (%v) and MaxSkew up to a tenth of it (%v)",
-			w.o.Max, w.o.Lease, w.o.MaxSkew))
+	if n == nil || w.o.Max < 1 || w.o.Max > room || w.o.Lease < time.Second || w.o.Lease > time.Hour || len(w.o.Namespace) > retrysafe.MaxPart || w.o.MaxSkew < 0 || w.o.MaxSkew > w.o.Lease/10 {
+		panic(fmt.Sprintf("idgen: workers need a source of numbers, Max of 1 to %d, which is what the layout has (%d), Lease of 1s to 1h (%v) and MaxSkew up to a tenth of it (%v)",
+			room, w.o.Max, w.o.Lease, w.o.MaxSkew))
 	}
 	return w
 }
+
+// mostNumbers is how many are looked through for a free one, at most.
+const mostNumbers = 1 << 22
 
 // Claim leases a number that nobody holds, and keeps it until Release, or until the store has not answered for a lease. It tries the
 // numbers in turn from a random one, each a trip or two. Where all that are free have times reserved by those who held them last, it waits for the
 // first to pass, at most a lease. [ErrNoWorker] when none is free.
 func (w *Workers) Claim(ctx context.Context) (*Held, error) {
+	if err := w.numbers.Agree(ctx, w.o.Namespace, w.o.Layout); err != nil {
+		return nil, fmt.Errorf("idgen: claim a worker number: %w", err)
+	}
 	for empty := 0; ; {
 		h, wait, err := w.round(ctx)
 		if h != nil || err != nil {
@@ -134,7 +156,7 @@ func (w *Workers) try(ctx context.Context, number int) (*Held, time.Duration, er
 	case err != nil:
 		return nil, 0, fmt.Errorf("idgen: claim a worker number: %w", err)
 	}
-	h := &Held{taken: taken, number: uint64(number), lease: w.o.Lease, now: now, done: make(chan struct{})} //nolint:gosec // not negative
+	h := &Held{taken: taken, layout: w.o.Layout, number: uint64(number), lease: w.o.Lease, now: now, done: make(chan struct{})} //nolint:gosec // not negative
 	came := now()
 	if early, late := taken.Now.Sub(came), sent.Sub(taken.Now); early > w.o.MaxSkew || late > w.o.MaxSkew {
 		_ = taken.Release(ctx, "clock") // or it lapses
@@ -158,6 +180,7 @@ func (w *Workers) try(ctx context.Context, number int) (*Held, time.Duration, er
 // Held is a number that is leased. Give it to NewSnowflake, once.
 type Held struct {
 	taken  Taken
+	layout Layout
 	number uint64
 	lease  time.Duration
 	now    func() time.Time

@@ -16,7 +16,18 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-var small = &idgen.WorkersOptions{Max: 3, Lease: 3 * time.Second}
+var small = &idgen.WorkersOptions{Max: 3, Lease: 3 * time.Second, Unsafe: true}
+
+// with is small with other numbers, and a layout that has begun by the clock of a bubble.
+func with(most int, now func() time.Time) *idgen.WorkersOptions {
+	o := *small
+	o.Max, o.Now, o.Layout = most, now, idgen.Twitter
+	o.Layout.Epoch = begun
+	return &o
+}
+
+// begun is before the clock of a bubble.
+var begun = time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func claim(t *testing.T, w *idgen.Workers) *idgen.Held {
 	t.Helper()
@@ -64,16 +75,15 @@ func TestNextHolderStartsAbove(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &cut{Store: memstore.New(nil)}
-		o := &idgen.WorkersOptions{Max: 1, Lease: 3 * time.Second}
+		o := with(1, nil)
 		first := claim(t, idgen.NewWorkers(store, o))
-		layout := idgen.Layout{TimeBits: 41, WorkerBits: 10, SequenceBits: 12, Unit: time.Millisecond, Epoch: time.Now().AddDate(-1, 0, 0)}
-		g := snowflake(t, first, &idgen.Options{Layout: layout})
+		g := snowflake(t, first, nil)
 		next(t, g)
 		store.away.Store(true) // the process is cut off from the store, and knows nothing of it yet
 		time.Sleep(3 * time.Second)
 		store.away.Store(false)
 		second := claim(t, idgen.NewWorkers(store, o))
-		h := snowflake(t, second, &idgen.Options{Layout: layout})
+		h := snowflake(t, second, nil)
 		low := next(t, h)
 		for { // the first holder goes on as long as it can
 			id, err := g.Next(t.Context())
@@ -106,9 +116,8 @@ func TestStoreAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &cut{Store: memstore.New(nil)}
-		held := claim(t, idgen.NewWorkers(store, small))
-		layout := idgen.Layout{TimeBits: 41, WorkerBits: 10, SequenceBits: 12, Unit: time.Millisecond, Epoch: time.Now().AddDate(-1, 0, 0)}
-		g := snowflake(t, held, &idgen.Options{Layout: layout})
+		held := claim(t, idgen.NewWorkers(store, with(3, nil)))
+		g := snowflake(t, held, nil)
 		for range 5 {
 			store.away.Store(true)
 			time.Sleep(1900 * time.Millisecond)
@@ -142,7 +151,7 @@ func TestClocksOfWorkers(t *testing.T) {
 	}
 	var back atomic.Int64
 	store := memstore.New(&memstore.Options{Clock: func() time.Time { return time.Now().Add(-time.Duration(back.Load())) }})
-	o := &idgen.WorkersOptions{Max: 1, Lease: 3 * time.Second, Now: func() time.Time { return time.Now().Add(-time.Duration(back.Load())) }}
+	o := with(1, func() time.Time { return time.Now().Add(-time.Duration(back.Load())) })
 	assert.NoError(t, claim(t, idgen.NewWorkers(store, o)).Release(t.Context()), "Release")
 	back.Store(int64(time.Hour)) // all clocks go back
 	_, err := idgen.NewWorkers(store, o).Claim(t.Context())
@@ -152,7 +161,7 @@ func TestClocksOfWorkers(t *testing.T) {
 // TestLostReplies: a claim or an extension whose reply was lost gives nobody a time that another one has.
 func TestLostReplies(t *testing.T) {
 	t.Parallel()
-	for _, op := range []string{"acquire", "extend", "release"} {
+	for _, op := range []string{"acquire", "extend", "complete", "release"} {
 		for call := 1; call <= 3; call++ {
 			synctest.Test(t, func(t *testing.T) {
 				mem := memstore.New(nil)
@@ -162,8 +171,7 @@ func TestLostReplies(t *testing.T) {
 					}
 					return 0
 				})
-				w := idgen.NewWorkers(store, &idgen.WorkersOptions{Max: 1, Lease: 3 * time.Second})
-				layout := idgen.Layout{TimeBits: 41, WorkerBits: 10, SequenceBits: 12, Unit: time.Millisecond, Epoch: time.Now().AddDate(-1, 0, 0)}
+				w := idgen.NewWorkers(store, with(1, nil))
 				var last idgen.ID
 				for holders, tries := 0, 0; holders < 4; tries++ {
 					assert.True(t, tries < 50, "nobody gets the number any more")
@@ -173,7 +181,7 @@ func TestLostReplies(t *testing.T) {
 						continue
 					}
 					holders++
-					g := snowflake(t, h, &idgen.Options{Layout: layout})
+					g := snowflake(t, h, nil)
 					for range 3 {
 						id := next(t, g)
 						assert.True(t, id > last, "%s %d: %d follows %d", op, call, id, last)
@@ -191,6 +199,7 @@ func TestWorkersOptions(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]*idgen.WorkersOptions{
 		"max": {Max: -1}, "a short lease": {Lease: time.Millisecond}, "a long lease": {Lease: 2 * time.Hour}, "skew": {Lease: time.Second, MaxSkew: time.Second},
+		"a layout": {Layout: idgen.Layout{TimeBits: 1}}, "more than its layout has": {Layout: idgen.Fast, Max: 65},
 	} {
 		func() {
 			defer func() { assert.True(t, recover() != nil, "%s is refused", name) }()
@@ -205,4 +214,85 @@ func TestWorkersOptions(t *testing.T) {
 			f()
 		}()
 	}
+}
+
+// keeping is a store that says whether it keeps what it confirms.
+type keeping struct {
+	retrysafe.Store
+	err error
+}
+
+func (k keeping) Keeps(context.Context) error { return k.err }
+
+// TestStoresThatForget: a store that may lose reservations gives no number, nor does one that cannot tell; Unsafe takes it.
+func TestStoresThatForget(t *testing.T) {
+	t.Parallel()
+	for why, store := range map[string]retrysafe.Store{
+		"gone with the process": memstore.New(nil),
+		"appendonly":            keeping{memstore.New(nil), errors.New("appendonly is off")},
+		"does not tell":         struct{ retrysafe.Store }{memstore.New(nil)},
+		"passes calls to":       keeping{memstore.New(nil), errors.ErrUnsupported},
+	} {
+		_, err := idgen.NewWorkers(store, &idgen.WorkersOptions{Max: 1}).Claim(t.Context())
+		assert.True(t, err != nil, "Claim where the store: %s", why)
+		assert.Contains(t, err.Error(), why, "why it is refused")
+		assert.Contains(t, err.Error(), "set Unsafe", "what to do")
+		h, err := idgen.NewWorkers(store, &idgen.WorkersOptions{Max: 1, Unsafe: true}).Claim(t.Context())
+		assert.NoError(t, err, "Claim with Unsafe where the store: %s", why)
+		assert.NoError(t, h.Release(t.Context()), "Release")
+	}
+	h, err := idgen.NewWorkers(keeping{memstore.New(nil), nil}, &idgen.WorkersOptions{Max: 1}).Claim(t.Context())
+	assert.NoError(t, err, "Claim on a store that keeps what it confirms")
+	assert.NoError(t, h.Release(t.Context()), "Release")
+}
+
+// TestOneLayout: the ids of a namespace have one layout, whoever claims first and however many at once.
+func TestOneLayout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, oneLayout)
+}
+
+func oneLayout(t *testing.T) {
+	t.Helper()
+	store := memstore.New(nil)
+	layouts := []idgen.Layout{idgen.Twitter, idgen.Fast}
+	for i := range layouts {
+		layouts[i].Epoch = begun
+	}
+	workers := make([]*idgen.Workers, len(layouts))
+	var claimed, refused [2]atomic.Int32
+	var all sync.WaitGroup
+	for i, layout := range layouts {
+		workers[i] = idgen.NewWorkers(store, &idgen.WorkersOptions{Layout: layout, Max: 8, Unsafe: true})
+		for range 8 {
+			all.Go(func() {
+				h, err := workers[i].Claim(t.Context())
+				if err != nil {
+					assert.ErrorIs(t, err, idgen.ErrLayout, "Claim")
+					refused[i].Add(1)
+					return
+				}
+				claimed[i].Add(1)
+				g, err := idgen.NewSnowflake(h, nil)
+				if assert.NoError(t, err, "generator"); g.Layout() != layouts[i] {
+					t.Errorf("the generator has the layout %v, want %v", g.Layout(), layout)
+				}
+				assert.NoError(t, h.Release(t.Context()), "Release")
+			})
+		}
+	}
+	all.Wait()
+	first := 0
+	if claimed[1].Load() > 0 {
+		first = 1
+	}
+	assert.Equal(t, claimed[first].Load(), int32(8), "claims of the layout that came first")
+	assert.Equal(t, refused[1-first].Load(), int32(8), "refusals of the other")
+	h := claim(t, workers[first])
+	_, err := idgen.NewSnowflake(h, &idgen.Options{Layout: layouts[1-first]})
+	assert.ErrorIs(t, err, idgen.ErrLayout, "a generator of another layout")
+	assert.NoError(t, h.Release(t.Context()), "Release")
+	h, err = idgen.NewWorkers(store, &idgen.WorkersOptions{Namespace: "others", Layout: layouts[1-first], Unsafe: true}).Claim(t.Context())
+	assert.NoError(t, err, "another namespace")
+	assert.NoError(t, h.Release(t.Context()), "Release")
 }

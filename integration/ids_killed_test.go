@@ -84,7 +84,7 @@ func playIDs(args []string) error {
 }
 
 func idsWorkers(ctx context.Context, addr string) (*idgen.Workers, error) {
-	quiet, o := slog.New(slog.DiscardHandler), &idgen.WorkersOptions{Max: 20, Lease: childLease}
+	quiet, o := slog.New(slog.DiscardHandler), &idgen.WorkersOptions{Max: 20, Lease: childLease, Unsafe: true}
 	switch {
 	case strings.HasPrefix(addr, "zookeeper:"):
 		b, err := zklock.Open(ctx, []string{strings.TrimPrefix(addr, "zookeeper:")}, &zklock.Options{Session: childLease, Logger: quiet})
@@ -294,10 +294,10 @@ func TestSoakIDsOfOneProcess(t *testing.T) {
 	if longSoak() {
 		n = 1_000_000_000
 	}
-	workers := idgen.NewWorkers(redisOn(t, redisClients["rueidis"](t, "redis://"+startRedis(t).addr), nil), &idgen.WorkersOptions{Max: 64})
+	workers := idgen.NewWorkers(redisOn(t, redisClients["rueidis"](t, "redis://"+startRedis(t).addr), nil), &idgen.WorkersOptions{Max: 64, Layout: idgen.Fast, Unsafe: true})
 	held, err := workers.Claim(t.Context())
 	assert.NoError(t, err, "Claim")
-	g, err := idgen.NewSnowflake(held, &idgen.Options{Layout: idgen.Fast})
+	g, err := idgen.NewSnowflake(held, nil)
 	assert.NoError(t, err, "generator")
 	b := idgen.NewBuffered(g)
 	last := idgen.ID(0)

@@ -5,6 +5,7 @@ package memstore
 import (
 	"bytes"
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -42,7 +43,13 @@ var (
 	_ retrysafe.Issuer  = (*Store)(nil)
 	_ retrysafe.Lister  = (*Store)(nil)
 	_ retrysafe.Sweeper = (*Store)(nil)
+	_ retrysafe.Keeper  = (*Store)(nil)
 )
+
+var errForgets = errors.New("memstore: what is kept is gone with the process, and others do not see it")
+
+// Keeps implements [retrysafe.Keeper]: it does not.
+func (s *Store) Keeps(context.Context) error { return errForgets }
 
 // Acquire implements [retrysafe.Store].
 func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {

@@ -14,6 +14,7 @@ var (
 	_ retrysafe.Notifier = (*Store)(nil)
 	_ retrysafe.Sweeper  = (*Store)(nil)
 	_ retrysafe.Batcher  = (*Store)(nil)
+	_ retrysafe.Keeper   = (*Store)(nil)
 )
 
 // Issue implements [retrysafe.Issuer].
@@ -54,6 +55,14 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 		return inner.Sweep(ctx, limit)
 	}
 	return 0, errors.ErrUnsupported
+}
+
+// Keeps implements [retrysafe.Keeper].
+func (s *Store) Keeps(ctx context.Context) error {
+	if inner, ok := s.Store.(retrysafe.Keeper); ok {
+		return inner.Keeps(ctx)
+	}
+	return errors.ErrUnsupported
 }
 
 // AcquireBatch implements [retrysafe.Batcher]. It uses no copies.

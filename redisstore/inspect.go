@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/redisnode"
 	"github.com/retrysafe/retrysafe/redisclient"
 )
@@ -76,4 +77,30 @@ func (s *Store) durable(node *redisnode.Node) error {
 		s.o.Logger.Warn("redisstore: wins are not confirmed by replicas: after a failover work that was done just before may be run again; set Replicas")
 	}
 	return nil
+}
+
+var _ retrysafe.Keeper = (*Store)(nil)
+
+// Keeps implements [retrysafe.Keeper]: it looks at every primary. What was confirmed can be lost
+// where a primary evicts, where it keeps no append-only file, and where a failover or a crash may
+// come before it has reached a replica or the disk.
+func (s *Store) Keeps(ctx context.Context) error {
+	nodes, ok := s.client.(redisclient.Nodes)
+	if !ok {
+		return errors.New("redisstore: this client cannot ask the server whether it keeps what it confirms")
+	}
+	return nodes.EachPrimary(ctx, func(ctx context.Context, do doing) error {
+		node, err := redisnode.Look(ctx, do)
+		if err != nil {
+			return refusal(err)
+		}
+		if node.Policy != "noeviction" {
+			return errors.New("redisstore: the server drops keys for want of memory, or does not tell " +
+				"(CONFIG GET); set maxmemory-policy noeviction")
+		}
+		if why := node.Forgets(s.need()); why != "" {
+			return errors.New("redisstore: " + why)
+		}
+		return nil
+	})
 }

@@ -3,6 +3,7 @@ package shardstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/retrysafe/retrysafe"
@@ -16,6 +17,7 @@ var (
 	_ retrysafe.Notifier = (*Store)(nil)
 	_ retrysafe.Sweeper  = (*Store)(nil)
 	_ retrysafe.Batcher  = (*Store)(nil)
+	_ retrysafe.Keeper   = (*Store)(nil)
 )
 
 // Charge implements [retrysafe.Limiter]. What a tenant has is counted in one shard; while that moves, the old one decides, and the next
@@ -185,4 +187,23 @@ func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
 		return 0, errors.ErrUnsupported
 	}
 	return removed, nil
+}
+
+// Keeps implements [retrysafe.Keeper]: each shard must.
+func (s *Store) Keeps(ctx context.Context) error {
+	m := s.Map()
+	for _, name := range m.all() {
+		shard, err := s.atlas.shard(name)
+		if err != nil {
+			return err
+		}
+		keeper, ok := shard.(retrysafe.Keeper)
+		if !ok {
+			return errors.ErrUnsupported
+		}
+		if err := keeper.Keeps(ctx); err != nil {
+			return fmt.Errorf("shardstore: shard %q: %w", name, err)
+		}
+	}
+	return nil
 }

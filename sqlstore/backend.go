@@ -21,6 +21,8 @@ type backend interface {
 	see(ctx context.Context, of []*sight) error
 	// settings refuses a database that cannot be used, and warns of settings under which what was answered may be lost.
 	settings(ctx context.Context) error
+	// keeps says how what was committed can be lost, by a crash or a failover.
+	keeps(ctx context.Context) error
 	// alone runs f, which makes the tables, while nobody else does, and looks for missing rights.
 	alone(ctx context.Context, w execer, f func() error) error
 	// explain makes an error of the driver one that says what to do.

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"time"
+
+	"github.com/retrysafe/retrysafe"
 )
 
 // Migrate makes the tables, or brings older ones up to date; several processes may call it at once. It changes nothing but the store's
@@ -76,4 +78,15 @@ func run(ctx context.Context, w execer, statements []string) error {
 		}
 	}
 	return nil
+}
+
+var _ retrysafe.Keeper = (*Store)(nil)
+
+// Keeps implements [retrysafe.Keeper]. It asks the server for its settings, and whether it has
+// replicas that may take over without the last commits.
+func (s *Store) Keeps(ctx context.Context) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	return s.failed("ask what the database keeps", s.backend.keeps(ctx))
 }

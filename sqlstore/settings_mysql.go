@@ -36,18 +36,68 @@ func (m mysql) settings(ctx context.Context) error {
 		case packet < smallestPacket:
 			return stateError(fmt.Sprintf("sqlstore: the server's max_allowed_packet is %d, too small for a record with a long answer; set it to 16M (at least %d)", packet, smallestPacket))
 		}
-		warn := func(setting, text string) { m.logger.Warn("sqlstore: "+setting+": "+text, "table", m.table) }
-		if flush != 1 && flush != 3 { // 3 is MariaDB's, and flushes more
-			warn(fmt.Sprint("innodb_flush_log_at_trx_commit is ", flush), "a crash loses the last commits, and what they answered may run again; set it to 1")
-		}
-		if binlog != 0 && sync != 1 {
-			warn(fmt.Sprint("sync_binlog is ", sync), "a crash of the machine loses the last commits, and what they answered may run again; set it to 1")
-		}
-		if doublewrite == "0" || strings.EqualFold(doublewrite, "off") {
-			warn("innodb_doublewrite is off", "a crash of the machine can damage the database, unless its file system writes pages whole; turn it on")
+		for _, loss := range mysqlLosses(flush, binlog, sync, doublewrite) {
+			m.logger.Warn("sqlstore: "+loss, "table", m.table)
 		}
 		return nil
 	})
+}
+
+// mysqlLosses are the settings by which a crash loses what was committed.
+func mysqlLosses(flush, binlog, sync int, doublewrite string) (found []string) {
+	if flush != 1 && flush != 3 { // 3 is MariaDB's, and flushes more
+		found = append(found, fmt.Sprint("innodb_flush_log_at_trx_commit is ", flush)+
+			": a crash loses the last commits, and what they answered may run again; set it to 1")
+	}
+	if binlog != 0 && sync != 1 {
+		found = append(found, fmt.Sprint("sync_binlog is ", sync)+": a crash of the machine loses "+
+			"the last commits, and what they answered may run again; set it to 1")
+	}
+	if doublewrite == "0" || strings.EqualFold(doublewrite, "off") {
+		found = append(found, "innodb_doublewrite is off: a crash of the machine can damage the "+
+			"database, unless its file system writes pages whole; turn it on")
+	}
+	return found
+}
+
+// keeps also looks whether replicas may take over without the last commits. Without a binary log
+// there are none. With one it wants commits to wait for a replica: who reads the log cannot be seen
+// without rights that an application seldom has.
+func (m mysql) keeps(ctx context.Context) error {
+	return m.read(ctx, brief, func(ctx context.Context, db execer) error {
+		var flush, binlog, sync int
+		var waits bool
+		var doublewrite string
+		err := db.QueryRowContext(ctx, `SELECT @@innodb_flush_log_at_trx_commit, @@log_bin, @@sync_binlog, `+
+			`@@innodb_doublewrite`).Scan(&flush, &binlog, &sync, &doublewrite)
+		if err == nil && binlog != 0 {
+			waits, err = waitsForReplica(ctx, db)
+		}
+		if err != nil {
+			return err
+		}
+		if found := mysqlLosses(flush, binlog, sync, doublewrite); len(found) > 0 {
+			return stateError("sqlstore: " + found[0])
+		}
+		if binlog != 0 && !waits {
+			return stateError("sqlstore: the server has a binary log, and commits do not wait until a " +
+				"replica has them: a failover loses the last ones; turn semi-synchronous replication " +
+				"on, or the binary log off if there is no replica")
+		}
+		return nil
+	})
+}
+
+// waitsForReplica tells whether commits are semi-synchronous at present. MariaDB says master, newer
+// servers of MySQL say source.
+func waitsForReplica(ctx context.Context, db execer) (bool, error) {
+	rows, err := db.QueryContext(ctx, `SHOW GLOBAL STATUS WHERE variable_name IN `+
+		`('Rpl_semi_sync_master_status', 'Rpl_semi_sync_source_status') AND value = 'ON'`)
+	if err != nil {
+		return false, err
+	}
+	defer rows.Close()
+	return rows.Next(), rows.Err()
 }
 
 // alone lets one process at a time migrate, and refuses tables without transactions.

@@ -9,22 +9,60 @@ import (
 // settings warns of settings under which what was answered may be lost.
 func (p postgres) settings(ctx context.Context) error {
 	return p.read(ctx, brief, func(ctx context.Context, db execer) error {
-		var fsync, commit, pages string
-		err := db.QueryRowContext(ctx, `SELECT current_setting('fsync'), current_setting('synchronous_commit'), current_setting('full_page_writes')`).
-			Scan(&fsync, &commit, &pages)
+		found, err := p.losses(ctx, db)
+		for _, loss := range found {
+			p.logger.Warn("sqlstore: "+loss, "table", p.table)
+		}
+		return err
+	})
+}
+
+// losses are the settings by which a crash loses what was committed.
+func (p postgres) losses(ctx context.Context, db execer) (found []string, err error) {
+	var fsync, commit, pages string
+	err = db.QueryRowContext(ctx, `SELECT current_setting('fsync'), current_setting('synchronous_commit'), `+
+		`current_setting('full_page_writes')`).Scan(&fsync, &commit, &pages)
+	if err != nil {
+		return nil, err
+	}
+	add := func(setting, text string) { found = append(found, setting+" is off: "+text) }
+	if fsync == "off" {
+		add("fsync", "a crash of the machine can damage the database, and what was answered may "+
+			"run again; set fsync = on")
+	}
+	if commit == "off" {
+		add("synchronous_commit", "a crash of the server loses the last commits, and what they "+
+			"answered may run again; set synchronous_commit = on for this user or database")
+	}
+	if pages == "off" {
+		add("full_page_writes", "a crash of the machine can damage the database, unless its file "+
+			"system writes pages whole; set full_page_writes = on")
+	}
+	return found, nil
+}
+
+// keeps also looks for replicas that may take over without the last commits. Without rights a user
+// sees that there are some, and not which.
+func (p postgres) keeps(ctx context.Context) error {
+	return p.read(ctx, brief, func(ctx context.Context, db execer) error {
+		found, err := p.losses(ctx, db)
 		if err != nil {
 			return err
 		}
-		warn := func(setting, text string) { p.logger.Warn("sqlstore: "+setting+" is off: "+text, "table", p.table) }
-		if fsync == "off" {
-			warn("fsync", "a crash of the machine can damage the database, and what was answered may run again; set fsync = on")
+		if len(found) > 0 {
+			return stateError("sqlstore: " + found[0])
 		}
-		if commit == "off" {
-			warn("synchronous_commit", "a crash of the server loses the last commits, and what they answered may run again; set synchronous_commit = on "+
-				"for this user or database")
+		var commit, standbys string
+		var replicas int
+		err = db.QueryRowContext(ctx, `SELECT current_setting('synchronous_commit'), `+
+			`current_setting('synchronous_standby_names'), (SELECT count(*) FROM pg_stat_replication)`).
+			Scan(&commit, &standbys, &replicas)
+		if err != nil {
+			return err
 		}
-		if pages == "off" {
-			warn("full_page_writes", "a crash of the machine can damage the database, unless its file system writes pages whole; set full_page_writes = on")
+		if replicas > 0 && (standbys == "" || commit == "local") {
+			return stateError("sqlstore: commits do not wait for replicas, and the server has some: " +
+				"a failover loses the last ones; set synchronous_standby_names, and synchronous_commit = on")
 		}
 		return nil
 	})

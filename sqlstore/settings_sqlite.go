@@ -43,8 +43,9 @@ func (s sqlite) settings(ctx context.Context) error {
 
 // Values of PRAGMA synchronous.
 const (
-	synchronousOff  = 0
-	synchronousFull = 2
+	synchronousOff   = 0
+	synchronousFull  = 2
+	synchronousExtra = 3
 )
 
 // warn says what the settings cost.
@@ -66,4 +67,28 @@ func (s sqlite) warn(journal string, synchronous int) {
 	default:
 		warn("synchronous is "+fmt.Sprint(synchronous)+" (NORMAL)", "a power cut or a crash of the machine loses the last commits, and what they answered may run again; use synchronous FULL")
 	}
+}
+
+// keeps wants commits to be on the disk. There is no failover.
+func (s sqlite) keeps(ctx context.Context) error {
+	return s.read(ctx, brief, func(ctx context.Context, db execer) error {
+		var journal string
+		var synchronous int
+		err := errors.Join(
+			db.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&journal),
+			db.QueryRowContext(ctx, "PRAGMA synchronous").Scan(&synchronous),
+		)
+		if err != nil {
+			return err
+		}
+		least := synchronousExtra
+		if journal == "wal" {
+			least = synchronousFull
+		}
+		if journal == "off" || journal == "memory" || synchronous < least {
+			return stateError(fmt.Sprintf("sqlstore: journal_mode is %s and synchronous %d: a power cut or "+
+				"a crash loses the last commits; use journal_mode WAL and synchronous FULL", journal, synchronous))
+		}
+		return nil
+	})
 }

@@ -43,7 +43,7 @@ type Faulty struct {
 }
 
 // NewFaulty wraps inner. The hook is asked once for each call: op is the method in lower case (acquire extend complete release
-// lookup issue charge list watch sweep acquirebatch extendbatch completebatch releasebatch: a batch is one call), call counts the calls of
+// lookup issue charge list watch sweep keeps acquirebatch extendbatch completebatch releasebatch: a batch is one call), call counts the calls of
 // that op from 1. It may be asked concurrently; nil means no faults.
 func NewFaulty(inner retrysafe.Store, hook func(op string, call int) Fault) *Faulty {
 	return &Faulty{inner: inner, hook: hook, calls: map[string]int{}}
@@ -57,6 +57,7 @@ var (
 	_ retrysafe.Notifier = (*Faulty)(nil)
 	_ retrysafe.Sweeper  = (*Faulty)(nil)
 	_ retrysafe.Batcher  = (*Faulty)(nil)
+	_ retrysafe.Keeper   = (*Faulty)(nil)
 )
 
 // Deliver applies the delayed requests in the order in which they came, and returns what the inner store said to each.
@@ -205,3 +206,13 @@ func (f *Faulty) Sweep(ctx context.Context, limit int) (int, error) {
 }
 
 type none = struct{}
+
+// Keeps implements [retrysafe.Keeper].
+func (f *Faulty) Keeps(ctx context.Context) error {
+	s, ok := f.inner.(retrysafe.Keeper)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	_, err := through(ctx, f, "keeps", func(ctx context.Context) (struct{}, error) { return struct{}{}, s.Keeps(ctx) })
+	return err
+}

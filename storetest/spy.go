@@ -83,6 +83,11 @@ func (c *claimsAll) Sweep(ctx context.Context, limit int) (int, error) {
 	return seen[int](ctx, c.spy, "Sweep", limit)
 }
 
+func (c *claimsAll) Keeps(ctx context.Context) error {
+	_, err := seen[struct{}](ctx, c.spy, "Keeps", nil)
+	return err
+}
+
 func (c *claimsAll) AcquireBatch(ctx context.Context, reqs []retrysafe.AcquireRequest) ([]retrysafe.BatchResult[retrysafe.Acquired], error) {
 	return seen[[]retrysafe.BatchResult[retrysafe.Acquired]](ctx, c.spy, "AcquireBatch", reqs)
 }
@@ -203,6 +208,12 @@ var wrapped = []wrappedCall{
 	{"Sweep", true, 7, 5, func(ctx context.Context, s retrysafe.Store) (any, error) {
 		if w, ok := s.(retrysafe.Sweeper); ok {
 			return w.Sweep(ctx, 7)
+		}
+		return nil, errHidden
+	}},
+	{"Keeps", true, nil, struct{}{}, func(ctx context.Context, s retrysafe.Store) (any, error) {
+		if k, ok := s.(retrysafe.Keeper); ok {
+			return struct{}{}, k.Keeps(ctx)
 		}
 		return nil, errHidden
 	}},

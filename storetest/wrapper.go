@@ -36,6 +36,7 @@ func runWrapper(t tb, wrap Wrap) {
 			assert.True(t, is[retrysafe.Lister](s), "the wrapper implements Lister over a store that claims %s", inner.claims)
 			assert.True(t, is[retrysafe.Notifier](s), "the wrapper implements Notifier over a store that claims %s", inner.claims)
 			assert.True(t, is[retrysafe.Sweeper](s), "the wrapper implements Sweeper over a store that claims %s", inner.claims)
+			assert.True(t, is[retrysafe.Keeper](s), "the wrapper implements Keeper over a store that claims %s", inner.claims)
 			assert.True(t, is[retrysafe.Batcher](s), "the wrapper implements Batcher over a store that claims %s", inner.claims)
 		}
 	})

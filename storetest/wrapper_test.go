@@ -47,6 +47,13 @@ func (m *metrics) Watch(ctx context.Context, key retrysafe.StoreKey, changed fun
 	return errors.ErrUnsupported
 }
 
+func (m *metrics) Keeps(ctx context.Context) error {
+	if k, ok := m.Store.(retrysafe.Keeper); ok {
+		return k.Keeps(ctx)
+	}
+	return errors.ErrUnsupported
+}
+
 func (m *metrics) Sweep(ctx context.Context, limit int) (int, error) {
 	if s, ok := m.Store.(retrysafe.Sweeper); ok {
 		return s.Sweep(ctx, limit)

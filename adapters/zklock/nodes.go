@@ -75,13 +75,8 @@ func before(queue []string, own string) (previous string, err error) {
 func (b *Backend) makeParent(parent string) error {
 	err := b.makeContainer(parent)
 	if errors.Is(err, zk.ErrNoNode) {
-		for i := 1; i <= len(b.o.Root); i++ {
-			if i < len(b.o.Root) && b.o.Root[i] != '/' {
-				continue
-			}
-			if _, err := b.conn.Create(b.o.Root[:i], nil, zk.FlagPersistent, b.o.ACL); err != nil && !errors.Is(err, zk.ErrNodeExists) {
-				return err
-			}
+		if err := b.makeRoot(); err != nil {
+			return err
 		}
 		err = b.makeContainer(parent)
 	}
@@ -89,6 +84,19 @@ func (b *Backend) makeParent(parent string) error {
 		return nil
 	}
 	return err
+}
+
+// makeRoot makes the root, and what is above it.
+func (b *Backend) makeRoot() error {
+	for i := 1; i <= len(b.o.Root); i++ {
+		if i < len(b.o.Root) && b.o.Root[i] != '/' {
+			continue
+		}
+		if _, err := b.conn.Create(b.o.Root[:i], nil, zk.FlagPersistent, b.o.ACL); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+			return err
+		}
+	}
+	return nil
 }
 
 // unimplemented is how the client tells of a server that does not know what it was asked.

@@ -39,6 +39,37 @@ type numbers struct {
 	locks *lock.Locker
 }
 
+// Agree implements [idgen.Numbers]. The node of a namespace has the layout of its ids. A quorum has what was confirmed.
+func (n *numbers) Agree(ctx context.Context, namespace string, layout idgen.Layout) error {
+	node := n.b.node(namespace)
+	is, err := asked(ctx, n.b, func() (string, error) {
+		_, err := n.b.conn.Create(node, []byte(layout.String()), zk.FlagPersistent, n.b.o.ACL)
+		if errors.Is(err, zk.ErrNoNode) {
+			if err = n.b.makeRoot(); err == nil {
+				_, err = n.b.conn.Create(node, []byte(layout.String()), zk.FlagPersistent, n.b.o.ACL)
+			}
+		}
+		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
+			return "", failed("keep the layout of the ids", err)
+		}
+		if _, err := n.b.conn.Sync(node); err != nil {
+			return "", failed("read the layout of the ids", err)
+		}
+		text, _, err := n.b.conn.Get(node)
+		if err != nil {
+			return "", failed("read the layout of the ids", err)
+		}
+		return string(text), nil
+	})
+	if err == nil && is != layout.String() {
+		err = idgen.OtherLayout(is, layout)
+	}
+	return err
+}
+
+// node is that of a namespace of worker numbers.
+func (b *Backend) node(namespace string) string { return b.o.Root + "/ids." + nodeOf(namespace) }
+
 // Take implements [idgen.Numbers].
 func (n *numbers) Take(ctx context.Context, r idgen.NumberRequest) (idgen.Taken, error) {
 	held, err := n.locks.TryLock(ctx, "ids/"+r.Namespace+"/"+strconv.Itoa(r.Number), lock.WithLease(r.Lease), lock.WithMaxHold(r.Lease))
@@ -48,7 +79,7 @@ func (n *numbers) Take(ctx context.Context, r idgen.NumberRequest) (idgen.Taken,
 	case err != nil:
 		return idgen.Taken{}, err
 	}
-	w := &workerLock{b: n.b, lock: held, node: n.b.o.Root + "/ids." + nodeOf(r.Namespace) + "/" + strconv.Itoa(r.Number)}
+	w := &workerLock{b: n.b, lock: held, node: n.b.node(r.Namespace) + "/" + strconv.Itoa(r.Number)}
 	t, err := w.takeOver(ctx)
 	if err != nil {
 		_ = w.Release(ctx, "")
@@ -180,16 +211,11 @@ func (b *Backend) readReservation(node string) (r reservation, version int32, er
 	return r, stat.Version, err
 }
 
-// makeReservation makes the node, and that of the namespace, where they are missing. The root is there: a lock was taken below it.
+// makeReservation makes the node where it is missing. That of the namespace is there: it has the layout.
 func (b *Backend) makeReservation(node string) error {
-	for _, path := range []string{node[:strings.LastIndexByte(node, '/')], node} {
-		var text []byte
-		if path == node {
-			text = reservation{}.text()
-		}
-		if _, err := b.conn.Create(path, text, zk.FlagPersistent, b.o.ACL); err != nil && !errors.Is(err, zk.ErrNodeExists) {
-			return err
-		}
+	_, err := b.conn.Create(node, reservation{}.text(), zk.FlagPersistent, b.o.ACL)
+	if errors.Is(err, zk.ErrNodeExists) {
+		return nil
 	}
-	return nil
+	return err
 }

@@ -267,7 +267,9 @@ func TestWorkersLateReserve(t *testing.T) {
 	o := numbersOf(1, 10*time.Second)
 	r := idgen.NumberRequest{Namespace: o.Namespace, Lease: time.Minute}
 	look := raw(t)
-	first, err := zklock.NumbersOf(connect(t, long).Backend).Take(within(t), r)
+	numbers := zklock.NumbersOf(connect(t, long).Backend)
+	assert.NoError(t, numbers.Agree(within(t), o.Namespace, idgen.Twitter), "Agree")
+	first, err := numbers.Take(within(t), r)
 	assert.NoError(t, err, "Take")
 	for _, until := range []int64{200, 100} {
 		assert.NoError(t, first.Reserve(within(t), until, time.Minute), "Reserve %d", until)
@@ -345,4 +347,18 @@ func TestWorkersRefusals(t *testing.T) {
 	c.Close()
 	_, err := zklock.NewWorkers(c.Backend, nil).Claim(within(t))
 	assert.True(t, err != nil && !errors.Is(err, idgen.ErrNoWorker), "Claim on a backend that is closed: %v", err)
+}
+
+// TestWorkersLayout: the ids of a namespace have one layout, and a node that holds something else is refused.
+func TestWorkersLayout(t *testing.T) {
+	t.Parallel()
+	c := connect(t, long)
+	o := numbersOf(1, 10*time.Second)
+	assert.NoError(t, claim(t, c, o).Release(within(t)), "Release")
+	fast := *o
+	fast.Layout = idgen.Fast
+	_, err := zklock.NewWorkers(c.Backend, &fast).Claim(within(t))
+	assert.ErrorIs(t, err, idgen.ErrLayout, "another layout")
+	assert.Contains(t, err.Error(), idgen.Twitter.String(), "which there is")
+	assert.NoError(t, claim(t, connect(t, long), o).Release(within(t)), "the same layout, by another process")
 }

@@ -96,12 +96,8 @@ func (r *Ranges) inspect(node *redisnode.Node) error {
 	switch {
 	case r.o.Replicas == All && node.Replicas <= 0:
 		return errors.New("redisranges: Replicas All, and a primary has no replica, or does not tell (INFO); give their number")
-	case node.AOF != "1":
-		return r.unless(errors.New("redisranges: the server keeps no append-only file, or does not tell (INFO): what it has given is given again when it is started anew; set appendonly yes"))
-	case r.o.Replicas == 0 && node.Replicas != 0:
-		return r.unless(errors.New("redisranges: ranges are not confirmed by replicas, and the server has some, or does not tell (INFO): what it has given is given again after a failover; set Replicas"))
-	case r.o.Replicas == 0 && node.Fsync != "always":
-		return r.unless(errors.New("redisranges: the server writes to its disk now and then only (appendfsync), and no replica confirms ranges: what it has given last is given again after a crash; set appendfsync always, or Replicas"))
+	case node.Forgets(r.o.Replicas) != "":
+		return r.unless(errors.New("redisranges: " + node.Forgets(r.o.Replicas)))
 	case node.Fsync != "always":
 		r.o.Logger.Warn("redisranges: the server writes to its disk now and then only: if its machine crashes and it comes back before a replica takes over, ids repeat; set appendfsync always")
 	}

@@ -75,6 +75,23 @@ func (n *Node) Check(allowEviction bool, what string) error {
 	return nil
 }
 
+// Forgets says how a server can lose what it has confirmed, where confirmed replicas have each
+// write, and what to set; "": it cannot.
+func (n *Node) Forgets(confirmed int) string {
+	switch {
+	case n.AOF != "1":
+		return "the server keeps no append-only file, or does not tell (INFO): what it has confirmed " +
+			"is gone when it is started again; set appendonly yes"
+	case confirmed == 0 && n.Replicas != 0:
+		return "writes are not confirmed by replicas, and the server has some, or does not tell (INFO): " +
+			"what it has confirmed is gone after a failover; set Replicas"
+	case confirmed == 0 && n.Fsync != "always":
+		return "the server writes to its disk now and then only (appendfsync), and no replica confirms " +
+			"writes: what it has confirmed last is gone after a crash; set appendfsync always, or Replicas"
+	}
+	return ""
+}
+
 // setting reads one.
 func setting(ctx context.Context, do Do, name string) (string, error) {
 	r := do(ctx, "CONFIG", "GET", name)

@@ -55,7 +55,7 @@ func idsCommand() *cobra.Command {
 	serve.Flags().StringVar(&f.table, "table", "", "table of tags on a SQL store; default retrysafe_ids, and leaf_alloc for that of Leaf")
 	serve.Flags().StringArrayVar(&f.tags, "tag", nil, "NAME, NAME:STEP or NAME:STEP:FIRST: make the tag unless it is there, with ranges of STEP (1000) ids from FIRST (1); may be given several times")
 	serve.Flags().IntVar(&f.replicas, "replicas", 0, "how many replicas of Redis confirm what is given; -1: all that there are")
-	serve.Flags().BoolVar(&f.unsafe, "unsafe", false, "take a Redis that can lose what it has confirmed: ids repeat after a crash or a failover")
+	serve.Flags().BoolVar(&f.unsafe, "unsafe", false, "take a store that can lose what it has confirmed: ids repeat after a crash or a failover")
 	serve.Flags().DurationVar(&f.drain, "drain", 10*time.Second, "how long requests that run may take when the server is told to end")
 	ids.AddCommand(serve)
 	return ids
@@ -119,8 +119,8 @@ func (f *idsFlags) run(ctx context.Context, out, errOut io.Writer) (err error) {
 		log.Warn("ids: the store is memory: ids of tags begin anew when this process ends, and other servers give the same")
 	}
 	s, err := idserver.New(ctx, &idserver.Options{
-		Store: store, Layout: layout, Ranges: ranges, Log: log,
-		Workers: &idgen.WorkersOptions{Namespace: f.namespace, Max: int(min(layout.Workers(), mostWorkers))},
+		Store: store, Ranges: ranges, Log: log,
+		Workers: &idgen.WorkersOptions{Namespace: f.namespace, Layout: layout, Max: int(min(layout.Workers(), mostWorkers)), Unsafe: f.unsafe || name.memory()},
 	})
 	if err != nil {
 		return err

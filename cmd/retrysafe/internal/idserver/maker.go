@@ -14,7 +14,6 @@ import (
 // maker makes ids with a worker number, and claims another one when that is lost.
 type maker struct {
 	workers *idgen.Workers
-	layout  idgen.Layout
 	log     *slog.Logger
 	current atomic.Pointer[making]
 	lost    atomic.Int64 // numbers, so far
@@ -34,7 +33,7 @@ type making struct {
 func (m *making) NextN(ctx context.Context, n int) ([]idgen.ID, error) { return m.ids.NextN(ctx, n) }
 
 func newMaker(ctx context.Context, o *Options) (*maker, error) {
-	m := &maker{workers: idgen.NewWorkers(o.Store, o.Workers), layout: o.Layout, log: o.Log}
+	m := &maker{workers: idgen.NewWorkers(o.Store, o.Workers), log: o.Log}
 	if err := m.claim(ctx); err != nil {
 		return nil, err
 	}
@@ -48,7 +47,7 @@ func (m *maker) claim(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ids, err := idgen.NewSnowflake(held, &idgen.Options{Layout: m.layout})
+	ids, err := idgen.NewSnowflake(held, nil)
 	if err != nil {
 		_ = held.Release(context.WithoutCancel(ctx)) // or it lapses
 		return err

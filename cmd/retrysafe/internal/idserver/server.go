@@ -25,7 +25,6 @@ import (
 type Options struct {
 	Store   retrysafe.Store // for worker numbers
 	Workers *idgen.WorkersOptions
-	Layout  idgen.Layout
 	Ranges  idgen.Ranges // for tags
 	Log     *slog.Logger
 }

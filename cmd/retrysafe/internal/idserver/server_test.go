@@ -60,9 +60,11 @@ func newServer(tb testing.TB) (*idserver.Server, *world) {
 	w := &world{Store: memstore.New(nil), Ranges: memranges.New()}
 	_, err := w.Create(tb.Context(), "order", 1, 100)
 	assert.NoError(tb, err, "Create")
+	layout := idgen.Fast
+	layout.Epoch = time.Now().AddDate(-1, 0, 0) // before the clock of a bubble
 	s, err := idserver.New(tb.Context(), &idserver.Options{
-		Store: w, Workers: &idgen.WorkersOptions{Max: 64}, Ranges: w, Log: slog.New(slog.DiscardHandler),
-		Layout: idgen.Layout{TimeBits: 41, WorkerBits: 6, SequenceBits: 16, Unit: time.Millisecond, Epoch: time.Now().AddDate(-1, 0, 0)},
+		Store: w, Ranges: w, Log: slog.New(slog.DiscardHandler),
+		Workers: &idgen.WorkersOptions{Max: 64, Unsafe: true, Layout: layout},
 	})
 	assert.NoError(tb, err, "New")
 	return s, w
