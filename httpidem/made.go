@@ -125,13 +125,13 @@ func (k *maker) make(r *http.Request, body []byte, c *retrysafe.Call) (id string
 	return madeMark + base64.RawURLEncoding.EncodeToString(digest[:]), nil
 }
 
-// print makes the fingerprint of a request that brings a key. One that the rule cannot read is compared to the letter.
+// print makes the fingerprint of a request that brings a key. One that the rule cannot read is compared to the letter, and is never
+// the same as one that it can.
 func (k *maker) print(r *http.Request, body []byte, c *retrysafe.Call) {
 	sum, err := k.rule.Sum(r.Header.Get("Content-Type"), r.URL.RawQuery, body)
 	if err != nil {
 		whole := payloadSum(r, body)
-		c.Fingerprint = whole[:]
-		return
+		sum = whole[:]
 	}
 	c.Fingerprint, c.FingerprintRule = sum, k.mark
 }

@@ -2,6 +2,7 @@ package httpidem_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -73,6 +74,37 @@ func TestParamsPolicy(t *testing.T) {
 			}))
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/", nil))
 		assert.Equal(t, [3]time.Duration{got.Lease, got.MaxRun, got.Retention}, [3]time.Duration{tt.lease, tt.maxRun, tt.retention}, "%+v", tt.own)
+	}
+}
+
+// TestKeysOverUnreadableRequests: a key that was used with one request is refused with another one, also where the rule cannot read one of
+// them, or both.
+func TestKeysOverUnreadableRequests(t *testing.T) {
+	t.Parallel()
+	bodies := []string{`{"amount":1}`, `not json`, `{"amount":1,"amount":1}`, `{"amount":1`, ``}
+	for i, first := range bodies {
+		for j, second := range bodies {
+			e := retrysafe.New(memstore.New(nil), nil)
+			runs := 0
+			h := httpidem.New(e, &httpidem.Options{Tenant: httpidem.Global, Key: httpidem.Params}).Handler(http.HandlerFunc(
+				func(w http.ResponseWriter, _ *http.Request) { runs++; w.WriteHeader(http.StatusCreated) },
+			))
+			var told []int
+			for _, body := range []string{first, second} {
+				r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/orders", strings.NewReader(body))
+				r.Header.Set("Content-Type", "application/json")
+				r.Header.Set("Idempotency-Key", `"the-key-of-an-order"`)
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, r)
+				told = append(told, w.Code)
+			}
+			want := "[201 422] 1"
+			if i == j {
+				want = "[201 201] 1"
+			}
+			assert.Equal(t, fmt.Sprint(told, " ", runs), want, "%q and then %q", first, second)
+			assert.NoError(t, e.Shutdown(t.Context()), "Shutdown")
+		}
 	}
 }
 
