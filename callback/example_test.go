@@ -57,8 +57,9 @@ func ExampleAlipay() {
 		_, _ = w.Write([]byte("success"))
 	}))
 
-	form := url.Values{"notify_id": {"n1"}, "out_trade_no": {"order-7"}, "sign_type": {"RSA2"}}
-	form.Set("sign", signRSA(key, "notify_id=n1&out_trade_no=order-7"))
+	sent := time.Now().In(time.FixedZone("UTC+8", 8*60*60)).Format(time.DateTime)
+	form := url.Values{"notify_id": {"n1"}, "notify_time": {sent}, "out_trade_no": {"order-7"}, "sign_type": {"RSA2"}}
+	form.Set("sign", signRSA(key, "notify_id=n1&notify_time="+sent+"&out_trade_no=order-7"))
 	for range 2 {
 		r := httptest.NewRequest("POST", "/notify/alipay", strings.NewReader(form.Encode()))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded; charset=utf-8")

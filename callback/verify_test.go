@@ -14,6 +14,7 @@ import (
 	"math/big"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -102,7 +103,8 @@ func signRSA(key *rsa.PrivateKey, message string) string {
 func TestAlipay(t *testing.T) {
 	t.Parallel()
 	keys := rsaKeys()
-	verify := callback.Alipay(&keys[0].PublicKey)
+	now := time.Date(2026, 3, 1, 4, 0, 10, 0, time.UTC) // ten seconds after the notification
+	verify := callback.AlipayAt(func() time.Time { return now }, &keys[0].PublicKey)
 	form := func(sign string, pairs ...string) string {
 		v := url.Values{"sign": {sign}, "sign_type": {"RSA2"}}
 		for i := 0; i < len(pairs); i += 2 {
@@ -115,8 +117,31 @@ func TestAlipay(t *testing.T) {
 	good := signRSA(keys[0], message)
 	check := func(body string) error { return verify(httptest.NewRequest("POST", "/", nil), []byte(body)) }
 	assert.NoError(t, check(form(good, pairs...)), "as it was signed")
-	free := []string{"notify_id", "n1", "passback_params", "uid=5&plan=vip", "point_amount", "0.00"}
-	assert.NoError(t, check(form(signRSA(keys[0], "notify_id=n1&passback_params=uid=5&plan=vip&point_amount=0.00"), free...)), "a free text with an ampersand")
+	sorted := func(pairs ...string) string { // signs what Alipay would
+		joined := make([]string, 0, len(pairs)/2)
+		for i := 0; i < len(pairs); i += 2 {
+			joined = append(joined, pairs[i]+"="+pairs[i+1])
+		}
+		slices.Sort(joined)
+		return form(signRSA(keys[0], strings.Join(joined, "&")), pairs...)
+	}
+	assert.NoError(t, check(sorted("notify_id", "n1", "notify_time", "2026-03-01 12:00:00", "passback_params", "uid=5 & plan = vip&more")), "a free text with an ampersand")
+	for text, want := range map[string]string{
+		"2026-02-22 12:00:11": "", "2026-02-22 12:00:09": "older", "2026-03-01 12:05:10": "", "2026-03-01 12:05:11": "future", "": "no time", "now": "no time",
+	} {
+		err := check(sorted("notify_id", "n1", "notify_time", text))
+		assert.True(t, (err == nil) == (want == "") && (want == "" || strings.Contains(err.Error(), want)), "notify_time %q: %v", text, err)
+	}
+	assert.True(t, check(sorted("notify_id", "n1")) != nil, "without a time")
+	// A buyer has a hand in a free text. With the signature over it, the text could be split into parameters, and the true ones be hidden.
+	bought := []string{
+		"body", "gift&notify_id=FORGED&out_trade_no=1&total_amount=9999&zz=", "notify_id", "n1", "notify_time", "2026-03-01 12:00:00",
+		"out_trade_no", "7", "total_amount", "0.01",
+	}
+	assert.True(t, check(sorted(bought...)) != nil, "a free text that reads like parameters")
+	signed := signRSA(keys[0], "body=gift&notify_id=FORGED&notify_time=2026-03-01 12:00:00&out_trade_no=1&zz=&notify_id=n1&out_trade_no=7")
+	assert.True(t, check(form(signed, "body", "gift", "notify_id", "FORGED", "notify_time", "2026-03-01 12:00:00", "out_trade_no", "1", "zz", "&notify_id=n1&out_trade_no=7")) != nil,
+		"the same bytes as other parameters")
 	change := func(i int, to string) []string {
 		other := append([]string(nil), pairs...)
 		other[i] = to

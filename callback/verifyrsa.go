@@ -9,18 +9,29 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 )
 
 // Alipay checks the parameter sign of a notification of Alipay with sign_type RSA2: SHA-256 with RSA over all other parameters but sign_type,
-// decoded, sorted by name and joined as k=v&k=v. The key is Alipay's public key, not the merchant's. The signature says nothing of when
-// it was made: notify_id has to tell a repeat.
-func Alipay(key *rsa.PublicKey) Verifier {
+// decoded, sorted by name and joined as k=v&k=v. The key is Alipay's public key, not the merchant's. notify_time, in China's time, may be
+// [AlipayAge] ago: keep events for longer than that (Policy.Retention), so that an old notification is always a repeat.
+//
+// The joined text does not say where a value ends. A value that reads like another parameter within it, such as "gift&total_amount=1", is
+// refused, whoever wrote it: do not put such texts into subject, body or passback_params of an order.
+func Alipay(key *rsa.PublicKey) Verifier { return AlipayAt(time.Now, key) }
+
+// AlipayAge is how old a notification may be. Alipay sends one again for a little more than a day.
+const AlipayAge = 7 * 24 * time.Hour
+
+// AlipayAt is Alipay with a clock.
+func AlipayAt(now func() time.Time, key *rsa.PublicKey) Verifier {
 	if key == nil {
 		panic("callback: Alipay needs the public key of Alipay; ParsePublicKey reads it")
 	}
@@ -43,14 +54,36 @@ func Alipay(key *rsa.PublicKey) Verifier {
 			}
 			pairs[i] = name + "=" + fields[name][0]
 		}
-		return verifyRSA(key, []byte(strings.Join(pairs, "&")), sign[0])
+		if err := verifyRSA(key, []byte(strings.Join(pairs, "&")), sign[0]); err != nil {
+			return err
+		}
+		return alipayTime(now(), fields.Get("notify_time"))
 	}
 }
 
-// hides tells whether what was signed can be read with another parameter within an id, a state or an amount: notify_id=1 and notify_time=2 have
-// the signature of notify_id=1&notify_time=2 as one value, which would be an event with another id. Free texts may have an ampersand.
+// china is the time zone of Alipay's times.
+var china = time.FixedZone("UTC+8", 8*60*60)
+
+// alipayTime bounds the age of a notification.
+func alipayTime(now time.Time, text string) error {
+	at, err := time.ParseInLocation(time.DateTime, text, china)
+	switch {
+	case err != nil:
+		return errors.New("callback: notify_time is missing, or no time as in 2026-03-01 12:00:00")
+	case now.Sub(at) > AlipayAge:
+		return fmt.Errorf("callback: the notification is older than %v", AlipayAge)
+	case at.Sub(now) > Tolerance:
+		return errors.New("callback: the notification is from the future; look at this machine's clock")
+	}
+	return nil
+}
+
+// hides tells whether what was signed can be read with another parameter within a value: notify_id=1 and notify_time=2 have the signature
+// of notify_id=1&notify_time=2 as one value, which would be an event with another id. So has a free text that its writer has ended with
+// &notify_id=2: who takes the real one into some other value has a notification of their own. Ids, states and amounts have no ampersand
+// at all.
 func hides(name, value string) bool {
-	if strings.ContainsAny(name, "=&") {
+	if strings.ContainsAny(name, "=&") || parameterWithin.MatchString(value) {
 		return true
 	}
 	for _, end := range []string{"_id", "_no", "_status", "_amount"} {
@@ -60,6 +93,9 @@ func hides(name, value string) bool {
 	}
 	return false
 }
+
+// parameterWithin finds what reads like a parameter after another one.
+var parameterWithin = regexp.MustCompile(`&[^&=\s]+=`)
 
 // WeChatPay checks a notification of WeChat Pay, API v3: Wechatpay-Signature is SHA-256 with RSA over Wechatpay-Timestamp,
 // Wechatpay-Nonce and the body, each with a line feed behind it. keys are the public keys of the platform by their serial number
