@@ -64,8 +64,9 @@ type HealthConfig struct {
 type LimitsConfig struct {
 	Header     size       `yaml:"header" default:"64KiB" doc:"largest head of a request; a larger one meets 431"`
 	HeaderTime duration   `yaml:"header_time" default:"10s" doc:"how long a head may take to arrive"`
-	BodyTime   duration   `yaml:"body_time" default:"60s" doc:"how long the body of a guarded request may take to arrive"`
-	ClientTime duration   `yaml:"client_time" default:"60s" doc:"how long a client may take to read a guarded answer, or a part of one that streams"`
+	BodyTime   duration   `yaml:"body_time" default:"60s" doc:"how long the body of a guarded request may take to arrive; one that is not guarded has so long, and a second more for each KiB"`
+	ClientTime duration   `yaml:"client_time" default:"60s" doc:"how long a client may take to read a guarded answer, or a part of another one"`
+	QuietTime  duration   `yaml:"quiet_time" default:"5m" doc:"how long an exchange that is not guarded may go without a byte; streams may rest"`
 	IdleTime   duration   `yaml:"idle_time" default:"2m" doc:"how long a connection is kept without a request"`
 	Bodies     size       `yaml:"bodies" default:"64MiB, or a quarter of GOMEMLIMIT" doc:"memory for the bodies of guarded requests; beyond it the slowest gives way, or a request meets 503"`
 	NewKeys    perAddress `yaml:"new_by_address" default:"none" doc:"guarded requests of one address that may begin, {per_s: 5, burst: 50}; repeats do not count, more meets 429; for gateways that see their clients' addresses (trusted)"`
@@ -198,6 +199,7 @@ func (c *Config) Options() (*Options, retrysafe.Policy, error) {
 		NewByAddress: c.Limits.NewKeys.rate,
 		Bodies:       c.Limits.Bodies.n,
 		Upgrades:     c.Upgrades,
+		QuietTime:    c.Limits.QuietTime.d,
 		ClientTime:   c.Limits.ClientTime.d, CORS: c.Defaults.CORS.is, Signature: c.Defaults.Signature.options(&c.Defaults, c.Limits.BodyTime.d),
 		Tokens: token.Options{Life: c.Tokens.Life.d, Rate: int(c.Tokens.Rate.n), Outstanding: int(c.Tokens.Outstanding.n)},
 		Health: Health{Path: c.Health.Path, Every: c.Health.Every.d, Timeout: c.Health.Timeout.d},

@@ -32,6 +32,7 @@ type Gateway struct {
 	cookies   sync.Once     // tells the operator of cookies that change
 
 	clientTime time.Duration
+	quietTime  time.Duration
 
 	monitor  *Monitor
 	access   *slog.Logger
@@ -66,8 +67,9 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 	if err := o.Validate(e.Policy()); err != nil {
 		return nil, err
 	}
-	g := &Gateway{logger: o.Logger, wire: newWire(o.Trust), monitor: o.Monitor, access: o.AccessLog, trusted: o.Trusted, newKeys: newNewKeys(o.NewByAddress), bodies: httpidem.NewBodies(o.room()), clientTime: o.ClientTime, upgrades: o.Upgrades, counts: map[string]bool{}}
+	g := &Gateway{logger: o.Logger, wire: newWire(o.Trust), monitor: o.Monitor, access: o.AccessLog, trusted: o.Trusted, newKeys: newNewKeys(o.NewByAddress), bodies: httpidem.NewBodies(o.room()), clientTime: o.ClientTime, quietTime: o.QuietTime, upgrades: o.Upgrades, counts: map[string]bool{}}
 	inherit(&g.clientTime, time.Minute)
+	inherit(&g.quietTime, 5*time.Minute)
 	for _, name := range o.FromFronts {
 		g.strip = append(g.strip, http.CanonicalHeaderKey(name))
 	}
@@ -89,6 +91,9 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 		ErrorHandler:  g.plainFailed,
 		ModifyResponse: func(r *http.Response) error {
 			delete(r.Header, "Idempotency-Outcome") // between service and gateway
+			if p, ok := r.Request.Context().Value(paceKey{}).(*pace); ok {
+				p.answered(r)
+			}
 			return nil
 		},
 		ErrorLog: slog.NewLogLogger(g.logger.Handler(), slog.LevelWarn),
@@ -177,7 +182,7 @@ func (g *Gateway) guard(e *retrysafe.Engine, r *Route) *routed {
 		layer = "token" // whatever o says
 	}
 	s := &sender{
-		layer: layer, Gateway: g, middleware: m, keys: m.Options().KeyHeader, timeout: min(r.TimeoutAnswer, policy.MaxRun), limit: min(policy.MaxAnswer, 1<<20),
+		bodyTime: o.BodyTime, layer: layer, Gateway: g, middleware: m, keys: m.Options().KeyHeader, timeout: min(r.TimeoutAnswer, policy.MaxRun), limit: min(policy.MaxAnswer, 1<<20),
 	}
 	for _, name := range s.keys {
 		if !slices.Contains(g.keys, name) {
@@ -196,6 +201,11 @@ func (g *Gateway) guards(h http.Header) bool {
 
 // ServeHTTP implements [http.Handler].
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
+		// Where there was a Content-Length too, net/http has dropped it. A server before us may have gone by that: to it, what follows
+		// is still this request. So nothing follows (RFC 9112, section 6.1).
+		w.Header().Set("Connection", "close")
+	}
 	if refused, status := g.incoming(r); refused != "" {
 		g.observed(w, r, "none", nil, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, refused, status) }))
 		return
@@ -289,7 +299,14 @@ func (g *Gateway) retire() {
 // plainFailed answers for an upstream that did not.
 func (g *Gateway) plainFailed(w http.ResponseWriter, r *http.Request, err error) {
 	status := http.StatusBadGateway
-	if errors.Is(err, context.DeadlineExceeded) {
+	switch why := whyEnded(r); {
+	case errors.Is(why, errSlow):
+		http.Error(w, "The request came too slowly. It may have reached the service in part.", http.StatusRequestTimeout)
+		return
+	case errors.Is(why, errQuiet):
+		g.logger.Warn("an exchange was ended", "method", r.Method, "path", r.URL.EscapedPath(), "cause", errQuiet.Error())
+		status = http.StatusGatewayTimeout
+	case errors.Is(err, context.DeadlineExceeded):
 		status = http.StatusGatewayTimeout
 	}
 	if r.Context().Err() == nil {

@@ -3,12 +3,14 @@ package gateway_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -171,4 +173,39 @@ func TestAttemptsOfOthers(t *testing.T) {
 	r.Header.Set("Idempotency-Key", "k")
 	outer.ServeHTTP(w, r)
 	assert.Equal(t, w.Code, 201, "answer")
+}
+
+// TestChunkedEndsTheConnection: after a request with Transfer-Encoding, with a Content-Length beside it or not, nothing more is read from
+// its connection, guarded or not; and its kept answer does not say so to others.
+func TestChunkedEndsTheConnection(t *testing.T) {
+	t.Parallel()
+	var seen atomic.Int32
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen.Add(1)
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.WriteHeader(http.StatusCreated)
+	}))
+	t.Cleanup(service.Close)
+	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstreams: []string{service.URL}})
+	const key = "Idempotency-Key: \"a-key-of-22-characters\"\r\n"
+	for _, fields := range []string{"", "Content-Length: 5\r\n", key, key + "Content-Length: 5\r\n"} {
+		before := seen.Load()
+		c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+		assert.NoError(t, err, "dial")
+		_, err = io.WriteString(c, "POST /s HTTP/1.1\r\nHost: x\r\n"+fields+"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n")
+		assert.NoError(t, err, "write")
+		_ = c.SetReadDeadline(time.Now().Add(2 * time.Minute))
+		got, err := io.ReadAll(c)
+		assert.True(t, err == nil || !errors.Is(err, os.ErrDeadlineExceeded), "the connection stays open after %q", fields)
+		assert.Equal(t, strings.Count(string(got), "HTTP/1.1 "), 1, "answers to %q: %s", fields, got)
+		assert.True(t, seen.Load() <= before+1, "the service has seen what was smuggled")
+		_ = c.Close()
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/s", nil)
+	assert.NoError(t, err, "request")
+	r.Header.Set("Idempotency-Key", `"a-key-of-22-characters"`)
+	resp, err := http.DefaultClient.Do(r)
+	assert.NoError(t, err, "a repeat")
+	_ = resp.Body.Close()
+	assert.Equal(t, fmt.Sprint(resp.StatusCode, " ", resp.Header.Get("Idempotency-Replayed"), " ", resp.Close), "201 true false", "a repeat without chunks")
 }

@@ -55,6 +55,10 @@ type Options struct {
 	// ClientTime is how long a client may take to read a guarded answer, or one part of one that is passed on as it comes; default 60 s.
 	// A client that is too slow for it loses the connection, and the answer is kept all the same.
 	ClientTime time.Duration
+	// QuietTime is how long an exchange that is not guarded may go without a byte, of the request or of the answer; default 5 min. After
+	// it the client is told 504. A body whose length is known has to come at 1 KiB a second at least, on the average of Guard.BodyTime
+	// (408). Answers without a length, events and connections that have switched protocols are streams, and may rest.
+	QuietTime time.Duration
 	// Trusted are the addresses of servers that stand before the gateway, and FromFronts the fields that only they may set (a tenant's
 	// name, for example): from anybody else these are taken away.
 	Trusted    []netip.Prefix
@@ -80,8 +84,8 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 	if h := o.Health; h.Path != "" && !strings.HasPrefix(h.Path, "/") || h.Every < 0 || h.Timeout < 0 {
 		errs = append(errs, errors.New("gateway: Health needs a path that begins with a slash, and positive times"))
 	}
-	if o.TimeoutAnswer < 0 || o.ClientTime < 0 {
-		errs = append(errs, fmt.Errorf("gateway: TimeoutAnswer is %v and ClientTime %v; use positive times, or zero for 60s", o.TimeoutAnswer, o.ClientTime))
+	if o.TimeoutAnswer < 0 || o.ClientTime < 0 || o.QuietTime < 0 {
+		errs = append(errs, fmt.Errorf("gateway: TimeoutAnswer is %v, ClientTime %v and QuietTime %v; use positive times, or zero for the defaults", o.TimeoutAnswer, o.ClientTime, o.QuietTime))
 	}
 	if largest := o.largestBody(); o.Bodies > 0 && o.Bodies <= largest {
 		errs = append(errs, fmt.Errorf("gateway: Bodies is %d bytes, and one body may have %d; give room for several", o.Bodies, largest))

@@ -21,6 +21,7 @@ type sender struct {
 	keys       []string // the headers that may have the key, in canonical form
 	timeout    time.Duration
 	limit      int64 // of an answer that is kept
+	bodyTime   time.Duration
 	layer      string
 }
 
@@ -31,14 +32,14 @@ func (g *sender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	visitOf(r.Context()).comes(unguarded)
-	ctx, cancel := context.WithCancel(r.Context()) // the front's contexts end with their connections alone
-	defer cancel()
-	if r.ProtoMajor == 1 && r.Body != nil && r.Body != http.NoBody {
+	r, p := paced(w, r, g.quietTime, g.bodyTime)
+	defer p.finish() // the front's contexts end with their connections alone
+	if r.ProtoMajor == 1 && p.body != nil {
 		// The service may answer before it has read all. Without this our server would then read the rest of the body itself.
 		_ = http.NewResponseController(w).EnableFullDuplex() // a writer that cannot has read the body already
 	}
 	w.Header()["Content-Type"] = nil // nothing is made up where the service says nothing
-	g.plain.ServeHTTP(w, r.WithContext(ctx))
+	g.plain.ServeHTTP(w, r)
 }
 
 // exchange is one guarded request to the service.

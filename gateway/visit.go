@@ -101,9 +101,23 @@ func (w *answerWriter) Write(p []byte) (int, error) {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
+	if w.visit.unguarded() {
+		w.deadline(time.Now().Add(w.limit)) // of this part alone: FlushError takes it back
+	}
 	n, err := w.ResponseWriter.Write(p)
 	w.bytes += int64(n)
 	return n, err
+}
+
+// FlushError is for [http.ResponseController]. What is flushed has gone, and the next part may take its time.
+func (w *answerWriter) FlushError() error {
+	if err := http.NewResponseController(w.ResponseWriter).Flush(); err != nil {
+		return err
+	}
+	if w.visit.unguarded() {
+		w.deadline(time.Time{}) // over HTTP/2 one that passes ends the stream
+	}
+	return nil
 }
 
 // Unwrap is for [http.ResponseController].
