@@ -96,7 +96,8 @@ func (s *Source) drop(gone []int32) {
 	s.tell()
 }
 
-// keepCommitting commits whenever something was settled, one commit for all that was settled while the last one was on its way.
+// keepCommitting commits whenever something was settled, one commit for all that was settled since the last one, and not too often: the
+// coordinator writes each into a topic.
 func (s *Source) keepCommitting() {
 	for failed := 0; ; {
 		select {
@@ -109,6 +110,7 @@ func (s *Source) keepCommitting() {
 		end()
 		if err == nil || errors.Is(err, errNothing) {
 			failed = 0
+			_ = backoff.Pause(s.ctx, s.o.CommitEvery)
 			continue
 		}
 		if failed++; failed > 1 && s.ctx.Err() == nil {

@@ -28,6 +28,9 @@ type Options struct {
 	// Handover is how long messages of a partition that goes to another consumer may still be under way. Default 10 s; it has to be
 	// well under the group's rebalance timeout (kgo.RebalanceTimeout, 60 s).
 	Handover time.Duration
+	// CommitEvery is the least time between two commits of what is settled; default 250 ms, 10 ms to 10 s. The first comes at once. What
+	// was settled and not committed is delivered again after a crash. A partition that goes, and Close, do not wait for it.
+	CommitEvery time.Duration
 	// Timeout is how long one call of the brokers may take. Default 10 s.
 	Timeout time.Duration
 	// Logger is told of what goes wrong with the brokers. Default slog.Default().
@@ -44,6 +47,10 @@ func (o Options) withDefaults() (Options, error) {
 	o.Dead = or(o.Dead, o.Topic+".dead")
 	if o.Dead == o.Topic {
 		return o, errors.New("kafkaidem: Options.Dead and Options.Topic are the same; parked messages need a topic of their own")
+	}
+	o.CommitEvery = or(o.CommitEvery, 250*time.Millisecond)
+	if o.CommitEvery < 10*time.Millisecond || o.CommitEvery > 10*time.Second {
+		return o, fmt.Errorf("kafkaidem: CommitEvery is %v; use 10ms to 10s", o.CommitEvery)
 	}
 	o.Handover = or(o.Handover, 10*time.Second)
 	o.Timeout = or(o.Timeout, 10*time.Second)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -252,6 +253,38 @@ func TestMany(t *testing.T) {
 		assert.NoError(t, receive(t, s, fmt.Sprint(i)).Ack(t.Context()), "Ack")
 	}
 	eventually(t, "all is committed", func() bool { return q.committed(t) == n })
+}
+
+// However fast messages are settled, commits are few. Close commits what is left.
+func TestCommitsAreFew(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, startKafka(t), func(o *kafkaidem.Options, _ *kafkaidem.TopicOptions) { o.CommitEvery = 10 * time.Second })
+	var commits atomic.Int64
+	q.c.ControlKey(int16(kmsg.OffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) {
+		q.c.KeepControl()
+		commits.Add(1)
+		return nil, nil, false
+	})
+	const n = 50
+	var batch []outbox.Outgoing
+	for i := range n {
+		batch = append(batch, message(q.o.Topic, "", fmt.Sprint(i)))
+	}
+	for _, err := range q.pub.Publish(t.Context(), batch) {
+		assert.NoError(t, err, "publish")
+	}
+	s, begun := q.open(t), time.Now()
+	for i := range n {
+		assert.NoError(t, receive(t, s, fmt.Sprint(i)).Ack(t.Context()), "Ack")
+		<-time.After(2 * time.Millisecond) // time for a commit
+	}
+	assert.NoError(t, s.Close(), "Close")
+	most := 2 + int64(time.Since(begun)/(10*time.Second)) // the first, that of Close, and one for each pause
+	assert.True(t, commits.Load() <= most, "%d commits, and at most %d were to be", commits.Load(), most)
+	assert.Equal(t, q.committed(t), n, "committed")
+	if _, err := kafkaidem.Open(t.Context(), kafkaidem.Options{Topic: q.o.Topic, Group: q.o.Group, CommitEvery: time.Millisecond}, q.opts...); err == nil {
+		t.Error("a time that is too short is taken")
+	}
 }
 
 // Close ends in time although no broker answers, and hands out nothing more.
