@@ -36,6 +36,7 @@ type Config struct {
 	Copies        copies        `yaml:"copies" default:"16MiB" doc:"redis: memory for copies of answers that are asked for again, each used for 10s at most; or off"`
 	AccessLog     string        `yaml:"access_log" default:"off" doc:"a line of JSON for each request: off, stdout, or a file, opened again on SIGHUP"`
 	Limits        LimitsConfig  `yaml:"limits" default:"below" doc:"limits of the server"`
+	Front         onOff         `yaml:"front" default:"on" doc:"serve small guarded requests of HTTP/1.1 without TLS by a server that costs less than net/http's; off: net/http serves all"`
 	Drain         duration      `yaml:"drain" default:"the longest timeout_answer and 5s" doc:"how long what runs may take when the gateway is told to end"`
 	Delay         duration      `yaml:"drain_delay" default:"none" doc:"how long requests are still taken after /readyz says that the gateway is told to end"`
 	Tokens        TokensConfig  `yaml:"tokens" default:"below" doc:"the one-time tokens of routes with key: token"`
@@ -303,7 +304,7 @@ func (c *Config) DrainDelay() time.Duration { return c.Delay.d }
 // ServerLimits are what limits says of the server.
 func (c *Config) ServerLimits() Limits {
 	l := &c.Limits
-	return Limits{Header: l.Header.n, HeaderTime: l.HeaderTime.d, IdleTime: l.IdleTime.d, Streams: int(l.Streams.n)}
+	return Limits{Header: l.Header.n, HeaderTime: l.HeaderTime.d, IdleTime: l.IdleTime.d, Streams: int(l.Streams.n), NoFront: c.Front.off}
 }
 
 func (s *Settings) policy() retrysafe.Policy {

@@ -101,6 +101,7 @@ trusted: [127.0.0.1, "10.1.2.3/8", "::1"]
 health: {path: /healthz, every: 1s}
 access_log: stdout
 drain: 20s
+front: off
 limits: {header: 16KiB, header_time: 3s, body_time: 30s, idle_time: 1m, streams: 50}
 defaults: {tenant: "header:x-user"}
 routes:
@@ -115,7 +116,7 @@ routes:
 	assert.Equal(t, o.FromFronts, []string{"X-User", "X-Account"}, "fields of fronts")
 	assert.Equal(t, o.Health, gateway.Health{Path: "/healthz", Every: time.Second}, "health")
 	assert.Equal(t, o.Guard.BodyTime, 30*time.Second, "body_time")
-	assert.Equal(t, c.ServerLimits(), gateway.Limits{Header: 16 << 10, HeaderTime: 3 * time.Second, IdleTime: time.Minute, Streams: 50}, "limits")
+	assert.Equal(t, c.ServerLimits(), gateway.Limits{Header: 16 << 10, HeaderTime: 3 * time.Second, IdleTime: time.Minute, Streams: 50, NoFront: true}, "limits")
 	assert.Equal(t, fmt.Sprint(c.DrainTime(), c.AccessLog), "20sstdout", "drain and access_log")
 	r := httptest.NewRequest("POST", "/", nil)
 	_, err = o.Guard.Tenant(r)

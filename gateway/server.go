@@ -20,16 +20,19 @@ type Limits struct {
 	IdleTime time.Duration
 	// Streams is how many requests one connection of HTTP/2 may have at once; default 250.
 	Streams int
+	// NoFront leaves all requests to net/http's server. By default small guarded ones over HTTP/1.1 without TLS are served by one that
+	// costs less; see [Server].
+	NoFront bool
 }
 
 // Server serves a gateway, or another handler. Its methods are those of [http.Server], and may be called concurrently.
 //
 // Small guarded requests over HTTP/1.1 without TLS, which are most of the traffic behind a load balancer, are served by a front that costs
 // less than net/http's server does. At the first request of a connection that is anything else, and before a byte of it is used, the
-// connection is net/http's for good: large and chunked bodies, streams, upgrades, HTTP/2, TLS, what is malformed, and what no guard waits for.
+// connection is net/http's for good (and from its beginning with Limits.NoFront): large and chunked bodies, streams, upgrades, HTTP/2, TLS, what is malformed, and what no guard waits for.
 type Server struct {
 	http  *http.Server
-	front *front // nil where the handler does not say what it guards
+	front *front // nil where the handler does not say what it guards, or nobody wants one
 }
 
 // NewServer returns a server for h, a [Gateway] or a [Live] as a rule, that speaks HTTP/1.1 and HTTP/2, over TLS and without it (by prior
@@ -52,7 +55,7 @@ func NewServer(h http.Handler, l Limits, log *slog.Logger) *Server {
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: l.Streams, SendPingTimeout: l.IdleTime, PingTimeout: 15 * time.Second},
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}}
-	if g, ok := h.(guarding); ok {
+	if g, ok := h.(guarding); ok && !l.NoFront {
 		s.front = newFront(g, l, log, s.http)
 	}
 	return s

@@ -140,6 +140,14 @@ func (v *copies) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
+// onOff is on unless it says off.
+type onOff struct{ off bool }
+
+func (v *onOff) UnmarshalYAML(n ast.Node) (err error) {
+	v.off, err = choose(n, "off on", true, false)
+	return err
+}
+
 // acks is a number of replicas; -1: all.
 type acks struct{ n int }
 

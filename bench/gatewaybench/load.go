@@ -28,7 +28,7 @@ var loads = []load{
 
 func (w *world) round(s *side, l load, round, n, conns int) (figure, error) {
 	if l.warm {
-		if err := drive(s.addr, 100, 1, func(i int) string { return l.key(s.name, round, i) }); err != nil {
+		if err := drive(s, 100, 1, func(i int) string { return l.key(s.name, round, i) }); err != nil {
 			return figure{}, err
 		}
 	}
@@ -41,7 +41,7 @@ func (w *world) round(s *side, l load, round, n, conns int) (figure, error) {
 		return figure{}, err
 	}
 	begun := time.Now()
-	if err := drive(s.addr, n, conns, func(i int) string { return l.key(s.name, round, i) }); err != nil {
+	if err := drive(s, n, conns, func(i int) string { return l.key(s.name, round, i) }); err != nil {
 		return figure{}, err
 	}
 	took := time.Since(begun)
@@ -58,12 +58,12 @@ func (w *world) round(s *side, l load, round, n, conns int) (figure, error) {
 }
 
 // drive sends n requests over conns connections and looks at every answer. It is as small as a client can be.
-func drive(addr string, n, conns int, key func(i int) string) error {
+func drive(s *side, n, conns int, key func(i int) string) error {
 	var all sync.WaitGroup
 	errs := make(chan error, conns)
 	for c := range conns {
 		all.Go(func() {
-			conn, err := net.Dial("tcp", addr) //nolint:noctx // on loopback
+			conn, err := s.dial()
 			if err != nil {
 				errs <- err
 				return

@@ -15,8 +15,9 @@ func main() {
 	conns := flag.Int("c", 64, "connections")
 	workers := flag.Int("workers", 2, "processes of nginx, and processors that the gateway may use at once")
 	only := flag.String("only", "", "run one side alone: nginx or retrysafe")
+	front := flag.Bool("front", false, "compare the gateway's own server for HTTP/1.1 with net/http's, without TLS and with it, in place of nginx")
 	flag.Parse()
-	if err := run(*rounds, *n, *conns, *workers, *only); err != nil {
+	if err := run(*rounds, *n, *conns, *workers, *only, *front); err != nil {
 		fmt.Fprintln(os.Stderr, "gatewaybench:", err)
 		os.Exit(1)
 	}

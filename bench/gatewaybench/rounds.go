@@ -8,8 +8,8 @@ import (
 // figure is what one round of one side measured.
 type figure struct{ rate, gateway, redis float64 } // requests per second; microseconds a request
 
-func run(rounds, n, conns, workers int, only string) error {
-	w, err := newWorld(workers)
+func run(rounds, n, conns, workers int, only string, front bool) error {
+	w, err := newWorld(workers, front)
 	if err != nil {
 		return err
 	}
@@ -32,16 +32,18 @@ func run(rounds, n, conns, workers int, only string) error {
 			}
 		}
 	}
-	if only == "" {
-		report(got)
+	for _, s := range w.sides[1:] {
+		if only == "" {
+			report(got, s.name, w.sides[0].name)
+		}
 	}
 	return nil
 }
 
-func report(got map[string]map[string][]figure) {
-	fmt.Printf("\n%-22s %14s %14s %14s\n", "retrysafe over nginx", "requests/s", "gateway CPU", "Redis CPU")
+func report(got map[string]map[string][]figure, one, other string) {
+	fmt.Printf("\n%-22s %14s %14s %14s\n", one+" over "+other, "requests/s", "gateway CPU", "Redis CPU")
 	for _, load := range loads {
-		ours, anchor := got[load.name]["retrysafe"], got[load.name]["nginx"]
+		ours, anchor := got[load.name][one], got[load.name][other]
 		ratio := func(of func(figure) float64) float64 { return median(ours, of) / median(anchor, of) }
 		fmt.Printf("%-22s %13.2fx %13.2fx %13.2fx\n", load.name, ratio(func(f figure) float64 { return f.rate }),
 			ratio(func(f figure) float64 { return f.gateway }), ratio(func(f figure) float64 { return f.redis }))

@@ -19,6 +19,7 @@ import (
 type side struct {
 	name           string
 	addr           string
+	tls            bool
 	gateway, redis *server
 }
 
@@ -33,7 +34,7 @@ type world struct {
 	sides   []*side
 }
 
-func newWorld(workers int) (*world, error) {
+func newWorld(workers int, front bool) (*world, error) {
 	w := &world{workers: strconv.Itoa(workers)}
 	var err error
 	if w.dir, err = os.MkdirTemp("", "gatewaybench-"); err != nil {
@@ -44,7 +45,11 @@ func newWorld(workers int) (*world, error) {
 		w.close()
 		return nil, err
 	}
-	for _, start := range []func(string) (*side, error){w.anchor, w.ours} {
+	sides := []func(string) (*side, error){w.anchor, w.ours("retrysafe", "")}
+	if front {
+		sides = []func(string) (*side, error){w.ours("net/http", "front: off\n"), w.ours("front", "front: on\n"), w.ours("net/http-TLS", "front: off\n"+tlsConfig)}
+	}
+	for _, start := range sides {
 		s, err := start(upstream)
 		if err != nil {
 			w.close()
@@ -141,23 +146,37 @@ func (w *world) anchor(upstream string) (*side, error) {
 	}
 	host, port, _ := net.SplitHostPort(redisAddr)
 	gateway, addr, err := w.nginxServer("anchor", anchorConf, "$UPSTREAM$", upstream, "$REDIS_HOST$", host, "$REDIS_PORT$", port)
-	return &side{"nginx", addr, gateway, redis}, err
+	return &side{"nginx", addr, false, gateway, redis}, err
 }
 
-func (w *world) ours(upstream string) (*side, error) {
-	redis, redisAddr, err := w.redis()
-	if err != nil {
-		return nil, err
+// ours starts the gateway with more lines of configuration.
+func (w *world) ours(name, config string) func(upstream string) (*side, error) {
+	return func(upstream string) (*side, error) {
+		redis, redisAddr, err := w.redis()
+		if err != nil {
+			return nil, err
+		}
+		binary := filepath.Join(w.dir, "retrysafe")
+		build := exec.Command("go", "build", "-o", binary, ".") //nolint:noctx // it ends by itself
+		build.Dir = filepath.Join(root(), "cmd", "retrysafe")
+		if said, err := build.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("go build: %w\n%s", err, said)
+		}
+		addr := freeAddr()
+		secure := strings.Contains(config, tlsConfig)
+		if secure {
+			if err := w.certificate(); err != nil {
+				return nil, err
+			}
+		}
+		file := filepath.Join(w.dir, "gateway-"+strconv.Itoa(len(w.all))+".yaml")
+		text := fmt.Sprintf("listen: %s\nupstream: http://%s\nstore: redis://%s\n%s", addr, upstream, redisAddr, strings.ReplaceAll(config, "$DIR$", w.dir))
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			return nil, err
+		}
+		gateway, err := w.start(addr, binary, "gateway", "--config", file)
+		return &side{name, addr, secure, gateway, redis}, err
 	}
-	binary := filepath.Join(w.dir, "retrysafe")
-	build := exec.Command("go", "build", "-o", binary, ".") //nolint:noctx // it ends by itself
-	build.Dir = filepath.Join(root(), "cmd", "retrysafe")
-	if said, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("go build: %w\n%s", err, said)
-	}
-	addr := freeAddr()
-	gateway, err := w.start(addr, binary, "gateway", "--listen", addr, "--upstream", "http://"+upstream, "--store", "redis://"+redisAddr)
-	return &side{"retrysafe", addr, gateway, redis}, err
 }
 
 // root is the top of the repository.
