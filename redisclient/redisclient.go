@@ -25,6 +25,8 @@ type Call struct {
 	Script *Script
 	Keys   []string
 	Args   []string
+	// Alone: a client that sends calls together sends this one by itself. Heartbeats do not stand in line after claims.
+	Alone bool
 }
 
 // Reply is what the server said: an int64, a string, a []any of them, or nil. Err is an [Error] where the server refused, a context's

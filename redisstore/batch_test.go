@@ -91,3 +91,21 @@ func TestBatchNeedsAPipeliner(t *testing.T) {
 	assert.ErrorIs(t, err, context.Canceled, "a batch whose context has ended")
 	assert.Equal(t, len(many.sent), 0, "calls")
 }
+
+// TestHeartbeatsAlone: what extends a lease is sent alone (E6), and what else a client may send together is not.
+func TestHeartbeatsAlone(t *testing.T) {
+	t.Parallel()
+	c := new(deaf)
+	s := on(t, c)
+	alone := func() bool { return c.sent[len(c.sent)-1][0].Alone }
+	req := claim("a", 1)
+	_, _ = s.Acquire(t.Context(), req)
+	assert.True(t, !alone(), "a claim goes with others")
+	for _, r := range []retrysafe.ExtendRequest{{Lease: time.Minute}, {Lease: time.Minute, Works: true}} {
+		r.Key, r.Owner, r.Fence = req.Key, req.Owner, 1
+		_ = s.Extend(t.Context(), r)
+		assert.True(t, alone(), "a heartbeat goes alone")
+	}
+	_, _ = s.Complete(t.Context(), retrysafe.CompleteRequest{Key: req.Key, Owner: req.Owner, Fence: 1, State: retrysafe.StateCompleted})
+	assert.True(t, !alone(), "an end goes with others")
+}

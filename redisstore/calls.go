@@ -114,6 +114,7 @@ func (s *Store) Extend(ctx context.Context, req retrysafe.ExtendRequest) error {
 	if err != nil {
 		return err
 	}
+	call.Alone = true // E6
 	if req.Progress == nil && !req.Works {
 		a, err := s.eval(ctx, call)
 		return a.unlessLost(err)

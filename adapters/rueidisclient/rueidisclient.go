@@ -37,7 +37,7 @@ func New(r rueidis.Client) *Client { return &Client{r: r} }
 // Eval implements [redisclient.Client].
 func (c *Client) Eval(ctx context.Context, call redisclient.Call) redisclient.Reply {
 	var r redisclient.Reply
-	if c.gather {
+	if c.gather && !call.Alone {
 		r = c.together(ctx, call)
 	} else {
 		r = reply(c.r.Do(ctx, c.build(call, false)))
