@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -168,6 +169,33 @@ func TestRedisLockFencesGrow(t *testing.T) {
 		assert.True(t, held.Fence() > last, "fence %d behind %d", held.Fence(), last)
 		last = held.Fence()
 		assert.NoError(t, held.Release(t.Context()), "Release")
+		server.murder()
+		server.shift = 0
+	}
+}
+
+// TestRedisLockForgetsNames: a name is kept for minutes after its release, and its fence for ever: also when the name has gone and the clock
+// went back by an hour, the next fence is greater.
+func TestRedisLockForgetsNames(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	server := &redisServer{addr: "127.0.0.1:" + freePort(t), shift: time.Hour}
+	last := map[string]retrysafe.Fence{}
+	names := []string{"x", "{a}y", "account/42", "a b"}
+	for round := range 2 {
+		server.start(t, dir, persistent...)
+		b, err := redislock.New(t.Context(), rueidisTo(t, server.addr), nil)
+		assert.NoError(t, err, "New")
+		for _, name := range names {
+			held, err := lock.New(b, nil).Lock(t.Context(), name)
+			assert.NoError(t, err, "Lock")
+			assert.True(t, held.Fence() > last[name], "%q, round %d: fence %d after %d", name, round, held.Fence(), last[name])
+			last[name] = held.Fence()
+			assert.NoError(t, held.Release(t.Context()), "Release")
+			left, err := strconv.ParseInt(redisDo(server.addr, "PTTL", "rs:lock:"+name), 10, 64)
+			assert.True(t, err == nil && left > 0 && left <= 5*60*1000, "%q is kept for %d ms (%v)", name, left, err)
+			assert.Equal(t, redisDo(server.addr, "DEL", "rs:lock:"+name), "1", "as if five minutes had passed")
+		}
 		server.murder()
 		server.shift = 0
 	}

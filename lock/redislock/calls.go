@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/retrysafe/retrysafe/lock"
 	"github.com/retrysafe/retrysafe/redisclient"
@@ -26,7 +27,7 @@ var raiseLua string
 //go:embed lua/left.lua
 var leftLua string
 
-// What ends a lock is taken also where memory is full: it makes nothing larger.
+// What ends a lock is taken also where memory is full: it makes nothing larger, but for the first floor of a slot.
 var (
 	lockScript   = redisclient.NewScript("lock", "#!lua\n"+lockLua)
 	extendScript = redisclient.NewScript("extend", "#!lua flags=allow-oom\n"+extendLua)
@@ -75,9 +76,12 @@ func (b *Backend) confirmed(ctx context.Context, call redisclient.Call) (int64, 
 	return n, err
 }
 
+// afterUnlock is how long the name of a lock stays after its release, for a repeat of that. Its fence is in the floor of its slot.
+const afterUnlock = 5 * time.Minute
+
 // Unlock implements [lock.Backend].
 func (b *Backend) Unlock(ctx context.Context, r lock.Request) error {
-	return b.lost(ctx, b.call(unlockScript, r))
+	return b.lost(ctx, b.with(unlockScript, r, uint64(r.Lease.Microseconds()), uint64(min(b.o.Remember, afterUnlock).Milliseconds()))) //nolint:gosec // both are positive
 }
 
 // lost makes a call that says 1, or 0 where the owner has nothing.
@@ -123,6 +127,7 @@ func (b *Backend) with(s *redisclient.Script, r lock.Request, numbers ...uint64)
 	for _, n := range numbers {
 		arg = binary.BigEndian.AppendUint64(arg, n)
 	}
-	both := &[2]string{b.o.Prefix + r.Name, string(arg)}
-	return redisclient.Call{Script: s, Keys: both[:1:1], Args: both[1:]}
+	name := b.o.Prefix + r.Name
+	all := &[3]string{name, b.floor(name), string(arg)}
+	return redisclient.Call{Script: s, Keys: all[:2:2], Args: all[2:]}
 }

@@ -1,8 +1,8 @@
 // Package redislock keeps locks in Redis 7 or newer: a single server, Sentinel or Cluster ([New]), or a majority of servers that know nothing of
 // each other ([NewQuorum]). It imports no client: adapters bring one.
 //
-// Leases run by the server's clock. Waiters are woken by a message. What is kept of a lock is 33 bytes, which remember its fence for a day behind it
-// ([Options].Remember).
+// Leases run by the server's clock. Waiters are woken by a message. What is kept of a lock is 33 bytes, for five minutes after its release, or
+// for a day after its lease where nobody released it ([Options].Remember). The largest fence that was released is kept for each slot.
 //
 // A lock whose server dies before a replica has it is gone, and a second holder may be granted beside the first, whom its next heartbeat tells. With
 // [Options].Replicas set to All that takes more than one failure: each lock and each heartbeat counts once every replica has it. The fence tells
@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -25,15 +26,16 @@ import (
 
 // Options change a backend; nil is fine.
 type Options struct {
-	// Prefix stands before each name; default "rs:lock:".
+	// Prefix stands before each name; default "rs:lock:". One with braces has a hash tag within them, which puts all locks into one slot.
 	Prefix string
 	// Replicas is how many replicas must have a lock before it counts, by WAIT; 0: none, [All]: as many as a primary was seen to have by New.
 	// What fewer have is given back, and Lock fails. It needs a client with [redisclient.Replicated].
 	Replicas int
 	// ReplicaTime is how long they are waited for; default 1 s.
 	ReplicaTime time.Duration
-	// Remember is how long the fence of a lock is kept behind it; default 24 h. Later ones begin with the server's clock, and are greater all the same
-	// unless that has gone back.
+	// Remember is how long the fence of a lock whose holder died is kept after its lease; default 24 h. Later ones begin with the server's
+	// clock, and are greater all the same unless that has gone back. That of a lock that was released is kept in one key for each slot, for
+	// ever, and its name for five minutes.
 	Remember time.Duration
 	// AllowEviction takes a server that may drop locks for want of memory: each drop lets a second holder in.
 	AllowEviction bool
@@ -84,6 +86,9 @@ func newBackend(c redisclient.Client, o *Options) (*Backend, error) {
 	}
 	if b.o.Prefix == "" {
 		b.o.Prefix = "rs:lock:"
+	}
+	if _, tagged := hashTag(b.o.Prefix); strings.Contains(b.o.Prefix, "{") && !tagged {
+		return nil, fmt.Errorf("redislock: Prefix is %q, with a brace and no hash tag; leave the brace out, or write {shop}:", b.o.Prefix)
 	}
 	if b.o.ReplicaTime == 0 {
 		b.o.ReplicaTime = time.Second

@@ -1,4 +1,4 @@
--- KEYS: the lock. ARGV: owner (16 bytes), lease in microseconds (8), for how many ms its fence is remembered behind it (8).
+-- KEYS: the lock; the floor of its slot. ARGV: owner (16 bytes), lease in microseconds (8), for how many ms its fence is remembered behind it (8).
 -- What is kept: format 1 (a byte), owner (16), fence (8), when its lease ends (8; zero: released), both in microseconds.
 -- Says the fence; below zero: how many microseconds it is another's for.
 local clock = redis.call('TIME')
@@ -12,6 +12,14 @@ if had then
   fence, ends = struct.unpack('>I8I8', had, 18)
   if ends > now and string.sub(had, 2, 17) ~= owner then
     return now - ends
+  end
+else
+  local floor = redis.call('GET', KEYS[2])
+  if floor then
+    if #floor ~= 8 then
+      return redis.error_reply('WRONGTYPE not the floor of locks of this format')
+    end
+    fence = struct.unpack('>I8', floor)
   end
 end
 if ends <= now then
