@@ -121,11 +121,12 @@ func adviseIn(text, schema string, d Dialect) (*Report, error) {
 	if !ok {
 		return nil, fmt.Errorf("advise: there is no dialect %q; use mysql, postgres or sqlite", string(d))
 	}
+	read := parameters(text, d)
 	tables, err := parsed(parse, schema, d)
 	if err != nil {
 		return nil, fmt.Errorf("the schema: %w", err)
 	}
-	statements, err := parsed(parse, text, d)
+	statements, err := parsed(parse, read, d)
 	if err != nil {
 		return nil, err
 	}

@@ -56,8 +56,14 @@ var everywhere = []rule{
 	{"UPDATE accounts SET amount = amount - P WHERE id = P AND 5 <= amount", needs, "guard.Condition retrysafe.DoTx", "guards the balance"},
 	{"UPDATE accounts SET amount = amount + 100, version = version + 1 WHERE id = P AND version = P", guarded, "guard.Version", "came with the request"},
 	{"UPDATE accounts SET amount = 5, version = 1 + version WHERE version = P AND id = P", guarded, "guard.Version", "optimistic lock"},
-	{"UPDATE accounts SET amount = 1, version = version + 1 WHERE version = P", guarded, "guard.Version", "names no row"},
-	{"UPDATE accounts SET amount = 1, version = version + 1 WHERE id = P AND version = 7", guarded, "guard.Version", "with a constant"},
+	{"UPDATE accounts SET amount = 1, version = version + 1 WHERE version = P", needs, "guard.Version", "names no row"},
+	{"UPDATE accounts SET amount = 1, version = version + 1 WHERE version = 3", needs, "guard.Version", "names no row"},
+	{"UPDATE accounts SET amount = 1, version = version + 1 WHERE version = P AND amount > P", needs, "guard.Version", "names no row"},
+	{"UPDATE accounts SET amount = 1, version = version + 1 WHERE version = P AND id IN (P, P)", guarded, "guard.Version", "optimistic lock"},
+	{"UPDATE accounts SET amount = amount - P WHERE amount >= P", needs, "guard.Condition retrysafe.DoTx", "every row that has enough"},
+	{"UPDATE accounts SET amount = amount - P WHERE amount - P >= 0", needs, "guard.Condition retrysafe.DoTx", "every row that has enough"},
+	{"UPDATE t SET total = 9, fence = 17 WHERE fence < 17", needs, "guard.Fence", "names no row"},
+	{"UPDATE accounts SET amount = 1, version = version + 1 WHERE id = P AND version = 7", needs, "guard.Version", "with a constant"},
 	{"UPDATE accounts SET amount = 1, changed = CURRENT_TIMESTAMP WHERE id = P AND changed = P", guarded, "guard.Version", "optimistic lock by changed"},
 	{"UPDATE accounts SET amount = amount + 1, version = version + 1 WHERE id = P", needs, "retrysafe.DoTx guard.Version", "changes amount and version again"},
 	{"UPDATE accounts SET amount = amount + 1, version = version + 1 WHERE id = P OR version = P", needs, "retrysafe.DoTx guard.Version", "again"},
@@ -69,7 +75,7 @@ var everywhere = []rule{
 	{"UPDATE orders SET status = 3 WHERE id = P AND status = 3", harmless, "", "plain values"},
 	{"UPDATE orders SET status = P WHERE id = P AND status = P", guarded, "guard.Machine", "only where the two values differ"},
 	{"UPDATE orders SET paid_at = CURRENT_TIMESTAMP WHERE id = P AND paid_at IS NULL", guarded, "guard.Machine", "transition"},
-	{"UPDATE orders SET status = 3 WHERE status = 2", guarded, "guard.Machine", "names no row"},
+	{"UPDATE orders SET status = 3 WHERE status = 2", needs, "guard.Machine", "names no row"},
 	{"UPDATE orders SET paid = paid + 1 WHERE id = P AND paid IS NULL", needs, "retrysafe.DoTx guard.Version", "again"},
 	{"UPDATE t SET total = 9, fence = 17 WHERE id = P AND fence < 17", guarded, "guard.Fence", "fence"},
 	{"UPDATE t SET total = 9, fence = 17 WHERE id = P AND 17 >= fence", guarded, "guard.Fence", "fence"},
@@ -268,6 +274,33 @@ func TestTexts(t *testing.T) {
 	r, err := advise.Advise(strings.ReplaceAll(text, "?", "$1"), "", advise.PostgreSQL)
 	assert.NoError(t, err, "postgres")
 	assert.True(t, len(r.Advice) == 3 && r.Advice[1].Line == 4 && r.Advice[1].Column == 15 && r.Advice[2].Line == 5, "postgres: %+v", r.Advice)
+}
+
+// TestMyBatis: parameters as MyBatis writes them are read in each dialect, the same name as the same value, at the places where they stand.
+// In quotes and comments they are text.
+func TestMyBatis(t *testing.T) {
+	t.Parallel()
+	for _, d := range []advise.Dialect{advise.MySQL, advise.SQLite, advise.PostgreSQL} {
+		for sql, want := range map[string]string{
+			"UPDATE users SET name = #{name,jdbcType=VARCHAR} WHERE id = #{id}":                              "harmless",
+			"UPDATE t SET amount = amount - #{n}, version = version + 1 WHERE id = #{id} AND version = ${v}": "guarded",
+			"UPDATE t SET x = 1 -- #{no\n WHERE id = #{id} AND note <> 'a #{b} \"c'":                         "harmless",
+			"UPDATE t SET x = /* #{a} */ 1 WHERE id = #{a}":                                                  "harmless",
+			"INSERT INTO t (id) VALUES (#{id})":                                                              "needs a guard",
+		} {
+			r, err := advise.Advise("SELECT 1;\n"+sql, "", d)
+			assert.NoError(t, err, "%s: %s", d, sql)
+			a := r.Advice[1]
+			assert.Equal(t, fmt.Sprint(a.Verdict, " ", a.Line, ":", a.Column), want+" 2:1", "%s: %s", d, sql)
+			assert.Equal(t, a.Statement, sql, "%s: what is shown", d)
+		}
+	}
+	r, err := advise.Advise("UPDATE t SET fence = #{f} WHERE id = #{id} AND fence < #{f}", "", advise.PostgreSQL)
+	assert.True(t, err == nil && r.Worst() == advise.Guarded, "a fence by a name: %v", err)
+	r, err = advise.Advise("UPDATE t SET fence = #{f} WHERE id = #{id} AND fence < #{g}", "", advise.PostgreSQL)
+	assert.True(t, err == nil && !slices.Contains(r.Advice[0].Guards, "guard.Fence"), "another name is another value: %v", err)
+	_, err = advise.Advise("UPDATE t SET x = #{x WHERE id = 1", "", advise.SQLite)
+	assert.True(t, err != nil, "a brace that is not closed")
 }
 
 // TestAny: the first dialect that reads the whole text is taken.

@@ -77,7 +77,7 @@ func adviseUpdate(st *statement) Advice {
 	for _, a := range st.sets {
 		for _, c := range compares {
 			if c.column == a.column {
-				if found, ok := carried(a, c, wayOf(a, st.sets, own), ways, len(compares)); ok {
+				if found, ok := carried(a, c, wayOf(a, st.sets, own), ways, namesRow(compares, c.column)); ok {
 					return found
 				}
 			}
@@ -85,7 +85,7 @@ func adviseUpdate(st *statement) Advice {
 	}
 	switch {
 	case len(ways[relative]) > 0:
-		return adviseRelative(ways[relative], compares)
+		return adviseRelative(st, ways[relative], compares)
 	case len(ways[shifts]) > 0:
 		return say(NeedsGuard, "It stores another value in "+listed(ways[shifts])+" each time, as the clock, chance or a counter has it.", doTx).
 			and("Or send the value with the request, so that a repeat sends the same.")
@@ -98,12 +98,16 @@ func adviseUpdate(st *statement) Advice {
 }
 
 // adviseRelative is about x = x + 1.
-func adviseRelative(columns []string, compares []compared) Advice {
+func adviseRelative(st *statement, columns []string, compares []compared) Advice {
 	what := "A repeat changes " + listed(columns) + " again: it is computed from what is stored."
 	for _, c := range compares {
 		if slices.Contains(columns, c.column) && (c.sign == ">" || c.sign == ">=" || c.sign == "<" || c.sign == "<=") {
-			return say(NeedsGuard, what, withCondition, doTx).
+			found := say(NeedsGuard, what, withCondition, doTx).
 				and("The condition on " + c.column + " guards the balance and not against repeats: it holds as long as there is enough. Keep a key in the same transaction.")
+			if !namesRow(compares, c.column) {
+				found = found.and("It names no row: every row that has enough is changed.")
+			}
+			return found
 		}
 	}
 	return say(NeedsGuard, what, doTx, withVersion).and("Keep a key in the same transaction, or let the request bring the version of the row that it saw.")
@@ -131,8 +135,24 @@ func adviseSettled(st *statement, fromOthers []string) Advice {
 	return a
 }
 
+// namesRow tells whether a condition names rows by another column than that one.
+func namesRow(compares []compared, but string) bool {
+	return slices.ContainsFunc(compares, func(c compared) bool {
+		return c.column != but && (c.sign == "=" || c.sign == "in") && c.with != nil && c.with.constant()
+	})
+}
+
+// unless is a guard, or none where the statement names no row.
+func (a Advice) unless(named bool, why string) Advice {
+	if !named {
+		a.Verdict = NeedsGuard
+		return a.and(why)
+	}
+	return a
+}
+
 // carried tells whether a column that is set and compared makes a guard.
-func carried(a assignment, c compared, w way, ways map[way][]string, compares int) (Advice, bool) {
+func carried(a assignment, c compared, w way, ways map[way][]string, named bool) (Advice, bool) {
 	v := a.value
 	if v == nil {
 		return Advice{}, false
@@ -142,29 +162,23 @@ func carried(a assignment, c compared, w way, ways map[way][]string, compares in
 	case c.sign == "=" && given && (w == relative && advances(a) || w == shifts):
 		found := say(Guarded, "It is an optimistic lock by "+a.column+": a repeat changes 0 rows, if the value that is compared came with the request.", withVersion).
 			and("One that the server reads inside the request guards against others and not against repeats. 0 rows is a repeat or a lost race: guard.Version tells them apart by a key beside the version.")
-		if c.with.kind == plain && isLiteral(c.with) {
-			found = found.and("Here " + a.column + " is compared with a constant: it has to be the version that the request saw.")
-		}
-		if compares < 2 {
-			found = found.and("It names no row beside the version: every row of that version is changed.")
-		}
-		return found, true
+		found = found.unless(c.with.kind != plain || !isLiteral(c.with),
+			"Here "+a.column+" is compared with a constant: it has to be the version that the request saw, as a parameter.")
+		return found.unless(named, "It names no row beside the version: every row of that version is changed, and a repeat changes those that have come to it since."), true
 	case (c.sign == "<" || c.sign == "<=") && given && w == settled && v.kind == plain && v.text == c.with.text:
 		if c.sign == "<=" && computes(ways) {
 			return Advice{}, false
 		}
-		return say(Guarded, "It is a fence by "+a.column+": what comes with a lower value than the stored one is refused, so that a late retry undoes nothing.", withFence).
-			and("The value has to come with the request and to grow: a fencing token, or the time of the request."), true
+		found := say(Guarded, "It is a fence by "+a.column+": what comes with a lower value than the stored one is refused, so that a late retry undoes nothing.", withFence).
+			and("The value has to come with the request and to grow: a fencing token, or the time of the request.")
+		return found.unless(named, "It names no row beside the fence: every row with a lower value is changed."), true
 	case leaves(v, c, given, w):
 		found := say(Guarded, "It is a transition: it sets "+a.column+" and asks for another value of it, so that a repeat changes 0 rows.", withMachine).
 			and("That holds where " + a.column + " moves forward only. 0 rows is a repeat or another's move: guard.Machine tells them apart.")
 		if v.name == "param" || c.with != nil && c.with.name == "param" {
 			found = found.and("It is one only where the two values differ, which parameters do not show.")
 		}
-		if compares < 2 {
-			found = found.and("It names no row beside the state: rows that come into it later are changed by a repeat.")
-		}
-		return found, true
+		return found.unless(named, "It names no row beside the state: rows that come into it later are changed by a repeat."), true
 	}
 	return Advice{}, false
 }

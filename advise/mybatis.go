@@ -1,0 +1,90 @@
+package advise
+
+import "strconv"
+
+// parameters writes those of MyBatis, #{id} and ${id}, as the dialect has them, with blanks before them, so that all places stay as they
+// are. What stands in quotes and comments is left alone.
+func parameters(text string, d Dialect) string {
+	var out []byte // nil: there were none
+	numbers := map[string]int{}
+	for i := 0; i < len(text); {
+		if end := skipped(text, i); end > i {
+			i = end
+			continue
+		}
+		end := placeholder(text, i)
+		if end < 0 {
+			i++
+			continue
+		}
+		name := text[i+2 : end-1]
+		if numbers[name] == 0 {
+			numbers[name] = len(numbers) + 1
+		}
+		with := "?"
+		if d != MySQL { // the same name is the same value
+			with = map[Dialect]string{PostgreSQL: "$", SQLite: "?"}[d] + strconv.Itoa(numbers[name])
+		}
+		if len(with) > end-i {
+			i = end
+			continue
+		}
+		if out == nil {
+			out = []byte(text)
+		}
+		for at := range out[i:end] {
+			out[i+at] = ' '
+		}
+		copy(out[end-len(with):], with)
+		i = end
+	}
+	if out == nil {
+		return text
+	}
+	return string(out)
+}
+
+// mostName is the longest parameter that is looked for, in bytes.
+const mostName = 200
+
+// placeholder is the end of a parameter of MyBatis that begins at i; below zero: there is none.
+func placeholder(text string, i int) int {
+	if i+3 >= len(text) || text[i] != '#' && text[i] != '$' || text[i+1] != '{' {
+		return -1
+	}
+	for at := i + 2; at < len(text) && at < i+mostName; at++ {
+		switch text[at] {
+		case '}':
+			return at + 1
+		case '{', '\n', ';', '\'', '"':
+			return -1
+		}
+	}
+	return -1
+}
+
+// skipped is the end of a text in quotes or a comment that begins at i, or i.
+func skipped(text string, i int) int {
+	rest := text[i:]
+	until := func(end string, from int) int {
+		for at := from; at < len(rest); at++ {
+			if rest[at] == '\\' && end != "\n" && end != "*/" {
+				at++
+				continue
+			}
+			if len(rest)-at >= len(end) && rest[at:at+len(end)] == end {
+				return i + at + len(end)
+			}
+		}
+		return len(text)
+	}
+	switch {
+	case rest[0] == '\'', rest[0] == '"', rest[0] == '`':
+		return until(rest[:1], 1)
+	case len(rest) > 1 && rest[:2] == "--":
+		return until("\n", 2)
+	case len(rest) > 1 && rest[:2] == "/*":
+		return until("*/", 2)
+	}
+	return i
+}
