@@ -59,6 +59,9 @@ func New(s Store, o *Options) *Engine {
 	if o == nil {
 		o = new(Options)
 	}
+	if shared, ok := s.(Sharer); ok && shared.Shared() && o.Namespace == "" {
+		panic(errNoNamespace)
+	}
 	c := &core{
 		store: s, namespace: o.Namespace, secret: slices.Clone(o.Secret), codec: o.Codec, logger: o.Logger,
 	}
@@ -85,6 +88,9 @@ func New(s Store, o *Options) *Engine {
 	policy := o.Policy.WithDefaults()
 	return newEngine(c, "fn", &policy)
 }
+
+var errNoNamespace = errors.New("retrysafe: options: Namespace is not set, and other services may keep their records in this store: " +
+	"with one namespace their keys would be answered with the answers of this one; name this service, for example \"shop\"")
 
 func newEngine(c *core, layer string, p *Policy) *Engine {
 	o := callOptions{policy: p}

@@ -10,7 +10,9 @@ import (
 
 // Options configure an [Engine]; nil and every zero field are fine.
 type Options struct {
-	// Namespace is part of every key: two applications on one store do not meet. Default "app".
+	// Namespace is part of every key: two applications on one store do not meet, and the processes of one have the same. It is required on
+	// stores that others may share ([Sharer]: Redis, PostgreSQL, MySQL); in memory and on SQLite the default is "app". Another namespace is
+	// another key space: retries that meet it run again.
 	Namespace string
 	// Policy is what calls and operations inherit.
 	Policy Policy

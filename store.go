@@ -215,6 +215,11 @@ type (
 		// can be lost and which setting ends that.
 		Keeps(context.Context) error
 	}
+	// Sharer says whether other services may keep their records in the same place. Then [New] asks for a Namespace.
+	Sharer interface {
+		// Shared is true for a server that others can reach, and false for memory and for a file of one machine.
+		Shared() bool
+	}
 	// Sweeper removes what has expired, never what is in progress or in doubt under Refuse.
 	Sweeper interface {
 		// Sweep removes at most limit records and says how many; fewer than limit means that it is through.

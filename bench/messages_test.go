@@ -180,7 +180,7 @@ func benchmarkBatch(b *testing.B, s retrysafe.Store) {
 type storeCalls struct{ atomic.Int64 }
 
 func newMessageEngine(s retrysafe.Store, n *storeCalls) *retrysafe.Engine {
-	return retrysafe.New(s, &retrysafe.Options{Sweep: -1, Logger: noLog, Trace: &retrysafe.Trace{Store: func(context.Context, retrysafe.StoreInfo) func(error) {
+	return retrysafe.New(s, &retrysafe.Options{Namespace: "app", Sweep: -1, Logger: noLog, Trace: &retrysafe.Trace{Store: func(context.Context, retrysafe.StoreInfo) func(error) {
 		n.Add(1)
 		return func(error) {}
 	}}})

@@ -31,6 +31,7 @@ type Config struct {
 	Health        HealthConfig  `yaml:"health" default:"none" doc:"how upstreams are asked whether they are well"`
 	Trusted       prefixList    `yaml:"trusted" default:"none" doc:"addresses of the servers before the gateway that may set a tenant's header, such as 10.0.0.0/8"`
 	Store         string        `yaml:"store" default:"sqlite:retrysafe.db" doc:"where records are kept: memory, sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST (rediss for TLS), postgres://HOST/DATABASE or mysql://HOST/DATABASE; one with a password belongs into RETRYSAFE_STORE"`
+	Namespace     string        `yaml:"namespace" default:"app, and required where store is a server" doc:"names this service in the store; gateways of one service have the same, and another one is a new key space, in which retries run again"`
 	Acks          acks          `yaml:"acks" default:"none" doc:"redis: how many replicas must have a win before it counts: none, all, or a number"`
 	AllowEviction bool          `yaml:"allow_eviction" default:"false" doc:"redis: take a server that may drop records for want of memory; each drop lets a key run again"`
 	Copies        copies        `yaml:"copies" default:"16MiB" doc:"redis: memory for copies of answers that are asked for again, each used for 10s at most; or off"`

@@ -35,7 +35,7 @@ func Example_sqliteStore() {
 		if err := store.Migrate(ctx); err != nil {
 			log.Fatal(err) // it says what is wrong with the file
 		}
-		engine := retrysafe.New(store, &retrysafe.Options{Secret: []byte("the same on all processes")})
+		engine := retrysafe.New(store, &retrysafe.Options{Namespace: "app", Secret: []byte("the same on all processes")})
 		defer engine.Shutdown(ctx)
 
 		res, err := retrysafe.Do(ctx, engine, key, func(context.Context) (string, error) {

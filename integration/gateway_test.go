@@ -23,7 +23,7 @@ import (
 func guarded(t *testing.T, store retrysafe.Store, upstream string) (post func(key string) (status int, body, retryAfter string)) {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
-	engine := retrysafe.New(store, &retrysafe.Options{Sweep: -1, Logger: quiet})
+	engine := retrysafe.New(store, &retrysafe.Options{Namespace: "app", Sweep: -1, Logger: quiet})
 	t.Cleanup(func() {
 		gone, cancel := context.WithCancel(context.Background())
 		cancel()

@@ -208,7 +208,7 @@ func TestOnceTxInProgress(t *testing.T) {
 func TestOnceTxDeathWhileCounting(t *testing.T) {
 	t.Parallel()
 	eachMQShop(t, func(t *testing.T, s *mqShop) {
-		dead := retrysafe.New(s.store, &retrysafe.Options{Sweep: -1, Secret: []byte("0123456789abcdef")})
+		dead := retrysafe.New(s.store, &retrysafe.Options{Namespace: "app", Sweep: -1, Secret: []byte("0123456789abcdef")})
 		lease := 200 * time.Millisecond
 		begin := func() error {
 			_, _, err := dead.Layer("tx").Begin(t.Context(), retrysafe.Key{Operation: "order", ID: "ada"},

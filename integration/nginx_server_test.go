@@ -213,7 +213,7 @@ func (f *nginxFront) started(want int64, what string) {
 func (f *nginxFront) records() (*redisstore.Store, *retrysafe.Engine) {
 	f.t.Helper()
 	store := redisOn(f.t, rueidisTo(f.t, f.redis.addr), nil)
-	engine := retrysafe.New(store, &retrysafe.Options{Secret: []byte(nginxSecret), Sweep: -1})
+	engine := retrysafe.New(store, &retrysafe.Options{Namespace: "shop", Secret: []byte(nginxSecret), Sweep: -1})
 	f.t.Cleanup(func() { _ = engine.Shutdown(context.Background()) })
 	return store, engine.Layer("nginx")
 }

@@ -29,7 +29,7 @@ func TestRedisWithoutChannels(t *testing.T) {
 			})
 			assert.NoError(t, err, "%s: the store", name)
 			assert.Equal(t, strings.Count(log.String(), "the user may not publish"), 1, "%s: warnings: %s", name, log.String())
-			e := retrysafe.New(s, &retrysafe.Options{Policy: retrysafe.Policy{Wait: time.Minute}, Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
+			e := retrysafe.New(s, &retrysafe.Options{Namespace: "app", Policy: retrysafe.Policy{Wait: time.Minute}, Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
 			t.Cleanup(func() { _ = e.Shutdown(context.Background()) })
 			for id, end := range map[string]error{"completed": nil, "failed": retrysafe.Permanent("declined", errRefusedByBank), "released": retrysafe.NothingDone(errRefusedByBank), "in doubt": errRefusedByBank} {
 				key := retrysafe.Key{Tenant: name, Operation: "charge", ID: id}

@@ -30,7 +30,7 @@ func BenchmarkRedisDo(b *testing.B) {
 	const rounds = 5
 	server := startRedis(b)
 	client := rueidisTo(b, server.addr)
-	e := retrysafe.New(redisOn(b, client, nil), &retrysafe.Options{Sweep: -1, Logger: slog.New(slog.DiscardHandler), Codec: retrysafe.Raw, Secret: []byte("a secret of tests")})
+	e := retrysafe.New(redisOn(b, client, nil), &retrysafe.Options{Namespace: "app", Sweep: -1, Logger: slog.New(slog.DiscardHandler), Codec: retrysafe.Raw, Secret: []byte("a secret of tests")})
 	b.Cleanup(func() { _ = e.Shutdown(context.Background()) })
 	answer, short, long := []byte(strings.Repeat("a", 200)), strings.Repeat("c", 120), strings.Repeat("a", 220)
 	var next atomic.Int64
@@ -86,7 +86,7 @@ func BenchmarkRedisDo(b *testing.B) {
 // TestRedisReplayAllocations: a replay over the network, with everything that the client of Redis allocates for it.
 func TestRedisReplayAllocations(t *testing.T) {
 	server := startRedis(t)
-	e := retrysafe.New(redisOn(t, rueidisTo(t, server.addr), nil), &retrysafe.Options{Sweep: -1, Logger: slog.New(slog.DiscardHandler), Codec: retrysafe.Raw, Secret: []byte("a secret of tests")})
+	e := retrysafe.New(redisOn(t, rueidisTo(t, server.addr), nil), &retrysafe.Options{Namespace: "app", Sweep: -1, Logger: slog.New(slog.DiscardHandler), Codec: retrysafe.Raw, Secret: []byte("a secret of tests")})
 	t.Cleanup(func() { _ = e.Shutdown(context.Background()) })
 	key := retrysafe.Key{Tenant: "ann", Operation: "charge", ID: "one"}
 	do := func() {

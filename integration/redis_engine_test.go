@@ -18,7 +18,8 @@ import (
 func redisEngine(t *testing.T, s retrysafe.Store, p retrysafe.Policy) *retrysafe.Engine {
 	t.Helper()
 	e := retrysafe.New(s, &retrysafe.Options{
-		Policy: p, Secret: []byte("0123456789abcdef"), Sweep: -1, Logger: slog.New(slog.DiscardHandler),
+		Namespace: "app",
+		Policy:    p, Secret: []byte("0123456789abcdef"), Sweep: -1, Logger: slog.New(slog.DiscardHandler),
 	})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)

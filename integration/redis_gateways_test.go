@@ -156,7 +156,7 @@ func (r *rivals) race(t *testing.T, key string) {
 // startGatewayProcess runs a gateway until the test ends, and returns its address.
 func startGatewayProcess(t *testing.T, program string, args ...string) string {
 	t.Helper()
-	c := exec.CommandContext(t.Context(), program, append([]string{"gateway", "--listen", "127.0.0.1:0"}, args...)...)
+	c := exec.CommandContext(t.Context(), program, append([]string{"gateway", "--namespace", "app", "--listen", "127.0.0.1:0"}, args...)...)
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var log bytes.Buffer
 	c.Stderr = &log

@@ -23,7 +23,7 @@ func TestRedisLight(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
 	s := redisOn(t, rueidisTo(t, server.addr), &redisstore.Options{Light: true})
-	e := retrysafe.New(s, &retrysafe.Options{Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
+	e := retrysafe.New(s, &retrysafe.Options{Namespace: "app", Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { _ = e.Shutdown(context.Background()) })
 	for name, tt := range map[string]struct {
 		policy retrysafe.Policy
@@ -135,7 +135,7 @@ func TestSoakRedisLightIsSmall(t *testing.T) {
 	light := startRedis(t)
 	s := redisOn(t, rueidisTo(t, light.addr), &redisstore.Options{Light: true})
 	before = used(light.addr)
-	e := retrysafe.New(s, &retrysafe.Options{Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
+	e := retrysafe.New(s, &retrysafe.Options{Namespace: "app", Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { _ = e.Shutdown(context.Background()) })
 	work := make(chan int)
 	done := make(chan error, 64)

@@ -115,7 +115,8 @@ func TestRedisLimitsTrips(t *testing.T) {
 	t.Parallel()
 	client := &counted{Client: rueidisTo(t, startRedis(t).addr)}
 	e := retrysafe.New(redisOn(t, client, nil), &retrysafe.Options{
-		Policy: retrysafe.Policy{Limits: retrysafe.Limits{Live: 25, PerSecond: 100}}, Secret: []byte("a secret of tests"),
+		Namespace: "app",
+		Policy:    retrysafe.Policy{Limits: retrysafe.Limits{Live: 25, PerSecond: 100}}, Secret: []byte("a secret of tests"),
 	})
 	t.Cleanup(func() { _ = e.Shutdown(context.Background()) })
 	trips := func(id string) int64 {
@@ -140,7 +141,7 @@ func TestRedisLimitsAreShared(t *testing.T) {
 			var engines []*retrysafe.Engine
 			for _, connect := range redisClients {
 				for range 2 {
-					e := retrysafe.New(redisOn(t, connect(t, url), nil), &retrysafe.Options{Policy: policy, Secret: []byte("a secret of tests")})
+					e := retrysafe.New(redisOn(t, connect(t, url), nil), &retrysafe.Options{Namespace: "app", Policy: policy, Secret: []byte("a secret of tests")})
 					t.Cleanup(func() { _ = e.Shutdown(context.Background()) })
 					engines = append(engines, e)
 				}
@@ -186,7 +187,8 @@ func TestRedisLimitsWithoutTheServer(t *testing.T) {
 			t.Parallel()
 			p := startProxy(t, server.addr)
 			e := retrysafe.New(redisOn(t, p.through(t, adapter), nil), &retrysafe.Options{
-				Policy: retrysafe.Policy{Limits: retrysafe.Limits{Live: 10}}, Secret: []byte("a secret of tests"),
+				Namespace: "app",
+				Policy:    retrysafe.Policy{Limits: retrysafe.Limits{Live: 10}}, Secret: []byte("a secret of tests"),
 			})
 			t.Cleanup(func() { _ = e.Shutdown(context.Background()) })
 			f := newShopFront(t, e)

@@ -81,7 +81,8 @@ func TestSQLiteLimitsGiveBackBehindALock(t *testing.T) {
 	s := newShop(t, openDB(t, "sqlite", sqliteDSN(path)), nil)
 	tries := make(chan error, 100)
 	s.engine = retrysafe.New(s.store, &retrysafe.Options{
-		Secret: []byte("0123456789abcdef"), Sweep: -1, Policy: retrysafe.Policy{Retention: time.Hour, Limits: retrysafe.Limits{Live: 10}},
+		Namespace: "app",
+		Secret:    []byte("0123456789abcdef"), Sweep: -1, Policy: retrysafe.Policy{Retention: time.Hour, Limits: retrysafe.Limits{Live: 10}},
 		Trace: &retrysafe.Trace{Store: func(_ context.Context, info retrysafe.StoreInfo) func(error) {
 			return func(err error) {
 				if info.Op == "charge" {

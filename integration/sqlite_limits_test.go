@@ -114,7 +114,8 @@ func TestSQLiteRefusedChargesDoNotWait(t *testing.T) {
 func limitedEngine(t *testing.T, s retrysafe.Store, l retrysafe.Limits) *retrysafe.Engine {
 	t.Helper()
 	e := retrysafe.New(s, &retrysafe.Options{
-		Secret: []byte("0123456789abcdef"), Sweep: -1, Policy: retrysafe.Policy{Retention: time.Hour, Limits: l},
+		Namespace: "app",
+		Secret:    []byte("0123456789abcdef"), Sweep: -1, Policy: retrysafe.Policy{Retention: time.Hour, Limits: l},
 	})
 	t.Cleanup(func() { _ = e.Shutdown(context.Background()) })
 	return e

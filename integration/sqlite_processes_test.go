@@ -38,7 +38,7 @@ func childShop(path string, f fault) (*shop, error) {
 	if f != nil {
 		hook.Store(&f)
 	}
-	engine := retrysafe.New(store, &retrysafe.Options{Secret: []byte("0123456789abcdef"), Sweep: -1})
+	engine := retrysafe.New(store, &retrysafe.Options{Namespace: "app", Secret: []byte("0123456789abcdef"), Sweep: -1})
 	return &shop{store: store, engine: engine, db: db}, nil
 }
 

@@ -36,7 +36,7 @@ func newShop(t *testing.T, db *sql.DB, o *sqlstore.Options) *shop {
 
 func newEngine(t *testing.T, s retrysafe.Store) *retrysafe.Engine {
 	t.Helper()
-	e := retrysafe.New(s, &retrysafe.Options{Secret: []byte("0123456789abcdef"), Sweep: -1})
+	e := retrysafe.New(s, &retrysafe.Options{Namespace: "app", Secret: []byte("0123456789abcdef"), Sweep: -1})
 	t.Cleanup(func() { _ = e.Shutdown(context.Background()) })
 	return e
 }

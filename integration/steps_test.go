@@ -37,7 +37,7 @@ func newParcels(dialect sqlstore.Dialect, db *sql.DB, file string) (*parcels, er
 		return nil, err
 	}
 	// Nobody beats in an hour: each call makes the same steps each time.
-	o := &retrysafe.Options{Secret: []byte("0123456789abcdef"), Sweep: -1, Policy: retrysafe.Policy{Lease: time.Hour, OnDoubt: retrysafe.Reexecute}}
+	o := &retrysafe.Options{Namespace: "app", Secret: []byte("0123456789abcdef"), Sweep: -1, Policy: retrysafe.Policy{Lease: time.Hour, OnDoubt: retrysafe.Reexecute}}
 	return &parcels{dialect, db, s, retrysafe.New(s, o), file}, nil
 }
 

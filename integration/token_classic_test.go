@@ -207,7 +207,7 @@ func init() {
 		if err != nil {
 			return err
 		}
-		e := retrysafe.New(store, &retrysafe.Options{Policy: retrysafe.Policy{Lease: 3 * time.Second}}) // it has to end
+		e := retrysafe.New(store, &retrysafe.Options{Namespace: "app", Policy: retrysafe.Policy{Lease: 3 * time.Second}}) // it has to end
 		_, err = token.Run(ctx, token.NewIssuer(e, nil), "ann", text, deadly)
 		fmt.Fprintln(os.Stderr, "it has not died")
 		return err

@@ -48,7 +48,7 @@ func BenchmarkTx(b *testing.B) {
 			_, err := db.ExecContext(b.Context(), q)
 			assert.NoError(b, err, "%s", q)
 		}
-		e := retrysafe.New(store, &retrysafe.Options{Secret: []byte("0123456789abcdef"), Sweep: -1})
+		e := retrysafe.New(store, &retrysafe.Options{Namespace: "app", Secret: []byte("0123456789abcdef"), Sweep: -1})
 		defer e.Shutdown(context.Background()) // the end of a benchmark
 		work := func(ctx context.Context, tx *sql.Tx) error {
 			for _, q := range business {

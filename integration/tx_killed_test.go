@@ -58,7 +58,7 @@ func (s txServer) faulty(db *sql.DB, set func(fault)) (*shop, func(fault), error
 	if err != nil {
 		return nil, nil, err
 	}
-	engine := retrysafe.New(store, &retrysafe.Options{Secret: []byte("0123456789abcdef"), Sweep: -1})
+	engine := retrysafe.New(store, &retrysafe.Options{Namespace: "app", Secret: []byte("0123456789abcdef"), Sweep: -1})
 	return &shop{store: store, engine: engine, db: db}, set, nil
 }
 

@@ -20,7 +20,7 @@ func leftOut(t *testing.T, s retrysafe.Store, spoil func(id string)) {
 	policy := retrysafe.Policy{Lease: 5 * time.Second, Reconcile: func(context.Context, retrysafe.Record) (retrysafe.Resolution, error) {
 		return retrysafe.Resolution{Outcome: retrysafe.NotDone}, nil
 	}}
-	e := retrysafe.New(s, &retrysafe.Options{Policy: policy, Secret: []byte("0123456789abcdef"), Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
+	e := retrysafe.New(s, &retrysafe.Options{Namespace: "app", Policy: policy, Secret: []byte("0123456789abcdef"), Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { _ = e.Shutdown(context.Background()) })
 	broken := true
 	op := retrysafe.NewOperation(e, "pay", func(context.Context, string) (string, error) {

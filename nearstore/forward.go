@@ -15,6 +15,7 @@ var (
 	_ retrysafe.Sweeper  = (*Store)(nil)
 	_ retrysafe.Batcher  = (*Store)(nil)
 	_ retrysafe.Keeper   = (*Store)(nil)
+	_ retrysafe.Sharer   = (*Store)(nil)
 )
 
 // Issue implements [retrysafe.Issuer].
@@ -63,6 +64,12 @@ func (s *Store) Keeps(ctx context.Context) error {
 		return inner.Keeps(ctx)
 	}
 	return errors.ErrUnsupported
+}
+
+// Shared implements [retrysafe.Sharer].
+func (s *Store) Shared() bool {
+	inner, ok := s.Store.(retrysafe.Sharer)
+	return ok && inner.Shared()
 }
 
 // AcquireBatch implements [retrysafe.Batcher]. It uses no copies.

@@ -104,3 +104,8 @@ func (s *Store) Keeps(ctx context.Context) error {
 		return nil
 	})
 }
+
+var _ retrysafe.Sharer = (*Store)(nil)
+
+// Shared implements [retrysafe.Sharer]: others can reach the server.
+func (*Store) Shared() bool { return true }

@@ -18,6 +18,7 @@ var (
 	_ retrysafe.Sweeper  = (*Store)(nil)
 	_ retrysafe.Batcher  = (*Store)(nil)
 	_ retrysafe.Keeper   = (*Store)(nil)
+	_ retrysafe.Sharer   = (*Store)(nil)
 )
 
 // Charge implements [retrysafe.Limiter]. What a tenant has is counted in one shard; while that moves, the old one decides, and the next
@@ -187,6 +188,21 @@ func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
 		return 0, errors.ErrUnsupported
 	}
 	return removed, nil
+}
+
+// Shared implements [retrysafe.Sharer]: one shard is enough.
+func (s *Store) Shared() bool {
+	m := s.Map()
+	for _, name := range m.all() {
+		shard, err := s.atlas.shard(name)
+		if err != nil {
+			return true
+		}
+		if inner, ok := shard.(retrysafe.Sharer); ok && inner.Shared() {
+			return true
+		}
+	}
+	return false
 }
 
 // Keeps implements [retrysafe.Keeper]: each shard must.

@@ -90,3 +90,8 @@ func (s *Store) Keeps(ctx context.Context) error {
 	}
 	return s.failed("ask what the database keeps", s.backend.keeps(ctx))
 }
+
+var _ retrysafe.Sharer = (*Store)(nil)
+
+// Shared implements [retrysafe.Sharer]: others can reach a server, and a file is this machine's.
+func (s *Store) Shared() bool { return s.dialect != SQLite }

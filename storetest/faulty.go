@@ -58,6 +58,7 @@ var (
 	_ retrysafe.Sweeper  = (*Faulty)(nil)
 	_ retrysafe.Batcher  = (*Faulty)(nil)
 	_ retrysafe.Keeper   = (*Faulty)(nil)
+	_ retrysafe.Sharer   = (*Faulty)(nil)
 )
 
 // Deliver applies the delayed requests in the order in which they came, and returns what the inner store said to each.
@@ -206,6 +207,12 @@ func (f *Faulty) Sweep(ctx context.Context, limit int) (int, error) {
 }
 
 type none = struct{}
+
+// Shared implements [retrysafe.Sharer]. It has no faults.
+func (f *Faulty) Shared() bool {
+	inner, ok := f.inner.(retrysafe.Sharer)
+	return ok && inner.Shared()
+}
 
 // Keeps implements [retrysafe.Keeper].
 func (f *Faulty) Keeps(ctx context.Context) error {

@@ -83,6 +83,9 @@ func (c *claimsAll) Sweep(ctx context.Context, limit int) (int, error) {
 	return seen[int](ctx, c.spy, "Sweep", limit)
 }
 
+// Shared is true.
+func (c *claimsAll) Shared() bool { return true }
+
 func (c *claimsAll) Keeps(ctx context.Context) error {
 	_, err := seen[struct{}](ctx, c.spy, "Keeps", nil)
 	return err

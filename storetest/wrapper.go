@@ -40,6 +40,12 @@ func runWrapper(t tb, wrap Wrap) {
 			assert.True(t, is[retrysafe.Batcher](s), "the wrapper implements Batcher over a store that claims %s", inner.claims)
 		}
 	})
+	t.sub("forwards Shared", true, func(t tb) {
+		shared, ok := wrap(&claimsAll{claimsNone{new(spy)}}).(retrysafe.Sharer)
+		assert.True(t, ok && shared.Shared(), "the wrapper says of a shared store that it is")
+		alone, ok := wrap(&claimsNone{new(spy)}).(retrysafe.Sharer)
+		assert.True(t, !ok || !alone.Shared(), "the wrapper says of a store that is not shared that it is")
+	})
 	for _, op := range wrapped {
 		t.sub("forwards "+op.name, true, func(t tb) {
 			spy := new(spy)

@@ -47,6 +47,11 @@ func (m *metrics) Watch(ctx context.Context, key retrysafe.StoreKey, changed fun
 	return errors.ErrUnsupported
 }
 
+func (m *metrics) Shared() bool {
+	s, ok := m.Store.(retrysafe.Sharer)
+	return ok && s.Shared()
+}
+
 func (m *metrics) Keeps(ctx context.Context) error {
 	if k, ok := m.Store.(retrysafe.Keeper); ok {
 		return k.Keeps(ctx)

@@ -170,7 +170,7 @@ func (w *world) ours(name, config string) func(upstream string) (*side, error) {
 			}
 		}
 		file := filepath.Join(w.dir, "gateway-"+strconv.Itoa(len(w.all))+".yaml")
-		text := fmt.Sprintf("listen: %s\nupstream: http://%s\nstore: redis://%s\n%s", addr, upstream, redisAddr, strings.ReplaceAll(config, "$DIR$", w.dir))
+		text := fmt.Sprintf("listen: %s\nupstream: http://%s\nnamespace: bench\nstore: redis://%s\n%s", addr, upstream, redisAddr, strings.ReplaceAll(config, "$DIR$", w.dir))
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			return nil, err
 		}

@@ -115,7 +115,7 @@ func deadLetters(t *testing.T, q *deadQueue) {
 	store, err := sqlstore.New(db, sqlstore.SQLite, nil)
 	assert.NoError(t, err, "store")
 	assert.NoError(t, store.Migrate(t.Context()), "migrate")
-	e := retrysafe.New(store, &retrysafe.Options{Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
+	e := retrysafe.New(store, &retrysafe.Options{Namespace: "app", Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
 
 	dlq := func(args ...string) (string, int) {
 		t.Helper()
@@ -204,7 +204,7 @@ func TestDeadInDoubt(t *testing.T) {
 	store, err := sqlstore.New(db, sqlstore.SQLite, nil)
 	assert.NoError(t, err, "store")
 	assert.NoError(t, store.Migrate(t.Context()), "migrate")
-	e := retrysafe.New(store, &retrysafe.Options{Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
+	e := retrysafe.New(store, &retrysafe.Options{Namespace: "app", Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
 	assert.NoError(t, q.publisher.Publish(t.Context(), []outbox.Outgoing{{Message: outbox.Message{ID: "1", Topic: q.topic}, Attempt: 1}})[0], "publish")
 	refuse := retrysafe.WithPolicy(retrysafe.Policy{OnDoubt: retrysafe.Refuse})
 	q.work(t, e, 1, func(context.Context, *mqidem.Message) error { return errors.New("timeout") }, refuse)

@@ -102,7 +102,7 @@ func (o *output) String() string {
 // startGateway runs a gateway and returns its process and address once it listens.
 func startGateway(t *testing.T, args ...string) (process *exec.Cmd, base string, log *output) {
 	t.Helper()
-	c := command(t, append([]string{"gateway"}, args...)...)
+	c := command(t, append([]string{"gateway", "--namespace", "app"}, args...)...)
 	log = new(output)
 	c.Stderr = log
 	out, err := c.StdoutPipe()
@@ -261,28 +261,30 @@ func TestBadCalls(t *testing.T) {
 		code int
 		want string
 	}{
-		"no upstream":     {args: []string{"gateway"}, code: 2, want: "no upstream is given"},
-		"bad upstream":    {args: []string{"gateway", "--upstream", "x"}, code: 2, want: "write it like http://127.0.0.1:9000"},
-		"unknown flag":    {args: []string{"gateway", "--nope"}, code: 2, want: "unknown flag: --nope"},
-		"bad wait":        {args: []string{"gateway", "--upstream", up, "--in-progress", "wait soon"}, code: 2, want: `"wait 5s"`},
-		"bad doubt":       {args: []string{"gateway", "--upstream", up, "--on-doubt", "maybe"}, code: 2, want: "write refuse or reexecute"},
-		"bad lease":       {args: []string{"gateway", "--upstream", up, "--lease", "1ms"}, code: 2, want: "Lease is 1ms"},
-		"short retention": {args: []string{"gateway", "--upstream", up, "--retention", "1s"}, code: 2, want: "shorter than Lease"},
-		"unknown store":   {args: []string{"gateway", "--upstream", up, "--listen", "127.0.0.1:0", "--store", "floppy:a"}, code: 2, want: "this build has memory:, sqlite:PATH, redis://HOST, postgres://HOST/DATABASE and mysql://HOST/DATABASE"},
-		"sqlite, no path": {args: []string{"gateway", "--upstream", up, "--listen", "127.0.0.1:0", "--store", "sqlite:"}, code: 2, want: "needs a path"},
-		"not a database":  {args: []string{"gateway", "--upstream", up, "--listen", "127.0.0.1:0", "--store", "sqlite:" + notDB}, code: 1, want: "not"},
-		"no such folder":  {args: []string{"gateway", "--upstream", up, "--listen", "127.0.0.1:0", "--store", "sqlite:/no/such/folder/r.db"}, code: 1, want: "/no/such/folder/r.db"},
-		"bad address":     {args: []string{"gateway", "--upstream", up, "--listen", "127.0.0.1:http:x"}, code: 2, want: "choose another --listen"},
-		"address in use":  {args: []string{"gateway", "--upstream", up, "--listen", busy.Addr().String()}, code: 1, want: "choose another --listen"},
-		"short secret":    {args: []string{"gateway", "--upstream", up}, env: "RETRYSAFE_SECRET=short", code: 2, want: "at least 16"},
-		"unknown command": {args: []string{"frobnicate"}, code: 2, want: "unknown command"},
-		"page for all":    {args: []string{"demo", "--listen", "0.0.0.0:0"}, code: 2, want: "loopback only"},
-		"no page address": {args: []string{"demo", "--listen", "8484"}, code: 2, want: "write it like 127.0.0.1:8484"},
-		"page in use":     {args: []string{"demo", "--listen", busy.Addr().String()}, code: 1, want: "choose another --listen"},
-		"demo in memory":  {args: []string{"demo", "--store", "memory:"}, code: 2, want: "use sqlite:PATH, redis://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE"},
-		"demo, no store":  {args: []string{"demo", "--store", "floppy:a"}, code: 2, want: "this build has memory:, sqlite:PATH, redis://HOST, postgres://HOST/DATABASE and mysql://HOST/DATABASE"},
-		"demo, no server": {args: []string{"demo", "--store", "redis://127.0.0.1:1"}, code: 1, want: "cannot connect"},
-		"too many words":  {args: []string{"demo", "twice"}, code: 2, want: "twice"},
+		"no upstream":           {args: []string{"gateway"}, code: 2, want: "no upstream is given"},
+		"bad upstream":          {args: []string{"gateway", "--upstream", "x"}, code: 2, want: "write it like http://127.0.0.1:9000"},
+		"unknown flag":          {args: []string{"gateway", "--nope"}, code: 2, want: "unknown flag: --nope"},
+		"bad wait":              {args: []string{"gateway", "--upstream", up, "--in-progress", "wait soon"}, code: 2, want: `"wait 5s"`},
+		"bad doubt":             {args: []string{"gateway", "--upstream", up, "--on-doubt", "maybe"}, code: 2, want: "write refuse or reexecute"},
+		"bad lease":             {args: []string{"gateway", "--upstream", up, "--lease", "1ms"}, code: 2, want: "Lease is 1ms"},
+		"short retention":       {args: []string{"gateway", "--upstream", up, "--retention", "1s"}, code: 2, want: "shorter than Lease"},
+		"unknown store":         {args: []string{"gateway", "--upstream", up, "--listen", "127.0.0.1:0", "--store", "floppy:a"}, code: 2, want: "this build has memory:, sqlite:PATH, redis://HOST, postgres://HOST/DATABASE and mysql://HOST/DATABASE"},
+		"no namespace":          {args: []string{"gateway", "--upstream", up, "--store", "redis://127.0.0.1:1"}, code: 2, want: "--namespace shop"},
+		"no namespace, workers": {args: []string{"resume", "--operation", "o", "--exec", "true", "--store", "postgres://127.0.0.1:1/x"}, code: 2, want: "--namespace shop"},
+		"sqlite, no path":       {args: []string{"gateway", "--upstream", up, "--listen", "127.0.0.1:0", "--store", "sqlite:"}, code: 2, want: "needs a path"},
+		"not a database":        {args: []string{"gateway", "--upstream", up, "--listen", "127.0.0.1:0", "--store", "sqlite:" + notDB}, code: 1, want: "not"},
+		"no such folder":        {args: []string{"gateway", "--upstream", up, "--listen", "127.0.0.1:0", "--store", "sqlite:/no/such/folder/r.db"}, code: 1, want: "/no/such/folder/r.db"},
+		"bad address":           {args: []string{"gateway", "--upstream", up, "--listen", "127.0.0.1:http:x"}, code: 2, want: "choose another --listen"},
+		"address in use":        {args: []string{"gateway", "--upstream", up, "--listen", busy.Addr().String()}, code: 1, want: "choose another --listen"},
+		"short secret":          {args: []string{"gateway", "--upstream", up}, env: "RETRYSAFE_SECRET=short", code: 2, want: "at least 16"},
+		"unknown command":       {args: []string{"frobnicate"}, code: 2, want: "unknown command"},
+		"page for all":          {args: []string{"demo", "--listen", "0.0.0.0:0"}, code: 2, want: "loopback only"},
+		"no page address":       {args: []string{"demo", "--listen", "8484"}, code: 2, want: "write it like 127.0.0.1:8484"},
+		"page in use":           {args: []string{"demo", "--listen", busy.Addr().String()}, code: 1, want: "choose another --listen"},
+		"demo in memory":        {args: []string{"demo", "--store", "memory:"}, code: 2, want: "use sqlite:PATH, redis://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE"},
+		"demo, no store":        {args: []string{"demo", "--store", "floppy:a"}, code: 2, want: "this build has memory:, sqlite:PATH, redis://HOST, postgres://HOST/DATABASE and mysql://HOST/DATABASE"},
+		"demo, no server":       {args: []string{"demo", "--store", "redis://127.0.0.1:1"}, code: 1, want: "cannot connect"},
+		"too many words":        {args: []string{"demo", "twice"}, code: 2, want: "twice"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -96,7 +96,7 @@ func TestGatewaysOnMySQL(t *testing.T) {
 		"mysql://retrysafe:pass-word@" + addr:                          "names no database",
 		"mysql:pass-word":                                              "address cannot be read",
 	} {
-		out, err := command(t, "gateway", "--upstream", up.URL, "--store", name, "--listen", "127.0.0.1:0").CombinedOutput()
+		out, err := command(t, "gateway", "--namespace", "app", "--upstream", up.URL, "--store", name, "--listen", "127.0.0.1:0").CombinedOutput()
 		assert.True(t, err != nil, "%s: it ends with an error", name)
 		assert.Contains(t, string(out), want, "%s", name)
 		assert.True(t, !strings.Contains(string(out), "pass-") && !strings.Contains(string(out), "wrong-"), "no password: %s", out)

@@ -72,13 +72,13 @@ func TestGatewaysOnRedis(t *testing.T) {
 		"redis+sentinel://" + addr:     "name of the primary",
 		"redis://:wrong-word@" + "a b": "no host and port",
 	} {
-		out, err := command(t, "gateway", "--upstream", up.URL, "--store", name, "--listen", "127.0.0.1:0").CombinedOutput()
+		out, err := command(t, "gateway", "--namespace", "app", "--upstream", up.URL, "--store", name, "--listen", "127.0.0.1:0").CombinedOutput()
 		assert.True(t, err != nil, "%s: it ends with an error", name)
 		assert.Contains(t, string(out), want, "%s", name)
 		assert.True(t, !strings.Contains(string(out), "-word"), "no password: %s", out)
 	}
 	evicting := startRedis(t, "--maxmemory-policy", "allkeys-lru")
-	out, err = command(t, "gateway", "--upstream", up.URL, "--store", "redis://:pass-word@"+evicting, "--listen", "127.0.0.1:0").CombinedOutput()
+	out, err = command(t, "gateway", "--namespace", "app", "--upstream", up.URL, "--store", "redis://:pass-word@"+evicting, "--listen", "127.0.0.1:0").CombinedOutput()
 	assert.True(t, err != nil && strings.Contains(string(out), "allkeys-lru"), "a server that evicts: %s", out)
 }
 

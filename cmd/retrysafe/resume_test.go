@@ -56,7 +56,7 @@ func (d *depot) abandon(id string, opts ...retrysafe.StepOption) {
 }
 
 func (d *depot) call(id string, work func(context.Context, box) (string, error)) (retrysafe.Result[string], error) {
-	e := retrysafe.New(d.store, &retrysafe.Options{Policy: d.now, Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
+	e := retrysafe.New(d.store, &retrysafe.Options{Namespace: "app", Policy: d.now, Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
 	defer func() { _ = e.Shutdown(context.Background()) }()
 	return retrysafe.NewOperation(e, "send", work, nil).Resumable().Do(d.t.Context(), "ann", id, box{To: id})
 }

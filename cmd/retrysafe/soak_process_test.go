@@ -47,7 +47,7 @@ func (s *soak) start(t *testing.T) {
 	t.Helper()
 	var said string
 	for range 20 { // a connection from somewhere may have the port for a moment
-		c := s.command("gateway", "--config", s.file, "--listen", s.addr)
+		c := s.command("gateway", "--namespace", "app", "--config", s.file, "--listen", s.addr)
 		log := new(output)
 		c.Stderr = io.MultiWriter(log, &s.log)
 		out, err := c.StdoutPipe()

@@ -13,7 +13,6 @@ M.__index = M
 
 -- defaults of new. Times are in seconds. What has none here must be given or may be absent.
 local defaults = {
-  namespace = "app",
   prefix = "rs:",
   service = "/retrysafe/service", -- the internal location that sends to the service
   pass = "@retrysafe_pass", -- the one for requests that are not guarded
@@ -45,7 +44,7 @@ local function filled(given, by)
   return o
 end
 
-local known = {proxy_timeouts = true, secret = true, redis = true, operation = true}
+local known = {namespace = true, proxy_timeouts = true, secret = true, redis = true, operation = true}
 local known_redis = {socket = true, username = true, password = true, allow_eviction = true, pool = true}
 
 local function check(o)
@@ -57,6 +56,9 @@ local function check(o)
   end
   for name, list in pairs(choices) do
     if not list[o[name]] then wrong("%s is %q", name, tostring(o[name])) end
+  end
+  if type(o.namespace) ~= "string" or o.namespace == "" then
+    wrong("namespace is not set, and other services may keep their records in the same Redis: name this service, for example namespace = \"shop\"")
   end
   if #o.secret > 0 and #o.secret < 16 then wrong("RETRYSAFE_SECRET has %d bytes; use at least 16 random ones", #o.secret) end
   for _, name in ipairs {"lease", "max_body", "max_answer", "proxy_timeouts"} do

@@ -108,7 +108,7 @@ func newHandler(ctx context.Context, mode string, db *sql.DB, redis string) (*ha
 		if err != nil {
 			return nil, err
 		}
-		e := retrysafe.New(store, &retrysafe.Options{Sweep: -1, Logger: quiet})
+		e := retrysafe.New(store, &retrysafe.Options{Namespace: "app", Sweep: -1, Logger: quiet})
 		h.inner = mqidem.OnceTx(e, store, "effect", func(ctx context.Context, tx *sql.Tx, m *mqidem.Message) error { return h.work(ctx, tx, m) })
 		return h, nil
 	}
@@ -124,7 +124,7 @@ func newHandler(ctx context.Context, mode string, db *sql.DB, redis string) (*ha
 	if err != nil {
 		return nil, err
 	}
-	e := retrysafe.New(store, &retrysafe.Options{Sweep: -1, Logger: quiet})
+	e := retrysafe.New(store, &retrysafe.Options{Namespace: "app", Sweep: -1, Logger: quiet})
 	h.inner = mqidem.Once(e, "effect", func(ctx context.Context, m *mqidem.Message) error { return h.work(ctx, db, m) }, policy)
 	return h, nil
 }

@@ -114,11 +114,11 @@ func newSoak(t *testing.T, stores *stores, name, mode string) *soak {
 		_, err := s.db.ExecContext(t.Context(), table)
 		assert.NoError(t, err, "table")
 	}
-	s.engine = retrysafe.New(store, &retrysafe.Options{Sweep: -1, Logger: quiet})
+	s.engine = retrysafe.New(store, &retrysafe.Options{Namespace: "app", Sweep: -1, Logger: quiet})
 	s.layer = "tx"
 	if mode == "redis" {
 		s.layer = "mq"
-		s.engine = retrysafe.New(redisOn(t, redis), &retrysafe.Options{Sweep: -1, Logger: quiet})
+		s.engine = retrysafe.New(redisOn(t, redis), &retrysafe.Options{Namespace: "app", Sweep: -1, Logger: quiet})
 	}
 	s.args = []string{name, s.broker.url, mode, postgres, redis, s.journal.f.Name()}
 	return s

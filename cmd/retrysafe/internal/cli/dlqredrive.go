@@ -46,7 +46,7 @@ func dlqRunCommand(f *dlqFlags) *cobra.Command {
 			"--max-redrives. One at a time should run for a queue. It ends with SIGTERM; --every 0 goes through the queue once.",
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c, rule, every) },
 	}
-	c.Flags().StringVar(&f.namespace, "namespace", "app", "that of the consumer's records")
+	c.Flags().StringVar(&f.namespace, "namespace", "", "that of the consumer's records; needed on Redis, PostgreSQL and MySQL, else app")
 	c.Flags().DurationVar(&every, "every", time.Minute, "time between two runs")
 	c.Flags().DurationVar(&rule.After, "after", time.Minute, "how long a message has been parked at least")
 	c.Flags().IntVar(&rule.MaxRedrives, "max-redrives", 3, "how often a message is put back at most")
@@ -145,6 +145,11 @@ func (f *dlqFlags) run(c *cobra.Command, rule mqidem.Rule, every time.Duration) 
 	}
 	if rule.Consumer = f.consumer; rule.After == 0 {
 		rule.After = -1
+	}
+	if f.store != "none" {
+		if err := needsNamespace(f.store, f.namespace); err != nil {
+			return &usageError{err}
+		}
 	}
 	return f.at(c, func(ctx context.Context, d *desk) error {
 		var e *retrysafe.Engine

@@ -14,6 +14,7 @@ type gatewayFlags struct {
 	config                          string
 	check, alive                    bool
 	listen, store, admin, accessLog string
+	namespace                       string
 	upstream                        []string
 	lease, retention                time.Duration
 	inProgress, onDoubt             string
@@ -57,6 +58,7 @@ func gatewayCommand() *cobra.Command {
 	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:8080", "address to listen on")
 	c.Flags().StringSliceVar(&f.upstream, "upstream", nil, "address of the service, for example http://127.0.0.1:9000; may be given several times")
 	c.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "where records are kept: memory:, sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
+	c.Flags().StringVar(&f.namespace, "namespace", "", "names this service in the store; required on Redis, PostgreSQL and MySQL, else app")
 	c.Flags().StringVar(&f.admin, "admin", "", "address for operators: /healthz, /readyz, /metrics; none by default")
 	c.Flags().StringVar(&f.accessLog, "access-log", "off", "a line of JSON for each request: off, stdout, or a file")
 	c.Flags().DurationVar(&f.lease, "lease", 30*time.Second, "how long a request is believed to run without a sign of life")

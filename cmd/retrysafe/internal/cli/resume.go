@@ -47,7 +47,7 @@ func resumeCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
 	c.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store: sqlite:PATH, redis://HOST or postgres://HOST/DATABASE")
-	c.Flags().StringVar(&f.namespace, "namespace", "", `only this namespace; with --exec or --post "app" unless it is given`)
+	c.Flags().StringVar(&f.namespace, "namespace", "", "only this namespace; needed with --exec or --post on Redis, PostgreSQL and MySQL")
 	c.Flags().StringVar(&f.layer, "layer", "", `only this layer; with --exec or --post "fn" unless it is given`)
 	c.Flags().StringVar(&f.tenant, "tenant", "", "only this tenant (not with --exec or --post)")
 	c.Flags().StringVar(&f.operation, "operation", "", "only this operation")
@@ -80,6 +80,11 @@ func (f *resumeFlags) run(c *cobra.Command) (err error) {
 	}
 	if err := f.worker.Validate(); err != nil {
 		return &usageError{err}
+	}
+	if f.exec != "" || f.post != "" {
+		if err := needsNamespace(f.store, f.namespace); err != nil {
+			return &usageError{err}
+		}
 	}
 	s, closeStore, err := f.open(c)
 	if err != nil {

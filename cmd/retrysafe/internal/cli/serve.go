@@ -58,9 +58,9 @@ func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, s *
 // open makes everything that the gateway needs, and nothing that is seen from outside.
 func (x *running) open(ctx context.Context, s *setup) error {
 	x.mon = gateway.NewMonitor(x.log)
-	opts := &retrysafe.Options{Secret: []byte(os.Getenv("RETRYSAFE_SECRET")), Logger: x.log, Trace: x.mon.Trace()}
+	opts := &retrysafe.Options{Namespace: s.Namespace, Secret: []byte(os.Getenv("RETRYSAFE_SECRET")), Logger: x.log, Trace: x.mon.Trace()}
 	if err := opts.Validate(); err != nil {
-		return &usageError{fmt.Errorf("RETRYSAFE_SECRET: %w", err)}
+		return &usageError{fmt.Errorf("%w; the secret is RETRYSAFE_SECRET", err)}
 	}
 	var err error
 	if x.listener, err = listen("--listen", s.Listen); err != nil {

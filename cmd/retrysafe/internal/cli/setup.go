@@ -16,6 +16,7 @@ import (
 // setup is what a gateway is made of: the file, or the flags alone.
 type setup struct {
 	Listen, Admin, Store, AccessLog string
+	Namespace                       string
 	Upstream                        []string
 
 	gateway *gateway.Options
@@ -30,7 +31,7 @@ type setup struct {
 
 // setup reads the configuration as it is now.
 func (f *gatewayFlags) setup() (*setup, error) {
-	s := &setup{Listen: f.listen, Admin: f.admin, Store: f.store, AccessLog: f.accessLog, Upstream: f.upstream}
+	s := &setup{Listen: f.listen, Admin: f.admin, Store: f.store, Namespace: f.namespace, AccessLog: f.accessLog, Upstream: f.upstream}
 	var err error
 	if f.config == "" {
 		s.settings.copies = gateway.DefaultCopies
@@ -61,13 +62,13 @@ func (f *gatewayFlags) read(s *setup) error {
 		c.Upstream = f.upstream
 	}
 	for name, v := range map[string]struct{ flag, file *string }{
-		"listen": {&f.listen, &c.Listen}, "admin": {&f.admin, &c.Admin}, "store": {&f.store, &c.Store}, "access-log": {&f.accessLog, &c.AccessLog},
+		"listen": {&f.listen, &c.Listen}, "admin": {&f.admin, &c.Admin}, "store": {&f.store, &c.Store}, "namespace": {&f.namespace, &c.Namespace}, "access-log": {&f.accessLog, &c.AccessLog},
 	} {
 		if f.given(name) {
 			*v.file = *v.flag
 		}
 	}
-	s.Listen, s.Admin, s.Store, s.AccessLog, s.Upstream = c.Listen, c.Admin, c.Store, c.AccessLog, c.Upstream
+	s.Listen, s.Admin, s.Store, s.Namespace, s.AccessLog, s.Upstream = c.Listen, c.Admin, c.Store, c.Namespace, c.AccessLog, c.Upstream
 	s.file, s.limits, s.drain, s.delay = c, c.ServerLimits(), c.DrainTime(), c.DrainDelay()
 	s.settings = storeSettings{acks: c.Acks.Replicas(), allowEviction: c.AllowEviction, copies: c.Copies.Bytes()}
 	s.gateway, s.policy, err = c.Options()
@@ -98,7 +99,7 @@ func (s *setup) clientCA() string {
 
 // addresses checks what can be checked before anything is opened.
 func (s *setup) addresses() error {
-	if _, err := parseStore(s.Store); err != nil {
+	if err := needsNamespace(s.Store, s.Namespace); err != nil {
 		return err
 	}
 	for name, addr := range map[string]string{"listen": s.Listen, "admin": s.Admin} {
@@ -114,7 +115,7 @@ func (s *setup) same(next *setup) error {
 	var errs []error
 	for name, changed := range map[string]bool{
 		"listen": s.Listen != next.Listen, "admin": s.Admin != next.Admin, "store": s.Store != next.Store || s.settings != next.settings,
-		"access_log": s.AccessLog != next.AccessLog, "limits": s.limits != next.limits,
+		"access_log": s.AccessLog != next.AccessLog, "namespace": s.Namespace != next.Namespace, "limits": s.limits != next.limits,
 		"tls.client_ca": s.clientCA() != next.clientCA(),
 		"tls":           (s.file != nil && s.file.TLS.Cert != "") != (next.file != nil && next.file.TLS.Cert != ""),
 	} {

@@ -77,6 +77,16 @@ func openStore(ctx context.Context, name string, log *slog.Logger, how access, w
 	return openSQLite(ctx, n.path, log, how, with)
 }
 
+// needsNamespace says what is wrong with a store, or with a namespace that is missing: other services may use a server too.
+func needsNamespace(store, namespace string) error {
+	n, err := parseStore(store)
+	if err == nil && namespace == "" && (n.redis != nil || n.postgres != nil || n.mysql != nil) {
+		return errors.New("namespace is missing: other services may keep their records in the same store, and would be answered with the answers " +
+			"of this one; name this service, with --namespace shop or in the file")
+	}
+	return err
+}
+
 // openForDemo opens a store whose gateways are killed and begin anew.
 func openForDemo(ctx context.Context, name string, log *slog.Logger) (retrysafe.Store, func() error, error) {
 	if n, err := parseStore(name); err == nil && n.memory() {

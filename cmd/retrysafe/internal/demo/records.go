@@ -42,7 +42,7 @@ func openRecords(ctx context.Context, open Opener, s *stage) (*records, error) {
 	if err != nil {
 		return nil, fmt.Errorf("demo: the gateway's records: %w", err)
 	}
-	o := &retrysafe.Options{Secret: []byte(os.Getenv("RETRYSAFE_SECRET")), Sweep: -1, Logger: quiet} // as the gateway has it
+	o := &retrysafe.Options{Namespace: "demo", Secret: []byte(os.Getenv("RETRYSAFE_SECRET")), Sweep: -1, Logger: quiet} // as the gateway has it
 	engine := retrysafe.New(store, o).Layer("gw")
 	r := &http.Request{Header: http.Header{}}
 	r.SetBasicAuth(shopper, "demo")

@@ -56,7 +56,7 @@ func build(dir, name, store string, how ...string) (*stage, error) {
 		gateway: &process{
 			name: "gateway", addr: gateway, log: newTail(),
 			args: append([]string{
-				"gateway", "--listen", gateway, "--upstream", "http://" + shop, "--store", store, "--retention", "1h",
+				"gateway", "--listen", gateway, "--upstream", "http://" + shop, "--store", store, "--namespace", "demo", "--retention", "1h",
 			}, how...),
 		},
 	}, nil

@@ -1,0 +1,28 @@
+package integration_test
+
+import (
+	"testing"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// TestSharedStores: a server is a store that other services may share, and a file is not. On a server New asks for a namespace.
+func TestSharedStores(t *testing.T) {
+	t.Parallel()
+	postgres, _ := postgresOn(t, postgresDatabase(t), nil)
+	mysql, _ := mysqlOn(t, mysqlDatabase(t), nil)
+	sqlite, _ := openSQLite(t, newFile(t), nil)
+	redis := redisOn(t, redisClients["rueidis"](t, "redis://"+startRedis(t).addr), nil)
+	for name, s := range map[string]retrysafe.Sharer{"PostgreSQL": postgres, "MariaDB": mysql, "Redis": redis} {
+		assert.True(t, s.Shared(), "%s is shared", name)
+		assert.True(t, panics(func() { retrysafe.New(s.(retrysafe.Store), nil) }), "%s without a namespace is refused", name) //nolint:errcheck,forcetypeassert // all are
+	}
+	assert.True(t, !sqlite.Shared(), "a file is not shared")
+}
+
+func panics(f func()) (did bool) {
+	defer func() { did = recover() != nil }()
+	f()
+	return false
+}
