@@ -44,6 +44,7 @@ func benchCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
 	store.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store: memory:, sqlite:PATH, redis://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
+	onlyByFlag(store.Flags()) // it makes records
 	store.Flags().IntVar(&f.workers, "workers", 64, "callers at once")
 	store.Flags().DurationVar(&f.duration, "duration", 5*time.Second, "how long each of the two parts takes, at most a minute")
 	store.Flags().BoolVar(&f.json, "json", false, "one JSON object, and no progress")

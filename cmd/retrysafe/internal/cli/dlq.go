@@ -46,7 +46,7 @@ func dlqCommand() *cobra.Command {
 	flags.StringVar(&f.broker, "broker", f.broker, "the broker: amqp://HOST/VHOST, nats://HOST or redis://HOST")
 	flags.Lookup("broker").DefValue = "" // it may have a password
 	flags.StringVar(&f.queue, "queue", "", "the consumer's queue; of NATS STREAM/CONSUMER, of Redis STREAM/GROUP")
-	flags.StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store of the consumer's records; \"none\" where its handlers keep none")
+	flags.StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store of the consumer's records, or RETRYSAFE_STORE; \"none\" where its handlers keep none")
 	flags.StringVar(&f.why, "why", "", "only dead ones with this reason: tries poison refused no-id too-large in-doubt mismatch unreadable")
 	flags.StringVar(&f.consumer, "consumer", "", "only those of this consumer")
 	list := &cobra.Command{
@@ -99,7 +99,7 @@ func (d *desk) engineOf(why *mqidem.Reason) *retrysafe.Engine {
 	if d.store == nil || key.UnmarshalText([]byte(why.Key)) != nil {
 		return nil
 	}
-	return d.engine(d.store, key, d.errOut)
+	return d.engine(d.store, key)
 }
 
 // hash names a dead message: as keys names its record, if it has one.

@@ -154,7 +154,7 @@ func (f *dlqFlags) run(c *cobra.Command, rule mqidem.Rule, every time.Duration) 
 	return f.at(c, func(ctx context.Context, d *desk) error {
 		var e *retrysafe.Engine
 		if d.store != nil {
-			e = d.engine(d.store, retrysafe.StoreKey{Namespace: f.namespace, Layer: "mq"}, d.errOut)
+			e = d.engine(d.store, retrysafe.StoreKey{Namespace: f.namespace, Layer: "mq"})
 		}
 		r, err := mqidem.NewRedriver(e, d.parking, rule, logger(d.errOut))
 		if err != nil {

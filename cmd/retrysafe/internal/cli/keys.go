@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strconv"
 	"strings"
@@ -24,6 +25,8 @@ type keysFlags struct {
 	inDoubt, json, reveal                             bool
 	limit                                             int
 
+	looks   bool                            // it changes nothing
+	log     *slog.Logger                    // once the store is open
 	engines map[[2]string]*retrysafe.Engine // by namespace and layer
 }
 
@@ -41,9 +44,9 @@ func keysCommand() *cobra.Command {
 		}
 		return c.Help()
 	}
-	keys.PersistentFlags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store: sqlite:PATH, redis://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
+	keys.PersistentFlags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store, or RETRYSAFE_STORE: sqlite:PATH, redis://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
 	keys.PersistentFlags().StringVar(&f.namespace, "namespace", "", "only this namespace")
-	keys.PersistentFlags().StringVar(&f.layer, "layer", "", "only this layer: gw http nginx fn tx")
+	keys.PersistentFlags().StringVar(&f.layer, "layer", "", "only this layer: "+strings.Join(layers, " "))
 	list := &cobra.Command{
 		Use: "list", Args: cobra.NoArgs, Short: "List records",
 		RunE: func(c *cobra.Command, _ []string) error { return f.list(c) },
@@ -70,19 +73,20 @@ func (f *keysFlags) open(c *cobra.Command) (s retrysafe.Store, closeStore func()
 	}
 	if n, _ := parseStore(f.store); n.path != "" {
 		if _, err := os.Stat(n.path); err != nil {
-			return nil, nil, fmt.Errorf("store %s: %w", f.store, err)
+			return nil, nil, fmt.Errorf("store %s: there is no such file: %w; name the store of the gateway with --store or RETRYSAFE_STORE, or go where it runs", f.store, err)
 		}
 	}
-	return openStore(c.Context(), f.store, logger(c.ErrOrStderr()), asItIs, storeSettings{allowEviction: true})
+	f.log = f.warnings(c)
+	return openStore(c.Context(), f.store, f.log, asItIs, storeSettings{allowEviction: true})
 }
 
 // engine is an engine on the layer of a record, which sweeps nothing.
-func (f *keysFlags) engine(s retrysafe.Store, k retrysafe.StoreKey, errOut io.Writer) *retrysafe.Engine {
+func (f *keysFlags) engine(s retrysafe.Store, k retrysafe.StoreKey) *retrysafe.Engine {
 	of := [2]string{k.Namespace, k.Layer}
 	if e := f.engines[of]; e != nil {
 		return e
 	}
-	o := &retrysafe.Options{Namespace: k.Namespace, Secret: []byte(os.Getenv("RETRYSAFE_SECRET")), Sweep: -1, Logger: logger(errOut)}
+	o := &retrysafe.Options{Namespace: k.Namespace, Secret: []byte(os.Getenv("RETRYSAFE_SECRET")), Sweep: -1, Logger: f.log}
 	if f.engines == nil {
 		f.engines = map[[2]string]*retrysafe.Engine{}
 	}
@@ -163,6 +167,7 @@ func printable(s string) string {
 }
 
 func (f *keysFlags) list(c *cobra.Command) (err error) {
+	f.looks = true
 	s, closeStore, err := f.open(c)
 	if err != nil {
 		return err
@@ -176,7 +181,7 @@ func (f *keysFlags) list(c *cobra.Command) (err error) {
 	n := 0
 	err = f.each(c.Context(), s, c.ErrOrStderr(), func(rec retrysafe.Record) bool {
 		n++
-		l := lineOf(f.engine(s, rec.Key, c.ErrOrStderr()), &rec)
+		l := lineOf(f.engine(s, rec.Key), &rec)
 		if f.json {
 			_ = out.Encode(l) // to a pipe that may be closed: the walk ends with the limit
 		} else {
@@ -188,6 +193,9 @@ func (f *keysFlags) list(c *cobra.Command) (err error) {
 		}
 		return f.limit <= 0 || n < f.limit
 	})
+	if err == nil && n == 0 {
+		err = nothingIn(f.layer)
+	}
 	return errors.Join(err, w.Flush())
 }
 
@@ -195,7 +203,7 @@ func (f *keysFlags) list(c *cobra.Command) (err error) {
 func (f *keysFlags) find(c *cobra.Command, s retrysafe.Store, name string) (*retrysafe.Engine, retrysafe.Record, error) {
 	var key retrysafe.StoreKey
 	if key.UnmarshalText([]byte(name)) == nil {
-		e := f.engine(s, key, c.ErrOrStderr())
+		e := f.engine(s, key)
 		rec, err := e.Lookup(c.Context(), key.Key)
 		return e, rec, err
 	}
@@ -204,7 +212,7 @@ func (f *keysFlags) find(c *cobra.Command, s retrysafe.Store, name string) (*ret
 	}
 	var found []retrysafe.StoreKey
 	err := f.each(c.Context(), s, c.ErrOrStderr(), func(rec retrysafe.Record) bool {
-		if f.engine(s, rec.Key, c.ErrOrStderr()).KeyHash(rec.Key.Key) == name {
+		if f.engine(s, rec.Key).KeyHash(rec.Key.Key) == name {
 			found = append(found, rec.Key)
 		}
 		return true
@@ -217,12 +225,13 @@ func (f *keysFlags) find(c *cobra.Command, s retrysafe.Store, name string) (*ret
 	case len(found) > 1:
 		return nil, retrysafe.Record{}, fmt.Errorf("%d records have the hash %s; narrow it with --layer, or name the key", len(found), name)
 	}
-	e := f.engine(s, found[0], c.ErrOrStderr())
+	e := f.engine(s, found[0])
 	rec, err := e.Lookup(c.Context(), found[0].Key) // with its answer, which lists leave out
 	return e, rec, err
 }
 
 func (f *keysFlags) show(c *cobra.Command, name string) (err error) {
+	f.looks = true
 	s, closeStore, err := f.open(c)
 	if err != nil {
 		return err

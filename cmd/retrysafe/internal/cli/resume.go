@@ -46,7 +46,7 @@ func resumeCommand() *cobra.Command {
 			"interrupt ends it when what runs has ended.",
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
-	c.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store: sqlite:PATH, redis://HOST or postgres://HOST/DATABASE")
+	c.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store, or RETRYSAFE_STORE: sqlite:PATH, redis://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
 	c.Flags().StringVar(&f.namespace, "namespace", "", "only this namespace; needed with --exec or --post on Redis, PostgreSQL and MySQL")
 	c.Flags().StringVar(&f.layer, "layer", "", `only this layer; with --exec or --post "fn" unless it is given`)
 	c.Flags().StringVar(&f.tenant, "tenant", "", "only this tenant (not with --exec or --post)")
@@ -86,6 +86,7 @@ func (f *resumeFlags) run(c *cobra.Command) (err error) {
 			return &usageError{err}
 		}
 	}
+	f.looks = f.exec == "" && f.post == ""
 	s, closeStore, err := f.open(c)
 	if err != nil {
 		return err
@@ -120,7 +121,7 @@ func (f *resumeFlags) list(c *cobra.Command, s retrysafe.Store) error {
 		if rec.State == retrysafe.StateReleased && rec.Answer.Codec == "" {
 			return true // nothing was done
 		}
-		e := f.engine(s, rec.Key, c.ErrOrStderr())
+		e := f.engine(s, rec.Key)
 		full, err := e.Lookup(c.Context(), rec.Key.Key) // lists leave out what was done
 		if err != nil || full.State.Finished() {
 			return c.Context().Err() == nil // it is over, or gone

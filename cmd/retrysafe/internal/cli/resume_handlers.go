@@ -68,7 +68,7 @@ func (f *resumeFlags) execute(ctx context.Context, input retrysafe.Answer) (retr
 	cmd := exec.CommandContext(ctx, "sh", "-c", f.exec) //nolint:gosec // the user's own command
 	cmd.WaitDelay = time.Second
 	apart(cmd) // an interrupt is for this command: what runs comes to its end
-	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "RETRYSAFE_SECRET=") }),
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return secretly(v) }),
 		"RETRYSAFE_KEY="+call.key.ID, "RETRYSAFE_TENANT="+call.key.Tenant, "RETRYSAFE_OPERATION="+call.key.Operation,
 		"RETRYSAFE_ATTEMPT="+call.attempt, "RETRYSAFE_FENCE="+call.fence, "RETRYSAFE_STEPS="+call.steps)
 	var out bytes.Buffer
@@ -141,4 +141,10 @@ func (f *resumeFlags) send(ctx context.Context, input retrysafe.Answer) (retrysa
 		return retrysafe.Answer{}, retrysafe.InDoubt(fmt.Errorf("--post: status %d", resp.StatusCode))
 	}
 	return kept(body)
+}
+
+// secretly tells variables that a program which finishes calls has no use for.
+func secretly(variable string) bool {
+	name, _, _ := strings.Cut(variable, "=")
+	return name == "RETRYSAFE_SECRET" || name == storeOfEnvironment || name == "RETRYSAFE_BROKER"
 }

@@ -36,8 +36,10 @@ func Main(args []string, out, errOut io.Writer) int {
 	root.SetErr(errOut)
 	log.SetOutput(quoteless{errOut})
 	began := false // a call that never begins was wrong
-	root.PersistentPreRun = func(*cobra.Command, []string) { began = true }
-	root.AddCommand(gatewayCommand(), keysCommand(), resumeCommand(), benchCommand(), migrateCommand(), idsCommand(), dlqCommand(), adviseCommand(), versionCommand(), demo.Command(openForDemo), demo.ShopCommand())
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { began = true; return fromEnvironment(c) }
+	show := demo.Command(openForDemo)
+	onlyByFlag(show.Flags()) // it makes records, and kills its gateways
+	root.AddCommand(gatewayCommand(), keysCommand(), resumeCommand(), benchCommand(), migrateCommand(), idsCommand(), dlqCommand(), adviseCommand(), versionCommand(), show, demo.ShopCommand())
 	complete(root)
 	c := root
 	done, err := manual(root, args)

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// TestStoreOfTheEnvironment: RETRYSAFE_STORE names the store of every command but those that make records of their own, a flag comes before
+// it, and what it says is not shown. Who only looks hears no warnings.
+func TestStoreOfTheEnvironment(t *testing.T) {
+	t.Parallel()
+	up := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(up.Close)
+	dir := t.TempDir()
+	store := "sqlite:" + filepath.Join(dir, "r.db")
+	_, base, _ := startGateway(t, "--listen", "127.0.0.1:0", "--upstream", up.URL, "--store", store)
+	_, _, _ = post(t, base, "a-key-of-twenty-two-characters")
+	run := func(args ...string) (out, errOut string, code int) {
+		c := command(t, args...)
+		c.Dir = dir
+		c.Env = append(c.Environ(), "RETRYSAFE_STORE="+store)
+		var said, failed strings.Builder
+		c.Stdout, c.Stderr = &said, &failed
+		if err := c.Run(); err != nil {
+			exit, ok := err.(*exec.ExitError) //nolint:errorlint // it is one
+			assert.True(t, ok, "%v: %v", args, err)
+			code = exit.ExitCode()
+		}
+		return said.String(), failed.String(), code
+	}
+	for _, args := range [][]string{{"keys", "list"}, {"keys", "list", "--layer", "gw"}} {
+		out, errOut, code := run(args...)
+		assert.True(t, code == 0 && strings.Contains(out, "POST /orders"), "%v: %d %s%s", args, code, out, errOut)
+		assert.Equal(t, errOut, "", "%v: no warnings", args)
+	}
+	_, errOut, code := run("resume")
+	assert.True(t, code == 0 && errOut == "", "resume: %d %s", code, errOut)
+	_, errOut, code = run("keys", "list", "--store", "sqlite:"+filepath.Join(dir, "other.db"))
+	assert.True(t, code == 1 && strings.Contains(errOut, "other.db"), "the flag comes first: %d %s", code, errOut)
+	_, errOut, code = run("keys", "list", "--layer", "foo")
+	assert.True(t, code == 1 && strings.Contains(errOut, `no record has the layer "foo"`) && strings.Contains(errOut, "nginx"), "a layer that is none: %d %s", code, errOut)
+	out, _, code := run("keys", "list", "--layer", "tx")
+	assert.True(t, code == 0 && strings.Count(out, "\n") == 1, "a layer without records: %s", out)
+	for _, of := range [][]string{{"keys"}, {"resume"}, {"bench", "store"}, {"demo"}} {
+		out, _, _ = run(append(of, "--help")...)
+		assert.True(t, !strings.Contains(out, dir), "%v --help shows the environment's store", of)
+	}
+	_, errOut, code = run("bench", "store", "--store", "sqlite:"+filepath.Join(dir, "b.db"), "--duration", "10ms", "--workers", "1")
+	assert.True(t, code == 0, "bench: %s", errOut)
+	out, _, _ = run("keys", "list", "--namespace", "app")
+	assert.True(t, strings.Contains(out, "POST /orders"), "keys: %s", out)
+	c := command(t, "keys", "list")
+	c.Dir = t.TempDir()
+	said, err := c.CombinedOutput()
+	assert.True(t, err != nil && strings.Contains(string(said), "--store or RETRYSAFE_STORE"), "in the wrong directory: %s", said)
+}
