@@ -45,6 +45,9 @@ type Config struct {
 	KeyHeader     headerList    `yaml:"key_header" default:"Idempotency-Key" doc:"header of the key, or a list: of several the first that is present"`
 	Defaults      Settings      `yaml:"defaults" default:"below" doc:"settings of requests that no route matches, inherited by routes"`
 	Routes        []RouteConfig `yaml:"routes" default:"none" doc:"what differs; the first that matches counts"`
+
+	name   string // of the file
+	source []byte
 }
 
 // TLSConfig names the files of a certificate and its key, in PEM.
@@ -158,14 +161,14 @@ var environment = []struct {
 // ParseConfig reads a configuration file and lays the environment over it; getenv may be nil for none. An error says what is wrong, at
 // which line and column, and what would be right. What needs the whole is checked by [Config.Options].
 func ParseConfig(file []byte, getenv func(string) string) (*Config, error) {
-	c := new(Config)
+	c := &Config{name: "configuration", source: file}
 	in := yaml.NewDecoder(bytes.NewReader(file), yaml.Strict())
 	err := in.Decode(c)
 	if err != nil && !errors.Is(err, io.EOF) { // an empty file is no mistake
-		return nil, fmt.Errorf("configuration: %s", strings.TrimSpace(yaml.FormatError(err, false, false)))
+		return nil, placed("configuration", yaml.FormatError(err, false, false), err)
 	}
 	if err == nil && !errors.Is(in.Decode(new(any)), io.EOF) {
-		return nil, errors.New("configuration: the file has more than one document; write one, without ---")
+		return nil, &ConfigError{File: "configuration", Message: "the file has more than one document; write one, without ---"}
 	}
 	if getenv != nil {
 		for _, v := range environment {
@@ -187,9 +190,14 @@ func LoadConfig(path string) (*Config, error) {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
 	c, err := ParseConfig(file, os.Getenv)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	var wrong *ConfigError
+	if errors.As(err, &wrong) {
+		wrong.File = path
 	}
+	if err != nil {
+		return nil, err
+	}
+	c.name = path
 	return c, nil
 }
 
@@ -220,11 +228,11 @@ func (c *Config) Options() (*Options, retrysafe.Policy, error) {
 		s.Rate.configure(&route.Guard, r.Match.text, c.Trusted)
 		tenants = append(tenants, s.Tenant.header)
 		if err := route.validate(policy); err != nil {
-			errs = append(errs, fmt.Errorf("configuration: line %d: %w", r.Match.line, err))
+			errs = append(errs, c.explain(err, r.Match.line))
 			continue
 		}
 		if s.Key.v == httpidem.Token && (!s.Tenant.same(c.Defaults.Tenant) || s.Signature.is != c.Defaults.Signature.is) {
-			errs = append(errs, fmt.Errorf("configuration: line %d: key: token goes with the tenant of defaults, for which tokens are issued; leave tenant and signature out", r.Match.line))
+			errs = append(errs, c.explain(errors.New("key: token goes with the tenant of defaults, for which tokens are issued; leave tenant and signature out"), r.Match.line))
 		}
 		o.Routes = append(o.Routes, route)
 	}
@@ -234,7 +242,7 @@ func (c *Config) Options() (*Options, retrysafe.Policy, error) {
 		}
 	}
 	errs = append(errs, o.Validate(policy))
-	return o, policy, errors.Join(errs...)
+	return o, policy, c.explain(errors.Join(errs...), 0)
 }
 
 // files reads what other files have.

@@ -52,7 +52,7 @@ func (v *keyMode) UnmarshalYAML(n ast.Node) (err error) {
 	if _, ok := n.(*ast.MappingNode); ok {
 		return v.mapping(n)
 	}
-	v.v, err = choose(n, "required optional token params off", httpidem.Required, httpidem.Optional, httpidem.Token, httpidem.Params, httpidem.Off)
+	v.v, err = choose(n, "required optional token params off {params:...} {fields:...}", httpidem.Required, httpidem.Optional, httpidem.Token, httpidem.Params, httpidem.Off, 0, 0)
 	if v.v == httpidem.Params {
 		v.made = &madeKey{rule: new(KeyRuleConfig).rule()}
 	}

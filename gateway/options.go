@@ -95,7 +95,7 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 	}
 	errs = append(errs, validateGuard(o.Guard, o.TimeoutAnswer, o.Signature != nil, base), o.CORS.validate(), validateSignature(o.Signature), o.Tokens.Validate())
 	if len(o.FromFronts) > 0 && len(o.Trusted) == 0 {
-		errs = append(errs, errors.New("gateway: FromFronts names fields that nobody may set: give the addresses of the fronts in Trusted"))
+		errs = append(errs, errors.New("gateway: a tenant by a header (FromFronts) needs servers that may set it: give their addresses in Trusted"))
 	}
 	for _, r := range o.Routes {
 		errs = append(errs, r.validate(base))

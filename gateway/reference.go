@@ -6,24 +6,31 @@ import (
 	"strings"
 )
 
+// sections are all tables of options.
+var sections = []section{
+	{"The file", reflect.TypeFor[Config]()},
+	{"`tls`", reflect.TypeFor[TLSConfig]()},
+	{"`health`", reflect.TypeFor[HealthConfig]()},
+	{"`limits` of the server", reflect.TypeFor[LimitsConfig]()},
+	{"`tokens`", reflect.TypeFor[TokensConfig]()},
+	{"An entry of `routes`, besides the settings below", reflect.TypeFor[RouteConfig]()},
+	{"Settings, in `defaults` and in each route", reflect.TypeFor[Settings]()},
+	{"`key` made of the request: in `params`, or beside `fields`", reflect.TypeFor[KeyRuleConfig]()},
+	{"`tenant` by what requests carry: {cookie: …, …}", reflect.TypeFor[CredentialConfig]()},
+	{"`tenant: {jwt: …}`", reflect.TypeFor[JWTConfig]()},
+	{"`cors`", reflect.TypeFor[CORSConfig]()},
+	{"`rate`", reflect.TypeFor[RateConfig]()},
+	{"`signature`", reflect.TypeFor[SignatureConfig]()},
+	{"`max_age`", reflect.TypeFor[AgeConfig]()},
+	{"`limits` of a tenant, in `defaults` and in each route", reflect.TypeFor[TenantLimitsConfig]()},
+}
+
 // Reference is the table of all options of the configuration file, in Markdown. It is made from the code, so that it leaves none out.
 func Reference() string {
 	var b strings.Builder
-	table(&b, "The file", reflect.TypeFor[Config]())
-	table(&b, "`tls`", reflect.TypeFor[TLSConfig]())
-	table(&b, "`health`", reflect.TypeFor[HealthConfig]())
-	table(&b, "`limits` of the server", reflect.TypeFor[LimitsConfig]())
-	table(&b, "`tokens`", reflect.TypeFor[TokensConfig]())
-	table(&b, "An entry of `routes`, besides the settings below", reflect.TypeFor[RouteConfig]())
-	table(&b, "Settings, in `defaults` and in each route", reflect.TypeFor[Settings]())
-	table(&b, "`key` made of the request: in `params`, or beside `fields`", reflect.TypeFor[KeyRuleConfig]())
-	table(&b, "`tenant` by what requests carry: {cookie: …, …}", reflect.TypeFor[CredentialConfig]())
-	table(&b, "`tenant: {jwt: …}`", reflect.TypeFor[JWTConfig]())
-	table(&b, "`cors`", reflect.TypeFor[CORSConfig]())
-	table(&b, "`rate`", reflect.TypeFor[RateConfig]())
-	table(&b, "`signature`", reflect.TypeFor[SignatureConfig]())
-	table(&b, "`max_age`", reflect.TypeFor[AgeConfig]())
-	table(&b, "`limits` of a tenant, in `defaults` and in each route", reflect.TypeFor[TenantLimitsConfig]())
+	for _, s := range sections {
+		table(&b, s.title, s.of)
+	}
 	b.WriteString("\nAbove the file stand, where they are set: ")
 	for i, v := range environment {
 		if i > 0 {

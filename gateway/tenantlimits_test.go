@@ -35,17 +35,17 @@ routes:
 		assert.Equal(t, o.Routes[i].Guard.Policy.Or(policy).Limits, want, "route %d", i)
 	}
 	for text, want := range map[string]string{
-		"live: 0":           "[2:27] \"0\": write a number of keys such as 10000, or none",
-		"live: 10k":         "[2:27] \"10k\": write a number of keys",
+		"live: 0":           "configuration:2:27: \"0\": write a number of keys such as 10000, or none",
+		"live: 10k":         "configuration:2:27: \"10k\": write a number of keys",
 		"live: [1]":         "write a number of keys",
-		"new_per_s: -1":     "[2:32] \"-1\" is no rate; write keys in a second",
+		"new_per_s: -1":     "configuration:2:32: \"-1\" is no rate; write keys in a second",
 		"new_per_s: .nan":   "write keys in a second",
 		"new_per_s: 1e9":    "is no rate",
 		"new_per_s: 50/s":   "is no rate",
 		"burst: 100001":     "write a number of keys, 1 to 100000",
 		"burst: none":       "write a number of keys, 1 to 100000",
-		"burst: 10":         "Limits.Burst is 10, and there is no PerSecond",
-		"bytes: 64 parsecs": "[2:28] \"64 parsecs\" is no size",
+		"burst: 10":         "configuration:2:21: burst is 10, and there is no new_per_s",
+		"bytes: 64 parsecs": "configuration:2:28: \"64 parsecs\" is no size",
 		"keys: 5":           `unknown field "keys"`,
 	} {
 		c, err := gateway.ParseConfig([]byte("upstream: http://127.0.0.1:9\ndefaults: {limits: {"+text+"}}"), nil)
@@ -76,11 +76,11 @@ func TestConfigWithoutTenantLimits(t *testing.T) {
 		assert.Equal(t, last.Guard.Policy.Or(policy).Limits, want, "%s", text)
 	}
 	for text, want := range map[string]string{
-		"all":                 "[2:20] write none, or limits such as",
-		"5":                   "[2:20] write none, or limits such as",
-		"[none]":              "[2:20] write none, or limits such as",
-		"{live: 5, keys: 5}":  `[2:30] unknown field "keys"`,
-		"{live: 5, burst: x}": `[2:37] "x": write a number of keys`,
+		"all":                 "configuration:2:20: write none, or limits such as",
+		"5":                   "configuration:2:20: write none, or limits such as",
+		"[none]":              "configuration:2:20: write none, or limits such as",
+		"{live: 5, keys: 5}":  `configuration:2:30: unknown field "keys"`,
+		"{live: 5, burst: x}": `configuration:2:37: "x": write a number of keys`,
 	} {
 		_, err := gateway.ParseConfig([]byte("upstream: http://127.0.0.1:9\ndefaults: {limits: "+text+"}"), nil)
 		assert.True(t, err != nil && strings.Contains(err.Error(), want), "%s: got %v, want %q", text, err, want)

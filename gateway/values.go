@@ -48,7 +48,7 @@ func choose[T any](n ast.Node, words string, values ...T) (v T, err error) {
 	if i := slices.Index(names, text); i >= 0 {
 		return values[i], nil
 	}
-	return v, wrong(n, "%q is unknown; write %s", text, want)
+	return v, wrong(n, "%q is unknown; write %s%s", text, want, nearest(text, names))
 }
 
 type duration struct{ d time.Duration }

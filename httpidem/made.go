@@ -82,7 +82,7 @@ func (o *Options) validateMade(wrong func(format string, args ...any)) {
 		wrong("Rule: %w", err)
 	}
 	if o.FormKey && (Made(o.Key) || o.Key == Off) {
-		wrong("FormKey reads keys that forms bring, and Key is %d, which takes none; leave one of them out", o.Key)
+		wrong("FormKey reads keys that forms bring, and Key takes none; leave one of them out")
 	}
 }
 

@@ -3,6 +3,7 @@ package httpidem
 import (
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -109,7 +110,7 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 		case m.o.Key == Token:
 			m.Problem(w, r, NewProblem("token-missing", nil))
 		case m.o.Key == Required:
-			m.Problem(w, r, NewProblem("key-missing", nil))
+			m.Problem(w, r, m.keyMissing())
 		default:
 			next.ServeHTTP(w, r)
 		}
@@ -168,6 +169,20 @@ func (m *Middleware) identify(r *http.Request, lines []string) (who asker, p *Pr
 	return who, m.name(r, &who, id)
 }
 
+// keyMissing tells where this service looks for keys.
+func (m *Middleware) keyMissing() *Problem {
+	p := NewProblem("key-missing", nil)
+	p.Detail = "Send a random key in " + strings.Join(m.o.KeyHeader, " or ") + ", one per logical action, and the same one in each retry. Nothing was done."
+	return p
+}
+
+func (m *Middleware) keyTooShort() *Problem {
+	p := NewProblem("key-too-short", nil)
+	p.Detail = fmt.Sprintf("Without a credential keys are shared by all callers: send at least %d characters in %s, 128 random bits or more, for example a UUID. Nothing was done.",
+		m.o.MinKey, strings.Join(m.o.KeyHeader, " or "))
+	return p
+}
+
 // tenantProblem is what an error of Tenant is told as: a problem as it is, all else without its cause.
 func tenantProblem(err error) *Problem {
 	if p := (*Problem)(nil); errors.As(err, &p) {
@@ -189,7 +204,7 @@ func (m *Middleware) name(r *http.Request, who *asker, id string) *Problem {
 	case who.tenant == "" && made: // what two strangers send may well be the same
 		return NewProblem("tenant-missing", errNobody)
 	case who.tenant == "" && len(id) < m.o.MinKey:
-		return NewProblem("key-too-short", nil)
+		return m.keyTooShort()
 	}
 	operation := m.o.Operation(r)
 	if operation == "" && m.o.Key == Fields {

@@ -1,14 +1,19 @@
 package httpidem_test
 
 import (
+	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/memstore"
 )
 
 // TestProblemPages: each code has a page that says what happened, whether anything was done and what to do; and each page's code exists,
@@ -39,4 +44,23 @@ func TestProblemPages(t *testing.T) {
 		assert.True(t, have[code], "%s has a page", code)
 	}
 	assert.True(t, len(httpidem.Codes()) >= 18, "codes")
+}
+
+// TestProblemsNameTheHeader: who sent no key, or one that is too short, is told where this service looks for it.
+func TestProblemsNameTheHeader(t *testing.T) {
+	t.Parallel()
+	e := retrysafe.New(memstore.New(nil), nil)
+	t.Cleanup(func() { _ = e.Shutdown(context.Background()) })
+	h := httpidem.New(e, &httpidem.Options{
+		Credentials: new(httpidem.Credentials), Key: httpidem.Required, KeyHeader: []string{"X-Request-Key", "X-Old-Key"}, MinKey: 30,
+	}).Handler(http.NotFoundHandler())
+	for key, want := range map[string]string{"": "Send a random key in X-Request-Key or X-Old-Key,", "short": "at least 30 characters in X-Request-Key or X-Old-Key,"} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/orders", nil)
+		if key != "" {
+			r.Header.Set("X-Request-Key", key)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		assert.Contains(t, w.Body.String(), want, "what a key %q is told", key)
+	}
 }

@@ -77,7 +77,7 @@ func (m *Middleware) lookup(asked *http.Request) (*retrysafe.Record, *Problem) {
 		return nil, NewProblem("token-missing", nil)
 	}
 	if lines == nil {
-		return nil, NewProblem("key-missing", nil)
+		return nil, m.keyMissing()
 	}
 	who, p := m.identify(asked, lines)
 	if p != nil {

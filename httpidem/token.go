@@ -94,7 +94,7 @@ func (m *Middleware) formKey(h http.Header, body []byte) (string, *Problem) {
 		p.Detail = "The form cannot be read to its end. Nothing was done."
 		return "", p
 	case len(values) == 0 && m.o.Key == Required:
-		return "", NewProblem("key-missing", nil)
+		return "", m.keyMissing()
 	case len(values) == 0:
 		return "", nil
 	case len(values) == 1:

@@ -329,7 +329,7 @@ func TestConfiguration(t *testing.T) {
 	assert.Contains(t, out, "1 routes", "a good file")
 	out, code = run("--config", bad, "--check-config")
 	assert.Equal(t, code, 2, "a bad file (%s)", out)
-	assert.Contains(t, out, `bad.yaml: configuration: [2:1] unknown field "stoer"`, "a bad file")
+	assert.Contains(t, out, `bad.yaml:2:1: unknown field "stoer"; did you mean "store"?`, "a bad file")
 	out, code = run("--config", good, "--lease", "3s")
 	assert.Equal(t, code, 2, "a setting in two places (%s)", out)
 

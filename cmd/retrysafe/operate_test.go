@@ -150,7 +150,7 @@ func TestReloadOfMistakes(t *testing.T) {
 	write("store: memory\n")
 	process, base, log := startGateway(t, "--config", file, "--listen", "127.0.0.1:0")
 	for text, want := range map[string]string{
-		"store: memory\nruotes: []\n":                    `[3:1] unknown field`,
+		"store: memory\nruotes: []\n":                    `:3:1: unknown field`,
 		"store: sqlite:elsewhere.db\n":                   "store has changed, which takes a restart",
 		"store: memory\nadmin: 127.0.0.1:0\n":            "admin has changed",
 		"store: memory\nlimits: {header: 16KiB}\n":       "limits has changed",

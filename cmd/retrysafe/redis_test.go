@@ -79,7 +79,7 @@ func TestGatewaysOnRedis(t *testing.T) {
 	}
 	evicting := startRedis(t, "--maxmemory-policy", "allkeys-lru")
 	out, err = command(t, "gateway", "--namespace", "app", "--upstream", up.URL, "--store", "redis://:pass-word@"+evicting, "--listen", "127.0.0.1:0").CombinedOutput()
-	assert.True(t, err != nil && strings.Contains(string(out), "allkeys-lru"), "a server that evicts: %s", out)
+	assert.True(t, err != nil && strings.Contains(string(out), "allkeys-lru") && strings.Contains(string(out), "allow_eviction: true"), "a server that evicts: %s", out)
 }
 
 // TestRedisOverTLS: with a user who may do no more than the documentation says.

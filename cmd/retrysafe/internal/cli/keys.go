@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"strconv"
@@ -73,7 +74,10 @@ func (f *keysFlags) open(c *cobra.Command) (s retrysafe.Store, closeStore func()
 	}
 	if n, _ := parseStore(f.store); n.path != "" {
 		if _, err := os.Stat(n.path); err != nil {
-			return nil, nil, fmt.Errorf("store %s: there is no such file: %w; name the store of the gateway with --store or RETRYSAFE_STORE, or go where it runs", f.store, err)
+			if errors.Is(err, fs.ErrNotExist) {
+				err = errors.New("there is no such file here; name the store of the gateway with --store or RETRYSAFE_STORE, or go where it runs")
+			}
+			return nil, nil, fmt.Errorf("store %s: %w", f.store, err)
 		}
 	}
 	f.log = f.warnings(c)

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -28,10 +29,19 @@ func openRedis(ctx context.Context, a *redisclient.Address, log *slog.Logger, s 
 	store, err := redisstore.New(ctx, client, &redisstore.Options{Replicas: s.acks, AllowEviction: s.allowEviction, Logger: log})
 	if err != nil {
 		_ = end()
-		return nil, nil, err
+		return nil, nil, inWordsOfTheFile{err}
 	}
 	if s.copies > 0 {
 		return nearstore.New(store, &nearstore.Options{Bytes: s.copies}), end, nil
 	}
 	return store, end, nil
+}
+
+// inWordsOfTheFile is an error of a store with the options of the configuration file for those of the package.
+type inWordsOfTheFile struct{ error }
+
+func (e inWordsOfTheFile) Unwrap() error { return e.error }
+
+func (e inWordsOfTheFile) Error() string {
+	return strings.NewReplacer("AllowEviction", "allow_eviction: true", "Replicas", "acks").Replace(e.error.Error())
 }

@@ -1,0 +1,195 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ConfigError is what is wrong at one place of a configuration file.
+type ConfigError struct {
+	// File is as given to [LoadConfig]; ParseConfig says "configuration".
+	File string
+	// Line and Column begin at 1; zero: of the file as a whole.
+	Line, Column int
+	Message      string
+	cause        error
+}
+
+// Error is file:line:column: message, as compilers write it.
+func (e *ConfigError) Error() string {
+	at := e.File
+	if e.Line > 0 {
+		at += ":" + strconv.Itoa(e.Line) + ":" + strconv.Itoa(e.Column)
+	}
+	return at + ": " + e.Message
+}
+
+// Unwrap is the error that has said so.
+func (e *ConfigError) Unwrap() error { return e.cause }
+
+// at is where a message of the YAML parser, or of wrong, says that it belongs.
+var at = regexp.MustCompile(`^\[(\d+):(\d+)\] `)
+
+// placed makes an error of a message that begins with its place.
+func placed(file, message string, cause error) *ConfigError {
+	e := &ConfigError{File: file, Message: strings.TrimSpace(message), cause: cause}
+	if m := at.FindStringSubmatch(message); m != nil {
+		e.Line, _ = strconv.Atoi(m[1])
+		e.Column, _ = strconv.Atoi(m[2])
+		e.Message = strings.TrimSpace(message[len(m[0]):])
+	}
+	if m := unknownField.FindStringSubmatch(e.Message); m != nil {
+		e.Message += nearest(m[1], optionNames)
+	}
+	return e
+}
+
+var unknownField = regexp.MustCompile(`^unknown field "([^"]*)"`)
+
+// optionNames are all options of the file.
+var optionNames = func() (names []string) {
+	for _, s := range sections {
+		for i := range s.of.NumField() {
+			if name := s.of.Field(i).Tag.Get("yaml"); name != "" && !strings.HasPrefix(name, ",") {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}()
+
+// nearest is a question after the name that was meant, or nothing where none is near.
+func nearest(text string, names []string) string {
+	if slices.Contains(names, text) {
+		return "; it belongs into another part of the file"
+	}
+	best, far := "", 1+max(1, len(text)/3)
+	for _, name := range names {
+		if d := distance(text, name); d < far {
+			best, far = name, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", best)
+}
+
+// distance is how many bytes have to be added, dropped, changed or swapped with the next one.
+func distance(a, b string) int {
+	if len(a) > 64 || len(b) > 64 {
+		return 64
+	}
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		for j := range rows[i] {
+			cost := 1
+			switch {
+			case i == 0 || j == 0:
+				rows[i][j] = i + j
+				continue
+			case a[i-1] == b[j-1]:
+				cost = 0
+			}
+			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
+		}
+	}
+	return rows[len(a)][len(b)]
+}
+
+// words are the options of the file for the names that the code has.
+var words = map[string]string{
+	"TimeoutAnswer": "timeout_answer", "ClientTime": "client_time", "QuietTime": "quiet_time", "BodyTime": "body_time", "MaxRun": "max_run",
+	"MaxBody": "max_body", "MaxAnswer": "max_answer", "MinKey": "min_key", "KeyHeader": "key_header", "OnDoubt": "on_doubt",
+	"After5xx": "after_5xx", "FormKey": "form_key", "Lease": "lease", "Retention": "retention", "Wait": "in_progress", "Duplicate": "on_duplicate",
+	"Reexecute": "reexecute", "Refuse": "refuse", "Trusted": "trusted", "Methods": "match", "Tenant": "tenant", "Operation": "operation", "Fields": "fields",
+	"Params": "params", "Key": "key", "AnyPayload": "any_payload", "Rate": "rate", "Limits": "limits", "Live": "live", "PerSecond": "new_per_s",
+	"Burst": "burst", "Bytes": "bytes", "Upgrades": "upgrades", "ReleaseIt": "release", "Auto": "auto", "Off": "off", "Age": "max_age", "FromFronts": "header:NAME",
+}
+
+var (
+	goName   = regexp.MustCompile(`\b(?:Policy\.|Guard\.|Rule\.|Limits\.)?([A-Z][A-Za-z0-9]+)\b`)
+	ofModule = regexp.MustCompile(`\b(?:gateway|httpidem|retrysafe|httpsig|configuration|policy|options): `)
+)
+
+// inWords is a message of the code in the words of the file.
+func inWords(text string) string {
+	text = ofModule.ReplaceAllString(text, "")
+	return goName.ReplaceAllStringFunc(text, func(name string) string {
+		if word := words[goName.FindStringSubmatch(name)[1]]; word != "" {
+			return word
+		}
+		return name
+	})
+}
+
+// explain says where in the file what err names stands, in the words of the file. from is the line of the route that it is about; zero:
+// of none.
+func (c *Config) explain(err error, from int) error {
+	if err == nil {
+		return nil
+	}
+	if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // errors.Join, and nothing around it
+		var all []error
+		said := map[string]bool{} // a policy is looked at twice: by itself, and with its guard
+		for _, one := range many.Unwrap() {
+			if err := c.explain(one, from); err != nil && !said[err.Error()] {
+				said[err.Error()] = true
+				all = append(all, err)
+			}
+		}
+		return errors.Join(all...)
+	}
+	var known *ConfigError
+	if errors.As(err, &known) {
+		return known
+	}
+	e := &ConfigError{File: c.name, Message: inWords(err.Error()), cause: err}
+	e.Line, e.Column = c.find(e.Message, from)
+	return e
+}
+
+// find is the place of the first option that a message names, in the route that begins at line from, or before all routes.
+func (c *Config) find(message string, from int) (line, column int) {
+	lines := strings.Split(string(c.source), "\n")
+	first, end := 0, len(lines)
+	if from > 0 {
+		first = from - 1
+		line, column = from, 1+len(lines[first])-len(strings.TrimLeft(lines[first], " \t"))
+	}
+	for _, r := range c.Routes {
+		if r.Match.line > from && r.Match.line-1 < end {
+			end = r.Match.line - 1
+		}
+	}
+	var named []string
+	for word := range strings.FieldsFuncSeq(message, func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9') }) {
+		if slices.Contains(optionNames, word) {
+			named = append(named, word)
+		}
+	}
+	for _, name := range named {
+		key := regexp.MustCompile(`(?:^|[\s{,])(` + name + `)\s*:`)
+		for i := first; i < end; i++ {
+			if m := key.FindStringSubmatchIndex(lines[i]); m != nil && !strings.HasPrefix(strings.TrimSpace(lines[i]), "#") {
+				return i + 1, m[2] + 1
+			}
+		}
+	}
+	return line, column
+}
+
+// section is a table of options.
+type section struct {
+	title string
+	of    reflect.Type
+}
