@@ -162,6 +162,9 @@ func (c *Config) explain(err error, from int) error {
 func (c *Config) find(message string, from int) (line, column int) {
 	lines := strings.Split(string(c.source), "\n")
 	first, end := 0, len(lines)
+	if from > end { // its parser and we do not agree on what a line is
+		from = 0
+	}
 	if from > 0 {
 		first = from - 1
 		line, column = from, 1+len(lines[first])-len(strings.TrimLeft(lines[first], " \t"))
