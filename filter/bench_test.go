@@ -22,7 +22,7 @@ func put(b *[16]byte, n uint64) []byte {
 
 // full is a filter with manyIDs ids, made once: it takes a minute.
 var full = sync.OnceValue(func() *filter.Bloom {
-	b, err := filter.NewBloom(filter.Options{Items: manyIDs})
+	b, err := filter.NewBloom(filter.Options{Empty: true, Items: manyIDs})
 	if err != nil {
 		panic(err)
 	}
@@ -88,7 +88,7 @@ func BenchmarkBloom(b *testing.B) {
 // BenchmarkBloomSmall asks a filter of 100 000 ids, which fits into the caches: what is left is the work of the processor.
 func BenchmarkBloomSmall(b *testing.B) {
 	const n = 100_000
-	f := newBloom(b, filter.Options{Items: n})
+	f := newBloom(b, filter.Options{Empty: true, Items: n})
 	for i := range uint64(n) {
 		f.Add(id(i))
 	}
@@ -109,7 +109,7 @@ func BenchmarkHyperLogLogCurve(b *testing.B) {
 	for _, precision := range []int{14, 18} {
 		b.Run(fmt.Sprint("precision ", precision), func(b *testing.B) {
 			for range b.N {
-				h, err := filter.NewHyperLogLog(filter.Options{Precision: precision})
+				h, err := filter.NewHyperLogLog(filter.Options{Empty: true, Precision: precision})
 				if err != nil {
 					b.Fatal(err)
 				}

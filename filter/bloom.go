@@ -33,7 +33,7 @@ func NewBloom(o Options) (*Bloom, error) {
 		return nil, err
 	}
 	b := &Bloom{o: o, shape: o.shape(64, 1<<17), clock: newWindowClock(o.Window)}
-	b.whole.set(!o.Rebuild)
+	b.whole.set(o.Empty)
 	b.parts = make([]part, b.shape.parts)
 	for i := range b.parts {
 		b.parts[i].make(&o, b.shape, b.clock.turn())

@@ -32,7 +32,7 @@ func TestBloomNeverForgets(t *testing.T) {
 	t.Parallel()
 	const n = 100_000
 	for _, share := range []float64{0.01, 0.001} {
-		b := newBloom(t, filter.Options{Items: n, FalsePositive: share})
+		b := newBloom(t, filter.Options{Empty: true, Items: n, FalsePositive: share})
 		for i := range uint64(n) {
 			b.Add(id(i))
 		}
@@ -61,8 +61,8 @@ func TestBloomNeverForgets(t *testing.T) {
 // TestBloomOneIsNew: of many that add one id at the same time exactly one is told that it is new.
 func TestBloomOneIsNew(t *testing.T) {
 	t.Parallel()
-	b := newBloom(t, filter.Options{Items: 10_000, FalsePositive: 1e-9})
-	h, err := filter.NewHyperLogLog(filter.Options{})
+	b := newBloom(t, filter.Options{Empty: true, Items: 10_000, FalsePositive: 1e-9})
+	h, err := filter.NewHyperLogLog(filter.Options{Empty: true})
 	assert.NoError(t, err, "a sketch")
 	const n, callers = 2000, 8
 	var isNew, byHLL [n]atomic.Int32
@@ -92,7 +92,7 @@ func TestBloomOneIsNew(t *testing.T) {
 func TestWindows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		o := filter.Options{Items: 1000, FalsePositive: 1e-9, Window: time.Hour, Retention: 3 * time.Hour}
+		o := filter.Options{Empty: true, Items: 1000, FalsePositive: 1e-9, Window: time.Hour, Retention: 3 * time.Hour}
 		b := newBloom(t, o)
 		h, err := filter.NewHyperLogLog(o)
 		assert.NoError(t, err, "a sketch")
@@ -121,7 +121,7 @@ func TestWindows(t *testing.T) {
 func TestWindowsKeepWhatTheyMistake(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBloom(t, filter.Options{Items: 2000, FalsePositive: 0.9, Window: time.Hour, Windows: 2})
+		b := newBloom(t, filter.Options{Empty: true, Items: 2000, FalsePositive: 0.9, Window: time.Hour, Windows: 2})
 		for i := range uint64(2000) {
 			b.Add(id(i))
 		}
@@ -143,7 +143,7 @@ func TestOverfull(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		log, said := logTo()
-		b := newBloom(t, filter.Options{Items: 1000, Window: time.Hour, Logger: log})
+		b := newBloom(t, filter.Options{Empty: true, Items: 1000, Window: time.Hour, Logger: log})
 		for round := range 2 {
 			for i := range uint64(5000) {
 				b.Add(id(i + uint64(round)<<32))
@@ -179,6 +179,6 @@ func TestOptions(t *testing.T) {
 		_, err := filter.NewBloom(o)
 		assert.True(t, err != nil && strings.Contains(err.Error(), want), "%s: %v", want, err)
 	}
-	_, err := filter.NewHyperLogLog(filter.Options{Precision: 3})
+	_, err := filter.NewHyperLogLog(filter.Options{Empty: true, Precision: 3})
 	assert.True(t, err != nil && strings.Contains(err.Error(), "Precision is 3"), "%v", err)
 }

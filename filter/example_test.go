@@ -13,6 +13,7 @@ import (
 // Imports of orders, kept for 30 days: two look-ups for a new one become one insert.
 func ExampleBloom() {
 	seen, err := filter.NewBloom(filter.Options{
+		Empty:  true,
 		Items:  100_000, // in a window
 		Window: 24 * time.Hour, Retention: 30 * 24 * time.Hour,
 	})
@@ -31,7 +32,7 @@ func ExampleBloom() {
 
 // A table that has rows: until the rebuild has ended the filter says maybe to all.
 func ExampleBloom_Rebuild() {
-	seen, err := filter.NewBloom(filter.Options{Items: 1_000_000, Rebuild: true})
+	seen, err := filter.NewBloom(filter.Options{Items: 1_000_000})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -51,7 +52,7 @@ func ExampleBloom_Rebuild() {
 
 // A restart in order need not rebuild: what the last process wrote after its last insert is read, removed, and taken for whole.
 func ExampleBloom_ReadFrom() {
-	o := filter.Options{Items: 1000, Rebuild: true}
+	o := filter.Options{Items: 1000}
 	last, _ := filter.NewBloom(o)
 	last.Add([]byte("a-1"))
 	var file bytes.Buffer
@@ -71,7 +72,7 @@ func ExampleBloom_ReadFrom() {
 
 // A batch of which only what may have been seen is looked up.
 func ExampleLookUp() {
-	seen, _ := filter.NewBloom(filter.Options{Items: 1000})
+	seen, _ := filter.NewBloom(filter.Options{Empty: true, Items: 1000})
 	seen.Add([]byte("a-1"))
 	find := func(_ context.Context, maybe []string) (map[string]int, error) { // SELECT id, total FROM orders WHERE id IN (…)
 		fmt.Println("SELECT for", maybe)
@@ -86,7 +87,7 @@ func ExampleLookUp() {
 
 // 16 KiB tell most new ids of the first ten thousand, and how many there are.
 func ExampleHyperLogLog() {
-	seen, _ := filter.NewHyperLogLog(filter.Options{})
+	seen, _ := filter.NewHyperLogLog(filter.Options{Empty: true})
 	fmt.Println(seen.Add([]byte("a-1")), seen.Add([]byte("a-1")))
 	fmt.Println(seen.Estimate())
 	// Output:
@@ -100,7 +101,7 @@ var client redisclient.Client
 // The form that processes share.
 func ExampleRedisBloom() {
 	ctx := context.Background()
-	seen, err := filter.NewRedisBloom(client, "orders", filter.Options{Items: 100_000_000})
+	seen, err := filter.NewRedisBloom(client, "orders", filter.Options{Empty: true, Items: 100_000_000})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -116,7 +117,7 @@ func ExampleRedisBloom() {
 
 // The form that processes share, in 12 KiB.
 func ExampleRedisHyperLogLog() {
-	seen, err := filter.NewRedisHyperLogLog(client, "visits", filter.Options{})
+	seen, err := filter.NewRedisHyperLogLog(client, "visits", filter.Options{Empty: true})
 	if err != nil {
 		fmt.Println(err)
 		return

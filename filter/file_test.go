@@ -25,7 +25,7 @@ func saved(tb testing.TB, b *filter.Bloom) []byte {
 func TestFile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		o := filter.Options{Items: 20_000, FalsePositive: 1e-6, Window: time.Hour, Windows: 3}
+		o := filter.Options{Empty: true, Items: 20_000, FalsePositive: 1e-6, Window: time.Hour, Windows: 3}
 		b := newBloom(t, o)
 		b.Add(id(1)) // in the window before
 		time.Sleep(time.Hour)
@@ -60,7 +60,7 @@ func TestFile(t *testing.T) {
 // TestFileDamaged: whatever is changed or cut off is an error, and the filter does not take itself for whole.
 func TestFileDamaged(t *testing.T) {
 	t.Parallel()
-	o := filter.Options{Items: 40, FalsePositive: 0.1}
+	o := filter.Options{Empty: true, Items: 40, FalsePositive: 0.1}
 	b := newBloom(t, o)
 	b.Add(id(1))
 	text := saved(t, b)
@@ -95,7 +95,7 @@ func (brokenReader) Read([]byte) (int, error)  { return 0, errSource }
 func (brokenReader) Write([]byte) (int, error) { return 0, errSource }
 
 func FuzzReadFrom(f *testing.F) {
-	o := filter.Options{Items: 40, FalsePositive: 0.1, Window: time.Hour, Windows: 2}
+	o := filter.Options{Empty: true, Items: 40, FalsePositive: 0.1, Window: time.Hour, Windows: 2}
 	b := newBloom(f, o)
 	b.Add(id(1))
 	f.Add(saved(f, b))

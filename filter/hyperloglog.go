@@ -42,7 +42,7 @@ func NewHyperLogLog(o Options) (*HyperLogLog, error) {
 		h.windows[i] = make([]byte, 1<<o.Precision)
 	}
 	h.turn = h.clock.turn()
-	h.whole.set(!o.Rebuild)
+	h.whole.set(o.Empty)
 	return h, nil
 }
 

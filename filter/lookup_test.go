@@ -13,7 +13,7 @@ import (
 func TestLookUp(t *testing.T) {
 	t.Parallel()
 	table := map[string]int{}
-	b := newBloom(t, filter.Options{Items: 20_000})
+	b := newBloom(t, filter.Options{Empty: true, Items: 20_000})
 	var ids []string
 	for i := range 10_000 {
 		ids = append(ids, "order "+strconv.Itoa(i))

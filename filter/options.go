@@ -26,9 +26,10 @@ type Options struct {
 	Windows int
 	// Retention is how long rows are kept. Where it is given the filter refuses windows that are too few for it.
 	Retention time.Duration
-	// Rebuild starts with "maybe" for all until a Rebuild has come to its end, or MarkWhole was called: for tables that have rows. Filters
-	// on Redis always do, unless they find that the filter there is whole. Default: the filter is taken to be whole, as for a table that is empty.
-	Rebuild bool
+	// Empty says that the table has no rows yet, so that the filter has all of them from its beginning. Default: it says "maybe" to all
+	// until a Rebuild has come to its end, or MarkWhole was called, as a process has to that starts again. Filters on Redis have no use
+	// for it: they know whether the one there is whole.
+	Empty bool
 	// Precision is for HyperLogLog alone: it has 2^Precision registers, 4 to 18. Default 14, as on Redis, where it cannot be changed.
 	Precision int
 	// Prefix stands before the keys of filters on Redis; default "rs-filter:".

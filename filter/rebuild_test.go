@@ -78,7 +78,7 @@ var errSource = errors.New("connection reset")
 // whole. What is added meanwhile stays.
 func TestRebuild(t *testing.T) {
 	t.Parallel()
-	for name, f := range inProcess(t, filter.Options{Items: 20_000, FalsePositive: 1e-6, Rebuild: true, Precision: 18}) {
+	for name, f := range inProcess(t, filter.Options{Items: 20_000, FalsePositive: 1e-6, Precision: 18}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			maybe := func(when string) {
@@ -137,7 +137,7 @@ func TestRebuildFromAStore(t *testing.T) {
 			func(context.Context) (int, error) { return 0, nil })
 		assert.NoError(t, err, "a record")
 	}
-	b := newBloom(t, filter.Options{Items: 1000, FalsePositive: 1e-6, Rebuild: true})
+	b := newBloom(t, filter.Options{Items: 1000, FalsePositive: 1e-6})
 	skip := string(rune('b'))
 	n, err := b.Rebuild(t.Context(), filter.Records(t.Context(), store, retrysafe.ListRequest{Limit: 7}, func(r *retrysafe.Record) []byte {
 		if r.Key.ID == skip {

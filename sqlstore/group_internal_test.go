@@ -1,7 +1,13 @@
 package sqlstore
 
 import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
@@ -35,4 +41,43 @@ func TestBatchLimits(t *testing.T) {
 	}
 	assert.Equal(t, len(q.take(inFlight)), mostTogether, "a batch of many")
 	assert.Equal(t, len(q.waiting), mostTogether, "what is left of many")
+}
+
+// failing is a database in which reads of many fail, and each by itself takes a second.
+type failing struct {
+	backend
+	now, most atomic.Int32
+	take      func()
+}
+
+func (f *failing) see(context.Context, []*sight) error { return errors.New("a row of somebody else") }
+
+func (f *failing) read(context.Context, span, func(context.Context, execer) error) error {
+	n := f.now.Add(1)
+	defer f.now.Add(-1)
+	if n > f.most.Load() {
+		f.most.Store(n)
+	}
+	f.take()
+	return nil
+}
+
+// TestLooksAlone: of those whose look together has failed a few look alone at one time, and all do.
+func TestLooksAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &failing{take: func() { time.Sleep(time.Second) }}
+		s := &Store{backend: f, lockWait: time.Hour}
+		s.looks = newLooks(s)
+		var all sync.WaitGroup
+		for i := range 40 {
+			all.Go(func() {
+				if _, err := s.looks.at(t.Context(), recordID{byte(i)}); err != nil {
+					t.Errorf("a look: %v", err)
+				}
+			})
+		}
+		all.Wait()
+		assert.Equal(t, f.most.Load(), int32(lonely), "looks at one time")
+	})
 }

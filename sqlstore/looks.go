@@ -10,6 +10,7 @@ import (
 // is no timer, and a lone call waits for nobody.
 type looks struct {
 	store *Store
+	alone chan struct{} // has room for those who look alone at one time
 
 	mu      sync.Mutex
 	waiting []*sight
@@ -27,6 +28,11 @@ type sight struct {
 // lookLanes are two, so that a connection on which nothing comes back does not hold up all.
 const lookLanes = 2
 
+// lonely is how many look alone at one time: after a batch has failed all of it would, each on a connection of its own.
+const lonely = 4
+
+func newLooks(s *Store) *looks { return &looks{store: s, alone: make(chan struct{}, lonely)} }
+
 // at reads a record with others. Where that fails, the caller looks alone: the error may be another's.
 func (k *looks) at(ctx context.Context, id recordID) (loaded, error) {
 	wait, cancel := k.store.patience(ctx, time.Time{})
@@ -41,10 +47,16 @@ func (k *looks) at(ctx context.Context, id recordID) (loaded, error) {
 	case <-wait.Done():
 		return loaded{}, &lockError{ended: ctx.Err(), after: wait.limit, text: k.store.waits}
 	}
-	if s.err != nil {
-		return k.store.lookAlone(ctx, id)
+	if s.err == nil {
+		return s.l, nil
 	}
-	return s.l, nil
+	select {
+	case k.alone <- struct{}{}:
+	case <-wait.Done():
+		return loaded{}, &lockError{ended: ctx.Err(), after: wait.limit, text: k.store.waits}
+	}
+	defer func() { <-k.alone }()
+	return k.store.lookAlone(ctx, id)
 }
 
 // start lets those who wait be read, if a lane is free. k.mu is held.

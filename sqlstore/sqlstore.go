@@ -150,7 +150,7 @@ func New(db *sql.DB, d Dialect, o *Options) (*Store, error) {
 	if s.clock == nil {
 		s.clock = func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load()) * time.Microsecond) }
 	}
-	s.looks = &looks{store: s}
+	s.looks = newLooks(s)
 	if o.NoGroupCommit {
 		s.group, s.looks = nil, nil
 	}
