@@ -102,7 +102,7 @@ func TestSQLChargesAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var counted [2]atomic.Int32
+			var counted [20]atomic.Int32 // by tenant
 			var all sync.WaitGroup
 			for range 2 {
 				s, db := open(t)
@@ -110,19 +110,21 @@ func TestSQLChargesAtOnce(t *testing.T) {
 				for i := range 200 {
 					all.Go(func() {
 						got, err := s.Charge(t.Context(), retrysafe.ChargeRequest{
-							Namespace: "app", Tenant: fmt.Sprint(i % 2), Keys: 1, For: time.Hour, Limits: retrysafe.Limits{Live: 150},
+							Namespace: "app", Tenant: fmt.Sprint(i % len(counted)), Keys: 1, For: time.Hour, Limits: retrysafe.Limits{Live: 15},
 						})
 						if err != nil {
 							t.Errorf("Charge: %v", err)
 						}
 						if got.OK {
-							counted[i%2].Add(1)
+							counted[i%len(counted)].Add(1)
 						}
 					})
 				}
 			}
 			all.Wait()
-			assert.Equal(t, fmt.Sprint(counted[0].Load(), counted[1].Load()), "150 150", "what was taken of 200 each")
+			for i := range counted {
+				assert.Equal(t, counted[i].Load(), int32(15), "what was taken of 20 of tenant %d", i)
+			}
 		})
 	}
 }

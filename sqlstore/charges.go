@@ -78,11 +78,18 @@ func (l *lines) len() (n int) {
 	return n
 }
 
+// writeLines is how many transactions write at one time on a server. Each takes the rows of its tenants in one order, so that those of
+// several processes wait for one another and never each for the other.
+const writeLines = 4
+
+// readLines is how many lines are read at one time: one for all would make many tenants wait for one another.
+const readLines = 8
+
 // chargeTogether makes a charge with others.
 func (s *Store) chargeTogether(ctx context.Context, c *charging) error {
 	wait, cancel := s.patience(ctx, time.Time{})
 	defer cancel()
-	s.charges.reading.join(recordID{}, []*charging{c}, s.readCharges)
+	s.charges.reading.join(recordID{c.id[0] % readLines}, []*charging{c}, s.readCharges)
 	select {
 	case <-c.done:
 		return c.err
@@ -119,7 +126,7 @@ func (s *Store) readCharges(_ recordID, batch []*charging) {
 	for i, of := range tenants {
 		var line recordID
 		if s.dialect != SQLite {
-			line = of[0].id
+			line = recordID{of[0].id[0] % writeLines}
 		}
 		if err == nil && failed[i] == nil && writes[i] {
 			s.charges.writing.join(line, of, s.writeCharges)
