@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"database/sql"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
@@ -8,7 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
 // TestStoreOfTheEnvironment: RETRYSAFE_STORE names the store of every command but those that make records of their own, a flag comes before
@@ -45,7 +50,24 @@ func TestStoreOfTheEnvironment(t *testing.T) {
 	assert.True(t, code == 1 && strings.Contains(errOut, "other.db"), "the flag comes first: %d %s", code, errOut)
 	_, errOut, code = run("keys", "list", "--layer", "foo")
 	assert.True(t, code == 1 && strings.Contains(errOut, `no record has the layer "foo"`) && strings.Contains(errOut, "nginx"), "a layer that is none: %d %s", code, errOut)
-	out, _, code := run("keys", "list", "--layer", "tx")
+	for _, args := range [][]string{{"resume", "--layer", "foo"}, {"keys", "show", "0123456789abcdef", "--layer", "foo"}} {
+		_, errOut, code = run(args...)
+		assert.True(t, code == 1 && strings.Contains(errOut, `no record has the layer "foo"`), "%v: %d %s", args, code, errOut)
+	}
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "r.db")+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(10000)")
+	assert.NoError(t, err, "open the file")
+	file, err := sqlstore.New(db, sqlstore.SQLite, &sqlstore.Options{Logger: slog.New(slog.DiscardHandler)})
+	assert.NoError(t, err, "open the store")
+	e := retrysafe.New(file, &retrysafe.Options{Sweep: -1, Logger: slog.New(slog.DiscardHandler)}).Layer("billing")
+	_, err = retrysafe.Do(t.Context(), e, retrysafe.Key{Operation: "bill", ID: "1"}, func(context.Context) (int, error) { return 1, nil })
+	assert.NoError(t, err, "a record in a layer of the program's own")
+	assert.NoError(t, e.Shutdown(t.Context()), "Shutdown")
+	assert.NoError(t, db.Close(), "Close")
+	out, errOut, code := run("keys", "list", "--layer", "billing", "--in-doubt")
+	assert.True(t, code == 0 && errOut == "" && strings.Count(out, "\n") == 1, "nothing in doubt in a layer of the program's own: %d %s%s", code, out, errOut)
+	out, _, code = run("keys", "list", "--layer", "billing")
+	assert.True(t, code == 0 && strings.Count(out, "\n") == 2, "that layer: %d %s", code, out)
+	out, _, code = run("keys", "list", "--layer", "tx")
 	assert.True(t, code == 0 && strings.Count(out, "\n") == 1, "a layer without records: %s", out)
 	for _, of := range [][]string{{"keys"}, {"resume"}, {"bench", "store"}, {"demo"}} {
 		out, _, _ = run(append(of, "--help")...)

@@ -198,7 +198,7 @@ func (f *keysFlags) list(c *cobra.Command) (err error) {
 		return f.limit <= 0 || n < f.limit
 	})
 	if err == nil && n == 0 {
-		err = nothingIn(f.layer)
+		err = f.nobodys(c.Context(), s)
 	}
 	return errors.Join(err, w.Flush())
 }
@@ -225,6 +225,9 @@ func (f *keysFlags) find(c *cobra.Command, s retrysafe.Store, name string) (*ret
 	case err != nil:
 		return nil, retrysafe.Record{}, err
 	case len(found) == 0:
+		if err := f.nobodys(c.Context(), s); err != nil {
+			return nil, retrysafe.Record{}, err
+		}
 		return nil, retrysafe.Record{}, fmt.Errorf("no record has the hash %s; is RETRYSAFE_SECRET the one of the gateway?", name)
 	case len(found) > 1:
 		return nil, retrysafe.Record{}, fmt.Errorf("%d records have the hash %s; narrow it with --layer, or name the key", len(found), name)

@@ -1,18 +1,34 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/retrysafe/retrysafe"
 )
 
 // layers are those of this project's own surfaces. A program may name others.
 var layers = []string{"gw", "http", "rpc", "nginx", "fn", "tx", "mq", "callback", "token", "sig", "ids", "map"}
 
-// nothingIn says what may be wrong where no record has a layer that was asked for; nil: it is one of ours, or none was named.
-func nothingIn(layer string) error {
-	if layer == "" || slices.Contains(layers, layer) {
+// nobodys says what is wrong with a layer that no record has. One that is ours, or that some record has, may well have nothing to show.
+func (f *keysFlags) nobodys(ctx context.Context, s retrysafe.Store) error {
+	lister, ok := s.(retrysafe.Lister)
+	if f.layer == "" || slices.Contains(layers, f.layer) || !ok {
 		return nil
 	}
-	return fmt.Errorf("no record has the layer %q; the layers of this project are %s", layer, strings.Join(layers, ", "))
+	req := retrysafe.ListRequest{Namespace: f.namespace, Layer: f.layer, Limit: 1000}
+	for {
+		page, err := lister.List(ctx, req)
+		switch {
+		case err != nil:
+			return err
+		case len(page.Records)+len(page.Unreadable) > 0:
+			return nil
+		case page.Next == "":
+			return fmt.Errorf("no record has the layer %q; the layers of this project are %s", f.layer, strings.Join(layers, ", "))
+		}
+		req.After = page.Next
+	}
 }

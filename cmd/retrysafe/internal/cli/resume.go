@@ -152,6 +152,9 @@ func (f *resumeFlags) list(c *cobra.Command, s retrysafe.Store) error {
 		f.inDoubt, f.state = false, "released"
 		err = f.each(c.Context(), s, c.ErrOrStderr(), see)
 	}
+	if err == nil {
+		err = f.nobodys(c.Context(), s)
+	}
 	return errors.Join(err, failed, w.Flush())
 }
 
