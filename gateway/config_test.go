@@ -194,7 +194,7 @@ func TestConfigErrors(t *testing.T) {
 		"defaults: {cors: {origins: \"*\", expose: [\"a b\"]}}":                                            "no header name",
 		"defaults: {cors: {}}":                                                                             "names no origin",
 		"defaults: {cors: all}":                                                                            ":1:",
-		"defaults: {rate: {burst: 3}}":                                                                     "PerSecond is 0",
+		"defaults: {rate: {burst: 3}}":                                                                     ":1:18: per_s is 0",
 		"defaults: {rate: {per_s: 3, by: name}}":                                                           "tenant or address",
 		"defaults: {signature: {authorities: a}}":                                                          "keys names no file",
 		"defaults: {signature: {keys: none.keys}}":                                                         "open none.keys",
@@ -249,6 +249,10 @@ func TestConfigErrors(t *testing.T) {
 		"defaults: {lease: 1ms}":                                                                           ":1:12: lease is 1ms",
 		"key_header: [a b]":                                                                                "no header name",
 		"upstream: ftp://x":                                                                                "http:// or https://",
+		"allow_eviction: maybe":                                                                            `:1:17: a text stands where true or false belongs`,
+		"defaults: {form_key: maybe}":                                                                      `:1:22: a text stands where true or false belongs`,
+		"upstream: http://127.0.0.1:9\nroutes:\n  - {match: POST /Key/Lease, lease: 1ms}":                  `route "POST /Key/Lease": lease is 1ms`,
+		"key_header: X-Key Lease":                                                                          `key_header has "X-Key Lease"`,
 		"defaults: {key: requried}":                                                                        `"requried" is unknown; write required, optional, token, params, off, {params:...} or {fields:...}; did you mean "required"?`,
 		"defaults: {retentoin: 1h}":                                                                        `configuration:1:12: unknown field "retentoin"; did you mean "retention"?`,
 		"retention: 1h":                                                                                    `unknown field "retention"; it belongs into another part of the file`,
@@ -271,6 +275,17 @@ func TestConfigErrors(t *testing.T) {
 	}
 	_, err := gateway.LoadConfig("no/such/file.yaml")
 	assert.True(t, err != nil && strings.Contains(err.Error(), "no/such/file.yaml"), "a file that is not there: %v", err)
+}
+
+// TestConfigErrorsOnce: what is wrong with the defaults is not said again of each route that inherits it.
+func TestConfigErrorsOnce(t *testing.T) {
+	t.Parallel()
+	c, err := gateway.ParseConfig([]byte("upstream: http://127.0.0.1:9\ndefaults: {lease: 1ms}\nroutes:\n  - {match: POST /a}\n  - {match: POST /b, retention: 1us}\n"), nil)
+	assert.NoError(t, err, "parse")
+	_, _, err = c.Options()
+	assert.True(t, err != nil, "a lease that is too short")
+	assert.Equal(t, strings.Count(err.Error(), "lease is 1ms"), 1, "how often it is said: %v", err)
+	assert.Contains(t, err.Error(), `configuration:5:22: route "POST /b": retention`, "what is wrong with a route alone")
 }
 
 // TestRoutes: what a route says holds for what it matches, however the path is spelt.

@@ -43,10 +43,36 @@ func placed(file, message string, cause error) *ConfigError {
 		e.Column, _ = strconv.Atoi(m[2])
 		e.Message = strings.TrimSpace(message[len(m[0]):])
 	}
-	if m := unknownField.FindStringSubmatch(e.Message); m != nil {
+	switch m := unknownField.FindStringSubmatch(e.Message); {
+	case m != nil:
 		e.Message += nearest(m[1], optionNames)
+	case wrongType.MatchString(e.Message):
+		e.Message = wrongType.ReplaceAllStringFunc(e.Message, func(text string) string {
+			m := wrongType.FindStringSubmatch(text)
+			return fmt.Sprintf("%s stands where %s belongs", kindOf(m[1]), kindOf(m[2]))
+		})
+	default:
+		e.Message = inWords(e.Message)
 	}
 	return e
+}
+
+// wrongType is how the YAML parser tells of a value of another kind, with the names that the code has.
+var wrongType = regexp.MustCompile(`cannot unmarshal (\S+) into Go (?:struct field \S+|value) of type (\S+)`)
+
+// kindOf is a kind of value for people.
+func kindOf(name string) string {
+	switch {
+	case strings.HasSuffix(name, "bool"):
+		return "true or false"
+	case strings.HasPrefix(name, "[]"), name == "sequence":
+		return "a list"
+	case strings.Contains(name, "int"), strings.Contains(name, "float"):
+		return "a number"
+	case strings.HasSuffix(name, "string"):
+		return "a text"
+	}
+	return "a value of another kind"
 }
 
 var unknownField = regexp.MustCompile(`^unknown field "([^"]*)"`)
@@ -113,20 +139,25 @@ var words = map[string]string{
 	"After5xx": "after_5xx", "FormKey": "form_key", "Lease": "lease", "Retention": "retention", "Wait": "in_progress", "Duplicate": "on_duplicate",
 	"Reexecute": "reexecute", "Refuse": "refuse", "Trusted": "trusted", "Methods": "match", "Tenant": "tenant", "Operation": "operation", "Fields": "fields",
 	"Params": "params", "Key": "key", "AnyPayload": "any_payload", "Rate": "rate", "Limits": "limits", "Live": "live", "PerSecond": "new_per_s",
-	"Burst": "burst", "Bytes": "bytes", "Upgrades": "upgrades", "ReleaseIt": "release", "Auto": "auto", "Off": "off", "Age": "max_age", "FromFronts": "header:NAME",
+	"Burst": "burst", "Bytes": "bytes", "Upgrades": "upgrades", "ReleaseIt": "release", "Auto": "auto", "Off": "off", "MaxAge": "max_age", "Bodies": "bodies", "Life": "life",
+	"Health": "health", "Outstanding": "outstanding", "Rate.PerSecond": "per_s", "Age": "max_age", "FromFronts": "header:NAME",
 }
 
 var (
-	goName   = regexp.MustCompile(`\b(?:Policy\.|Guard\.|Rule\.|Limits\.)?([A-Z][A-Za-z0-9]+)\b`)
-	ofModule = regexp.MustCompile(`\b(?:gateway|httpidem|retrysafe|httpsig|configuration|policy|options): `)
+	// goName finds a name of the code, after the struct that has it. What is quoted, or has a hyphen or a slash, is the user's.
+	goName   = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|[\w/-]*[/-]\w*|\b(?:([A-Z][a-z]+)\.)?([A-Z][A-Za-z0-9]+)\b`)
+	ofModule = regexp.MustCompile(`\b(?:gateway|httpidem|retrysafe|httpsig|configuration|policy|options|token): `)
 )
 
 // inWords is a message of the code in the words of the file.
 func inWords(text string) string {
 	text = ofModule.ReplaceAllString(text, "")
 	return goName.ReplaceAllStringFunc(text, func(name string) string {
-		if word := words[goName.FindStringSubmatch(name)[1]]; word != "" {
-			return word
+		m := goName.FindStringSubmatch(name)
+		for _, known := range []string{m[1] + "." + m[2], m[2]} {
+			if word := words[known]; word != "" {
+				return word
+			}
 		}
 		return name
 	})
@@ -140,23 +171,71 @@ func (c *Config) explain(err error, from int) error {
 	}
 	if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // errors.Join, and nothing around it
 		var all []error
-		said := map[string]bool{} // a policy is looked at twice: by itself, and with its guard
 		for _, one := range many.Unwrap() {
-			if err := c.explain(one, from); err != nil && !said[err.Error()] {
-				said[err.Error()] = true
+			if err := c.explain(one, from); err != nil {
 				all = append(all, err)
 			}
 		}
-		return errors.Join(all...)
+		return errors.Join(once(all)...)
 	}
 	var known *ConfigError
 	if errors.As(err, &known) {
 		return known
 	}
-	e := &ConfigError{File: c.name, Message: inWords(err.Error()), cause: err}
-	e.Line, e.Column = c.find(e.Message, from)
-	return e
+	var all []error
+	lines := strings.Split(inWords(err.Error()), "\n")
+	of := ofRoute.FindString(lines[0])
+	for i, line := range lines { // of a route there may be several, one after the other
+		if line = strings.TrimSpace(line); i > 0 {
+			line = of + line
+		}
+		e := &ConfigError{File: c.name, Message: line, cause: err}
+		e.Line, e.Column = c.find(ofRoute.ReplaceAllString(line, ""), from)
+		all = append(all, e)
+	}
+	if len(all) == 1 {
+		return all[0]
+	}
+	return errors.Join(all...)
 }
+
+// once leaves out what is said twice: a policy is looked at by itself and with its guard, and a route inherits what is wrong with the
+// defaults.
+func once(all []error) (left []error) {
+	var flat []error
+	for _, one := range all {
+		if many, ok := one.(interface{ Unwrap() []error }); ok { //nolint:errorlint // as in explain
+			flat = append(flat, many.Unwrap()...)
+		} else {
+			flat = append(flat, one)
+		}
+	}
+	ofDefaults := map[string]bool{}
+	for _, one := range flat {
+		ofDefaults[placeless(one)] = true
+	}
+	said := map[string]bool{}
+	for _, one := range flat {
+		text := placeless(one)
+		if bare := ofRoute.ReplaceAllString(text, ""); said[text] || bare != text && ofDefaults[bare] {
+			continue
+		}
+		said[text] = true
+		left = append(left, one)
+	}
+	return left
+}
+
+// placeless is what an error says, without its place.
+func placeless(err error) string {
+	if e := (*ConfigError)(nil); errors.As(err, &e) {
+		return e.Message
+	}
+	return err.Error()
+}
+
+// ofRoute begins what is said of a route.
+var ofRoute = regexp.MustCompile(`^route "(?:[^"\\]|\\.)*": `)
 
 // find is the place of the first option that a message names, in the route that begins at line from, or before all routes.
 func (c *Config) find(message string, from int) (line, column int) {

@@ -108,7 +108,7 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 		case lines != nil, Made(m.o.Key), m.mayBeInForm(r):
 			m.guard(w, r, next, lines)
 		case m.o.Key == Token:
-			m.Problem(w, r, NewProblem("token-missing", nil))
+			m.Problem(w, r, m.tokenMissing())
 		case m.o.Key == Required:
 			m.Problem(w, r, m.keyMissing())
 		default:
@@ -153,7 +153,7 @@ func (m *Middleware) identify(r *http.Request, lines []string) (who asker, p *Pr
 	if lines != nil {
 		if id, err = ParseKey(lines); err != nil {
 			p = NewProblem("key-malformed", err)
-			p.Detail = "In " + m.o.KeyHeader[0] + ", " + err.Error() + ". Nothing was done."
+			p.Detail = "In " + m.headerOf(r) + ", " + err.Error() + ". Nothing was done."
 			return who, p
 		}
 	}
@@ -169,17 +169,42 @@ func (m *Middleware) identify(r *http.Request, lines []string) (who asker, p *Pr
 	return who, m.name(r, &who, id)
 }
 
+// headerOf is the header that has the key of a request.
+func (m *Middleware) headerOf(r *http.Request) string {
+	for _, name := range m.o.KeyHeader {
+		if len(r.Header.Values(name)) > 0 {
+			return name
+		}
+	}
+	return m.o.KeyHeader[0]
+}
+
+// places are where a key or a token may stand.
+func (m *Middleware) places() string {
+	text := strings.Join(m.o.KeyHeader, " or ")
+	if m.o.FormKey || m.o.Key == Token {
+		text += ", or in the field " + TokenField + " of a form"
+	}
+	return text
+}
+
+func (m *Middleware) tokenMissing() *Problem {
+	p := NewProblem("token-missing", nil)
+	p.Detail = "Ask for a token first, and send it in " + m.places() + ". Nothing was done."
+	return p
+}
+
 // keyMissing tells where this service looks for keys.
 func (m *Middleware) keyMissing() *Problem {
 	p := NewProblem("key-missing", nil)
-	p.Detail = "Send a random key in " + strings.Join(m.o.KeyHeader, " or ") + ", one per logical action, and the same one in each retry. Nothing was done."
+	p.Detail = "Send a random key in " + m.places() + ", one per logical action, and the same one in each retry. Nothing was done."
 	return p
 }
 
 func (m *Middleware) keyTooShort() *Problem {
 	p := NewProblem("key-too-short", nil)
 	p.Detail = fmt.Sprintf("Without a credential keys are shared by all callers: send at least %d characters in %s, 128 random bits or more, for example a UUID. Nothing was done.",
-		m.o.MinKey, strings.Join(m.o.KeyHeader, " or "))
+		m.o.MinKey, m.places())
 	return p
 }
 

@@ -54,10 +54,12 @@ func TestProblemsNameTheHeader(t *testing.T) {
 	h := httpidem.New(e, &httpidem.Options{
 		Credentials: new(httpidem.Credentials), Key: httpidem.Required, KeyHeader: []string{"X-Request-Key", "X-Old-Key"}, MinKey: 30,
 	}).Handler(http.NotFoundHandler())
-	for key, want := range map[string]string{"": "Send a random key in X-Request-Key or X-Old-Key,", "short": "at least 30 characters in X-Request-Key or X-Old-Key,"} {
+	for key, want := range map[string]string{
+		"": "Send a random key in X-Request-Key or X-Old-Key,", "not a key\x7f": "In X-Old-Key, ", "short": "at least 30 characters in X-Request-Key or X-Old-Key,",
+	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/orders", nil)
 		if key != "" {
-			r.Header.Set("X-Request-Key", key)
+			r.Header.Set(map[bool]string{true: "X-Request-Key", false: "X-Old-Key"}[key == "short"], key)
 		}
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)

@@ -74,7 +74,7 @@ func (m *Middleware) asked(r *http.Request) (*http.Request, *Problem) {
 func (m *Middleware) lookup(asked *http.Request) (*retrysafe.Record, *Problem) {
 	lines := m.keyLines(asked)
 	if lines == nil && m.o.Key == Token {
-		return nil, NewProblem("token-missing", nil)
+		return nil, m.tokenMissing()
 	}
 	if lines == nil {
 		return nil, m.keyMissing()

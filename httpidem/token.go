@@ -82,7 +82,7 @@ func (m *Middleware) formKey(h http.Header, body []byte) (string, *Problem) {
 	if m.o.Key == Token {
 		switch {
 		case none:
-			return "", NewProblem("token-missing", nil)
+			return "", m.tokenMissing()
 		case len(values) > 1 || len(values[0]) > maxKey:
 			return "", NewProblem("token-refused", errors.New("the form has several tokens, or one that is too long"))
 		}
