@@ -28,6 +28,19 @@ func TestSoakRandom(t *testing.T) {
 	}
 }
 
+// TestRandomOnceRed repeats the schedules that have shown a fault, of the protocol or of this model.
+func TestRandomOnceRed(t *testing.T) {
+	t.Parallel()
+	for _, seed := range []uint64{
+		47291, // the clock is set back, and a record expires in the quiet at the end, where the model did not look
+	} {
+		s := &schedule{seed: seed, rules: &rules{}, check: everything}
+		if s.run(newTwin(beginning)); s.found() != "" {
+			t.Errorf("RETRYSAFE_SEED=%d\n%s", seed, s.explain(newTwin(beginning)))
+		}
+	}
+}
+
 // schedules makes most of them, or as many as there is time for, and never less than a thousand.
 func schedules(t *testing.T, most uint64, limit time.Duration) {
 	t.Helper()
@@ -99,6 +112,16 @@ func (s *schedule) step(a action) bool {
 	return s.found() == ""
 }
 
+// wait lets time pass; a record whose retention ends meanwhile is seen to be gone before the next request arrives.
+func (s *schedule) wait(by int64) bool {
+	s.world.store.move(by)
+	s.world.observe()
+	if s.trace != nil {
+		s.trace.add("%d µs pass", by)
+	}
+	return s.found() == ""
+}
+
 func (s *schedule) count(a action) {
 	r, c := &s.world.result, &s.world.calls[a.call]
 	switch {
@@ -145,7 +168,9 @@ func (s *schedule) calm(r *rand.Rand) {
 			return
 		}
 	}
-	w.store.move(2*w.window + 1)
+	if !s.wait(2*w.window + 1) {
+		return
+	}
 	var todo, some []action
 	for {
 		todo, some = w.actions(todo[:0]), some[:0]
