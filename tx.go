@@ -31,6 +31,24 @@ type TxRequest struct {
 	// Retries is how often the whole transaction is made anew, work included, where the database has rolled it back in favour of another one
 	// (a deadlock, a serialization failure) after work was called. Before that it is made anew in any case.
 	Retries int
+	// Gate has the last word before COMMIT; nil: nobody asks.
+	Gate *TxGate
+}
+
+// TxGate lets somebody refuse a transaction at the last moment, and wait for all those that were not refused: shardstore moves keys so.
+type TxGate struct {
+	// Lock names a record that exists. After the work the transaction takes a shared lock on it, which others may have as well, and keeps
+	// that until it has ended.
+	Lock StoreKey
+	// Check is called when the lock is held. lookup reads a record as it is committed at that moment. An error rolls everything back, and
+	// RunTx returns it as it is.
+	Check func(ctx context.Context, lookup func(StoreKey) (Record, error)) error
+}
+
+// TxSettler is a [Store] on a database whose [TxStore] keeps to [TxGate]. sqlstore implements it.
+type TxSettler interface {
+	// SettleTx returns when every transaction that has the shared lock on the record of key has ended.
+	SettleTx(ctx context.Context, key StoreKey) error
 }
 
 // DoTx runs fn and keeps its answer in one database transaction: the effect happens exactly once, and there is never a doubt. Whatever

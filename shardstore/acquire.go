@@ -122,13 +122,13 @@ func (s *Store) acquireBoth(ctx context.Context, p *place, req retrysafe.Acquire
 // that the move has ended asks the next home alone.
 func (s *Store) refused(ctx context.Context, p *place, got retrysafe.Acquired, there *retrysafe.Record) (retrysafe.Acquired, error) {
 	here := &got.Record
-	alike := there.State != 0 && there.Owner == here.Owner
+	alike := alike(there, here)
 	switch {
 	case got.Status == retrysafe.Finished && alike && there.State.Finished():
 		return got, nil
 	case got.Status == retrysafe.Finished && alike && there.State == retrysafe.StateInProgress:
 		// Whoever finished it has not come to the next home. It is done for them, or those who ask there alone would not know.
-		if _, err := p.next.Complete(ctx, copyOf(here, there.Fence)); err == nil || !errors.Is(err, retrysafe.ErrLeaseLost) {
+		if _, err := p.next.Complete(ctx, copyTo(here, there)); err == nil || !errors.Is(err, retrysafe.ErrLeaseLost) {
 			return got, failedIf(p.nextName, err)
 		}
 	case got.Status != retrysafe.Finished && alike && there.State == here.State:
@@ -137,14 +137,14 @@ func (s *Store) refused(ctx context.Context, p *place, got retrysafe.Acquired, t
 	return got, s.still(ctx, p.m)
 }
 
-// copyOf is a Complete that keeps what a finished record has, for as long.
-func copyOf(rec *retrysafe.Record, fence retrysafe.Fence) retrysafe.CompleteRequest {
+// copyTo is a Complete that keeps what a finished record has, for as long, in one that is in progress.
+func copyTo(rec, there *retrysafe.Record) retrysafe.CompleteRequest {
 	keep := retrysafe.Forever
 	if !rec.Expires.IsZero() {
 		keep = max(rec.Expires.Sub(rec.Now), time.Microsecond)
 	}
 	return retrysafe.CompleteRequest{
-		Key: rec.Key, Owner: rec.Owner, Fence: fence, State: rec.State, Answer: rec.Answer, Retention: keep, Quiet: true,
+		Key: rec.Key, Owner: there.Owner, Fence: there.Fence, State: rec.State, Answer: rec.Answer, Retention: keep, Quiet: true,
 	}
 }
 
@@ -201,7 +201,10 @@ func (s *Store) following(ctx context.Context, p *place, req retrysafe.AcquireRe
 	}
 	req.MinFence, req.Worked = won.Fence, carried(won)
 	req.Fingerprint, req.Binding, req.OnDoubt = won.Fingerprint, won.Binding, won.OnDoubt
-	if there.State == 0 || there.Fence != req.IfFence {
+	switch {
+	case req.IfFence != 0 && there.State == retrysafe.StateFailed:
+		req.IfFence = there.Fence // the old home has opened the failure again, and this is its copy
+	case there.State == 0 || there.Fence != req.IfFence:
 		req.IfFence, req.Force = 0, false
 	}
 	req.MustBeIssued = req.MustBeIssued && there.Issued

@@ -24,6 +24,12 @@ func (s *Store) Complete(ctx context.Context, req retrysafe.CompleteRequest) (re
 		}
 		return err
 	})
+	if errors.Is(err, retrysafe.ErrLeaseLost) {
+		// A change may have copied what an earlier try of this call has kept.
+		if kept, look := s.Lookup(ctx, req.Key); look == nil && kept.State.Finished() && kept.Owner == copyOwner(req.Owner, req.Fence) {
+			return kept, nil
+		}
+	}
 	if err != nil {
 		return retrysafe.Record{}, err
 	}

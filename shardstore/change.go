@@ -73,10 +73,14 @@ func (e *BlockedError) Error() string {
 // on from where it stopped; ctx ends it at any time, and processes go on to be served meanwhile. shards are all that there are and will
 // be, by their names: those that leave as well. Every process that uses them has to have been started with the new ones.
 //
-// It announces the move, waits until nobody goes by the map before (the map's lease, by the clock of each shard), and ends it when the
-// next shards have every record of the keys that move. Records that are older than the move stay where they are until they expire, so that
-// the first call ends with a [*BlockedError] as a rule; until then keys that move cost three calls to shards for one.
+// It announces the move, waits until nobody goes by the map before (the map's lease, by the clock of each shard), copies what was finished
+// before the move, and ends it when the next shards have every record of the keys that move. What was begun before the move and is not
+// finished, or is in doubt, cannot be copied: then Change returns a [*BlockedError], and is called again later. Until the move has ended keys
+// that move cost three calls to shards for one. Where there are transactions ([TxStore]), those of keys that move are refused in the last
+// part of it, for one to two leases.
 // A Change to the shards before takes back what is under way, at once.
+//
+// A copy has a larger fence than its original, and says that it is of the first attempt.
 func Change(ctx context.Context, shards map[string]retrysafe.Store, names []string) (Map, error) {
 	a, err := newAtlas(shards)
 	if err != nil {
@@ -162,21 +166,67 @@ func (a atlas) announce(ctx context.Context, m *Map, names []string) (*Map, time
 	return a.follow(ctx, m, &Map{Number: m.Number + 1, Names: names, Was: m.Names, Lease: m.Lease, Floor: m.Floor})
 }
 
-// end ends a move, if the next shards have all that counts.
+// end ends a move, if the next shards have all that counts. Where there may be transactions, it closes the old homes to them first: they ran
+// there alone, and what the last of them have kept is copied when no other can come.
 func (a atlas) end(ctx context.Context, m *Map) (*Map, time.Duration, error) {
-	var most retrysafe.Fence
+	if m.Closing {
+		if err := a.settleTx(ctx, m.Was); err != nil {
+			return nil, 0, err
+		}
+	}
+	most, err := a.complete(ctx, m)
+	if blocked := (*BlockedError)(nil); m.Closing && errors.As(err, &blocked) {
+		open := *m
+		open.Number, open.Closing = m.Number+1, false
+		if _, _, err := a.follow(ctx, m, &open); err != nil {
+			return nil, 0, err
+		}
+	}
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case !m.Closing && a.hasTx(m.Was):
+		closing := *m
+		closing.Number, closing.Closing = m.Number+1, true
+		return a.follow(ctx, m, &closing)
+	}
+	return a.settle(ctx, m, m.Names, most)
+}
+
+// complete gives the next shards what they lack, and returns the largest fence of what has moved.
+func (a atlas) complete(ctx context.Context, m *Map) (most retrysafe.Fence, err error) {
 	for _, name := range m.Was {
 		// What was decided before this write is on its way to be seen, or its caller looks at the map again.
 		if _, err := a.probe(ctx, name); err != nil {
-			return nil, 0, err
+			return 0, err
 		}
 		large, err := a.survey(ctx, name, m.Was, m.Names, false)
 		if err != nil {
-			return nil, 0, err
+			return 0, err
 		}
 		most = max(most, large)
 	}
-	return a.settle(ctx, m, m.Names, most)
+	return most, nil
+}
+
+// hasTx tells whether one of the shards may run transactions.
+func (a atlas) hasTx(names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		_, ok := a[name].(retrysafe.TxSettler)
+		return ok
+	})
+}
+
+// settleTx waits until every transaction has ended that did not find the newest map at its end.
+func (a atlas) settleTx(ctx context.Context, names []string) error {
+	for _, name := range names {
+		if s, ok := a[name].(retrysafe.TxSettler); ok {
+			if err := s.SettleTx(ctx, txLock); err != nil {
+				return failed(name, err)
+			}
+		}
+	}
+	return nil
 }
 
 // settle makes the map that ends a move, or takes it back. most is the largest fence of what has moved.

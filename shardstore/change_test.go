@@ -157,7 +157,10 @@ func TestChange(t *testing.T) {
 	assert.NoError(t, step(), "wait for the lease")
 	var blocked *shardstore.BlockedError
 	assert.True(t, errors.As(step(), &blocked), "old records stand in the way")
-	assert.Equal(t, blocked.Records, 2, "records in the way: one in doubt, one completed; not the one that both have")
+	assert.Equal(t, blocked.Records, 1, "records in the way: one in doubt; not one that was completed, which is copied, nor one that both have")
+	copied, err := s.Acquire(t.Context(), ask(keyOf(1), 5))
+	assert.NoError(t, err, "a repeat of what was copied")
+	assert.Equal(t, string(copied.Record.Answer.Body), "done", "answer of what was copied")
 	assert.True(t, blocked.Shard == "a" && blocked.Until.IsZero(), "a doubt does not expire: %v", blocked)
 	req := ask(keyOf(2), 7)
 	req.IfFence = doubt.Fence

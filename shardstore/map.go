@@ -21,6 +21,8 @@ type Map struct {
 	Names []string `json:"names"`
 	// Was are the shards before, while keys are moving; nil where none are. Then a key has two homes, and is claimed at the older one first.
 	Was []string `json:"was,omitempty"`
+	// Closing: the move is about to end, and transactions of keys that move ([TxStore]) are refused until it has.
+	Closing bool `json:"closing,omitempty"`
 	// Lease is how long a process may go by this map without a look at the shard, by the clock of the shard.
 	Lease time.Duration `json:"lease_ns"`
 	// Floor is the least fence of a new win: no shard that has been left has given a larger one.
@@ -85,7 +87,8 @@ func (m *Map) decider() string {
 func (m *Map) all() []string { return sorted(slices.Concat(m.Names, m.Was)) }
 
 func (m *Map) same(o *Map) bool {
-	return m.Number == o.Number && slices.Equal(m.Names, o.Names) && slices.Equal(m.Was, o.Was) && m.Lease == o.Lease && m.Floor == o.Floor
+	return m.Number == o.Number && slices.Equal(m.Names, o.Names) && slices.Equal(m.Was, o.Was) &&
+		m.Closing == o.Closing && m.Lease == o.Lease && m.Floor == o.Floor
 }
 
 func sorted(names []string) []string {

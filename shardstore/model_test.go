@@ -26,7 +26,7 @@ type action struct {
 // there are so many.
 func (w *world) actions() (all []action) {
 	for i, p := range w.procs {
-		if p.ended || p.pending == nil || w.switches == 0 && w.switched(i) {
+		if p.ended || p.pending == nil || w.switches == 0 && w.switched(i) || w.waits(p) {
 			continue
 		}
 		all = append(all, action{i, answered})
@@ -40,7 +40,10 @@ func (w *world) actions() (all []action) {
 			continue
 		}
 		for h := lostReply; h < seenLate; h++ {
-			late := h == lateRequest && (p.quiet || !strings.HasPrefix(p.pending.what, "acquire the key"))
+			late := h == lateRequest && (p.quiet || !strings.HasPrefix(p.pending.what, "acquire the key") && !strings.HasPrefix(p.pending.what, "commit"))
+			if p.pending.within() && h != crashed {
+				continue // the database rolls back
+			}
 			if p.pending.wait == 0 && !late || h == crashed {
 				all = append(all, action{i, h})
 			}
@@ -57,8 +60,12 @@ func (w *world) actions() (all []action) {
 
 // switched tells whether it is a switch that process i goes on.
 func (w *world) switched(i int) bool {
-	return w.last != i && w.procs[w.last].pending != nil
+	last := w.procs[w.last]
+	return w.last != i && last.pending != nil && !w.waits(last)
 }
+
+// waits tells whether a process waits for another.
+func (w *world) waits(p *proc) bool { return p.pending.held != nil && p.pending.held() }
 
 // act makes it happen, and returns when every process waits again.
 func (w *world) act(a action) {
@@ -103,7 +110,7 @@ func (w *world) code(h *maphash.Hash) uint64 {
 	h.Reset()
 	ctx := context.Background()
 	for _, n := range []string{"a", "b"} {
-		for i := range 5 {
+		for i := range 7 {
 			key := theKey
 			if i > 0 {
 				key = shardstore.MapKey(int64(i))
@@ -111,6 +118,7 @@ func (w *world) code(h *maphash.Hash) uint64 {
 			rec, _ := w.stores[n].Lookup(ctx, key)
 			fmt.Fprint(h, plain(rec), "|")
 		}
+		fmt.Fprint(h, *w.locks[n], "|")
 	}
 	for _, p := range w.procs {
 		what := ""
@@ -132,6 +140,10 @@ func (w *world) probe() {
 	s, err := shardstore.New(ctx, w.ports(new(proc), "ab"), nil)
 	if err != nil {
 		w.broken = "no store: " + err.Error()
+		return
+	}
+	if w.hasTx() {
+		w.probeTx(s)
 		return
 	}
 	req := retrysafe.AcquireRequest{Key: theKey, Owner: retrysafe.Owner{99}, Lease: time.Hour, Retention: time.Hour, OnDoubt: retrysafe.Refuse}
@@ -211,6 +223,10 @@ func TestModel(t *testing.T) {
 		{name: "one caller, a fault, and time", ends: "c", switches: 1, fault: 1, ticks: 1, skew: time.Hour},
 		{name: "a fault", ends: "cc", switches: 1, fault: 1},
 		{name: "a claim that is seen late", ends: "cc", switches: 2, fault: 1, slow: true, skew: time.Hour},
+		{name: "transactions", ends: "tt", switches: 2, skew: time.Hour},
+		{name: "a transaction, a fault, and time", ends: "t", switches: 1, fault: 1, ticks: 1, skew: -time.Hour},
+		{name: "transactions and a fault", ends: "tt", switches: 1, fault: 1},
+		{name: "transactions, taken back", ends: "tt", switches: 2, back: true},
 	}
 	if more > 0 {
 		all = append(all,
@@ -239,6 +255,9 @@ func TestModelFindsMistakes(t *testing.T) {
 		{name: "nobody looks again after a win that is seen late", ends: "cc", switches: 2, fault: 1, slow: true, noClock: true},
 		{name: "the operator does not wait", ends: "cc", switches: 2, noWait: true},
 		{name: "the operator does not look", ends: "dc", switches: 2, noLook: true},
+		{name: "a transaction does not look at the map", ends: "tt", switches: 2, noGate: true},
+		{name: "the operator does not wait for transactions", ends: "tt", switches: 2, noSettle: true},
+		{name: "the old home is not closed to transactions", ends: "tt", switches: 2, noClosing: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

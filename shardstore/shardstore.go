@@ -112,9 +112,9 @@ func (s *Store) Map() Map {
 	return m
 }
 
-// Home returns the name of the shard on which the records of key are, for those who keep their own tables beside them: the transaction
-// of [retrysafe.DoTx] belongs on that database. It has to have begun and ended within half of the map's lease (5 s where Options.Lease was
-// left alone), or the key may have got another home. While the key moves: an error that wraps [retrysafe.ErrUnavailable].
+// Home returns the name of the shard on which the records of key are, for those who read their own tables beside them. It holds for half
+// of the map's lease (5 s where Options.Lease was left alone); then the key may have got another home. Transactions of [retrysafe.DoTx] are
+// for [NewTx], which finds the home itself. While the key moves: an error that wraps [retrysafe.ErrUnavailable].
 func (s *Store) Home(ctx context.Context, key retrysafe.StoreKey) (string, error) {
 	if err := check(ctx, key); err != nil {
 		return "", err

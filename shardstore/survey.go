@@ -93,18 +93,20 @@ func (a atlas) known(ctx context.Context, name, home string, rec *retrysafe.Reco
 	switch {
 	case err != nil:
 		return false, failed(home, err)
-	case there.State == 0 || there.Owner != rec.Owner:
+	case !returning && rec.State.Finished() && (there.State == 0 || there.State == retrysafe.StateReleased):
+		return a.copy(ctx, name, home, rec)
+	case !alike(rec, &there):
 		return false, nil
 	case returning:
 		return rec.State.Finished() && there.State == rec.State, nil
 	case rec.State.Finished() && there.State == retrysafe.StateInProgress:
-		return true, a.finish(ctx, name, home, rec, there.Fence)
+		return true, a.finish(ctx, name, home, rec, &there)
 	}
 	return there.State == rec.State || there.State.Finished(), nil
 }
 
 // finish completes at the next home what was completed at the old one by somebody who died between.
-func (a atlas) finish(ctx context.Context, name, home string, listed *retrysafe.Record, fence retrysafe.Fence) error {
+func (a atlas) finish(ctx context.Context, name, home string, listed, there *retrysafe.Record) error {
 	rec, err := a[name].Lookup(ctx, listed.Key) // with its body
 	if err != nil {
 		return failed(name, err)
@@ -112,7 +114,7 @@ func (a atlas) finish(ctx context.Context, name, home string, listed *retrysafe.
 	if !rec.State.Finished() || rec.Owner != listed.Owner {
 		return nil // it has expired
 	}
-	_, err = a[home].Complete(ctx, copyOf(&rec, fence))
+	_, err = a[home].Complete(ctx, copyTo(&rec, there))
 	return failedIf(home, err)
 }
 

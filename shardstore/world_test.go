@@ -23,6 +23,7 @@ type world struct {
 	config *config
 	clocks map[string]*storetest.Clock
 	stores map[string]*memstore.Store
+	locks  map[string]*locks // of transactions, by shard
 	procs  []*proc
 	turn   chan struct{} // a process waits or has ended
 	late   []arrival
@@ -42,7 +43,7 @@ type world struct {
 // config bounds a search.
 type config struct {
 	name string
-	// ends are what the callers do when they have won: 'c' complete, 'r' release, 'd' die.
+	// ends are what the callers do when they have won: 'c' complete, 'r' release, 'd' die. 't': it is a transaction.
 	ends     string
 	skew     time.Duration // of shard b
 	fault    int           // how many
@@ -52,6 +53,7 @@ type config struct {
 	back     bool // the move is taken back
 	// How it is broken on purpose.
 	noUntil, noWait, noLook, noClock bool
+	noGate, noSettle, noClosing      bool
 }
 
 // proc is a process: a caller or, last, the operator.
@@ -70,6 +72,7 @@ type pending struct {
 	// decides tells whether a claim that others see late is in time, and lifts its limits.
 	decides func() bool
 	wait    time.Duration // it is not a call, but waits until the clocks have moved by this
+	held    func() bool   // somebody else has the lock that it needs; nil: it needs none
 }
 
 // how is what becomes of a call.
@@ -244,6 +247,9 @@ func (w *world) ports(p *proc, names string) shards {
 	all := shards{}
 	for _, n := range strings.Split(names, "") {
 		all[n] = port{w.stores[n], p, n}
+		if w.hasTx() && (p.name != "operator" || !w.config.noClosing) {
+			all[n] = txPort{port{w.stores[n], p, n}, w}
+		}
 	}
 	return all
 }
@@ -256,12 +262,12 @@ var (
 // newWorld has callers that know the first map, of which all keys are at home in a, and an operator who moves them to b.
 func newWorld(c *config) *world {
 	w := &world{
-		config: c, clocks: map[string]*storetest.Clock{}, stores: map[string]*memstore.Store{}, turn: make(chan struct{}),
+		config: c, clocks: map[string]*storetest.Clock{}, stores: map[string]*memstore.Store{}, locks: map[string]*locks{}, turn: make(chan struct{}),
 		faults: c.fault, ticks: c.ticks, switches: c.switches, active: map[retrysafe.Owner]bool{},
 	}
 	for _, n := range []string{"a", "b"} {
 		clock := storetest.NewClock()
-		w.clocks[n], w.stores[n] = clock, memstore.New(&memstore.Options{Clock: clock.Now})
+		w.clocks[n], w.stores[n], w.locks[n] = clock, memstore.New(&memstore.Options{Clock: clock.Now}), new(locks)
 	}
 	w.clocks["b"].Advance(c.skew)
 	must(shardstore.New(context.Background(), w.ports(new(proc), "a"), &shardstore.Options{Lease: mapLease}))
@@ -277,6 +283,11 @@ func newWorld(c *config) *world {
 		}
 		// They have looked at the shard by now.
 		_, _ = s.Lookup(context.Background(), theKey)
+		if end == 't' {
+			tx := must(shardstore.NewTx(s, w.txPorts(p)))
+			w.begin(p, func() { w.txCaller(p, s, tx, byte(i+1)) })
+			continue
+		}
 		w.begin(p, func() { w.caller(p, s, byte(i+1), end) })
 	}
 	op := &proc{name: "operator", verdict: make(chan how), quiet: true}

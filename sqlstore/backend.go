@@ -84,6 +84,9 @@ type queries struct {
 	duplicate  func(error) bool
 	// held tells whether a claim failed since somebody else's transaction has the key.
 	held func(error) bool
+	// hold: id. It takes a shared lock in the name of the record, until the transaction ends; a row if it has it. settle: id. It waits for
+	// all who have that lock. "": who writes has the whole file.
+	hold, settle string
 	// confirm: id. It writes the record as it is, so that there is something to commit.
 	confirm string
 	// tell: channel, messages as an array. PostgreSQL.

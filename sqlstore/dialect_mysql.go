@@ -86,6 +86,8 @@ func mysqlQueries(table string) queries {
 		held:         func(err error) bool { n := dberr.MySQLNumber(err); return n == numberLockWait || n == numberNoWait },
 		// By another index it would lock, above READ COMMITTED, all that may come next to it there.
 		finish:   finishing(t + ` FORCE INDEX (PRIMARY)`),
+		hold:     `SELECT 1 FROM ` + t + ` FORCE INDEX (PRIMARY) WHERE id = ? LOCK IN SHARE MODE`,
+		settle:   `SELECT 1 FROM ` + t + ` FORCE INDEX (PRIMARY) WHERE id = ? FOR UPDATE`,
 		confirm:  `UPDATE ` + t + ` SET updated = updated WHERE id = ?`,
 		putMany:  insert + strings.Join(values, ", "),
 		makeMany: insert + keep,

@@ -70,9 +70,12 @@ func postgresQueries(table string) queries {
 				?::bytea, ?::bytea, s.now + ?::bigint, 0, s.now, s.now, 0, ?::bigint, '', '', '', 0, 0
 			FROM ` + meta + ` m, s WHERE m.id = 1 AND m.version = ` + strconv.Itoa(newest) + ` ON CONFLICT (id) DO NOTHING RETURNING fence, created)
 			SELECT made.fence, made.created, set_config('lock_timeout', s.was, true) FROM s LEFT JOIN made ON true`,
-		claim:   func(j *joint) []any { return append([]any{lockTimeout(j.r.Wait)}, j.claimArgs()...) },
-		limit:   `SELECT current_setting('lock_timeout'), set_config('lock_timeout', ?, true)`,
-		held:    func(err error) bool { return dberr.SQLState(err) == stateLockTimeout },
+		claim: func(j *joint) []any { return append([]any{lockTimeout(j.r.Wait)}, j.claimArgs()...) },
+		limit: `SELECT current_setting('lock_timeout'), set_config('lock_timeout', ?, true)`,
+		held:  func(err error) bool { return dberr.SQLState(err) == stateLockTimeout },
+		// No lock of the row: many who share one at a time make a list of themselves for each that comes.
+		hold:    `SELECT pg_advisory_xact_lock_shared(` + lockNumber + `) IS NULL`,
+		settle:  `SELECT pg_advisory_xact_lock(` + lockNumber + `) IS NULL`,
 		confirm: `UPDATE ` + t + ` SET updated = updated WHERE id = ?`,
 		tell:    `SELECT count(pg_notify(?, message)) FROM unnest(?::text[]) AS message`,
 		list: `SELECT r.id, r.namespace, r.layer, r.tenant, r.operation, r.key_id, ` + selected + `NULL::bytea, true
@@ -96,7 +99,7 @@ func postgresQueries(table string) queries {
 	}
 	q.loadToJoin, q.makeToJoin = numbered(q.loadToWrite), numbered(q.make)
 	for _, statement := range []*string{
-		&q.finish, &q.claimSQL, &q.tell, &q.confirm, &q.limit, &q.loadMany, &q.loadManyToWrite, &q.putMany, &q.makeMany, &q.load, &q.loadToWrite, &q.put, &q.make, &q.expired, &q.removeMany, &q.raise,
+		&q.finish, &q.claimSQL, &q.tell, &q.confirm, &q.hold, &q.settle, &q.limit, &q.loadMany, &q.loadManyToWrite, &q.putMany, &q.makeMany, &q.load, &q.loadToWrite, &q.put, &q.make, &q.expired, &q.removeMany, &q.raise,
 		&q.loadUsage, &q.loadUsageToWrite, &q.putUsage, &q.makeUsage, &q.dropUsage, &q.expiredUsage, &q.removeUsage,
 	} {
 		*statement = numbered(*statement)
@@ -148,3 +151,6 @@ func committing(notAfter int64) string {
 	}
 	return fmt.Sprintf("SELECT 1 / (%s <= %d)::int; COMMIT", afterLocking, notAfter)
 }
+
+// lockNumber makes the number of an advisory lock of an id.
+const lockNumber = `('x' || encode(substr(?::bytea, 1, 8), 'hex'))::bit(64)::bigint`

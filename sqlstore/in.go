@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
@@ -58,6 +59,9 @@ func (t joined[Tx]) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(
 	s := t.store
 	if err := s.check(ctx, &r.Key); err != nil {
 		return retrysafe.Record{}, err
+	}
+	if r.Gate != nil {
+		return retrysafe.Record{}, fmt.Errorf("sqlstore: a transaction that the caller commits cannot have a gate: %w", errors.ErrUnsupported)
 	}
 	if d := t.same.Dialect(); d != s.dialect {
 		return retrysafe.Record{}, stateError("sqlstore: the transaction is one of " + d.String() + ", and the store is on " + s.dialect.String() + ": join one of the same database")

@@ -173,6 +173,9 @@ func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec retrysafe
 	if err != nil {
 		return rec, err
 	}
+	if err := c.pass(ctx, tx); err != nil {
+		return rec, err
+	}
 	open = false
 	if err := tx.Commit(ctx); err != nil {
 		_ = rollback(ctx, tx) // gives the connection back

@@ -11,6 +11,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/protocol"
+	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
 // RunTx implements [retrysafe.TxStore]; retrysafe.DoTx calls it.
@@ -164,6 +165,9 @@ func (c *claim) run(ctx context.Context) (rec retrysafe.Record, err error) {
 		return rec, err
 	}
 	if err := c.finish(ctx, known, &row); err != nil {
+		return rec, err
+	}
+	if err := c.pass(ctx, dbtx.SQL(tx.Tx, SQLite)); err != nil {
 		return rec, err
 	}
 	if err := tx.commit(ctx); err != nil {

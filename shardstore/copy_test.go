@@ -1,0 +1,106 @@
+package shardstore_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/shardstore"
+	"github.com/retrysafe/retrysafe/storetest"
+)
+
+// finish goes on with a change until it is done, or err.
+func finish(t *testing.T, all shards, names []string, clock *storetest.Clock) error {
+	t.Helper()
+	for range 20 {
+		_, left, err := shardstore.Step(t.Context(), all, names)
+		if err != nil || left == 0 {
+			return err
+		}
+		clock.Advance(left)
+	}
+	t.Fatal("the change does not end")
+	return nil
+}
+
+// TestCopies: what was finished before a move has the same answer after it, however often it moves, for as long as it was to be kept and no
+// longer; a change does not wait for any of it.
+func TestCopies(t *testing.T) {
+	t.Parallel()
+	clock := storetest.NewClock()
+	all := memories(3, clock)
+	s := open(t, shards{"a": all["a"]}, nil)
+	kept := win(t, s, keyOf(1), 1)
+	complete(t, s, kept, retrysafe.Forever)
+	short := win(t, s, keyOf(2), 1)
+	complete(t, s, short, 10*time.Minute)
+	issued := ask(keyOf(3), 1)
+	_, err := s.Issue(t.Context(), retrysafe.IssueRequest{Key: issued.Key, Owner: retrysafe.Owner{3}, Retention: time.Hour})
+	assert.NoError(t, err, "issue")
+	issued.MustBeIssued, issued.Fingerprint, issued.Binding = true, []byte("\x01one"), []byte("\x01two")
+	got, err := s.Acquire(t.Context(), issued)
+	assert.NoError(t, err, "redeem")
+	complete(t, s, got.Record, time.Hour)
+
+	for _, names := range [][]string{{"b"}, {"c"}, {"a", "b"}, {"a"}, {"c"}} {
+		assert.NoError(t, finish(t, all, names, clock), "change to %q", names)
+		s = open(t, all, nil)
+		for _, key := range []int{1, 2} {
+			again, err := s.Acquire(t.Context(), ask(keyOf(key), 9))
+			assert.NoError(t, err, "a repeat on %q", names)
+			assert.True(t, again.Status == retrysafe.Finished && string(again.Record.Answer.Body) == "done", "key %d on %q is told %+v", key, names, again)
+		}
+		complete(t, s, kept, time.Hour) // its first caller never heard that it was kept
+		again, err := s.Acquire(t.Context(), issued)
+		assert.NoError(t, err, "a repeat of a redeemed key on %q", names)
+		assert.Equal(t, again.Status, retrysafe.Finished, "a redeemed key on %q", names)
+		other := issued
+		other.Owner, other.Fingerprint = retrysafe.Owner{7}, []byte("\x01other")
+		again, err = s.Acquire(t.Context(), other)
+		assert.NoError(t, err, "another payload on %q", names)
+		assert.Equal(t, again.Status, retrysafe.Mismatch, "another payload on %q", names)
+	}
+	clock.Advance(10 * time.Minute)
+	win(t, s, keyOf(2), 2)
+	rec, err := s.Lookup(t.Context(), keyOf(1))
+	assert.True(t, err == nil && rec.Expires.IsZero(), "what is kept for ever: %+v, %v", rec, err)
+}
+
+// TestCopiesOfFailures: a failure that was copied is opened again during the move as it was before, and by the fence that the record has after it.
+func TestCopiesOfFailures(t *testing.T) {
+	t.Parallel()
+	clock := storetest.NewClock()
+	all := memories(2, clock)
+	s := open(t, shards{"a": all["a"]}, nil)
+	for i := range 2 {
+		failed := win(t, s, keyOf(i), 1)
+		_, err := s.Complete(t.Context(), retrysafe.CompleteRequest{
+			Key: failed.Key, Owner: failed.Owner, Fence: failed.Fence, State: retrysafe.StateFailed, Retention: time.Hour,
+		})
+		assert.NoError(t, err, "Complete")
+	}
+	doubt := win(t, s, keyOf(5), 1) // holds the move up
+	announce(t, all, []string{"b"}, clock)
+	s = open(t, all, nil)
+	assert.True(t, finish(t, all, []string{"b"}, clock) != nil, "a doubt holds the move up")
+	reopen := func(i int) retrysafe.Record {
+		rec, err := s.Lookup(t.Context(), keyOf(i))
+		assert.NoError(t, err, "look")
+		req := ask(keyOf(i), 3)
+		req.IfFence = rec.Fence
+		got, err := s.Acquire(t.Context(), req)
+		assert.NoError(t, err, "reopen")
+		assert.Equal(t, got.Status, retrysafe.Won, "status of a failure that is opened again")
+		return got.Record
+	}
+	complete(t, s, reopen(0), time.Hour)
+	complete(t, s, doubt, time.Hour)
+	assert.NoError(t, finish(t, all, []string{"b"}, clock), "the end of the move")
+	complete(t, s, reopen(1), time.Hour)
+	for i := range 2 {
+		got, err := s.Acquire(t.Context(), ask(keyOf(i), 9))
+		assert.NoError(t, err, "a repeat")
+		assert.True(t, got.Status == retrysafe.Finished && string(got.Record.Answer.Body) == "done", "key %d after the move: %+v", i, got)
+	}
+}

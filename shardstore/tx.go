@@ -1,0 +1,135 @@
+package shardstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// TxStore runs the transactions of [retrysafe.DoTx] on the databases of the shards: each on the home of its key, where fn does its work too.
+// It is safe for concurrent use.
+//
+// While a key moves its transactions run at the old home, whose records [Change] copies in the end. What is about to commit looks at the
+// newest map under a lock, and is rolled back where its key has left, or is about to: however long a transaction takes, none commits at a
+// home that its key does not have any more. For the last one or two leases of a move (10 to 20 s) the keys that move get
+// [retrysafe.ErrUnavailable]; what was finished is answered all the time.
+//
+// It costs two statements more for each transaction.
+type TxStore[Tx any] struct {
+	store  *Store
+	shards map[string]retrysafe.TxStore[Tx]
+}
+
+// NewTx returns a TxStore over shards, by the names that they have in s: each runs transactions on the very database of the
+// store of that name, which must be a [retrysafe.TxSettler], as those of sqlstore are. All shards of s have to be there.
+func NewTx[Tx any](s *Store, shards map[string]retrysafe.TxStore[Tx]) (*TxStore[Tx], error) {
+	t := &TxStore[Tx]{store: s, shards: make(map[string]retrysafe.TxStore[Tx], len(shards))}
+	for _, name := range s.atlas.names() {
+		if shards[name] == nil {
+			return nil, fmt.Errorf("shardstore: shard %q has no TxStore; each shard needs one, since any key may move there", name)
+		}
+		if _, ok := s.atlas[name].(retrysafe.TxSettler); !ok {
+			return nil, fmt.Errorf("shardstore: the store of shard %q is no retrysafe.TxSettler, so that a change of shards could not wait for its transactions: %w",
+				name, errors.ErrUnsupported)
+		}
+		t.shards[name] = shards[name]
+	}
+	for name := range shards {
+		if t.shards[name] == nil {
+			return nil, fmt.Errorf("shardstore: there is a TxStore of %q, and no such shard", name)
+		}
+	}
+	return t, nil
+}
+
+// shardOf is where the name of the shard is in a context.
+type shardOf struct{}
+
+// ShardOf is the name of the shard whose database a transaction of a [TxStore] runs on, in the context of its work; "" elsewhere.
+func ShardOf(ctx context.Context) string {
+	name, _ := ctx.Value(shardOf{}).(string)
+	return name
+}
+
+// Lookup and Charge are those of the store: the engine asks there whether a key is known, and counts it, where there are limits.
+func (t *TxStore[Tx]) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
+	return t.store.Lookup(ctx, key)
+}
+
+// Charge is as Lookup.
+func (t *TxStore[Tx]) Charge(ctx context.Context, req retrysafe.ChargeRequest) (retrysafe.Charged, error) {
+	return t.store.Charge(ctx, req)
+}
+
+// RunTx implements [retrysafe.TxStore].
+func (t *TxStore[Tx]) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(context.Context, Tx) (retrysafe.State, retrysafe.Answer, error)) (retrysafe.Record, error) {
+	if err := check(ctx, r.Key); err != nil {
+		return retrysafe.Record{}, err
+	}
+	if r.Gate != nil {
+		return retrysafe.Record{}, fmt.Errorf("shardstore: a transaction has one gate, which is that of the shards: %w", errors.ErrUnsupported)
+	}
+	for range rounds {
+		p, err := t.store.place(ctx, r.Key)
+		if errors.Is(err, errMoved) {
+			continue
+		} else if err != nil {
+			return retrysafe.Record{}, err
+		}
+		worked := false
+		req := r
+		req.Gate = &retrysafe.TxGate{Lock: txLock, Check: func(_ context.Context, lookup func(retrysafe.StoreKey) (retrysafe.Record, error)) error {
+			return p.mayCommit(r.Key, lookup)
+		}}
+		rec, err := t.shards[p.name].RunTx(ctx, req, func(ctx context.Context, tx Tx) (retrysafe.State, retrysafe.Answer, error) {
+			if p.moves() && p.m.Closing {
+				return 0, retrysafe.Answer{}, errClosing
+			}
+			worked = true
+			return work(context.WithValue(ctx, shardOf{}, p.name), tx)
+		})
+		switch {
+		case errors.Is(err, errClosing):
+			return rec, fmt.Errorf("%w: the key is about to move from shard %q to %q; try again in %v", retrysafe.ErrUnavailable, p.name, p.nextName, p.m.Lease)
+		case !errors.Is(err, errMoved):
+			return rec, err
+		}
+		t.store.forget(p.name)
+		if worked && r.Retries == 0 {
+			return rec, fmt.Errorf("%w: the key was about to leave shard %q when its transaction had done its work, and all was rolled back; try again", retrysafe.ErrUnavailable, p.name)
+		} else if worked {
+			r.Retries--
+		}
+	}
+	return retrysafe.Record{}, errRestless
+}
+
+// txLock is what transactions share and a change waits for: the first map, which every shard has.
+var txLock = mapKey(1)
+
+// errClosing ends a transaction that found no answer, and may not run.
+var errClosing = errors.New("shardstore: the key is about to move")
+
+// mayCommit looks, at the home of a key, whether it still is that by the newest map there. errMoved: it is not.
+func (p *place) mayCommit(key retrysafe.StoreKey, lookup func(retrysafe.StoreKey) (retrysafe.Record, error)) error {
+	m := p.m
+	for {
+		rec, err := lookup(mapKey(m.Number + 1))
+		if err != nil {
+			return err
+		}
+		if rec.State != retrysafe.StateCompleted {
+			break
+		}
+		if m, err = parseMap(p.name, m.Number+1, &rec.Answer); err != nil {
+			return err
+		}
+	}
+	home, next := m.Home(key)
+	if home != p.name || home != next && m.Closing {
+		return errMoved
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+)
+
+// pass asks the gate of a transaction, which is to be committed next.
+func (c *claim) pass(ctx context.Context, tx dbtx.Tx) error {
+	gate := c.r.Gate
+	if gate == nil {
+		return nil
+	}
+	if c.queries.hold != "" {
+		lock := idOf(gate.Lock)
+		var held any
+		err := tx.QueryRow(ctx, c.queries.hold, []any{lock[:]}, &held)
+		if errors.Is(err, sql.ErrNoRows) {
+			return fmt.Errorf("%w: the record that the transaction's gate is to lock is not there", retrysafe.ErrUnavailable)
+		}
+		if err != nil {
+			return c.broken(ctx, err)
+		}
+	}
+	query := c.queries.load
+	if c.queries.loadUnlocked != "" {
+		query = c.queries.loadUnlocked
+	}
+	return gate.Check(ctx, func(key retrysafe.StoreKey) (retrysafe.Record, error) {
+		id := idOf(key)
+		l, err := c.loadBy(func(dest ...any) error { return tx.QueryRow(ctx, query, []any{id[:]}, dest...) })
+		if err != nil {
+			return retrysafe.Record{}, c.broken(ctx, err)
+		}
+		return l.row.Record(key, l.now), nil
+	})
+}
+
+// SettleTx implements [retrysafe.TxSettler]. On SQLite it returns at once: a transaction has the whole file, so that what was committed
+// before the call is seen by all that begin.
+func (s *Store) SettleTx(ctx context.Context, key retrysafe.StoreKey) error {
+	if err := s.check(ctx, &key); err != nil || s.queries.settle == "" {
+		return err
+	}
+	id := idOf(key)
+	var ignored any
+	err := s.db.QueryRowContext(ctx, s.queries.settle, id[:]).Scan(&ignored)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil // nobody can have locked what is not there
+	}
+	if err != nil {
+		return unavailable(s.failed("wait for transactions", err))
+	}
+	return nil
+}
