@@ -50,7 +50,7 @@ func (w *world) crash(c *call) {
 func (w *world) reclaim(c *call, intoDoubt bool) {
 	if c.giving == 0 {
 		rec := w.store.lookup()
-		told := rec.Fence == c.fence && !w.rules.reclaimsAll
+		told := (rec.Fence == c.fence || rec.Fence == c.returned) && !w.rules.reclaimsAll
 		if rec.State != retrysafe.StateInProgress || rec.Owner != c.owner() || told {
 			c.unanswered = 0
 			return
@@ -167,7 +167,7 @@ func (w *world) settled(c *call, f flight, err error) {
 	switch f {
 	case giveBack:
 		if err == nil && c.intoDoubt {
-			c.fence = c.giving // it stays in progress, in doubt: that is known
+			c.returned = c.giving // it stays in progress, in doubt: that is known
 		}
 		c.giving = 0
 	case works:

@@ -149,7 +149,8 @@ func (k *coder) call(b []byte, c *call) []byte {
 		stored = mine(w.rows().row.Answer.Body)
 	}
 	b = append(b, k.limit(c.unanswered), byte(k.fence(c.giving)), stored, mine(w.seen.told[:]),
-		bit(owns)|bit(owns && c.fence == w.rows().row.Fence)<<1|bit(c.crashed && (owns || k.asks(c)))<<2|bit(w.mayWrite(c))<<3|bit(c.intoDoubt && c.giving != 0)<<4)
+		bit(owns)|bit(owns && c.fence == w.rows().row.Fence)<<1|bit(c.crashed && (owns || k.asks(c)))<<2|bit(w.mayWrite(c))<<3|bit(c.intoDoubt && c.giving != 0)<<4|
+			bit(owns && c.returned != 0 && c.returned == w.rows().row.Fence)<<5)
 	if k.hasFence(c) {
 		b = append(b, byte(k.fence(c.fence)))
 		if w.writes {
@@ -166,9 +167,9 @@ func (k *coder) call(b []byte, c *call) []byte {
 	if active || c.started && c.binds() {
 		b = append(b, byte(c.record), bit(c.started)|bit(c.excused)<<1|bit(c.inert)<<2, w.seen.life-c.life)
 	}
-	if life := w.seen.life - c.life; !k.gone && life == 0 && (c.fence != 0 || c.giving != 0) {
+	if life := w.seen.life - c.life; !k.gone && life == 0 && (c.fence != 0 || c.giving != 0 || c.returned != 0) {
 		b = append(b, bit(k.earlier(c.fence))|bit(k.earlier(c.giving))<<1|bit(c.started)<<2|bit(c.inert)<<3|bit(c.settled)<<4|bit(c.begins)<<5|
-			bit(c.fence == w.rows().row.Fence)<<6)
+			bit(c.fence == w.rows().row.Fence)<<6|bit(k.earlier(c.returned))<<7)
 	}
 	return b
 }

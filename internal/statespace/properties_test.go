@@ -139,8 +139,13 @@ func (w *world) observe() {
 
 // names looks whether the record names c where it should. A caller that was never told that it won may be named as well.
 func (w *world) names(c *call, rec *retrysafe.Record) {
-	is := slices.ContainsFunc(rec.MayHaveWorked(), func(o retrysafe.Worked) bool { return o.Fence == c.fence })
+	has := func(f retrysafe.Fence) bool {
+		return slices.ContainsFunc(rec.MayHaveWorked(), func(o retrysafe.Worked) bool { return o.Fence == f })
+	}
+	is := has(c.fence)
 	switch {
+	case c.operator && !c.begins && c.returned != 0 && has(c.returned):
+		w.fail(named, "%s only asks, and the record names %v", c, rec.MayHaveWorked())
 	case c.fence == 0 || c.life != w.seen.life:
 	case c.started && !c.inert && !c.settled && !is && !rec.EarlierCut:
 		w.fail(named, "%s may have acted, and the record names %v", c, rec.MayHaveWorked())
@@ -152,7 +157,7 @@ func (w *world) names(c *call, rec *retrysafe.Record) {
 // ghost tells whether a claim of c with this fence will stay although nobody was ever told of it.
 func (w *world) ghost(c *call, fence retrysafe.Fence) bool {
 	waits := c.phase == acquiring || c.unanswered != 0 || c.giving != 0
-	return !waits && fence != c.fence && !c.crashed && !w.seen.ghosts
+	return !waits && fence != c.fence && fence != c.returned && !c.crashed && !w.seen.ghosts
 }
 
 // probe asks a copy of the store what a fresh caller would be told once the lease has passed, and long after.

@@ -92,6 +92,7 @@ type call struct {
 	unanswered int64
 	giving     retrysafe.Fence // what is being given back
 	intoDoubt  bool            // and how: by a doubt, not a release
+	returned   retrysafe.Fence // what it has given back into doubt, and need not again
 	ifFence    retrysafe.Fence
 	force      bool
 
