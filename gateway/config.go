@@ -75,6 +75,7 @@ type LimitsConfig struct {
 	IdleTime   duration   `yaml:"idle_time" default:"2m" doc:"how long a connection is kept without a request"`
 	Bodies     size       `yaml:"bodies" default:"64MiB, or a quarter of GOMEMLIMIT" doc:"memory for the bodies of guarded requests; beyond it the slowest gives way, or a request meets 503"`
 	NewKeys    perAddress `yaml:"new_by_address" default:"none" doc:"guarded requests of one address that may begin, {per_s: 5, burst: 50}; repeats do not count, more meets 429; for gateways that see their clients' addresses (trusted)"`
+	Conns      count      `yaml:"connections" default:"20000" doc:"connections at once; beyond it the longest idle ones are closed for a new one, or the new one is"`
 	Streams    count      `yaml:"streams" default:"250" doc:"requests that one connection of HTTP/2 may have at once"`
 }
 
@@ -313,7 +314,7 @@ func (c *Config) DrainDelay() time.Duration { return c.Delay.d }
 // ServerLimits are what limits says of the server.
 func (c *Config) ServerLimits() Limits {
 	l := &c.Limits
-	return Limits{Header: l.Header.n, HeaderTime: l.HeaderTime.d, IdleTime: l.IdleTime.d, Streams: int(l.Streams.n), NoFront: c.Front.off}
+	return Limits{Header: l.Header.n, HeaderTime: l.HeaderTime.d, IdleTime: l.IdleTime.d, Connections: int(l.Conns.n), Streams: int(l.Streams.n), NoFront: c.Front.off}
 }
 
 func (s *Settings) policy() retrysafe.Policy {

@@ -53,6 +53,7 @@ func families(t *testing.T) (all map[string]*family, accessLine string) {
 	g, base := serveGateway(t, e, &gateway.Options{Upstreams: []string{up.URL}, Monitor: m, AccessLog: slog.New(slog.NewJSONHandler(access, nil))})
 	live := gateway.NewLive(g)
 	m.WatchUpstreams(live)
+	m.WatchServer(gateway.NewServer(live, gateway.Limits{}, slog.New(slog.DiscardHandler)))
 	assert.Equal(t, told(t, base, "POST", "k", "x"), "200", "the first")
 	assert.Equal(t, told(t, base, "POST", "k", "x"), "200", "a repeat")
 	for _, cookie := range []string{"s=1", "s=2"} {

@@ -29,6 +29,7 @@ type front struct {
 	limits  Limits
 	log     *slog.Logger
 	handed  *handedOver
+	all     *connections
 
 	mu        sync.Mutex
 	listeners map[net.Listener]bool
@@ -37,9 +38,9 @@ type front struct {
 	watched   bool
 }
 
-func newFront(h guarding, l Limits, log *slog.Logger, rest *http.Server) *front {
+func newFront(h guarding, l Limits, log *slog.Logger, rest *http.Server, all *connections) *front {
 	return &front{
-		handler: h, rest: rest, limits: l, log: log, handed: &handedOver{conns: make(chan net.Conn), closed: make(chan struct{})},
+		handler: h, rest: rest, limits: l, log: log, all: all, handed: &handedOver{conns: make(chan net.Conn), closed: make(chan struct{})},
 		listeners: map[net.Listener]bool{}, conns: map[*frontConn]bool{},
 	}
 }
@@ -74,6 +75,10 @@ func (f *front) serve(l net.Listener) error {
 			return err
 		}
 		pause = 5 * time.Millisecond
+		if !f.all.enter() {
+			_ = c.Close()
+			continue
+		}
 		f.take(c)
 	}
 }
@@ -89,6 +94,7 @@ func (f *front) take(c net.Conn) {
 	defer f.mu.Unlock()
 	if f.closing.Load() {
 		_ = c.Close()
+		f.all.leave()
 		return
 	}
 	f.conns[x] = true
@@ -100,6 +106,18 @@ func (f *front) forget(x *frontConn) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.conns, x)
+}
+
+// idle are the connections that wait for a request.
+func (f *front) idle() (all []idleConn) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for x := range f.conns {
+		if x.state.Load() == frontIdle {
+			all = append(all, idleConn{time.Unix(0, x.since.Load()), x.endIdle})
+		}
+	}
+	return all
 }
 
 // watch closes connections whose time has passed, until the front has ended.
@@ -198,6 +216,14 @@ type begunConn struct {
 	net.Conn
 
 	begun []byte // what comes first
+	left  func() // is called once, when it is closed
+	once  sync.Once
+}
+
+// Close implements [net.Conn].
+func (c *begunConn) Close() error {
+	c.once.Do(c.left)
+	return c.Conn.Close()
 }
 
 // Read implements [net.Conn].

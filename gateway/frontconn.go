@@ -48,6 +48,7 @@ func (x *frontConn) serve() {
 		x.gone()
 		if !handed {
 			_ = x.conn.Close()
+			x.front.all.leave()
 		}
 	}()
 	x.in = make([]byte, frontBuffer)
@@ -55,7 +56,7 @@ func (x *frontConn) serve() {
 		r, length, ok := x.next()
 		if !ok {
 			if handed = x.state.CompareAndSwap(frontBusy, frontOver); handed {
-				x.front.handed.take(&begunConn{Conn: x.conn, begun: x.in[:x.n]})
+				x.front.handed.take(&begunConn{Conn: x.conn, begun: x.in[:x.n], left: x.front.all.leave})
 			}
 			return
 		}
@@ -163,8 +164,10 @@ func (x *frontConn) check(now int64, l Limits) {
 }
 
 // endIdle closes the connection unless a request has begun on it.
-func (x *frontConn) endIdle() {
-	if x.state.CompareAndSwap(frontIdle, frontOver) {
+func (x *frontConn) endIdle() bool {
+	was := x.state.CompareAndSwap(frontIdle, frontOver)
+	if was {
 		_ = x.conn.Close()
 	}
+	return was
 }

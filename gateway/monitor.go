@@ -179,6 +179,18 @@ func (m *Monitor) attempt(change float64) {
 	}
 }
 
+// WatchServer shows how many connections s has. Call it once, with the server whose clients are strangers.
+func (m *Monitor) WatchServer(s *Server) {
+	gauge := prometheus.GaugeOpts{Name: "retrysafe_connections", Help: "Connections that are open."}
+	refused := prometheus.CounterOpts{Name: "retrysafe_connections_refused_total", Help: "Connections that were closed at once, since all that there may be had a request."}
+	ended := prometheus.CounterOpts{Name: "retrysafe_connections_ended_total", Help: "Idle connections that were closed to make room for new ones."}
+	m.registry.MustRegister(
+		prometheus.NewGaugeFunc(gauge, func() float64 { return float64(s.all.open.Load()) }),
+		prometheus.NewCounterFunc(refused, func() float64 { return float64(s.all.refused.Load()) }),
+		prometheus.NewCounterFunc(ended, func() float64 { return float64(s.all.ended.Load()) }),
+	)
+}
+
 // Handler answers the metrics.
 func (m *Monitor) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})

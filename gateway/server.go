@@ -18,6 +18,9 @@ type Limits struct {
 	HeaderTime time.Duration
 	// IdleTime is how long a connection is kept without a request; default 2 min.
 	IdleTime time.Duration
+	// Connections is how many connections there may be at once; default 20,000. Beyond that the ones that have been idle longest are
+	// closed for a new one, and where each has a request the new one is.
+	Connections int
 	// Streams is how many requests one connection of HTTP/2 may have at once; default 250.
 	Streams int
 	// NoFront leaves all requests to net/http's server. By default small guarded ones over HTTP/1.1 without TLS are served by one that
@@ -32,6 +35,7 @@ type Limits struct {
 // connection is net/http's for good (and from its beginning with Limits.NoFront): large and chunked bodies, streams, upgrades, HTTP/2, TLS, what is malformed, and what no guard waits for.
 type Server struct {
 	http  *http.Server
+	all   *connections
 	front *front // nil where the handler does not say what it guards, or nobody wants one
 }
 
@@ -42,6 +46,7 @@ func NewServer(h http.Handler, l Limits, log *slog.Logger) *Server {
 	inherit(&l.HeaderTime, 10*time.Second)
 	inherit(&l.IdleTime, 2*time.Minute)
 	inherit(&l.Streams, 250)
+	inherit(&l.Connections, 20_000)
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
@@ -55,8 +60,11 @@ func NewServer(h http.Handler, l Limits, log *slog.Logger) *Server {
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: l.Streams, SendPingTimeout: l.IdleTime, PingTimeout: 15 * time.Second},
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}}
+	s.all = newConnections(l.Connections, log)
+	s.http.ConnState = s.all.changed
 	if g, ok := h.(guarding); ok && !l.NoFront {
-		s.front = newFront(g, l, log, s.http)
+		s.front = newFront(g, l, log, s.http, s.all)
+		s.all.waiting = s.front.idle
 	}
 	return s
 }
@@ -64,7 +72,7 @@ func NewServer(h http.Handler, l Limits, log *slog.Logger) *Server {
 // Serve accepts connections without TLS until Shutdown or Close; then the error is [http.ErrServerClosed].
 func (s *Server) Serve(l net.Listener) error {
 	if s.front == nil {
-		return s.http.Serve(l)
+		return s.http.Serve(countedListener{l, s.all})
 	}
 	return s.front.serve(l)
 }
@@ -72,7 +80,7 @@ func (s *Server) Serve(l net.Listener) error {
 // ServeTLS is Serve over TLS. The configuration has the certificate.
 func (s *Server) ServeTLS(l net.Listener, c *tls.Config) error {
 	s.http.TLSConfig = c
-	return s.http.ServeTLS(l, "", "")
+	return s.http.ServeTLS(countedListener{l, s.all}, "", "")
 }
 
 // Shutdown takes no new connections, ends the idle ones, and waits for requests that run until ctx ends.

@@ -111,6 +111,7 @@ func (x *running) close() error {
 // run serves.
 func (x *running) run(ctx context.Context, hup <-chan os.Signal, s *setup) error {
 	front := gateway.NewServer(x.live, s.limits, x.log)
+	x.mon.WatchServer(front)
 	admin := gateway.NewServer(gateway.Admin(x.live, x.engine, x.mon), gateway.Limits{}, x.log)
 	failed := make(chan error, 2)
 	if x.admin != nil {
