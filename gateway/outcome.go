@@ -99,6 +99,16 @@ func class(err error) string {
 	case refused(err), goneAway(err):
 		return "refused by the service"
 	}
+	switch inner := err.(type) { //nolint:errorlint // one layer after the other
+	case interface{ Unwrap() []error }:
+		if all := inner.Unwrap(); len(all) > 0 {
+			return class(all[0])
+		}
+	case interface{ Unwrap() error }:
+		if one := inner.Unwrap(); one != nil {
+			return class(one)
+		}
+	}
 	return fmt.Sprintf("%T", err)
 }
 

@@ -23,6 +23,7 @@ var children = map[string]func(args []string) error{}
 func TestMain(m *testing.M) {
 	name := os.Getenv(childEnv)
 	if name == "" {
+		_ = os.Setenv("RETRYSAFE_SECRET", "that of all gateways of these tests") // which share a store
 		code := m.Run()
 		cleanUp()
 		_ = os.RemoveAll(newPostgresDir)

@@ -44,6 +44,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, serveBare())
 		os.Exit(1)
 	}
+	_ = os.Setenv("RETRYSAFE_SECRET", "that of all gateways of these tests") // which share a store
 	os.Exit(m.Run())
 }
 
@@ -270,6 +271,7 @@ func TestBadCalls(t *testing.T) {
 		"short retention":       {args: []string{"gateway", "--upstream", up, "--retention", "1s"}, code: 2, want: "shorter than Lease"},
 		"unknown store":         {args: []string{"gateway", "--upstream", up, "--listen", "127.0.0.1:0", "--store", "floppy:a"}, code: 2, want: "this build has memory:, sqlite:PATH, redis://HOST, postgres://HOST/DATABASE and mysql://HOST/DATABASE"},
 		"no namespace":          {args: []string{"gateway", "--upstream", up, "--store", "redis://127.0.0.1:1"}, code: 2, want: "--namespace shop"},
+		"no secret":             {args: []string{"gateway", "--upstream", up, "--store", "redis://127.0.0.1:1", "--namespace", "shop"}, env: "RETRYSAFE_SECRET=", code: 2, want: "openssl rand -hex 32"},
 		"no namespace, workers": {args: []string{"resume", "--operation", "o", "--exec", "true", "--store", "postgres://127.0.0.1:1/x"}, code: 2, want: "--namespace shop"},
 		"sqlite, no path":       {args: []string{"gateway", "--upstream", up, "--listen", "127.0.0.1:0", "--store", "sqlite:"}, code: 2, want: "needs a path"},
 		"not a database":        {args: []string{"gateway", "--upstream", up, "--listen", "127.0.0.1:0", "--store", "sqlite:" + notDB}, code: 1, want: "not"},

@@ -62,7 +62,10 @@ func (x *running) open(ctx context.Context, s *setup) error {
 	if err := opts.Validate(); err != nil {
 		return &usageError{fmt.Errorf("%w; the secret is RETRYSAFE_SECRET", err)}
 	}
-	var err error
+	err := needsSecret(s.Store, opts.Secret)
+	if err != nil {
+		return err
+	}
 	if x.listener, err = listen("--listen", s.Listen); err != nil {
 		return err
 	}
@@ -84,6 +87,7 @@ func (x *running) open(ctx context.Context, s *setup) error {
 	x.closeLater(closeStore)
 	x.mon.WatchDoubts(store)
 	x.engine = retrysafe.New(store, opts)
+	_ = x.engine.Digest(nil) // warns of a missing secret at the start, and not at the first request
 	g, err := x.gateway(s)
 	if err != nil {
 		return err

@@ -77,10 +77,23 @@ func openStore(ctx context.Context, name string, log *slog.Logger, how access, w
 	return openSQLite(ctx, n.path, log, how, with)
 }
 
+// shared tells whether other processes may use the store too.
+func (n *storeName) shared() bool { return n.redis != nil || n.postgres != nil || n.mysql != nil }
+
+// needsSecret refuses a store that others may read where its digests can be guessed.
+func needsSecret(store string, secret []byte) error {
+	n, err := parseStore(store)
+	if err != nil || !n.shared() || len(secret) > 0 {
+		return err
+	}
+	return &usageError{errors.New("RETRYSAFE_SECRET is not set, and others may read the store: they could guess credentials and keys from their digests; " +
+		"set the same random secret on all gateways of this store, such as the output of: openssl rand -hex 32")}
+}
+
 // needsNamespace says what is wrong with a store, or with a namespace that is missing: other services may use a server too.
 func needsNamespace(store, namespace string) error {
 	n, err := parseStore(store)
-	if err == nil && namespace == "" && (n.redis != nil || n.postgres != nil || n.mysql != nil) {
+	if err == nil && namespace == "" && n.shared() {
 		return errors.New("namespace is missing: other services may keep their records in the same store, and would be answered with the answers " +
 			"of this one; name this service, with --namespace shop or in the file")
 	}

@@ -44,6 +44,11 @@ func Command(open Opener) *cobra.Command {
 
 // run plays the scenes. It opens the page, unless it is told not to, and then serves it until ctx ends.
 func run(ctx context.Context, out io.Writer, o *options) (err error) {
+	if os.Getenv(secretName) == "" {
+		if err := os.Setenv(secretName, ownSecret); err != nil { // the gateways have it from here
+			return err
+		}
+	}
 	say := func(format string, args ...any) {
 		if !o.json {
 			fmt.Fprintf(out, format, args...)

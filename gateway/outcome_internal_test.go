@@ -1,0 +1,28 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// TestClassOfErrors: what a log says of an error is its cause in plain words, or its type, however it is wrapped; never its text.
+func TestClassOfErrors(t *testing.T) {
+	t.Parallel()
+	secret := errors.New("the key 4711")
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{errors.Join(fmt.Errorf("read: %w", io.ErrUnexpectedEOF), secret), "connection closed"},
+		{errors.Join(secret, retrysafe.ErrLeaseLost), "the lease could not be extended"},
+		{fmt.Errorf("one: %w", errors.Join(secret, secret)), "*errors.errorString"},
+		{secret, "*errors.errorString"},
+	} {
+		assert.Equal(t, class(c.err), c.want, "class of %T", c.err)
+	}
+}
