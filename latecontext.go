@@ -18,6 +18,13 @@ type lateContext struct {
 	timer *time.Timer
 }
 
+// begin makes it that of a call. There was one before where an ending was refused inside a transaction.
+func (c *lateContext) begin(values context.Context, deadline time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.values, c.deadline, c.done, c.timer = values, deadline, nil, nil
+}
+
 func (c *lateContext) Deadline() (time.Time, bool) { return c.deadline, true }
 func (c *lateContext) Value(key any) any           { return c.values.Value(key) }
 

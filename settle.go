@@ -38,7 +38,7 @@ func (a *Attempt) end(ctx context.Context, e ending) error {
 
 // sendLate makes the call once, also where ctx has ended, within the time that began at begun.
 func (a *Attempt) sendLate(ctx context.Context, e *ending, begun time.Time) error {
-	a.late.values, a.late.deadline = ctx, begun.Add(ackTime)
+	a.late.begin(ctx, begun.Add(ackTime))
 	defer a.late.stop()
 	return a.send(&a.late, e)
 }

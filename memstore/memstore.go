@@ -15,7 +15,7 @@ import (
 
 // Options change a store; nil is fine.
 type Options struct {
-	// Clock is the store's clock; default time.Now. It may run apart from the callers' clocks.
+	// Clock is the store's clock; default the time of this process, which goes on evenly where the machine's clock is set. It may run apart from the callers' clocks.
 	Clock func() time.Time
 }
 
@@ -29,9 +29,15 @@ type Store struct {
 	usage map[tenant]protocol.Usage
 }
 
+// steady is the time by the monotonic clock, from now on: a lease must not end, or last, because somebody sets the machine's clock.
+func steady() func() time.Time {
+	start := time.Now()
+	return func() time.Time { return start.Add(time.Since(start)) }
+}
+
 // New returns an empty store.
 func New(o *Options) *Store {
-	s := &Store{clock: time.Now, rows: make(map[retrysafe.StoreKey]*protocol.Row), usage: make(map[tenant]protocol.Usage)}
+	s := &Store{clock: steady(), rows: make(map[retrysafe.StoreKey]*protocol.Row), usage: make(map[tenant]protocol.Usage)}
 	if o != nil && o.Clock != nil {
 		s.clock = o.Clock
 	}

@@ -27,7 +27,7 @@ type demoPage struct {
 func startDemo(t *testing.T, tmp string, args ...string) *demoPage {
 	t.Helper()
 	c := command(t, append([]string{"demo"}, args...)...)
-	c.Env = append(c.Env, "TMPDIR="+tmp, "RETRYSAFE_SECRET=") // who tries it has none
+	c.Env = append(c.Env, "TMPDIR="+tmp, "RETRYSAFE_SECRET=")            // who tries it has none
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) } // it has files to remove
 	out, err := c.StdoutPipe()
 	assert.NoError(t, err, "pipe")
