@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
@@ -155,6 +156,10 @@ func TestNginxNotSent(t *testing.T) {
 	for range 3 {
 		f.problem(f.post("k", "x"), 503, "upstream-unreachable", true)
 	}
+	_, e := f.records()
+	kept := f.only(e)
+	left := kept.Expires.Sub(kept.Now)
+	assert.True(t, kept.State == retrysafe.StateReleased && left > time.Minute && left <= 5*time.Minute, "a released record is kept for minutes: %v, %v", kept.State, left)
 	l, err = net.Listen("tcp", addr)
 	assert.NoError(t, err, "listen again")
 	up := &http.Server{Handler: ordered(), ReadHeaderTimeout: time.Minute}

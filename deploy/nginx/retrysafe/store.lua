@@ -15,10 +15,15 @@ for name, s in pairs(scripts) do
   if digest.hex(ngx.sha1_bin(s.source)) ~= s.sha1 then error("retrysafe: the script " .. name .. " is not that of redisstore", 0) end
 end
 
+local released_for = 300 -- seconds
+
 -- new returns a store; o is what retrysafe.new was given.
 function M.new(o)
   local s = setmetatable({o = o, lease = o.lease * 1e6, owed = {}}, M)
   s.span8 = o.retention == "forever" and forever or be8(o.retention * 1e6)
+  -- A record that is released carries nothing, and stays only for late repeats of its claim: for minutes, or refused requests would fill the store.
+  local released = math.min(o.retention == "forever" and released_for or o.retention, released_for) * 1e6
+  s.released = be8(released) .. ("%.0f"):format(released)
   return s
 end
 
@@ -144,7 +149,7 @@ end
 
 -- release gives the key back, or puts it in doubt.
 function M:release(key, holder, doubt, cause)
-  return self:settle {kind = "release", key = key, args = {holder, "", doubt and "1" or "0", cause, ""}, size = 0, tries = 2}
+  return self:settle {kind = "release", key = key, args = {holder, doubt and "" or self.released, doubt and "1" or "0", cause, ""}, size = 0, tries = 2}
 end
 
 function M:settle(debt)
@@ -169,7 +174,7 @@ function M:give_back(debt)
   if not code or at <= debt.not_after then return nil end
   local r = raw ~= "" and fields(raw)
   if not r or r.owner ~= debt.owner or r.state ~= 2 or r.lease == 0 then return true end
-  return self:eval(scripts.release, debt.key, r.fence8 .. r.owner, "", "0", "unanswered", "") and true
+  return self:eval(scripts.release, debt.key, r.fence8 .. r.owner, self.released, "0", "unanswered", "") and true
 end
 
 local most_owed = 64 * 1048576 -- bytes in each worker
