@@ -70,7 +70,7 @@ func TestPitfalls(t *testing.T) {
 // The packages that the pages speak of, and where they are.
 var packages = map[string]string{
 	"retrysafe": ".", "Policy": ".", "guard": "guard", "httpidem": "httpidem", "token": "token", "classic": "token/classic",
-	"dbtx": "sqlstore/dbtx", "Store": "sqlstore",
+	"dbtx": "sqlstore/dbtx", "Store": "sqlstore", "zklock": "adapters/zklock",
 }
 
 // What a line of Go declares, or a field of a struct.
