@@ -1,6 +1,6 @@
 # Every target works from a fresh clone with Go and make; `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run test race mutants stress fresh lint fuzz bench bench-gateway soak tidy release-rehearsal
+.PHONY: help run test race mutants stress rolling fresh lint fuzz bench bench-gateway soak tidy release-rehearsal
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ mutants: ## put known mistakes into a copy of the tree, and see that a test find
 
 stress: ## run the tests again and again beside busy loops (hours)
 	scripts/stress.sh
+
+rolling: ## run gateways of the release before and of this tree side by side on each store
+	scripts/rolling.sh
 
 fresh: ## run the tests in a clean clone with empty caches, and once more
 	scripts/fresh.sh

@@ -23,23 +23,24 @@ import (
 // has it then. In the long form it is 100 000 keys.
 func TestRedisTwoGateways(t *testing.T) {
 	t.Parallel()
-	twoGateways(t, 100)
+	program := theCommand.get(t)
+	twoGateways(t, [2]string{program, program}, "redis://"+startRedis(t).addr, 100)
 }
 
 func TestSoakRedisTwoGateways(t *testing.T) {
 	t.Parallel()
-	r := twoGateways(t, 100_000)
+	program := theCommand.get(t)
+	r := twoGateways(t, [2]string{program, program}, "redis://"+startRedis(t).addr, 100_000)
 	assert.True(t, r.inProgress.Load() > 0, "the two requests of a key never met")
 }
 
-func twoGateways(t *testing.T, keys int) *rivals {
+func twoGateways(t *testing.T, programs [2]string, store string, keys int) *rivals {
 	t.Helper()
 	r := &rivals{}
 	service := httptest.NewServer(http.HandlerFunc(r.serve))
 	t.Cleanup(service.Close)
-	program, store := theCommand.get(t), "redis://"+startRedis(t).addr
 	for i := range r.gateways {
-		r.gateways[i] = startGatewayProcess(t, program, "--upstream", service.URL, "--store", store)
+		r.gateways[i] = startGatewayProcess(t, programs[i], "--upstream", service.URL, "--store", store)
 	}
 	r.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 

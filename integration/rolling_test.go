@@ -1,0 +1,37 @@
+package integration_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestRollingChange: while gateways are replaced one after the other, two builds share a store; each key has one effect and one answer, whichever
+// gateway it comes to first. RETRYSAFE_OLD names the command of the other build (scripts/rolling.sh makes it); without it both are of this
+// tree.
+func TestRollingChange(t *testing.T) {
+	t.Parallel()
+	programs := [2]string{theCommand.get(t), os.Getenv("RETRYSAFE_OLD")}
+	if programs[1] == "" {
+		programs[1] = programs[0]
+	}
+	for name, start := range map[string]func(*testing.T) string{
+		"redis":    func(t *testing.T) string { t.Helper(); return "redis://" + startRedis(t).addr },
+		"postgres": func(t *testing.T) string { t.Helper(); return startPostgres(t).url() },
+		"mysql": func(t *testing.T) string {
+			t.Helper()
+			return "mysql://root@127.0.0.1:" + startMySQL(t).port + "/retrysafe"
+		},
+		"sqlite": func(t *testing.T) string { t.Helper(); return "sqlite:" + newFile(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := start(t)
+			store = strings.Replace(store, "postgresql://", "postgres://", 1)
+			// The old one makes the tables, and the new one changes what it has to.
+			programs := programs
+			programs[0], programs[1] = programs[1], programs[0]
+			twoGateways(t, programs, store, 100)
+		})
+	}
+}
