@@ -253,3 +253,35 @@ func TestTurns(t *testing.T) {
 type publish func(context.Context, []Outgoing) []error
 
 func (p publish) Publish(ctx context.Context, batch []Outgoing) []error { return p(ctx, batch) }
+
+// TestHealthyRelayIsSilent: hours of messages, some of which fail once, log no warning and leave nothing; and the bubble sees that no goroutine is
+// left.
+func TestHealthyRelayIsSilent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		f, tries, published := new(fakeTable), map[string]int{}, 0
+		r, err := newRelay(f, OneByOne(func(_ context.Context, m Outgoing) error {
+			if tries[m.ID]++; tries[m.ID] == 1 && strings.HasSuffix(m.ID, "0") {
+				return errors.New("busy")
+			}
+			published++
+			return nil
+		}), nil, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})))
+		assert.NoError(t, err, "a relay")
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(ctx) }()
+		const hours = 6 * 60
+		for i := range hours {
+			f.add(fmt.Sprint("message ", i), fmt.Sprint(i%7))
+			time.Sleep(time.Minute)
+		}
+		synctest.Wait()
+		assert.Equal(t, published, hours, "messages that were published")
+		assert.Equal(t, f.left(), 0, "messages that are left")
+		assert.Equal(t, log.String(), "", "warnings and errors")
+		stop()
+		assert.NoError(t, <-ended, "Run")
+	})
+}
