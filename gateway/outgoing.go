@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"io"
 	"net"
 	"net/http"
@@ -91,7 +92,10 @@ func via(major, minor int) string {
 }
 
 // forwardedFields say how a request came; only we say.
-var forwardedFields = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"}
+var forwardedFields = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", clientCert, "Client-Cert-Chain"}
+
+// clientCert has the certificate that a client has shown (RFC 9440).
+const clientCert = "Client-Cert"
 
 // sayHow says how the request came, in the fields that proxies use for it. A trusted server before us knows better how.
 func (g *Gateway) sayHow(r *http.Request, give func(name, value string)) {
@@ -101,11 +105,17 @@ func (g *Gateway) sayHow(r *http.Request, give func(name, value string)) {
 		}
 		give("X-Forwarded-For", from)
 	}
-	host, proto := r.Host, "http"
+	host, proto, front := r.Host, "http", len(g.trusted) > 0 && g.fromFront(r)
 	if r.TLS != nil {
 		proto = "https"
 	}
-	if len(g.trusted) > 0 && g.fromFront(r) {
+	switch told := r.Header[clientCert]; {
+	case r.TLS != nil && len(r.TLS.PeerCertificates) > 0:
+		give(clientCert, ":"+base64.StdEncoding.EncodeToString(r.TLS.PeerCertificates[0].Raw)+":")
+	case front && len(told) == 1:
+		give(clientCert, told[0])
+	}
+	if front {
 		if told := r.Header["X-Forwarded-Proto"]; len(told) == 1 && (told[0] == "http" || told[0] == "https") {
 			proto = told[0]
 		}

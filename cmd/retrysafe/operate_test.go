@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -17,6 +18,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -235,7 +238,15 @@ func TestTLSInFront(t *testing.T) {
 // TestClientCertificates: with client_ca every client has to show a certificate, whose subject is the tenant.
 func TestClientCertificates(t *testing.T) {
 	t.Parallel()
-	up, effects := counting(t)
+	counted, effects := counting(t)
+	var shown atomic.Value
+	shop, err := url.Parse(counted.URL)
+	assert.NoError(t, err, "address")
+	up := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		shown.Store(r.In.Header.Get("Client-Cert"))
+		r.SetURL(shop)
+	}})
+	t.Cleanup(up.Close)
 	dir := t.TempDir()
 	config, trust := certificate(t, dir, 1)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -270,6 +281,7 @@ func TestClientCertificates(t *testing.T) {
 		r, err := http.NewRequestWithContext(t.Context(), "POST", strings.Replace(base, "http://", "https://", 1)+"/orders", strings.NewReader("{}"))
 		assert.NoError(t, err, "request")
 		r.Header.Set("Idempotency-Key", "k")
+		r.Header.Set("Client-Cert", ":made up:")
 		resp, err := c.Do(r)
 		if err != nil {
 			return "no answer"
@@ -282,6 +294,10 @@ func TestClientCertificates(t *testing.T) {
 	assert.Equal(t, ask(client("bob")), "201", "somebody else with the same key")
 	assert.Equal(t, ask(&http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trust, MinVersion: tls.VersionTLS12}}}), "no answer", "nobody")
 	assert.Equal(t, effects("k"), 2, "effects")
+	told, err := base64.StdEncoding.DecodeString(strings.Trim(shown.Load().(string), ":")) //nolint:errcheck,forcetypeassert // nothing else is stored
+	assert.NoError(t, err, "Client-Cert")
+	is, err := x509.ParseCertificate(told)
+	assert.True(t, err == nil && is.Subject.CommonName == "bob", "the service is told who it was: %v", err)
 }
 
 // TestDrain: told to end, the gateway takes nothing new, says so, and waits for what runs, also for an answer whose client has been

@@ -38,10 +38,11 @@ func TestQueryPassesAsItCame(t *testing.T) {
 // TestTrustedFrontsAreBelieved about how a request came, and nobody else is.
 func TestTrustedFrontsAreBelieved(t *testing.T) {
 	t.Parallel()
-	const told = "X-Forwarded-Proto: https\r\nX-Forwarded-Host: shop.example\r\n"
-	for file, want := range map[string]string{"trusted: [127.0.0.0/8]\n": "https shop.example", "": "http shop"} {
+	const told = "X-Forwarded-Proto: https\r\nX-Forwarded-Host: shop.example\r\nClient-Cert: :MAo=:\r\nClient_Cert: :MAo=:\r\n"
+	for file, want := range map[string]string{"trusted: [127.0.0.0/8]\n": "https shop.example :MAo=:1", "": "http shop 0"} {
 		x := newTarget(t, file, func(w http.ResponseWriter, r *http.Request) {
-			fmt.Fprint(w, r.Header.Get("X-Forwarded-Proto"), " ", r.Header.Get("X-Forwarded-Host"))
+			fmt.Fprint(w, r.Header.Get("X-Forwarded-Proto"), " ", r.Header.Get("X-Forwarded-Host"), " ",
+				r.Header.Get("Client-Cert"), len(r.Header["Client-Cert"])+len(r.Header["Client_cert"])+len(r.Header["Client_Cert"]))
 		})
 		assert.Equal(t, x.send(t, get("/", told)), "200 "+want, "not guarded")
 		assert.Equal(t, x.send(t, post("/", "x", told, key(1))), "200 "+want, "guarded")
