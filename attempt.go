@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Attempt is one run of the work of a key. It is ended once, by Complete, Fail, Release or Doubt; a second ending is [ErrEnded] and
-// changes nothing, so that "defer a.Doubt(ctx, err)" may stand behind the others. Heartbeats go on until then.
-// Methods may be called concurrently.
+// Attempt is one run of the work of a key. It is ended once, by Complete, Fail, Release or Doubt; a
+// second ending is [ErrEnded] and changes nothing, so that "defer a.Doubt(ctx, err)" may stand
+// behind the others. Heartbeats go on until then. Methods may be called concurrently.
 type Attempt struct {
 	core    *core
 	key     StoreKey
@@ -88,12 +88,15 @@ func AttemptFrom(ctx context.Context) (*Attempt, bool) {
 // Key returns the key.
 func (a *Attempt) Key() Key { return a.key.Key }
 
-// KeyFor makes a key for a call that the work makes to another service, so that the call is made once however often the work is tried: the same
-// in every attempt of this record, another one for another name, for other keys, and for the same key after its record has passed, when the work
-// is another piece of work. It is the SHA-256, in hex, of this key, the time of its record's birth and the name, and tells nothing of the
-// key to the other service. Give each call of the work a name of its own, for example "charge".
+// KeyFor makes a key for a call that the work makes to another service, so that the call is made
+// once however often the work is tried: the same in every attempt of this record, another one for
+// another name, for other keys, and for the same key after its record has passed, when the work is
+// another piece of work. It is the SHA-256, in hex, of this key, the time of its record's birth and
+// the name, and tells nothing of the key to the other service. Give each call of the work a name of
+// its own, for example "charge".
 func (a *Attempt) KeyFor(name string) string {
-	text, _ := a.key.AppendText([]byte("retrysafe derived key 1\n")) // a key with an attempt is valid
+	// a key with an attempt is valid
+	text, _ := a.key.AppendText([]byte("retrysafe derived key 1\n"))
 	text = strconv.AppendInt(append(text, '\n'), a.born, 10)
 	sum := sha256.Sum256(append(append(text, '\n'), name...))
 	return hex.EncodeToString(sum[:])
@@ -105,8 +108,8 @@ func (a *Attempt) Layer() string { return a.key.Layer }
 // N counts the attempts of the record's life, from 1: for people and retry limits.
 func (a *Attempt) N() int { return a.n }
 
-// Tries counts the attempts since the record was made or reopened (see [Resolution].Reopen), from 1: it is what a limit of tries goes by.
-// Attempts that lapsed count, as those that failed do.
+// Tries counts the attempts since the record was made or reopened (see [Resolution].Reopen), from
+// 1: it is what a limit of tries goes by. Attempts that lapsed count, as those that failed do.
 func (a *Attempt) Tries() int {
 	b := a.steps.Load()
 	if b == nil {
@@ -117,8 +120,9 @@ func (a *Attempt) Tries() int {
 	return max(1, a.n-b.p.Reopened)
 }
 
-// Uncount takes n tries out of the count, this one's included where n is that large: for attempts that are known to have run nothing, and must not use up a
-// limit. Errors are those of Extend, with [ErrUnconfirmed] where the store does not answer.
+// Uncount takes n tries out of the count, this one's included where n is that large: for attempts
+// that are known to have run nothing, and must not use up a limit. Errors are those of Extend, with
+// [ErrUnconfirmed] where the store does not answer.
 func (a *Attempt) Uncount(ctx context.Context, n int) error {
 	return a.countFrom(ctx, func(from int) int { return min(a.n, from+max(0, n)) })
 }
@@ -144,13 +148,15 @@ func (a *Attempt) Fence() Fence { return a.fence }
 // Policy is what the attempt goes by.
 func (a *Attempt) Policy() Policy { return *a.policy }
 
-// Context ends when the attempt has ended, when its lease could not be extended in time (cause [ErrLeaseLost]; it ends a tenth of
-// the lease before the lease does, whether or not the store answered), when MaxRun has passed (cause [ErrBound]), when Shutdown
-// gives up (cause [ErrClosed]), and with the caller's context unless the call was [Detached]. While the machine sleeps the
+// Context ends when the attempt has ended, when its lease could not be extended in time (cause
+// [ErrLeaseLost]; it ends a tenth of the lease before the lease does, whether or not the store
+// answered), when MaxRun has passed (cause [ErrBound]), when Shutdown gives up (cause [ErrClosed]),
+// and with the caller's context unless the call was [Detached]. While the machine sleeps the
 // monotonic clock may stand still: then only the fence protects the resource.
 func (a *Attempt) Context() context.Context { return &a.ctx }
 
-// LeaseLeft is how long Context still lives if no Extend is answered from now on; zero once the attempt has ended or was lost.
+// LeaseLeft is how long Context still lives if no Extend is answered from now on; zero once the
+// attempt has ended or was lost.
 func (a *Attempt) LeaseLeft() time.Duration {
 	h := &a.core.beat
 	h.mu.Lock()
@@ -161,12 +167,14 @@ func (a *Attempt) LeaseLeft() time.Duration {
 	return max(time.Until(a.until), 0)
 }
 
-// Extend renews the lease now. Heartbeats do that by themselves; it is for work that is about to do what cannot be taken back, and
-// wants to be sure that the time for it is its own. [ErrLeaseLost]: somebody took over, or the attempt has ended; do not act.
-// [ErrUnavailable]: the store has not answered, and nothing is sure.
+// Extend renews the lease now. Heartbeats do that by themselves; it is for work that is about to do
+// what cannot be taken back, and wants to be sure that the time for it is its own. [ErrLeaseLost]:
+// somebody took over, or the attempt has ended; do not act. [ErrUnavailable]: the store has not
+// answered, and nothing is sure.
 func (a *Attempt) Extend(ctx context.Context) error {
 	err := a.extend(ctx, ExtendRequest{})
-	if err == nil && a.lost.Load() { // its context has ended: the lease that it has now is for nobody
+	if err == nil && a.lost.Load() {
+		// its context has ended: the lease that it has now is for nobody
 		err = ErrLeaseLost
 	}
 	switch {
@@ -201,14 +209,17 @@ func (a *Attempt) extend(ctx context.Context, more ExtendRequest) error {
 // Ended tells whether the attempt was ended by one of its methods.
 func (a *Attempt) Ended() bool { return a.ended.Load() }
 
-// ackTime is how long an ending waits for the store before the caller gets the answer without a confirmation.
+// ackTime is how long an ending waits for the store before the caller gets the answer without a
+// confirmation.
 const ackTime = 2 * time.Second
 
 // Complete keeps the answer. Once it was called the attempt is never released.
 //
-// nil: kept, as durable as the store claims. [ErrLeaseLost]: somebody took over; what they do counts, do not report success.
-// [ErrUnconfirmed]: the store has not answered within 2 s; the engine goes on until MaxRun. ctx gives values only: its end does not stop this.
-// [ErrStepsChanged]: an earlier attempt has done a [Step] that this one has not asked for; nothing is kept, and the attempt is in doubt.
+// nil: kept, as durable as the store claims. [ErrLeaseLost]: somebody took over; what they do
+// counts, do not report success. [ErrUnconfirmed]: the store has not answered within 2 s; the
+// engine goes on until MaxRun. ctx gives values only: its end does not stop this.
+// [ErrStepsChanged]: an earlier attempt has done a [Step] that this one has not asked for; nothing
+// is kept, and the attempt is in doubt.
 func (a *Attempt) Complete(ctx context.Context, answer Answer) error {
 	if err := answer.unkept(); err != nil {
 		return err
@@ -259,11 +270,13 @@ func (a Answer) limited(most int64) Answer {
 	return Answer{Codec: a.Codec, Size: int64(len(a.Body)), Digest: sha256.Sum256(a.Body)}
 }
 
-// Release gives the key back: certainly nothing happened, and the next call runs. why is kept for operators; it may be nil.
+// Release gives the key back: certainly nothing happened, and the next call runs. why is kept for
+// operators; it may be nil.
 //
-// An attempt whose context the engine has ended is released only where why is marked with [NothingDone], and nobody has taken over.
-// Else [ErrLeaseLost], and its lease lapses: work that was told to stop may have begun something.
-// [ErrUnconfirmed]: the store has not answered within 2 s; the engine goes on until MaxRun.
+// An attempt whose context the engine has ended is released only where why is marked with
+// [NothingDone], and nobody has taken over. Else [ErrLeaseLost], and its lease lapses: work that
+// was told to stop may have begun something. [ErrUnconfirmed]: the store has not answered within 2
+// s; the engine goes on until MaxRun.
 func (a *Attempt) Release(ctx context.Context, why error) error {
 	cause := causeNothingDone
 	if a.unattended {
@@ -283,9 +296,10 @@ func (a *Attempt) released() time.Duration {
 	return min(a.retention, a.policy.ReleasedFor)
 }
 
-// Doubt says that the work may have happened: under Refuse repeats are told [ErrInDoubt] from now on, until somebody resolves it; under
-// Reexecute the next call runs. why is kept for operators; one that has a method DoubtCause() string names the record's Cause.
-// Errors are those of Release, but a lost attempt is put in doubt too.
+// Doubt says that the work may have happened: under Refuse repeats are told [ErrInDoubt] from now
+// on, until somebody resolves it; under Reexecute the next call runs. why is kept for operators;
+// one that has a method DoubtCause() string names the record's Cause. Errors are those of Release,
+// but a lost attempt is put in doubt too.
 func (a *Attempt) Doubt(ctx context.Context, why error) error { return a.doubt(ctx, a.cause(why), why) }
 
 func (a *Attempt) doubt(ctx context.Context, cause string, why error) error {
@@ -299,8 +313,9 @@ func (a *Attempt) doubt(ctx context.Context, cause string, why error) error {
 	return err
 }
 
-// Lapse ends the attempt without a word to the store: heartbeats stop, and the key stays taken until the lease has passed. It is for
-// work that may still be going on somewhere although this process has given up on it: a release would start a second run beside it.
+// Lapse ends the attempt without a word to the store: heartbeats stop, and the key stays taken
+// until the lease has passed. It is for work that may still be going on somewhere although this
+// process has given up on it: a release would start a second run beside it.
 func (a *Attempt) Lapse(why error) {
 	if a.ended.CompareAndSwap(false, true) {
 		a.leave("doubt", why)

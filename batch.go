@@ -17,11 +17,14 @@ type Begun struct {
 // atOnce is how many calls of a batch are under way at once, where each is made by itself.
 const atOnce = 16
 
-// BeginBatch is [Engine.Begin] for many keys, in as few round trips as the store can; see [Batcher]. It is no transaction: each key is won,
-// or not, by itself, and what it was told stands at the key's place. Of equal keys the first is asked for, and the others are told at once
-// what it was told: the record or the error, and [ErrInProgress] where it has won, since the caller cannot end that attempt while it waits.
+// BeginBatch is [Engine.Begin] for many keys, in as few round trips as the store can; see
+// [Batcher]. It is no transaction: each key is won, or not, by itself, and what it was told stands
+// at the key's place. Of equal keys the first is asked for, and the others are told at once what it
+// was told: the record or the error, and [ErrInProgress] where it has won, since the caller cannot
+// end that attempt while it waits.
 //
-// A panic of [Policy].Reconcile reaches the caller when all keys were asked for, and what was won is released.
+// A panic of [Policy].Reconcile reaches the caller when all keys were asked for, and what was won
+// is released.
 func (e *Engine) BeginBatch(ctx context.Context, keys []Key, opts ...CallOption) []Begun {
 	places := make(map[Key]int, len(keys)) // of the first ones, in single
 	single := make([]Key, 0, len(keys))
@@ -71,7 +74,8 @@ func (e *Engine) beginEach(ctx context.Context, keys []Key, opts []CallOption) [
 	return b.begun
 }
 
-// batchBegin is one call of BeginBatch. What the store's batch does not decide is asked again key by key: it has won nothing there.
+// batchBegin is one call of BeginBatch. What the store's batch does not decide is asked again key
+// by key: it has won nothing there.
 type batchBegin struct {
 	*Engine
 	keys  []Key
@@ -150,8 +154,8 @@ func (b *batchBegin) read(ctx context.Context, req *AcquireRequest, answer *Batc
 	return Begun{}, false
 }
 
-// CompleteBatch is [Attempt.Complete] for attempts of this engine, in as few round trips as the store can; answers and errors stand at the
-// attempts' places.
+// CompleteBatch is [Attempt.Complete] for attempts of this engine, in as few round trips as the
+// store can; answers and errors stand at the attempts' places.
 func (e *Engine) CompleteBatch(ctx context.Context, attempts []*Attempt, answers []Answer) []error {
 	errs := make([]error, len(attempts))
 	store, can := e.c.store.(Batcher)

@@ -75,7 +75,8 @@ func batchKeys(n int) (keys []retrysafe.Key) {
 
 var answered = retrysafe.Answer{Codec: "json", Body: []byte(`"sent"`), Kept: true}
 
-// Every key of a batch is told what Begin alone would have told it, whether or not the store makes batches.
+// Every key of a batch is told what Begin alone would have told it, whether or not the store makes
+// batches.
 func TestBatchIsAsSingleCalls(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]retrysafe.Store{
@@ -131,7 +132,8 @@ func TestBatchCalls(t *testing.T) {
 	assert.Equal(t, [3]int64{s.acquires.Load(), s.completes.Load(), s.singles.Load()}, [3]int64{1, 1, 0}, "batches and single calls")
 }
 
-// A claim whose reply was lost is told as such and given back; an answer whose confirmation was lost is sent again.
+// A claim whose reply was lost is told as such and given back; an answer whose confirmation was
+// lost is sent again.
 func TestBatchLostReplies(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var losing atomic.Bool
@@ -247,7 +249,8 @@ func TestBeginBatchOfEqualKeys(t *testing.T) {
 	})
 }
 
-// TestBeginBatchWithPanics: a Reconcile that panics is the caller's to recover, and leaves no attempt that nobody ends.
+// TestBeginBatchWithPanics: a Reconcile that panics is the caller's to recover, and leaves no
+// attempt that nobody ends.
 func TestBeginBatchWithPanics(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore()

@@ -9,9 +9,10 @@ import (
 
 // Begin is for callers that end the attempt themselves (a middleware, a consumer); [Do] is simpler.
 //
-// Exactly one of the three is not nil. An attempt: run the work with its Context and end it with Complete, Fail, Release or Doubt. A
-// record: it is finished, and the record has the answer ([Record].Answer.Kept says whether it was kept). An error: neither.
-// Under [Reject] finished work is [ErrDuplicate], and what was refused for good [ErrFailedBefore].
+// Exactly one of the three is not nil. An attempt: run the work with its Context and end it with
+// Complete, Fail, Release or Doubt. A record: it is finished, and the record has the answer
+// ([Record].Answer.Kept says whether it was kept). An error: neither. Under [Reject] finished work
+// is [ErrDuplicate], and what was refused for good [ErrFailedBefore].
 func (e *Engine) Begin(ctx context.Context, k Key, opts ...CallOption) (*Attempt, *Record, error) {
 	var rec Record
 	a, err := e.BeginTo(ctx, k, &rec, opts...)
@@ -22,7 +23,8 @@ func (e *Engine) Begin(ctx context.Context, k Key, opts ...CallOption) (*Attempt
 	return nil, &finished, nil
 }
 
-// BeginTo is [Engine.Begin] for callers that have a place for the finished record. Without an attempt and an error, rec is it.
+// BeginTo is [Engine.Begin] for callers that have a place for the finished record. Without an
+// attempt and an error, rec is it.
 func (e *Engine) BeginTo(ctx context.Context, k Key, rec *Record, opts ...CallOption) (*Attempt, error) {
 	call := e.traceCall(&ctx, k)
 	a, err := e.claim(ctx, k, e.callOptions(opts), rec)
@@ -39,7 +41,8 @@ const (
 	acquireLimit = 5 * time.Second // the longest that an Acquire may be under way
 )
 
-// claim returns an attempt, or sets rec to the finished record, or returns an error (and rec has what was found).
+// claim returns an attempt, or sets rec to the finished record, or returns an error (and rec has
+// what was found).
 func (e *Engine) claim(ctx context.Context, k Key, o *callOptions, rec *Record) (*Attempt, error) {
 	c, key := e.c, e.storeKey(k)
 	err := o.err
@@ -73,7 +76,8 @@ func (c *core) request(key StoreKey, o *callOptions) AcquireRequest {
 	}
 }
 
-// notAfter is the store's time after which an Acquire that is sent at some time must not be applied.
+// notAfter is the store's time after which an Acquire that is sent at some time must not be
+// applied.
 func (c *core) notAfter(ctx context.Context, sent time.Time) time.Time {
 	limit := acquireLimit
 	if end, ok := ctx.Deadline(); ok {
@@ -129,7 +133,8 @@ func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Recor
 			case c.life.isClosing():
 				return nil, c.wrap(key, 0, ErrClosed, time.Second)
 			}
-			// In doubt, or taken over: ask again. Acquire decides, and of all that ask at most one wins.
+			// In doubt, or taken over: ask again. Acquire decides, and of all that ask at most one
+			// wins.
 		case StatusInDoubt:
 			if o.policy.Reconcile == nil {
 				return nil, c.wrap(key, rec.Attempt, ErrInDoubt, 0)
@@ -144,9 +149,11 @@ func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Recor
 	}
 }
 
-// acquire asks until it is answered, a few times. Repeats carry the same owner, so that a lost reply does no harm. An error says that
-// the caller must not run; if a claim may have been made all the same, it is given back in the background. A store that takes its time to
-// fail is asked twice, for the first may have been a connection that was dead; then the caller has waited long enough to be told.
+// acquire asks until it is answered, a few times. Repeats carry the same owner, so that a lost
+// reply does no harm. An error says that the caller must not run; if a claim may have been made all
+// the same, it is given back in the background. A store that takes its time to fail is asked twice,
+// for the first may have been a connection that was dead; then the caller has waited long enough to
+// be told.
 func (c *core) acquire(ctx context.Context, req *AcquireRequest, reserved *reservation) (got Acquired, sent time.Time, err error) {
 	var unanswered time.Time // the latest NotAfter of a try without an answer
 	begun := time.Now()
@@ -224,8 +231,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// afterDoubt tells whether the record that was won may have been in doubt, or failed, before: then it goes back to being in doubt. That
-// this attempt did nothing says nothing of the one before.
+// afterDoubt tells whether the record that was won may have been in doubt, or failed, before: then
+// it goes back to being in doubt. That this attempt did nothing says nothing of the one before.
 func afterDoubt(rec *Record, ifFence Fence) bool {
 	return ifFence != 0 || rec.OnDoubt == Reexecute && rec.Attempt > 1
 }
@@ -265,7 +272,8 @@ func newAttempt(ctx context.Context, c *core, rec *Record, sent time.Time, o *ca
 // start makes the attempt of a claim that was won at rec and asked for at sent.
 func (c *core) start(ctx context.Context, rec *Record, sent time.Time, o *callOptions) (*Attempt, error) {
 	a := newAttempt(ctx, c, rec, sent, o)
-	// Nothing has run yet: a caller that has gone, or a reply that came after the lease, gives the key back.
+	// Nothing has run yet: a caller that has gone, or a reply that came after the lease, gives the
+	// key back.
 	err := ctx.Err()
 	if err == nil && !time.Now().Before(a.until) {
 		err = fmt.Errorf("%w: its answer came after the lease (%v) had passed", ErrUnavailable, o.policy.Lease)

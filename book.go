@@ -13,9 +13,11 @@ import (
 	"unicode/utf8"
 )
 
-// book is what an attempt knows of the steps of its call: what its record had when it was won, and what it has done itself.
+// book is what an attempt knows of the steps of its call: what its record had when it was won, and
+// what it has done itself.
 type book struct {
-	// turn is held while progress is written: what is written later has all that was written before.
+	// turn is held while progress is written: what is written later has all that was written
+	// before.
 	turn chan struct{}
 
 	mu    sync.Mutex // guards what follows
@@ -139,7 +141,8 @@ func (b *book) left() (names []string) {
 	return names
 }
 
-// take waits for the turn to write, as long as the lease lasts: whoever waits may have done something already.
+// take waits for the turn to write, as long as the lease lasts: whoever waits may have done
+// something already.
 func (a *Attempt) take(b *book) error {
 	for {
 		t := time.NewTimer(a.LeaseLeft())
@@ -157,8 +160,8 @@ func (a *Attempt) take(b *book) error {
 
 func (b *book) leave() { <-b.turn }
 
-// save returns when the store has the book as it was at order, and all before it. What is written carries all that is in the book
-// by then, so that steps that end at the same time cost one call.
+// save returns when the store has the book as it was at order, and all before it. What is written
+// carries all that is in the book by then, so that steps that end at the same time cost one call.
 func (a *Attempt) save(ctx context.Context, b *book, order int64) error {
 	if err := a.take(b); err != nil {
 		return err
@@ -184,8 +187,9 @@ func (a *Attempt) save(ctx context.Context, b *book, order int64) error {
 	return nil
 }
 
-// keep writes progress, or that the work begins, and asks again until the store has answered or the lease has passed: what has happened must reach the record. A
-// caller that has gone is waited for no longer than an ending would be.
+// keep writes progress, or that the work begins, and asks again until the store has answered or the
+// lease has passed: what has happened must reach the record. A caller that has gone is waited for
+// no longer than an ending would be.
 func (a *Attempt) keep(ctx context.Context, what ExtendRequest) (err error) {
 	begun := time.Now()
 	for wait := 25 * time.Millisecond; ; wait = min(2*wait, time.Second) {

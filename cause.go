@@ -1,6 +1,7 @@
 package retrysafe
 
-// Causes of records in doubt or released, beside those that [Attempt.Doubt] is given; see [Record].Cause.
+// Causes of records in doubt or released, beside those that [Attempt.Doubt] is given; see
+// [Record].Cause.
 const (
 	causeAttempts    = "attempts"     // too many for a worker
 	causeResolved    = "resolved"     // by a person

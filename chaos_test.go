@@ -16,9 +16,10 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// TestFaults sends callers of several processes at few keys through a network that loses requests and replies, delays what it
-// delivers and goes away altogether, while work fails, panics and is too slow. Under Refuse no work starts twice, and whoever is told a
-// final answer is told the same; under Reexecute no key stays stuck. TestSoakFaults is the long form; a failure names its seed.
+// TestFaults sends callers of several processes at few keys through a network that loses requests
+// and replies, delays what it delivers and goes away altogether, while work fails, panics and is
+// too slow. Under Refuse no work starts twice, and whoever is told a final answer is told the same;
+// under Reexecute no key stays stuck. TestSoakFaults is the long form; a failure names its seed.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	faults(t, 750)
@@ -92,8 +93,9 @@ func storm(t *testing.T, seed uint64, onDoubt retrysafe.OnDoubt) {
 	}
 	var mu sync.Mutex
 	starts, told := map[string]int{}, map[string]string{}
-	maybe := map[string]bool{}    // a start that may have acted
-	resolved := map[string]bool{} // somebody has looked into it: a doubt that was none may be kept by that
+	maybe := map[string]bool{} // a start that may have acted
+	// somebody has looked into it: a doubt that was none may be kept by that
+	resolved := map[string]bool{}
 	call := func(e *retrysafe.Engine, id string) {
 		defer func() { _ = recover() }()
 		ctx, cancel := context.WithTimeout(ctx, time.Duration(1+w.n(20))*time.Second)
@@ -174,15 +176,17 @@ func storm(t *testing.T, seed uint64, onDoubt retrysafe.OnDoubt) {
 	for _, n := range nets {
 		n.Deliver()
 	}
-	time.Sleep(3 * time.Minute) // leases lapse, answers that were under way arrive, claims are given back
+	// leases lapse, answers that were under way arrive, claims are given back
+	time.Sleep(3 * time.Minute)
 	for i := range keys {
 		id := strconv.Itoa(i)
 		settled(t, engines[0], id, onDoubt == retrysafe.Refuse && (starts[id] > 0 || resolved[id]))
 	}
 }
 
-// settled: once the weather is fine, a call ends: with an answer, or, where something was started under Refuse, with the word that
-// nobody knows. Nothing crashed here, so that there is no doubt without a start.
+// settled: once the weather is fine, a call ends: with an answer, or, where something was started
+// under Refuse, with the word that nobody knows. Nothing crashed here, so that there is no doubt
+// without a start.
 func settled(t *testing.T, e *retrysafe.Engine, id string, mayDoubt bool) {
 	t.Helper()
 	_, err := retrysafe.Do(ctx, e, retrysafe.Key{Operation: "storm", ID: id}, func(context.Context) (string, error) { return "fair weather", nil })

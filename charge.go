@@ -15,13 +15,15 @@ type limiting interface {
 
 var errNoLimiter = fmt.Errorf("the store counts nothing, and the policy has Limits; use a store that implements retrysafe.Limiter, or leave the limits out: %w", errors.ErrUnsupported)
 
-// latestRetry bounds what a caller over its limits is told: a rate that is slow, or a clock that was set back, must not send it away for hours.
+// latestRetry bounds what a caller over its limits is told: a rate that is slow, or a clock that
+// was set back, must not send it away for hours.
 const latestRetry = time.Minute
 
-// reserve counts a new key, before anything is stored. It looks first: a key that is known is not charged, so that its repeats write nothing
-// and need no room. Two calls of one new key that look at once are both charged, and the one that does not win gives back. What is not
-// charged here and begins all the same is counted when it is settled. s is the store that has the record. A nil reservation: the policy has
-// no limits.
+// reserve counts a new key, before anything is stored. It looks first: a key that is known is not
+// charged, so that its repeats write nothing and need no room. Two calls of one new key that look
+// at once are both charged, and the one that does not win gives back. What is not charged here and
+// begins all the same is counted when it is settled. s is the store that has the record. A nil
+// reservation: the policy has no limits.
 func (c *core) reserve(ctx context.Context, s any, key StoreKey, o *callOptions) (*reservation, error) {
 	p := o.policy
 	if !p.Limits.any() {
@@ -35,7 +37,8 @@ func (c *core) reserve(ctx context.Context, s any, key StoreKey, o *callOptions)
 		Namespace: key.Namespace, Tenant: o.payer(key), Keys: 1, For: p.Retention, Limits: p.Limits,
 	}}
 	if _, inside := AttemptFrom(ctx); inside {
-		return r, nil // work that runs already cannot be told to come later: its own key would be in doubt
+		// work that runs already cannot be told to come later: its own key would be in doubt
+		return r, nil
 	}
 	known, err := c.known(ctx, store, key)
 	if err != nil {
@@ -57,7 +60,8 @@ func (c *core) reserve(ctx context.Context, s any, key StoreKey, o *callOptions)
 	return r, nil
 }
 
-// known tells whether an attempt of the key has begun before, so that no new key is made of it. One that was only issued is new.
+// known tells whether an attempt of the key has begun before, so that no new key is made of it. One
+// that was only issued is new.
 func (c *core) known(ctx context.Context, store limiting, key StoreKey) (bool, error) {
 	var rec Record
 	err := askAgain(ctx, func() (err error) {
@@ -100,9 +104,10 @@ const (
 	chargeTries   = 5   // of what certainly was not applied
 )
 
-// chargeLater charges what nobody waits for, and what is never refused; next says what, and false when it is of no use any more. What
-// certainly was not applied is tried again. What was not answered is not: it counts wrongly until its time has passed. Where too many are
-// under way already the caller makes the call, once, which holds up those who make them.
+// chargeLater charges what nobody waits for, and what is never refused; next says what, and false
+// when it is of no use any more. What certainly was not applied is tried again. What was not
+// answered is not: it counts wrongly until its time has passed. Where too many are under way
+// already the caller makes the call, once, which holds up those who make them.
 func (c *core) chargeLater(store Limiter, next func() (ChargeRequest, bool)) {
 	once := func() (again bool) {
 		req, ok := next()

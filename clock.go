@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// storeClock estimates the store's clock from its replies. The wall clock of this process does not matter: what passes between replies
-// is measured by the monotonic clock.
+// storeClock estimates the store's clock from its replies. The wall clock of this process does not
+// matter: what passes between replies is measured by the monotonic clock.
 type storeClock struct {
 	base    time.Time
 	known   atomic.Bool
@@ -24,7 +24,8 @@ func (c *storeClock) age() time.Duration {
 	return time.Since(c.base) - time.Duration(c.learned.Load())
 }
 
-// learnEvery is how old the estimate may be before the next reply is used. Clocks do not drift apart in that time.
+// learnEvery is how old the estimate may be before the next reply is used. Clocks do not drift
+// apart in that time.
 const learnEvery = 100 * time.Millisecond
 
 // learn takes the store's time in a reply to a request sent at sent: it was read about half-way.

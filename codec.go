@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// Codec turns answers into bytes and back. Its name is kept with each answer: an engine reads answers of its own codec, JSON and Raw.
-// Methods may be called concurrently.
+// Codec turns answers into bytes and back. Its name is kept with each answer: an engine reads
+// answers of its own codec, JSON and Raw. Methods may be called concurrently.
 type Codec interface {
 	Name() string
 	Encode(v any) ([]byte, error)
@@ -57,7 +57,8 @@ func (rawCodec) Decode(b []byte, v any) error {
 	return nil
 }
 
-// encode makes the answer of a finished call. []byte under Raw, the hot path, goes without the interface.
+// encode makes the answer of a finished call. []byte under Raw, the hot path, goes without the
+// interface.
 func encode[T any](c Codec, v *T) (Answer, error) {
 	if raw, ok := any(v).(*[]byte); ok && c == Raw {
 		return Answer{Codec: "raw", Body: *raw, Kept: true}, nil

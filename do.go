@@ -9,29 +9,38 @@ import (
 // Result is what a call of Do is told.
 type Result[T any] struct {
 	Value T
-	// Replayed: the work did not run in this call; Value is the first answer (under [Succeed] the zero value).
+	// Replayed: the work did not run in this call; Value is the first answer (under [Succeed] the
+	// zero value).
 	Replayed bool
-	// Stored is false where the work succeeded but the store has not confirmed its answer yet, or the lease was lost.
+	// Stored is false where the work succeeded but the store has not confirmed its answer yet, or
+	// the lease was lost.
 	Stored  bool
 	Attempt int
 	Fence   Fence
 }
 
-// Do runs fn at most once per key (under [Reexecute] at least once), and gives every repeat the first answer.
+// Do runs fn at most once per key (under [Reexecute] at least once), and gives every repeat the
+// first answer.
 //
-// A caller that has gone does not end what has begun: the context of fn has the values and the deadline of ctx, but not its cancellation. It
-// ends after Policy.MaxRun, when the lease is lost, and when [Engine.Shutdown] stops waiting; fn must end then. [Attached] takes the
-// cancellation along. Where ctx has ended before fn begins, nothing runs.
+// A caller that has gone does not end what has begun: the context of fn has the values and the
+// deadline of ctx, but not its cancellation. It ends after Policy.MaxRun, when the lease is lost,
+// and when [Engine.Shutdown] stops waiting; fn must end then. [Attached] takes the cancellation
+// along. Where ctx has ended before fn begins, nothing runs.
 //
 // What its error means is said by [NothingDone], [Permanent] and [InDoubt]; any other error puts
-// the key in doubt under Refuse, and releases it under Reexecute. A panic or Goexit does the same, and goes on up.
+// the key in doubt under Refuse, and releases it under Reexecute. A panic or Goexit does the same,
+// and goes on up.
 //
-// Errors: [ErrInProgress], [ErrAttemptFailed], [ErrInDoubt], [ErrFingerprintMismatch], [ErrPrincipalChanged], [ErrDuplicate],
-// [ErrAnswerNotKept], [ErrFailedBefore] (a kept refusal under [Reject], or one whose text was not kept), [ErrNotIssued], [ErrTooManyKeys], [ErrInvalidKey], [ErrUnavailable], [ErrClosed], and one that wraps
-// errors.ErrUnsupported (limits on a store that cannot count) come with nothing run in this call; [*Failure] is the kept refusal.
+// Errors: [ErrInProgress], [ErrAttemptFailed], [ErrInDoubt], [ErrFingerprintMismatch],
+// [ErrPrincipalChanged], [ErrDuplicate], [ErrAnswerNotKept], [ErrFailedBefore] (a kept refusal
+// under [Reject], or one whose text was not kept), [ErrNotIssued], [ErrTooManyKeys],
+// [ErrInvalidKey], [ErrUnavailable], [ErrClosed], and one that wraps errors.ErrUnsupported (limits
+// on a store that cannot count) come with nothing run in this call; [*Failure] is the kept refusal.
 // [ErrStepsChanged]: the work has other steps than an earlier attempt of the call; see [Step].
-// [ErrLeaseLost] comes with the value: the work succeeded, but another attempt had taken over. An error of fn comes back wrapped, with
-// ErrInDoubt where it leaves the key in doubt; errors.Is and errors.As see through. Use [Retryable] to tell what may be retried. The marks of a call count for that call alone: work that calls Do itself and returns its error has to mark it anew, since
+// [ErrLeaseLost] comes with the value: the work succeeded, but another attempt had taken over. An
+// error of fn comes back wrapped, with ErrInDoubt where it leaves the key in doubt; errors.Is and
+// errors.As see through. Use [Retryable] to tell what may be retried. The marks of a call count for
+// that call alone: work that calls Do itself and returns its error has to mark it anew, since
 // "nothing was done" by the inner call says nothing of what the outer one did before.
 func Do[T any](ctx context.Context, e *Engine, k Key, fn func(context.Context) (T, error), opts ...CallOption) (Result[T], error) {
 	return do(ctx, e, k, fn, e.ofDo.with(opts))
@@ -72,7 +81,8 @@ func (c *core) rejected(rec *Record) error {
 	return c.wrap(rec.Key, rec.Attempt, ErrDuplicate, 0)
 }
 
-// failedBefore is the error of work that was refused for good, with the refusal where it was kept: it is no success, as a duplicate is.
+// failedBefore is the error of work that was refused for good, with the refusal where it was kept:
+// it is no success, as a duplicate is.
 func (c *core) failedBefore(rec *Record) error {
 	err := ErrFailedBefore
 	if f, bad := FailureOf(rec.Answer); bad == nil {
@@ -122,7 +132,8 @@ var errCrashed = errors.New("the work panicked or ended its goroutine")
 func execute[T any](ctx context.Context, a *Attempt, fn func(context.Context) (T, error)) (res Result[T], err error) {
 	res.Attempt, res.Fence = a.n, a.fence
 	defer func() {
-		if !a.Ended() { // a panic or Goexit, of the work or of a codec, is on its way up; it is not stopped
+		if !a.Ended() {
+			// a panic or Goexit, of the work or of a codec, is on its way up; it is not stopped
 			a.crashed(ctx)
 		}
 	}()
@@ -152,7 +163,8 @@ func execute[T any](ctx context.Context, a *Attempt, fn func(context.Context) (T
 	return res, keptOr(&res.Stored, err, encodeErr)
 }
 
-// keptOr sets stored by the error of an ending, and returns what the caller is told: that another took over, or else what follows.
+// keptOr sets stored by the error of an ending, and returns what the caller is told: that another
+// took over, or else what follows.
 func keptOr(stored *bool, err, follows error) error {
 	*stored = err == nil
 	if errors.Is(err, ErrUnconfirmed) {
@@ -173,8 +185,8 @@ func (a *Attempt) crashed(ctx context.Context) {
 	_ = a.doubt(ctx, "panic", errCrashed)
 }
 
-// Operation is work that is declared once: its name, its policy and what it does. The input is the fingerprint, so that it cannot be
-// forgotten. It is safe for concurrent use.
+// Operation is work that is declared once: its name, its policy and what it does. The input is the
+// fingerprint, so that it cannot be forgotten. It is safe for concurrent use.
 type Operation[In, Out any] struct {
 	engine  *Engine
 	name    string
@@ -184,7 +196,8 @@ type Operation[In, Out any] struct {
 	resumable bool
 }
 
-// NewOperation declares an operation; p may be nil. It panics on an empty name and on a policy that [Policy.Validate] refuses.
+// NewOperation declares an operation; p may be nil. It panics on an empty name and on a policy that
+// [Policy.Validate] refuses.
 func NewOperation[In, Out any](e *Engine, name string, work func(context.Context, In) (Out, error), p *Policy) *Operation[In, Out] {
 	if p == nil {
 		p = new(Policy)

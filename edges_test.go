@@ -15,7 +15,8 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// TestLostReplyOfResolve: a resolution that nobody heard of leaves the key in doubt; it must never open it.
+// TestLostReplyOfResolve: a resolution that nobody heard of leaves the key in doubt; it must never
+// open it.
 func TestLostReplyOfResolve(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore()
@@ -33,7 +34,8 @@ func TestLostReplyOfResolve(t *testing.T) {
 	})
 }
 
-// TestLostTakeover: the claim that was lost did nothing, but the attempt before it may have: its payload still counts.
+// TestLostTakeover: the claim that was lost did nothing, but the attempt before it may have: its
+// payload still counts.
 func TestLostTakeover(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore()
@@ -65,7 +67,8 @@ func TestResolveKeepsTheRetention(t *testing.T) {
 	})
 }
 
-// TestVerdictKeepsTheRetention: what a question finds out is kept as long as the call that made the record has promised, whoever asks.
+// TestVerdictKeepsTheRetention: what a question finds out is kept as long as the call that made the
+// record has promised, whoever asks.
 func TestVerdictKeepsTheRetention(t *testing.T) {
 	t.Parallel()
 	for _, outcome := range []retrysafe.Outcome{retrysafe.Done, retrysafe.Failed, retrysafe.NotDone} {
@@ -110,7 +113,8 @@ func (n noTx) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(contex
 	return retrysafe.Record{Key: r.Key, Owner: r.Owner, State: state, Answer: answer, Attempt: 1, Fence: 7}, err
 }
 
-// TestSweeperStartsWithAnyCall: an engine whose first call is a transaction or a resolution sweeps too.
+// TestSweeperStartsWithAnyCall: an engine whose first call is a transaction or a resolution sweeps
+// too.
 func TestSweeperStartsWithAnyCall(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]func(e *retrysafe.Engine){
@@ -148,7 +152,8 @@ func TestCodecThatPanics(t *testing.T) {
 	})
 }
 
-// TestCompleteAfterMaxRun: work that took too long has an answer too, and one lost request does not lose it.
+// TestCompleteAfterMaxRun: work that took too long has an answer too, and one lost request does not
+// lose it.
 func TestCompleteAfterMaxRun(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := storetest.NewFaulty(newStore(), only("complete", storetest.LoseRequest, 1, 2))
@@ -159,7 +164,8 @@ func TestCompleteAfterMaxRun(t *testing.T) {
 	})
 }
 
-// TestMarksCountForOneCall: what an inner call says of itself says nothing of what the outer one did before.
+// TestMarksCountForOneCall: what an inner call says of itself says nothing of what the outer one
+// did before.
 func TestMarksCountForOneCall(t *testing.T) {
 	t.Parallel()
 	for name, mark := range map[string]func(error) error{

@@ -15,8 +15,9 @@ import (
 	"time"
 )
 
-// Engine runs work at most (or at least) once per key, on a [Store]. It is safe for concurrent use; an application has one per store.
-// It starts goroutines only while there is work for them; Shutdown ends them.
+// Engine runs work at most (or at least) once per key, on a [Store]. It is safe for concurrent use;
+// an application has one per store. It starts goroutines only while there is work for them;
+// Shutdown ends them.
 type Engine struct {
 	c        *core
 	layer    string
@@ -42,7 +43,8 @@ type core struct {
 	giveBack givingBack
 	charges  chan struct{} // of those that are under way in the background
 
-	// ctx ends when Shutdown gives up waiting, or is through; background goroutines go by it, and it waits for them.
+	// ctx ends when Shutdown gives up waiting, or is through; background goroutines go by it, and
+	// it waits for them.
 	ctx        context.Context
 	stop       context.CancelFunc
 	background background
@@ -97,14 +99,15 @@ func newEngine(c *core, layer string, p *Policy) *Engine {
 	return &Engine{c: c, layer: layer, defaults: &o, ofDo: o.outliving()}
 }
 
-// Layer is a view of the engine whose keys live apart, for a surface of its own: a gateway, a middleware and a function that see one
-// key never wait for each other. The layers of this project are fn http gw tx mq rpc token step sig.
+// Layer is a view of the engine whose keys live apart, for a surface of its own: a gateway, a
+// middleware and a function that see one key never wait for each other. The layers of this project
+// are fn http gw tx mq rpc token step sig.
 func (e *Engine) Layer(name string) *Engine {
 	return &Engine{c: e.c, layer: name, defaults: e.defaults, ofDo: e.ofDo}
 }
 
-// WithPolicy is a view of the engine with other defaults; a zero field of p keeps the present one. It panics on a policy that
-// [Policy.Validate] refuses.
+// WithPolicy is a view of the engine with other defaults; a zero field of p keeps the present one.
+// It panics on a policy that [Policy.Validate] refuses.
 func (e *Engine) WithPolicy(p Policy) *Engine {
 	p = p.Or(*e.defaults.policy)
 	if err := p.Validate(); err != nil {
@@ -119,11 +122,12 @@ func (e *Engine) Namespace() string { return e.c.namespace }
 // Policy returns the policy that calls without options go by, every field filled.
 func (e *Engine) Policy() Policy { return *e.defaults.policy }
 
-// Digest is HMAC-SHA-256 of data under Options.Secret, or plain SHA-256 without one: for what must be told apart but not be read,
-// such as credentials.
+// Digest is HMAC-SHA-256 of data under Options.Secret, or plain SHA-256 without one: for what must
+// be told apart but not be read, such as credentials.
 func (e *Engine) Digest(data []byte) [sha256.Size]byte { return e.c.digest("credential", data) }
 
-// KeyHash names a key in logs: 16 hex digits of its keyed digest. It is the same in all processes with one secret and namespace.
+// KeyHash names a key in logs: 16 hex digits of its keyed digest. It is the same in all processes
+// with one secret and namespace.
 func (e *Engine) KeyHash(k Key) string { return e.c.keyHash(e.storeKey(k)) }
 
 func (e *Engine) storeKey(k Key) StoreKey {
@@ -148,7 +152,8 @@ func (c *core) digest(purpose string, data []byte) (sum [sha256.Size]byte) {
 	return sum
 }
 
-// named begins what is digested with what it is for, so that a digest for one purpose says nothing for another.
+// named begins what is digested with what it is for, so that a digest for one purpose says nothing
+// for another.
 func named(b []byte, purpose string) []byte {
 	return append(append(append(b, "retrysafe "...), purpose...), '\n')
 }
@@ -206,11 +211,14 @@ func (c *core) lookup(ctx context.Context, key StoreKey) (Record, error) {
 	return rec, err
 }
 
-// Shutdown takes no new attempts, waits for the live ones until ctx ends, and then ends their contexts. It never releases them: work
-// that did not return may still act, so their leases lapse. Calls that wait for others are told [ErrClosed] at once; transactions of
-// DoTx that are open at the end of ctx have their contexts ended. It returns nil when all have ended, and does not close the store.
+// Shutdown takes no new attempts, waits for the live ones until ctx ends, and then ends their
+// contexts. It never releases them: work that did not return may still act, so their leases lapse.
+// Calls that wait for others are told [ErrClosed] at once; transactions of DoTx that are open at
+// the end of ctx have their contexts ended. It returns nil when all have ended, and does not close
+// the store.
 //
-// Calls of the store that go on although their contexts have ended are waited for until ctx ends, and a second at least.
+// Calls of the store that go on although their contexts have ended are waited for until ctx ends,
+// and a second at least.
 func (e *Engine) Shutdown(ctx context.Context) error {
 	c := e.c
 	idle := c.life.close()

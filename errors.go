@@ -39,7 +39,8 @@ var (
 	ErrUnreadable          = errors.New("records that this build cannot read were left out")
 )
 
-// advice says what a caller can do next; the first entry that fits is told. An error without one speaks for itself.
+// advice says what a caller can do next; the first entry that fits is told. An error without one
+// speaks for itself.
 var advice = []struct {
 	err  error
 	text string
@@ -111,9 +112,9 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Retryable says whether the same call with the same key may be made again, and after how long.
-// In doubt, a mismatch and a duplicate are not retryable: the answer would be the same. A doubt that [Policy].Reconcile will be asked about
-// is retryable then.
+// Retryable says whether the same call with the same key may be made again, and after how long. In
+// doubt, a mismatch and a duplicate are not retryable: the answer would be the same. A doubt that
+// [Policy].Reconcile will be asked about is retryable then.
 func Retryable(err error) (after time.Duration, ok bool) {
 	if f := (*Failure)(nil); errors.As(err, &f) && !errors.Is(err, ErrInDoubt) {
 		return 0, false // final, whatever it wraps

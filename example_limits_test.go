@@ -10,7 +10,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// Two processes on one store share the limits of a tenant. A new key over them is refused before anything runs; a repeat is answered.
+// Two processes on one store share the limits of a tenant. A new key over them is refused before
+// anything runs; a repeat is answered.
 func ExampleLimits() {
 	ctx := context.Background()
 	store := memstore.New(nil)

@@ -12,7 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// A process dies behind the second of three steps. The retry goes on with the third: nobody pays twice.
+// A process dies behind the second of three steps. The retry goes on with the third: nobody pays
+// twice.
 func ExampleStep() {
 	ctx := context.Background()
 	clock := storetest.NewClock()
@@ -86,7 +87,8 @@ func ExampleAtMostOnce() {
 	// <nil>
 }
 
-// Calls whose process died, and whose callers do not come back, are finished by a worker in any process.
+// Calls whose process died, and whose callers do not come back, are finished by a worker in any
+// process.
 func ExampleWorker() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()

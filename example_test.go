@@ -41,7 +41,8 @@ func ExampleDo() {
 	// r-1 true <nil>
 }
 
-// An operation is declared once: its name, its policy and its work; the input is the fingerprint, so that it cannot be forgotten.
+// An operation is declared once: its name, its policy and its work; the input is the fingerprint,
+// so that it cannot be forgotten.
 func ExampleNewOperation() {
 	ctx := context.Background()
 	engine := retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("from your configuration")})
@@ -58,7 +59,8 @@ func ExampleNewOperation() {
 	// true
 }
 
-// What an error of the work means is said by a mark. Without one it may have happened, and under Refuse nobody runs it again.
+// What an error of the work means is said by a mark. Without one it may have happened, and under
+// Refuse nobody runs it again.
 func ExampleNothingDone() {
 	ctx := context.Background()
 	engine := retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("from your configuration")})
@@ -145,7 +147,8 @@ func ExampleRetryable() {
 	// false
 }
 
-// Work that is about to do what cannot be taken back makes sure of its lease first: the process may have been held up since.
+// Work that is about to do what cannot be taken back makes sure of its lease first: the process may
+// have been held up since.
 func ExampleAttempt_Extend() {
 	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("16 random bytes!")})
 	defer e.Shutdown(context.Background())
@@ -165,8 +168,8 @@ func ExampleAttempt_Extend() {
 	// Output: the money is sent
 }
 
-// A payment whose answer was lost: the provider is asked what became of it, by the key that was sent along, and the customer gets the
-// receipt of the one charge.
+// A payment whose answer was lost: the provider is asked what became of it, by the key that was
+// sent along, and the customer gets the receipt of the one charge.
 func ExampleEngine_ReconcileAll() {
 	ctx := context.Background()
 	charges := map[string]string{} // at the provider, by the key of the request
@@ -193,8 +196,9 @@ func ExampleEngine_ReconcileAll() {
 	_, err := charge.Do(ctx, "ann", "8e03978e", "tea")
 	fmt.Println("in doubt:", errors.Is(err, retrysafe.ErrInDoubt))
 	after, _ := retrysafe.Retryable(func() error { _, err := charge.Do(ctx, "ann", "8e03978e", "tea"); return err }())
-	clock.Advance(after)                     // in a program time passes by itself
-	settled, err := charge.ReconcileAll(ctx) // a program would do this every few minutes; a repeat of the call does it too
+	clock.Advance(after) // in a program time passes by itself
+	// a program would do this every few minutes; a repeat of the call does it too
+	settled, err := charge.ReconcileAll(ctx)
 	fmt.Println("settled:", settled, err)
 	res, err := charge.Do(ctx, "ann", "8e03978e", "tea")
 	fmt.Println(res.Value, err, "charges:", len(charges))

@@ -13,7 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// TestLostReplyOfAcquire: the repeat carries the same owner, so that the claim is the caller's own and not a duplicate.
+// TestLostReplyOfAcquire: the repeat carries the same owner, so that the claim is the caller's own
+// and not a duplicate.
 func TestLostReplyOfAcquire(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]storetest.Fault{"request": storetest.LoseRequest, "reply": storetest.LoseReply} {
@@ -29,7 +30,8 @@ func TestLostReplyOfAcquire(t *testing.T) {
 	}
 }
 
-// TestUnansweredClaimIsGivenBack is E2: without it an outage of the store would leave keys in doubt although nothing ran.
+// TestUnansweredClaimIsGivenBack is E2: without it an outage of the store would leave keys in doubt
+// although nothing ran.
 func TestUnansweredClaimIsGivenBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore()
@@ -51,7 +53,8 @@ func TestUnansweredClaimIsGivenBack(t *testing.T) {
 	})
 }
 
-// TestClaimThatArrivesLate: a request that the network delivers after its caller has gone wins nothing.
+// TestClaimThatArrivesLate: a request that the network delivers after its caller has gone wins
+// nothing.
 func TestClaimThatArrivesLate(t *testing.T) {
 	t.Parallel()
 	for name, late := range map[string]time.Duration{"before its limit": time.Second, "after its limit": 7 * time.Second} {
@@ -72,7 +75,8 @@ func TestClaimThatArrivesLate(t *testing.T) {
 	}
 }
 
-// TestReclaimNeverTakesARunningAttempt: the claim was answered in the end, so that nothing may be given back.
+// TestReclaimNeverTakesARunningAttempt: the claim was answered in the end, so that nothing may be
+// given back.
 func TestReclaimNeverTakesARunningAttempt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := storetest.NewFaulty(newStore(), only("acquire", storetest.LoseReply, 1, 2))
@@ -126,7 +130,8 @@ func TestNoReleaseAfterComplete(t *testing.T) {
 	}
 }
 
-// TestStoreAwayAtComplete is E8: after two seconds the caller has its value; the answer is stored when the store is back.
+// TestStoreAwayAtComplete is E8: after two seconds the caller has its value; the answer is stored
+// when the store is back.
 func TestStoreAwayAtComplete(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]storetest.Fault{"refuses": storetest.LoseRequest, "hangs": storetest.Block} {
@@ -196,7 +201,8 @@ func TestStoreAwayFromTheStart(t *testing.T) {
 	})
 }
 
-// TestCertainReleaseSurvivesAnOutage: what certainly did not happen must not become a doubt because the store was away.
+// TestCertainReleaseSurvivesAnOutage: what certainly did not happen must not become a doubt because
+// the store was away.
 func TestCertainReleaseSurvivesAnOutage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := storetest.NewFaulty(newStore(), only("release", storetest.LoseRequest, 1, 8))
@@ -252,7 +258,8 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-// TestShutdownGivesUp is E7: it ends contexts and lets leases lapse; it never releases what may still act.
+// TestShutdownGivesUp is E7: it ends contexts and lets leases lapse; it never releases what may
+// still act.
 func TestShutdownGivesUp(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := storetest.NewFaulty(newStore(), nil)
@@ -278,8 +285,8 @@ func TestShutdownGivesUp(t *testing.T) {
 	})
 }
 
-// TestEarlierTryArrivesLate: the second try is told that another attempt runs; when that one gives the key back, the first try, which
-// the network has kept, must not hold it for nobody.
+// TestEarlierTryArrivesLate: the second try is told that another attempt runs; when that one gives
+// the key back, the first try, which the network has kept, must not hold it for nobody.
 func TestEarlierTryArrivesLate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore()
@@ -299,7 +306,8 @@ func TestEarlierTryArrivesLate(t *testing.T) {
 	})
 }
 
-// TestEarlierTryArrivesAfterTheEnd: the call was given its attempt by a later try, and is over; the first try must hold nothing.
+// TestEarlierTryArrivesAfterTheEnd: the call was given its attempt by a later try, and is over; the
+// first try must hold nothing.
 func TestEarlierTryArrivesAfterTheEnd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore()
@@ -318,8 +326,8 @@ func TestEarlierTryArrivesAfterTheEnd(t *testing.T) {
 	})
 }
 
-// TestSlowFailures: a store that hangs until its own limit is asked twice, and the caller is told; one that fails at once is asked a few
-// times.
+// TestSlowFailures: a store that hangs until its own limit is asked twice, and the caller is told;
+// one that fails at once is asked a few times.
 func TestSlowFailures(t *testing.T) {
 	t.Parallel()
 	for after, want := range map[time.Duration]int64{0: 3, 5 * time.Second: 2} {

@@ -10,15 +10,17 @@ import (
 
 // Bounds of what is given back.
 const (
-	maxClaims    = 1 << 16                // claims that wait to be given back; each takes some 500 bytes
+	// claims that wait to be given back; each takes some 500 bytes
+	maxClaims    = 1 << 16
 	claimSlack   = 100 * time.Millisecond // after a claim cannot be applied any more
 	claimRest    = time.Second            // between two looks at one claim
 	maxClaimRest = 30 * time.Second
 	storeRest    = 5 * time.Second // between two looks at a store that is away, at most
 )
 
-// claim is one whose reply was lost. After notAfter nothing of it can be applied any more, and a record that is in progress under its
-// owner was given to nobody, for owners are made for one call; ours is the fence that this call was given in the end, if it was.
+// claim is one whose reply was lost. After notAfter nothing of it can be applied any more, and a
+// record that is in progress under its owner was given to nobody, for owners are made for one call;
+// ours is the fence that this call was given in the end, if it was.
 type claim struct {
 	key      StoreKey
 	owner    Owner
@@ -31,8 +33,9 @@ type claim struct {
 	rest        time.Duration
 }
 
-// givingBack gives back the claims of an engine, one after the other: an outage of the store leaves as many of them as there were calls,
-// and must not meet each of them with a goroutine and a call a second.
+// givingBack gives back the claims of an engine, one after the other: an outage of the store leaves
+// as many of them as there were calls, and must not meet each of them with a goroutine and a call a
+// second.
 type givingBack struct {
 	core *core
 
@@ -41,11 +44,11 @@ type givingBack struct {
 	running bool
 }
 
-// reclaim gives back a claim whose reply was lost. Without this, an outage of the store would leave keys in doubt although nothing ran.
-// Where too many wait, it is left to lapse.
+// reclaim gives back a claim whose reply was lost. Without this, an outage of the store would leave
+// keys in doubt although nothing ran. Where too many wait, it is left to lapse.
 //
-// A claim that made a new key stays counted, for its record is known from now on, also when it is given back. So it does where nobody
-// can tell.
+// A claim that made a new key stays counted, for its record is known from now on, also when it is
+// given back. So it does where nobody can tell.
 func (c *core) reclaim(req *AcquireRequest, notAfter time.Time, ours Fence, reserved *reservation) {
 	now := time.Now()
 	kept := c.giveBack.add(&claim{
@@ -82,7 +85,8 @@ func (c *core) lapses(key StoreKey) {
 	}
 }
 
-// run gives back what is due, until nothing is left or the engine ends. While the store is away it looks less and less often.
+// run gives back what is due, until nothing is left or the engine ends. While the store is away it
+// looks less and less often.
 func (g *givingBack) run() {
 	var away time.Duration
 	for {
@@ -91,7 +95,8 @@ func (g *givingBack) run() {
 			return
 		}
 		if next == nil {
-			if !g.core.sleep(min(wait, claimRest)) { // no longer: a claim may come that is due earlier
+			if !g.core.sleep(min(wait, claimRest)) {
+				// no longer: a claim may come that is due earlier
 				g.end()
 				return
 			}
@@ -119,7 +124,8 @@ func (g *givingBack) run() {
 	}
 }
 
-// next takes the first claim that is due, or says how long to wait; neither: there is none, and run has ended.
+// next takes the first claim that is due, or says how long to wait; neither: there is none, and run
+// has ended.
 func (g *givingBack) next() (*claim, time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -155,7 +161,8 @@ func (g *givingBack) drop() {
 	g.claims = nil
 }
 
-// try looks at a claim once. It is done when it is given back, or needs not be; answered: the store is there.
+// try looks at a claim once. It is done when it is given back, or needs not be; answered: the store
+// is there.
 func (g *givingBack) try(c *claim) (answered, done bool) {
 	ctx, cancel := context.WithTimeout(g.core.ctx, acquireLimit)
 	defer cancel()

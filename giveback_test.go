@@ -12,8 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// TestOutageLeavesOneCaller: however many claims an outage leaves unanswered, one goroutine looks whether the store is back, less and less
-// often, and then gives all of them back.
+// TestOutageLeavesOneCaller: however many claims an outage leaves unanswered, one goroutine looks
+// whether the store is back, less and less often, and then gives all of them back.
 func TestOutageLeavesOneCaller(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const calls = 2000
@@ -28,7 +28,8 @@ func TestOutageLeavesOneCaller(t *testing.T) {
 			return storetest.LoseRequest
 		})
 		e := engineOn(t, f, retrysafe.Policy{})
-		_, err := retrysafe.Do(ctx, e, charge, new(counter).work) // the engine knows the store's clock
+		// the engine knows the store's clock
+		_, err := retrysafe.Do(ctx, e, charge, new(counter).work)
 		assert.NoError(t, err, "before the outage")
 		away.Store(true)
 		var all sync.WaitGroup

@@ -8,9 +8,11 @@ import (
 	"time"
 )
 
-// heartbeat extends the leases of all live attempts of an engine and ends their contexts in time. One goroutine keeps the times; it
-// runs only while attempts live, and sleeps until the first is due: an attempt that ends within a third of its lease costs neither
-// a timer nor a goroutine. The Extend calls themselves run apart, so that a store that hangs does not delay the end of a context.
+// heartbeat extends the leases of all live attempts of an engine and ends their contexts in time.
+// One goroutine keeps the times; it runs only while attempts live, and sleeps until the first is
+// due: an attempt that ends within a third of its lease costs neither a timer nor a goroutine. The
+// Extend calls themselves run apart, so that a store that hangs does not delay the end of a
+// context.
 type heartbeat struct {
 	core *core
 	kick chan struct{}
@@ -82,11 +84,13 @@ func (a *Attempt) due() time.Time {
 	return next
 }
 
-// lose ends the attempt's context; from now on it is never released. Callers hold the heartbeat's lock.
+// lose ends the attempt's context; from now on it is never released. Callers hold the heartbeat's
+// lock.
 func (a *Attempt) lose(cause error) {
 	a.lost.Store(true)
 	a.cancel(cause)
-	if t := a.core.trace.Lost; t != nil && !a.ended.Load() { // its ending may have arrived, and the reply not
+	if t := a.core.trace.Lost; t != nil && !a.ended.Load() {
+		// its ending may have arrived, and the reply not
 		// Apart, since the lock is held and the function is the user's.
 		a.core.background.start(func() { t(&a.ctx, a.Key(), a.n, cause) })
 	}
@@ -163,8 +167,9 @@ func (h *heartbeat) extend(a *Attempt, sent time.Time) {
 	h.wake()
 }
 
-// call makes one Extend call, and takes its answer. The new end counts from when the call was sent: that is the latest time from
-// which the store can have counted at least a whole lease. more is what is asked for beside the lease.
+// call makes one Extend call, and takes its answer. The new end counts from when the call was sent:
+// that is the latest time from which the store can have counted at least a whole lease. more is
+// what is asked for beside the lease.
 func (h *heartbeat) call(ctx context.Context, a *Attempt, sent time.Time, more ExtendRequest) error {
 	lease := a.policy.Lease
 	more.Key, more.Owner, more.Fence, more.Lease = a.key, a.owner, a.fence, lease
@@ -182,7 +187,8 @@ func (h *heartbeat) call(ctx context.Context, a *Attempt, sent time.Time, more E
 	switch {
 	case a.index < 0: // ended or lost meanwhile
 	case err == nil:
-		if end := sent.Add(lease - lease/10); end.After(a.until) { // of two calls the later one counts
+		if end := sent.Add(lease - lease/10); end.After(a.until) {
+			// of two calls the later one counts
 			a.until, a.beatAt = end, sent.Add(lease/3)
 		}
 	case errors.Is(err, ErrLeaseLost):

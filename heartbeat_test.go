@@ -43,8 +43,8 @@ func TestAShortRunCostsNoHeartbeat(t *testing.T) {
 	})
 }
 
-// TestContextEndsInTime is E3: a tenth of the lease before the lease does, counted from when the call was sent, whether the store
-// loses calls, blocks, or is gone.
+// TestContextEndsInTime is E3: a tenth of the lease before the lease does, counted from when the
+// call was sent, whether the store loses calls, blocks, or is gone.
 func TestContextEndsInTime(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]storetest.Fault{
@@ -66,7 +66,8 @@ func TestContextEndsInTime(t *testing.T) {
 	}
 }
 
-// TestContextEndsInTimeAfterAnExtend: the end counts from when the last call that succeeded was sent.
+// TestContextEndsInTimeAfterAnExtend: the end counts from when the last call that succeeded was
+// sent.
 func TestContextEndsInTimeAfterAnExtend(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		e := engineOn(t, storetest.NewFaulty(newStore(), only("extend", storetest.Block, 3, 1000)), retrysafe.Policy{Lease: 30 * time.Second})
@@ -116,7 +117,8 @@ func TestMaxRun(t *testing.T) {
 	})
 }
 
-// TestReleaseAfterLoss is E4 and E7: what the work itself says is believed also when its context has ended. What a rule says is not.
+// TestReleaseAfterLoss is E4 and E7: what the work itself says is believed also when its context
+// has ended. What a rule says is not.
 func TestReleaseAfterLoss(t *testing.T) {
 	t.Parallel()
 	nothing := func(error) retrysafe.Outcome { return retrysafe.NotDone }
@@ -169,7 +171,8 @@ func TestReleaseAfterLoss(t *testing.T) {
 	}
 }
 
-// TestCompleteAfterLoss is E4's other half, and E8: work that was done in spite of a lost lease is recorded if nobody took over.
+// TestCompleteAfterLoss is E4's other half, and E8: work that was done in spite of a lost lease is
+// recorded if nobody took over.
 func TestCompleteAfterLoss(t *testing.T) {
 	t.Parallel()
 	for name, takeover := range map[string]bool{"nobody took over": false, "somebody took over": true} {
@@ -216,7 +219,8 @@ func TestClocksAnHourApart(t *testing.T) {
 	}
 }
 
-// TestStoreClockJumps: the estimate of the store's clock is wrong after a jump; the call finds out and goes on.
+// TestStoreClockJumps: the estimate of the store's clock is wrong after a jump; the call finds out
+// and goes on.
 func TestStoreClockJumps(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var skew atomic.Int64
@@ -263,7 +267,8 @@ func TestAttemptContext(t *testing.T) {
 	})
 }
 
-// TestExtendNow: work that is about to act makes sure of its lease, and one that was taken over, has ended or cannot be sure is told.
+// TestExtendNow: work that is about to act makes sure of its lease, and one that was taken over,
+// has ended or cannot be sure is told.
 func TestExtendNow(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := storetest.NewFaulty(newStore(), only("extend", storetest.LoseRequest, 2, 2))
@@ -288,7 +293,8 @@ func TestExtendNow(t *testing.T) {
 	})
 }
 
-// TestExtendOfALostAttempt: who asks for more time after the engine has ended the attempt's context is told so, also where the store gives it.
+// TestExtendOfALostAttempt: who asks for more time after the engine has ended the attempt's context
+// is told so, also where the store gives it.
 func TestExtendOfALostAttempt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		e := engineOn(t, newStore(), retrysafe.Policy{Lease: 10 * time.Second, MaxRun: 20 * time.Second})

@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// Issue makes a key that calls with [MustBeIssued] accept. Its first use must come within life, by the store's clock; a call that has
-// won it is not bound by that. The package token makes such keys and hands them out; it calls this on its layer.
+// Issue makes a key that calls with [MustBeIssued] accept. Its first use must come within life, by
+// the store's clock; a call that has won it is not bound by that. The package token makes such keys
+// and hands them out; it calls this on its layer.
 //
-// The store is asked once. After an error nobody knows whether the key was issued: do not hand it out, make another one. A copy of the
-// request that arrives late then issues a key that nobody has.
+// The store is asked once. After an error nobody knows whether the key was issued: do not hand it
+// out, make another one. A copy of the request that arrives late then issues a key that nobody has.
 //
-// Errors: [ErrNotIssued] (there is a record of this key), [ErrInvalidKey], [ErrUnavailable], [ErrClosed], and one that wraps
-// errors.ErrUnsupported where the store issues no keys.
+// Errors: [ErrNotIssued] (there is a record of this key), [ErrInvalidKey], [ErrUnavailable],
+// [ErrClosed], and one that wraps errors.ErrUnsupported where the store issues no keys.
 func (e *Engine) Issue(ctx context.Context, k Key, life time.Duration) error {
 	c, key := e.c, e.storeKey(k)
 	err := key.Validate()
@@ -58,8 +59,9 @@ func (c *core) issue(ctx context.Context, key StoreKey, life time.Duration) (Sta
 	return status, err
 }
 
-// StoreTime is the store's clock as the engine knows it from the store's replies. It asks the store where the last reply is more than a
-// minute old. [ErrUnavailable]: there was no reply yet; an old one is good enough where the store is away.
+// StoreTime is the store's clock as the engine knows it from the store's replies. It asks the store
+// where the last reply is more than a minute old. [ErrUnavailable]: there was no reply yet; an old
+// one is good enough where the store is away.
 func (e *Engine) StoreTime(ctx context.Context) (time.Time, error) {
 	c := e.c
 	if !c.clock.known.Load() || c.clock.age() > time.Minute {
@@ -78,17 +80,19 @@ type issued struct {
 	life        time.Duration
 }
 
-// MustBeIssued refuses keys that the server has not issued, or whose time of first use has passed, with [ErrNotIssued]. DoTx does not
-// take it: redeem the key around the transaction.
+// MustBeIssued refuses keys that the server has not issued, or whose time of first use has passed,
+// with [ErrNotIssued]. DoTx does not take it: redeem the key around the transaction.
 func MustBeIssued() CallOption {
 	return optionFunc(func(c *callOptions) { c.issued.must = true })
 }
 
-// issuedSlack is what a record outlives the time of first use by. Clocks are estimated, and never that far off.
+// issuedSlack is what a record outlives the time of first use by. Clocks are estimated, and never
+// that far off.
 const issuedSlack = time.Minute
 
-// lasting makes the retention right for an issued key. Its record has to outlive the time of first use: else a key that was given back
-// would be gone too early, and one that is signed could be issued anew.
+// lasting makes the retention right for an issued key. Its record has to outlive the time of first
+// use: else a key that was given back would be gone too early, and one that is signed could be
+// issued anew.
 func (c *core) lasting(ctx context.Context, key StoreKey, o *callOptions) (*callOptions, error) {
 	if !o.issued.must {
 		return o, nil
@@ -106,7 +110,8 @@ func (c *core) lasting(ctx context.Context, key StoreKey, o *callOptions) (*call
 	return o, nil
 }
 
-// timeLeft is how long a signed key may still be used first, once the clock is known; of others zero, for the store knows.
+// timeLeft is how long a signed key may still be used first, once the clock is known; of others
+// zero, for the store knows.
 func (c *core) timeLeft(o *callOptions) time.Duration {
 	if o.issued.signedUntil.IsZero() {
 		return 0
@@ -120,15 +125,17 @@ func (c *core) issueSigned(ctx context.Context, key StoreKey, o *callOptions) er
 	if !o.issued.must || left <= 0 {
 		return nil
 	}
-	_, err := c.issue(ctx, key, left) // AlreadyIssued: it was used before, perhaps by another process just now
+	// AlreadyIssued: it was used before, perhaps by another process just now
+	_, err := c.issue(ctx, key, left)
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		err = unavailable(err)
 	}
 	return err
 }
 
-// issuedTooLate tells of a signed key that was won although it was issued after its time: by a process that was held up between its
-// look at the clock and the store. The key may have been used long ago, and its record be gone.
+// issuedTooLate tells of a signed key that was won although it was issued after its time: by a
+// process that was held up between its look at the clock and the store. The key may have been used
+// long ago, and its record be gone.
 func (c *callOptions) issuedTooLate(rec *Record) bool {
 	return !c.issued.signedUntil.IsZero() && rec.Created.After(c.issued.signedUntil)
 }

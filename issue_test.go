@@ -63,7 +63,8 @@ func TestIssueWithoutAnIssuer(t *testing.T) {
 	}
 }
 
-// TestIssueUnanswered: an error says that the key must not be handed out, whatever the store has done.
+// TestIssueUnanswered: an error says that the key must not be handed out, whatever the store has
+// done.
 func TestIssueUnanswered(t *testing.T) {
 	t.Parallel()
 	for _, f := range []storetest.Fault{storetest.LoseRequest, storetest.LoseReply} {
@@ -79,7 +80,8 @@ func TestIssuedKeysAreNotForTransactions(t *testing.T) {
 	assert.ErrorIs(t, err, errors.ErrUnsupported, "DoTx")
 }
 
-// heldUp is a store whose Issue comes late: the process was stopped between its look at the clock and the call.
+// heldUp is a store whose Issue comes late: the process was stopped between its look at the clock
+// and the call.
 type heldUp struct {
 	retrysafe.Store
 	issuer retrysafe.Issuer
@@ -91,8 +93,8 @@ func (h heldUp) Issue(_ context.Context, req retrysafe.IssueRequest) (retrysafe.
 	return h.issuer.Issue(ctx, req)
 }
 
-// TestSignedKeyIssuedTooLate: a signed key was used and its record is gone; a process that saw it in time and was held up issues it
-// once more. That does not run, nor does what comes after.
+// TestSignedKeyIssuedTooLate: a signed key was used and its record is gone; a process that saw it
+// in time and was held up issues it once more. That does not run, nor does what comes after.
 func TestSignedKeyIssuedTooLate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore()

@@ -9,18 +9,21 @@ import (
 	"strings"
 )
 
-// MaxPart is the longest that one part of a key may be, in bytes. A longer part is refused with [ErrInvalidKey], never cut:
-// a cut key makes two payments one. A source whose values may be longer (a path, a message id) passes them through [KeyPart].
+// MaxPart is the longest that one part of a key may be, in bytes. A longer part is refused with
+// [ErrInvalidKey], never cut: a cut key makes two payments one. A source whose values may be longer
+// (a path, a message id) passes them through [KeyPart].
 const MaxPart = 512
 
 // Key says who, what and which.
 //
-// Tenant keeps one caller from reading another's answer; it may be empty where there is only one. Operation keeps one key from
-// crossing operations. ID is the client's key, a message id, or a digest of business parameters. Operation and ID are never empty.
-// Each part is at most [MaxPart] bytes; every byte value is allowed, and no two different strings are the same key (no case folding,
-// no trimming, no Unicode normalisation).
+// Tenant keeps one caller from reading another's answer; it may be empty where there is only one.
+// Operation keeps one key from crossing operations. ID is the client's key, a message id, or a
+// digest of business parameters. Operation and ID are never empty. Each part is at most [MaxPart]
+// bytes; every byte value is allowed, and no two different strings are the same key (no case
+// folding, no trimming, no Unicode normalisation).
 //
-// A key may be a secret (who knows it can read the answer): String and LogValue show the operation alone. MarshalText is the real one.
+// A key may be a secret (who knows it can read the answer): String and LogValue show the operation
+// alone. MarshalText is the real one.
 type Key struct{ Tenant, Operation, ID string }
 
 // String returns the operation alone, so that a key can be printed safely.
@@ -52,8 +55,9 @@ func tooLong(name, s string) error {
 	return fmt.Errorf("%w: the %s has %d bytes, at most %d are allowed; pass it through retrysafe.KeyPart", ErrInvalidKey, name, len(s), MaxPart)
 }
 
-// MarshalText returns the canonical text tenant/operation/id. Every byte but A–Z a–z 0–9 - . _ ~ is percent-encoded (upper-case hex),
-// a leading ~ too, unless the part is a digest made by [KeyPart]. The text carries the secret: keep it out of logs.
+// MarshalText returns the canonical text tenant/operation/id. Every byte but A–Z a–z 0–9 - . _ ~ is
+// percent-encoded (upper-case hex), a leading ~ too, unless the part is a digest made by [KeyPart].
+// The text carries the secret: keep it out of logs.
 func (k Key) MarshalText() ([]byte, error) {
 	if err := k.Validate(); err != nil {
 		return nil, err
@@ -67,7 +71,8 @@ func (k Key) appendText(b []byte) []byte {
 	return appendPart(b, k.ID)
 }
 
-// UnmarshalText reads what MarshalText wrote, and nothing else: another spelling of the same key is an error.
+// UnmarshalText reads what MarshalText wrote, and nothing else: another spelling of the same key is
+// an error.
 func (k *Key) UnmarshalText(text []byte) error {
 	p, err := parseParts(text, 3)
 	if err != nil {
@@ -81,8 +86,9 @@ func (k *Key) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// KeyPart returns s as a part of a key, however long it is: up to [MaxPart] bytes s itself, else its digest "~sha256.<hex>".
-// A short s that itself looks like such a digest is digested too, so that nobody can name the digest of another's value.
+// KeyPart returns s as a part of a key, however long it is: up to [MaxPart] bytes s itself, else
+// its digest "~sha256.<hex>". A short s that itself looks like such a digest is digested too, so
+// that nobody can name the digest of another's value.
 func KeyPart(s string) string {
 	if len(s) <= MaxPart && !isDigest(s) {
 		return s
@@ -93,7 +99,8 @@ func KeyPart(s string) string {
 
 const digestPrefix = "~sha256."
 
-// isDigest tells the digest form of a part. Such a part is written as it is; any other leading ~ is escaped.
+// isDigest tells the digest form of a part. Such a part is written as it is; any other leading ~ is
+// escaped.
 func isDigest(s string) bool {
 	rest, ok := strings.CutPrefix(s, digestPrefix)
 	if !ok || len(rest) != 2*sha256.Size {
@@ -102,8 +109,9 @@ func isDigest(s string) bool {
 	return strings.Trim(rest, "0123456789abcdef") == ""
 }
 
-// StoreKey is a [Key] as stores see it: the engine's namespace and the surface's layer stand before it, so that a gateway,
-// a middleware and a transaction that see one key on one store never wait for each other. It is comparable.
+// StoreKey is a [Key] as stores see it: the engine's namespace and the surface's layer stand before
+// it, so that a gateway, a middleware and a transaction that see one key on one store never wait
+// for each other. It is comparable.
 type StoreKey struct {
 	Namespace, Layer string
 	Key
@@ -122,7 +130,8 @@ func (k StoreKey) Validate() error {
 	return k.Key.Validate()
 }
 
-// MarshalText returns namespace/layer/tenant/operation/id, encoded as in [Key.MarshalText]. The format is version 1 and frozen.
+// MarshalText returns namespace/layer/tenant/operation/id, encoded as in [Key.MarshalText]. The
+// format is version 1 and frozen.
 func (k StoreKey) MarshalText() ([]byte, error) {
 	if err := k.Validate(); err != nil {
 		return nil, err

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// lateContext keeps the values of a context, but ends at a time of its own and not when that context does: what ends an attempt must
-// reach the store also when the caller has gone. Its timer is made only when somebody asks for Done, so that a store that never
-// waits costs none.
+// lateContext keeps the values of a context, but ends at a time of its own and not when that
+// context does: what ends an attempt must reach the store also when the caller has gone. Its timer
+// is made only when somebody asks for Done, so that a store that never waits costs none.
 type lateContext struct {
 	values   context.Context
 	deadline time.Time
@@ -18,7 +18,8 @@ type lateContext struct {
 	timer *time.Timer
 }
 
-// begin makes it that of a call. There was one before where an ending was refused inside a transaction.
+// begin makes it that of a call. There was one before where an ending was refused inside a
+// transaction.
 func (c *lateContext) begin(values context.Context, deadline time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

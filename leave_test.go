@@ -11,7 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestCallerThatLeaves: work that has begun goes on when its caller hangs up, by a function and by an operation, and the retry gets the answer.
+// TestCallerThatLeaves: work that has begun goes on when its caller hangs up, by a function and by
+// an operation, and the retry gets the answer.
 func TestCallerThatLeaves(t *testing.T) {
 	t.Parallel()
 	type call func(ctx context.Context, e *retrysafe.Engine, work func(context.Context) (string, error)) (retrysafe.Result[string], error)
@@ -57,7 +58,8 @@ func TestCallerThatLeaves(t *testing.T) {
 	}
 }
 
-// TestCallerThatTakesItsWorkAlong: with Attached, by option, policy, engine or operation, the work ends with its caller.
+// TestCallerThatTakesItsWorkAlong: with Attached, by option, policy, engine or operation, the work
+// ends with its caller.
 func TestCallerThatTakesItsWorkAlong(t *testing.T) {
 	t.Parallel()
 	attached := retrysafe.Policy{Attached: true}
@@ -129,7 +131,8 @@ func TestCallerThatHasLeft(t *testing.T) {
 	})
 }
 
-// TestShutdownEndsWorkWithoutACaller: a program that is told to end waits for such work as long as it says, and then ends it.
+// TestShutdownEndsWorkWithoutACaller: a program that is told to end waits for such work as long as
+// it says, and then ends it.
 func TestShutdownEndsWorkWithoutACaller(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore()

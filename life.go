@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// life counts what Shutdown waits for: live attempts, answers that are still being stored, claims that must be given back.
+// life counts what Shutdown waits for: live attempts, answers that are still being stored, claims
+// that must be given back.
 type life struct {
 	mu       sync.Mutex
 	closed   bool
@@ -19,7 +20,8 @@ type life struct {
 	sweeping bool
 }
 
-// enter counts one more; false once the engine is closed. begin tells that the caller should start the sweeper.
+// enter counts one more; false once the engine is closed. begin tells that the caller should start
+// the sweeper.
 func (l *life) enter() (ok, begin bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,7 +119,8 @@ const shutdownGrace = time.Second
 
 var errStoreHangs = errors.New("retrysafe: shutdown: calls of the store have not returned, though their contexts have ended")
 
-// end waits for all goroutines until ctx ends, and for least, and starts none any more; false: some have not ended.
+// end waits for all goroutines until ctx ends, and for least, and starts none any more; false: some
+// have not ended.
 func (b *background) end(ctx context.Context, least time.Duration) bool {
 	b.mu.Lock()
 	b.ended = true

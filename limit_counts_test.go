@@ -57,7 +57,8 @@ func room(t *testing.T, e *retrysafe.Engine, n int, what string) {
 	begins(t, e, retrysafe.Key{Tenant: "ann", Operation: "room", ID: what}, false, fmt.Sprintf("%s: one more than %d", what, n))
 }
 
-// TestLimitsLookFirst: a new key costs one look and one charge, a repeat one look; it is never charged.
+// TestLimitsLookFirst: a new key costs one look and one charge, a repeat one look; it is never
+// charged.
 func TestLimitsLookFirst(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := storetest.NewFaulty(newStore(), nil)
@@ -79,7 +80,8 @@ func TestLimitsLookFirst(t *testing.T) {
 	})
 }
 
-// TestLimitsOfCopies: copies of a new key that look at once are all charged, and all but one give back.
+// TestLimitsOfCopies: copies of a new key that look at once are all charged, and all but one give
+// back.
 func TestLimitsOfCopies(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := &hooked{Store: newStore()}
@@ -100,7 +102,8 @@ func TestLimitsOfCopies(t *testing.T) {
 	})
 }
 
-// TestLimitsOfARecordThatPassed: a key that was known when it was looked at and is new when it is claimed is counted all the same.
+// TestLimitsOfARecordThatPassed: a key that was known when it was looked at and is new when it is
+// claimed is counted all the same.
 func TestLimitsOfARecordThatPassed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := &hooked{Store: newStore()}
@@ -116,8 +119,9 @@ func TestLimitsOfARecordThatPassed(t *testing.T) {
 	})
 }
 
-// TestLimitsOfLostClaims: a claim that was made stays counted although its caller never learnt of it: its key runs later, as one that is
-// known. Without that a tenant has as many keys as callers that hang up.
+// TestLimitsOfLostClaims: a claim that was made stays counted although its caller never learnt of
+// it: its key runs later, as one that is known. Without that a tenant has as many keys as callers
+// that hang up.
 func TestLimitsOfLostClaims(t *testing.T) {
 	t.Parallel()
 
@@ -163,8 +167,8 @@ func TestLimitsOfLostClaims(t *testing.T) {
 	}
 }
 
-// TestLimitsOfClaimsThatWereNotMade: what did not arrive is given back when it cannot arrive any more; not where the engine has ended
-// before, for nobody can tell then.
+// TestLimitsOfClaimsThatWereNotMade: what did not arrive is given back when it cannot arrive any
+// more; not where the engine has ended before, for nobody can tell then.
 func TestLimitsOfClaimsThatWereNotMade(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore()
@@ -185,7 +189,8 @@ func TestLimitsOfClaimsThatWereNotMade(t *testing.T) {
 	})
 }
 
-// TestLimitsOfCallersThatLeave: a charge goes on when its caller leaves, who is told at once; it is given back when its answer comes.
+// TestLimitsOfCallersThatLeave: a charge goes on when its caller leaves, who is told at once; it is
+// given back when its answer comes.
 func TestLimitsOfCallersThatLeave(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := &hooked{Store: newStore()}
@@ -215,7 +220,8 @@ func TestLimitsOfCallersThatLeave(t *testing.T) {
 	})
 }
 
-// TestLimitsInside: a call inside the work of another is counted and never refused, for the outer key would be in doubt.
+// TestLimitsInside: a call inside the work of another is counted and never refused, for the outer
+// key would be in doubt.
 func TestLimitsInside(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		e := engineOn(t, newStore(), limited(retrysafe.Limits{Live: 3, PerSecond: 0.001, Burst: 1}))
@@ -241,7 +247,8 @@ func TestLimitsInside(t *testing.T) {
 	})
 }
 
-// TestLimitsRetryIsBounded: a slow rate, or counts from the future of a clock that was set back, never send a caller away for hours.
+// TestLimitsRetryIsBounded: a slow rate, or counts from the future of a clock that was set back,
+// never send a caller away for hours.
 func TestLimitsRetryIsBounded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		clock := storetest.NewClock()
@@ -266,7 +273,8 @@ func (p passing) RunTx(context.Context, retrysafe.TxRequest, func(context.Contex
 	return retrysafe.Record{}, errWork
 }
 
-// TestLimitsGiveBackWhatIsThere: what is given back late is not taken from others: what has passed by itself stays.
+// TestLimitsGiveBackWhatIsThere: what is given back late is not taken from others: what has passed
+// by itself stays.
 func TestLimitsGiveBackWhatIsThere(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -296,7 +304,8 @@ func TestLimitsGiveBackWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestLimitsGiveBackAgain: what certainly was not given back is given back again, a few times and no more; what may have been is not.
+// TestLimitsGiveBackAgain: what certainly was not given back is given back again, a few times and
+// no more; what may have been is not.
 func TestLimitsGiveBackAgain(t *testing.T) {
 	t.Parallel()
 	busy := fmt.Errorf("%w: the file is busy", retrysafe.ErrTooLate)
@@ -331,8 +340,8 @@ func TestLimitsGiveBackAgain(t *testing.T) {
 	}
 }
 
-// TestLimitsOfIssuedKeysLast: an issued key counts for as long as its record is kept, which is longer than the retention where its time of
-// first use is.
+// TestLimitsOfIssuedKeysLast: an issued key counts for as long as its record is kept, which is
+// longer than the retention where its time of first use is.
 func TestLimitsOfIssuedKeysLast(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		e := engineOn(t, newStore(), limited(retrysafe.Limits{Live: 1}))

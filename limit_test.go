@@ -159,7 +159,8 @@ func TestLimitsBytes(t *testing.T) {
 	})
 }
 
-// TestLimitsBytesOfTheLast: an engine that ends counts first what its last answer takes, also one that was confirmed late.
+// TestLimitsBytesOfTheLast: an engine that ends counts first what its last answer takes, also one
+// that was confirmed late.
 func TestLimitsBytesOfTheLast(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore()
@@ -172,7 +173,8 @@ func TestLimitsBytesOfTheLast(t *testing.T) {
 	})
 }
 
-// TestLimitsAreShared: of many new keys that come to two engines at once, exactly as many run as may live.
+// TestLimitsAreShared: of many new keys that come to two engines at once, exactly as many run as
+// may live.
 func TestLimitsAreShared(t *testing.T) {
 	t.Parallel()
 	s := newStore()
@@ -246,7 +248,8 @@ func TestLimitsNeedALimiter(t *testing.T) {
 	}
 }
 
-// TestNoLimitsCostNothing: without limits the store is asked for none, nor is it where a person settles a doubt.
+// TestNoLimitsCostNothing: without limits the store is asked for none, nor is it where a person
+// settles a doubt.
 func TestNoLimitsCostNothing(t *testing.T) {
 	t.Parallel()
 	f := storetest.NewFaulty(newStore(), nil)
@@ -264,7 +267,8 @@ func TestNoLimitsCostNothing(t *testing.T) {
 	assert.Equal(t, f.Calls("charge"), 1, "charges after a resolution")
 }
 
-// TestLimitsOfIssuedKeys: a key that was issued is new until its first use. Over the limit it stays as it is, and bad ones are told the same.
+// TestLimitsOfIssuedKeys: a key that was issued is new until its first use. Over the limit it stays
+// as it is, and bad ones are told the same.
 func TestLimitsOfIssuedKeys(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore()
@@ -289,8 +293,8 @@ func TestLimitsOfIssuedKeys(t *testing.T) {
 	})
 }
 
-// TestManyCopiesAtOnce: where the store hangs on what is given back, copies of a key that all look before the first begins do not leave
-// goroutines without end behind them.
+// TestManyCopiesAtOnce: where the store hangs on what is given back, copies of a key that all look
+// before the first begins do not leave goroutines without end behind them.
 func TestManyCopiesAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		e := engineOn(t, slowRefunds{newStore()}, limited(retrysafe.Limits{Live: 5000}))
@@ -336,7 +340,8 @@ func TestLimitsOfPolicies(t *testing.T) {
 		{retrysafe.Limits{}, base},
 		{retrysafe.Limits{Live: 9, Bytes: -1}, retrysafe.Limits{Live: 9, PerSecond: 2, Burst: 3, Bytes: -1}},
 		{retrysafe.Limits{Burst: 7}, retrysafe.Limits{Live: 1, PerSecond: 2, Burst: 7, Bytes: 4}},
-		{retrysafe.Limits{PerSecond: 50}, retrysafe.Limits{Live: 1, PerSecond: 50, Bytes: 4}}, // a burst of its own
+		// a burst of its own
+		{retrysafe.Limits{PerSecond: 50}, retrysafe.Limits{Live: 1, PerSecond: 50, Bytes: 4}},
 	} {
 		got := retrysafe.Policy{Limits: tt.own}.Or(retrysafe.Policy{Limits: base})
 		assert.Equal(t, got.Limits, tt.want, "%+v", tt.own)

@@ -6,27 +6,33 @@ import (
 	"math"
 )
 
-// Limits bound what one tenant may have in the store, whichever process it comes through: the store keeps the counts ([Limiter]), one for
-// each namespace and tenant. They are over all layers: a transaction inside a guarded handler is a second key. A new key that is over a
-// limit is refused with [ErrTooManyKeys] before anything is stored; a key that is known is answered all the same, and not counted again.
-// Callers without a tenant are one tenant.
+// Limits bound what one tenant may have in the store, whichever process it comes through: the store
+// keeps the counts ([Limiter]), one for each namespace and tenant. They are over all layers: a
+// transaction inside a guarded handler is a second key. A new key that is over a limit is refused
+// with [ErrTooManyKeys] before anything is stored; a key that is known is answered all the same,
+// and not counted again. Callers without a tenant are one tenant.
 //
-// A call inside the work of another one (where [AttemptFrom] finds its attempt) is counted and never refused: the outer key would be in
-// doubt for what is only too early. A refusal that comes from elsewhere, over HTTP say, is the work's to handle.
+// A call inside the work of another one (where [AttemptFrom] finds its attempt) is counted and
+// never refused: the outer key would be in doubt for what is only too early. A refusal that comes
+// from elsewhere, over HTTP say, is the work's to handle.
 //
-// In a [Policy] a zero field takes the engine's default, and there it is no limit; a negative field is no limit. Different policies
-// compare the one count with limits of their own. What comes by a policy without any limits is not counted.
+// In a [Policy] a zero field takes the engine's default, and there it is no limit; a negative field
+// is no limit. Different policies compare the one count with limits of their own. What comes by a
+// policy without any limits is not counted.
 type Limits struct {
-	// Live is how many keys may be within their retention, counted from when they began. A key stops to count up to a sixteenth of its
-	// retention late, never early; with [Forever] it counts for ever.
+	// Live is how many keys may be within their retention, counted from when they began. A key
+	// stops to count up to a sixteenth of its retention late, never early; with [Forever] it counts
+	// for ever.
 	Live int64
-	// PerSecond is how many new keys may begin in a second on average, 0.0001 to 100000, by the generic cell rate algorithm (GCRA; ATM
-	// Forum, Traffic Management 4.0). Policies with the same PerSecond share one rate.
+	// PerSecond is how many new keys may begin in a second on average, 0.0001 to 100000, by the
+	// generic cell rate algorithm (GCRA; ATM Forum, Traffic Management 4.0). Policies with the same
+	// PerSecond share one rate.
 	PerSecond float64
 	// Burst is how many of them may begin at once, at most 100000; default PerSecond, rounded up.
 	Burst int64
-	// Bytes is how many bytes the kept answers may have before new keys are refused. An answer is counted once it is stored, and no
-	// answer is refused: what runs already may go over it. Only answers under a policy with this limit count.
+	// Bytes is how many bytes the kept answers may have before new keys are refused. An answer is
+	// counted once it is stored, and no answer is refused: what runs already may go over it. Only
+	// answers under a policy with this limit count.
 	Bytes int64
 }
 
@@ -44,7 +50,8 @@ func (l Limits) or(base Limits) Limits {
 // any tells whether there is a limit at all.
 func (l *Limits) any() bool { return l.Live > 0 || l.PerSecond > 0 || l.Bytes > 0 }
 
-// unrefused is l for keys that are counted and not refused, unless the largest burst is ahead of the rate.
+// unrefused is l for keys that are counted and not refused, unless the largest burst is ahead of
+// the rate.
 func (l *Limits) unrefused() Limits {
 	if l.PerSecond <= 0 {
 		return Limits{}

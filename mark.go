@@ -6,8 +6,9 @@ import (
 	"fmt"
 )
 
-// NothingDone marks an error of the work as "certainly nothing happened": the key is released and a retry runs the work again.
-// Use it only where that is known: the connection was refused, the input was rejected before anything was sent. NothingDone(nil) is nil.
+// NothingDone marks an error of the work as "certainly nothing happened": the key is released and a
+// retry runs the work again. Use it only where that is known: the connection was refused, the input
+// was rejected before anything was sent. NothingDone(nil) is nil.
 func NothingDone(err error) error {
 	if err == nil {
 		return nil
@@ -20,7 +21,8 @@ type nothingDone struct{ err error }
 func (e *nothingDone) Error() string { return e.err.Error() }
 func (e *nothingDone) Unwrap() error { return e.err }
 
-// InDoubt marks an error of the work as "it may have happened", also under Reexecute. InDoubt(nil) is nil.
+// InDoubt marks an error of the work as "it may have happened", also under Reexecute. InDoubt(nil)
+// is nil.
 func InDoubt(err error) error {
 	if err == nil {
 		return nil
@@ -33,8 +35,9 @@ type inDoubt struct{ err error }
 func (e *inDoubt) Error() string { return e.err.Error() }
 func (e *inDoubt) Unwrap() error { return e.err }
 
-// Permanent marks an error of the work as a final refusal (the card was declined): it is kept, and the first caller and every repeat
-// get a [*Failure] with this code and the text of err. Permanent(code, nil) is nil.
+// Permanent marks an error of the work as a final refusal (the card was declined): it is kept, and
+// the first caller and every repeat get a [*Failure] with this code and the text of err.
+// Permanent(code, nil) is nil.
 func Permanent(code string, err error) error {
 	if err == nil {
 		return nil
@@ -42,8 +45,8 @@ func Permanent(code string, err error) error {
 	return &Failure{Code: code, Message: err.Error(), cause: err}
 }
 
-// Failure is a kept, final error. The first caller and every repeat get the same Code, Message and Detail (use errors.As); only the
-// first caller's wraps the cause.
+// Failure is a kept, final error. The first caller and every repeat get the same Code, Message and
+// Detail (use errors.As); only the first caller's wraps the cause.
 type Failure struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -61,7 +64,8 @@ func (f *Failure) Unwrap() error { return f.cause }
 
 const failureCodec = "failure"
 
-// answer is the failure as it is stored: JSON {code, message, detail}, the format frozen as version 1.
+// answer is the failure as it is stored: JSON {code, message, detail}, the format frozen as
+// version 1.
 func (f *Failure) answer() (Answer, error) {
 	body, err := json.Marshal(f)
 	if err != nil {
@@ -85,9 +89,10 @@ func FailureOf(a Answer) (*Failure, error) {
 // OutcomeOf is what an error of the work means under p; nil is [Done]. The outermost mark counts
 // ([NothingDone], [Permanent], [InDoubt]), then what Classify says, then OnDoubt.
 //
-// Where several errors are joined, an InDoubt in any branch makes all of it [Doubtful], and the other
-// marks count only if every branch has one. An error that is marked only in part is Doubtful under
-// [Refuse] and is not given to Classify; under [Reexecute] a Permanent in any branch makes it [Failed].
+// Where several errors are joined, an InDoubt in any branch makes all of it [Doubtful], and the
+// other marks count only if every branch has one. An error that is marked only in part is Doubtful
+// under [Refuse] and is not given to Classify; under [Reexecute] a Permanent in any branch makes it
+// [Failed].
 func (p Policy) OutcomeOf(err error) Outcome { return outcomeOf(err, &p) }
 
 func outcomeOf(err error, p *Policy) Outcome {
@@ -132,7 +137,8 @@ func nothingDoneSays(err error) bool {
 // marks are what an error says of itself. Marks that an inner call has settled do not count.
 type marks struct {
 	outcome Outcome
-	// inPart is set where a branch of a joined error has no mark: that branch may have had an effect.
+	// inPart is set where a branch of a joined error has no mark: that branch may have had an
+	// effect.
 	inPart bool
 }
 
@@ -189,7 +195,8 @@ func advised(err error) error {
 	return err
 }
 
-// settledError is what a call returns of an error that it has settled. Its marks do not count for a call around it.
+// settledError is what a call returns of an error that it has settled. Its marks do not count for a
+// call around it.
 type settledError struct {
 	err   error
 	again bool // a retry runs

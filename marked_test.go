@@ -37,7 +37,8 @@ func TestMarked(t *testing.T) {
 	assert.Equal(t, retrysafe.Unmarked(joined), joined, "a joined error stays")
 }
 
-// TestOutcomeOfJoined: what several errors in one mean. A branch without a mark may have had an effect.
+// TestOutcomeOfJoined: what several errors in one mean. A branch without a mark may have had an
+// effect.
 func TestOutcomeOfJoined(t *testing.T) {
 	t.Parallel()
 	bare, domain := errors.New("the card was declined"), errors.New("shop: payment failed")
@@ -70,7 +71,8 @@ func TestOutcomeOfJoined(t *testing.T) {
 	assert.Equal(t, retrysafe.Policy{}.OutcomeOf(nil), retrysafe.Done, "no error")
 }
 
-// TestMarkedInPart: work that timed out and whose clean-up did nothing is not run again, and its record says how to mark an error.
+// TestMarkedInPart: work that timed out and whose clean-up did nothing is not run again, and its
+// record says how to mark an error.
 func TestMarkedInPart(t *testing.T) {
 	t.Parallel()
 	e, c := engineOn(t, newStore(), retrysafe.Policy{}), new(counter)
@@ -88,8 +90,8 @@ func TestMarkedInPart(t *testing.T) {
 	assert.Contains(t, rec.LastError, "mark the outermost error", "the advice")
 }
 
-// TestKeyFor: a derived key is the same in every attempt, and another one for another name, key, tenant or operation, and for the same key
-// after its record has passed.
+// TestKeyFor: a derived key is the same in every attempt, and another one for another name, key,
+// tenant or operation, and for the same key after its record has passed.
 func TestKeyFor(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -8,30 +8,35 @@ import (
 	"fmt"
 )
 
-// Progress is what a call has done so far, as its record keeps it until the call has ended: for lists, for [Policy].Reconcile, and for
-// whoever has to settle a doubt by hand.
+// Progress is what a call has done so far, as its record keeps it until the call has ended: for
+// lists, for [Policy].Reconcile, and for whoever has to settle a doubt by hand.
 type Progress struct {
 	// Plan is the [Policy].Steps of the attempt that kept it; nil where it declared none.
 	Plan []string
-	// Input is that of a resumable operation, in the engine's codec; its Codec is empty where none is kept.
+	// Input is that of a resumable operation, in the engine's codec; its Codec is empty where none
+	// is kept.
 	Input Answer
-	// Steps are those that were finished, in the order in which they were, and those that were begun at most once.
+	// Steps are those that were finished, in the order in which they were, and those that were
+	// begun at most once.
 	Steps []StepRecord
-	// Reopened is the attempt that reopened the record last (see [Resolution].Reopen): [Attempt.Tries] counts from the next one. Zero: none.
+	// Reopened is the attempt that reopened the record last (see [Resolution].Reopen):
+	// [Attempt.Tries] counts from the next one. Zero: none.
 	Reopened int
 }
 
 // StepRecord is one step of a half-done call.
 type StepRecord struct {
 	Name string
-	// Finished is false of a step under [AtMostOnce] that was begun: nobody knows what became of it.
+	// Finished is false of a step under [AtMostOnce] that was begun: nobody knows what became of
+	// it.
 	Finished bool
 	// Answer is what it returned. It is not kept where all together were too large.
 	Answer Answer
 }
 
-// Progress reads what a call that has not ended has done so far; the zero Progress where nothing is kept, and of finished records. Lists
-// leave it out: look the record up. Its bytes are parts of the record's.
+// Progress reads what a call that has not ended has done so far; the zero Progress where nothing is
+// kept, and of finished records. Lists leave it out: look the record up. Its bytes are parts of the
+// record's.
 func (r *Record) Progress() (Progress, error) {
 	if r.State.Finished() || r.Answer.Codec == "" {
 		return Progress{}, nil
@@ -43,14 +48,15 @@ const (
 	progressCodec   = "retrysafe/steps"
 	progressVersion = 1
 
-	// With as much of each as is allowed, names and what stands around them have 100 KB: all fits into MaxStored.
+	// With as much of each as is allowed, names and what stands around them have 100 KB: all fits
+	// into MaxStored.
 	maxStep     = 128       // bytes of a name
 	maxSteps    = 128       // in a call
 	maxStepBody = 960 << 10 // bytes of all bodies, the input included
 )
 
-// progressHead is the first line of the body, in JSON; the bodies of the parts follow, in their order, with nothing in between.
-// docs/formats.md shows it.
+// progressHead is the first line of the body, in JSON; the bodies of the parts follow, in their
+// order, with nothing in between. docs/formats.md shows it.
 type progressHead struct {
 	Version int            `json:"v"`
 	Plan    []string       `json:"plan,omitempty"`

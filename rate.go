@@ -8,10 +8,12 @@ import (
 	"time"
 )
 
-// Rate bounds how often something may be asked for, by the generic cell rate algorithm (GCRA; ATM Forum, Traffic Management 4.0). Unlike
-// [Limits], which count new keys, it counts every request, repeats too.
+// Rate bounds how often something may be asked for, by the generic cell rate algorithm (GCRA; ATM
+// Forum, Traffic Management 4.0). Unlike [Limits], which count new keys, it counts every request,
+// repeats too.
 type Rate struct {
-	// PerSecond is how many may come in a second on average, 0.0001 to 100000; 0.1 is six in a minute.
+	// PerSecond is how many may come in a second on average, 0.0001 to 100000; 0.1 is six in a
+	// minute.
 	PerSecond float64
 	// Burst is how many of them may come at once, 1 to 100000; default PerSecond, rounded up.
 	Burst int64
@@ -32,12 +34,14 @@ func (r Rate) Validate() error {
 // rateSpace is behind the namespace where rates are counted, so that they meet no tenant's keys.
 const rateSpace = "\x00rate"
 
-// Allow counts a request of a tenant for a thing (an operation, a route), in the store, so that all its processes share one rate; it is one
-// trip. [ErrTooManyRequests] says that it came too early, and when to come again; it was not counted then. A store that does not answer is
-// [ErrUnavailable]: a request that cannot be counted should not run. A store without a [Limiter] is errors.ErrUnsupported.
+// Allow counts a request of a tenant for a thing (an operation, a route), in the store, so that all
+// its processes share one rate; it is one trip. [ErrTooManyRequests] says that it came too early,
+// and when to come again; it was not counted then. A store that does not answer is
+// [ErrUnavailable]: a request that cannot be counted should not run. A store without a [Limiter] is
+// errors.ErrUnsupported.
 //
-// A reply that is lost may have counted; it costs the tenant one request too many, never one too few. Allow does not depend on the engine's
-// layer and policy.
+// A reply that is lost may have counted; it costs the tenant one request too many, never one too
+// few. Allow does not depend on the engine's layer and policy.
 func (e *Engine) Allow(ctx context.Context, tenant, thing string, r Rate) error {
 	if err := r.Validate(); err != nil {
 		return err
@@ -50,7 +54,8 @@ func (e *Engine) Allow(ctx context.Context, tenant, thing string, r Rate) error 
 	}
 	req := ChargeRequest{
 		Namespace: KeyPart(c.namespace + rateSpace), Tenant: KeyPart(strconv.Itoa(len(thing)) + ":" + thing + tenant),
-		Keys: 1, For: time.Millisecond, Limits: Limits{PerSecond: r.PerSecond, Burst: r.Burst}, // how long keys live is not asked
+		// how long keys live is not asked
+		Keys: 1, For: time.Millisecond, Limits: Limits{PerSecond: r.PerSecond, Burst: r.Burst},
 	}
 	var got Charged
 	err := askAgain(ctx, func() (err error) {

@@ -13,7 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// TestAllow: a burst, then the rate, each tenant and thing for itself; what is refused is not counted.
+// TestAllow: a burst, then the rate, each tenant and thing for itself; what is refused is not
+// counted.
 func TestAllow(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

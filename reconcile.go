@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// reconcileAfter is how many leases a doubt has to be old before it is asked about: a request that was given up may still be on its way, and
-// what it does would come after the answer that nothing was done.
+// reconcileAfter is how many leases a doubt has to be old before it is asked about: a request that
+// was given up may still be on its way, and what it does would come after the answer that nothing
+// was done.
 const reconcileAfter = 2
 
 var errTooManyWorked = errors.New("more attempts may have worked than the record names; look at the other side and resolve it")
@@ -21,9 +22,11 @@ type verdict struct {
 	settled bool     // the record is finished now
 }
 
-// reconcile asks the policy's Reconcile about the attempt of rec, whose end nobody knows, under an attempt of its own: it is asked by one
-// caller at a time, and the old holder cannot finish any more. Neither an attempt nor an error: the store has to be asked again, since the
-// record is another one now. The attempt that it returns is in the care of the caller; rec is its record then.
+// reconcile asks the policy's Reconcile about the attempt of rec, whose end nobody knows, under an
+// attempt of its own: it is asked by one caller at a time, and the old holder cannot finish any
+// more. Neither an attempt nor an error: the store has to be asked again, since the record is
+// another one now. The attempt that it returns is in the care of the caller; rec is its record
+// then.
 func (c *core) reconcile(ctx context.Context, rec *Record, o *callOptions) (v verdict, err error) {
 	if wait := tooEarly(rec, o.policy); wait > 0 {
 		return v, c.wrap(rec.Key, rec.Attempt, ErrInDoubt, wait)
@@ -36,13 +39,16 @@ func (c *core) reconcile(ctx context.Context, rec *Record, o *callOptions) (v ve
 	if a == nil {
 		return v, err
 	}
-	doubt.Answer = rec.Answer                             // what was done so far; lists leave it out
-	if worked := doubt.MayHaveWorked(); len(worked) > 0 { // the other side has not heard of those who only asked
+	// what was done so far; lists leave it out
+	doubt.Answer = rec.Answer
+	if worked := doubt.MayHaveWorked(); len(worked) > 0 {
+		// the other side has not heard of those who only asked
 		last := worked[len(worked)-1]
 		doubt.Attempt, doubt.Fence = last.Attempt, last.Fence
 	}
 	defer func() {
-		if !a.Ended() && v.attempt == nil { // Reconcile panicked or ended its goroutine, which goes on
+		if !a.Ended() && v.attempt == nil {
+			// Reconcile panicked or ended its goroutine, which goes on
 			c.life.stay()
 			_ = a.Doubt(ctx, errCrashed)
 		}
@@ -82,8 +88,8 @@ func (c *core) reconcile(ctx context.Context, rec *Record, o *callOptions) (v ve
 	return v, err
 }
 
-// reconcileToRun is reconcile for a caller that runs the work where nothing was done. The record says so before the work begins: if that
-// is not confirmed, nothing runs.
+// reconcileToRun is reconcile for a caller that runs the work where nothing was done. The record
+// says so before the work begins: if that is not confirmed, nothing runs.
 func (c *core) reconcileToRun(ctx context.Context, rec *Record, o *callOptions) (verdict, error) {
 	v, err := c.reconcile(ctx, rec, o)
 	if v.attempt == nil {
@@ -97,7 +103,8 @@ func (c *core) reconcileToRun(ctx context.Context, rec *Record, o *callOptions) 
 	return verdict{}, c.wrap(rec.Key, rec.Attempt, fmt.Errorf("%w: the store has not confirmed that the work begins: %w", ErrInDoubt, err), reconcileAfter*o.policy.Lease)
 }
 
-// tooEarly is how long a doubt is not asked about yet. One that an attempt has told of began then, any other when its lease had passed.
+// tooEarly is how long a doubt is not asked about yet. One that an attempt has told of began then,
+// any other when its lease had passed.
 func tooEarly(rec *Record, p *Policy) time.Duration {
 	began := rec.Updated
 	if rec.Cause == "" {
@@ -106,7 +113,8 @@ func tooEarly(rec *Record, p *Policy) time.Duration {
 	return began.Add(reconcileAfter * p.Lease).Sub(rec.Now)
 }
 
-// take wins a record, as it was seen, to work or only to ask. Neither an attempt nor an error: it has changed since.
+// take wins a record, as it was seen, to work or only to ask. Neither an attempt nor an error: it
+// has changed since.
 func (c *core) take(ctx context.Context, rec *Record, o *callOptions, asks bool) (*Attempt, error) {
 	req := AcquireRequest{Key: rec.Key, Owner: newOwner(), Lease: o.policy.Lease, OnDoubt: rec.OnDoubt, IfFence: rec.Fence, Asks: asks}
 	got, sent, err := c.acquire(ctx, &req, nil)
@@ -127,11 +135,13 @@ func (c *core) take(ctx context.Context, rec *Record, o *callOptions, asks bool)
 	return a, nil
 }
 
-// ReconcileAll asks [Policy].Reconcile about the keys of an operation that are in doubt, one after the other; an empty operation is all of
-// the engine's layer. It returns how many were settled: completed, failed, or released to the next call. What is too young, or stays in
-// doubt, is left for the next time: run it every few minutes, in any number of processes.
+// ReconcileAll asks [Policy].Reconcile about the keys of an operation that are in doubt, one after
+// the other; an empty operation is all of the engine's layer. It returns how many were settled:
+// completed, failed, or released to the next call. What is too young, or stays in doubt, is left
+// for the next time: run it every few minutes, in any number of processes.
 //
-// Errors: one that wraps errors.ErrUnsupported (the store does not list), [ErrUnreadable] (all others were asked about), [ErrUnavailable], [ErrClosed], the context's.
+// Errors: one that wraps errors.ErrUnsupported (the store does not list), [ErrUnreadable] (all
+// others were asked about), [ErrUnavailable], [ErrClosed], the context's.
 func (e *Engine) ReconcileAll(ctx context.Context, operation string) (settled int, err error) {
 	return e.reconcileAll(ctx, operation, e.defaults)
 }

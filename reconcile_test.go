@@ -44,7 +44,8 @@ func (d *detective) policy() retrysafe.Policy {
 	return retrysafe.Policy{Lease: time.Minute, Reconcile: d.ask}
 }
 
-// TestReconcile: the verdicts, asked for by fifty callers at once, of a doubt that was told and of one that lapsed.
+// TestReconcile: the verdicts, asked for by fifty callers at once, of a doubt that was told and of
+// one that lapsed.
 func TestReconcile(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -104,7 +105,8 @@ func said(res retrysafe.Result[string], err error) string {
 	return fmt.Sprint(res.Value, " ", err)
 }
 
-// TestReconcileNotTooEarly: a doubt is asked about when it is two leases old, and callers are told when that is.
+// TestReconcileNotTooEarly: a doubt is asked about when it is two leases old, and callers are told
+// when that is.
 func TestReconcileNotTooEarly(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := &detective{says: retrysafe.Resolution{Outcome: retrysafe.Doubtful}}
@@ -132,7 +134,8 @@ func TestReconcileNotTooEarly(t *testing.T) {
 	})
 }
 
-// TestReconcileFencesTheOldHolder: whoever was slow cannot finish any more once it was asked about, and one that is quicker counts.
+// TestReconcileFencesTheOldHolder: whoever was slow cannot finish any more once it was asked about,
+// and one that is quicker counts.
 func TestReconcileFencesTheOldHolder(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, d := newStore(), &detective{says: retrysafe.Resolution{Outcome: retrysafe.Done, Answer: found}}
@@ -197,8 +200,8 @@ func TestReconcileCrashes(t *testing.T) {
 	})
 }
 
-// TestReconcileUnderFaults: any one store call of it is lost on its way, there or back. The work is never run beside a verdict that says
-// that it was done, and in the end the verdict counts.
+// TestReconcileUnderFaults: any one store call of it is lost on its way, there or back. The work is
+// never run beside a verdict that says that it was done, and in the end the verdict counts.
 func TestReconcileUnderFaults(t *testing.T) {
 	t.Parallel()
 	for _, op := range []string{"acquire", "complete", "release", "lookup"} {

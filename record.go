@@ -7,13 +7,15 @@ import (
 	"time"
 )
 
-// Owner is a random id made for one Begin. All repeats of its store calls carry it, so that a lost reply is harmless.
+// Owner is a random id made for one Begin. All repeats of its store calls carry it, so that a lost
+// reply is harmless.
 type Owner [16]byte
 
 // State is what a record says of its key.
 type State uint8
 
-// The states of a record. A record that is in progress and has no lease left is in doubt; see [Record.InDoubt].
+// The states of a record. A record that is in progress and has no lease left is in doubt; see
+// [Record.InDoubt].
 const (
 	// StateIssued: the key was issued by the server and not used yet.
 	StateIssued State = iota + 1
@@ -44,7 +46,8 @@ func (s State) Finished() bool { return s == StateCompleted || s == StateFailed 
 type Answer struct {
 	// Codec names the form of Body: "json", "raw", "message/http", …
 	Codec string
-	// Body is the answer; of one that is not kept, what the codec keeps in its place (HTTP: the head), or nil.
+	// Body is the answer; of one that is not kept, what the codec keeps in its place (HTTP: the
+	// head), or nil.
 	Body []byte
 	// Kept is false where the answer was too large to keep or did not end.
 	Kept bool
@@ -68,15 +71,17 @@ type Record struct {
 	// Fence grows with every win; with Owner it is the ownership.
 	Fence Fence
 	Owner Owner
-	// Asks is set while the attempt only asks what became of the ones before it, or settles them: it has not worked.
+	// Asks is set while the attempt only asks what became of the ones before it, or settles them:
+	// it has not worked.
 	Asks bool
-	// Earlier are the attempts before this one that may have had an effect, oldest first; nil of a finished record. At most 16 are kept:
-	// EarlierCut says that there were more.
+	// Earlier are the attempts before this one that may have had an effect, oldest first; nil of a
+	// finished record. At most 16 are kept: EarlierCut says that there were more.
 	Earlier    []Worked
 	EarlierCut bool
 	// OnDoubt is the policy of the call that won.
 	OnDoubt OnDoubt
-	// Fingerprint tells a repeat from another request with the same key: a version byte and a digest. Nil where the call gave none.
+	// Fingerprint tells a repeat from another request with the same key: a version byte and a
+	// digest. Nil where the call gave none.
 	Fingerprint []byte
 	// Binding is a keyed digest of the caller's credential, or nil.
 	Binding []byte
@@ -84,20 +89,24 @@ type Record struct {
 	Issued bool
 	// LeaseLeft is relative to Now. An attempt in progress with nothing left is in doubt.
 	LeaseLeft time.Duration
-	// Now is the store's clock when it answered; the other times are of the same clock. A zero Expires means never.
+	// Now is the store's clock when it answered; the other times are of the same clock. A zero
+	// Expires means never.
 	Now, Created, Updated, Expires time.Time
-	// Answer is what repeats are given. Before the end it is what the attempt has done so far; see [Record.Progress].
+	// Answer is what repeats are given. Before the end it is what the attempt has done so far; see
+	// [Record.Progress].
 	Answer Answer
-	// Cause is one word on why the record is in doubt or released: timeout panic bound error nothing-done unattended
-	// (nothing done, and no caller was told) unanswered resolved attempts;
-	// the gateway's own are not-sent timeout reset truncated garbage. Empty after a crash, when the lease lapsed.
+	// Cause is one word on why the record is in doubt or released: timeout panic bound error
+	// nothing-done unattended (nothing done, and no caller was told) unanswered resolved attempts;
+	// the gateway's own are not-sent timeout reset truncated garbage. Empty after a crash, when the
+	// lease lapsed.
 	Cause string
 	// LastError is for operators and never sent to clients.
 	LastError string
 }
 
-// MayHaveWorked are all attempts that may have had an effect that the record does not know of, oldest first; nil once it is finished.
-// Under [Refuse] an attempt that was released has certainly done nothing.
+// MayHaveWorked are all attempts that may have had an effect that the record does not know of,
+// oldest first; nil once it is finished. Under [Refuse] an attempt that was released has certainly
+// done nothing.
 func (r *Record) MayHaveWorked() []Worked {
 	if r.State == StateInProgress && !r.Asks || r.State == StateReleased && !r.Asks && r.OnDoubt == Reexecute {
 		return append(slices.Clip(r.Earlier), Worked{r.Attempt, r.Fence})
@@ -105,5 +114,6 @@ func (r *Record) MayHaveWorked() []Worked {
 	return r.Earlier
 }
 
-// InDoubt tells whether the work may have taken effect and nobody knows: in progress, and the lease has passed or was given up.
+// InDoubt tells whether the work may have taken effect and nobody knows: in progress, and the lease
+// has passed or was given up.
 func (r *Record) InDoubt() bool { return r.State == StateInProgress && r.LeaseLeft <= 0 }

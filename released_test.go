@@ -10,7 +10,8 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// TestReleasedFor: a record that a release leaves nothing to keep is kept for minutes, any other for its retention.
+// TestReleasedFor: a record that a release leaves nothing to keep is kept for minutes, any other
+// for its retention.
 func TestReleasedFor(t *testing.T) {
 	t.Parallel()
 	nothing := func(context.Context) (string, error) { return "", retrysafe.NothingDone(errWork) }
@@ -80,7 +81,8 @@ func TestReleasedFor(t *testing.T) {
 	}
 }
 
-// TestReleasedMeetsLateClaims: a record that was released is there as long as a copy of its claim may be on its way.
+// TestReleasedMeetsLateClaims: a record that was released is there as long as a copy of its claim
+// may be on its way.
 func TestReleasedMeetsLateClaims(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := storetest.NewFaulty(newStore(), only("acquire", storetest.Delay, 1, 1))

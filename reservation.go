@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// reservation is what a call has counted of its key before it is known whether the key begins. One goroutine has it at a time.
+// reservation is what a call has counted of its key before it is known whether the key begins. One
+// goroutine has it at a time.
 type reservation struct {
 	core    *core
 	store   Limiter
@@ -15,11 +16,11 @@ type reservation struct {
 	settled bool
 }
 
-// charge asks until it is answered, a few times. A try that was applied and not answered counts beside the next one, until its time has
-// passed: too much is counted rather than too little.
+// charge asks until it is answered, a few times. A try that was applied and not answered counts
+// beside the next one, until its time has passed: too much is counted rather than too little.
 //
-// The call does not end with its caller, who may hang up at any time: a count that nobody knows of would stay. What is counted after the
-// caller has left is given back.
+// The call does not end with its caller, who may hang up at any time: a count that nobody knows of
+// would stay. What is counted after the caller has left is given back.
 func (r *reservation) charge(ctx context.Context) (got Charged, err error) {
 	type answer struct {
 		got Charged
@@ -62,8 +63,9 @@ func (r *reservation) charge(ctx context.Context) (got Charged, err error) {
 	}
 }
 
-// settle ends a reservation: a key that was counted and did not begin, or was not new, is given back. One that began uncounted is counted
-// now: it is one inside of other work, or its record has passed since it was looked at. The first word counts.
+// settle ends a reservation: a key that was counted and did not begin, or was not new, is given
+// back. One that began uncounted is counted now: it is one inside of other work, or its record has
+// passed since it was looked at. The first word counts.
 func (r *reservation) settle(began bool) {
 	if r == nil || r.settled {
 		return
@@ -80,7 +82,8 @@ func (r *reservation) settle(began bool) {
 	}
 }
 
-// refund is what is given back now. What has passed by itself is not: it would be taken from the keys of others.
+// refund is what is given back now. What has passed by itself is not: it would be taken from the
+// keys of others.
 func (r *reservation) refund() (req ChargeRequest, ok bool) {
 	req = r.req
 	req.Keys = -req.Keys

@@ -7,31 +7,40 @@ import (
 	"time"
 )
 
-// Resolution is what a person (or a program that asked the other side) found out about a key in doubt.
+// Resolution is what a person (or a program that asked the other side) found out about a key in
+// doubt.
 type Resolution struct {
-	// Fence is that of the record that was looked at: if it has changed since, nothing happens ([ErrFenceChanged]).
+	// Fence is that of the record that was looked at: if it has changed since, nothing happens
+	// ([ErrFenceChanged]).
 	Fence Fence
-	// Force resolves also under a live lease. The holder may still act: its fence is the only guard.
+	// Force resolves also under a live lease. The holder may still act: its fence is the only
+	// guard.
 	Force bool
-	// Outcome: Done keeps Answer (an empty one says that it was done and nobody knows the answer), Failed keeps Failure, NotDone lets the next call run, Doubtful leaves it in doubt. NotDone is only
-	// safe where the first run is known to be dead, or the resource checks the fence: one that is paused can still act.
+	// Outcome: Done keeps Answer (an empty one says that it was done and nobody knows the answer),
+	// Failed keeps Failure, NotDone lets the next call run, Doubtful leaves it in doubt. NotDone is
+	// only safe where the first run is known to be dead, or the resource checks the fence: one that
+	// is paused can still act.
 	Outcome Outcome
 	Answer  Answer
 	Failure *Failure
-	// Reopen goes with NotDone: [Attempt.Tries] begins with 1 again, for those who give up after so many tries. The next call has to be the
-	// same one then: the record keeps its fingerprint and binding.
+	// Reopen goes with NotDone: [Attempt.Tries] begins with 1 again, for those who give up after so
+	// many tries. The next call has to be the same one then: the record keeps its fingerprint and
+	// binding.
 	Reopen bool
 	// By names who resolved, for the record.
 	By string
 }
 
-// Resolve settles a key that is in doubt (or failed: NotDone lets it run again). It is a win of its own: it takes a new fence, and a
-// late answer of the old holder is refused with ErrLeaseLost. A completed record is never changed.
+// Resolve settles a key that is in doubt (or failed: NotDone lets it run again). It is a win of its
+// own: it takes a new fence, and a late answer of the old holder is refused with ErrLeaseLost. A
+// completed record is never changed.
 //
-// The record keeps its retention. Use the layer of the call that made it: e.Layer("http"), "gw" or "tx" for those surfaces.
+// The record keeps its retention. Use the layer of the call that made it: e.Layer("http"), "gw" or
+// "tx" for those surfaces.
 //
-// Errors: [ErrNotFound], [ErrFenceChanged], [ErrInProgress] (a live lease, without Force), [ErrDuplicate] (completed), [ErrUnavailable],
-// [ErrUnconfirmed] (it may have begun: look the record up again).
+// Errors: [ErrNotFound], [ErrFenceChanged], [ErrInProgress] (a live lease, without Force),
+// [ErrDuplicate] (completed), [ErrUnavailable], [ErrUnconfirmed] (it may have begun: look the
+// record up again).
 func (e *Engine) Resolve(ctx context.Context, k Key, r Resolution) error {
 	c, key := e.c, e.storeKey(k)
 	if err := errors.Join(r.validate(), key.Validate()); err != nil {

@@ -101,7 +101,8 @@ func TestResolveUnderALiveLease(t *testing.T) {
 	assert.Equal(t, res.Value, "found out", "one answer for one key")
 }
 
-// TestResolveWithLostReplies: each call of it may be lost, and it still comes out right or says that it did not.
+// TestResolveWithLostReplies: each call of it may be lost, and it still comes out right or says
+// that it did not.
 func TestResolveWithLostReplies(t *testing.T) {
 	t.Parallel()
 	for _, op := range []string{"acquire", "complete"} {
@@ -117,7 +118,8 @@ func TestResolveWithLostReplies(t *testing.T) {
 	}
 }
 
-// TestDoubtsStay: under Refuse only a person ends a doubt; under Reexecute it ends with the retention.
+// TestDoubtsStay: under Refuse only a person ends a doubt; under Reexecute it ends with the
+// retention.
 func TestDoubtsStay(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore()

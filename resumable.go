@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// Resumable is what a [Worker] can finish without the caller who began it: an operation that keeps its input, made by
-// [Operation.Resumable], or a [NewHandler] of such an operation's calls.
+// Resumable is what a [Worker] can finish without the caller who began it: an operation that keeps
+// its input, made by [Operation.Resumable], or a [NewHandler] of such an operation's calls.
 type Resumable interface{ resumer() *resumer }
 
 // resumer is how the abandoned calls of one operation are finished.
@@ -20,9 +20,11 @@ type resumer struct {
 	run func(ctx context.Context, a *Attempt, input *Answer) error
 }
 
-// Resumable is the operation with its input kept in the record of each call, in the engine's codec, before the work begins: then a
-// [Worker] can finish what was abandoned. It costs one more call of the store, and room for the input until the call has ended; an input over
-// 960 KiB is refused with nothing run. Work that a worker runs has no caller: of the context's values it sees the attempt alone.
+// Resumable is the operation with its input kept in the record of each call, in the engine's codec,
+// before the work begins: then a [Worker] can finish what was abandoned. It costs one more call of
+// the store, and room for the input until the call has ended; an input over 960 KiB is refused with
+// nothing run. Work that a worker runs has no caller: of the context's values it sees the attempt
+// alone.
 func (o *Operation[In, Out]) Resumable() *Operation[In, Out] {
 	kept := *o
 	kept.resumable = true
@@ -46,9 +48,10 @@ func (o *Operation[In, Out]) resumer() *resumer {
 	}}
 }
 
-// NewHandler finishes calls of an operation that another program has begun. work gets the input as it was kept and returns the answer as
-// it is to be kept; what its error means is as in [Do]. It runs no steps: the names of those that were done are in [Attempt.Progress]. It
-// panics on what [NewOperation] panics on.
+// NewHandler finishes calls of an operation that another program has begun. work gets the input as
+// it was kept and returns the answer as it is to be kept; what its error means is as in [Do]. It
+// runs no steps: the names of those that were done are in [Attempt.Progress]. It panics on what
+// [NewOperation] panics on.
 func NewHandler(e *Engine, name string, work func(ctx context.Context, input Answer) (Answer, error), p *Policy) Resumable {
 	return handler{NewOperation(e, name, func(ctx context.Context, input Answer) (handled, error) {
 		answer, err := work(ctx, input)
@@ -69,7 +72,8 @@ func (h handler) resumer() *resumer {
 	}}
 }
 
-// Progress is what the call of the attempt has done so far, by this attempt and those before it. Its bytes are the engine's: do not change them.
+// Progress is what the call of the attempt has done so far, by this attempt and those before it.
+// Its bytes are the engine's: do not change them.
 func (a *Attempt) Progress() (Progress, error) {
 	b := a.steps.Load()
 	if b == nil {
@@ -93,7 +97,8 @@ func inputOf[In any](c Codec, in *In) (*Answer, error) {
 	return &input, nil
 }
 
-// keepInput writes the input into the record, unless it is there. Where that fails nothing has run, and the attempt is released.
+// keepInput writes the input into the record, unless it is there. Where that fails nothing has run,
+// and the attempt is released.
 func (a *Attempt) keepInput(ctx context.Context, input *Answer) error {
 	b := a.book()
 	order, needed := b.takeInput(input, a.policy.Steps)
@@ -111,7 +116,8 @@ func (a *Attempt) keepInput(ctx context.Context, input *Answer) error {
 	return a.core.wrap(a.key, a.n, fmt.Errorf("the input was not kept: %w", err), 0)
 }
 
-// takeInput puts the input in, where there is none and where the book can be read; what cannot is told of by planned.
+// takeInput puts the input in, where there is none and where the book can be read; what cannot is
+// told of by planned.
 func (b *book) takeInput(input *Answer, plan []string) (order int64, needed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

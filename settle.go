@@ -18,12 +18,14 @@ type ending struct {
 
 func (e *ending) completes() bool { return e.complete.State != 0 }
 
-// end sends the ending, and goes on in the background where the store does not answer: an answer that was given to a caller must
-// reach the record, and what certainly did not happen must not become a doubt. Whatever it is, no other ending is ever sent
-// after it: a Release behind an unanswered Complete would run the work twice.
+// end sends the ending, and goes on in the background where the store does not answer: an answer
+// that was given to a caller must reach the record, and what certainly did not happen must not
+// become a doubt. Whatever it is, no other ending is ever sent after it: a Release behind an
+// unanswered Complete would run the work twice.
 //
-// An attempt that was lost is released only where the work itself has said that it did nothing: owner and fence keep
-// such a release from whoever has taken over. What an error means by a rule says nothing of work that was told to stop.
+// An attempt that was lost is released only where the work itself has said that it did nothing:
+// owner and fence keep such a release from whoever has taken over. What an error means by a rule
+// says nothing of work that was told to stop.
 func (a *Attempt) end(ctx context.Context, e ending) error {
 	if !a.ended.CompareAndSwap(false, true) {
 		return a.core.wrap(a.key, a.n, ErrEnded, 0)
@@ -45,7 +47,8 @@ func (a *Attempt) sendLate(ctx context.Context, e *ending, begun time.Time) erro
 
 // endedBy is what follows the first answer to an ending, sent at begun.
 func (a *Attempt) endedBy(ctx context.Context, e ending, begun time.Time, err error) error {
-	if errors.Is(err, ErrInTransaction) { // certainly not applied: the caller can end the attempt elsewhere
+	if errors.Is(err, ErrInTransaction) {
+		// certainly not applied: the caller can end the attempt elsewhere
 		a.ended.Store(false)
 		return a.core.wrap(a.key, a.n, err, 0)
 	}
@@ -56,7 +59,8 @@ func (a *Attempt) endedBy(ctx context.Context, e ending, begun time.Time, err er
 	return a.endLater(ctx, e, begun, err)
 }
 
-// endLater repeats an ending that was not answered, and waits for it as long as the caller is willing to.
+// endLater repeats an ending that was not answered, and waits for it as long as the caller is
+// willing to.
 func (a *Attempt) endLater(ctx context.Context, e ending, begun time.Time, err error) error {
 	// The repeats outlive this call, and the caller may use its buffer again.
 	e.complete.Answer.Body = bytes.Clone(e.complete.Answer.Body)
@@ -89,11 +93,13 @@ func (a *Attempt) send(ctx context.Context, e *ending) error {
 	return err
 }
 
-// giveBackTime is how long the engine goes on giving back what certainly did not happen, while the store is away. Longer than an
-// outage should take: what is not given back is in doubt under Refuse, and a person has to look into nothing.
+// giveBackTime is how long the engine goes on giving back what certainly did not happen, while the
+// store is away. Longer than an outage should take: what is not given back is in doubt under
+// Refuse, and a person has to look into nothing.
 const giveBackTime = time.Hour
 
-// settle repeats the call until it is answered, MaxRun (for a release: giveBackTime) has passed or the engine ends.
+// settle repeats the call until it is answered, MaxRun (for a release: giveBackTime) has passed or
+// the engine ends.
 func (a *Attempt) settle(e *ending) error {
 	err := ErrUnavailable
 	end := a.boundAt

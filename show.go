@@ -16,7 +16,8 @@ func (a *Attempt) GoString() string { return a.String() }
 // LogValue is String.
 func (a *Attempt) LogValue() slog.Value { return slog.StringValue(a.String()) }
 
-// String says what state the record is in, without key and answer. JSON and other encodings do show them.
+// String says what state the record is in, without key and answer. JSON and other encodings do show
+// them.
 func (r Record) String() string {
 	state := r.State.String()
 	if r.InDoubt() {

@@ -16,32 +16,39 @@ type stepOptionFunc func(*stepOptions)
 
 func (f stepOptionFunc) applyStep(o *stepOptions) { f(o) }
 
-// AtMostOnce is for a step that must not be run again when nobody knows what became of it, such as a payment: its start is kept before it
-// runs, and a later attempt that finds it begun and not finished does not run it but is told [ErrInDoubt], also under [Reexecute]. An
-// error marked with [NothingDone] takes the start back. It costs one more call of the store.
+// AtMostOnce is for a step that must not be run again when nobody knows what became of it, such as
+// a payment: its start is kept before it runs, and a later attempt that finds it begun and not
+// finished does not run it but is told [ErrInDoubt], also under [Reexecute]. An error marked with
+// [NothingDone] takes the start back. It costs one more call of the store.
 func AtMostOnce() StepOption { return stepOptionFunc(func(o *stepOptions) { o.once = true }) }
 
-// Step is a recovery point inside the work of a call: its answer is kept with the record, by the owner and the fence of the attempt, before
-// Step returns. When a later attempt of the same call comes to the same name, it gets that answer, and fn is not run again: a
-// retry of a half-done call goes on behind the last step that was finished.
+// Step is a recovery point inside the work of a call: its answer is kept with the record, by the
+// owner and the fence of the attempt, before Step returns. When a later attempt of the same call
+// comes to the same name, it gets that answer, and fn is not run again: a retry of a half-done call
+// goes on behind the last step that was finished.
 //
-// ctx is that of the work in Do, of an [Operation], of a guarded handler or consumer, or one made of it; fn gets it, and finds fence and
-// attempt by [AttemptFrom]. Anything that fn does between its effect and its return can still be lost with the process, so that under
-// [Reexecute] a step runs at least once; see [AtMostOnce] and [StepTx]. Under [Refuse] a call that crashed is in doubt, and goes on with
-// its steps once Reconcile or a person has said that the rest was not done.
+// ctx is that of the work in Do, of an [Operation], of a guarded handler or consumer, or one made
+// of it; fn gets it, and finds fence and attempt by [AttemptFrom]. Anything that fn does between
+// its effect and its return can still be lost with the process, so that under [Reexecute] a step
+// runs at least once; see [AtMostOnce] and [StepTx]. Under [Refuse] a call that crashed is in
+// doubt, and goes on with its steps once Reconcile or a person has said that the rest was not done.
 //
-// Do not call it inside of the work of [DoTx] or StepTx on the database of the engine: nothing can be kept from there ([ErrInTransaction]).
+// Do not call it inside of the work of [DoTx] or StepTx on the database of the engine: nothing can
+// be kept from there ([ErrInTransaction]).
 //
-// The name is fixed by the program: 1 to 128 printable bytes, once in an attempt ([ErrStepRepeated]; a loop numbers them, and what has
-// to be tried again is tried inside of fn). Steps may run beside each other; a call has at most 128. An attempt that succeeds without having
-// asked for a step that was done before has run another program: that is [ErrStepsChanged], and the call is in doubt. With
-// [Policy].Steps it is found before anything runs.
+// The name is fixed by the program: 1 to 128 printable bytes, once in an attempt
+// ([ErrStepRepeated]; a loop numbers them, and what has to be tried again is tried inside of fn).
+// Steps may run beside each other; a call has at most 128. An attempt that succeeds without having
+// asked for a step that was done before has run another program: that is [ErrStepsChanged], and the
+// call is in doubt. With [Policy].Steps it is found before anything runs.
 //
-// An error of fn is not kept and comes back as it is, so that [NothingDone], [Permanent] and [InDoubt] mean for the call what they
-// mean without steps; a call that is released this way keeps its steps, its fingerprint and its binding. [ErrLeaseLost]: somebody took
-// over, so stop; fn may have run. [ErrUnconfirmed]: fn has run, and the store did not answer while ctx or the lease lasted.
-// [ErrAnswerNotKept]: it was done by an earlier attempt, and its answer was too large; all of a call together have 960 KiB.
-// [ErrNoAttempt], [ErrEnded], [ErrStepRepeated] and [ErrStepsChanged] come with nothing run.
+// An error of fn is not kept and comes back as it is, so that [NothingDone], [Permanent] and
+// [InDoubt] mean for the call what they mean without steps; a call that is released this way keeps
+// its steps, its fingerprint and its binding. [ErrLeaseLost]: somebody took over, so stop; fn may
+// have run. [ErrUnconfirmed]: fn has run, and the store did not answer while ctx or the lease
+// lasted. [ErrAnswerNotKept]: it was done by an earlier attempt, and its answer was too large; all
+// of a call together have 960 KiB. [ErrNoAttempt], [ErrEnded], [ErrStepRepeated] and
+// [ErrStepsChanged] come with nothing run.
 func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, error), opts ...StepOption) (v T, err error) {
 	a, found, err := stepOf(ctx, name)
 	if err != nil {
@@ -108,7 +115,8 @@ func stepOf(ctx context.Context, name string) (*Attempt, *StepRecord, error) {
 	return a, found, nil
 }
 
-// stepAnswer is what is kept of an answer. Its bytes are its own: it is written with each later step again, and the caller may use its value.
+// stepAnswer is what is kept of an answer. Its bytes are its own: it is written with each later
+// step again, and the caller may use its value.
 func (a *Attempt) stepAnswer(answer Answer, err error) (Answer, error) {
 	answer = answer.limited(a.policy.MaxAnswer)
 	answer.Body = bytes.Clone(answer.Body)
@@ -128,14 +136,16 @@ func recall[T any](a *Attempt, s *StepRecord) (v T, err error) {
 		return v, InDoubt(a.stepError(s.Name, ErrAnswerNotKept))
 	}
 	answer := s.Answer
-	answer.Body = bytes.Clone(answer.Body) // the value may be these bytes, and the caller's to change
+	// the value may be these bytes, and the caller's to change
+	answer.Body = bytes.Clone(answer.Body)
 	if v, err = decode[T](a.codec, &answer); err != nil {
 		return v, InDoubt(a.stepError(s.Name, err))
 	}
 	return v, nil
 }
 
-// changed puts an attempt in doubt whose steps are not those of the attempts before it. It returns nil where they fit.
+// changed puts an attempt in doubt whose steps are not those of the attempts before it. It returns
+// nil where they fit.
 func (a *Attempt) changed(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -158,7 +168,8 @@ func (a *Attempt) planned() error {
 	return b.check(a.policy.Steps)
 }
 
-// unasked tells, of work that has succeeded, whether it has done again what was done before without asking.
+// unasked tells, of work that has succeeded, whether it has done again what was done before without
+// asking.
 func (a *Attempt) unasked() error {
 	b := a.steps.Load()
 	if b == nil || a.settles {

@@ -16,7 +16,8 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// TestStepIsKeptThroughFaults: a step that is not answered for is kept again, until the store answers.
+// TestStepIsKeptThroughFaults: a step that is not answered for is kept again, until the store
+// answers.
 func TestStepIsKeptThroughFaults(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]storetest.Fault{
@@ -46,7 +47,8 @@ func TestStepIsKeptThroughFaults(t *testing.T) {
 	}
 }
 
-// TestStepWithoutAnAnswer: while nobody answers the work does not go on, and the lease bounds the wait.
+// TestStepWithoutAnAnswer: while nobody answers the work does not go on, and the lease bounds the
+// wait.
 func TestStepWithoutAnAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, begun := newTrip(), time.Now()
@@ -64,7 +66,8 @@ func TestStepWithoutAnAnswer(t *testing.T) {
 	})
 }
 
-// TestStepOfACallerThatLeaves: what was done is kept, although nobody waits for it, where a caller takes its work along.
+// TestStepOfACallerThatLeaves: what was done is kept, although nobody waits for it, where a caller
+// takes its work along.
 func TestStepOfACallerThatLeaves(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, w := newStore(), newTrip()
@@ -118,9 +121,10 @@ func TestStepOfAStaleHolder(t *testing.T) {
 	})
 }
 
-// TestStepFaults sends calls of several steps through a network that loses requests and replies, delays what it delivers and goes away,
-// while processes die in the middle. What Step has said is done is never done again, however often the call is taken over, and the
-// answers of the steps are the same for all. TestSoakSteps is the long form; a failure names its seed.
+// TestStepFaults sends calls of several steps through a network that loses requests and replies,
+// delays what it delivers and goes away, while processes die in the middle. What Step has said is
+// done is never done again, however often the call is taken over, and the answers of the steps are
+// the same for all. TestSoakSteps is the long form; a failure names its seed.
 func TestStepFaults(t *testing.T) {
 	t.Parallel()
 	stepFaults(t, 300)

@@ -69,7 +69,8 @@ func dies(t *testing.T, s retrysafe.Store, p retrysafe.Policy, f func(ctx contex
 
 var again = retrysafe.Policy{Lease: 10 * time.Second, OnDoubt: retrysafe.Reexecute}
 
-// TestStepsResume: a call whose process died goes on behind the last step that was finished, however it is taken over.
+// TestStepsResume: a call whose process died goes on behind the last step that was finished,
+// however it is taken over.
 func TestStepsResume(t *testing.T) {
 	t.Parallel()
 	begin := func(w *trip, end func(*testing.T, context.Context)) func(*testing.T, retrysafe.Store, retrysafe.Policy) {
@@ -246,7 +247,8 @@ func TestStepNotDeclared(t *testing.T) {
 	})
 }
 
-// TestStepErrors: an error of a step means for the call what it means without steps, and is not kept.
+// TestStepErrors: an error of a step means for the call what it means without steps, and is not
+// kept.
 func TestStepErrors(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, w := newStore(), newTrip()
@@ -272,7 +274,8 @@ func TestStepErrors(t *testing.T) {
 	})
 }
 
-// TestStepAtMostOnce: a step that may be run once is not run again when nobody knows what became of it.
+// TestStepAtMostOnce: a step that may be run once is not run again when nobody knows what became of
+// it.
 func TestStepAtMostOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, w := newStore(), newTrip()
@@ -361,7 +364,8 @@ func TestStepsBesideEachOther(t *testing.T) {
 	})
 }
 
-// TestStepBytesAreTheirOwn: what a caller does with the bytes that it has given or got changes nothing that is kept.
+// TestStepBytesAreTheirOwn: what a caller does with the bytes that it has given or got changes
+// nothing that is kept.
 func TestStepBytesAreTheirOwn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore()

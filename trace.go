@@ -6,21 +6,25 @@ import (
 	"time"
 )
 
-// Trace is told what the engine does, for logs, metrics and spans. Any field may be nil. Functions are called on the caller's goroutine
-// or the engine's, concurrently, and should not block.
+// Trace is told what the engine does, for logs, metrics and spans. Any field may be nil. Functions
+// are called on the caller's goroutine or the engine's, concurrently, and should not block.
 type Trace struct {
-	// Call stands around Do, DoTx, and Begin to the attempt's end. The context that it returns is that of the work.
+	// Call stands around Do, DoTx, and Begin to the attempt's end. The context that it returns is
+	// that of the work.
 	Call func(context.Context, CallInfo) (context.Context, func(CallDone))
 	// Store stands around each store call.
 	Store func(context.Context, StoreInfo) func(error)
-	// Lost: the attempt's context has ended, since its lease could not be extended or MaxRun has passed.
+	// Lost: the attempt's context has ended, since its lease could not be extended or MaxRun has
+	// passed.
 	Lost func(ctx context.Context, key Key, attempt int, cause error)
 	// Doubt: an attempt ended in doubt; somebody has to resolve it, or a retry re-executes.
 	Doubt func(ctx context.Context, key Key, attempt int, cause string)
-	// Unconfirmed: the work is done and the store has not confirmed its answer in time; repeats go on.
+	// Unconfirmed: the work is done and the store has not confirmed its answer in time; repeats go
+	// on.
 	Unconfirmed func(ctx context.Context, key Key, attempt int)
-	// Lapse: a claim of key whose reply was lost may have been applied and is not given back, since too many wait for that or the store
-	// was away for an hour. If it was applied, its lease lapses, and the key is in doubt although nothing ran.
+	// Lapse: a claim of key whose reply was lost may have been applied and is not given back, since
+	// too many wait for that or the store was away for an hour. If it was applied, its lease
+	// lapses, and the key is in doubt although nothing ran.
 	Lapse func(ctx context.Context, key Key)
 }
 
@@ -32,7 +36,8 @@ type CallInfo struct {
 	engine *Engine
 }
 
-// Hash is the engine's keyed hash of the key, for logs; see [Engine.KeyHash]. It is empty where no engine has made i.
+// Hash is the engine's keyed hash of the key, for logs; see [Engine.KeyHash]. It is empty where no
+// engine has made i.
 func (i *CallInfo) Hash() string {
 	if i.engine == nil {
 		return ""
@@ -42,8 +47,9 @@ func (i *CallInfo) Hash() string {
 
 // CallDone describes a call that has ended.
 type CallDone struct {
-	// Outcome is one of executed failed released doubt replayed succeeded duplicate not-kept failed-before in-progress attempt-failed mismatch
-	// principal-changed in-doubt not-issued too-many-keys lease-lost unconfirmed unavailable closed invalid cancelled error.
+	// Outcome is one of executed failed released doubt replayed succeeded duplicate not-kept
+	// failed-before in-progress attempt-failed mismatch principal-changed in-doubt not-issued
+	// too-many-keys lease-lost unconfirmed unavailable closed invalid cancelled error.
 	Outcome string
 	Attempt int
 	// Took is the time since the call began, waiting included.

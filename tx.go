@@ -7,16 +7,20 @@ import (
 	"time"
 )
 
-// TxStore runs work in one database transaction together with the record of its key. sqlstore is a TxStore[*sql.Tx].
+// TxStore runs work in one database transaction together with the record of its key. sqlstore is a
+// TxStore[*sql.Tx].
 type TxStore[Tx any] interface {
-	// RunTx begins a transaction, claims the key in it, runs work once, writes its answer into the record and commits.
+	// RunTx begins a transaction, claims the key in it, runs work once, writes its answer into the
+	// record and commits.
 	//
-	// work says how it ended: StateCompleted commits effect and answer; StateFailed undoes the effect and commits the answer; an error
-	// (or a panic) rolls everything back, and the error is returned as it is.
+	// work says how it ended: StateCompleted commits effect and answer; StateFailed undoes the
+	// effect and commits the answer; an error (or a panic) rolls everything back, and the error is
+	// returned as it is.
 	//
-	// The record returned has r.Owner where this call's work was committed; else it is that of an earlier call, and work was not run.
-	// Errors without work having run are those of [Acquired.Err]. A COMMIT whose reply is lost is settled before RunTx returns,
-	// or is [ErrUnconfirmed].
+	// The record returned has r.Owner where this call's work was committed; else it is that of an
+	// earlier call, and work was not run. Errors without work having run are those of
+	// [Acquired.Err]. A COMMIT whose reply is lost is settled before RunTx returns, or is
+	// [ErrUnconfirmed].
 	RunTx(ctx context.Context, r TxRequest, work func(context.Context, Tx) (State, Answer, error)) (Record, error)
 }
 
@@ -28,40 +32,47 @@ type TxRequest struct {
 	Retention            time.Duration
 	// Wait is how long to wait for another transaction that holds the key; negative: not at all.
 	Wait time.Duration
-	// Retries is how often the whole transaction is made anew, work included, where the database has rolled it back in favour of another one
-	// (a deadlock, a serialization failure) after work was called. Before that it is made anew in any case.
+	// Retries is how often the whole transaction is made anew, work included, where the database
+	// has rolled it back in favour of another one (a deadlock, a serialization failure) after work
+	// was called. Before that it is made anew in any case.
 	Retries int
 	// Gate has the last word before COMMIT; nil: nobody asks.
 	Gate *TxGate
 }
 
-// TxGate lets somebody refuse a transaction at the last moment, and wait for all those that were not refused: shardstore moves keys so.
+// TxGate lets somebody refuse a transaction at the last moment, and wait for all those that were
+// not refused: shardstore moves keys so.
 type TxGate struct {
-	// Lock names a record that exists. After the work the transaction takes a shared lock on it, which others may have as well, and keeps
-	// that until it has ended.
+	// Lock names a record that exists. After the work the transaction takes a shared lock on it,
+	// which others may have as well, and keeps that until it has ended.
 	Lock StoreKey
-	// Check is called when the lock is held. lookup reads a record as it is committed at that moment. An error rolls everything back, and
-	// RunTx returns it as it is.
+	// Check is called when the lock is held. lookup reads a record as it is committed at that
+	// moment. An error rolls everything back, and RunTx returns it as it is.
 	Check func(ctx context.Context, lookup func(StoreKey) (Record, error)) error
 }
 
 // TxSettler is a [Store] on a database whose [TxStore] keeps to [TxGate]. sqlstore implements it.
 type TxSettler interface {
-	// SettleTx returns when every transaction that has the shared lock on the record of key has ended.
+	// SettleTx returns when every transaction that has the shared lock on the record of key has
+	// ended.
 	SettleTx(ctx context.Context, key StoreKey) error
 }
 
-// DoTx runs fn and keeps its answer in one database transaction: the effect happens exactly once, and there is never a doubt. Whatever
-// dies, either both are there or neither; a half-done call leaves nothing behind.
+// DoTx runs fn and keeps its answer in one database transaction: the effect happens exactly once,
+// and there is never a doubt. Whatever dies, either both are there or neither; a half-done call
+// leaves nothing behind.
 //
-// fn gets the transaction and must do its work in it: what it does elsewhere is not covered. It must not commit or roll back, and must
-// not call an engine on the same database ([ErrInTransaction]). An error of fn rolls back and comes back wrapped, except that a
-// [Permanent] one is kept, without its effect. The record's layer is "tx"; the context of fn ends when Shutdown gives up.
+// fn gets the transaction and must do its work in it: what it does elsewhere is not covered. It
+// must not commit or roll back, and must not call an engine on the same database
+// ([ErrInTransaction]). An error of fn rolls back and comes back wrapped, except that a [Permanent]
+// one is kept, without its effect. The record's layer is "tx"; the context of fn ends when Shutdown
+// gives up.
 //
-// Under an HTTP middleware or a consumer, put DoTx inside and set their policy to [Reexecute]: a second run meets the database.
+// Under an HTTP middleware or a consumer, put DoTx inside and set their policy to [Reexecute]: a
+// second run meets the database.
 //
-// Errors are those of [Do]. [ErrUnconfirmed]: the COMMIT was sent and not answered; repeat the call with the same key to learn
-// what became of it.
+// Errors are those of [Do]. [ErrUnconfirmed]: the COMMIT was sent and not answered; repeat the call
+// with the same key to learn what became of it.
 func DoTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn func(context.Context, Tx) (T, error), opts ...CallOption) (Result[T], error) {
 	e = e.Layer("tx")
 	call, o := e.traceCall(&ctx, k), e.callOptions(opts)
@@ -96,7 +107,8 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn f
 	defer c.life.leave()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(ErrEnded)
-	defer context.AfterFunc(c.ctx, func() { cancel(ErrClosed) })() // Shutdown has given up: what is open rolls back
+	// Shutdown has given up: what is open rolls back
+	defer context.AfterFunc(c.ctx, func() { cancel(ErrClosed) })()
 	reserved, err := c.reserve(ctx, db, key, o)
 	if err != nil {
 		return res, false, err
@@ -152,8 +164,8 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn f
 
 var errIssuedTx = fmt.Errorf("a transaction does not ask whether its key was issued; redeem the key around DoTx: %w", errors.ErrUnsupported)
 
-// txError makes a failure of the database one of this package's errors. A database that says no has rolled back, so that nothing
-// happened, whether or not fn ran.
+// txError makes a failure of the database one of this package's errors. A database that says no has
+// rolled back, so that nothing happened, whether or not fn ran.
 func txError(err error) error {
 	for _, known := range []error{
 		ErrInProgress, ErrInDoubt, ErrFingerprintMismatch, ErrPrincipalChanged, ErrNotIssued, ErrLeaseLost, ErrInvalidKey,

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// waitRoom lets the callers of this process that wait for one attempt share one look at the store. An attempt that ends in this
-// process wakes them at once; for others they poll.
+// waitRoom lets the callers of this process that wait for one attempt share one look at the store.
+// An attempt that ends in this process wakes them at once; for others they poll.
 type waitRoom struct {
 	core *core
 
@@ -43,8 +43,8 @@ const (
 // waitLimit is the end of a caller's patience, which begins when it first has to wait.
 type waitLimit struct{ end time.Time }
 
-// wait waits for the attempt found, as long as p says. The record is finished, or is one that Acquire has to decide on; the error is
-// what the caller is told.
+// wait waits for the attempt found, as long as p says. The record is finished, or is one that
+// Acquire has to decide on; the error is what the caller is told.
 func (w *waitRoom) wait(ctx context.Context, found *Record, p *Policy, limit *waitLimit) (Record, error) {
 	if p.Wait <= 0 {
 		return Record{}, w.inProgress(found)
@@ -71,8 +71,8 @@ func (w *waitRoom) wait(ctx context.Context, found *Record, p *Policy, limit *wa
 	return w.verdict(found, r.rec, p)
 }
 
-// verdict is what the end of the attempt means to a waiter. It never makes the waiter run what others saw fail: fifty waiters
-// would run it fifty times.
+// verdict is what the end of the attempt means to a waiter. It never makes the waiter run what
+// others saw fail: fifty waiters would run it fifty times.
 func (w *waitRoom) verdict(found *Record, rec Record, p *Policy) (Record, error) {
 	takeover := p.OnDoubt == Reexecute && rec.OnDoubt == Reexecute
 	switch {
@@ -137,8 +137,8 @@ func (r *room) look() {
 	}
 }
 
-// watch looks at the record until the attempt is over or nobody waits any more. It looks first, since the attempt may have ended
-// before anybody listened.
+// watch looks at the record until the attempt is over or nobody waits any more. It looks first,
+// since the attempt may have ended before anybody listened.
 func (w *waitRoom) watch(k waitKey, r *room) {
 	interval, listening := shortPoll, w.listen(k, r)
 	defer func() {
@@ -174,7 +174,8 @@ func (w *waitRoom) watch(k waitKey, r *room) {
 	}
 }
 
-// listen has the room told of the end, where the store can, until nobody waits any more. The result says whether it is so now.
+// listen has the room told of the end, where the store can, until nobody waits any more. The result
+// says whether it is so now.
 func (w *waitRoom) listen(k waitKey, r *room) *atomic.Bool {
 	listening := new(atomic.Bool)
 	n, ok := w.core.store.(Notifier)

@@ -80,7 +80,8 @@ func TestWaitEnds(t *testing.T) {
 	})
 }
 
-// TestWaitersDoNotExecute: fifty waiters of an attempt that fails would run the failing work fifty times.
+// TestWaitersDoNotExecute: fifty waiters of an attempt that fails would run the failing work fifty
+// times.
 func TestWaitersDoNotExecute(t *testing.T) {
 	t.Parallel()
 	for _, onDoubt := range []retrysafe.OnDoubt{retrysafe.Refuse, retrysafe.Reexecute} {
@@ -121,7 +122,8 @@ func TestWaitersOfADoubt(t *testing.T) {
 	})
 }
 
-// TestTakeoverAfterACrash: under Reexecute one of those who wait takes over, and the others wait for it.
+// TestTakeoverAfterACrash: under Reexecute one of those who wait takes over, and the others wait
+// for it.
 func TestTakeoverAfterACrash(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore()
@@ -227,8 +229,8 @@ func (n *notifying) Watch(ctx context.Context, _ retrysafe.StoreKey, changed fun
 	}
 }
 
-// TestWaitersAreToldOfTheEnd: where the store notifies, an end in another process is known at once, and waiting costs few questions; where
-// it stops notifying they ask on.
+// TestWaitersAreToldOfTheEnd: where the store notifies, an end in another process is known at once,
+// and waiting costs few questions; where it stops notifying they ask on.
 func TestWaitersAreToldOfTheEnd(t *testing.T) {
 	t.Parallel()
 	for name, lost := range map[string]bool{"told": false, "not told any more": true} {

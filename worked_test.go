@@ -28,8 +28,9 @@ func (w *remembers) work(ctx context.Context) (string, error) {
 	return "", errWork
 }
 
-// TestEveryQuestionIsAboutTheWork: a question that fails, one whose end does not reach the store and one whose asker dies are followed by
-// others. All ask by the fence that the work has sent along, not by that of an asker.
+// TestEveryQuestionIsAboutTheWork: a question that fails, one whose end does not reach the store
+// and one whose asker dies are followed by others. All ask by the fence that the work has sent
+// along, not by that of an asker.
 func TestEveryQuestionIsAboutTheWork(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, d, w := newStore(), &detective{err: errWork}, new(remembers)
@@ -72,8 +73,8 @@ func TestEveryQuestionIsAboutTheWork(t *testing.T) {
 	})
 }
 
-// TestQuestionAfterWorkAfterAQuestion: an asker that is told that nothing was done runs the work itself. If that ends in doubt, the next
-// question is about both.
+// TestQuestionAfterWorkAfterAQuestion: an asker that is told that nothing was done runs the work
+// itself. If that ends in doubt, the next question is about both.
 func TestQuestionAfterWorkAfterAQuestion(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, w := newStore(), new(remembers)
@@ -96,7 +97,8 @@ func TestQuestionAfterWorkAfterAQuestion(t *testing.T) {
 	})
 }
 
-// TestNothingRunsUnconfirmed: while the store has not confirmed that the work begins, it does not begin.
+// TestNothingRunsUnconfirmed: while the store has not confirmed that the work begins, it does not
+// begin.
 func TestNothingRunsUnconfirmed(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []storetest.Fault{storetest.LoseRequest, storetest.LoseReply} {
@@ -142,8 +144,9 @@ func TestQuestionAfterReopen(t *testing.T) {
 	})
 }
 
-// TestQuestionAboutReexecute: attempts under Reexecute that were taken over, or released by any error, are all asked about once a caller
-// under Refuse wants to know. More than a record names are for a person.
+// TestQuestionAboutReexecute: attempts under Reexecute that were taken over, or released by any
+// error, are all asked about once a caller under Refuse wants to know. More than a record names are
+// for a person.
 func TestQuestionAboutReexecute(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, d, w := newStore(), &detective{says: retrysafe.Resolution{Outcome: retrysafe.Doubtful}}, new(remembers)

@@ -19,14 +19,16 @@ type WorkerOptions struct {
 	Rate float64
 	// Parallel is how many run at once, at most; default 4.
 	Parallel int
-	// Backoff is how long a call rests after its first attempt was given up or its lease has passed; default 1 s. Each further attempt
-	// doubles it, up to MaxBackoff; default 5 min.
+	// Backoff is how long a call rests after its first attempt was given up or its lease has
+	// passed; default 1 s. Each further attempt doubles it, up to MaxBackoff; default 5 min.
 	Backoff, MaxBackoff time.Duration
-	// MaxAttempts is how many attempts a call may have had, those of its callers included; default 10. Questions of Reconcile do not
-	// count, nor what came before [Resolution].Reopen. One that had as many is left in
-	// doubt with the cause "attempts", which [Trace].Doubt and the log are told, and no worker takes it again.
+	// MaxAttempts is how many attempts a call may have had, those of its callers included;
+	// default 10. Questions of Reconcile do not count, nor what came before [Resolution].Reopen.
+	// One that had as many is left in doubt with the cause "attempts", which [Trace].Doubt and the
+	// log are told, and no worker takes it again.
 	MaxAttempts int
-	// Logger is told of what is given up and of a store that is away; default slog.Default(). It is shown no keys.
+	// Logger is told of what is given up and of a store that is away; default slog.Default(). It is
+	// shown no keys.
 	Logger *slog.Logger
 }
 
@@ -41,13 +43,17 @@ func (o *WorkerOptions) Validate() error {
 	return nil
 }
 
-// Worker finishes calls that were abandoned: their process died, or gave them up, and nobody calls again. It goes by what their records
-// keep, the input and the steps that were done, and knows the operations that it was given alone.
+// Worker finishes calls that were abandoned: their process died, or gave them up, and nobody calls
+// again. It goes by what their records keep, the input and the steps that were done, and knows the
+// operations that it was given alone.
 //
-// A call under [Reexecute] whose lease has passed, or that was put in doubt or released with its input kept, runs again, in the order
-// of the store's lists, after the steps that were done. A call in doubt under [Refuse] is asked about with [Policy].Reconcile, where there
-// is one, and runs only if the verdict is that nothing was done. What a call under Refuse released runs when it is called again, since its
-// caller was told that nothing happened; what Reconcile, [Engine.Resolve] or a worker released has no such caller, and runs. Any number of processes may have workers: the lease decides who runs.
+// A call under [Reexecute] whose lease has passed, or that was put in doubt or released with its
+// input kept, runs again, in the order of the store's lists, after the steps that were done. A call
+// in doubt under [Refuse] is asked about with [Policy].Reconcile, where there is one, and runs only
+// if the verdict is that nothing was done. What a call under Refuse released runs when it is called
+// again, since its caller was told that nothing happened; what Reconcile, [Engine.Resolve] or a
+// worker released has no such caller, and runs. Any number of processes may have workers: the lease
+// decides who runs.
 type Worker struct {
 	o        WorkerOptions
 	resumers []*resumer
@@ -57,8 +63,8 @@ type Worker struct {
 	next time.Time // when the next may begin
 }
 
-// NewWorker makes a worker for operations. It panics on options that [WorkerOptions.Validate] refuses, and on an operation that keeps no
-// input.
+// NewWorker makes a worker for operations. It panics on options that [WorkerOptions.Validate]
+// refuses, and on an operation that keeps no input.
 func NewWorker(o *WorkerOptions, operations ...Resumable) *Worker {
 	if err := o.Validate(); err != nil {
 		panic(err)
@@ -85,13 +91,16 @@ func NewWorker(o *WorkerOptions, operations ...Resumable) *Worker {
 
 // Passed is what one pass of a worker has done.
 type Passed struct {
-	// Found is how many abandoned calls it could have finished, Early how many of these had to rest longer.
+	// Found is how many abandoned calls it could have finished, Early how many of these had to rest
+	// longer.
 	Found, Early int
-	// Finished have an answer or a refusal now; Unfinished were begun and are left for another time.
+	// Finished have an answer or a refusal now; Unfinished were begun and are left for another
+	// time.
 	Finished, Unfinished int
 	// GivenUp had too many attempts.
 	GivenUp int
-	// Unreadable are records that this build cannot read: of a newer version, or damaged. A worker of a newer one has them.
+	// Unreadable are records that this build cannot read: of a newer version, or damaged. A worker
+	// of a newer one has them.
 	Unreadable int
 }
 
@@ -101,9 +110,10 @@ func (p *passing) passed() Passed {
 	return Passed{int(p.found.Load()), int(p.early.Load()), int(p.finished.Load()), int(p.unfinished.Load()), int(p.givenUp.Load()), int(p.unreadable.Load())}
 }
 
-// Run looks for what was abandoned, again and again, until ctx ends; then it begins nothing more, waits for what it has begun, and returns
-// nil. A store that is away is logged and asked again. Any other end is an error: one that wraps errors.ErrUnsupported where the store
-// does not list, [ErrClosed] after Shutdown.
+// Run looks for what was abandoned, again and again, until ctx ends; then it begins nothing more,
+// waits for what it has begun, and returns nil. A store that is away is logged and asked again. Any
+// other end is an error: one that wraps errors.ErrUnsupported where the store does not list,
+// [ErrClosed] after Shutdown.
 func (w *Worker) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -123,7 +133,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 }
 
-// Pass looks once, and returns when all that it has begun has ended. Errors are those of Run, and [ErrUnavailable].
+// Pass looks once, and returns when all that it has begun has ended. Errors are those of Run, and
+// [ErrUnavailable].
 func (w *Worker) Pass(ctx context.Context) (Passed, error) {
 	var all sync.WaitGroup
 	var p passing
@@ -196,7 +207,8 @@ func (w *Worker) offer(ctx context.Context, r *resumer, rec *Record, p *passing,
 // asks tells whether a record may run again only after Reconcile has said so.
 func (r *resumer) asks(rec *Record) bool { return rec.InDoubt() && r.refuses(rec) }
 
-// callerKnows tells whether a caller was told that nothing happened, who may have gone another way since.
+// callerKnows tells whether a caller was told that nothing happened, who may have gone another way
+// since.
 func (r *resumer) callerKnows(rec *Record) bool {
 	told := rec.Cause != causeUnattended && rec.Cause != causeResolved
 	return rec.State == StateReleased && told && r.refuses(rec)
@@ -206,7 +218,8 @@ func (r *resumer) refuses(rec *Record) bool {
 	return rec.OnDoubt != Reexecute || r.options.policy.OnDoubt != Reexecute
 }
 
-// early tells whether a record has to rest longer: since it was given up, or since its lease has passed.
+// early tells whether a record has to rest longer: since it was given up, or since its lease has
+// passed.
 func (w *Worker) early(rec *Record, p *Policy) bool {
 	since := rec.Updated
 	if rec.State == StateInProgress && rec.Cause == "" {

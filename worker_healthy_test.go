@@ -17,8 +17,8 @@ import (
 
 var errLineCut = errors.New("the line is cut")
 
-// TestHealthyWorkerIsSilent: a day in which a worker finishes what its callers leave logs no warning and has no failed call of the store; and the
-// bubble sees that no goroutine is left.
+// TestHealthyWorkerIsSilent: a day in which a worker finishes what its callers leave logs no
+// warning and has no failed call of the store; and the bubble sees that no goroutine is left.
 func TestHealthyWorkerIsSilent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var log bytes.Buffer

@@ -12,7 +12,8 @@ import (
 
 var errBankClosed = errors.New("the bank is closed")
 
-// TestWorkerLeavesWhatCallersWereTold: under Refuse, work whose caller was told that nothing happened runs only if somebody calls again.
+// TestWorkerLeavesWhatCallersWereTold: under Refuse, work whose caller was told that nothing
+// happened runs only if somebody calls again.
 func TestWorkerLeavesWhatCallersWereTold(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		for _, mode := range []retrysafe.OnDoubt{retrysafe.Refuse, retrysafe.Reexecute} {
@@ -41,7 +42,8 @@ func TestWorkerLeavesWhatCallersWereTold(t *testing.T) {
 	})
 }
 
-// TestWorkerTakesWhatNobodyWasTold: what a question, a person or a worker has released has no caller who calls again.
+// TestWorkerTakesWhatNobodyWasTold: what a question, a person or a worker has released has no
+// caller who calls again.
 func TestWorkerTakesWhatNobodyWasTold(t *testing.T) {
 	released := map[string]func(t *testing.T, op *retrysafe.Operation[parcel, string], e *retrysafe.Engine){
 		"by ReconcileAll": func(t *testing.T, op *retrysafe.Operation[parcel, string], _ *retrysafe.Engine) {
@@ -92,7 +94,8 @@ func TestWorkerTakesWhatNobodyWasTold(t *testing.T) {
 	}
 }
 
-// TestWorkerCountsTries: questions do not use tries up, and a record that was reopened has all of them again.
+// TestWorkerCountsTries: questions do not use tries up, and a record that was reopened has all of
+// them again.
 func TestWorkerCountsTries(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		asked, runs, heal := 0, 0, false

@@ -62,7 +62,8 @@ func works(t *testing.T, o *retrysafe.WorkerOptions, ops ...retrysafe.Resumable)
 	})
 }
 
-// TestWorker: what a process has left is finished by another, with its input and behind its steps, and repeats get the answer.
+// TestWorker: what a process has left is finished by another, with its input and behind its steps,
+// and repeats get the answer.
 func TestWorker(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, w := newStore(), newTrip()
@@ -160,7 +161,8 @@ func TestWorkersShare(t *testing.T) {
 	})
 }
 
-// TestWorkerBacksOff: what fails again and again rests longer each time, and is given up in the end.
+// TestWorkerBacksOff: what fails again and again rests longer each time, and is given up in the
+// end.
 func TestWorkerBacksOff(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, w := newStore(), newTrip()

@@ -8,12 +8,14 @@ import (
 
 var errTooManyAttempts = errors.New("the call had as many attempts as its worker allows")
 
-// finish takes one record over as it was seen, and runs its work. Whatever happens is told to the record, the trace and the log.
+// finish takes one record over as it was seen, and runs its work. Whatever happens is told to the
+// record, the trace and the log.
 func (w *Worker) finish(ctx context.Context, r *resumer, seen *Record, p *passing) {
 	c := r.engine.c
 	log := w.o.Logger.With("operation", r.name, "key", c.keyHash(seen.Key), "attempts", seen.Attempt)
 	defer func() {
-		if crash := recover(); crash != nil { // what panicked has left its attempt as it should; its value may be secret
+		if crash := recover(); crash != nil {
+			// what panicked has left its attempt as it should; its value may be secret
 			p.unfinished.Add(1)
 			log.Error("retrysafe: worker: the work has panicked")
 		}
@@ -47,7 +49,9 @@ func (w *Worker) finish(ctx context.Context, r *resumer, seen *Record, p *passin
 	}
 	a.call, a.unattended = call, true
 	if progress.Input.Codec == "" {
-		err = a.Release(ctx, nil) // Reconcile says that nothing was done, and there is nothing to run it with: the next call does
+		// Reconcile says that nothing was done, and there is nothing to run it with: the next call
+		// does
+		err = a.Release(ctx, nil)
 		settled = err == nil
 	} else {
 		err = r.run(ctx, a, &progress.Input)
@@ -61,7 +65,8 @@ func (w *Worker) finish(ctx context.Context, r *resumer, seen *Record, p *passin
 	p.unfinished.Add(1)
 }
 
-// take wins the record, after Reconcile was asked where it has to be. Without an attempt settled says whether that has finished it.
+// take wins the record, after Reconcile was asked where it has to be. Without an attempt settled
+// says whether that has finished it.
 func (r *resumer) take(ctx context.Context, rec *Record) (a *Attempt, settled bool, err error) {
 	c := r.engine.c
 	if !c.enter() {

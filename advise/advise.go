@@ -12,7 +12,8 @@ type Dialect string
 
 // The dialects.
 const (
-	// Any tries SQLite, MySQL and PostgreSQL in this order, and takes the first whose parser accepts all of the text.
+	// Any tries SQLite, MySQL and PostgreSQL in this order, and takes the first whose parser
+	// accepts all of the text.
 	Any        Dialect = ""
 	MySQL      Dialect = "mysql" // and MariaDB, as far as it is the same
 	PostgreSQL Dialect = "postgres"
@@ -69,15 +70,17 @@ func (r *Report) Worst() Verdict {
 	return worst
 }
 
-// Bounds of a text: parsers call themselves for what is nested, and a stack that overflows ends the process.
+// Bounds of a text: parsers call themselves for what is nested, and a stack that overflows ends the
+// process.
 const (
 	mostBytes = 256 << 10
 	mostDepth = 500
 )
 
-// Advise reads statements, separated by semicolons. schema is more text of the same dialect, of which only CREATE TABLE, CREATE UNIQUE INDEX and ALTER
-// TABLE count; it may be empty, and such statements in text count as well. The error is a [*SyntaxError] for each dialect that was tried, joined, or says what else is
-// wrong with the text.
+// Advise reads statements, separated by semicolons. schema is more text of the same dialect, of
+// which only CREATE TABLE, CREATE UNIQUE INDEX and ALTER TABLE count; it may be empty, and such
+// statements in text count as well. The error is a [*SyntaxError] for each dialect that was tried,
+// joined, or says what else is wrong with the text.
 //
 // It is safe for concurrent use.
 func Advise(text, schema string, d Dialect) (*Report, error) {

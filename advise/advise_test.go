@@ -276,8 +276,8 @@ func TestTexts(t *testing.T) {
 	assert.True(t, len(r.Advice) == 3 && r.Advice[1].Line == 4 && r.Advice[1].Column == 15 && r.Advice[2].Line == 5, "postgres: %+v", r.Advice)
 }
 
-// TestMyBatis: parameters as MyBatis writes them are read in each dialect, the same name as the same value, at the places where they stand.
-// In quotes and comments they are text.
+// TestMyBatis: parameters as MyBatis writes them are read in each dialect, the same name as the
+// same value, at the places where they stand. In quotes and comments they are text.
 func TestMyBatis(t *testing.T) {
 	t.Parallel()
 	for _, d := range []advise.Dialect{advise.MySQL, advise.SQLite, advise.PostgreSQL} {
@@ -396,7 +396,8 @@ func TestLongTexts(t *testing.T) {
 	assert.NoError(t, err, "the parser lives on")
 }
 
-// copied sets columns from a query that sets columns, and so on: PostgreSQL's tree has the query once for each column.
+// copied sets columns from a query that sets columns, and so on: PostgreSQL's tree has the query
+// once for each column.
 func copied(columns, deep int) string {
 	text := "SELECT 1"
 	for range deep {
@@ -405,7 +406,8 @@ func copied(columns, deep int) string {
 	return text
 }
 
-// TestCopies: a query that is shared by columns is read, and one that would be copied without end is refused.
+// TestCopies: a query that is shared by columns is read, and one that would be copied without end
+// is refused.
 func TestCopies(t *testing.T) {
 	t.Parallel()
 	r, err := advise.Advise(copied(3, 2), "", advise.PostgreSQL)

@@ -14,7 +14,8 @@ const (
 	offered
 	// call: a function, by its lower-case name.
 	call
-	// op: an operator, by its sign or lower-case name; others that have parts and no name are ops too.
+	// op: an operator, by its sign or lower-case name; others that have parts and no name are ops
+	// too.
 	op
 	// query: a subquery. Its parts are those of the expressions in it.
 	query
@@ -103,7 +104,8 @@ func (e *expr) conjuncts() []*expr {
 	return []*expr{e}
 }
 
-// compared is a part of a condition that compares a column with something; sign is = < <= > >= in or another, as if the column stood on the left.
+// compared is a part of a condition that compares a column with something; sign is = < <= > >= in
+// or another, as if the column stood on the left.
 type compared struct {
 	column, sign string
 	with         *expr

@@ -11,7 +11,8 @@ func words(text string) map[string]bool {
 	return set
 }
 
-// pure are functions of the three databases that come out the same for the same arguments and rows, and write nothing.
+// pure are functions of the three databases that come out the same for the same arguments and rows,
+// and write nothing.
 var pure = words(`
 abs acos asin atan atan2 avg bit_and bit_count bit_length bit_or cast ceil ceiling char char_length character_length chr coalesce concat concat_ws
 convert cos cot count count_star crc32 cume_dist date date_add date_format date_part date_sub date_trunc datediff dayofmonth dayofweek dayofyear degrees
@@ -67,5 +68,6 @@ func shiftingCalls(e *expr) (names []string) {
 	return names
 }
 
-// settling are calls and ops that give the same again when they are applied to their own result with the same other arguments.
+// settling are calls and ops that give the same again when they are applied to their own result
+// with the same other arguments.
 var settling = words(`coalesce ifnull greatest least | & max min or and`)

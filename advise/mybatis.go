@@ -2,8 +2,8 @@ package advise
 
 import "strconv"
 
-// parameters writes those of MyBatis, #{id} and ${id}, as the dialect has them, with blanks before them, so that all places stay as they
-// are. What stands in quotes and comments is left alone.
+// parameters writes those of MyBatis, #{id} and ${id}, as the dialect has them, with blanks before
+// them, so that all places stay as they are. What stands in quotes and comments is left alone.
 func parameters(text string, d Dialect) string {
 	var out []byte // nil: there were none
 	numbers := map[string]int{}

@@ -44,8 +44,9 @@ func parsePostgres(text string) ([]statement, error) {
 	return all, nil
 }
 
-// postgresTree is the tree as JSON. The parser lets the columns of (a, b) = (SELECT …) share the query, and JSON has a copy for each: what is
-// nested so grows with the power of its depth, and is refused before it is written.
+// postgresTree is the tree as JSON. The parser lets the columns of (a, b) = (SELECT …) share the
+// query, and JSON has a copy for each: what is nested so grows with the power of its depth, and is
+// refused before it is written.
 func postgresTree(text string) (string, error) {
 	tree, err := parser.ParseToTree(text)
 	if err != nil {
@@ -57,7 +58,8 @@ func postgresTree(text string) (string, error) {
 	return parser.ParseToJSON(text)
 }
 
-// fewNodes counts down for each message in m, those that are shared each time, and tells whether there were enough.
+// fewNodes counts down for each message in m, those that are shared each time, and tells whether
+// there were enough.
 func fewNodes(m protoreflect.Message, left *int) bool {
 	if *left--; *left < 0 {
 		return false
@@ -77,7 +79,8 @@ func fewNodes(m protoreflect.Message, left *int) bool {
 	return *left >= 0
 }
 
-// utf8Only has a letter for each byte that is not UTF-8, as in files of older character sets: the places stay as they are.
+// utf8Only has a letter for each byte that is not UTF-8, as in files of older character sets: the
+// places stay as they are.
 func utf8Only(text string) string {
 	if utf8.ValidString(text) {
 		return text

@@ -5,15 +5,16 @@ import (
 	"strings"
 )
 
-// Bounds of a statement of PostgreSQL. Its parser calls itself for what is nested, without a bound of its own, and a stack that overflows ends the
-// process: far below that.
+// Bounds of a statement of PostgreSQL. Its parser calls itself for what is nested, without a bound
+// of its own, and a stack that overflows ends the process: far below that.
 const (
 	mostChained = 400 // words and signs without a comma, those of open brackets together
 	mostOpen    = 100 // brackets at once
 	mostUnions  = 150 // set operators in a statement, between which commas may stand
 )
 
-// chain measures how deep a tree can be: each level takes a word or a sign, and commas separate what stands side by side.
+// chain measures how deep a tree can be: each level takes a word or a sign, and commas separate
+// what stands side by side.
 type chain struct {
 	open        []int // words since the last comma, for each bracket that is open
 	sum, unions int
@@ -71,7 +72,8 @@ func inName(b byte) bool {
 	return b == '_' || b == '$' || b >= 0x80 || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
 }
 
-// postgresWord is the length of the first word, sign, string or comment of text, which is not empty.
+// postgresWord is the length of the first word, sign, string or comment of text, which is not
+// empty.
 func postgresWord(text string, inside bool) int {
 	switch b := text[0]; {
 	case strings.HasPrefix(text, "--"):

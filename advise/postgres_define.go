@@ -70,7 +70,8 @@ func postgresCreate(n node) statement {
 	return st
 }
 
-// postgresConstraint is the unique index that a constraint makes, of its keys or of the column that it stands behind.
+// postgresConstraint is the unique index that a constraint makes, of its keys or of the column that
+// it stands behind.
 func postgresConstraint(table, column string, n node) []unique {
 	u := unique{table: table, columns: strs(n.list("keys")), primary: n.text("contype") == "CONSTR_PRIMARY"}
 	if !u.primary && n.text("contype") != "CONSTR_UNIQUE" {

@@ -28,7 +28,8 @@ func (a Advice) and(why string) Advice {
 	return a
 }
 
-// adviseOn is what is to be said of one statement, and of those inside it: the worst of them decides.
+// adviseOn is what is to be said of one statement, and of those inside it: the worst of them
+// decides.
 func adviseOn(st *statement, s *schema) Advice {
 	a := adviseAlone(st, s)
 	for i := range st.inner {

@@ -6,7 +6,8 @@ import "slices"
 func adviseInsert(st *statement, s *schema) Advice {
 	judge := s.judge(st)
 	if judge == nil && st.target != nil && (s.covers(st, st.target) || st.fromQuery) {
-		judge = &unique{table: st.table, columns: st.target} // there is such an index, or the database refuses the statement
+		// there is such an index, or the database refuses the statement
+		judge = &unique{table: st.table, columns: st.target}
 	}
 	switch {
 	case st.fromQuery && (judge == nil || st.onConflict == fails):
@@ -118,7 +119,8 @@ func judged(st *statement, by *unique) Advice {
 		and("A retry that comes late undoes what others have set since (ABA): where others write these columns, take guard.Version or guard.Fence.")
 }
 
-// moving are the columns, of those that count, whose inserted values come out another way each time.
+// moving are the columns, of those that count, whose inserted values come out another way each
+// time.
 func moving(st *statement, counts func(string) bool) (names []string) {
 	for _, row := range st.rows {
 		for i, v := range row {

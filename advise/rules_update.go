@@ -22,7 +22,8 @@ const (
 	obscure
 )
 
-// wayOf says how a is set in a statement that sets those columns; own tells whether a column in an expression is of the same row.
+// wayOf says how a is set in a statement that sets those columns; own tells whether a column in an
+// expression is of the same row.
 func wayOf(a assignment, sets []assignment, own func(*expr) bool) way {
 	v := a.value
 	isOwn := func(e *expr) bool { return e.kind == column && e.name == a.column && own(e) }
@@ -45,7 +46,8 @@ func wayOf(a assignment, sets []assignment, own func(*expr) bool) way {
 	return derived
 }
 
-// settles1 tells forms such as greatest(x, ?) and coalesce(x, ?), whose second application changes nothing.
+// settles1 tells forms such as greatest(x, ?) and coalesce(x, ?), whose second application changes
+// nothing.
 func settles1(v *expr, isOwn func(*expr) bool) bool {
 	if v.kind != call && v.kind != op || !settling[v.name] {
 		return false
@@ -62,7 +64,8 @@ func settles1(v *expr, isOwn func(*expr) bool) bool {
 	return mine == 1 && (v.name != "coalesce" && v.name != "ifnull" || isOwn(v.args[0]))
 }
 
-// adviseUpdate looks for what the statement carries against repeats, and then for what does not repeat.
+// adviseUpdate looks for what the statement carries against repeats, and then for what does not
+// repeat.
 func adviseUpdate(st *statement) Advice {
 	if st.limited {
 		return say(NeedsGuard, "Its LIMIT changes other rows each time.", doTx).and("Name the rows by their key.")

@@ -39,7 +39,8 @@ func schemaOf(all []statement) *schema {
 // knows tells whether the text has the table's CREATE TABLE.
 func (s *schema) knows(table string) bool { return s.columns[table] != nil }
 
-// judge finds a unique index all of whose columns the insert fills with values of the request; nil if the text has none.
+// judge finds a unique index all of whose columns the insert fills with values of the request; nil
+// if the text has none.
 func (s *schema) judge(st *statement) *unique {
 	for _, u := range s.unique[st.table] {
 		if !u.partial && s.covers(st, u.columns) {
@@ -49,7 +50,8 @@ func (s *schema) judge(st *statement) *unique {
 	return nil
 }
 
-// covers tells whether the insert fills all of these columns in each row, with values that are the same when it is sent again.
+// covers tells whether the insert fills all of these columns in each row, with values that are the
+// same when it is sent again.
 func (s *schema) covers(st *statement, columns []string) bool {
 	named := st.columns
 	if len(named) == 0 {

@@ -8,7 +8,8 @@ import (
 	"github.com/sqlc-dev/meyer/parser"
 )
 
-// parseSQLite reads with a parser that follows SQLite's grammar, ORDER BY and LIMIT on UPDATE and DELETE included, as some builds have them.
+// parseSQLite reads with a parser that follows SQLite's grammar, ORDER BY and LIMIT on UPDATE and
+// DELETE included, as some builds have them.
 func parseSQLite(text string) ([]statement, error) {
 	parsed, err := parser.Options{UpdateDeleteLimit: true}.ParseString(text)
 	if err != nil {

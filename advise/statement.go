@@ -8,7 +8,8 @@ const (
 	inserts
 	updates
 	deletes
-	// settles: it changes what is so by its words alone, and a repeat finds it so: CREATE … IF NOT EXISTS, GRANT, SET, BEGIN.
+	// settles: it changes what is so by its words alone, and a repeat finds it so: CREATE … IF NOT
+	// EXISTS, GRANT, SET, BEGIN.
 	settles
 	// defines: DDL whose repeat fails or does something else.
 	defines

@@ -50,7 +50,8 @@ func firstRun(tb testing.TB, n int) func() {
 	}
 }
 
-// TestEngineAllocations holds the goals: a replay costs one allocation (the copy of the answer), a first run six.
+// TestEngineAllocations holds the goals: a replay costs one allocation (the copy of the answer), a
+// first run six.
 func TestEngineAllocations(t *testing.T) {
 	call := replay(t)
 	call()

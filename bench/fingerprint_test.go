@@ -13,7 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/fingerprint"
 )
 
-// order is the JSON body of 1 kB that the benchmarks read: an order with twelve items and the time of sending, its keys in no order.
+// order is the JSON body of 1 kB that the benchmarks read: an order with twelve items and the time
+// of sending, its keys in no order.
 func order() []byte {
 	var b strings.Builder
 	b.WriteString(`{"timestamp":1700000000123,"customer":{"name":"Ann Example","id":90071992547,"address":{"street":"Long Street 7","city":"Zürich","zip":"8001"}},"currency":"CHF","items":[`)
@@ -36,7 +37,8 @@ func compiled(tb testing.TB, r fingerprint.Rule) *fingerprint.Compiled {
 	return c
 }
 
-// TestFingerprintAllocations holds the goal of five allocations for a JSON body of 1 kB; there is one, the sum.
+// TestFingerprintAllocations holds the goal of five allocations for a JSON body of 1 kB; there is
+// one, the sum.
 func TestFingerprintAllocations(t *testing.T) {
 	c, body := compiled(t, fingerprint.Rule{Ignore: fingerprint.Times}), order()
 	got := testing.AllocsPerRun(1000, func() {
@@ -93,8 +95,9 @@ func canonical(tb testing.TB, c *fingerprint.Compiled, body []byte) ([]byte, err
 	return text, nil
 }
 
-// TestCanonicalLikeJCS: where every number is a 64-bit float with at most 15 digits, the canonical text is that of RFC 8785, as another
-// program writes it; and what that program refuses is refused here.
+// TestCanonicalLikeJCS: where every number is a 64-bit float with at most 15 digits, the canonical
+// text is that of RFC 8785, as another program writes it; and what that program refuses is refused
+// here.
 func TestCanonicalLikeJCS(t *testing.T) {
 	t.Parallel()
 	c := compiled(t, fingerprint.Rule{})
@@ -121,7 +124,8 @@ func TestCanonicalLikeJCS(t *testing.T) {
 	}
 }
 
-// TestDigitsThatJCSLoses: where numbers have more digits than a float, RFC 8785 makes different bodies one. Here they differ.
+// TestDigitsThatJCSLoses: where numbers have more digits than a float, RFC 8785 makes different
+// bodies one. Here they differ.
 func TestDigitsThatJCSLoses(t *testing.T) {
 	t.Parallel()
 	c := compiled(t, fingerprint.Rule{})
@@ -149,7 +153,8 @@ var pieces = []string{
 	`\n`, `\u0000`, `\u001f`, `\"`, `\\`, `\/`, `\b`, `\f`, `\t`, `\u0041`, `\u20AC`, `\ud83d\uDE00`,
 }
 
-// randomJSON writes a JSON text with keys in random order. The first piece of a key tells it from the others.
+// randomJSON writes a JSON text with keys in random order. The first piece of a key tells it from
+// the others.
 func randomJSON(r *rand.Rand, depth int) string {
 	text := func() string {
 		s := ""

@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/idgen/memranges"
 )
 
-// BenchmarkIDs makes ids with one goroutine on each processor: ours and two rivals. What a layout has is a limit of its own: Twitter 4.1 million
-// ids a second, Fast 65.5 million, Sonyflake 25 600.
+// BenchmarkIDs makes ids with one goroutine on each processor: ours and two rivals. What a layout
+// has is a limit of its own: Twitter 4.1 million ids a second, Fast 65.5 million, Sonyflake 25 600.
 func BenchmarkIDs(b *testing.B) {
 	ctx := b.Context()
 	made := func(layout idgen.Layout) *idgen.Snowflake {

@@ -9,7 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// TestLimitsAllocations: what a call costs under limits. One that its caller can end is charged on a goroutine of its own.
+// TestLimitsAllocations: what a call costs under limits. One that its caller can end is charged on
+// a goroutine of its own.
 func TestLimitsAllocations(t *testing.T) {
 	end, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -226,7 +226,8 @@ func benchmarkWatermill(b *testing.B, m message.HandlerMiddleware) {
 	r, err := message.NewRouter(message.RouterConfig{}, watermill.NopLogger{})
 	assert.NoError(b, err, "router")
 	r.AddMiddleware(m)
-	// Watermill works on one message of a subscription at a time: as many subscriptions as others have in flight would be other consumers.
+	// Watermill works on one message of a subscription at a time: as many subscriptions as others
+	// have in flight would be other consumers.
 	r.AddConsumerHandler("bench", w.queue, s, func(*message.Message) error {
 		w.done(1)
 		return nil

@@ -47,7 +47,8 @@ type body struct{ bytes.Reader }
 
 func (*body) Close() error { return nil }
 
-// calls returns a function that makes one request after the other to h; next is the key of each, an empty one sends none.
+// calls returns a function that makes one request after the other to h; next is the key of each, an
+// empty one sends none.
 func calls(h http.Handler, next func() string) func() {
 	request, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://shop.example/orders", nil)
 	request.Header.Set("Content-Type", "application/json")
@@ -71,7 +72,8 @@ func texts(n int) func() string {
 	return func() string { i++; return all[i] }
 }
 
-// TestMiddlewareAllocations holds the goals: 20 allocations over the bare handler on a first run, none where nothing is guarded.
+// TestMiddlewareAllocations holds the goals: 20 allocations over the bare handler on a first run,
+// none where nothing is guarded.
 func TestMiddlewareAllocations(t *testing.T) {
 	plain := testing.AllocsPerRun(1000, calls(http.HandlerFunc(bare), func() string { return "" }))
 	first := testing.AllocsPerRun(1000, calls(guarded(t), texts(1001)))
@@ -119,8 +121,9 @@ func BenchmarkHandlerReplay(b *testing.B) {
 	}
 }
 
-// serverCPU runs b.N requests over 64 connections against a net/http server, all in this process, and reports the processor time
-// of a request, client included. Compare two of them: the client's part is the same.
+// serverCPU runs b.N requests over 64 connections against a net/http server, all in this process,
+// and reports the processor time of a request, client included. Compare two of them: the client's
+// part is the same.
 func serverCPU(b *testing.B, h http.Handler) {
 	b.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

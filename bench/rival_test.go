@@ -27,7 +27,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// serverEnv makes the test binary a server of the kind that it names, so that each one's processor time is a process's own.
+// serverEnv makes the test binary a server of the kind that it names, so that each one's processor
+// time is a process's own.
 const serverEnv = "RETRYSAFE_BENCH_SERVER"
 
 func TestMain(m *testing.M) {
@@ -44,7 +45,8 @@ func TestMain(m *testing.M) {
 // runs counts how often the handler of a server process ran.
 var runs atomic.Int64
 
-// serve tells its address, and for each line that it reads its processor time in nanoseconds and the runs of the handler.
+// serve tells its address, and for each line that it reads its processor time in nanoseconds and
+// the runs of the handler.
 func serve(kind string) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -62,7 +64,8 @@ func serve(kind string) error {
 	return nil
 }
 
-// side is one of the two that are compared: how it serves, the field of its key, and what an answer must show.
+// side is one of the two that are compared: how it serves, the field of its key, and what an answer
+// must show.
 type side struct {
 	serve func(net.Listener) error
 	key   string
@@ -84,7 +87,8 @@ func serveOurs(l net.Listener) error {
 	})))
 }
 
-// serveEmpty is the most that any middleware of net/http could reach: a handler that answers the bytes of a replay.
+// serveEmpty is the most that any middleware of net/http could reach: a handler that answers the
+// bytes of a replay.
 func serveEmpty(l net.Listener) error {
 	runs.Store(hotKeys) // it has no records: it passes for one whose handler ran once a key
 	return http.Serve(l, http.HandlerFunc(empty))
@@ -181,7 +185,8 @@ func (p *process) load(tb testing.TB, conns, n int, shows string) {
 	all.Wait()
 }
 
-// prepare completes the hot keys and warms up, and makes sure that what comes from now on are replays.
+// prepare completes the hot keys and warms up, and makes sure that what comes from now on are
+// replays.
 func (p *process) prepare(tb testing.TB, warm int) {
 	tb.Helper()
 	p.load(tb, 1, hotKeys, "")
@@ -205,8 +210,8 @@ func (p *process) round(tb testing.TB, n int) float64 {
 	return float64(n/conns*conns) / (after - before).Seconds()
 }
 
-// BenchmarkRival compares a replay with that of fiber and its idempotency middleware, and with an empty handler of net/http: b.N
-// requests each, in turn, nine rounds.
+// BenchmarkRival compares a replay with that of fiber and its idempotency middleware, and with an
+// empty handler of net/http: b.N requests each, in turn, nine rounds.
 func BenchmarkRival(b *testing.B) {
 	const rounds = 9
 	kinds := slices.Sorted(maps.Keys(sides))
@@ -262,8 +267,9 @@ func post(field, key string) []byte {
 		"\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
 }
 
-// drive sends n requests on one connection, one after the other in turn, and looks at each answer: 201, the answer's bytes, and what
-// else it shows. It is as small as a client can be, so that the server's part shows.
+// drive sends n requests on one connection, one after the other in turn, and looks at each answer:
+// 201, the answer's bytes, and what else it shows. It is as small as a client can be, so that the
+// server's part shows.
 func drive(addr string, requests [][]byte, n int, shows string) error {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {

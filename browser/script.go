@@ -26,8 +26,8 @@ var version = func() string {
 	return base64.RawURLEncoding.EncodeToString(sum[:12])
 }()
 
-// URL is where a page asks for the script that [Handler] serves at path: with the version, so that it is fetched once and kept for a
-// year, and again when it has changed.
+// URL is where a page asks for the script that [Handler] serves at path: with the version, so that
+// it is fetched once and kept for a year, and again when it has changed.
 func URL(path string) string { return path + "?v=" + version }
 
 // Integrity is the value of the attribute integrity, with which a browser refuses any other script.
@@ -36,8 +36,9 @@ func Integrity() string {
 	return "sha384-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// Handler serves the script to GET and HEAD, under any path. Under the address of [URL] it may be kept for a year, by shared caches too;
-// under any other a browser asks each time, and is told 304 as long as nothing has changed.
+// Handler serves the script to GET and HEAD, under any path. Under the address of [URL] it may be
+// kept for a year, by shared caches too; under any other a browser asks each time, and is told 304
+// as long as nothing has changed.
 func Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {

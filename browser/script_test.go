@@ -41,7 +41,8 @@ func exported(text []byte, pattern string) (names []string) {
 	return names
 }
 
-// TestTypesNameEveryExport: what the script exports and what its types declare are the same, with the same number of parameters.
+// TestTypesNameEveryExport: what the script exports and what its types declare are the same, with
+// the same number of parameters.
 func TestTypesNameEveryExport(t *testing.T) {
 	t.Parallel()
 	inScript := exported(browser.Script, `(?m)^export (?:async )?(?:function|const|class|let) (\w+)`)

@@ -43,7 +43,8 @@ func New(e *retrysafe.Engine, o *Options) *Callback {
 	return c
 }
 
-// Handler runs next once for each event. POST only: anything else is told 405. Next can read the body again.
+// Handler runs next once for each event. POST only: anything else is told 405. Next can read the
+// body again.
 func (c *Callback) Handler(next http.Handler) http.Handler {
 	guarded := c.guard.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -53,7 +54,8 @@ func (c *Callback) Handler(next http.Handler) http.Handler {
 			return
 		}
 		rc := http.NewResponseController(w)
-		_ = rc.SetReadDeadline(time.Now().Add(c.time)) // a writer that cannot has no connection that could be slow
+		// a writer that cannot has no connection that could be slow
+		_ = rc.SetReadDeadline(time.Now().Add(c.time))
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, c.limit))
 		if err != nil {
 			code := "body-incomplete"

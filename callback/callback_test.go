@@ -73,7 +73,8 @@ func code(w *httptest.ResponseRecorder) string {
 	return p.Code
 }
 
-// TestOnce: of many notifications of one event one runs, and its repeats hear the words for which the provider stops.
+// TestOnce: of many notifications of one event one runs, and its repeats hear the words for which
+// the provider stops.
 func TestOnce(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, func(o *callback.Options) { o.Policy.Wait = 10 * time.Second })

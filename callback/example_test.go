@@ -24,7 +24,8 @@ func ExampleNew() {
 	const secret = "whsec_of_the_endpoint"
 	c := callback.New(quiet(), &callback.Options{
 		Provider: "stripe", ID: "/id", Verify: callback.Stripe(secret),
-		Policy: retrysafe.Policy{OnDoubt: retrysafe.Reexecute}, // the work is one DoTx in a real shop
+		// the work is one DoTx in a real shop
+		Policy: retrysafe.Policy{OnDoubt: retrysafe.Reexecute},
 	})
 	h := c.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { fmt.Println("the order is paid") }))
 
@@ -48,7 +49,8 @@ func ExampleNew() {
 func ExampleAlipay() {
 	key := rsaKeys()[0]
 	c := callback.New(quiet(), &callback.Options{
-		Provider: "alipay", ID: "notify_id", Verify: callback.Alipay(&key.PublicKey), // ParsePublicKey reads the key that Alipay shows
+		// ParsePublicKey reads the key that Alipay shows
+		Provider: "alipay", ID: "notify_id", Verify: callback.Alipay(&key.PublicKey),
 		Success: httpidem.StaticAnswer{ContentType: "text/plain", Body: []byte("success")},
 		Policy:  retrysafe.Policy{OnDoubt: retrysafe.Reexecute},
 	})

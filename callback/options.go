@@ -12,35 +12,42 @@ import (
 	"github.com/retrysafe/retrysafe/internal/reqfield"
 )
 
-// Body as ID takes the body's SHA-256 for it: for events that have an id in no place that is signed, and are sent again byte for byte.
+// Body as ID takes the body's SHA-256 for it: for events that have an id in no place that is
+// signed, and are sent again byte for byte.
 const Body = "body"
 
-// DefaultRetention is how long an event is remembered: providers send again for up to three days, and people press "resend" later.
+// DefaultRetention is how long an event is remembered: providers send again for up to three days,
+// and people press "resend" later.
 const DefaultRetention = 30 * 24 * time.Hour
 
 // Options configure a [Callback].
 type Options struct {
-	// Provider names whose events these are, for example "stripe". Events of different providers, or of two accounts of one, never meet if
-	// their names differ. Required.
+	// Provider names whose events these are, for example "stripe". Events of different providers,
+	// or of two accounts of one, never meet if their names differ. Required.
 	Provider string
-	// ID says where the event's id is: a JSON pointer ("/id"), a field of a form ("notify_id"), [Body] where there is none, or "header:X-Event-Id".
-	// Required. Take the id of the event, not that of the order: an order has several events. What has none is refused (400 key-not-made).
+	// ID says where the event's id is: a JSON pointer ("/id"), a field of a form ("notify_id"),
+	// [Body] where there is none, or "header:X-Event-Id". Required. Take the id of the event, not
+	// that of the order: an order has several events. What has none is refused (400 key-not-made).
 	ID string
-	// HeaderCovered says that Verify covers the header that ID names. Most signatures cover the body alone, those of this package all: then
-	// whoever has seen one event could send it again under other ids, and use up ids of events to come.
+	// HeaderCovered says that Verify covers the header that ID names. Most signatures cover the
+	// body alone, those of this package all: then whoever has seen one event could send it again
+	// under other ids, and use up ids of events to come.
 	HeaderCovered bool
-	// Verify checks that the provider has sent this. Required; [Unverified] says that something before it does.
+	// Verify checks that the provider has sent this. Required; [Unverified] says that something
+	// before it does.
 	Verify Verifier
-	// Success is what a repeat of a finished event is told: the words for which the provider stops. Default 200 without a body.
+	// Success is what a repeat of a finished event is told: the words for which the provider stops.
+	// Default 200 without a body.
 	Success httpidem.StaticAnswer
-	// Policy inherits the engine's, but its Retention is [DefaultRetention] unless set, its Duplicate is always Succeed, and OnDoubt has to be
-	// said: see the package's comment.
+	// Policy inherits the engine's, but its Retention is [DefaultRetention] unless set, its
+	// Duplicate is always Succeed, and OnDoubt has to be said: see the package's comment.
 	Policy retrysafe.Policy
 	// BodyTime is how long a notification may take to arrive; default 30 s.
 	BodyTime time.Duration
 	// MaxBody is the largest notification in bytes; default 1 MiB.
 	MaxBody int64
-	// Refused is told why a notification was refused by Verify, for logs; may be nil. The request's body is not for logs.
+	// Refused is told why a notification was refused by Verify, for logs; may be nil. The request's
+	// body is not for logs.
 	Refused func(*http.Request, error)
 }
 
@@ -89,7 +96,9 @@ func (o *Options) guard() *httpidem.Options {
 		Operation: func(*http.Request) string { return o.Provider }, Layer: "callback",
 		Keep: func(status int, h http.Header) retrysafe.Outcome {
 			if status >= 500 && refuse && h.Get("Idempotency-Outcome") == "" {
-				return retrysafe.Doubtful // kept as an answer it would be one that nobody can change, of an event that was not taken
+				// kept as an answer it would be one that nobody can change, of an event that was
+				// not taken
+				return retrysafe.Doubtful
 			}
 			return 0
 		},

@@ -12,12 +12,13 @@ import (
 	"time"
 )
 
-// Verifier checks that a provider has sent a request, over the body's bytes as they came. Its error goes to Options.Refused alone; it must not
-// have secrets. It must be safe for concurrent use.
+// Verifier checks that a provider has sent a request, over the body's bytes as they came. Its error
+// goes to Options.Refused alone; it must not have secrets. It must be safe for concurrent use.
 type Verifier func(r *http.Request, body []byte) error
 
-// Unverified takes everything: only for callbacks that something before this has verified. Otherwise whoever knows the address can use up ids
-// of events that the provider has yet to send, and make up events.
+// Unverified takes everything: only for callbacks that something before this has verified.
+// Otherwise whoever knows the address can use up ids of events that the provider has yet to send,
+// and make up events.
 func Unverified(*http.Request, []byte) error { return nil }
 
 // Tolerance is how far the time in a signature may be from now.
@@ -25,9 +26,10 @@ const Tolerance = 5 * time.Minute
 
 var errNoSignature = errors.New("callback: the signature is missing, or is there more than once")
 
-// Stripe checks the field Stripe-Signature: its part t is a Unix time, and one of its parts v1 is the HMAC-SHA-256, in hex, of t, a dot and
-// the body. Several secrets are for the time in which one takes over from another. The time may be [Tolerance] from now.
-// See "Verify webhook signatures manually" in Stripe's documentation.
+// Stripe checks the field Stripe-Signature: its part t is a Unix time, and one of its parts v1 is
+// the HMAC-SHA-256, in hex, of t, a dot and the body. Several secrets are for the time in which one
+// takes over from another. The time may be [Tolerance] from now. See "Verify webhook signatures
+// manually" in Stripe's documentation.
 func Stripe(secrets ...string) Verifier { return StripeAt(time.Now, secrets...) }
 
 // StripeAt is Stripe with a clock.
@@ -94,8 +96,9 @@ func anyMatches(keys, given [][]byte, message []byte) bool {
 	return ok
 }
 
-// HMAC checks a field that has the HMAC-SHA-256 of the body in hex, with or without "sha256=" before it, as many providers do. Several
-// secrets are for the time in which one takes over from another. Nothing tells how old such a request is: the event's id has to.
+// HMAC checks a field that has the HMAC-SHA-256 of the body in hex, with or without "sha256="
+// before it, as many providers do. Several secrets are for the time in which one takes over from
+// another. Nothing tells how old such a request is: the event's id has to.
 func HMAC(header string, secrets ...string) Verifier {
 	keys := keysOf(secrets)
 	if header == "" {

@@ -133,7 +133,8 @@ func TestAlipay(t *testing.T) {
 		assert.True(t, (err == nil) == (want == "") && (want == "" || strings.Contains(err.Error(), want)), "notify_time %q: %v", text, err)
 	}
 	assert.True(t, check(sorted("notify_id", "n1")) != nil, "without a time")
-	// A buyer has a hand in a free text. With the signature over it, the text could be split into parameters, and the true ones be hidden.
+	// A buyer has a hand in a free text. With the signature over it, the text could be split into
+	// parameters, and the true ones be hidden.
 	bought := []string{
 		"body", "gift&notify_id=FORGED&out_trade_no=1&total_amount=9999&zz=", "notify_id", "n1", "notify_time", "2026-03-01 12:00:00",
 		"out_trade_no", "7", "total_amount", "0.01",

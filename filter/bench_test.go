@@ -39,7 +39,8 @@ var full = sync.OnceValue(func() *filter.Bloom {
 	return b
 })
 
-// BenchmarkBloom asks a filter of 100 million ids. maybe is the share of ids that it says maybe to, bits is what an id takes.
+// BenchmarkBloom asks a filter of 100 million ids. maybe is the share of ids that it says maybe to,
+// bits is what an id takes.
 func BenchmarkBloom(b *testing.B) {
 	ids := map[string]func(r *rand.Rand) uint64{
 		"new":  func(r *rand.Rand) uint64 { return manyIDs + r.Uint64()>>16 },
@@ -85,7 +86,8 @@ func BenchmarkBloom(b *testing.B) {
 	})
 }
 
-// BenchmarkBloomSmall asks a filter of 100 000 ids, which fits into the caches: what is left is the work of the processor.
+// BenchmarkBloomSmall asks a filter of 100 000 ids, which fits into the caches: what is left is the
+// work of the processor.
 func BenchmarkBloomSmall(b *testing.B) {
 	const n = 100_000
 	f := newBloom(b, filter.Options{Empty: true, Items: n})

@@ -7,13 +7,16 @@ import (
 	"github.com/dgryski/go-metro"
 )
 
-// Bloom is a Bloom filter in this process (Bloom 1970), in windows that rotate. It is safe for concurrent use.
+// Bloom is a Bloom filter in this process (Bloom 1970), in windows that rotate. It is safe for
+// concurrent use.
 //
-// What other processes insert it does not know: where several of them insert into one table, its "surely new" is wrong for what the others have
-// inserted, and only the unique index keeps a second row out. [RedisBloom] is the form that they share.
+// What other processes insert it does not know: where several of them insert into one table, its
+// "surely new" is wrong for what the others have inserted, and only the unique index keeps a second
+// row out. [RedisBloom] is the form that they share.
 //
-// An id takes −1.44·log2(p) bits, where p is [Options].FalsePositive by Windows; 9.6 bits for 1 % and one window. All of it is allocated when the
-// filter is made. Hashes have no secret: whoever chooses ids can make them look alike, and costs look-ups by that, nothing else.
+// An id takes −1.44·log2(p) bits, where p is [Options].FalsePositive by Windows; 9.6 bits for 1 %
+// and one window. All of it is allocated when the filter is made. Hashes have no secret: whoever
+// chooses ids can make them look alike, and costs look-ups by that, nothing else.
 type Bloom struct {
 	o     Options
 	shape shape
@@ -58,10 +61,12 @@ func (b *Bloom) lock(id []byte) *part {
 	return p
 }
 
-// Add puts id in, and says whether it was surely new: never added by this process before, as far as the windows reach. Both are one step: of
-// many that add one id at the same time, one is told so. Call it before the work. While the filter is not whole nothing is surely new.
+// Add puts id in, and says whether it was surely new: never added by this process before, as far as
+// the windows reach. Both are one step: of many that add one id at the same time, one is told so.
+// Call it before the work. While the filter is not whole nothing is surely new.
 func (b *Bloom) Add(id []byte) (surelyNew bool) {
-	whole := b.whole.is() // before: what is added after a rebuild has ended was tested against all of it
+	// before: what is added after a rebuild has ended was tested against all of it
+	whole := b.whole.is()
 	p := b.lock(id)
 	surelyNew = !p.add(id) && whole
 	p.added++
@@ -76,8 +81,9 @@ func (b *Bloom) Add(id []byte) (surelyNew bool) {
 	return surelyNew
 }
 
-// MaybeSeen tells whether id may have been added. false says that it was surely not; while the filter is not whole it is always true. To look
-// first and to add then lets two be told that one id is new: use [Bloom.Add] for that.
+// MaybeSeen tells whether id may have been added. false says that it was surely not; while the
+// filter is not whole it is always true. To look first and to add then lets two be told that one id
+// is new: use [Bloom.Add] for that.
 func (b *Bloom) MaybeSeen(id []byte) bool {
 	whole := b.whole.is()
 	p := b.lock(id)
@@ -85,8 +91,8 @@ func (b *Bloom) MaybeSeen(id []byte) bool {
 	return p.maybe(id) || !whole
 }
 
-// AddBatch is Add for many, in their order: of an id that stands twice among them only the first is surely new. The error is always nil; it
-// is there for [Prefilter].
+// AddBatch is Add for many, in their order: of an id that stands twice among them only the first is
+// surely new. The error is always nil; it is there for [Prefilter].
 func (b *Bloom) AddBatch(_ context.Context, ids [][]byte) (surelyNew []bool, err error) {
 	surelyNew = make([]bool, len(ids))
 	for i, id := range ids {

@@ -27,7 +27,8 @@ func newBloom(tb testing.TB, o filter.Options) *filter.Bloom {
 	return b
 }
 
-// TestBloomNeverForgets: what was added is never said to be new, and of new ids as many are said to be seen as theory has it, give or take a tenth.
+// TestBloomNeverForgets: what was added is never said to be new, and of new ids as many are said to
+// be seen as theory has it, give or take a tenth.
 func TestBloomNeverForgets(t *testing.T) {
 	t.Parallel()
 	const n = 100_000
@@ -88,7 +89,8 @@ func TestBloomOneIsNew(t *testing.T) {
 	}
 }
 
-// TestWindows: an id is remembered for all windows but one at least, counted from its last add, and is forgotten after all of them at the latest.
+// TestWindows: an id is remembered for all windows but one at least, counted from its last add, and
+// is forgotten after all of them at the latest.
 func TestWindows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -116,8 +118,8 @@ func TestWindows(t *testing.T) {
 	})
 }
 
-// TestWindowsKeepWhatTheyMistake: an id that an old window takes for another goes into the current one all the same, so that it is not
-// forgotten with the old one.
+// TestWindowsKeepWhatTheyMistake: an id that an old window takes for another goes into the current
+// one all the same, so that it is not forgotten with the old one.
 func TestWindowsKeepWhatTheyMistake(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -138,7 +140,8 @@ func TestWindowsKeepWhatTheyMistake(t *testing.T) {
 	})
 }
 
-// TestOverfull: more ids than there is room for are told of, once in a window, and make nothing forget.
+// TestOverfull: more ids than there is room for are told of, once in a window, and make nothing
+// forget.
 func TestOverfull(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -2,8 +2,9 @@ package filter
 
 import "time"
 
-// windowClock tells which window it is. Windows are counted on the wall clock, so that what was saved finds its place again; while a filter
-// lives the monotonic clock goes on from there, so that a clock that is set moves nothing.
+// windowClock tells which window it is. Windows are counted on the wall clock, so that what was
+// saved finds its place again; while a filter lives the monotonic clock goes on from there, so that
+// a clock that is set moves nothing.
 type windowClock struct {
 	window time.Duration
 	began  time.Time

@@ -37,7 +37,8 @@ func ExampleBloom_Rebuild() {
 		fmt.Println(err)
 		return
 	}
-	ids := func(yield func([]byte, error) bool) { // filter.Rows(db.QueryContext(ctx, "SELECT id FROM orders"))
+	ids := func(yield func([]byte, error) bool) {
+		// filter.Rows(db.QueryContext(ctx, "SELECT id FROM orders"))
 		_ = yield([]byte("a-1"), nil) && yield([]byte("a-2"), nil)
 	}
 	fmt.Println("surely new:", seen.Add([]byte("a-3")))
@@ -50,7 +51,8 @@ func ExampleBloom_Rebuild() {
 	// surely new: false true
 }
 
-// A restart in order need not rebuild: what the last process wrote after its last insert is read, removed, and taken for whole.
+// A restart in order need not rebuild: what the last process wrote after its last insert is read,
+// removed, and taken for whole.
 func ExampleBloom_ReadFrom() {
 	o := filter.Options{Items: 1000}
 	last, _ := filter.NewBloom(o)
@@ -74,7 +76,8 @@ func ExampleBloom_ReadFrom() {
 func ExampleLookUp() {
 	seen, _ := filter.NewBloom(filter.Options{Empty: true, Items: 1000})
 	seen.Add([]byte("a-1"))
-	find := func(_ context.Context, maybe []string) (map[string]int, error) { // SELECT id, total FROM orders WHERE id IN (…)
+	find := func(_ context.Context, maybe []string) (map[string]int, error) {
+		// SELECT id, total FROM orders WHERE id IN (…)
 		fmt.Println("SELECT for", maybe)
 		return map[string]int{"a-1": 20}, nil
 	}

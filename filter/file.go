@@ -12,7 +12,8 @@ import (
 	"github.com/bits-and-blooms/bloom/v3"
 )
 
-// ErrDamaged says that what was read is no filter that was written whole: cut short, changed, or something else.
+// ErrDamaged says that what was read is no filter that was written whole: cut short, changed, or
+// something else.
 var ErrDamaged = errors.New("filter: what was read is damaged or no filter; rebuild it from the table")
 
 // magic begins what is written; its last byte is the version.
@@ -40,7 +41,8 @@ func (b *Bloom) header() header {
 	}
 }
 
-// sealed is v, or v and words, with their checksum behind them. No fixed-size value fails to be encoded.
+// sealed is v, or v and words, with their checksum behind them. No fixed-size value fails to be
+// encoded.
 func sealed(buf *bytes.Buffer, v any, words []uint64) []byte {
 	buf.Reset()
 	_ = binary.Write(buf, binary.LittleEndian, v)
@@ -48,8 +50,9 @@ func sealed(buf *bytes.Buffer, v any, words []uint64) []byte {
 	return binary.LittleEndian.AppendUint32(buf.Bytes(), crc32.Checksum(buf.Bytes(), castagnoli))
 }
 
-// WriteTo writes the filter, so that a restart need not rebuild it: about as many bytes as Stats says. It may be called while the filter is in
-// use: ids whose Add begins after WriteTo may be in it or not. Write to a new file and rename it, as one does.
+// WriteTo writes the filter, so that a restart need not rebuild it: about as many bytes as Stats
+// says. It may be called while the filter is in use: ids whose Add begins after WriteTo may be in
+// it or not. Write to a new file and rename it, as one does.
 func (b *Bloom) WriteTo(w io.Writer) (n int64, err error) {
 	put := func(p []byte) {
 		if err == nil {
@@ -81,14 +84,16 @@ func (b *Bloom) WriteTo(w io.Writer) (n int64, err error) {
 	return n, err
 }
 
-// ReadFrom adds what WriteTo has written to a filter of the same options, and says since when ids may be missing by [Bloom.Saved]. From then on
-// the filter says maybe to all, until
-//   - [Bloom.Rebuild] has gone through the ids that were inserted since Saved, with a margin for clocks and open transactions; or
-//   - [Bloom.MarkWhole] was called by one who knows that there are none: the file was written at the end of the last process, after its last
-//     insert, and has been removed before this one inserts anything, so that no third start takes it for new.
+// ReadFrom adds what WriteTo has written to a filter of the same options, and says since when ids
+// may be missing by [Bloom.Saved]. From then on the filter says maybe to all, until
+//   - [Bloom.Rebuild] has gone through the ids that were inserted since Saved, with a margin for
+//     clocks and open transactions; or
+//   - [Bloom.MarkWhole] was called by one who knows that there are none: the file was written at
+//     the end of the last process, after its last insert, and has been removed before this one
+//     inserts anything, so that no third start takes it for new.
 //
-// [ErrDamaged] says that the file is not whole; what was read up to there stays, does no harm, and a Rebuild goes through all ids then. Windows
-// that have passed since are left out.
+// [ErrDamaged] says that the file is not whole; what was read up to there stays, does no harm, and
+// a Rebuild goes through all ids then. Windows that have passed since are left out.
 func (b *Bloom) ReadFrom(r io.Reader) (n int64, err error) {
 	b.whole.set(false)
 	from := &counting{r: r}
@@ -121,7 +126,8 @@ func (b *Bloom) ReadFrom(r io.Reader) (n int64, err error) {
 	return from.n, nil
 }
 
-// Saved is when that was written which ReadFrom has read, by the clock of who wrote it; zero if nothing was.
+// Saved is when that was written which ReadFrom has read, by the clock of who wrote it; zero if
+// nothing was.
 func (b *Bloom) Saved() time.Time {
 	if at := b.saved.Load(); at != 0 {
 		return time.Unix(0, at)
@@ -129,7 +135,8 @@ func (b *Bloom) Saved() time.Time {
 	return time.Time{}
 }
 
-// merge adds a window that was read. One that lies ahead, since the clock was set back, is taken for the current one.
+// merge adds a window that was read. One that lies ahead, since the clock was set back, is taken
+// for the current one.
 func (p *part) merge(c chunk, words []uint64, s shape, turn int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -21,7 +21,8 @@ func saved(tb testing.TB, b *filter.Bloom) []byte {
 	return buf.Bytes()
 }
 
-// TestFile: what was written is there after it was read, in its windows, and the filter says maybe until somebody has said that nothing is missing.
+// TestFile: what was written is there after it was read, in its windows, and the filter says maybe
+// until somebody has said that nothing is missing.
 func TestFile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -57,7 +58,8 @@ func TestFile(t *testing.T) {
 	})
 }
 
-// TestFileDamaged: whatever is changed or cut off is an error, and the filter does not take itself for whole.
+// TestFileDamaged: whatever is changed or cut off is an error, and the filter does not take itself
+// for whole.
 func TestFileDamaged(t *testing.T) {
 	t.Parallel()
 	o := filter.Options{Empty: true, Items: 40, FalsePositive: 0.1}

@@ -11,13 +11,16 @@ import (
 	"github.com/dgryski/go-metro"
 )
 
-// HyperLogLog is the registers of a HyperLogLog sketch (Flajolet and others 2007), asked in another way: an add that changes a register is of an id that
-// was surely never added. It takes a byte for each register and window, whatever comes, and recognises ever fewer of the new ids: of n ids in m
-// registers the next one changes a register with a probability of about 0.72·m/n. At 16 384 registers that is 68 % at 10 000 ids, 12 % at
-// 100 000, 1 % at a million, and a hundredth of a percent at 100 million; docs/benchmarks.md has the curve. Beyond that only a [Bloom] filter
+// HyperLogLog is the registers of a HyperLogLog sketch (Flajolet and others 2007), asked in another
+// way: an add that changes a register is of an id that was surely never added. It takes a byte for
+// each register and window, whatever comes, and recognises ever fewer of the new ids: of n ids in m
+// registers the next one changes a register with a probability of about 0.72·m/n. At 16 384
+// registers that is 68 % at 10 000 ids, 12 % at 100 000, 1 % at a million, and a hundredth of a
+// percent at 100 million; docs/benchmarks.md has the curve. Beyond that only a [Bloom] filter
 // spares look-ups; HyperLogLog still says how many there are.
 //
-// It lives in this process and knows nothing of others; see [Bloom]. [RedisHyperLogLog] is the form that they share. It is safe for concurrent use.
+// It lives in this process and knows nothing of others; see [Bloom]. [RedisHyperLogLog] is the form
+// that they share. It is safe for concurrent use.
 type HyperLogLog struct {
 	o     Options
 	clock windowClock
@@ -30,7 +33,8 @@ type HyperLogLog struct {
 	added, surelyNew uint64
 }
 
-// NewHyperLogLog makes one of 2^Precision registers. Of the options Items and FalsePositive are not used.
+// NewHyperLogLog makes one of 2^Precision registers. Of the options Items and FalsePositive are not
+// used.
 func NewHyperLogLog(o Options) (*HyperLogLog, error) {
 	o.Items, o.FalsePositive = 1, 0
 	o, err := o.checked()
@@ -46,7 +50,8 @@ func NewHyperLogLog(o Options) (*HyperLogLog, error) {
 	return h, nil
 }
 
-// register is where an id goes, and how high: as the library has it, which does not tell whether an insert changes something.
+// register is where an id goes, and how high: as the library has it, which does not tell whether an
+// insert changes something.
 func (h *HyperLogLog) register(id []byte) (place uint64, height byte) {
 	x := metro.Hash64(id, 1337)
 	p := h.o.Precision
@@ -127,7 +132,8 @@ func (h *HyperLogLog) Rebuild(ctx context.Context, ids iter.Seq2[[]byte, error],
 // MarkWhole is as [Bloom.MarkWhole].
 func (h *HyperLogLog) MarkWhole() { h.whole.set(true) }
 
-// Estimate is how many different ids there are in all windows together, give or take 0.8 % at the default precision.
+// Estimate is how many different ids there are in all windows together, give or take 0.8 % at the
+// default precision.
 func (h *HyperLogLog) Estimate() uint64 {
 	h.mu.Lock()
 	h.rotated()
@@ -144,8 +150,8 @@ func (h *HyperLogLog) Estimate() uint64 {
 	return s.Estimate()
 }
 
-// Stats has the counters; Items is [HyperLogLog.Estimate], Fill and FalsePositive are estimates from it: FalsePositive is the share of new ids that
-// are said to be maybe seen.
+// Stats has the counters; Items is [HyperLogLog.Estimate], Fill and FalsePositive are estimates
+// from it: FalsePositive is the share of new ids that are said to be maybe seen.
 func (h *HyperLogLog) Stats() Stats {
 	s := Stats{Whole: h.whole.is(), Items: int(h.Estimate())} //nolint:gosec // a count
 	h.mu.Lock()

@@ -12,29 +12,36 @@ import (
 
 // Options say how large a filter is and how long it remembers. Only Items is required.
 type Options struct {
-	// Items is how many different ids come in one window at most, or in all where Window is zero; 1 to 10 billion. With more than that
-	// the filter says "maybe" more often, and reports it (Stats.Overfull). [HyperLogLog] has no use for it.
+	// Items is how many different ids come in one window at most, or in all where Window is zero; 1
+	// to 10 billion. With more than that the filter says "maybe" more often, and reports it
+	// (Stats.Overfull). [HyperLogLog] has no use for it.
 	Items int
-	// FalsePositive is the share of new ids that are said to be maybe seen when all windows are full. Default 0.01; above 0, below 1.
-	// [HyperLogLog] has no use for it.
+	// FalsePositive is the share of new ids that are said to be maybe seen when all windows are
+	// full. Default 0.01; above 0, below 1. [HyperLogLog] has no use for it.
 	FalsePositive float64
-	// Window is the time after which the filter begins with an empty window and forgets the oldest; at least a millisecond. Zero: it
-	// forgets nothing. Time is counted by the wall clock as it was when the filter was made, and on from there.
+	// Window is the time after which the filter begins with an empty window and forgets the oldest;
+	// at least a millisecond. Zero: it forgets nothing. Time is counted by the wall clock as it was
+	// when the filter was made, and on from there.
 	Window time.Duration
-	// Windows is how many windows there are, 2 to 64. An id is remembered for at least (Windows−1) × Window after it was last added. So
-	// that nothing is forgotten while its row is there, let that cover the time for which rows are kept. Zero: as many as Retention needs, or 2.
+	// Windows is how many windows there are, 2 to 64. An id is remembered for at least (Windows−1)
+	// × Window after it was last added. So that nothing is forgotten while its row is there, let
+	// that cover the time for which rows are kept. Zero: as many as Retention needs, or 2.
 	Windows int
-	// Retention is how long rows are kept. Where it is given the filter refuses windows that are too few for it.
+	// Retention is how long rows are kept. Where it is given the filter refuses windows that are
+	// too few for it.
 	Retention time.Duration
-	// Empty says that the table has no rows yet, so that the filter has all of them from its beginning. Default: it says "maybe" to all
-	// until a Rebuild has come to its end, or MarkWhole was called, as a process has to that starts again. Filters on Redis have no use
-	// for it: they know whether the one there is whole.
+	// Empty says that the table has no rows yet, so that the filter has all of them from its
+	// beginning. Default: it says "maybe" to all until a Rebuild has come to its end, or MarkWhole
+	// was called, as a process has to that starts again. Filters on Redis have no use for it: they
+	// know whether the one there is whole.
 	Empty bool
-	// Precision is for HyperLogLog alone: it has 2^Precision registers, 4 to 18. Default 14, as on Redis, where it cannot be changed.
+	// Precision is for HyperLogLog alone: it has 2^Precision registers, 4 to 18. Default 14, as on
+	// Redis, where it cannot be changed.
 	Precision int
 	// Prefix stands before the keys of filters on Redis; default "rs-filter:".
 	Prefix string
-	// Logger is told once in each window that more ids came than Items, and by filters on Redis that ids were lost. Default slog.Default().
+	// Logger is told once in each window that more ids came than Items, and by filters on Redis
+	// that ids were lost. Default slog.Default().
 	Logger *slog.Logger
 }
 
@@ -97,16 +104,17 @@ func (o *Options) checkWindows() error {
 	return nil
 }
 
-// shape is how the bits of one window are laid out: parts that are filters of their own, of which an id has one. In a process each part has a
-// lock; on Redis it has a key.
+// shape is how the bits of one window are laid out: parts that are filters of their own, of which
+// an id has one. In a process each part has a lock; on Redis it has a key.
 type shape struct {
 	parts int
 	bits  uint // of a part, a multiple of 64
 	k     uint // bits for each id
 }
 
-// shape divides what a window needs, so that the windows together keep to FalsePositive. The size of a part is such that chance, by which
-// some parts get more ids than others, raises the share of false positives by less than a hundredth.
+// shape divides what a window needs, so that the windows together keep to FalsePositive. The size
+// of a part is such that chance, by which some parts get more ids than others, raises the share of
+// false positives by less than a hundredth.
 func (o *Options) shape(most int, least uint) shape {
 	m, k := bloom.EstimateParameters(uint(o.Items), o.FalsePositive/float64(o.Windows))
 	parts := max(1, min(most, int(m/least)))

@@ -6,7 +6,8 @@ import (
 	"github.com/bits-and-blooms/bloom/v3"
 )
 
-// part is a share of all ids, with a lock of its own: the library is not safe for concurrent use, and to test and to add must be one step.
+// part is a share of all ids, with a lock of its own: the library is not safe for concurrent use,
+// and to test and to add must be one step.
 type part struct {
 	mu sync.Mutex
 	// turn is the number of the current window. Window number n is at n modulo their count.
@@ -32,8 +33,8 @@ func (p *part) make(o *Options, s shape, turn int64) {
 
 func (p *part) at(turn int64) *window { return &p.windows[turn%int64(len(p.windows))] }
 
-// rotate empties the windows that have begun since the last call. A turn that lies behind changes nothing: to remember for longer harms
-// nobody.
+// rotate empties the windows that have begun since the last call. A turn that lies behind changes
+// nothing: to remember for longer harms nobody.
 func (p *part) rotate(turn int64) {
 	from := max(p.turn, turn-int64(len(p.windows)))
 	for n := from + 1; n <= turn; n++ {
@@ -44,7 +45,8 @@ func (p *part) rotate(turn int64) {
 	p.turn = max(p.turn, turn)
 }
 
-// add puts id into the current window in any case: where an older one takes it for another id, it would else be forgotten with that.
+// add puts id into the current window in any case: where an older one takes it for another id, it
+// would else be forgotten with that.
 func (p *part) add(id []byte) (seen bool) {
 	current := p.at(p.turn)
 	if seen = current.bits.TestOrAdd(id); !seen {

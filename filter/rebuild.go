@@ -13,14 +13,16 @@ var errNoIDs = errors.New("filter: Rebuild without ids; give it an iterator, suc
 // perLook is how many ids pass between two looks at the context, and between two calls of progress.
 const perLook = 1024
 
-// Rebuild puts in all ids of an iterator, in the current window, so that none is forgotten too early, and marks the filter as whole. It says
-// maybe to all from the begin of the first call until then. progress, where it is not nil, is told now and then how many there have been.
+// Rebuild puts in all ids of an iterator, in the current window, so that none is forgotten too
+// early, and marks the filter as whole. It says maybe to all from the begin of the first call until
+// then. progress, where it is not nil, is told now and then how many there have been.
 //
-// Begin the iteration after the filter was made, over all rows that are visible by then, and let every insert of this process go through Add
-// first, also meanwhile: such ids are kept.
+// Begin the iteration after the filter was made, over all rows that are visible by then, and let
+// every insert of this process go through Add first, also meanwhile: such ids are kept.
 //
-// After an error of the iterator or the end of ctx the filter goes on to say maybe; what was put in stays. Call it again: with all ids, or with
-// those behind the last n, since to put an id in again changes nothing.
+// After an error of the iterator or the end of ctx the filter goes on to say maybe; what was put in
+// stays. Call it again: with all ids, or with those behind the last n, since to put an id in again
+// changes nothing.
 func (b *Bloom) Rebuild(ctx context.Context, ids iter.Seq2[[]byte, error], progress func(n int)) (n int, err error) {
 	b.whole.set(false)
 	n, err = each(ctx, ids, progress, func(id []byte) error {
@@ -35,8 +37,8 @@ func (b *Bloom) Rebuild(ctx context.Context, ids iter.Seq2[[]byte, error], progr
 	return n, err
 }
 
-// MarkWhole says that everything that was inserted is in the filter: after [Bloom.ReadFrom] of a file that was written when the last process
-// ended in order, or for a table that is empty.
+// MarkWhole says that everything that was inserted is in the filter: after [Bloom.ReadFrom] of a
+// file that was written when the last process ended in order, or for a table that is empty.
 func (b *Bloom) MarkWhole() { b.whole.set(true) }
 
 // each goes through ids.

@@ -74,8 +74,8 @@ func inProcess(t *testing.T, o filter.Options) map[string]rebuilder {
 
 var errSource = errors.New("connection reset")
 
-// TestRebuild: nothing is surely new until it has come to its end; an error or a context that ends leaves that as it is, and another call makes it
-// whole. What is added meanwhile stays.
+// TestRebuild: nothing is surely new until it has come to its end; an error or a context that ends
+// leaves that as it is, and another call makes it whole. What is added meanwhile stays.
 func TestRebuild(t *testing.T) {
 	t.Parallel()
 	for name, f := range inProcess(t, filter.Options{Items: 20_000, FalsePositive: 1e-6, Precision: 18}) {
@@ -127,7 +127,8 @@ func TestRebuild(t *testing.T) {
 	}
 }
 
-// TestRebuildFromAStore: the ids of records, page by page; an error of the store is one of the rebuild.
+// TestRebuildFromAStore: the ids of records, page by page; an error of the store is one of the
+// rebuild.
 func TestRebuildFromAStore(t *testing.T) {
 	t.Parallel()
 	store := memstore.New(nil)

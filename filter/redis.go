@@ -31,14 +31,17 @@ var (
 	statsScript = redisclient.NewScript("filter-stats", "#!lua flags=no-writes\n"+headLua+statsLua)
 )
 
-// ErrLost says that the server has lost ids while they were put in: it has started again, another one has taken its place, or keys were evicted
-// or deleted. The filter says maybe to all; begin the rebuild anew.
+// ErrLost says that the server has lost ids while they were put in: it has started again, another
+// one has taken its place, or keys were evicted or deleted. The filter says maybe to all; begin the
+// rebuild anew.
 var ErrLost = errors.New("filter: ids were lost on the server during the rebuild; begin it anew, and keep maxmemory-policy from evicting the filter")
 
-// perCall is how many ids one script takes, so that it holds up the server for some milliseconds at most.
+// perCall is how many ids one script takes, so that it holds up the server for some milliseconds at
+// most.
 const perCall = 256
 
-// shared is what the filters on Redis have in common: a hash that says whether all is there, and what goes on with it.
+// shared is what the filters on Redis have in common: a hash that says whether all is there, and
+// what goes on with it.
 type shared struct {
 	client redisclient.Client
 	o      Options
@@ -85,7 +88,8 @@ func (s *shared) text(r redisclient.Reply) (string, error) {
 	return text, nil
 }
 
-// many runs a script for all ids, in one trip where the client can. No id is surely new where anything went wrong.
+// many runs a script for all ids, in one trip where the client can. No id is surely new where
+// anything went wrong.
 func (s *shared) many(ctx context.Context, script *redisclient.Script, args, ids []string) ([]bool, error) {
 	yes := make([]bool, len(ids))
 	var calls []redisclient.Call
@@ -147,8 +151,8 @@ func (s *shared) count(surelyNew []bool) {
 	s.surelyNew.Add(n)
 }
 
-// MarkWhole says that everything that was inserted is in the filter: for a table that is empty. Until then, or until a Rebuild has ended, the
-// filter says maybe to all.
+// MarkWhole says that everything that was inserted is in the filter: for a table that is empty.
+// Until then, or until a Rebuild has ended, the filter says maybe to all.
 func (s *shared) MarkWhole(ctx context.Context) error {
 	_, err := s.text(s.client.Eval(ctx, s.call(markScript, "mark")))
 	return err

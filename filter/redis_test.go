@@ -23,7 +23,8 @@ func (s *server) Eval(_ context.Context, c redisclient.Call) redisclient.Reply {
 	return s.says
 }
 
-// TestRedisAnswers: whatever a server says that is not the answer of a script that found the filter whole, nothing is surely new.
+// TestRedisAnswers: whatever a server says that is not the answer of a script that found the filter
+// whole, nothing is surely new.
 func TestRedisAnswers(t *testing.T) {
 	t.Parallel()
 	for _, says := range []redisclient.Reply{

@@ -24,13 +24,14 @@ var (
 	bloomLook = redisclient.NewScript("filter-bloom-look", "#!lua flags=no-writes\n"+headLua+bloomLookLua)
 )
 
-// RedisBloom is a Bloom filter that processes share, on Redis 7: one server, Sentinel, or Cluster, where it is in one slot. Its bits are in plain
-// strings of at most a mebibyte, in the layout of this package. It is safe for concurrent use.
+// RedisBloom is a Bloom filter that processes share, on Redis 7: one server, Sentinel, or Cluster,
+// where it is in one slot. Its bits are in plain strings of at most a mebibyte, in the layout of
+// this package. It is safe for concurrent use.
 //
 // It says "surely new" only while it is whole, and "maybe" to all else:
 //   - until a Rebuild has ended, or MarkWhole was called;
-//   - after the server has started again, or another one has taken its place (a failover, a slot that moved): it may have lost what came
-//     last;
+//   - after the server has started again, or another one has taken its place (a failover, a slot
+//     that moved): it may have lost what came last;
 //   - after keys of it were evicted or deleted, from the first call that misses one.
 //
 // While the server is away, or refuses, every call is an error, and nothing is surely new.
@@ -41,8 +42,8 @@ type RedisBloom struct {
 	args  []string
 }
 
-// NewRedisBloom makes a filter of that name. All processes that use one name give the same options; where they do not, calls are
-// refused. It does not connect.
+// NewRedisBloom makes a filter of that name. All processes that use one name give the same options;
+// where they do not, calls are refused. It does not connect.
 func NewRedisBloom(c redisclient.Client, name string, o Options) (*RedisBloom, error) {
 	o, err := o.checked()
 	if err == nil {
@@ -77,14 +78,16 @@ func (b *RedisBloom) places(ids [][]byte) []string {
 	return all
 }
 
-// Add puts id in and says whether it was surely new, in one step on the server: of many that add one id at the same time, in any process, one is
-// told so. Call it before the work. With an error it is not surely new, and may have been put in or not; a second try harms nobody.
+// Add puts id in and says whether it was surely new, in one step on the server: of many that add
+// one id at the same time, in any process, one is told so. Call it before the work. With an error
+// it is not surely new, and may have been put in or not; a second try harms nobody.
 func (b *RedisBloom) Add(ctx context.Context, id []byte) (surelyNew bool, err error) {
 	yes, err := b.AddBatch(ctx, [][]byte{id})
 	return yes[0], err
 }
 
-// AddBatch is Add for many, in one trip where the client is a redisclient.Pipeliner. It is no transaction: each 256 of them are one step.
+// AddBatch is Add for many, in one trip where the client is a redisclient.Pipeliner. It is no
+// transaction: each 256 of them are one step.
 func (b *RedisBloom) AddBatch(ctx context.Context, ids [][]byte) (surelyNew []bool, err error) {
 	surelyNew, err = b.many(ctx, bloomAdd, b.args, b.places(ids))
 	b.count(surelyNew)
@@ -106,8 +109,8 @@ func (b *RedisBloom) MaybeSeenBatch(ctx context.Context, ids [][]byte) ([]bool, 
 	return maybe, err
 }
 
-// Rebuild is as [Bloom.Rebuild], for all processes: it may run beside their calls, and several at once do no harm. [ErrLost] says that the
-// server has lost ids meanwhile.
+// Rebuild is as [Bloom.Rebuild], for all processes: it may run beside their calls, and several at
+// once do no harm. [ErrLost] says that the server has lost ids meanwhile.
 func (b *RedisBloom) Rebuild(ctx context.Context, ids iter.Seq2[[]byte, error], progress func(n int)) (n int, err error) {
 	return b.rebuild(ctx, ids, progress, func(batch [][]byte) error {
 		_, err := b.many(ctx, bloomAdd, b.args, b.places(batch))
@@ -115,7 +118,8 @@ func (b *RedisBloom) Rebuild(ctx context.Context, ids iter.Seq2[[]byte, error], 
 	})
 }
 
-// Stats has the counters of this process, and the server's account of the rest. Rotations is not counted.
+// Stats has the counters of this process, and the server's account of the rest. Rotations is not
+// counted.
 func (b *RedisBloom) Stats(ctx context.Context) (Stats, error) {
 	s, ids, err := b.stats(ctx)
 	if err != nil {

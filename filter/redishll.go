@@ -13,11 +13,13 @@ var hllAddLua string
 
 var hllAdd = redisclient.NewScript("filter-hll-add", "#!lua\n"+headLua+writeLua+hllAddLua)
 
-// RedisHyperLogLog is [HyperLogLog] by PFADD, whose reply tells whether a register has changed: 12 KiB for each window, shared by processes. When it
-// says maybe to all is as for [RedisBloom]. PFADD cannot be asked without adding, so there is no MaybeSeen. It is safe for concurrent use.
+// RedisHyperLogLog is [HyperLogLog] by PFADD, whose reply tells whether a register has changed: 12
+// KiB for each window, shared by processes. When it says maybe to all is as for [RedisBloom]. PFADD
+// cannot be asked without adding, so there is no MaybeSeen. It is safe for concurrent use.
 type RedisHyperLogLog struct{ *shared }
 
-// NewRedisHyperLogLog makes one of that name. Of the options Items, FalsePositive and Precision are not used. It does not connect.
+// NewRedisHyperLogLog makes one of that name. Of the options Items, FalsePositive and Precision are
+// not used. It does not connect.
 func NewRedisHyperLogLog(c redisclient.Client, name string, o Options) (*RedisHyperLogLog, error) {
 	o.Items, o.FalsePositive, o.Precision = 1, 0, 0
 	o, err := o.checked()

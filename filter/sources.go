@@ -8,8 +8,9 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Rows are the ids of a query that has one column, for Rebuild. They are read as they come, and the rows are closed at the end. Give it the
-// answer of QueryContext as it is: an error of the query is one of the iteration.
+// Rows are the ids of a query that has one column, for Rebuild. They are read as they come, and the
+// rows are closed at the end. Give it the answer of QueryContext as it is: an error of the query is
+// one of the iteration.
 func Rows(rows *sql.Rows, err error) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		if err != nil {
@@ -33,8 +34,8 @@ func Rows(rows *sql.Rows, err error) iter.Seq2[[]byte, error] {
 	}
 }
 
-// Records are the ids of records that a store lists, for Rebuild: id says of each what was or would be given to Add, nil that it is to be left
-// out. Pages are as large as r.Limit says.
+// Records are the ids of records that a store lists, for Rebuild: id says of each what was or would
+// be given to Add, nil that it is to be left out. Pages are as large as r.Limit says.
 func Records(ctx context.Context, store retrysafe.Lister, r retrysafe.ListRequest, id func(*retrysafe.Record) []byte) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for r := r; ; {

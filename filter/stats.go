@@ -1,6 +1,7 @@
 package filter
 
-// Stats are counters since the filter was made, and what it is like now. Estimates are those of the usual formula, from the number of ids.
+// Stats are counters since the filter was made, and what it is like now. Estimates are those of the
+// usual formula, from the number of ids.
 type Stats struct {
 	// Added is how many calls of Add there were; SurelyNew and Maybe are what they were told.
 	Added, SurelyNew, Maybe uint64
@@ -10,11 +11,13 @@ type Stats struct {
 	Items int
 	// Fill is the share of bits that are set in the current window.
 	Fill float64
-	// FalsePositive is the share of new ids that are said to be maybe seen now, by all windows together.
+	// FalsePositive is the share of new ids that are said to be maybe seen now, by all windows
+	// together.
 	FalsePositive float64
 	// Overfull: the current window has more ids than [Options].Items.
 	Overfull bool
-	// Whole: everything that was inserted is in it, as far as it has been told. If not it says maybe to all.
+	// Whole: everything that was inserted is in it, as far as it has been told. If not it says
+	// maybe to all.
 	Whole bool
 	// Bytes is the memory of the bits.
 	Bytes int64

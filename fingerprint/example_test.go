@@ -29,7 +29,8 @@ func ExampleRule() {
 	// another amount: false
 }
 
-// One vote for each poll: only the poll counts, whatever else is sent. A request without it is refused.
+// One vote for each poll: only the poll counts, whatever else is sent. A request without it is
+// refused.
 func ExampleRule_only() {
 	rule, err := fingerprint.Rule{Only: []string{"$.poll"}}.Compile()
 	if err != nil {

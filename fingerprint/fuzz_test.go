@@ -16,7 +16,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// decode reads a JSON text with encoding/json, with its numbers exact. It does not see keys that stand twice.
+// decode reads a JSON text with encoding/json, with its numbers exact. It does not see keys that
+// stand twice.
 func decode(body []byte) (any, bool) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
@@ -156,7 +157,8 @@ func FuzzForm(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b string) {
 		sa, errA := c.Sum("", a, nil)
 		sb, errB := c.Sum("", b, nil)
-		va, refA := url.ParseQuery(strings.ReplaceAll(a, ";", "%3B")) // which net/url refuses as it is
+		// which net/url refuses as it is
+		va, refA := url.ParseQuery(strings.ReplaceAll(a, ";", "%3B"))
 		vb, refB := url.ParseQuery(strings.ReplaceAll(b, ";", "%3B"))
 		assert.Equal(t, errA == nil, refA == nil, "whether %q is read", a)
 		assert.Equal(t, errB == nil, refB == nil, "whether %q is read", b)
@@ -166,7 +168,8 @@ func FuzzForm(f *testing.F) {
 	})
 }
 
-// FuzzRequest: nothing panics, whatever is sent; of one request every sum is the same; and a field that Only names counts.
+// FuzzRequest: nothing panics, whatever is sent; of one request every sum is the same; and a field
+// that Only names counts.
 func FuzzRequest(f *testing.F) {
 	f.Add(jsonType, "q=1", []byte(`{"a":[{"at":1,"b":2}],"ts":1}`))
 	f.Add(formType, "", []byte("a=1&ts=2"))

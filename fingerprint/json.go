@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// reader reads a JSON text (RFC 8259) once and writes its canonical form behind what the writer has: that of RFC 8785, but numbers are
-// exact and not rounded to 64 bits.
+// reader reads a JSON text (RFC 8259) once and writes its canonical form behind what the writer
+// has: that of RFC 8785, but numbers are exact and not rounded to 64 bits.
 type reader struct {
 	*writer
 	src   []byte
@@ -16,8 +16,8 @@ type reader struct {
 	err   error
 }
 
-// member is a member of an object that is being read, as offsets into out. An empty segment is one that is left out; its key is kept
-// until the object ends, to see whether it stands twice.
+// member is a member of an object that is being read, as offsets into out. An empty segment is one
+// that is left out; its key is kept until the object ends, to see whether it stands twice.
 type member struct{ key, keyEnd, segment, segmentEnd int }
 
 // json writes a JSON body and tells whether anything of it is kept.
@@ -62,7 +62,8 @@ func (r *reader) spaces() {
 	}
 }
 
-// next is the byte to read, 0 at the end; a 0 byte has no place in JSON outside of what is refused anyway.
+// next is the byte to read, 0 at the end; a 0 byte has no place in JSON outside of what is refused
+// anyway.
 func (r *reader) next() byte {
 	if r.pos < len(r.src) {
 		return r.src[r.pos]
@@ -70,8 +71,8 @@ func (r *reader) next() byte {
 	return 0
 }
 
-// value reads a value. What is not kept is read and checked all the same, and nothing of it is left in out. Without keep only the fields
-// inside count that Only names.
+// value reads a value. What is not kept is read and checked all the same, and nothing of it is left
+// in out. Without keep only the fields inside count that Only names.
 func (r *reader) value(keep bool, at *node) (kept, ok bool) {
 	start := len(r.out)
 	kept = keep
@@ -216,7 +217,8 @@ func (r *reader) object(keep bool, at *node) (kept, ok bool) {
 	return kept, true
 }
 
-// memberValue reads what stands behind a key and tells whether it is kept. The key stays in out either way.
+// memberValue reads what stands behind a key and tells whether it is kept. The key stays in out
+// either way.
 func (r *reader) memberValue(m member, keep bool, at *node) (has, ok bool) {
 	r.space()
 	if r.next() != ':' {
@@ -249,7 +251,8 @@ func (r *reader) sort(members []member) bool {
 	return true
 }
 
-// join writes the segments of the members again, in their order and without what stood between them.
+// join writes the segments of the members again, in their order and without what stood between
+// them.
 func (r *reader) join(start int, members []member) {
 	b := r.scratch[:0]
 	for _, m := range members {
@@ -265,8 +268,9 @@ func (r *reader) join(start int, members []member) {
 	r.out = append(r.out[:start], b...)
 }
 
-// compare orders keys by their UTF-16 units, as RFC 8785 does. In UTF-8 that is the order of bytes, but for characters outside of the
-// basic plane (F0 and up), which UTF-16 writes with units below E000 (EE and up).
+// compare orders keys by their UTF-16 units, as RFC 8785 does. In UTF-8 that is the order of bytes,
+// but for characters outside of the basic plane (F0 and up), which UTF-16 writes with units below
+// E000 (EE and up).
 func compare(a, b []byte) int {
 	for i := range min(len(a), len(b)) {
 		x, y := a[i], b[i]

@@ -19,12 +19,13 @@ func (r Rule) Legacy(prefix, user, method, query string, body []byte) (string, e
 	return c.Legacy(prefix, user, method, query, body)
 }
 
-// Legacy is a key in a form that is often written by hand, prefix:U=<user>M=<method>P=<MD5 in lower-case hex>, to share keys with
-// programs that make it. Method is the name of the interface that is called. What is hashed is the text of [Compiled.LegacyParams].
+// Legacy is a key in a form that is often written by hand, prefix:U=<user>M=<method>P=<MD5 in
+// lower-case hex>, to share keys with programs that make it. Method is the name of the interface
+// that is called. What is hashed is the text of [Compiled.LegacyParams].
 //
-// For compatibility only: the joined text can be read in several ways, so requests that differ can have one key, and MD5 has
-// collisions that anybody can make. A user or a method that contains the letters of the form makes another such place. Use
-// [Compiled.Sum] for everything new.
+// For compatibility only: the joined text can be read in several ways, so requests that differ can
+// have one key, and MD5 has collisions that anybody can make. A user or a method that contains the
+// letters of the form makes another such place. Use [Compiled.Sum] for everything new.
 func (c *Compiled) Legacy(prefix, user, method, query string, body []byte) (string, error) {
 	params, err := c.LegacyParams(query, body)
 	if err != nil {
@@ -34,8 +35,9 @@ func (c *Compiled) Legacy(prefix, user, method, query string, body []byte) (stri
 	return prefix + ":U=" + user + "M=" + method + "P=" + hex.EncodeToString(sum[:]), nil
 }
 
-// LegacyPlain is the form that came before that of Legacy: user:method:params, not hashed. All that is said of Legacy holds for it, and the
-// values of the request stand in the key, for everybody to read.
+// LegacyPlain is the form that came before that of Legacy: user:method:params, not hashed. All that
+// is said of Legacy holds for it, and the values of the request stand in the key, for everybody to
+// read.
 func (c *Compiled) LegacyPlain(user, method, query string, body []byte) (string, error) {
 	params, err := c.LegacyParams(query, body)
 	if err != nil {
@@ -44,9 +46,11 @@ func (c *Compiled) LegacyPlain(user, method, query string, body []byte) (string,
 	return user + ":" + method + ":" + params, nil
 }
 
-// LegacyParams is the text k=v&k=v of query and body as one list, sorted by name, those of the query first where both have one. A body that
-// begins with "{" is a JSON object, with its members as the list: strings without quotes, other values as canonical JSON. Any other body is
-// read as a form. Values are decoded. It is ambiguous: {"a":"1&b=2"} and {"a":"1","b":"2"} have the same text.
+// LegacyParams is the text k=v&k=v of query and body as one list, sorted by name, those of the
+// query first where both have one. A body that begins with "{" is a JSON object, with its members
+// as the list: strings without quotes, other values as canonical JSON. Any other body is read as a
+// form. Values are decoded. It is ambiguous: {"a":"1&b=2"} and {"a":"1","b":"2"} have the same
+// text.
 func (c *Compiled) LegacyParams(query string, body []byte) (string, error) {
 	if len(query)+len(body) > c.maxBytes {
 		return "", fmt.Errorf("%w: %d bytes, at most %d are read", ErrTooLarge, len(query)+len(body), c.maxBytes)

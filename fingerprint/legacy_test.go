@@ -29,7 +29,8 @@ func TestLegacy(t *testing.T) {
 	assert.ErrorIs(t, err, fingerprint.ErrMalformed, "Legacy of half a body")
 }
 
-// TestLegacyIsAmbiguous shows why the form is for compatibility only: requests that differ have one key, where Sum tells them apart.
+// TestLegacyIsAmbiguous shows why the form is for compatibility only: requests that differ have one
+// key, where Sum tells them apart.
 func TestLegacyIsAmbiguous(t *testing.T) {
 	t.Parallel()
 	c := compile(t, everything)

@@ -10,14 +10,15 @@ import (
 	"mime/multipart"
 )
 
-// multipart writes the parts of a multipart/form-data body (RFC 7578), sorted by name. The bytes of a part count as sent,
-// with the transfer encoding that they have, if any.
+// multipart writes the parts of a multipart/form-data body (RFC 7578), sorted by name. The bytes of
+// a part count as sent, with the transfer encoding that they have, if any.
 func (w *writer) multipart(contentType string, body []byte) (kept bool, err error) {
 	_, options, err := mime.ParseMediaType(contentType)
 	if err != nil || options["boundary"] == "" {
 		return false, fmt.Errorf("%w: the content type of the multipart body has no boundary that can be read", ErrMalformed)
 	}
-	// A body that ends in the head of a part looks like a whole one to the standard library's reader.
+	// A body that ends in the head of a part looks like a whole one to the standard library's
+	// reader.
 	if last := []byte("\n--" + options["boundary"] + "--"); !bytes.Contains(body, last) && !bytes.HasPrefix(body, last[1:]) {
 		return false, fmt.Errorf("%w: the multipart body has no end", ErrMalformed)
 	}
@@ -65,7 +66,8 @@ func (w *writer) multipart(contentType string, body []byte) (kept bool, err erro
 	return len(w.params) > 0, nil
 }
 
-// readPart reads the head of a part. A name is needed, and a second line of one header is refused: programs differ in which they take.
+// readPart reads the head of a part. A name is needed, and a second line of one header is refused:
+// programs differ in which they take.
 func readPart(part *multipart.Part) (param, bool) {
 	lines := part.Header["Content-Disposition"]
 	if len(lines) != 1 || len(part.Header["Content-Type"]) > 1 || len(part.Header["Content-Transfer-Encoding"]) > 1 {

@@ -2,8 +2,8 @@ package fingerprint
 
 import "strconv"
 
-// number reads a number and writes it: as it stands, or by value, in the shape that ECMAScript and so RFC 8785 give a number of these digits.
-// All digits count: nothing is rounded.
+// number reads a number and writes it: as it stands, or by value, in the shape that ECMAScript and
+// so RFC 8785 give a number of these digits. All digits count: nothing is rounded.
 func (r *reader) number() bool {
 	start := r.pos
 	negative := r.next() == '-'
@@ -31,7 +31,8 @@ func (r *reader) number() bool {
 	}
 	written := r.src[start:r.pos]
 	if len(whole) <= 21 && len(written) <= len(whole)+1 && (whole[0] != '0' || r.asWritten) {
-		r.out = append(r.out, written...) // nothing but a sign beside the digits: an integer, which is its own form
+		// nothing but a sign beside the digits: an integer, which is its own form
+		r.out = append(r.out, written...)
 		return true
 	}
 	all := append(append(r.scratch[:0], whole...), fraction...)
@@ -69,8 +70,8 @@ func (r *reader) digits() []byte {
 	return r.src[start:r.pos]
 }
 
-// exponent reads what stands behind the e. One of more than mostBytes is cut there: no body has as many digits, so the number is out of
-// range all the same.
+// exponent reads what stands behind the e. One of more than mostBytes is cut there: no body has as
+// many digits, so the number is out of range all the same.
 func (r *reader) exponent() (int, bool) {
 	negative := r.next() == '-'
 	if negative || r.next() == '+' {

@@ -10,12 +10,14 @@ import (
 // param is one field of a query or a form.
 type param struct {
 	name, value string
-	// Of a part of a multipart body: its file name, content type and transfer encoding, and whether there is a file name at all.
+	// Of a part of a multipart body: its file name, content type and transfer encoding, and whether
+	// there is a file name at all.
 	file, media, encoding string
 	isFile                bool
 }
 
-// urlencoded writes the parameters of a query or a form. Order between names is lost, order of the values of a name is kept.
+// urlencoded writes the parameters of a query or a form. Order between names is lost, order of the
+// values of a name is kept.
 func (w *writer) urlencoded(where, text string, paths *node) (kept bool, err error) {
 	if err := w.readParams(where, text, paths); err != nil {
 		return false, err
@@ -28,8 +30,8 @@ func (w *writer) urlencoded(where, text string, paths *node) (kept bool, err err
 	return len(w.params) > 0, nil
 }
 
-// readParams fills w.params, sorted by name, with those that count. A parameter without "=" has an empty value, and "+" is a space, as
-// everywhere; ";" is a character as any other.
+// readParams fills w.params, sorted by name, with those that count. A parameter without "=" has an
+// empty value, and "+" is a space, as everywhere; ";" is a character as any other.
 func (w *writer) readParams(where, text string, paths *node) error {
 	w.noParams()
 	for at, rest := 0, text; rest != ""; at = len(text) - len(rest) {
@@ -41,7 +43,8 @@ func (w *writer) readParams(where, text string, paths *node) error {
 		name, value, _ := strings.Cut(pair, "=")
 		name, err := url.QueryUnescape(name)
 		if err != nil {
-			return malformed(where, at, "a percent sign in a name is not followed by two hex digits") // not err: it quotes what was sent
+			// not err: it quotes what was sent
+			return malformed(where, at, "a percent sign in a name is not followed by two hex digits")
 		}
 		if value, err = url.QueryUnescape(value); err != nil {
 			return malformed(where, at, "a percent sign in a value is not followed by two hex digits")

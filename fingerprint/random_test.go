@@ -63,7 +63,8 @@ func randomFields(r *rand.Rand, depth int) fields {
 	return f
 }
 
-// spell writes the tree with its keys in random order, with random spelling, and with random values of ignored fields.
+// spell writes the tree with its keys in random order, with random spelling, and with random values
+// of ignored fields.
 func spell(b *strings.Builder, r *rand.Rand, tree any) {
 	if r.IntN(4) == 0 {
 		b.WriteString(" \n\t"[:1+r.IntN(3)])
@@ -203,7 +204,8 @@ func change(tree any, n *int) any {
 	return tree
 }
 
-// TestRandomBodies: keys in another order, other spellings and other values of what is left out do not change the sum; any other change does.
+// TestRandomBodies: keys in another order, other spellings and other values of what is left out do
+// not change the sum; any other change does.
 func TestRandomBodies(t *testing.T) {
 	t.Parallel()
 	c := compile(t, fingerprint.Rule{Ignore: []string{"ts"}})

@@ -18,8 +18,9 @@ const (
 	mostBytes = 64 << 20
 )
 
-// Times are names that fields with the time of sending usually have. Names that may as well mean what is asked for are not in it: "time" and
-// "date" of a booking, "t", and "nonce", which is no time. Do not change it; slices.Concat joins it with names of yours.
+// Times are names that fields with the time of sending usually have. Names that may as well mean
+// what is asked for are not in it: "time" and "date" of a booking, "t", and "nonce", which is no
+// time. Do not change it; slices.Concat joins it with names of yours.
 var Times = []string{
 	"timestamp", "timeStamp", "time_stamp", "ts", "_ts", "_t", "_",
 	"requestTime", "request_time", "requestTimestamp", "request_timestamp",
@@ -27,8 +28,9 @@ var Times = []string{
 	"sentAt", "sent_at", "sendTime", "send_time",
 }
 
-// Positions are names that fields with the position of the sender's device usually have: it moves between two clicks. Leave them in where a
-// position is what is asked for, such as the place where a driver shall come to.
+// Positions are names that fields with the position of the sender's device usually have: it moves
+// between two clicks. Leave them in where a position is what is asked for, such as the place where
+// a driver shall come to.
 var Positions = []string{
 	"lat", "latitude", "lng", "lon", "longitude", "accuracy", "altitude", "altitudeAccuracy",
 }
@@ -39,18 +41,22 @@ var Positions = []string{
 //	$.order.at      by path: a member of a JSON body; $.at is a field of a form, too
 //	$.items[*].at   in each element of an array; $[*].at where the body is an array
 //
-// Letters of either case differ. A path matches exactly what it says: $.order.at is not found in an array. In a path a name has no "." and no
-// brackets; such a field can be given by name, unless it begins as a path does. In a form, items[0][at] is one name.
+// Letters of either case differ. A path matches exactly what it says: $.order.at is not found in an
+// array. In a path a name has no "." and no brackets; such a field can be given by name, unless it
+// begins as a path does. In a form, items[0][at] is one name.
 type Rule struct {
 	// Ignore are the fields that are left out, with all that they hold.
 	Ignore []string
-	// Only are the fields that are kept, with all that they hold; empty: all. Objects and arrays around them are kept for their sake, without
-	// the elements that hold none. A body that has no fields (text, an image) counts as a whole. What Ignore names is left out of them.
+	// Only are the fields that are kept, with all that they hold; empty: all. Objects and arrays
+	// around them are kept for their sake, without the elements that hold none. A body that has no
+	// fields (text, an image) counts as a whole. What Ignore names is left out of them.
 	Only []string
-	// NumbersAsWritten tells 10 from 10.0 and 1e1 in a JSON body. By default these are one number, and -0 is 0; in both cases
-	// numbers are exact, however many digits they have. Set it where the spelling has a meaning.
+	// NumbersAsWritten tells 10 from 10.0 and 1e1 in a JSON body. By default these are one number,
+	// and -0 is 0; in both cases numbers are exact, however many digits they have. Set it where the
+	// spelling has a meaning.
 	NumbersAsWritten bool
-	// MaxBytes is the size of query and body together that is read, in bytes, at most 64 MiB; 0: 1 MiB. A larger request is [ErrTooLarge].
+	// MaxBytes is the size of query and body together that is read, in bytes, at most 64 MiB; 0: 1
+	// MiB. A larger request is [ErrTooLarge].
 	MaxBytes int
 	// MaxDepth is how deep arrays and objects of a JSON body may be nested, at most 1000; 0: 64.
 	MaxDepth int
@@ -68,7 +74,8 @@ type Compiled struct {
 	id        [sha256.Size]byte
 }
 
-// Compile checks the rule and makes it ready; do it once, at start. Later changes of the rule's slices do not matter.
+// Compile checks the rule and makes it ready; do it once, at start. Later changes of the rule's
+// slices do not matter.
 func (r Rule) Compile() (*Compiled, error) {
 	c := &Compiled{
 		names: map[string]action{}, paths: &node{}, keepAll: len(r.Only) == 0,
@@ -116,8 +123,9 @@ func (r Rule) digest() [sha256.Size]byte {
 	return sha256.Sum256(b)
 }
 
-// ID tells rules apart: two rules that give a request different sums have different IDs, whatever the order of their fields. Keep it, or a
-// part of it, beside a sum, so that the repeat of a request is not taken for another one because the rule was changed in between.
+// ID tells rules apart: two rules that give a request different sums have different IDs, whatever
+// the order of their fields. Keep it, or a part of it, beside a sum, so that the repeat of a
+// request is not taken for another one because the rule was changed in between.
 func (c *Compiled) ID() [sha256.Size]byte { return c.id }
 
 func (c *Compiled) add(field string, what action) error {

@@ -5,8 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// str reads a string and writes it with quotes and as few escapes as can be. Of a key the decoded text is found between key and keyEnd
-// of what it returns; where that is not what stands between the quotes, it is in out before the segment.
+// str reads a string and writes it with quotes and as few escapes as can be. Of a key the decoded
+// text is found between key and keyEnd of what it returns; where that is not what stands between
+// the quotes, it is in out before the segment.
 func (r *reader) str(isKey bool) (member, bool) {
 	start, i := len(r.out), r.pos+1
 	for i < len(r.src) && !special[r.src[i]] {
@@ -20,7 +21,8 @@ func (r *reader) str(isKey bool) (member, bool) {
 	return member{key: start + 1, keyEnd: len(r.out) - 1, segment: start}, true
 }
 
-// special are the bytes that have a meaning in a string, or no place in it: a table is one look for each byte.
+// special are the bytes that have a meaning in a string, or no place in it: a table is one look for
+// each byte.
 var special = func() (t [256]bool) {
 	for c := range ' ' {
 		t[c] = true

@@ -9,10 +9,12 @@ import (
 	"sync"
 )
 
-// version is the first byte of a sum. A change of the form is a new version, since sums of the old one are stored.
+// version is the first byte of a sum. A change of the form is a new version, since sums of the old
+// one are stored.
 const version = 1
 
-// The kinds of body. Each stands in the form, so that no body of one kind is taken for a body of another.
+// The kinds of body. Each stands in the form, so that no body of one kind is taken for a body of
+// another.
 const (
 	kindNone      = 'n'
 	kindJSON      = 'j'
@@ -24,7 +26,8 @@ const (
 // Size is the length of a sum in bytes: its version and a SHA-256.
 const Size = 1 + sha256.Size
 
-// writer builds the form of one request. Writers are used again, so that a small body costs no memory.
+// writer builds the form of one request. Writers are used again, so that a small body costs no
+// memory.
 type writer struct {
 	*Compiled
 	out     []byte // the form so far
@@ -35,7 +38,8 @@ type writer struct {
 
 var writers = sync.Pool{New: func() any { return new(writer) }}
 
-// keptSpace is the largest buffer that is used again: one large request must not hold its memory for ever.
+// keptSpace is the largest buffer that is used again: one large request must not hold its memory
+// for ever.
 const keptSpace = 64 << 10
 
 func (w *writer) free() {
@@ -61,16 +65,21 @@ func (r Rule) Sum(contentType, query string, body []byte) ([]byte, error) {
 	return c.Sum(contentType, query, body)
 }
 
-// Sum is the digest of a request: [Size] bytes, the version first; docs/formats.md has the form. The content type is the header's value, the
-// query is as sent, without "?", and the body is decoded of any Content-Encoding.
+// Sum is the digest of a request: [Size] bytes, the version first; docs/formats.md has the form.
+// The content type is the header's value, the query is as sent, without "?", and the body is
+// decoded of any Content-Encoding.
 //
-//   - application/json and types that end in +json: by value, so key order, white space and escapes do not matter. Refused are keys
-//     that stand twice in an object, bad UTF-8, half surrogate pairs, anything behind the value, and numbers of 1e309 and more or below 1e-324.
-//   - application/x-www-form-urlencoded, and the query: parameters by name; the order of the values of one name matters.
-//   - multipart/form-data: parts by name, each with its file name, content type, transfer encoding and the digest of its bytes; the boundary does not matter.
+//   - application/json and types that end in +json: by value, so key order, white space and escapes
+//     do not matter. Refused are keys that stand twice in an object, bad UTF-8, half surrogate
+//     pairs, anything behind the value, and numbers of 1e309 and more or below 1e-324.
+//   - application/x-www-form-urlencoded, and the query: parameters by name; the order of the values
+//     of one name matters.
+//   - multipart/form-data: parts by name, each with its file name, content type, transfer encoding
+//     and the digest of its bytes; the boundary does not matter.
 //   - anything else: the bytes. An empty body is the same with every content type.
 //
-// The media type counts too, without its parameters. Errors are [ErrMalformed], [ErrTooLarge] and [ErrNothingKept].
+// The media type counts too, without its parameters. Errors are [ErrMalformed], [ErrTooLarge] and
+// [ErrNothingKept].
 func (c *Compiled) Sum(contentType, query string, body []byte) ([]byte, error) {
 	w := writers.Get().(*writer) //nolint:errcheck // the pool has nothing else
 	defer w.free()
@@ -84,7 +93,8 @@ func (c *Compiled) Sum(contentType, query string, body []byte) ([]byte, error) {
 	return sum, nil
 }
 
-// Form is what Sum hashes: to see in a test or at a desk why two requests differ. It has the values of the request; keep it out of logs.
+// Form is what Sum hashes: to see in a test or at a desk why two requests differ. It has the values
+// of the request; keep it out of logs.
 func (c *Compiled) Form(contentType, query string, body []byte) ([]byte, error) {
 	w := writers.Get().(*writer) //nolint:errcheck // the pool has nothing else
 	defer w.free()

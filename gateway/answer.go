@@ -20,7 +20,8 @@ func status(resp *http.Response) bool {
 	return resp.StatusCode >= http.StatusOK && resp.StatusCode <= 999
 }
 
-// conclude settles an exchange that has come to its end, or to the part of an answer that is passed on as it comes.
+// conclude settles an exchange that has come to its end, or to the part of an answer that is passed
+// on as it comes.
 func (g *sender) conclude(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt, x *exchange) {
 	if x.err != nil {
 		g.failed(w, r, a, x)
@@ -42,8 +43,9 @@ func (g *sender) conclude(w http.ResponseWriter, r *http.Request, a *retrysafe.A
 	g.answer(w, r, a, x)
 }
 
-// answer passes the service's answer on. Nothing is given to the client before the whole of it is here, unless it is too large to be
-// kept or a stream of events: that is passed on as it comes, and may take until MaxRun.
+// answer passes the service's answer on. Nothing is given to the client before the whole of it is
+// here, unless it is too large to be kept or a stream of events: that is passed on as it comes, and
+// may take until MaxRun.
 func (g *sender) answer(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt, x *exchange) {
 	resp, h := x.resp, w.Header()
 	dropHopByHop(resp.Header)
@@ -59,7 +61,8 @@ func (g *sender) answer(w http.ResponseWriter, r *http.Request, a *retrysafe.Att
 	if events(resp) || int64(len(x.start)) > g.limit {
 		if err := copyOn(w, resp.Body, events(resp), g.clientTime); err != nil {
 			g.unknown(r, a, &doubt{cause: "truncated", err: err})
-			panic(http.ErrAbortHandler) // the head is gone: the client must not take this answer for whole
+			// the head is gone: the client must not take this answer for whole
+			panic(http.ErrAbortHandler)
 		}
 	}
 	for name, values := range resp.Trailer {
@@ -67,7 +70,8 @@ func (g *sender) answer(w http.ResponseWriter, r *http.Request, a *retrysafe.Att
 	}
 }
 
-// copyOn returns the error of the upstream alone: that the client has gone, or reads too slowly, stops nothing.
+// copyOn returns the error of the upstream alone: that the client has gone, or reads too slowly,
+// stops nothing.
 func copyOn(w http.ResponseWriter, from io.Reader, flush bool, limit time.Duration) error {
 	rc := http.NewResponseController(w)
 	buf := make([]byte, 32<<10)
@@ -79,7 +83,8 @@ func copyOn(w http.ResponseWriter, from io.Reader, flush bool, limit time.Durati
 			if flush {
 				_ = rc.Flush()
 			}
-			_ = rc.SetWriteDeadline(time.Time{}) // the next part may take its time; over HTTP/2 a deadline that passes ends the stream
+			// the next part may take its time; over HTTP/2 a deadline that passes ends the stream
+			_ = rc.SetWriteDeadline(time.Time{})
 		}
 		if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 			_ = rc.SetWriteDeadline(time.Now().Add(limit)) // for what is still held back

@@ -53,7 +53,8 @@ func nobody(t *testing.T) string {
 	return "http://" + l.Addr().String()
 }
 
-// TestSeveralUpstreams: they get requests in turn, and the repeat of a key is answered whichever got the first.
+// TestSeveralUpstreams: they get requests in turn, and the repeat of a key is answered whichever
+// got the first.
 func TestSeveralUpstreams(t *testing.T) {
 	t.Parallel()
 	a, b := newNode(t), newNode(t)
@@ -68,7 +69,8 @@ func TestSeveralUpstreams(t *testing.T) {
 	assert.True(t, a.got.Load() >= 8 && b.got.Load() >= 8, "they take turns: %d and %d", a.got.Load(), b.got.Load())
 }
 
-// TestAnotherUpstream: what could not be sent to one address is sent to another, in the same attempt, bodies or not, guarded or not.
+// TestAnotherUpstream: what could not be sent to one address is sent to another, in the same
+// attempt, bodies or not, guarded or not.
 func TestAnotherUpstream(t *testing.T) {
 	t.Parallel()
 	a := newNode(t)
@@ -104,7 +106,8 @@ func TestDoubtIsNotSentElsewhere(t *testing.T) {
 	assert.Equal(t, u.effects.Load()+v.effects.Load(), int64(12), "effects")
 }
 
-// TestHealth: an address that is not well gets nothing until it is well again; if none is well, they are tried all the same.
+// TestHealth: an address that is not well gets nothing until it is well again; if none is well,
+// they are tried all the same.
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	a, b := newNode(t), newNode(t)
@@ -161,8 +164,9 @@ func TestStatusOfAKey(t *testing.T) {
 	_ = resp.Body.Close()
 	reached := a.got.Load()
 	for query, want := range map[string]string{
-		"method=POST&path=/orders":  `200 {"state":"completed","attempt":1,"http_status":201}`,
-		"method=PUT&path=/things/8": `200 {"state":"completed","attempt":1,"http_status":201}`, // keys of things are one space
+		"method=POST&path=/orders": `200 {"state":"completed","attempt":1,"http_status":201}`,
+		// keys of things are one space
+		"method=PUT&path=/things/8": `200 {"state":"completed","attempt":1,"http_status":201}`,
 		"method=POST&path=/other":   `404 {"state":"absent"}`,
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), "GET", base+gateway.StatusPath+"?"+query, nil)

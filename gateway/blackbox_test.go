@@ -25,7 +25,8 @@ func open(t *testing.T, origin http.Handler, s httpidemtest.Setup) string {
 	up.Start()
 	t.Cleanup(up.Close)
 	e := newEngine(t, s.Store, s.Policy)
-	if s.Guard.Key == httpidem.Fields || s.Guard.Rate.PerSecond > 0 { // these want a tenant that is named; the suite knows its callers
+	if s.Guard.Key == httpidem.Fields || s.Guard.Rate.PerSecond > 0 {
+		// these want a tenant that is named; the suite knows its callers
 		s.Guard.Tenant, s.Guard.Binding = httpidem.Credential(e)
 	}
 	return serve(t, e, &gateway.Options{Upstreams: []string{up.URL}, Guard: s.Guard})

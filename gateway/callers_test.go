@@ -10,7 +10,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestCallersWithCookies: of two users who log in by a cookie each has its own keys, tokens and answers, and so has nobody.
+// TestCallersWithCookies: of two users who log in by a cookie each has its own keys, tokens and
+// answers, and so has nobody.
 func TestCallersWithCookies(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, `
@@ -40,7 +41,8 @@ routes:
 	assert.Equal(t, s.starts.Load(), 3, "requests that reached the service")
 }
 
-// TestCookiesThatChange: who sets nothing up refuses other cookies, counts that, and tells the operator once what to write.
+// TestCookiesThatChange: who sets nothing up refuses other cookies, counts that, and tells the
+// operator once what to write.
 func TestCookiesThatChange(t *testing.T) {
 	t.Parallel()
 	var log lockedBuffer

@@ -21,7 +21,8 @@ import (
 	"github.com/retrysafe/retrysafe/token"
 )
 
-// Config is the configuration file. Every field but Upstream may be left out. docs/gateway.md is made from the tags.
+// Config is the configuration file. Every field but Upstream may be left out. docs/gateway.md is
+// made from the tags.
 type Config struct {
 	Listen        string        `yaml:"listen" default:"127.0.0.1:8080" doc:"address to listen on"`
 	Admin         string        `yaml:"admin" default:"none" doc:"address for operators: /healthz, /readyz, /metrics"`
@@ -148,7 +149,8 @@ type Settings struct {
 	Limits TenantLimitsConfig `yaml:"limits" default:"none" doc:"what one tenant may have, over all routes and all gateways of the store, or none; more meets 429"`
 }
 
-// environment names the variables that stand above the file, and what they set. Secrets have no other place.
+// environment names the variables that stand above the file, and what they set. Secrets have no
+// other place.
 var environment = []struct {
 	name string
 	set  func(*Config, string)
@@ -159,8 +161,9 @@ var environment = []struct {
 	{"RETRYSAFE_STORE", func(c *Config, v string) { c.Store = v }},
 }
 
-// ParseConfig reads a configuration file and lays the environment over it; getenv may be nil for none. An error says what is wrong, at
-// which line and column, and what would be right. What needs the whole is checked by [Config.Options].
+// ParseConfig reads a configuration file and lays the environment over it; getenv may be nil for
+// none. An error says what is wrong, at which line and column, and what would be right. What needs
+// the whole is checked by [Config.Options].
 func ParseConfig(file []byte, getenv func(string) string) (*Config, error) {
 	c := &Config{name: "configuration", source: file}
 	in := yaml.NewDecoder(bytes.NewReader(file), yaml.Strict())
@@ -202,7 +205,8 @@ func LoadConfig(path string) (*Config, error) {
 	return c, nil
 }
 
-// Options makes the options of a gateway, and the policy of its engine. The error names each route that makes no sense, and its line.
+// Options makes the options of a gateway, and the policy of its engine. The error names each route
+// that makes no sense, and its line.
 func (c *Config) Options() (*Options, retrysafe.Policy, error) {
 	policy := c.Defaults.policy()
 	o := &Options{
@@ -224,7 +228,8 @@ func (c *Config) Options() (*Options, retrysafe.Policy, error) {
 			continue
 		}
 		s := r.Settings.or(&c.Defaults)
-		// A time that is inherited gives way to a short MaxRun; one that the route names itself has to fit.
+		// A time that is inherited gives way to a short MaxRun; one that the route names itself has
+		// to fit.
 		route := Route{Match: r.Match.text, ExactCase: r.Case.exact, TimeoutAnswer: r.TimeoutAnswer.d, Guard: c.guard(&s), CORS: s.CORS.is, Signature: s.Signature.options(&s, c.Limits.BodyTime.d)}
 		s.Rate.configure(&route.Guard, r.Match.text, c.Trusted)
 		tenants = append(tenants, s.Tenant.header)
@@ -351,10 +356,12 @@ func (c *Config) guard(s *Settings) httpidem.Options {
 	return o
 }
 
-// or returns s with each field that was left out taken from base. Those of limits are inherited by the policy that is made of them.
+// or returns s with each field that was left out taken from base. Those of limits are inherited by
+// the policy that is made of them.
 func (s Settings) or(base *Settings) Settings {
 	if s.Retention == (duration{}) && s.Key.v == httpidem.Params && base.Key.v != httpidem.Params {
-		s.Retention.d = httpidem.DefaultWindow // such keys count for seconds, those of others for a day
+		// such keys count for seconds, those of others for a day
+		s.Retention.d = httpidem.DefaultWindow
 	}
 	inherit(&s.Key, base.Key)
 	inherit(&s.MaxAge, base.MaxAge)
@@ -367,10 +374,12 @@ func (s Settings) or(base *Settings) Settings {
 	inherit(&s.InProgress, base.InProgress)
 	inherit(&s.OnDoubt, base.OnDoubt)
 	inherit(&s.After5xx, base.After5xx)
-	if s.MaxRun == (duration{}) && s.Lease == (duration{}) { // ten leases of one's own, not those of others
+	if s.MaxRun == (duration{}) && s.Lease == (duration{}) {
+		// ten leases of one's own, not those of others
 		s.MaxRun = base.MaxRun
 	}
-	if s.Key.v != httpidem.Params || base.Key.v == httpidem.Params { // the middleware fits that of the engine to the short retention
+	if s.Key.v != httpidem.Params || base.Key.v == httpidem.Params {
+		// the middleware fits that of the engine to the short retention
 		inherit(&s.Lease, base.Lease)
 	}
 	if base.Key.v == httpidem.Params && s.Key.v != httpidem.Params && s.Retention == (duration{}) {

@@ -277,7 +277,8 @@ func TestConfigErrors(t *testing.T) {
 	assert.True(t, err != nil && strings.Contains(err.Error(), "no/such/file.yaml"), "a file that is not there: %v", err)
 }
 
-// TestConfigErrorsOnce: what is wrong with the defaults is not said again of each route that inherits it.
+// TestConfigErrorsOnce: what is wrong with the defaults is not said again of each route that
+// inherits it.
 func TestConfigErrorsOnce(t *testing.T) {
 	t.Parallel()
 	c, err := gateway.ParseConfig([]byte("upstream: http://127.0.0.1:9\ndefaults: {lease: 1ms}\nroutes:\n  - {match: POST /a}\n  - {match: POST /b, retention: 1us}\n"), nil)

@@ -57,7 +57,8 @@ func placed(file, message string, cause error) *ConfigError {
 	return e
 }
 
-// wrongType is how the YAML parser tells of a value of another kind, with the names that the code has.
+// wrongType is how the YAML parser tells of a value of another kind, with the names that the code
+// has.
 var wrongType = regexp.MustCompile(`cannot unmarshal (\S+) into Go (?:struct field \S+|value) of type (\S+)`)
 
 // kindOf is a kind of value for people.
@@ -144,7 +145,8 @@ var words = map[string]string{
 }
 
 var (
-	// goName finds a name of the code, after the struct that has it. What is quoted, or has a hyphen or a slash, is the user's.
+	// goName finds a name of the code, after the struct that has it. What is quoted, or has a
+	// hyphen or a slash, is the user's.
 	goName   = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|[\w/-]*[/-]\w*|\b(?:([A-Z][a-z]+)\.)?([A-Z][A-Za-z0-9]+)\b`)
 	ofModule = regexp.MustCompile(`\b(?:gateway|httpidem|retrysafe|httpsig|configuration|policy|options|token): `)
 )
@@ -163,8 +165,8 @@ func inWords(text string) string {
 	})
 }
 
-// explain says where in the file what err names stands, in the words of the file. from is the line of the route that it is about; zero:
-// of none.
+// explain says where in the file what err names stands, in the words of the file. from is the line
+// of the route that it is about; zero: of none.
 func (c *Config) explain(err error, from int) error {
 	if err == nil {
 		return nil
@@ -199,8 +201,8 @@ func (c *Config) explain(err error, from int) error {
 	return errors.Join(all...)
 }
 
-// once leaves out what is said twice: a policy is looked at by itself and with its guard, and a route inherits what is wrong with the
-// defaults.
+// once leaves out what is said twice: a policy is looked at by itself and with its guard, and a
+// route inherits what is wrong with the defaults.
 func once(all []error) (left []error) {
 	var flat []error
 	for _, one := range all {
@@ -237,7 +239,8 @@ func placeless(err error) string {
 // ofRoute begins what is said of a route.
 var ofRoute = regexp.MustCompile(`^route "(?:[^"\\]|\\.)*": `)
 
-// find is the place of the first option that a message names, in the route that begins at line from, or before all routes.
+// find is the place of the first option that a message names, in the route that begins at line
+// from, or before all routes.
 func (c *Config) find(message string, from int) (line, column int) {
 	lines := strings.Split(string(c.source), "\n")
 	first, end := 0, len(lines)

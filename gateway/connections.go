@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// connections counts those of a server. Beyond the most, the ones that have been idle longest give way to a new one; where none is idle, the
-// new one is closed.
+// connections counts those of a server. Beyond the most, the ones that have been idle longest give
+// way to a new one; where none is idle, the new one is closed.
 type connections struct {
 	most int64
 	log  *slog.Logger
@@ -51,7 +51,8 @@ func (c *connections) enter() bool {
 
 func (c *connections) leave() { c.open.Add(-1) }
 
-// makeRoom ends idle connections, one in a hundred at a time, so that a flood does not have all of them looked at for each that comes.
+// makeRoom ends idle connections, one in a hundred at a time, so that a flood does not have all of
+// them looked at for each that comes.
 func (c *connections) makeRoom() bool {
 	all := c.waitingHTTP()
 	if c.waiting != nil {

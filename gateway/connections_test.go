@@ -19,7 +19,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// TestConnections: more connections than there may be cost the idle ones, and never a request; where each has a request, the new one is closed.
+// TestConnections: more connections than there may be cost the idle ones, and never a request;
+// where each has a request, the new one is closed.
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	for _, way := range []string{"front", "net/http", "TLS"} {
@@ -81,7 +82,8 @@ func TestConnections(t *testing.T) {
 				ask(c, path)
 				return c
 			}
-			// Three times as many as there may be come, ask, and rest. One may come before those that were answered are known to be idle.
+			// Three times as many as there may be come, ask, and rest. One may come before those
+			// that were answered are known to be idle.
 			patient := func(what string, done func() bool) {
 				for end := time.Now().Add(3 * time.Minute); !done(); <-time.After(time.Millisecond) {
 					assert.True(t, time.Now().Before(end), "%s", what)

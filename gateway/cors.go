@@ -13,17 +13,21 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// CORS lets pages of other origins read answers of a route, those of the gateway's own too, and send the headers of keys (Fetch Standard,
-// "HTTP-requests and CORS"). The gateway answers preflights, and what the service says of CORS is taken away: a kept answer would tell
-// the origin of the first request to all others. CORS stops nobody from sending: it is no guard against forged requests.
+// CORS lets pages of other origins read answers of a route, those of the gateway's own too, and
+// send the headers of keys (Fetch Standard, "HTTP-requests and CORS"). The gateway answers
+// preflights, and what the service says of CORS is taken away: a kept answer would tell the origin
+// of the first request to all others. CORS stops nobody from sending: it is no guard against forged
+// requests.
 type CORS struct {
 	// Origins that may read: https://shop.example, or * alone for all.
 	Origins []string
 	// Credentials lets pages send cookies and Authorization; not together with *.
 	Credentials bool
-	// Headers that pages may send besides those of keys, Accept, Content-Type and Authorization; * for any.
+	// Headers that pages may send besides those of keys, Accept, Content-Type and Authorization; *
+	// for any.
 	Headers []string
-	// Expose are headers of answers that pages may read besides Idempotency-Replayed, Idempotency-Stored, Retry-After, Location and Link.
+	// Expose are headers of answers that pages may read besides Idempotency-Replayed,
+	// Idempotency-Stored, Retry-After, Location and Link.
 	Expose []string
 	// MaxAge is how long browsers keep the answer to a preflight; default 10 minutes.
 	MaxAge time.Duration

@@ -14,7 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// fromFile puts a gateway of a configuration before an upstream. The file has %UPSTREAM% where its address stands.
+// fromFile puts a gateway of a configuration before an upstream. The file has %UPSTREAM% where its
+// address stands.
 func fromFile(t *testing.T, text string, upstream http.HandlerFunc) string {
 	t.Helper()
 	up := httptest.NewServer(upstream)
@@ -49,7 +50,8 @@ routes:
   - {match: "POST /own", cors: none}
   - {match: "POST /orders", key: required}
 `, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Access-Control-Allow-Origin", "https://of-the-service.example") // as a service would that answers for itself
+		// as a service would that answers for itself
+		w.Header().Set("Access-Control-Allow-Origin", "https://of-the-service.example")
 		w.Header().Set("Access-Control-Max-Age", "5")
 		w.Header().Set("Vary", "Accept-Language")
 		w.Header().Set("X-Method", r.Method)
@@ -114,7 +116,8 @@ routes:
 	assert.Equal(t, sendOnly(t, "OPTIONS", base+"/orders/7", "", "Origin", shop).Header.Get("X-Seen"), "OPTIONS", "and for what is no preflight")
 }
 
-// TestRateOfARoute: all spellings of a path are one route, and who is counted is the tenant or the address.
+// TestRateOfARoute: all spellings of a path are one route, and who is counted is the tenant or the
+// address.
 func TestRateOfARoute(t *testing.T) {
 	t.Parallel()
 	base := fromFile(t, `

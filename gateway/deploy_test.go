@@ -30,7 +30,8 @@ type family struct {
 	labels map[string]map[string]bool // values by name
 }
 
-// families are all metrics of a gateway that has done, refused and lost something, and a line of its access log.
+// families are all metrics of a gateway that has done, refused and lost something, and a line of
+// its access log.
 func families(t *testing.T) (all map[string]*family, accessLine string) {
 	t.Helper()
 	var broken, away atomic.Bool
@@ -109,7 +110,8 @@ var (
 	legend   = regexp.MustCompile(`\{\{ *([a-z]+) *\}\}`)
 )
 
-// wrongIn are the metrics, labels and values that an expression names and /metrics does not have. The scraper adds instance and job.
+// wrongIn are the metrics, labels and values that an expression names and /metrics does not have.
+// The scraper adds instance and job.
 func wrongIn(all map[string]*family, expr string) (wrong []string) {
 	known, found := map[string]bool{"instance": true, "job": true}, false
 	for _, s := range selector.FindAllStringSubmatch(expr, -1) {
@@ -281,7 +283,8 @@ func TestAccessLogOfThePage(t *testing.T) {
 	assert.Equal(t, len(listed), len(got), "fields of the page, of the line: %v, %s", listed, line)
 }
 
-// TestExampleConfiguration: it works as it stands, with and without its options that are off, and its unit lets it drain.
+// TestExampleConfiguration: it works as it stands, with and without its options that are off, and
+// its unit lets it drain.
 func TestExampleConfiguration(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../deploy/gateway.yaml")
@@ -294,7 +297,8 @@ func TestExampleConfiguration(t *testing.T) {
 	off := regexp.MustCompile(`(?m)^( *)#(\S)`)
 	lines := off.FindAllIndex(text, -1)
 	assert.True(t, len(lines) > 5, "options that are off: %d", len(lines))
-	alone := regexp.MustCompile(`(?m)^upstream: http.*\n`).ReplaceAll(text, nil) // there is another one
+	// there is another one
+	alone := regexp.MustCompile(`(?m)^upstream: http.*\n`).ReplaceAll(text, nil)
 	_, err = gateway.ParseConfig(off.ReplaceAll(alone, []byte("$1$2")), nil)
 	assert.NoError(t, err, "with all that is off")
 

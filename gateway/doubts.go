@@ -16,11 +16,12 @@ var doubtAges = []struct {
 	most time.Duration
 }{{"5m", 5 * time.Minute}, {"1h", time.Hour}, {"24h", 24 * time.Hour}}
 
-// mostDoubts is how many records are counted at most: a store that is full of them is not read through for every look.
+// mostDoubts is how many records are counted at most: a store that is full of them is not read
+// through for every look.
 const mostDoubts = 10_000
 
-// openDoubts counts the records in doubt that the store has now, by age: of all processes, and also those that nobody was told of
-// because a process died.
+// openDoubts counts the records in doubt that the store has now, by age: of all processes, and also
+// those that nobody was told of because a process died.
 type openDoubts struct {
 	store  retrysafe.Lister
 	count  *prometheus.Desc

@@ -17,8 +17,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// TestEarlyHead: a service that sends the head of its answer before the body, and before or after it has read the request, is heard to the
-// end: every answer to an unguarded request is whole.
+// TestEarlyHead: a service that sends the head of its answer before the body, and before or after
+// it has read the request, is heard to the end: every answer to an unguarded request is whole.
 func TestEarlyHead(t *testing.T) {
 	t.Parallel()
 	answer := strings.Repeat("whole ", 40)

@@ -22,7 +22,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// TestTLSUpstream: over TLS too, what was sent and not answered is in doubt, and what was not sent is released.
+// TestTLSUpstream: over TLS too, what was sent and not answered is in doubt, and what was not sent
+// is released.
 func TestTLSUpstream(t *testing.T) {
 	var effects atomic.Int64
 	var broken atomic.Bool
@@ -39,7 +40,8 @@ func TestTLSUpstream(t *testing.T) {
 	t.Cleanup(up.Close)
 	trust := t.TempDir() + "/ca.pem"
 	writePEM(t, trust, up.Certificate())
-	t.Setenv("SSL_CERT_FILE", trust) // read once in a process, when the first certificate is checked
+	// read once in a process, when the first certificate is checked
+	t.Setenv("SSL_CERT_FILE", trust)
 	base := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstreams: []string{up.URL}})
 	assert.Equal(t, told(t, base, "POST", "good", "x"), "201", "a good answer")
 	broken.Store(true)
@@ -50,7 +52,8 @@ func TestTLSUpstream(t *testing.T) {
 		assert.Equal(t, effects.Load(), before+1, "body %q: effects", body)
 	}
 
-	stranger := httptest.NewTLSServer(http.NotFoundHandler()) // its certificate has the same key, but another name
+	// its certificate has the same key, but another name
+	stranger := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(stranger.Close)
 	wrong := serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}),
 		&gateway.Options{Upstreams: []string{strings.Replace(stranger.URL, "127.0.0.1", "127.0.0.2", 1)}})
@@ -97,7 +100,8 @@ func TestCutAnswersUnderReexecute(t *testing.T) {
 	}
 }
 
-// TestFieldsThatAClientTakesAway: naming a field in Connection does not take what the gateway says from the service.
+// TestFieldsThatAClientTakesAway: naming a field in Connection does not take what the gateway says
+// from the service.
 func TestFieldsThatAClientTakesAway(t *testing.T) {
 	t.Parallel()
 	seen := make(chan http.Header, 1)
@@ -185,7 +189,8 @@ func TestTimesThatDoNotFit(t *testing.T) {
 	assert.True(t, err != nil && !strings.Contains(err.Error(), "secret"), "the error shows no password: %v", err)
 }
 
-// TestQuietStreams: events that come far apart reach their client, over both versions of HTTP; so does a long answer that is not guarded.
+// TestQuietStreams: events that come far apart reach their client, over both versions of HTTP; so
+// does a long answer that is not guarded.
 func TestQuietStreams(t *testing.T) {
 	t.Parallel()
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

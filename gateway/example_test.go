@@ -12,7 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// A gateway in a program of one's own: requests are counted, and the configuration is replaced while they run.
+// A gateway in a program of one's own: requests are counted, and the configuration is replaced
+// while they run.
 func Example() {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }))
 	defer service.Close()
@@ -29,7 +30,8 @@ func Example() {
 	}
 	live := gateway.NewLive(first)
 	defer live.Close()
-	front := gateway.NewServer(live, gateway.Limits{}, log) // front.Serve(listener) would begin to serve
+	// front.Serve(listener) would begin to serve
+	front := gateway.NewServer(live, gateway.Limits{}, log)
 	defer front.Close()
 	admin := gateway.Admin(live, engine, monitor)
 

@@ -18,11 +18,13 @@ type guarding interface {
 	guards(http.Header) bool
 }
 
-// front serves small guarded requests of HTTP/1.1 itself, and hands the connection over to net/http at the first request that is anything
-// else. It never answers by itself, so that there is one server that decides what a bad request is told.
+// front serves small guarded requests of HTTP/1.1 itself, and hands the connection over to net/http
+// at the first request that is anything else. It never answers by itself, so that there is one
+// server that decides what a bad request is told.
 //
-// net/http's server costs a goroutine, three reads and some deadlines for each request. This front reads once, and one janitor looks after
-// the times of all connections: a deadline is a number in memory until it has passed.
+// net/http's server costs a goroutine, three reads and some deadlines for each request. This front
+// reads once, and one janitor looks after the times of all connections: a deadline is a number in
+// memory until it has passed.
 type front struct {
 	handler guarding
 	rest    *http.Server // gets connections that are handed over

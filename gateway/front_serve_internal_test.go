@@ -176,8 +176,8 @@ var manners = map[string]http.HandlerFunc{
 	},
 }
 
-// TestFrontAnswersLikeNetHTTP: whatever a handler does, a client cannot tell the servers apart. Each answer is asked for twice on one
-// connection.
+// TestFrontAnswersLikeNetHTTP: whatever a handler does, a client cannot tell the servers apart.
+// Each answer is asked for twice on one connection.
 func TestFrontAnswersLikeNetHTTP(t *testing.T) {
 	t.Parallel()
 	for name, h := range manners {
@@ -198,7 +198,8 @@ func TestFrontAnswersLikeNetHTTP(t *testing.T) {
 	}
 }
 
-// TestFrontReads: requests that come in one piece, in many, or several at once, and what the front hands over in between.
+// TestFrontReads: requests that come in one piece, in many, or several at once, and what the front
+// hands over in between.
 func TestFrontReads(t *testing.T) {
 	t.Parallel()
 	one, big := ask("/a", "body"), ask("/big", strings.Repeat("x", 60_000))
@@ -282,7 +283,8 @@ func TestFrontTimes(t *testing.T) {
 	assert.True(t, time.Since(begun) >= 2900*time.Millisecond, "the idle one was closed after %v", time.Since(begun))
 }
 
-// TestFrontShutdown: idle connections end, requests that run come to their end and are told that it was the last, and nothing new is taken.
+// TestFrontShutdown: idle connections end, requests that run come to their end and are told that it
+// was the last, and nothing new is taken.
 func TestFrontShutdown(t *testing.T) {
 	t.Parallel()
 	in, out := make(chan struct{}), make(chan struct{})

@@ -21,8 +21,9 @@ const (
 type frontConn struct {
 	front *front
 	conn  net.Conn
-	bare  *http.Request      // what its requests have in common; their context ends with the connection
-	gone  context.CancelFunc // of that context
+	// what its requests have in common; their context ends with the connection
+	bare *http.Request
+	gone context.CancelFunc // of that context
 
 	state    atomic.Int32
 	since    atomic.Int64 // when it became idle, in nanoseconds of Unix
@@ -74,7 +75,8 @@ func (x *frontConn) serve() {
 	}
 }
 
-// next reads a request. r is nil where the connection has ended; ok is false where it is to be handed over.
+// next reads a request. r is nil where the connection has ended; ok is false where it is to be
+// handed over.
 func (x *frontConn) next() (r *http.Request, length int, ok bool) {
 	if x.n == 0 {
 		n, err := x.conn.Read(x.in)
@@ -101,7 +103,8 @@ func (x *frontConn) next() (r *http.Request, length int, ok bool) {
 	return r, length, true
 }
 
-// more waits a little for what is missing of a request. Where it does not come, what came is net/http's.
+// more waits a little for what is missing of a request. Where it does not come, what came is
+// net/http's.
 func (x *frontConn) more(length int) (*http.Request, bool) {
 	if length > len(x.in) {
 		x.in = append(make([]byte, 0, length), x.in[:x.n]...)[:length]
@@ -142,7 +145,8 @@ func (x *frontConn) answer(r *http.Request) (keep bool) {
 	return w.end()
 }
 
-// check closes the connection if its time has passed. It ends the context of a request whose client has gone.
+// check closes the connection if its time has passed. It ends the context of a request whose client
+// has gone.
 func (x *frontConn) check(now int64, l Limits) {
 	waited := time.Duration(now - x.since.Load())
 	switch x.state.Load() {

@@ -40,8 +40,8 @@ func passing(t *testing.T, u *rawUpstream) string {
 	return serve(t, newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstreams: []string{"http://" + u.addr}})
 }
 
-// TestCutAnswersStayCut: an answer to a request that passes through breaks off for the client as it did for the gateway, whichever
-// server had the request.
+// TestCutAnswersStayCut: an answer to a request that passes through breaks off for the client as it
+// did for the gateway, whichever server had the request.
 func TestCutAnswersStayCut(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{plain, strings.Replace(plain, "Idempotency-Key", "X-Other", 1)} {
@@ -122,7 +122,8 @@ func TestHalfClosedTunnels(t *testing.T) {
 	assert.Equal(t, <-got, "late words", "what the service hears")
 }
 
-// TestShutdownOfBothServers: while the front waits for a request, net/http's connections are told to end too.
+// TestShutdownOfBothServers: while the front waits for a request, net/http's connections are told
+// to end too.
 func TestShutdownOfBothServers(t *testing.T) {
 	t.Parallel()
 	in, out := make(chan struct{}), make(chan struct{})

@@ -9,11 +9,13 @@ import (
 	"strings"
 )
 
-// wholeRequest reads a request that the front serves from the beginning of b. It takes a part of HTTP/1.1 in which nothing can be read in
-// two ways; net/http reads what it takes in the same way, which a fuzz target compares, and has the rest.
+// wholeRequest reads a request that the front serves from the beginning of b. It takes a part of
+// HTTP/1.1 in which nothing can be read in two ways; net/http reads what it takes in the same way,
+// which a fuzz target compares, and has the rest.
 //
-// length is that of the request, once its head is here: where it is longer than b, r is nil and more has to be read. ok is false for
-// what is not the front's, or whose head is not here. bare is a request with what does not come over the wire.
+// length is that of the request, once its head is here: where it is longer than b, r is nil and
+// more has to be read. ok is false for what is not the front's, or whose head is not here. bare is
+// a request with what does not come over the wire.
 func wholeRequest(bare *http.Request, b []byte) (r *http.Request, length int, ok bool) {
 	end := bytes.Index(b, []byte("\r\n\r\n"))
 	if end < 0 {
@@ -30,7 +32,8 @@ func wholeRequest(bare *http.Request, b []byte) (r *http.Request, length int, ok
 	r.Body = http.NoBody
 	if size > 0 {
 		body := new(frontBody)
-		body.Reset(bytes.Clone(b[end+4 : length])) // who reads it may do so for longer than the front keeps b
+		// who reads it may do so for longer than the front keeps b
+		body.Reset(bytes.Clone(b[end+4 : length]))
 		r.Body = body
 	}
 	return r, length, true

@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// frontWriter is the [http.ResponseWriter] of the front. An answer that is not flushed goes out in one write with its length; a larger or
-// flushed one without a length goes out in chunks, with trailers.
+// frontWriter is the [http.ResponseWriter] of the front. An answer that is not flushed goes out in
+// one write with its length; a larger or flushed one without a length goes out in chunks, with
+// trailers.
 type frontWriter struct {
 	x       *frontConn
 	header  http.Header
@@ -47,7 +48,8 @@ func (w *frontWriter) WriteHeader(status int) {
 	switch {
 	case status < 100 || status > 999:
 		panic(fmt.Sprintf("a status of %d", status)) // as net/http does
-	case w.status != 0 || w.over || status == http.StatusSwitchingProtocols: // which nobody asked for
+	case w.status != 0 || w.over || status == http.StatusSwitchingProtocols:
+		// which nobody asked for
 	case status < 200:
 		w.emit(append(w.fields(statusLine(nil, status)), "\r\n"...))
 	default:
@@ -130,7 +132,8 @@ func (w *frontWriter) SetWriteDeadline(t time.Time) error {
 // SetReadDeadline is for [http.ResponseController]. The body is here already.
 func (*frontWriter) SetReadDeadline(time.Time) error { return nil }
 
-// flush sends the head, if it is not out, and what is held back: in chunks, unless the handler has said how much it will be.
+// flush sends the head, if it is not out, and what is held back: in chunks, unless the handler has
+// said how much it will be.
 func (w *frontWriter) flush() {
 	w.chunked = bodyAllowed(w.status) && w.length < 0
 	w.sendHead()
@@ -198,7 +201,8 @@ func (w *frontWriter) end() bool {
 // framing are fields that are no trailers, whatever a handler says.
 var framing = map[string]bool{"Content-Length": true, "Transfer-Encoding": true, "Trailer": true}
 
-// trailer is the fields behind the body: those that were announced, and those that have the prefix for it.
+// trailer is the fields behind the body: those that were announced, and those that have the prefix
+// for it.
 func (w *frontWriter) trailer() (b []byte) {
 	for _, line := range w.header["Trailer"] {
 		for name := range strings.SplitSeq(line, ",") {
@@ -229,7 +233,8 @@ func statusLine(b []byte, status int) []byte {
 	return append(append(append(b, ' '), http.StatusText(status)...), "\r\n"...)
 }
 
-// fields appends the fields of a head as they are now, but for those that are the front's, and trailers.
+// fields appends the fields of a head as they are now, but for those that are the front's, and
+// trailers.
 func (w *frontWriter) fields(b []byte) []byte {
 	for name, values := range w.header {
 		switch {

@@ -42,8 +42,9 @@ type Gateway struct {
 	upgrades []string        // what a connection may become, besides websocket
 	counts   map[string]bool // fields by which a guard goes
 	newKeys  *newKeys        // nil: not counted
-	busy     atomic.Int64    // requests that are here, and answers that are waited for without a client
-	lates    atomic.Int64    // the latter
+	// requests that are here, and answers that are waited for without a client
+	busy  atomic.Int64
+	lates atomic.Int64 // the latter
 
 	life     context.Context // ends with Close
 	end      context.CancelFunc
@@ -59,7 +60,8 @@ const StatusPath = "/.retrysafe/status"
 // fromUs are fields that only this gateway may set: a client must not pretend to be it.
 var fromUs = []string{"Idempotency-Attempt", "Idempotency-Fence", "Idempotency-Replayed", "Idempotency-Stored", "Idempotency-Outcome"}
 
-// New returns a gateway on the engine e. The caller ends first the server before it, then the engine, then the gateway.
+// New returns a gateway on the engine e. The caller ends first the server before it, then the
+// engine, then the gateway.
 func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 	if o == nil {
 		o = new(Options)
@@ -202,8 +204,9 @@ func (g *Gateway) guards(h http.Header) bool {
 // ServeHTTP implements [http.Handler].
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
-		// Where there was a Content-Length too, net/http has dropped it. A server before us may have gone by that: to it, what follows
-		// is still this request. So nothing follows (RFC 9112, section 6.1).
+		// Where there was a Content-Length too, net/http has dropped it. A server before us may
+		// have gone by that: to it, what follows is still this request. So nothing follows (RFC
+		// 9112, section 6.1).
 		w.Header().Set("Connection", "close")
 	}
 	if refused, status := g.incoming(r); refused != "" {
@@ -279,8 +282,9 @@ func (g *Gateway) finish() {
 	g.running.Done()
 }
 
-// Close ends health checks, guarded requests that are with the service, and the reading of answers that came too late for their
-// clients: these keys are then in doubt. It waits until that is recorded, or the store has not answered for some seconds.
+// Close ends health checks, guarded requests that are with the service, and the reading of answers
+// that came too late for their clients: these keys are then in doubt. It waits until that is
+// recorded, or the store has not answered for some seconds.
 func (g *Gateway) Close() {
 	g.mu.Lock()
 	g.closed = true

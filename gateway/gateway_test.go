@@ -148,7 +148,8 @@ func TestNotGuardedWithoutUpstream(t *testing.T) {
 	assert.Equal(t, resp.StatusCode, 502, "status (%s)", body)
 }
 
-// TestTargetsThatAreNoPath: a request line that the service would read otherwise than the gateway goes nowhere.
+// TestTargetsThatAreNoPath: a request line that the service would read otherwise than the gateway
+// goes nowhere.
 func TestTargetsThatAreNoPath(t *testing.T) {
 	t.Parallel()
 	u := newRawUpstream(t, func(c net.Conn, _ *http.Request, _ int) bool { return ok(c) })

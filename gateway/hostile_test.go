@@ -23,7 +23,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// TestLateAnswersThatPanic: a hook that panics over an answer that came without its client puts the key in doubt, and ends nothing else.
+// TestLateAnswersThatPanic: a hook that panics over an answer that came without its client puts the
+// key in doubt, and ends nothing else.
 func TestLateAnswersThatPanic(t *testing.T) {
 	t.Parallel()
 	u, answer := slow(t, "", "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")
@@ -35,12 +36,14 @@ func TestLateAnswersThatPanic(t *testing.T) {
 	assert.Equal(t, told(t, base, "POST", "k", "x"), "504 outcome-unknown", "the first")
 	close(answer)
 	assert.Equal(t, becomes(t, base, "k"), "409 outcome-unknown", "a repeat")
-	for end := time.Now().Add(3 * time.Minute); !strings.Contains(log.String(), "could not be kept"); <-time.After(time.Millisecond) { // the doubt is told before
+	for end := time.Now().Add(3 * time.Minute); !strings.Contains(log.String(), "could not be kept"); <-time.After(time.Millisecond) {
+		// the doubt is told before
 		assert.True(t, time.Now().Before(end), "the log: %s", log)
 	}
 }
 
-// TestTimeoutsThatPanic: the answer to the client panics; the attempt goes on all the same, and ends.
+// TestTimeoutsThatPanic: the answer to the client panics; the attempt goes on all the same, and
+// ends.
 func TestTimeoutsThatPanic(t *testing.T) {
 	t.Parallel()
 	u, answer := slow(t, "", "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")
@@ -64,7 +67,8 @@ func TestTimeoutsThatPanic(t *testing.T) {
 	assert.NoError(t, e.Shutdown(ctx), "nothing lives on")
 }
 
-// TestClientsCannotTakeUpstreamsOut: what net/http refuses by itself says nothing of the service; trailers of clients go nowhere.
+// TestClientsCannotTakeUpstreamsOut: what net/http refuses by itself says nothing of the service;
+// trailers of clients go nowhere.
 func TestClientsCannotTakeUpstreamsOut(t *testing.T) {
 	t.Parallel()
 	seen := make(chan http.Header, 10)
@@ -94,7 +98,8 @@ func TestClientsCannotTakeUpstreamsOut(t *testing.T) {
 	}
 }
 
-// TestTimeoutBeforeAnythingIsSent: a service that takes a connection and never ends the handshake has got nothing: the key is free.
+// TestTimeoutBeforeAnythingIsSent: a service that takes a connection and never ends the handshake
+// has got nothing: the key is free.
 func TestTimeoutBeforeAnythingIsSent(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -110,7 +115,8 @@ func TestTimeoutBeforeAnythingIsSent(t *testing.T) {
 	}
 }
 
-// TestStreamsBothWays: what is not guarded passes while it is being sent, over HTTP/2 on both sides.
+// TestStreamsBothWays: what is not guarded passes while it is being sent, over HTTP/2 on both
+// sides.
 func TestStreamsBothWays(t *testing.T) {
 	t.Parallel()
 	up := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -154,7 +160,8 @@ func TestStreamsBothWays(t *testing.T) {
 	assert.ErrorIs(t, err, io.EOF, "the end")
 }
 
-// TestAttemptsOfOthers: behind another middleware, what the gateway does not guard is proxied, and the outer attempt is not its own.
+// TestAttemptsOfOthers: behind another middleware, what the gateway does not guard is proxied, and
+// the outer attempt is not its own.
 func TestAttemptsOfOthers(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
@@ -175,8 +182,9 @@ func TestAttemptsOfOthers(t *testing.T) {
 	assert.Equal(t, w.Code, 201, "answer")
 }
 
-// TestChunkedEndsTheConnection: after a request with Transfer-Encoding, with a Content-Length beside it or not, nothing more is read from
-// its connection, guarded or not; and its kept answer does not say so to others.
+// TestChunkedEndsTheConnection: after a request with Transfer-Encoding, with a Content-Length
+// beside it or not, nothing more is read from its connection, guarded or not; and its kept answer
+// does not say so to others.
 func TestChunkedEndsTheConnection(t *testing.T) {
 	t.Parallel()
 	var seen atomic.Int32

@@ -8,8 +8,8 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// incoming takes out of a request what only we or a trusted server may say, and refuses what the service could read in another way than the
-// guard; an empty text: it may go on.
+// incoming takes out of a request what only we or a trusted server may say, and refuses what the
+// service could read in another way than the guard; an empty text: it may go on.
 func (g *Gateway) incoming(r *http.Request) (refused string, status int) {
 	for _, name := range fromUs {
 		delete(r.Header, name)
@@ -26,7 +26,8 @@ func (g *Gateway) incoming(r *http.Request) (refused string, status int) {
 	switch {
 	case r.Method == http.MethodConnect || r.Method == http.MethodTrace:
 		return "This server takes no CONNECT and no TRACE.", http.StatusMethodNotAllowed
-	case strings.ContainsFunc(r.RequestURI, func(c rune) bool { return c <= ' ' || c == 0x7f }): // over HTTP/2
+	case strings.ContainsFunc(r.RequestURI, func(c rune) bool { return c <= ' ' || c == 0x7f }):
+		// over HTTP/2
 		return "The path of this request has a space or a control character; encode it.", http.StatusBadRequest
 	case g.dropsWhatCounts(r.Header):
 		return "Connection names a field that does not end here; take it out of Connection.", http.StatusBadRequest
@@ -34,8 +35,8 @@ func (g *Gateway) incoming(r *http.Request) (refused string, status int) {
 	return "", 0
 }
 
-// foldUnderscores takes out fields that many services (CGI, WSGI and their like) take for one of those that only we or a trusted server
-// may set, or by which the guard goes.
+// foldUnderscores takes out fields that many services (CGI, WSGI and their like) take for one of
+// those that only we or a trusted server may set, or by which the guard goes.
 func (g *Gateway) foldUnderscores(h http.Header, front bool) {
 	for name := range h {
 		if !strings.Contains(name, "_") {
@@ -48,8 +49,9 @@ func (g *Gateway) foldUnderscores(h http.Header, front bool) {
 	}
 }
 
-// onlyNamedUpgrades lets a connection become a tunnel only for websocket and what Options.Upgrades names: past it no request is seen. Others are
-// served as plain HTTP/1.1, as a server may that does not know them (RFC 9110, section 7.8): some clients ask for h2c with each request.
+// onlyNamedUpgrades lets a connection become a tunnel only for websocket and what Options.Upgrades
+// names: past it no request is seen. Others are served as plain HTTP/1.1, as a server may that does
+// not know them (RFC 9110, section 7.8): some clients ask for h2c with each request.
 func (g *Gateway) onlyNamedUpgrades(h http.Header) {
 	for _, line := range h["Upgrade"] {
 		for token := range strings.SplitSeq(line, ",") {
@@ -62,7 +64,8 @@ func (g *Gateway) onlyNamedUpgrades(h http.Header) {
 	}
 }
 
-// dropsWhatCounts tells whether Connection takes away a field by which the guard goes: the service would see another request.
+// dropsWhatCounts tells whether Connection takes away a field by which the guard goes: the service
+// would see another request.
 func (g *Gateway) dropsWhatCounts(h http.Header) bool {
 	connection := h["Connection"]
 	if len(connection) == 0 {

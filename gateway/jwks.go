@@ -26,7 +26,8 @@ const (
 	mostKeys   = 1 << 20          // bytes
 )
 
-// keySet are the public keys of an issuer (RFC 7517), out of a file or from an address. It is safe for concurrent use.
+// keySet are the public keys of an issuer (RFC 7517), out of a file or from an address. It is safe
+// for concurrent use.
 type keySet struct {
 	address string // empty: a file, read once
 	client  *http.Client
@@ -69,7 +70,8 @@ func newKeySet(from string) (*keySet, error) {
 	return known.(*keySet), nil //nolint:errcheck // it holds nothing else
 }
 
-// keySets are those of this process by their addresses: a configuration that is read again goes on with the keys that are there.
+// keySets are those of this process by their addresses: a configuration that is read again goes on
+// with the keys that are there.
 var keySets sync.Map
 
 func loopback(host string) bool {
@@ -89,7 +91,9 @@ func parseKeys(text []byte) ([]jose.JSONWebKey, error) {
 	for _, raw := range set.Keys {
 		var k jose.JSONWebKey
 		if k.UnmarshalJSON(raw) != nil || k.Use != "" && k.Use != "sig" {
-			continue // of a kind that is not known here, which the standard says to pass over, or for something else
+			// of a kind that is not known here, which the standard says to pass over, or for
+			// something else
+			continue
 		}
 		if _, symmetric := k.Key.([]byte); symmetric || !k.IsPublic() {
 			return nil, errors.New("the set has a secret or private key; give the public ones alone")
@@ -114,7 +118,8 @@ func notASet(err error) string {
 
 var errNoKeys = errors.New("the issuer's keys cannot be had")
 
-// find returns the key of an id; a token without one goes with the only key there is. Nil: there is none.
+// find returns the key of an id; a token without one goes with the only key there is. Nil: there is
+// none.
 func (s *keySet) find(ctx context.Context, id string) (*jose.JSONWebKey, error) {
 	for try := 0; ; try++ {
 		s.mu.Lock()

@@ -17,8 +17,8 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// JWTConfig names callers by a bearer token (RFC 6750) that is verified here, so that neither a forged token nor one that was refreshed
-// between two tries makes another caller.
+// JWTConfig names callers by a bearer token (RFC 6750) that is verified here, so that neither a
+// forged token nor one that was refreshed between two tries makes another caller.
 type JWTConfig struct {
 	JWKS     string `yaml:"jwks" default:"required" doc:"the issuer's public keys (RFC 7517): a file, read at start and on SIGHUP, or an address with https, asked again after 15m and for keys that are not known"`
 	Issuer   string `yaml:"issuer" default:"required" doc:"what the token's iss has to be"`
@@ -152,7 +152,8 @@ func scalarClaim(raw json.RawMessage) (string, bool) {
 	return "n:" + number.String(), true
 }
 
-// unauthorized is the answer to a request without a good token. The reason is for nobody but its cause.
+// unauthorized is the answer to a request without a good token. The reason is for nobody but its
+// cause.
 func unauthorized(code string, cause error) error {
 	p := httpidem.NewProblem("tenant-missing", cause).WithStatus(http.StatusUnauthorized)
 	p.Challenge = "Bearer"

@@ -180,7 +180,8 @@ func TestJWT(t *testing.T) {
 	}
 }
 
-// TestJWTKeys: keys come and go; an issuer that is away, and tokens with keys that nobody has, cost a question now and then.
+// TestJWTKeys: keys come and go; an issuer that is away, and tokens with keys that nobody has, cost
+// a question now and then.
 func TestJWTKeys(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)

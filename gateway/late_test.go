@@ -49,7 +49,8 @@ func becomes(t *testing.T, base, key string) string {
 	return "in progress for ever"
 }
 
-// TestLateAnswers: the client is told at the time-out that nobody knows; the gateway reads on, and repeats get the answer that came.
+// TestLateAnswers: the client is told at the time-out that nobody knows; the gateway reads on, and
+// repeats get the answer that came.
 func TestLateAnswers(t *testing.T) {
 	t.Parallel()
 	const head = "HTTP/1.1 201 Created\r\nContent-Length: 8\r\n\r\n"
@@ -117,7 +118,8 @@ func TestTimeoutUnderReexecute(t *testing.T) {
 	assert.Equal(t, u.effects.Load(), int64(2), "effects")
 }
 
-// TestCloseEndsLateReading: what is read on when the gateway closes is in doubt, and Close waits for that.
+// TestCloseEndsLateReading: what is read on when the gateway closes is in doubt, and Close waits
+// for that.
 func TestCloseEndsLateReading(t *testing.T) {
 	t.Parallel()
 	u, _ := slow(t, "", "")
@@ -132,8 +134,8 @@ func TestCloseEndsLateReading(t *testing.T) {
 	assert.Contains(t, log.String(), "cause=shutdown", "the log")
 }
 
-// TestSendingNeedsALease: where less than half of the lease is left when the request would be sent, the lease is renewed first, or
-// nothing is sent.
+// TestSendingNeedsALease: where less than half of the lease is left when the request would be sent,
+// the lease is renewed first, or nothing is sent.
 func TestSendingNeedsALease(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -180,6 +182,7 @@ func (s *held) Acquire(ctx context.Context, r retrysafe.AcquireRequest) (retrysa
 	if err == nil && s.taken {
 		err = s.Release(ctx, retrysafe.ReleaseRequest{Key: r.Key, Owner: r.Owner, Fence: got.Record.Fence, InDoubt: true})
 	}
-	time.Sleep(3300 * time.Millisecond) // of six seconds, and before the first heartbeat of the engine, which counts from now
+	// of six seconds, and before the first heartbeat of the engine, which counts from now
+	time.Sleep(3300 * time.Millisecond)
 	return got, err
 }

@@ -16,8 +16,9 @@ import (
 	"time"
 )
 
-// line is a connection of HTTP/1.1 without TLS on which guarded requests are sent, one after the other, each once. net/http's Transport
-// costs two goroutines a connection, sends requests again that it takes for replayable, and cannot be asked to wait a little first.
+// line is a connection of HTTP/1.1 without TLS on which guarded requests are sent, one after the
+// other, each once. net/http's Transport costs two goroutines a connection, sends requests again
+// that it takes for replayable, and cannot be asked to wait a little first.
 type line struct {
 	*meter
 	lines *lines
@@ -34,8 +35,9 @@ type line struct {
 
 const (
 	maxAnswerHead = 256 << 10
-	idleTime      = 5 * time.Second // below the idle limits that servers usually have, so that it is this side that closes
-	maxIdle       = 256             // connections kept for an address
+	// below the idle limits that servers usually have, so that it is this side that closes
+	idleTime = 5 * time.Second
+	maxIdle  = 256 // connections kept for an address
 )
 
 // lines are the kept ones.
@@ -140,8 +142,8 @@ func (l *line) got(ctx context.Context) {
 	}
 }
 
-// limitTime makes reads and writes end in a while: not before d, and before twice of it, so that the limit is not set anew for each
-// request. Zero takes it away.
+// limitTime makes reads and writes end in a while: not before d, and before twice of it, so that
+// the limit is not set anew for each request. Zero takes it away.
 func (l *line) limitTime(d time.Duration) {
 	now := time.Now()
 	switch {
@@ -183,7 +185,8 @@ func headOf(out *http.Request) *message {
 	}}
 }
 
-// append appends the request. A client's fields have no line breaks; what has is left out all the same.
+// append appends the request. A client's fields have no line breaks; what has is left out all the
+// same.
 func (m *message) append(b, body []byte) []byte {
 	b = append(append(b, m.method...), ' ')
 	b = append(append(b, m.target...), " HTTP/1.1\r\nHost: "...)
@@ -221,8 +224,8 @@ func (l *line) head(out *http.Request) (*http.Response, error) {
 	}
 }
 
-// ready waits for a whole head, as long as the line lets it. False without an error: it is not here yet, and nothing of what came is
-// lost. After an error head says what is wrong.
+// ready waits for a whole head, as long as the line lets it. False without an error: it is not here
+// yet, and nothing of what came is lost. After an error head says what is wrong.
 func (l *line) ready() (bool, error) {
 	l.limit.N = maxAnswerHead
 	for n := 1; ; {
@@ -242,7 +245,8 @@ func (l *line) ready() (bool, error) {
 
 var headEnd = []byte("\r\n\r\n")
 
-// whole reads an answer of the usual kind, as net/http would. False: it is of another kind or not all here, and nothing was read.
+// whole reads an answer of the usual kind, as net/http would. False: it is of another kind or not
+// all here, and nothing was read.
 func (l *line) whole(x *exchange, limit int64) bool {
 	seen, _ := l.in.Peek(l.in.Buffered())
 	end := bytes.Index(seen, headEnd)

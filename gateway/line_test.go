@@ -26,7 +26,8 @@ func TestLinesAreKept(t *testing.T) {
 	assert.Equal(t, u.conns.Load(), int64(1), "connections")
 }
 
-// TestAnswersInPieces: whatever pieces an answer comes in, and however slowly, it arrives whole, and the connection stays good.
+// TestAnswersInPieces: whatever pieces an answer comes in, and however slowly, it arrives whole,
+// and the connection stays good.
 func TestAnswersInPieces(t *testing.T) {
 	t.Parallel()
 	const pause = 250 * time.Millisecond // longer than an answer is waited for in place
@@ -92,7 +93,8 @@ func TestAnswersThatEndTheConnection(t *testing.T) {
 	}
 }
 
-// TestWordsNobodyAskedFor: what a service says behind an answer is not taken for the answer to the next request.
+// TestWordsNobodyAskedFor: what a service says behind an answer is not taken for the answer to the
+// next request.
 func TestWordsNobodyAskedFor(t *testing.T) {
 	t.Parallel()
 	said := make(chan struct{}, 100)
@@ -130,7 +132,8 @@ func TestWhatTheServiceReads(t *testing.T) {
 	assert.True(t, !strings.Contains(head, "Transfer-Encoding") && !strings.Contains(head, "User-Agent"), "head: %q", head)
 }
 
-// TestServicesThatDoNotRead: one that answers a large request without reading it is heard; one that does nothing is left in time.
+// TestServicesThatDoNotRead: one that answers a large request without reading it is heard; one that
+// does nothing is left in time.
 func TestServicesThatDoNotRead(t *testing.T) {
 	t.Parallel()
 	serveRaw := func(do func(c net.Conn)) string {

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// usualAnswer reads the head of an answer in which nothing can be read in two ways: a final status, fields, and the length of a body. Of
-// what it takes it makes what net/http would, which a fuzz target compares; nil: net/http has to read it. Fields of the connection are left out.
+// usualAnswer reads the head of an answer in which nothing can be read in two ways: a final status,
+// fields, and the length of a body. Of what it takes it makes what net/http would, which a fuzz
+// target compares; nil: net/http has to read it. Fields of the connection are left out.
 func usualAnswer(head string) *http.Response {
 	line, rest, _ := strings.Cut(head, "\r\n")
 	status, ok := usualStatus(line)

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// Live serves by a gateway that can be replaced while requests run: what runs comes to its end on the old one, what comes next is
-// the new one's. It is safe for concurrent use.
+// Live serves by a gateway that can be replaced while requests run: what runs comes to its end on
+// the old one, what comes next is the new one's. It is safe for concurrent use.
 type Live struct {
 	now      atomic.Pointer[Gateway]
 	draining atomic.Bool

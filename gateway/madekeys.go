@@ -12,7 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// KeyRuleConfig is [fingerprint.Rule] in the file: what of a request counts where its key is made here.
+// KeyRuleConfig is [fingerprint.Rule] in the file: what of a request counts where its key is made
+// here.
 type KeyRuleConfig struct {
 	Ignore    []string `yaml:"ignore" default:"none" doc:"fields that may differ between a request and its repeat: by name (timestamp) or by path ($.meta.at, $.items[*].at)"`
 	Only      []string `yaml:"only" default:"all" doc:"of params: the fields that count"`

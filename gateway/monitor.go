@@ -16,8 +16,9 @@ import (
 	"github.com/retrysafe/retrysafe/version"
 )
 
-// Monitor counts what gateways do, in the form of Prometheus. One serves a process: it goes on counting when the configuration is
-// replaced. A nil Monitor counts nothing. It shows routes as they are configured, and never a key, a path or a tenant.
+// Monitor counts what gateways do, in the form of Prometheus. One serves a process: it goes on
+// counting when the configuration is replaced. A nil Monitor counts nothing. It shows routes as
+// they are configured, and never a key, a path or a tenant.
 type Monitor struct {
 	registry    *prometheus.Registry
 	requests    *prometheus.CounterVec
@@ -37,7 +38,8 @@ type Monitor struct {
 	missing int // failures since that were not told
 }
 
-// NewMonitor returns a monitor. A store that fails is told to log, which may be nil, once in ten seconds at most.
+// NewMonitor returns a monitor. A store that fails is told to log, which may be nil, once in ten
+// seconds at most.
 func NewMonitor(log *slog.Logger) *Monitor {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
@@ -73,8 +75,9 @@ func NewMonitor(log *slog.Logger) *Monitor {
 	return m
 }
 
-// BuildInfo is the metric retrysafe_build_info, for programs that have metrics of their own beside a [Monitor]'s: 1, with the version of
-// retrysafe, its commit if it is known, and the version of Go.
+// BuildInfo is the metric retrysafe_build_info, for programs that have metrics of their own beside
+// a [Monitor]'s: 1, with the version of retrysafe, its commit if it is known, and the version of
+// Go.
 func BuildInfo() prometheus.Collector {
 	v := version.Read("github.com/retrysafe/retrysafe/gateway")
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -87,7 +90,8 @@ func BuildInfo() prometheus.Collector {
 // storeCalls are the names of [retrysafe.StoreInfo].
 var storeCalls = []string{"acquire", "extend", "complete", "release", "lookup", "issue", "charge", "sweep"}
 
-// Trace is for the options of the engine, so that the monitor and the access log learn what it does.
+// Trace is for the options of the engine, so that the monitor and the access log learn what it
+// does.
 func (m *Monitor) Trace() *retrysafe.Trace {
 	return &retrysafe.Trace{
 		Call: func(ctx context.Context, info retrysafe.CallInfo) (context.Context, func(retrysafe.CallDone)) {
@@ -151,7 +155,8 @@ func (m *Monitor) storeFails(op string, err error) {
 // ended are the outcomes of calls that had an attempt of their own.
 var ended = map[string]bool{"executed": true, "failed": true, "released": true, "doubt": true, "lease-lost": true, "unconfirmed": true}
 
-// served is what the monitor has for the requests of a route with one outcome, so that their labels need not be looked up each time.
+// served is what the monitor has for the requests of a route with one outcome, so that their labels
+// need not be looked up each time.
 type served struct {
 	requests prometheus.Counter
 	seconds  prometheus.Observer
@@ -179,7 +184,8 @@ func (m *Monitor) attempt(change float64) {
 	}
 }
 
-// WatchServer shows how many connections s has. Call it once, with the server whose clients are strangers.
+// WatchServer shows how many connections s has. Call it once, with the server whose clients are
+// strangers.
 func (m *Monitor) WatchServer(s *Server) {
 	gauge := prometheus.GaugeOpts{Name: "retrysafe_connections", Help: "Connections that are open."}
 	refused := prometheus.CounterOpts{Name: "retrysafe_connections_refused_total", Help: "Connections that were closed at once, since all that there may be had a request."}

@@ -13,7 +13,8 @@ import (
 // mostAddresses is how many addresses are counted apart; each takes some 100 bytes.
 const mostAddresses = 100_000
 
-// newKeys bounds how many attempts begin for an address. It is counted in memory, by each gateway: what is counted in the store would fill it.
+// newKeys bounds how many attempts begin for an address. It is counted in memory, by each gateway:
+// what is counted in the store would fill it.
 type newKeys struct {
 	every time.Duration // between two, on average
 	burst time.Duration // what may come at once, in time
@@ -21,7 +22,8 @@ type newKeys struct {
 
 	mu    sync.Mutex
 	swept time.Time
-	// until is when all that an address has begun is through at the rate. One that is past says nothing.
+	// until is when all that an address has begun is through at the rate. One that is past says
+	// nothing.
 	until map[string]time.Time
 }
 
@@ -37,7 +39,8 @@ func newNewKeys(r retrysafe.Rate) *newKeys {
 	return &newKeys{every: every, burst: every * time.Duration(burst), now: time.Now, until: map[string]time.Time{}}
 }
 
-// take counts one, or says when to come again. Where too many addresses are known, all others are one.
+// take counts one, or says when to come again. Where too many addresses are known, all others are
+// one.
 func (k *newKeys) take(address string) (counted string, wait time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -25,8 +25,8 @@ func before(t *testing.T, u *rawUpstream, p retrysafe.Policy, timeout time.Durat
 	})
 }
 
-// TestSentAtMostOnce is the heart of H15: the upstream acts and then closes the connection, a fresh or a reused one. net/http's
-// Transport would send the request again and call that success.
+// TestSentAtMostOnce is the heart of H15: the upstream acts and then closes the connection, a fresh
+// or a reused one. net/http's Transport would send the request again and call that success.
 func TestSentAtMostOnce(t *testing.T) {
 	t.Parallel()
 	for _, method := range allMethods {
@@ -58,7 +58,8 @@ func TestSentAtMostOnce(t *testing.T) {
 	}
 }
 
-// TestReuse: requests with a body travel on kept connections, or the tests above would prove little.
+// TestReuse: requests with a body travel on kept connections, or the tests above would prove
+// little.
 func TestReuse(t *testing.T) {
 	t.Parallel()
 	u := newRawUpstream(t, func(c net.Conn, _ *http.Request, _ int) bool { return ok(c) })
@@ -159,7 +160,8 @@ func TestNotSent(t *testing.T) {
 	}
 }
 
-// TestStaleConnections: the upstream has closed a kept connection; where the gateway can tell that nothing was sent it sends on another.
+// TestStaleConnections: the upstream has closed a kept connection; where the gateway can tell that
+// nothing was sent it sends on another.
 func TestStaleConnections(t *testing.T) {
 	t.Parallel()
 	closed := make(chan struct{}, 100)
@@ -180,7 +182,8 @@ func TestStaleConnections(t *testing.T) {
 	assert.True(t, u.effects.Load() >= 9, "effects: %d", u.effects.Load())
 }
 
-// TestReexecuteIsLeftToLapse: the service may still be working, so that no second run may start before the lease has passed.
+// TestReexecuteIsLeftToLapse: the service may still be working, so that no second run may start
+// before the lease has passed.
 func TestReexecuteIsLeftToLapse(t *testing.T) {
 	t.Parallel()
 	u := newRawUpstream(t, func(c net.Conn, _ *http.Request, n int) bool { return false })

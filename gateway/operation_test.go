@@ -46,7 +46,8 @@ func metric(t *testing.T, h http.Handler, line string) float64 {
 	return -1
 }
 
-// TestMonitor: each request is counted once, by its route and by what became of it, and nothing tells of keys or paths.
+// TestMonitor: each request is counted once, by its route and by what became of it, and nothing
+// tells of keys or paths.
 func TestMonitor(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool
@@ -111,7 +112,8 @@ func TestMonitor(t *testing.T) {
 	assert.Equal(t, lines[0]["key_hash"], lines[1]["key_hash"], "the hash of one key")
 }
 
-// TestMonitorOfLateAnswers: the request is counted as late, its attempt as it ended, and it is live in between.
+// TestMonitorOfLateAnswers: the request is counted as late, its attempt as it ended, and it is live
+// in between.
 func TestMonitorOfLateAnswers(t *testing.T) {
 	t.Parallel()
 	u, answer := slow(t, "", "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")
@@ -170,7 +172,8 @@ func TestAdmin(t *testing.T) {
 	assert.True(t, status == 503 && strings.Contains(said, "0 of 1 are well"), "no upstream: %d %s", status, said)
 }
 
-// TestUpstreamsAreShown: which upstreams get requests, of the gateway that serves now, by host alone.
+// TestUpstreamsAreShown: which upstreams get requests, of the gateway that serves now, by host
+// alone.
 func TestUpstreamsAreShown(t *testing.T) {
 	t.Parallel()
 	good, gone := newNode(t), nobody(t)
@@ -198,7 +201,8 @@ func TestUpstreamsAreShown(t *testing.T) {
 	assert.Equal(t, metric(t, admin, host(gone)), -1.0, "one that is not configured any more")
 }
 
-// TestReplace: the new gateway serves what comes next, and what runs on the old one comes to its end, also without its client.
+// TestReplace: the new gateway serves what comes next, and what runs on the old one comes to its
+// end, also without its client.
 func TestReplace(t *testing.T) {
 	t.Parallel()
 	u, answer := slow(t, "", "HTTP/1.1 201 Created\r\nContent-Length: 3\r\n\r\nold")
@@ -232,7 +236,8 @@ func TestReplace(t *testing.T) {
 	assert.Equal(t, u.effects.Load()+other.got.Load(), int64(3), "effects")
 }
 
-// TestTenantOfAFront: the field counts where it comes from a front that is trusted, and is taken away from anybody else.
+// TestTenantOfAFront: the field counts where it comes from a front that is trusted, and is taken
+// away from anybody else.
 func TestTenantOfAFront(t *testing.T) {
 	t.Parallel()
 	seen := make(chan string, 10)
@@ -267,7 +272,8 @@ func TestTenantOfAFront(t *testing.T) {
 	assert.True(t, err != nil && strings.Contains(err.Error(), "Trusted"), "fronts without addresses: %v", err)
 }
 
-// TestSlowRequests: heads and bodies that drip in, and heads that are too large, end in time, and nothing runs.
+// TestSlowRequests: heads and bodies that drip in, and heads that are too large, end in time, and
+// nothing runs.
 func TestSlowRequests(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)

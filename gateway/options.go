@@ -19,55 +19,68 @@ import (
 
 // Options configure a [Gateway].
 type Options struct {
-	// Upstreams are the addresses of the service: http:// or https://, host, and optionally a path that is put before every request's.
-	// They get requests in turn; records are in the store, so that any of them may get the repeat of a key. At least one is required.
+	// Upstreams are the addresses of the service: http:// or https://, host, and optionally a path
+	// that is put before every request's. They get requests in turn; records are in the store, so
+	// that any of them may get the repeat of a key. At least one is required.
 	Upstreams []string
 	// Health says how they are asked whether they are well.
 	Health Health
-	// Trust are the authorities that may vouch for an https:// upstream; default those of the system.
+	// Trust are the authorities that may vouch for an https:// upstream; default those of the
+	// system.
 	Trust *x509.CertPool
-	// Guard says what is guarded and how. Without Tenant and Credentials callers are told by the zero
-	// [httpidem.Credentials]. Its Layer is "gw" unless set.
+	// Guard says what is guarded and how. Without Tenant and Credentials callers are told by the
+	// zero [httpidem.Credentials]. Its Layer is "gw" unless set.
 	Guard httpidem.Options
-	// CORS says which pages of other origins may read what no route matches, statuses and tokens; nil: the service answers for itself.
+	// CORS says which pages of other origins may read what no route matches, statuses and tokens;
+	// nil: the service answers for itself.
 	CORS *CORS
-	// Signature says how requests that no route matches have to be signed, and those for statuses and tokens; nil: they need no signature. Its
-	// Nonces are kept on the engine's store unless set. Where Guard has no Tenant it is the signer.
+	// Signature says how requests that no route matches have to be signed, and those for statuses
+	// and tokens; nil: they need no signature. Its Nonces are kept on the engine's store unless
+	// set. Where Guard has no Tenant it is the signer.
 	Signature *httpsig.Options
 	// Routes are what differs; the first that matches counts, and what none matches goes by Guard.
 	Routes []Route
-	// Upgrades are the protocols that a connection may be switched to, besides websocket; others are served as plain HTTP/1.1. What goes over
-	// such a connection is not looked at.
+	// Upgrades are the protocols that a connection may be switched to, besides websocket; others
+	// are served as plain HTTP/1.1. What goes over such a connection is not looked at.
 	Upgrades []string
-	// Bodies is how many bytes the bodies of guarded requests may take in memory; default 64 MiB, or a quarter of GOMEMLIMIT where that is
-	// less. See [httpidem.Bodies].
+	// Bodies is how many bytes the bodies of guarded requests may take in memory; default 64 MiB,
+	// or a quarter of GOMEMLIMIT where that is less. See [httpidem.Bodies].
 	Bodies int64
-	// NewByAddress bounds how many guarded requests of one address may begin; the zero Rate: no bound. Repeats do not count. Each gateway
-	// counts in memory. It is for gateways that see the addresses of their clients, by the connection or by Trusted.
+	// NewByAddress bounds how many guarded requests of one address may begin; the zero Rate: no
+	// bound. Repeats do not count. Each gateway counts in memory. It is for gateways that see the
+	// addresses of their clients, by the connection or by Trusted.
 	NewByAddress retrysafe.Rate
-	// Tokens says how tokens are issued, at POST [TokensPath], if Guard or a route has the key httpidem.Token. Its Tenant is that of Guard
-	// unless set: it has to be that of the routes that redeem tokens. Limits begin anew with each gateway.
+	// Tokens says how tokens are issued, at POST [TokensPath], if Guard or a route has the key
+	// httpidem.Token. Its Tenant is that of Guard unless set: it has to be that of the routes that
+	// redeem tokens. Limits begin anew with each gateway.
 	Tokens token.Options
-	// TimeoutAnswer is how long a client waits for the whole answer to a guarded request (for the beginning of one that is passed on as it
-	// comes); default 60 s, or MaxRun if that is shorter. After it the client is told that the outcome is unknown; under Refuse an answer
-	// that comes before MaxRun is kept for its repeats.
+	// TimeoutAnswer is how long a client waits for the whole answer to a guarded request (for the
+	// beginning of one that is passed on as it comes); default 60 s, or MaxRun if that is shorter.
+	// After it the client is told that the outcome is unknown; under Refuse an answer that comes
+	// before MaxRun is kept for its repeats.
 	TimeoutAnswer time.Duration
-	// ClientTime is how long a client may take to read a guarded answer, or one part of one that is passed on as it comes; default 60 s.
-	// A client that is too slow for it loses the connection, and the answer is kept all the same.
+	// ClientTime is how long a client may take to read a guarded answer, or one part of one that is
+	// passed on as it comes; default 60 s. A client that is too slow for it loses the connection,
+	// and the answer is kept all the same.
 	ClientTime time.Duration
-	// QuietTime is how long an exchange that is not guarded may go without a byte, of the request or of the answer; default 5 min. After
-	// it the client is told 504. A body whose length is known has to come at 1 KiB a second at least, on the average of Guard.BodyTime
-	// (408). Answers without a length, events and connections that have switched protocols are streams, and may rest.
+	// QuietTime is how long an exchange that is not guarded may go without a byte, of the request
+	// or of the answer; default 5 min. After it the client is told 504. A body whose length is
+	// known has to come at 1 KiB a second at least, on the average of Guard.BodyTime (408). Answers
+	// without a length, events and connections that have switched protocols are streams, and may
+	// rest.
 	QuietTime time.Duration
-	// Trusted are the addresses of servers that stand before the gateway, and FromFronts the fields that only they may set (a tenant's
-	// name, for example): from anybody else these are taken away.
+	// Trusted are the addresses of servers that stand before the gateway, and FromFronts the fields
+	// that only they may set (a tenant's name, for example): from anybody else these are taken
+	// away.
 	Trusted    []netip.Prefix
 	FromFronts []string
 	// Monitor counts; its Trace has to be among the options of the engine. Default none.
 	Monitor *Monitor
-	// AccessLog gets a line for each request: no keys, no bodies, no queries. Default none. Outcomes are known to it by the Monitor's Trace.
+	// AccessLog gets a line for each request: no keys, no bodies, no queries. Default none.
+	// Outcomes are known to it by the Monitor's Trace.
 	AccessLog *slog.Logger
-	// Logger gets what operators should see: no keys, no bodies, no queries. Default slog.Default().
+	// Logger gets what operators should see: no keys, no bodies, no queries. Default
+	// slog.Default().
 	Logger *slog.Logger
 }
 
@@ -134,13 +147,14 @@ func (o *Options) largestBody() int64 {
 	return most
 }
 
-// hasSecret tells whether a secret as a whole names callers; those who show another credential are refused where a key is made of fields, and
-// are counted by what they show.
+// hasSecret tells whether a secret as a whole names callers; those who show another credential are
+// refused where a key is made of fields, and are counted by what they show.
 func hasSecret(c *httpidem.Credentials) bool {
 	return c != nil && (c.Cookie != "" || c.HeaderSecret != "" || c.Certificate)
 }
 
-// namedByHimself refuses what a caller could go around by making up a credential for each request: nobody verifies it here.
+// namedByHimself refuses what a caller could go around by making up a credential for each request:
+// nobody verifies it here.
 func namedByHimself(o *httpidem.Options) error {
 	const who = "and the tenant is the credential, which is not verified: whoever makes up another one is another caller; name callers by jwt, " +
 		"by a signature, by a header of a trusted server, or say global"

@@ -52,7 +52,8 @@ func (g *sender) failed(w http.ResponseWriter, r *http.Request, a *retrysafe.Att
 func (g *sender) notSent(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt, x *exchange) {
 	why := errors.Join(x.trip.stopped, x.err)
 	if errors.Is(why, retrysafe.ErrLeaseLost) { // the key is somebody else's
-		_ = a.Release(r.Context(), retrysafe.NothingDone(why)) // or this process could not renew its lease
+		// or this process could not renew its lease
+		_ = a.Release(r.Context(), retrysafe.NothingDone(why))
 		g.middleware.Problem(w, r, httpidem.NewProblem("lease-lost", why).RetryAfter(time.Second))
 		return
 	}

@@ -15,7 +15,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// outgoing is a guarded request as the service gets it, but for its address, its body and its context.
+// outgoing is a guarded request as the service gets it, but for its address, its body and its
+// context.
 func (g *sender) outgoing(r *http.Request, a *retrysafe.Attempt) *http.Request {
 	out := new(http.Request)
 	*out = *r
@@ -31,7 +32,8 @@ func (g *sender) outgoing(r *http.Request, a *retrysafe.Attempt) *http.Request {
 // fields gives the fields that a guarded request has for the service, line by line.
 func (g *sender) fields(r *http.Request, a *retrysafe.Attempt, give func(name, value string)) {
 	for name, values := range r.Header {
-		// What a client names in Connection ends here, but for the key: nobody takes it from the service.
+		// What a client names in Connection ends here, but for the key: nobody takes it from the
+		// service.
 		if notSentOn[name] || named(r.Header["Connection"], name) && !slices.Contains(g.keys, name) {
 			continue
 		}
@@ -97,7 +99,8 @@ var forwardedFields = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host
 // clientCert has the certificate that a client has shown (RFC 9440).
 const clientCert = "Client-Cert"
 
-// sayHow says how the request came, in the fields that proxies use for it. A trusted server before us knows better how.
+// sayHow says how the request came, in the fields that proxies use for it. A trusted server before
+// us knows better how.
 func (g *Gateway) sayHow(r *http.Request, give func(name, value string)) {
 	if from, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
 		if prior := r.Header["X-Forwarded-For"]; len(prior) > 0 {
@@ -131,8 +134,9 @@ var hopByHop = []string{
 	"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
 
-// notSentOn are fields of a request that end here: those of one connection; Expect, since the body is here and there is nothing to wait
-// for; its length, which goes with the body; and forwardedFields.
+// notSentOn are fields of a request that end here: those of one connection; Expect, since the body
+// is here and there is nothing to wait for; its length, which goes with the body; and
+// forwardedFields.
 var notSentOn = func() map[string]bool {
 	set := map[string]bool{"Expect": true, "Content-Length": true}
 	for _, name := range slices.Concat(hopByHop, forwardedFields) {

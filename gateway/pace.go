@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// leastRate is how many bytes of a body whose length is known have to come in a second, once the time for a body is used up.
+// leastRate is how many bytes of a body whose length is known have to come in a second, once the
+// time for a body is used up.
 const leastRate = 1 << 10
 
 var (
@@ -18,8 +19,9 @@ var (
 	errSlow  = errors.New("the request came too slowly")
 )
 
-// pace bounds how long an unguarded exchange may go without a byte, so that slow clients and services that hang do not use up connections.
-// Streams, which may rest, are left alone from their first answer on.
+// pace bounds how long an unguarded exchange may go without a byte, so that slow clients and
+// services that hang do not use up connections. Streams, which may rest, are left alone from their
+// first answer on.
 type pace struct {
 	quiet time.Duration
 	end   context.CancelFunc
@@ -119,7 +121,8 @@ func (p *pace) stop() {
 	}
 }
 
-// answered watches the body of an answer whose length is known, and leaves every other one alone: it may be a stream.
+// answered watches the body of an answer whose length is known, and leaves every other one alone:
+// it may be a stream.
 func (p *pace) answered(resp *http.Response) {
 	if resp.ContentLength < 0 || resp.StatusCode == http.StatusSwitchingProtocols || events(resp) {
 		p.stop()
@@ -140,7 +143,8 @@ func (b *pacedAnswer) Read(to []byte) (int, error) {
 	return n, err
 }
 
-// pacedBody is a client's body. Only the time that somebody waits for it counts: a service that reads slowly is not the client's fault.
+// pacedBody is a client's body. Only the time that somebody waits for it counts: a service that
+// reads slowly is not the client's fault.
 type pacedBody struct {
 	io.ReadCloser
 	pace     *pace

@@ -52,7 +52,8 @@ func resting(t *testing.T, rest time.Duration) string {
 	return "http://" + u.addr
 }
 
-// TestQuietExchanges: what is not guarded and never goes on is ended; a stream rests as long as it likes.
+// TestQuietExchanges: what is not guarded and never goes on is ended; a stream rests as long as it
+// likes.
 func TestQuietExchanges(t *testing.T) {
 	t.Parallel()
 	const quiet = 500 * time.Millisecond
@@ -84,7 +85,8 @@ func TestQuietExchanges(t *testing.T) {
 	}
 }
 
-// TestSlowBodies: a body that drips is refused, whoever sends it and whether it is guarded or not, and one that comes is waited for.
+// TestSlowBodies: a body that drips is refused, whoever sends it and whether it is guarded or not,
+// and one that comes is waited for.
 func TestSlowBodies(t *testing.T) {
 	t.Parallel()
 	const bodyTime = 500 * time.Millisecond
@@ -136,8 +138,8 @@ func TestSlowBodies(t *testing.T) {
 	assert.Equal(t, answer(whole), "200 600000 <nil>", "a body that comes")
 }
 
-// TestClientsThatDoNotRead: a client that asks for much and reads none of it is cut off, also where nothing is guarded; one that reads
-// gets all.
+// TestClientsThatDoNotRead: a client that asks for much and reads none of it is cut off, also where
+// nothing is guarded; one that reads gets all.
 func TestClientsThatDoNotRead(t *testing.T) {
 	t.Parallel()
 	const size = 64 << 20

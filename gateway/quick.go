@@ -8,14 +8,17 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// quickTime is how long an answer is waited for on the goroutine of the request. One that takes longer has its costs elsewhere.
+// quickTime is how long an answer is waited for on the goroutine of the request. One that takes
+// longer has its costs elsewhere.
 const quickTime = 100 * time.Millisecond
 
-// quickBody is the largest request that is written there, in bytes: a service that does not read must not hold it up.
+// quickBody is the largest request that is written there, in bytes: a service that does not read
+// must not hold it up.
 const quickBody = 16 << 10
 
-// quick does the whole exchange if a connection is kept and the service answers soon, as it mostly is: it needs no other goroutine, and
-// nothing that ends it before its time. False: it did not come to an end, and exchange goes on where it stands; nothing was lost.
+// quick does the whole exchange if a connection is kept and the service answers soon, as it mostly
+// is: it needs no other goroutine, and nothing that ends it before its time. False: it did not come
+// to an end, and exchange goes on where it stands; nothing was lost.
 func (g *sender) quick(x *exchange, r *http.Request, a *retrysafe.Attempt, body []byte) bool {
 	u := g.upstreams.pick(nil)
 	x.turn = u
@@ -46,7 +49,8 @@ func (g *sender) quick(x *exchange, r *http.Request, a *retrysafe.Attempt, body 
 	case err != nil:
 		x.fail(ctx, x.receive(r))
 		return true
-	case !ready || !l.whole(x, g.limit): // it is not here, or is of another kind, which may take its time
+	case !ready || !l.whole(x, g.limit):
+		// it is not here, or is of another kind, which may take its time
 		return false
 	}
 	x.line = nil
@@ -75,7 +79,8 @@ func (x *exchange) overLine(ctx context.Context, lines *lines, try *http.Request
 	return err
 }
 
-// watch is for what quick has not brought to its end: the line is closed with ctx, and has no other limit.
+// watch is for what quick has not brought to its end: the line is closed with ctx, and has no other
+// limit.
 func (x *exchange) watch(ctx context.Context) {
 	l := x.line
 	if l == nil {
@@ -90,8 +95,9 @@ func (x *exchange) watch(ctx context.Context) {
 	}
 }
 
-// put writes the request. An error says that nothing of it was sent. Where it broke off in the middle the service may have answered
-// already, before it had read all, and may have closed its side since: that answer is read.
+// put writes the request. An error says that nothing of it was sent. Where it broke off in the
+// middle the service may have answered already, before it had read all, and may have closed its
+// side since: that answer is read.
 func (x *exchange) put(l *line, head *message, body []byte) error {
 	if err := l.write(head, body); err != nil {
 		if x.trip.notSent(err) {

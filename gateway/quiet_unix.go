@@ -28,14 +28,15 @@ func newPeeker(c net.Conn) *peeker {
 	return p
 }
 
-// quiet tells whether a connection that should be idle is: neither closed by the other side nor with bytes that nobody asked for. It is
-// not for concurrent use.
+// quiet tells whether a connection that should be idle is: neither closed by the other side nor
+// with bytes that nobody asked for. It is not for concurrent use.
 func (p *peeker) quiet() bool {
 	if p.raw == nil {
 		return true
 	}
 	p.still = false
-	err := p.raw.Control(p.look) // not Read, which a deadline that has passed would keep from looking
+	// not Read, which a deadline that has passed would keep from looking
+	err := p.raw.Control(p.look)
 	return err == nil && p.still
 }
 
@@ -50,7 +51,8 @@ func hungUp(c net.Conn) bool {
 		return false
 	}
 	gone := false
-	_ = raw.Control(func(fd uintptr) { // not Read, which would wait for a read that has begun meanwhile
+	_ = raw.Control(func(fd uintptr) {
+		// not Read, which would wait for a read that has begun meanwhile
 		var one [1]byte
 		n, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 		gone = n == 0 && err == nil || errors.Is(err, syscall.ECONNRESET)

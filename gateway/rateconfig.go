@@ -47,7 +47,8 @@ func (c *RateConfig) rate() retrysafe.Rate {
 	return retrysafe.Rate{PerSecond: c.PerS, Burst: c.Burst.n}
 }
 
-// configure gives a guard its rate. All requests of a route are counted as one thing, however their paths are written.
+// configure gives a guard its rate. All requests of a route are counted as one thing, however their
+// paths are written.
 func (v rateOrNone) configure(o *httpidem.Options, route string, trusted []netip.Prefix) {
 	if v.is == nil {
 		return
@@ -62,8 +63,8 @@ func (v rateOrNone) configure(o *httpidem.Options, route string, trusted []netip
 // clientAddress is the client's, for limits.
 func (g *Gateway) clientAddress(r *http.Request) string { return clientAddress(r, g.trusted) }
 
-// clientAddress is the address that a request came from, or, behind servers that are trusted, the last one in X-Forwarded-For that is not
-// theirs: what stands before it anybody may have written.
+// clientAddress is the address that a request came from, or, behind servers that are trusted, the
+// last one in X-Forwarded-For that is not theirs: what stands before it anybody may have written.
 func clientAddress(r *http.Request, trusted []netip.Prefix) string {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {

@@ -17,14 +17,18 @@ import (
 
 // Route is what differs for the requests that it matches; of several the first counts.
 type Route struct {
-	// Match is a method and a path, "POST /orders/**": * is one segment, ** at the end any rest, also none. The method * is every
-	// guarded one, and every one at all on a route with a Signature or a Rate. Paths are compared decoded and cleaned, so that percent-encoding, doubled slashes and dot segments do not go around a
-	// route; a path that can be read in two ways (%2F, \) is refused where that makes a difference. So is one that only services which
-	// are not exact take for that of a guarded route: /Votes, /votes;a=1, /votes. and the like, unless a route without * names it.
+	// Match is a method and a path, "POST /orders/**": * is one segment, ** at the end any rest,
+	// also none. The method * is every guarded one, and every one at all on a route with a
+	// Signature or a Rate. Paths are compared decoded and cleaned, so that percent-encoding,
+	// doubled slashes and dot segments do not go around a route; a path that can be read in two
+	// ways (%2F, \) is refused where that makes a difference. So is one that only services which
+	// are not exact take for that of a guarded route: /Votes, /votes;a=1, /votes. and the like,
+	// unless a route without * names it.
 	Match string
 	// Guard is as in [Options]. Where Match names a method, that one is guarded.
 	Guard httpidem.Options
-	// ExactCase says that the service tells /Votes from /votes, so that a path in other case is not refused.
+	// ExactCase says that the service tells /Votes from /votes, so that a path in other case is not
+	// refused.
 	ExactCase bool
 	// TimeoutAnswer is as in [Options]; zero inherits.
 	TimeoutAnswer time.Duration

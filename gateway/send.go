@@ -35,8 +35,10 @@ func (g *sender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r, p := paced(w, r, g.quietTime, g.bodyTime)
 	defer p.finish() // the front's contexts end with their connections alone
 	if r.ProtoMajor == 1 && p.body != nil {
-		// The service may answer before it has read all. Without this our server would then read the rest of the body itself.
-		_ = http.NewResponseController(w).EnableFullDuplex() // a writer that cannot has read the body already
+		// The service may answer before it has read all. Without this our server would then read
+		// the rest of the body itself.
+		// a writer that cannot has read the body already
+		_ = http.NewResponseController(w).EnableFullDuplex()
 	}
 	w.Header()["Content-Type"] = nil // nothing is made up where the service says nothing
 	g.plain.ServeHTTP(w, r)
@@ -48,20 +50,23 @@ type exchange struct {
 	trip  *trip
 	first trip // of quick
 	resp  *http.Response
-	start []byte // the answer's body as far as it is kept, and one byte more of a longer one; nothing of a stream of events
-	err   error  // there is no answer
-	sent  bool   // of a request without an answer: some of it may have reached the service
-	cut   error  // the answer broke off
+	// the answer's body as far as it is kept, and one byte more of a longer one; nothing of a
+	// stream of events
+	start []byte
+	err   error // there is no answer
+	sent  bool  // of a request without an answer: some of it may have reached the service
+	cut   error // the answer broke off
 
 	connected atomic.Bool // from here on it may be sent
 	line      *line       // it was sent, and the answer is not here yet
 	stop      func() bool // ends what closes the line with the context
 }
 
-// sendOnce sends a guarded request upstream at most once, and settles its attempt where there is no whole answer. What was not sent
-// is released. Everything else may have happened: under Reexecute the lease is left to lapse, for the service may still be working;
-// under Refuse it is in doubt, but not before MaxRun if the connection holds: the client is told in time, and an answer that comes
-// later is kept for its repeats.
+// sendOnce sends a guarded request upstream at most once, and settles its attempt where there is no
+// whole answer. What was not sent is released. Everything else may have happened: under Reexecute
+// the lease is left to lapse, for the service may still be working; under Refuse it is in doubt,
+// but not before MaxRun if the connection holds: the client is told in time, and an answer that
+// comes later is kept for its repeats.
 func (g *sender) sendOnce(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt) {
 	body, err := inMemory(r.Body)
 	if err != nil {
@@ -129,10 +134,12 @@ func inMemory(body io.Reader) ([]byte, error) {
 	return b, err
 }
 
-// mostLate is how many answers are waited for at once without their clients: a service that hangs must not fill the memory.
+// mostLate is how many answers are waited for at once without their clients: a service that hangs
+// must not fill the memory.
 const mostLate = 1000
 
-// detach makes ready to read on without the client; not where the request was not sent yet, which can be said for sure.
+// detach makes ready to read on without the client; not where the request was not sent yet, which
+// can be said for sure.
 func (g *sender) detach(w http.ResponseWriter, a *retrysafe.Attempt, x *exchange) (func(http.Handler), bool) {
 	if a.Policy().OnDoubt == retrysafe.Reexecute || !x.connected.Load() {
 		return nil, false
@@ -148,8 +155,8 @@ func (g *sender) detach(w http.ResponseWriter, a *retrysafe.Attempt, x *exchange
 	return finish, ok
 }
 
-// late settles an attempt by what came without its client. A panic there, of a hook for example, has put it in doubt already, and must
-// not end the process, as it does not where a client waits.
+// late settles an attempt by what came without its client. A panic there, of a hook for example,
+// has put it in doubt already, and must not end the process, as it does not where a client waits.
 func (g *sender) late(finish func(http.Handler), r *http.Request, a *retrysafe.Attempt, x *exchange) {
 	defer g.lates.Add(-1)
 	defer func() {
@@ -183,7 +190,8 @@ func (g *sender) exchange(ctx context.Context, x *exchange, out *http.Request, a
 
 func (x *exchange) fail(ctx context.Context, err error) { x.err = errors.Join(context.Cause(ctx), err) }
 
-// send tries again only where certainly nothing was sent: on a kept connection that the service had closed, or to another address.
+// send tries again only where certainly nothing was sent: on a kept connection that the service had
+// closed, or to another address.
 func (g *sender) send(ctx context.Context, x *exchange, out *http.Request, a *retrysafe.Attempt, body []byte) (err error) {
 	var tried []*upstream
 	u, fresh := x.turn, 0
@@ -223,7 +231,8 @@ func (g *sender) send(ctx context.Context, x *exchange, out *http.Request, a *re
 	}
 }
 
-// sure makes sure, just before a request is sent, that there is time for it: a process that was held up may have lost its lease.
+// sure makes sure, just before a request is sent, that there is time for it: a process that was
+// held up may have lost its lease.
 func sure(ctx context.Context, a *retrysafe.Attempt) error {
 	if a.LeaseLeft() >= a.Policy().Lease/2 {
 		return nil
@@ -231,8 +240,8 @@ func sure(ctx context.Context, a *retrysafe.Attempt) error {
 	return a.Extend(ctx)
 }
 
-// balancer sends requests that are not guarded. Where no connection can be made, nothing of the body was read, and another
-// address is tried.
+// balancer sends requests that are not guarded. Where no connection can be made, nothing of the
+// body was read, and another address is tried.
 type balancer struct{ *Gateway }
 
 func (b balancer) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -10,11 +10,12 @@ import (
 
 // sentBody is the body of an unguarded request while it is sent to the service.
 //
-// A service may answer before it has read the whole request. Our own server closes the client's body when
-// the exchange ends, and net/http's Transport, which reads once more after the last byte to see that none
-// follows, then takes the failed read for a failed request and closes the connection on which the answer
-// is still coming. So this body ends by itself after its last byte, and a read that fails since the client's
-// body is closed waits until the answer has been passed on.
+// A service may answer before it has read the whole request. Our own server closes the client's
+// body when the exchange ends, and net/http's Transport, which reads once more after the last byte
+// to see that none follows, then takes the failed read for a failed request and closes the
+// connection on which the answer is still coming. So this body ends by itself after its last byte,
+// and a read that fails since the client's body is closed waits until the answer has been passed
+// on.
 type sentBody struct {
 	body     io.Reader
 	left     int64 // bytes to come; -1: until the end of body; 0 once that was seen
@@ -47,7 +48,8 @@ func (b *sentBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close leaves the client's body open: it is our server's, and with a stream both ways it is read after ReverseProxy has returned.
+// Close leaves the client's body open: it is our server's, and with a stream both ways it is read
+// after ReverseProxy has returned.
 func (b *sentBody) Close() error { return nil }
 
 // answerBody is the body of the service's answer, which says when it is closed.

@@ -18,29 +18,33 @@ type Limits struct {
 	HeaderTime time.Duration
 	// IdleTime is how long a connection is kept without a request; default 2 min.
 	IdleTime time.Duration
-	// Connections is how many connections there may be at once; default 20,000. Beyond that the ones that have been idle longest are
-	// closed for a new one, and where each has a request the new one is.
+	// Connections is how many connections there may be at once; default 20,000. Beyond that the
+	// ones that have been idle longest are closed for a new one, and where each has a request the
+	// new one is.
 	Connections int
 	// Streams is how many requests one connection of HTTP/2 may have at once; default 250.
 	Streams int
-	// NoFront leaves all requests to net/http's server. By default small guarded ones over HTTP/1.1 without TLS are served by one that
-	// costs less; see [Server].
+	// NoFront leaves all requests to net/http's server. By default small guarded ones over HTTP/1.1
+	// without TLS are served by one that costs less; see [Server].
 	NoFront bool
 }
 
-// Server serves a gateway, or another handler. Its methods are those of [http.Server], and may be called concurrently.
+// Server serves a gateway, or another handler. Its methods are those of [http.Server], and may be
+// called concurrently.
 //
-// Small guarded requests over HTTP/1.1 without TLS, which are most of the traffic behind a load balancer, are served by a front that costs
-// less than net/http's server does. At the first request of a connection that is anything else, and before a byte of it is used, the
-// connection is net/http's for good (and from its beginning with Limits.NoFront): large and chunked bodies, streams, upgrades, HTTP/2, TLS, what is malformed, and what no guard waits for.
+// Small guarded requests over HTTP/1.1 without TLS, which are most of the traffic behind a load
+// balancer, are served by a front that costs less than net/http's server does. At the first request
+// of a connection that is anything else, and before a byte of it is used, the connection is
+// net/http's for good (and from its beginning with Limits.NoFront): large and chunked bodies,
+// streams, upgrades, HTTP/2, TLS, what is malformed, and what no guard waits for.
 type Server struct {
 	http  *http.Server
 	all   *connections
 	front *front // nil where the handler does not say what it guards, or nobody wants one
 }
 
-// NewServer returns a server for h, a [Gateway] or a [Live] as a rule, that speaks HTTP/1.1 and HTTP/2, over TLS and without it (by prior
-// knowledge).
+// NewServer returns a server for h, a [Gateway] or a [Live] as a rule, that speaks HTTP/1.1 and
+// HTTP/2, over TLS and without it (by prior knowledge).
 func NewServer(h http.Handler, l Limits, log *slog.Logger) *Server {
 	inherit(&l.Header, 64<<10)
 	inherit(&l.HeaderTime, 10*time.Second)
@@ -69,7 +73,8 @@ func NewServer(h http.Handler, l Limits, log *slog.Logger) *Server {
 	return s
 }
 
-// Serve accepts connections without TLS until Shutdown or Close; then the error is [http.ErrServerClosed].
+// Serve accepts connections without TLS until Shutdown or Close; then the error is
+// [http.ErrServerClosed].
 func (s *Server) Serve(l net.Listener) error {
 	if s.front == nil {
 		return s.http.Serve(countedListener{l, s.all})
@@ -83,13 +88,15 @@ func (s *Server) ServeTLS(l net.Listener, c *tls.Config) error {
 	return s.http.ServeTLS(countedListener{l, s.all}, "", "")
 }
 
-// Shutdown takes no new connections, ends the idle ones, and waits for requests that run until ctx ends.
+// Shutdown takes no new connections, ends the idle ones, and waits for requests that run until ctx
+// ends.
 func (s *Server) Shutdown(ctx context.Context) error {
 	if s.front == nil {
 		return s.http.Shutdown(ctx)
 	}
 	s.front.stop()
-	s.http.SetKeepAlivesEnabled(false) // its connections end with their requests, while the front may still hand over some
+	// its connections end with their requests, while the front may still hand over some
+	s.http.SetKeepAlivesEnabled(false)
 	return errors.Join(s.front.wait(ctx), s.http.Shutdown(ctx))
 }
 

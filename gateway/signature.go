@@ -25,7 +25,8 @@ func validateSignature(o *httpsig.Options) error {
 // engineNonces stands for those of the engine, which comes later.
 type engineNonces struct{ httpsig.Nonces }
 
-// verifier makes what verifies the requests of a route; nil: nothing does. What may have the key has to be signed.
+// verifier makes what verifies the requests of a route; nil: nothing does. What may have the key
+// has to be signed.
 func (g *Gateway) verifier(e *retrysafe.Engine, r *Route, keys []string) *httpsig.Verifier {
 	if r.Signature == nil {
 		return nil
@@ -55,7 +56,8 @@ func (x *routed) verified(next http.Handler) http.Handler {
 		return next
 	}
 	return x.signed.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// What it names would be taken from the request on its way to the service, though it was signed.
+		// What it names would be taken from the request on its way to the service, though it was
+		// signed.
 		delete(r.Header, "Connection")
 		next.ServeHTTP(w, r)
 	}))

@@ -39,7 +39,8 @@ func (k *kept) RoundTrip(r *http.Request) (*http.Response, error) {
 	return testclient.HTTP.Transport.RoundTrip(again())
 }
 
-// TestSignedRoutes: what is signed runs once and its retry is replayed; a copy, and what was changed or not signed, reaches nothing.
+// TestSignedRoutes: what is signed runs once and its retry is replayed; a copy, and what was
+// changed or not signed, reaches nothing.
 func TestSignedRoutes(t *testing.T) {
 	t.Parallel()
 	secret := []byte("a secret of thirty-two bytes, no less")
@@ -95,7 +96,8 @@ routes:
 	assert.Equal(t, code(send("/payments", "", nil)), "signature-refused", "without a key, which is required")
 	assert.Equal(t, runs.Load(), int64(1), "runs")
 
-	resign := func(change func(*http.Request)) string { // what somebody on the way does to a request that has not arrived yet
+	resign := func(change func(*http.Request)) string {
+		// what somebody on the way does to a request that has not arrived yet
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/payments", strings.NewReader(`{"amount":7}`))
 		assert.NoError(t, err, "request")
 		r.Header.Set("Idempotency-Key", "other")

@@ -79,7 +79,8 @@ func (c *SignatureConfig) read() (httpsig.Keyring, error) {
 	return ring, nil
 }
 
-// options is what a route with these settings asks of signatures; its bodies are as large as those that it guards.
+// options is what a route with these settings asks of signatures; its bodies are as large as those
+// that it guards.
 func (v signatureOrNone) options(s *Settings, bodyTime time.Duration) *httpsig.Options {
 	if v.is == nil {
 		return nil

@@ -9,9 +9,11 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// other tells whether some services take the path of a request for that of a guarded route which stands before found, the route that it has
-// by its letters: they differ in case, in what follows a semicolon, in dots and spaces at an end, in control characters, or in slashes that
-// are encoded. Whoever sends such a path goes around the guard. A route that names the path to the letter has the last word.
+// other tells whether some services take the path of a request for that of a guarded route which
+// stands before found, the route that it has by its letters: they differ in case, in what follows a
+// semicolon, in dots and spaces at an end, in control characters, or in slashes that are encoded.
+// Whoever sends such a path goes around the guard. A route that names the path to the letter has
+// the last word.
 func (g *Gateway) other(method, p string, segments []string, found *routed) bool {
 	if found.matcher != nil && found.literal() {
 		return false

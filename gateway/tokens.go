@@ -9,7 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe/token"
 )
 
-// TokensPath is where clients ask for a token, with POST; see [token.Issuer.ServeHTTP]. It is the service's where no route asks for tokens.
+// TokensPath is where clients ask for a token, with POST; see [token.Issuer.ServeHTTP]. It is the
+// service's where no route asks for tokens.
 const TokensPath = "/.retrysafe/tokens" //nolint:gosec // a path
 
 // issuer makes the issuer of the gateway's tokens; nil where nothing asks for them.

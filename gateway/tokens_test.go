@@ -140,7 +140,8 @@ func TestTokensOfOthers(t *testing.T) {
 	s.token(t, "")
 }
 
-// TestTokenOfABusyService: what the service did not do can be done for the token's life, however short the retention is.
+// TestTokenOfABusyService: what the service did not do can be done for the token's life, however
+// short the retention is.
 func TestTokenOfABusyService(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, "tokens: {life: 20m}\ndefaults: {key: token, retention: 30s}", nil)

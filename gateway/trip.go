@@ -10,7 +10,8 @@ import (
 	"sync"
 )
 
-// meter is a connection that knows whether anything was given to the kernel, and can be told to give nothing more.
+// meter is a connection that knows whether anything was given to the kernel, and can be told to
+// give nothing more.
 type meter struct {
 	net.Conn
 
@@ -56,7 +57,8 @@ func (m *meter) seal() {
 
 // trip follows one request to its connection.
 type trip struct {
-	// check is asked once there is a connection, just before the request is written; its error stops the request.
+	// check is asked once there is a connection, just before the request is written; its error
+	// stops the request.
 	check func() error
 
 	mu      sync.Mutex
@@ -141,8 +143,8 @@ func (t *trip) stop(err error) {
 	}
 }
 
-// notSent tells of a request that failed with err whether no byte of it was given to the kernel, or the service said that it did not
-// take it; and it makes sure that no byte is given later.
+// notSent tells of a request that failed with err whether no byte of it was given to the kernel, or
+// the service said that it did not take it; and it makes sure that no byte is given later.
 func (t *trip) notSent(err error) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -160,8 +162,8 @@ func (t *trip) notSent(err error) bool {
 	return t.conn.writes == t.writes
 }
 
-// noConnection tells of a request that was not sent that no connection could be made, so that the address may rest. net/http also
-// refuses requests by itself, which says nothing of the address.
+// noConnection tells of a request that was not sent that no connection could be made, so that the
+// address may rest. net/http also refuses requests by itself, which says nothing of the address.
 func (t *trip) noConnection(err error) bool {
 	var u *unreachable
 	t.mu.Lock()
@@ -169,7 +171,8 @@ func (t *trip) noConnection(err error) bool {
 	return !t.got && (t.away || errors.As(err, &u))
 }
 
-// lost tells of a request that was not sent that its connection was gone, so that another one may do.
+// lost tells of a request that was not sent that its connection was gone, so that another one may
+// do.
 func (t *trip) lost(err error) (reused, gone bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -188,9 +191,10 @@ func (t *trip) answered() bool {
 	return t.conn.reads > t.reads
 }
 
-// net/http has no error value for a stream that the service has certainly not taken (RFC 9113, section 8.7). It says in this text why
-// it would have sent a request again if its body allowed that. One of the reasons, PROTOCOL_ERROR, is no such promise. Only the text of
-// its own error counts, from the beginning: services choose a part of others.
+// net/http has no error value for a stream that the service has certainly not taken (RFC 9113,
+// section 8.7). It says in this text why it would have sent a request again if its body allowed
+// that. One of the reasons, PROTOCOL_ERROR, is no such promise. Only the text of its own error
+// counts, from the beginning: services choose a part of others.
 const cannotRetry = "http2: Transport: cannot retry err ["
 
 func refused(err error) bool {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Health says how services are asked whether they are well. The zero value asks nothing: then only a service that cannot be
-// connected to is left out, for a moment.
+// Health says how services are asked whether they are well. The zero value asks nothing: then only
+// a service that cannot be connected to is left out, for a moment.
 type Health struct {
 	// Path is asked for with GET; an answer of 200 to 399 is good. Empty: nothing is asked.
 	Path string
@@ -39,19 +39,22 @@ func (u *upstream) well(now time.Time) bool {
 
 func (u *upstream) rest() { u.after.Store(time.Now().Add(restTime).UnixNano()) }
 
-// address makes the request one to u, and to its host: keys do not have the client's, so that the service should not go by it.
+// address makes the request one to u, and to its host: keys do not have the client's, so that the
+// service should not go by it.
 func (u *upstream) address(out *http.Request) {
 	p := httputil.ProxyRequest{Out: out}
 	p.SetURL(u.url)
 }
 
-// upstreams are all addresses of the service. Records are in the store, so that any of them may get any request of a key.
+// upstreams are all addresses of the service. Records are in the store, so that any of them may get
+// any request of a key.
 type upstreams struct {
 	all  []*upstream
 	next atomic.Uint64
 }
 
-// pick returns the next address in turn that is well and not among tried; if none is well, one that is not. nil: all were tried.
+// pick returns the next address in turn that is well and not among tried; if none is well, one that
+// is not. nil: all were tried.
 func (p *upstreams) pick(tried []*upstream) *upstream {
 	now, start := time.Now(), p.next.Add(1)
 	var last *upstream
@@ -78,7 +81,8 @@ func (p *upstreams) well() (n int) {
 	return n
 }
 
-// watch asks u again and again until ctx ends. Two bad answers in a row take it out, one good takes it back.
+// watch asks u again and again until ctx ends. Two bad answers in a row take it out, one good takes
+// it back.
 func (u *upstream) watch(ctx context.Context, h Health, rt http.RoundTripper, log *slog.Logger) {
 	tick := time.NewTicker(h.Every)
 	defer tick.Stop()

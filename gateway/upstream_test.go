@@ -26,7 +26,8 @@ type rawUpstream struct {
 	head []string // the first lines of each request
 }
 
-// exchange has read a request, which had its effect; n counts the requests of this connection from 1. false ends the connection.
+// exchange has read a request, which had its effect; n counts the requests of this connection
+// from 1. false ends the connection.
 type exchange func(c net.Conn, r *http.Request, n int) bool
 
 func newRawUpstream(t *testing.T, do exchange) *rawUpstream {

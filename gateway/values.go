@@ -16,7 +16,8 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// The values of the configuration file. Each reads itself from its node, so that an error can say where it stands.
+// The values of the configuration file. Each reads itself from its node, so that an error can say
+// where it stands.
 
 // wrong is an error at a node.
 func wrong(n ast.Node, format string, args ...any) error {
@@ -236,7 +237,8 @@ func (v *patience) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
-// ParsePatience reads what a repeat meets while the first request runs: reject (a negative wait), or wait and a time.
+// ParsePatience reads what a repeat meets while the first request runs: reject (a negative wait),
+// or wait and a time.
 func ParsePatience(text string) (wait time.Duration, err error) {
 	if text == "reject" {
 		return -1, nil

@@ -57,7 +57,8 @@ func (v *visit) done(hash string, d retrysafe.CallDone) {
 	v.attempt, v.hash = d.Attempt, hash
 }
 
-// answerWriter sees status and length of an answer, and gives clients that do not read what they asked for a limited time.
+// answerWriter sees status and length of an answer, and gives clients that do not read what they
+// asked for a limited time.
 type answerWriter struct {
 	http.ResponseWriter
 	visit  visit
@@ -109,7 +110,8 @@ func (w *answerWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// FlushError is for [http.ResponseController]. What is flushed has gone, and the next part may take its time.
+// FlushError is for [http.ResponseController]. What is flushed has gone, and the next part may take
+// its time.
 func (w *answerWriter) FlushError() error {
 	if err := http.NewResponseController(w.ResponseWriter).Flush(); err != nil {
 		return err

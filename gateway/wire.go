@@ -14,10 +14,12 @@ import (
 
 // wire sends requests upstream, and never the same one twice.
 //
-// net/http's Transport sends a request again on another connection when a reused one breaks and it takes the request for replayable:
-// one with an Idempotency-Key and no body, or a body that it can rewind. Ours have a body that it cannot rewind. Over HTTP/1.1 a
-// request without a body would go out chunked that way, which old servers reject, so it travels with Content-Length 0 on a connection
-// of its own, and a fresh connection is never retried. Over HTTP/2 there are no chunks, and an empty body does no harm.
+// net/http's Transport sends a request again on another connection when a reused one breaks and it
+// takes the request for replayable: one with an Idempotency-Key and no body, or a body that it can
+// rewind. Ours have a body that it cannot rewind. Over HTTP/1.1 a request without a body would go
+// out chunked that way, which old servers reject, so it travels with Content-Length 0 on a
+// connection of its own, and a fresh connection is never retried. Over HTTP/2 there are no chunks,
+// and an empty body does no harm.
 type wire struct {
 	dialer        *net.Dialer
 	pooled, fresh *http.Transport
@@ -30,7 +32,8 @@ func newWire(trust *x509.CertPool) *wire {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
 	x := &wire{
 		dialer: dialer,
-		pooled: newTransport(dialer, trust), fresh: newTransport(dialer, trust), // no Clone, which would settle the protocols
+		// no Clone, which would settle the protocols
+		pooled: newTransport(dialer, trust), fresh: newTransport(dialer, trust),
 		lines: newLines(dialer), trust: trust,
 	}
 	x.pooled.Protocols.SetHTTP2(true)

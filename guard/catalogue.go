@@ -12,13 +12,18 @@ import (
 
 // The questions to the catalogues. Each answers with one row.
 //
-// indexes takes the table (PostgreSQL: quoted, with its schema; else the schema and the table), and the columns, sorted and joined by commas. It tells what the
-// table is ("" where there is none, "plain" where it keeps no transactions, "parent" where other tables inherit from it, "late" where it has
-// unique or exclusion constraints that ON CONFLICT does not go with, else "ok"), and how many unique indexes it has on just these columns. Indexes on a part of the rows, on expressions or on the beginnings of values hold no two rows apart, and those that PostgreSQL looks at when
+// indexes takes the table (PostgreSQL: quoted, with its schema; else the schema and the table), and
+// the columns, sorted and joined by commas. It tells what the table is ("" where there is none,
+// "plain" where it keeps no transactions, "parent" where other tables inherit from it, "late" where
+// it has unique or exclusion constraints that ON CONFLICT does not go with, else "ok"), and how
+// many unique indexes it has on just these columns. Indexes on a part of the rows, on expressions
+// or on the beginnings of values hold no two rows apart, and those that PostgreSQL looks at when
 // the transaction commits come too late.
 //
-// key takes the table and a column, and tells whether digests fit in; moment whether microseconds do; kind which kind it is of, or "".
-// numbered tells whether the database gives the column its values by itself; SQLite, whose INTEGER PRIMARY KEY does no more than fill in what is missing, is not asked.
+// key takes the table and a column, and tells whether digests fit in; moment whether microseconds
+// do; kind which kind it is of, or "". numbered tells whether the database gives the column its
+// values by itself; SQLite, whose INTEGER PRIMARY KEY does no more than fill in what is missing, is
+// not asked.
 type questions struct{ indexes, key, moment, kind, numbered string }
 
 var asks = map[dbtx.Dialect]questions{
@@ -69,7 +74,8 @@ var asks = map[dbtx.Dialect]questions{
 				THEN 1 ELSE 0 END`,
 		key:    `SELECT count(*) FROM pragma_table_info(?2, ?1) WHERE lower(name) = lower(?3)`,
 		moment: `SELECT count(*) FROM pragma_table_info(?2, ?1) WHERE lower(name) = lower(?3)`,
-		// By the words that decide on a column's affinity; dates and whatever else is of no such word may be written as anything.
+		// By the words that decide on a column's affinity; dates and whatever else is of no such
+		// word may be written as anything.
 		kind: `SELECT CASE WHEN upper(type) LIKE '%INT%' THEN 'integer' WHEN upper(type) LIKE '%CHAR%' OR upper(type) LIKE '%CLOB%' OR upper(type) LIKE '%TEXT%' THEN 'text'
 				WHEN upper(type) LIKE '%REAL%' OR upper(type) LIKE '%FLOAT%' OR upper(type) LIKE '%DOUBLE%' OR upper(type) LIKE 'NUM%' OR upper(type) LIKE 'DEC%' THEN 'number' ELSE '' END
 			FROM pragma_table_info(?2, ?1) WHERE lower(name) = lower(?3)`,
@@ -79,7 +85,8 @@ var asks = map[dbtx.Dialect]questions{
 // look asks the catalogue whether the table is as the guard needs it.
 func (p *plan) look(ctx context.Context, tx dbtx.Tx) error {
 	if p.d == dbtx.SQLite {
-		// First the lock: a transaction that has read and then writes is refused where another one has written in between.
+		// First the lock: a transaction that has read and then writes is refused where another one
+		// has written in between.
 		if err := p.lockFile(ctx, tx); err != nil {
 			return p.noTable(err)
 		}

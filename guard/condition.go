@@ -12,13 +12,16 @@ import (
 //
 //	UPDATE account SET amount = amount - ? WHERE id = ? AND amount >= ?
 //
-// One statement; one more where nothing was taken. Of any number at once no more is taken than there is.
+// One statement; one more where nothing was taken. Of any number at once no more is taken than
+// there is.
 //
-// It is no guard against repeats, since a second deduction is as good as the first: use it inside of retrysafe.DoTx, which keeps the request's key in the same
-// transaction. And a balance that is too small is no sign of a repeat.
+// It is no guard against repeats, since a second deduction is as good as the first: use it inside
+// of retrysafe.DoTx, which keeps the request's key in the same transaction. And a balance that is
+// too small is no sign of a repeat.
 //
-// Table may be schema.table. ID is a column with a unique index. Column is the amount, in whole units of the smallest coin. A Condition is safe for concurrent use, is
-// meant to be a variable of the package, and must not be copied after its first use.
+// Table may be schema.table. ID is a column with a unique index. Column is the amount, in whole
+// units of the smallest coin. A Condition is safe for concurrent use, is meant to be a variable of
+// the package, and must not be copied after its first use.
 type Condition struct {
 	Table, ID, Column string
 
@@ -27,7 +30,8 @@ type Condition struct {
 
 // Subtract takes n, which is more than zero.
 //
-// Errors: [ErrRefused] where less is there, or NULL; [ErrMissing], [ErrMisuse], [ErrLocked], those of the database, wrapped. After each roll back.
+// Errors: [ErrRefused] where less is there, or NULL; [ErrMissing], [ErrMisuse], [ErrLocked], those
+// of the database, wrapped. After each roll back.
 func (c *Condition) Subtract(ctx context.Context, tx dbtx.Tx, id any, n int64) error {
 	p, err := c.plans.open(ctx, tx, func() spec {
 		return spec{guard: "Condition", table: c.Table, unique: []string{c.ID}, column: c.Column}

@@ -36,7 +36,8 @@ const (
 	sqliteGenericFailed = 1
 )
 
-// explain makes the error of a statement what callers see. The driver's error stays in it, so that DoTx knows what may be tried again.
+// explain makes the error of a statement what callers see. The driver's error stays in it, so that
+// DoTx knows what may be tried again.
 func explain(where string, err error) error {
 	const again = "begin a new transaction and make all of it again; retrysafe.DoTx does with RetryWork"
 	code := sqliteCode(err)

@@ -9,9 +9,11 @@ import (
 
 // Duplicate is what a duplicate-key error says of the unique index that was hit.
 type Duplicate struct {
-	// Table is the table, where the database names it: PostgreSQL, SQLite, and MySQL 8 but not MariaDB.
+	// Table is the table, where the database names it: PostgreSQL, SQLite, and MySQL 8 but not
+	// MariaDB.
 	Table string
-	// Index is the name of the index, PRIMARY for the primary key on MySQL. SQLite names the columns instead, unless the index has expressions.
+	// Index is the name of the index, PRIMARY for the primary key on MySQL. SQLite names the
+	// columns instead, unless the index has expressions.
 	Index string
 	// Columns are those of the index, where the database names them: SQLite.
 	Columns []string
@@ -29,10 +31,12 @@ const (
 	sqliteDuplicateWords = "UNIQUE constraint failed: "
 )
 
-// DuplicateKey tells whether err, of any driver, says that a row with the same values in a unique index is there: MySQL 1062, PostgreSQL 23505, SQLite 2067 and
-// 1555. What cannot be read of the index is empty.
+// DuplicateKey tells whether err, of any driver, says that a row with the same values in a unique
+// index is there: MySQL 1062, PostgreSQL 23505, SQLite 2067 and 1555. What cannot be read of the
+// index is empty.
 //
-// GORM with TranslateError puts an error of its own in place of the driver's, which does not say which index it was: it is not known here.
+// GORM with TranslateError puts an error of its own in place of the driver's, which does not say
+// which index it was: it is not known here.
 func DuplicateKey(err error) (Duplicate, bool) {
 	if err == nil {
 		return Duplicate{}, false
@@ -55,8 +59,9 @@ func DuplicateKey(err error) (Duplicate, bool) {
 	return Duplicate{}, false
 }
 
-// mysqlIndex reads "Duplicate entry 'values' for key 'index'", in any of the server's languages: the index stands in the last pair of quotes, the values, which are
-// anybody's, before it. MySQL 8 writes 'table.index'.
+// mysqlIndex reads "Duplicate entry 'values' for key 'index'", in any of the server's languages:
+// the index stands in the last pair of quotes, the values, which are anybody's, before it. MySQL 8
+// writes 'table.index'.
 func mysqlIndex(texts ...string) (d Duplicate) {
 	for _, text := range texts {
 		text, closed := strings.CutSuffix(strings.TrimRight(text, " ."), "'")
@@ -73,7 +78,8 @@ func mysqlIndex(texts ...string) (d Duplicate) {
 	return d
 }
 
-// sqliteIndex reads "UNIQUE constraint failed: table.column, table.column", or "…: index 'name'". Drivers put words before it, and a code in brackets behind it.
+// sqliteIndex reads "UNIQUE constraint failed: table.column, table.column", or "…: index 'name'".
+// Drivers put words before it, and a code in brackets behind it.
 func sqliteIndex(text string) (d Duplicate, ok bool) {
 	_, text, ok = strings.Cut(text, sqliteDuplicateWords)
 	if !ok {

@@ -12,7 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// fakeTx is a transaction that answers as it was told to, and remembers what it was asked. Questions to the catalogue find all as it should be.
+// fakeTx is a transaction that answers as it was told to, and remembers what it was asked.
+// Questions to the catalogue find all as it should be.
 type fakeTx struct {
 	mu      sync.Mutex
 	d       dbtx.Dialect

@@ -10,18 +10,22 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// Fence refuses the writes of a holder that was paused, and does not know that another one has the lease or lock by now.
+// Fence refuses the writes of a holder that was paused, and does not know that another one has the
+// lease or lock by now.
 //
 //	UPDATE job SET fence = ? WHERE id = ? AND (fence IS NULL OR fence <= ?)
 //
-// One statement, and one more where it changed nothing. The row is locked from then on until the transaction ends, so that a later holder's first write comes
-// behind all that this one still does in it. Check it first in every transaction of the holder.
+// One statement, and one more where it changed nothing. The row is locked from then on until the
+// transaction ends, so that a later holder's first write comes behind all that this one still does
+// in it. Check it first in every transaction of the holder.
 //
-// It stops a stale holder once a later one has written, and not before: until then nobody can know that there is a later one. It is no guard against repeats by the
-// holder itself.
+// It stops a stale holder once a later one has written, and not before: until then nobody can know
+// that there is a later one. It is no guard against repeats by the holder itself.
 //
-// Table may be schema.table. ID is a column with a unique index. Column keeps the largest fence that was seen, a BIGINT; NULL is less than any. Fences come from retrysafe: of
-// an attempt, or of a lock. A Fence is safe for concurrent use, is meant to be a variable of the package, and must not be copied after its first use.
+// Table may be schema.table. ID is a column with a unique index. Column keeps the largest fence
+// that was seen, a BIGINT; NULL is less than any. Fences come from retrysafe: of an attempt, or of
+// a lock. A Fence is safe for concurrent use, is meant to be a variable of the package, and must
+// not be copied after its first use.
 //
 // Source: Martin Kleppmann, "How to do distributed locking" (2016), on fencing tokens.
 type Fence struct {
@@ -30,9 +34,11 @@ type Fence struct {
 	plans plans
 }
 
-// Check lets the holder with this fence, and none before it, write to the row in the rest of the transaction. It may be called again.
+// Check lets the holder with this fence, and none before it, write to the row in the rest of the
+// transaction. It may be called again.
 //
-// Errors: [ErrFenced], [ErrMissing], [ErrMisuse], [ErrLocked], those of the database, wrapped. After each roll back.
+// Errors: [ErrFenced], [ErrMissing], [ErrMisuse], [ErrLocked], those of the database, wrapped.
+// After each roll back.
 func (f *Fence) Check(ctx context.Context, tx dbtx.Tx, id any, fence retrysafe.Fence) error {
 	p, err := f.plans.open(ctx, tx, func() spec {
 		return spec{guard: "Fence", table: f.Table, unique: []string{f.ID}, column: f.Column}

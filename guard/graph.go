@@ -50,7 +50,8 @@ func declared[S comparable](moves map[S][]S) (graph[S], error) {
 
 func trimmed[S comparable](s S) string { return strings.TrimRight(fmt.Sprint(s), " ") }
 
-// reaches tells whether a way leads from one state to another, of one move at least, without the move that is left out.
+// reaches tells whether a way leads from one state to another, of one move at least, without the
+// move that is left out.
 func (g graph[S]) reaches(from, to S, without func(a, b S) bool) bool {
 	seen := map[S]bool{}
 	todo := []S{from}
@@ -83,7 +84,8 @@ func (g graph[S]) cycle() (at S, found bool) {
 	return at, false
 }
 
-// passed tells, of a row that is in now, whether it has certainly made the move: from no first state, to which nothing leads, there is another way.
+// passed tells, of a row that is in now, whether it has certainly made the move: from no first
+// state, to which nothing leads, there is another way.
 func (g graph[S]) passed(from, to, now S) bool {
 	if now != to && !g.reaches(to, now, nil) {
 		return false
@@ -100,7 +102,8 @@ func (g graph[S]) passed(from, to, now S) bool {
 	return true
 }
 
-// known finds a state as the machine declares it: a database may give back a text with spaces at its end, or in another case.
+// known finds a state as the machine declares it: a database may give back a text with spaces at
+// its end, or in another case.
 func (g graph[S]) known(s S) S {
 	if reflect.TypeFor[S]().Kind() != reflect.String {
 		return s

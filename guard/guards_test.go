@@ -31,7 +31,8 @@ func machine(tb testing.TB, moves map[status][]status, opts ...guard.MachineOpti
 type call struct {
 	name string
 	run  func(ctx context.Context, tx dbtx.Tx) (guard.Outcome, error)
-	// added is how many statements it costs beside the one that the caller would send in any case, and more what it costs on a dialect.
+	// added is how many statements it costs beside the one that the caller would send in any case,
+	// and more what it costs on a dialect.
 	added int
 	more  map[dbtx.Dialect]int
 	want  map[dbtx.Dialect]string
@@ -125,7 +126,8 @@ func calls(tb testing.TB) []call {
 	}
 }
 
-// TestStatements: what each guard sends, and how many statements it adds to those that the caller would send without it. The catalogue is asked once.
+// TestStatements: what each guard sends, and how many statements it adds to those that the caller
+// would send without it. The catalogue is asked once.
 func TestStatements(t *testing.T) {
 	t.Parallel()
 	for _, d := range dialects {
@@ -140,7 +142,8 @@ func TestStatements(t *testing.T) {
 					assert.Equal(t, strings.Join(tx.sent, "|"), want, "%s on %s", c.name, d)
 				}
 				assert.Equal(t, len(tx.sent), 1+c.added+c.more[d], "statements of %s on %s, call %d: %q", c.name, d, i, tx.sent)
-				if i > 0 && !strings.HasPrefix(c.name, "RowLock") { // which locks SQLite's file by such a statement
+				if i > 0 && !strings.HasPrefix(c.name, "RowLock") {
+					// which locks SQLite's file by such a statement
 					assert.Equal(t, tx.asked, 0, "questions to the catalogue, %s on %s", c.name, d)
 				}
 				tx.asked = 0
@@ -149,7 +152,8 @@ func TestStatements(t *testing.T) {
 	}
 }
 
-// TestCatalogueOnlySuccessIsRemembered: a table without the index is looked at each time, with the statement that makes it in the error, and once it is there no more.
+// TestCatalogueOnlySuccessIsRemembered: a table without the index is looked at each time, with the
+// statement that makes it in the error, and once it is there no more.
 func TestCatalogueOnlySuccessIsRemembered(t *testing.T) {
 	t.Parallel()
 	for _, d := range dialects {
@@ -181,7 +185,8 @@ func TestCatalogueOnlySuccessIsRemembered(t *testing.T) {
 	}
 }
 
-// BenchmarkGuards is on a transaction that costs nothing, so that what is counted is the guard's own.
+// BenchmarkGuards is on a transaction that costs nothing, so that what is counted is the guard's
+// own.
 func BenchmarkGuards(b *testing.B) {
 	for _, c := range calls(b) {
 		b.Run(c.name, func(b *testing.B) {

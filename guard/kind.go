@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// kind is what the values of a column are, as far as it decides how a database compares them with a value of another type: to MySQL "7 or so" is the number 7, and 123 the text
-// "0123"; to SQLite and PostgreSQL " 1" is 1.
+// kind is what the values of a column are, as far as it decides how a database compares them with a
+// value of another type: to MySQL "7 or so" is the number 7, and 123 the text "0123"; to SQLite and
+// PostgreSQL " 1" is 1.
 type kind string
 
 const (
@@ -18,7 +19,8 @@ const (
 	numbers      kind = "number" // with a fraction, or in decimals, which drivers take as texts
 	texts        kind = "text"   // bytes too
 	days         kind = "day"
-	// moments are followed by the digits of a second that the column keeps. It rounds a time that has more, and then is not equal to it.
+	// moments are followed by the digits of a second that the column keeps. It rounds a time that
+	// has more, and then is not equal to it.
 	moments = "moment "
 )
 
@@ -36,7 +38,8 @@ func (k kind) String() string {
 	return "times to " + strings.TrimPrefix(string(k), moments) + " digits of a second"
 }
 
-// takes tells whether a value is compared as what it is. Of other kinds of columns, and of other values, such as times, the driver and the database know.
+// takes tells whether a value is compared as what it is. Of other kinds of columns, and of other
+// values, such as times, the driver and the database know.
 func (k kind) takes(v any) bool {
 	v = plainValue(v)
 	if at, ok := v.(time.Time); ok {
@@ -76,7 +79,8 @@ func (k kind) keeps(at time.Time) bool {
 	} else if k != days {
 		return true
 	}
-	return unit <= time.Microsecond || at.Equal(at.Truncate(unit)) // beyond microseconds drivers cut off by themselves, each time
+	// beyond microseconds drivers cut off by themselves, each time
+	return unit <= time.Microsecond || at.Equal(at.Truncate(unit))
 }
 
 // isDecimal tells whether a text is what every database reads as one number, and all of it.
@@ -87,7 +91,8 @@ func isDecimal(s string) bool {
 	return digits(whole) && (!dotted || digits(fraction))
 }
 
-// plainValue is what the driver is given in the end: behind pointers, and what a driver.Valuer makes. It is nil where that is NULL.
+// plainValue is what the driver is given in the end: behind pointers, and what a driver.Valuer
+// makes. It is nil where that is NULL.
 func plainValue(v any) any {
 	const most = 8 // pointers to pointers, and Valuers that make Valuers
 	for range most {
@@ -111,7 +116,8 @@ func plainValue(v any) any {
 	return v
 }
 
-// compares wants a value that stands beside a column of the unique index to be of the column's kind.
+// compares wants a value that stands beside a column of the unique index to be of the column's
+// kind.
 func (p *plan) compares(column string, v any) error {
 	for i, c := range p.unique {
 		if !sameName(c, column) || p.kinds[i].takes(v) {

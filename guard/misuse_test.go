@@ -48,7 +48,8 @@ func TestInTransaction(t *testing.T) {
 	}
 }
 
-// TestMisuse: what can be seen to be wrong is refused before a statement is sent, and says what to do.
+// TestMisuse: what can be seen to be wrong is refused before a statement is sent, and says what to
+// do.
 func TestMisuse(t *testing.T) {
 	t.Parallel()
 	set := guard.Set{"points": 1}

@@ -8,11 +8,12 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// maxName is the longest identifier that all three databases take whole, in bytes: PostgreSQL cuts longer ones, and would name another table.
+// maxName is the longest identifier that all three databases take whole, in bytes: PostgreSQL cuts
+// longer ones, and would name another table.
 const maxName = 63
 
-// checkName tells whether s may stand for a column, or for a part of a table's name. Names come from the program and not from a request; the
-// check is for the day when one does.
+// checkName tells whether s may stand for a column, or for a part of a table's name. Names come
+// from the program and not from a request; the check is for the day when one does.
 func checkName(what, s string) error {
 	switch {
 	case s == "":
@@ -47,7 +48,8 @@ func checkTable(s string) error {
 	return checkName("a table", table)
 }
 
-// quote writes a checked name. SQLite gets `…` and not "…", which it takes for a text where there is no such column.
+// quote writes a checked name. SQLite gets `…` and not "…", which it takes for a text where there
+// is no such column.
 func quote(d dbtx.Dialect, name string) string {
 	if d == dbtx.PostgreSQL {
 		return `"` + name + `"`

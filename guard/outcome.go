@@ -5,14 +5,15 @@ import (
 	"fmt"
 )
 
-// Outcome is how a guarded write ended well. All else is an error, so that `if err != nil` is never wrong.
+// Outcome is how a guarded write ended well. All else is an error, so that `if err != nil` is never
+// wrong.
 type Outcome uint8
 
 const (
 	// Applied says that this call has written, and its transaction has to be committed.
 	Applied Outcome = iota + 1
-	// Repeat says that the same request has written before, and that this call has written nothing. Leave out what else the request does to the database, and
-	// answer as if it had been done.
+	// Repeat says that the same request has written before, and that this call has written nothing.
+	// Leave out what else the request does to the database, and answer as if it had been done.
 	Repeat
 )
 
@@ -26,9 +27,11 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("outcome %d", uint8(o))
 }
 
-// Errors of guards. Each comes wrapped in one that says on which table, and what to do. After any of them roll back.
+// Errors of guards. Each comes wrapped in one that says on which table, and what to do. After any
+// of them roll back.
 var (
-	// ErrStale: the row was changed since the request was decided on. Read it again, and let the client decide again.
+	// ErrStale: the row was changed since the request was decided on. Read it again, and let the
+	// client decide again.
 	ErrStale = errors.New("guard: another writer was first")
 	// ErrMissing: there is no row with this id.
 	ErrMissing = errors.New("guard: no such row")
@@ -38,16 +41,19 @@ var (
 	ErrIllegal = errors.New("guard: the move is not allowed")
 	// ErrFenced: a later holder has written. This one must stop.
 	ErrFenced = errors.New("guard: the holder is out of date")
-	// ErrConflict: a row with the same values in a unique index is there, and is not this request's.
+	// ErrConflict: a row with the same values in a unique index is there, and is not this
+	// request's.
 	ErrConflict = errors.New("guard: another request's row is there")
-	// ErrLocked: another transaction has the row, or SQLite's file, for longer than this one may wait. The same in a new transaction may succeed.
+	// ErrLocked: another transaction has the row, or SQLite's file, for longer than this one may
+	// wait. The same in a new transaction may succeed.
 	ErrLocked = errors.New("guard: another transaction is in the way")
-	// ErrMisuse: the program or the table is not as the guard needs it. The text says what to change; trying again does not help.
+	// ErrMisuse: the program or the table is not as the guard needs it. The text says what to
+	// change; trying again does not help.
 	ErrMisuse = errors.New("guard: misuse")
 )
 
-// failure is an error of a kind, with a text that says what to do, and the driver's error where there is one. The driver's text is left out: it
-// may have values of the row.
+// failure is an error of a kind, with a text that says what to do, and the driver's error where
+// there is one. The driver's text is left out: it may have values of the row.
 type failure struct {
 	kind, cause error
 	text        string

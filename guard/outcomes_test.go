@@ -41,7 +41,8 @@ func (e *sqliteError) Error() string      { return e.text }
 func (e *sqliteError) Code() int          { return e.code }
 func (e otherSQLite) Error() string       { return e.text }
 
-// TestDuplicateKey: the errors of all drivers are known, wrapped and joined too, and which index it was.
+// TestDuplicateKey: the errors of all drivers are known, wrapped and joined too, and which index it
+// was.
 func TestDuplicateKey(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -186,7 +187,8 @@ func TestOutcomes(t *testing.T) {
 	assert.ErrorIs(t, err, guard.ErrMisuse, "an update of two rows")
 }
 
-// TestErrorsOfTheDatabase: they say what to do, stay to be found by DoTx, and do not show what the driver's text has of a row.
+// TestErrorsOfTheDatabase: they say what to do, stay to be found by DoTx, and do not show what the
+// driver's text has of a row.
 func TestErrorsOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -228,7 +230,8 @@ func TestErrorsOfTheDatabase(t *testing.T) {
 	assert.True(t, !strings.Contains(err.Error(), "secret"), "the error shows no value: %v", err)
 }
 
-// TestTry: an INSERT of the caller's own; same is asked whichever index was hit, since a repeat meets its row in all of them.
+// TestTry: an INSERT of the caller's own; same is asked whichever index was hit, since a repeat
+// meets its row in all of them.
 func TestTry(t *testing.T) {
 	t.Parallel()
 	for _, d := range dialects {

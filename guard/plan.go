@@ -22,7 +22,8 @@ type spec struct {
 	key string
 	// moment: column is a time, to the microsecond.
 	moment bool
-	// given: the values of unique come from the request, and are not numbers that the database gives.
+	// given: the values of unique come from the request, and are not numbers that the database
+	// gives.
 	given bool
 }
 
@@ -32,19 +33,22 @@ type plan struct {
 	d dbtx.Dialect
 	// where is the table as errors name it, and quoted as statements do.
 	where, quoted string
-	// late: on PostgreSQL the table has a unique constraint that may be looked at when the transaction commits, with which ON CONFLICT does not go.
+	// late: on PostgreSQL the table has a unique constraint that may be looked at when the
+	// transaction commits, with which ON CONFLICT does not go.
 	late bool
 	// kinds are those of the columns of the unique index.
 	kinds []kind
 }
 
-// plans are what a guard remembers: one plan for each kind of database that it was used on. What was not as it should be is looked at again
-// the next time. It is safe for concurrent use, and must not be copied.
+// plans are what a guard remembers: one plan for each kind of database that it was used on. What
+// was not as it should be is looked at again the next time. It is safe for concurrent use, and must
+// not be copied.
 type plans struct {
 	of [dbtx.MySQL + 1]atomic.Pointer[plan]
 }
 
-// open looks whether tx is a transaction, and returns what the guard knows of its database; the first time it asks.
+// open looks whether tx is a transaction, and returns what the guard knows of its database; the
+// first time it asks.
 func (p *plans) open(ctx context.Context, tx dbtx.Tx, s func() spec) (*plan, error) {
 	if tx == nil {
 		return nil, misuse("the transaction is nil; begin one, and give the guard dbtx.SQL(tx, …) of it")
@@ -133,7 +137,8 @@ func (p *plan) fits(s *statement) error {
 	return nil
 }
 
-// one wants a write to have met one row at most. More: the id was compared as something else than it is.
+// one wants a write to have met one row at most. More: the id was compared as something else than
+// it is.
 func (p *plan) one(ctx context.Context, tx dbtx.Tx, s *statement) (bool, error) {
 	n, err := p.run(ctx, tx, s)
 	if err == nil && n > 1 {

@@ -11,39 +11,49 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// RowLock guards what is decided in Go on what a row says: look, lock the row, look again, and write.
+// RowLock guards what is decided in Go on what a row says: look, lock the row, look again, and
+// write.
 //
 //	SELECT amount FROM account WHERE id = ?             -- a request that is refused anyway waits for nobody
 //	SELECT amount FROM account WHERE id = ? FOR UPDATE  -- what it says now stays so until the transaction ends
 //
-// That is one statement more than to read and to write. Everybody else who locks the row waits: keep the transaction short, and lock rows in one order in all places.
+// That is one statement more than to read and to write. Everybody else who locks the row waits:
+// keep the transaction short, and lock rows in one order in all places.
 //
-// It is no guard against repeats, since a retry finds the row free and does the work again: use it inside of retrysafe.DoTx, which keeps the request's key in the
-// same transaction. And a refusal by check is no sign of a repeat.
+// It is no guard against repeats, since a retry finds the row free and does the work again: use it
+// inside of retrysafe.DoTx, which keeps the request's key in the same transaction. And a refusal by
+// check is no sign of a repeat.
 //
-// The first look sees what the transaction sees. At REPEATABLE READ, which MySQL begins with, that is the state of its first statement, so that an old one may refuse by an old state: let
-// the lock be the first statement, or use READ COMMITTED, as DoTx does. At a level above READ COMMITTED PostgreSQL ends the transaction with a serialization failure where the row was
-// changed since.
+// The first look sees what the transaction sees. At REPEATABLE READ, which MySQL begins with, that
+// is the state of its first statement, so that an old one may refuse by an old state: let the lock
+// be the first statement, or use READ COMMITTED, as DoTx does. At a level above READ COMMITTED
+// PostgreSQL ends the transaction with a serialization failure where the row was changed since.
 //
-// On SQLite, where a writer has the whole file, the lock is the file's, and there is one look behind it. A deferred transaction that has read before, while another has written, is
-// refused with [ErrLocked]: begin it with BEGIN IMMEDIATE.
+// On SQLite, where a writer has the whole file, the lock is the file's, and there is one look
+// behind it. A deferred transaction that has read before, while another has written, is refused
+// with [ErrLocked]: begin it with BEGIN IMMEDIATE.
 //
-// Table may be schema.table. ID is a column with a unique index. Columns are what is read. A RowLock is safe for concurrent use, is meant to be a variable of the package, and must not
-// be copied after its first use.
+// Table may be schema.table. ID is a column with a unique index. Columns are what is read. A
+// RowLock is safe for concurrent use, is meant to be a variable of the package, and must not be
+// copied after its first use.
 type RowLock struct {
 	Table, ID string
 	Columns   []string
-	// Wait is how long to wait for the row: zero as long as the database's settings say, less than zero not at all. MySQL counts in whole seconds, rounded up, and a Wait costs
-	// it two statements more, which set its session and put it back. SQLite waits as long as its busy_timeout says.
+	// Wait is how long to wait for the row: zero as long as the database's settings say, less than
+	// zero not at all. MySQL counts in whole seconds, rounded up, and a Wait costs it two
+	// statements more, which set its session and put it back. SQLite waits as long as its
+	// busy_timeout says.
 	Wait time.Duration
 
 	plans plans
 }
 
-// Lock reads Columns into dest, calls check, locks the row, reads again and calls check again. An error of check is returned as it is. When Lock returns nil, dest
-// is what the row says, until the transaction ends or writes to it.
+// Lock reads Columns into dest, calls check, locks the row, reads again and calls check again. An
+// error of check is returned as it is. When Lock returns nil, dest is what the row says, until the
+// transaction ends or writes to it.
 //
-// Errors: [ErrLocked] where the wait was too long, [ErrMissing], [ErrMisuse], those of the database, wrapped. After each roll back.
+// Errors: [ErrLocked] where the wait was too long, [ErrMissing], [ErrMisuse], those of the
+// database, wrapped. After each roll back.
 func (l *RowLock) Lock(ctx context.Context, tx dbtx.Tx, id any, check func() error, dest ...any) error {
 	p, err := l.plans.open(ctx, tx, func() spec {
 		return spec{guard: "RowLock", table: l.Table, unique: []string{l.ID}}
@@ -135,8 +145,9 @@ func (l *RowLock) lock(ctx context.Context, tx dbtx.Tx, p *plan, id any, dest []
 	return l.read(ctx, tx, p, l.selectRow(p, id).add(" FOR UPDATE"), dest)
 }
 
-// lockWithin sets lock_timeout, locks, and puts lock_timeout back, in one statement: the innermost part is made first, and each part reads from the one inside of it. Where no row is
-// found or the wait was too long, the rollback puts it back.
+// lockWithin sets lock_timeout, locks, and puts lock_timeout back, in one statement: the innermost
+// part is made first, and each part reads from the one inside of it. Where no row is found or the
+// wait was too long, the rollback puts it back.
 func (l *RowLock) lockWithin(ctx context.Context, tx dbtx.Tx, p *plan, id any, dest []any) error {
 	s := newStatement(p.d).add("WITH before AS MATERIALIZED (SELECT current_setting('lock_timeout') AS v), ")
 	s.add("now AS MATERIALIZED (SELECT set_config('lock_timeout', ").value(strconv.FormatInt(max(1, l.Wait.Milliseconds()), 10)).add(", true) AS v FROM before), ")

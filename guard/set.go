@@ -8,15 +8,18 @@ import (
 	"slices"
 )
 
-// Set is what a write puts into which columns. Values are parameters of the statement, never a part of its text; what the driver takes may be one.
+// Set is what a write puts into which columns. Values are parameters of the statement, never a part
+// of its text; what the driver takes may be one.
 type Set map[string]any
 
 // addition is what Add makes.
 type addition struct{ n any }
 
-// Add makes a column grow by n, which may be negative: `points = points + n`. A NULL counts as 0. n is a number of Go, or a driver.Valuer for decimals.
+// Add makes a column grow by n, which may be negative: `points = points + n`. A NULL counts as 0. n
+// is a number of Go, or a driver.Valuer for decimals.
 //
-// Each time it is carried out it adds: it is why the writes that take it need a guard against repeats.
+// Each time it is carried out it adds: it is why the writes that take it need a guard against
+// repeats.
 func Add(n any) any { return addition{n} }
 
 func (a addition) check(column string) error {
@@ -35,8 +38,8 @@ func (a addition) check(column string) error {
 	return misuse("Add for the column %s was given a %T; give it a number, or a driver.Valuer for a decimal", column, a.n)
 }
 
-// columns checks a Set, and tells its columns in an order that does not change, so that equal calls are equal statements. own are the columns
-// that the guard writes itself.
+// columns checks a Set, and tells its columns in an order that does not change, so that equal calls
+// are equal statements. own are the columns that the guard writes itself.
 func (s Set) columns(what string, mayAdd bool, own ...string) ([]string, error) {
 	all := slices.AppendSeq(make([]string, 0, len(s)), maps.Keys(s))
 	slices.Sort(all)
@@ -73,7 +76,8 @@ func checkID(id any) error {
 	for v.Kind() == reflect.Pointer && !v.IsNil() {
 		v = v.Elem()
 	}
-	made := reflect.ValueOf(plainValue(id)) // the id itself may be another value than what the driver is given
+	// the id itself may be another value than what the driver is given
+	made := reflect.ValueOf(plainValue(id))
 	if isNull(id) || v.IsZero() || !made.IsValid() || made.IsZero() || made.Kind() == reflect.Slice && made.Len() == 0 {
 		return misuse("the id is the zero value of %T; give the id of the one row that is meant", id)
 	}

@@ -11,18 +11,25 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// Unique guards an INSERT by a unique index, of one column or of several: of any number of requests at once one makes the row.
+// Unique guards an INSERT by a unique index, of one column or of several: of any number of requests
+// at once one makes the row.
 //
-// Whoever finds it made is told [Repeat] only if the row is this request's own, by the digest in the column Key, and [ErrConflict] else: a vote, a name or a number that
-// somebody else has is not this request's success. It works as long as the row is there; what removes the row lets the request in again.
+// Whoever finds it made is told [Repeat] only if the row is this request's own, by the digest in
+// the column Key, and [ErrConflict] else: a vote, a name or a number that somebody else has is not
+// this request's success. It works as long as the row is there; what removes the row lets the
+// request in again.
 //
-// Columns are those of the index, and have no NULL, which no index takes for equal to anything. Key is a column for digests (see [Digest]) that nobody changes. It may be one of Columns: that is
-// a table of nothing but keys, with the operation beside it, which is written in the same transaction as all else that the request does.
+// Columns are those of the index, and have no NULL, which no index takes for equal to anything. Key
+// is a column for digests (see [Digest]) that nobody changes. It may be one of Columns: that is a
+// table of nothing but keys, with the operation beside it, which is written in the same transaction
+// as all else that the request does.
 //
-// [Unique.Insert] is one statement, and one more where the row is there; a PostgreSQL table that has a DEFERRABLE unique constraint costs two more, for a savepoint.
-// [Unique.Try] is for an INSERT of your own.
+// [Unique.Insert] is one statement, and one more where the row is there; a PostgreSQL table that
+// has a DEFERRABLE unique constraint costs two more, for a savepoint. [Unique.Try] is for an INSERT
+// of your own.
 //
-// Table may be schema.table. A Unique is safe for concurrent use, is meant to be a variable of the package, and must not be copied after its first use.
+// Table may be schema.table. A Unique is safe for concurrent use, is meant to be a variable of the
+// package, and must not be copied after its first use.
 type Unique struct {
 	Table   string
 	Columns []string
@@ -32,9 +39,11 @@ type Unique struct {
 	plans plans
 }
 
-// Insert makes the row of a request. row has all of Columns, and not Key unless that is all there is.
+// Insert makes the row of a request. row has all of Columns, and not Key unless that is all there
+// is.
 //
-// Errors: [ErrConflict], [ErrMisuse], [ErrLocked], those of the database, wrapped. After each roll back.
+// Errors: [ErrConflict], [ErrMisuse], [ErrLocked], those of the database, wrapped. After each roll
+// back.
 func (u *Unique) Insert(ctx context.Context, tx dbtx.Tx, by retrysafe.Key, row Set) (Outcome, error) {
 	p, err := u.open(ctx, tx)
 	if err != nil {
@@ -59,7 +68,8 @@ func (u *Unique) Insert(ctx context.Context, tx dbtx.Tx, by retrysafe.Key, row S
 		return row[c]
 	})
 	if p.d != dbtx.MySQL && !p.late { // where the statement fails, and what it has done is undone
-		// By whatever index: a repeat is in the way of its row in all of them, and which one is found first depends on the moment.
+		// By whatever index: a repeat is in the way of its row in all of them, and which one is
+		// found first depends on the moment.
 		s.add(" ON CONFLICT DO NOTHING")
 	}
 	const tries = 3 // a row that was in the way may be gone when it is looked at
@@ -99,14 +109,19 @@ func (u *Unique) exec(ctx context.Context, tx dbtx.Tx, p *plan, s *statement) (n
 	return n, err
 }
 
-// Try carries out an INSERT of your own, in whatever way. Where it fails by a duplicate key, same is asked whether the row that has the values of Columns is this request's
-// own; [Unique.Own] answers that from the key column, which insert writes by [Digest]. It is asked whichever index was hit: a repeat meets its row in all of them, and databases
-// differ in which one they name. Any other error of insert is returned as it is.
+// Try carries out an INSERT of your own, in whatever way. Where it fails by a duplicate key, same
+// is asked whether the row that has the values of Columns is this request's own; [Unique.Own]
+// answers that from the key column, which insert writes by [Digest]. It is asked whichever index
+// was hit: a repeat meets its row in all of them, and databases differ in which one they name. Any
+// other error of insert is returned as it is.
 //
-// On PostgreSQL above READ COMMITTED a row that was made since the transaction began is in the way and cannot be seen. Then, and where same has found no row by Own, the error is a serialization
-// failure (SQLSTATE 40001) and not ErrConflict: made anew, as retrysafe.DoTx does with RetryWork, the transaction sees it.
+// On PostgreSQL above READ COMMITTED a row that was made since the transaction began is in the way
+// and cannot be seen. Then, and where same has found no row by Own, the error is a serialization
+// failure (SQLSTATE 40001) and not ErrConflict: made anew, as retrysafe.DoTx does with RetryWork,
+// the transaction sees it.
 //
-// A savepoint stands around insert, two statements more: where it fails, whatever it has done is undone, and the transaction goes on.
+// A savepoint stands around insert, two statements more: where it fails, whatever it has done is
+// undone, and the transaction goes on.
 func (u *Unique) Try(ctx context.Context, tx dbtx.Tx, insert func(context.Context) error, same func(context.Context) (bool, error)) (Outcome, error) {
 	if insert == nil || same == nil {
 		return 0, misuse("Try on table %s needs both functions; same may be one that calls Own", u.Table)
@@ -157,7 +172,8 @@ func (f *failed) Unwrap() error { return f.error }
 // seen is the key in the context by which Own tells Try whether there was a row: a *bool.
 type seen struct{}
 
-// Own tells whether the row with these values in Columns was made by this request. at may have other columns, which are not looked at.
+// Own tells whether the row with these values in Columns was made by this request. at may have
+// other columns, which are not looked at.
 func (u *Unique) Own(ctx context.Context, tx dbtx.Tx, by retrysafe.Key, at Set) (bool, error) {
 	p, err := u.open(ctx, tx)
 	if err != nil {
@@ -223,7 +239,8 @@ func (u *Unique) own(ctx context.Context, tx dbtx.Tx, p *plan, digest string, at
 	return n == 1, err == nil, err
 }
 
-// unseen is the error where a duplicate was hit and the row cannot be found by Columns: another index was hit, or this transaction is too old to see the row, which may be the request's own.
+// unseen is the error where a duplicate was hit and the row cannot be found by Columns: another
+// index was hit, or this transaction is too old to see the row, which may be the request's own.
 func (p *plan) unseen(ctx context.Context, tx dbtx.Tx, hit Duplicate, cause error) error {
 	if p.d != dbtx.PostgreSQL {
 		return p.conflict(hit, cause)
@@ -232,7 +249,8 @@ func (p *plan) unseen(ctx context.Context, tx dbtx.Tx, hit Duplicate, cause erro
 	if err := tx.QueryRow(ctx, "SELECT current_setting('transaction_isolation')", nil, &level); err != nil {
 		return explain(p.where, err)
 	}
-	if level == "read committed" || level == "read uncommitted" { // each statement sees what is there
+	if level == "read committed" || level == "read uncommitted" {
+		// each statement sees what is there
 		return p.conflict(hit, cause)
 	}
 	return &tooOld{fmt.Sprintf("guard: %s: %s has a row with these values that this transaction, at %s, is too old to see, so that nobody knows whether it is this request's own; begin a new transaction "+

@@ -9,18 +9,22 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// Upsert stands in the place of "select, then insert or update", which two requests at once get through together: both find no row, and both make one.
+// Upsert stands in the place of "select, then insert or update", which two requests at once get
+// through together: both find no row, and both make one.
 //
 //	INSERT INTO points (member, total) VALUES (?, ?) ON CONFLICT (member) DO UPDATE SET total = total + ?
 //
-// One statement. MySQL takes a row of any unique index for the one that is meant; where that happens the statement fails and has changed nothing, and the
-// row of this index is changed by a second one, and looked at by a third where that has changed nothing.
+// One statement. MySQL takes a row of any unique index for the one that is meant; where that
+// happens the statement fails and has changed nothing, and the row of this index is changed by a
+// second one, and looked at by a third where that has changed nothing.
 //
-// It is no guard against repeats where the update has an [Add], and a late retry undoes what others have written since where it has plain values: use it inside of retrysafe.DoTx, which
-// keeps the request's key in the same transaction.
+// It is no guard against repeats where the update has an [Add], and a late retry undoes what others
+// have written since where it has plain values: use it inside of retrysafe.DoTx, which keeps the
+// request's key in the same transaction.
 //
-// Columns are those of a unique index, and have no NULL. Table may be schema.table. An Upsert is safe for concurrent use, is meant to be a variable of the package, and must not
-// be copied after its first use.
+// Columns are those of a unique index, and have no NULL. Table may be schema.table. An Upsert is
+// safe for concurrent use, is meant to be a variable of the package, and must not be copied after
+// its first use.
 type Upsert struct {
 	Table   string
 	Columns []string
@@ -28,10 +32,12 @@ type Upsert struct {
 	plans plans
 }
 
-// Put makes the row that has the values of at in Columns, with those of insert beside them, or changes the one that is there as update says. insert may be nil.
+// Put makes the row that has the values of at in Columns, with those of insert beside them, or
+// changes the one that is there as update says. insert may be nil.
 //
-// Errors: [ErrConflict] where the row would be a second one in another unique index (also where another request makes the very same row at this moment: a new transaction
-// finds it there, and changes it), [ErrMisuse], [ErrLocked], those of the database, wrapped. After each roll back.
+// Errors: [ErrConflict] where the row would be a second one in another unique index (also where
+// another request makes the very same row at this moment: a new transaction finds it there, and
+// changes it), [ErrMisuse], [ErrLocked], those of the database, wrapped. After each roll back.
 func (u *Upsert) Put(ctx context.Context, tx dbtx.Tx, at, insert, update Set) error {
 	p, err := u.plans.open(ctx, tx, func() spec { return spec{guard: "Upsert", table: u.Table, unique: u.Columns} })
 	if err != nil {
@@ -96,17 +102,21 @@ func (u *Upsert) Put(ctx context.Context, tx dbtx.Tx, at, insert, update Set) er
 	if err != nil {
 		return explain(p.where, err)
 	}
-	if n == 0 && p.d != dbtx.MySQL { // which counts none where the row has the new values already, and whose triggers cannot leave a write out
+	if n == 0 && p.d != dbtx.MySQL {
+		// which counts none where the row has the new values already, and whose triggers cannot
+		// leave a write out
 		return misuse("%s: the database took the statement and wrote nothing; look for a trigger, a rule or a policy on the table that leaves the write out, and let it fail instead, or write without Upsert", p.where)
 	}
 	return nil
 }
 
-// mysqlManyRows is the number of the error by which the statement says that it has met a row of another unique index.
+// mysqlManyRows is the number of the error by which the statement says that it has met a row of
+// another unique index.
 const mysqlManyRows = 1242
 
-// onDuplicate changes the row that is meant. On a row that another unique index has found the statement fails, and undoes itself: by its count of rows nobody could
-// tell that from a row that has the new values already.
+// onDuplicate changes the row that is meant. On a row that another unique index has found the
+// statement fails, and undoes itself: by its count of rows nobody could tell that from a row that
+// has the new values already.
 func (u *Upsert) onDuplicate(s *statement, at, update Set, changed []string) {
 	s.add(" ON DUPLICATE KEY UPDATE ")
 	for i, c := range changed {
@@ -116,7 +126,8 @@ func (u *Upsert) onDuplicate(s *statement, at, update Set, changed []string) {
 		}
 		s.name(c).add(" = IF(")
 		u.where(s, at)
-		s.add(", ").expression(c, update[c], "").add(", (SELECT ").name(c).add(" UNION ALL SELECT ").name(c).add("))") // two rows in the place of one value
+		// two rows in the place of one value
+		s.add(", ").expression(c, update[c], "").add(", (SELECT ").name(c).add(" UNION ALL SELECT ").name(c).add("))")
 	}
 }
 

@@ -11,30 +11,39 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// Version guards an UPDATE by a version that the client has seen and sends with its request (If-Match; package etag reads it):
+// Version guards an UPDATE by a version that the client has seen and sends with its request
+// (If-Match; package etag reads it):
 //
 //	UPDATE account SET …, version = version + 1, last_key = digest WHERE id = ? AND version = ? AND last_key is not this digest
 //
-// One statement; one more where it changed nothing, to find out why. A version that the server itself reads inside of the request only puts
-// concurrent writers in order: a retry would read the new one and write again.
+// One statement; one more where it changed nothing, to find out why. A version that the server
+// itself reads inside of the request only puts concurrent writers in order: a retry would read the
+// new one and write again.
 //
-// The row keeps the key of its last writer, by which a repeat is told from a lost race: [Repeat], whatever version it names. Once another request has written, a late retry
-// that names its first version gets [ErrStale], although it was carried out at the time; one that names the newer version writes again, since the row knows nothing of it any
-// more. Inside of retrysafe.DoTx both get the first answer. A key is for one change: with another Set it is taken for a repeat.
+// The row keeps the key of its last writer, by which a repeat is told from a lost race: [Repeat],
+// whatever version it names. Once another request has written, a late retry that names its first
+// version gets [ErrStale], although it was carried out at the time; one that names the newer
+// version writes again, since the row knows nothing of it any more. Inside of retrysafe.DoTx both
+// get the first answer. A key is for one change: with another Set it is taken for a repeat.
 //
-// Table may be schema.table. ID is a column with a unique index, of itself or as the primary key. Column is the version, an integer for [Version.Update] or a time
-// for [Version.UpdateAt], and not NULL. LastKey is a column for digests (see [Digest]); without one a repeat cannot be told from a lost race, and both are ErrStale.
+// Table may be schema.table. ID is a column with a unique index, of itself or as the primary key.
+// Column is the version, an integer for [Version.Update] or a time for [Version.UpdateAt], and not
+// NULL. LastKey is a column for digests (see [Digest]); without one a repeat cannot be told from a
+// lost race, and both are ErrStale.
 //
-// A Version is safe for concurrent use, is meant to be a variable of the package, since it looks at the table's indexes once, and must not be copied after its first use.
+// A Version is safe for concurrent use, is meant to be a variable of the package, since it looks at
+// the table's indexes once, and must not be copied after its first use.
 type Version struct {
 	Table, ID, Column, LastKey string
 
 	numbers, moments plans
 }
 
-// Update changes the row if it has the version, and makes the version one more. set has at least one column, and neither the id, nor the version, nor the key.
+// Update changes the row if it has the version, and makes the version one more. set has at least
+// one column, and neither the id, nor the version, nor the key.
 //
-// Errors: [ErrStale], [ErrMissing], [ErrMisuse], [ErrLocked], those of the database, wrapped. After each roll back.
+// Errors: [ErrStale], [ErrMissing], [ErrMisuse], [ErrLocked], those of the database, wrapped. After
+// each roll back.
 func (v *Version) Update(ctx context.Context, tx dbtx.Tx, id any, version int64, by retrysafe.Key, set Set) (Outcome, error) {
 	p, err := v.numbers.open(ctx, tx, func() spec { return v.spec(false) })
 	if err != nil {
@@ -43,8 +52,10 @@ func (v *Version) Update(ctx context.Context, tx dbtx.Tx, id any, version int64,
 	return v.update(ctx, tx, p, id, version, by, set, func(s *statement) { s.name(v.Column).add(" = ").name(v.Column).add(" + 1") })
 }
 
-// UpdateAt is Update for a version that is a time, to the microsecond, as it was read from the row. The new one is this machine's time, or a microsecond past the
-// old one where that is later: it never stands still. On SQLite it is written as the driver writes a time in UTC; write the first one so too.
+// UpdateAt is Update for a version that is a time, to the microsecond, as it was read from the row.
+// The new one is this machine's time, or a microsecond past the old one where that is later: it
+// never stands still. On SQLite it is written as the driver writes a time in UTC; write the first
+// one so too.
 func (v *Version) UpdateAt(ctx context.Context, tx dbtx.Tx, id any, version time.Time, by retrysafe.Key, set Set) (Outcome, error) {
 	if version.IsZero() {
 		return 0, misuse("the version is the zero time; give the one that the client has seen")

@@ -11,14 +11,20 @@ import (
 	"github.com/retrysafe/retrysafe/internal/reqfield"
 )
 
-// Age refuses requests of guarded methods by the time that they carry themselves: 400 time-refused, before anything is looked up or run, repeats of
-// finished work too. It keeps what was recorded on the way from being sent again later by somebody who cannot change it: the time has to
-// be protected, by a signature or at least by TLS. Clients that retry must give each try its time, and leave it out of what makes a key.
+// Age refuses requests of guarded methods by the time that they carry themselves: 400 time-refused,
+// before anything is looked up or run, repeats of finished work too. It keeps what was recorded on
+// the way from being sent again later by somebody who cannot change it: the time has to be
+// protected, by a signature or at least by TLS. Clients that retry must give each try its time, and
+// leave it out of what makes a key.
 type Age struct {
-	// Field says where the time is: "header:Date", "query:ts", "timestamp" or "$.meta.sentAt" in a JSON body or (one name) a form. Only a header does
-	// where clients send keys, since a key is bound to query and body; under Params and Fields leave the field out by the Rule. The time is written as RFC 3339, as a date of HTTP, or in whole seconds, milliseconds, microseconds or nanoseconds since 1970: 10, 13, 16 or 19 digits.
+	// Field says where the time is: "header:Date", "query:ts", "timestamp" or "$.meta.sentAt" in a
+	// JSON body or (one name) a form. Only a header does where clients send keys, since a key is
+	// bound to query and body; under Params and Fields leave the field out by the Rule. The time is
+	// written as RFC 3339, as a date of HTTP, or in whole seconds, milliseconds, microseconds or
+	// nanoseconds since 1970: 10, 13, 16 or 19 digits.
 	Field string
-	// Max is how old a request may be, and how far ahead its clock. Required; 5 s or more, since clocks differ.
+	// Max is how old a request may be, and how far ahead its clock. Required; 5 s or more, since
+	// clocks differ.
 	Max time.Duration
 	// Now is the time to compare with; default [time.Now].
 	Now func() time.Time

@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// Bodies is room for the bodies of guarded requests that several middlewares share, for [Options]. Room is taken as bytes arrive. Where there is
-// no more, the slowest of those that arrive gives way; where none is slow, a request waits for a moment and then meets 503 no-room. Bodies
-// of up to 4 KiB need none. It is safe for concurrent use.
+// Bodies is room for the bodies of guarded requests that several middlewares share, for [Options].
+// Room is taken as bytes arrive. Where there is no more, the slowest of those that arrive gives
+// way; where none is slow, a request waits for a moment and then meets 503 no-room. Bodies of up to
+// 4 KiB need none. It is safe for concurrent use.
 type Bodies struct {
 	most int64
 
@@ -28,7 +29,8 @@ const (
 	usualRoom  = 64 << 20
 )
 
-// NewBodies returns room for so many bytes; zero or less: 64 MiB, or a quarter of GOMEMLIMIT where that is less.
+// NewBodies returns room for so many bytes; zero or less: 64 MiB, or a quarter of GOMEMLIMIT where
+// that is less.
 func NewBodies(most int64) *Bodies {
 	if most <= 0 {
 		most = usualRoom

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// buffer is memory that is used again for the next request. Nobody may keep its bytes after free: handlers never get it.
+// buffer is memory that is used again for the next request. Nobody may keep its bytes after free:
+// handlers never get it.
 type buffer struct {
 	b    []byte
 	room *arrival // of a body
@@ -36,7 +37,8 @@ func (b *buffer) free() {
 	buffers.Put(b)
 }
 
-// readBodyIn is readBody within a time, with room of the middleware's. A deadline that is left behind would end the request later.
+// readBodyIn is readBody within a time, with room of the middleware's. A deadline that is left
+// behind would end the request later.
 func (m *Middleware) readBodyIn(w http.ResponseWriter, r *http.Request) (*buffer, *Problem) {
 	limit, size := m.o.BodyTime, m.o.MaxBody
 	if limit <= 0 && m.o.Bodies == nil || r.Body == nil || r.Body == http.NoBody {
@@ -48,7 +50,8 @@ func (m *Middleware) readBodyIn(w http.ResponseWriter, r *http.Request) (*buffer
 	rc := http.NewResponseController(w)
 	room := m.o.Bodies.arrive(func() { _ = rc.SetReadDeadline(time.Unix(1, 0)) })
 	if limit > 0 {
-		_ = rc.SetReadDeadline(time.Now().Add(limit)) // a writer that cannot has no connection that could be slow
+		// a writer that cannot has no connection that could be slow
+		_ = rc.SetReadDeadline(time.Now().Add(limit))
 	}
 	body, p := readBody(r, size, room)
 	room.arrived()
@@ -58,8 +61,8 @@ func (m *Middleware) readBodyIn(w http.ResponseWriter, r *http.Request) (*buffer
 	return body, p
 }
 
-// readBody reads the whole body, which must be known before anything is decided: it is part of the fingerprint, and a body that
-// breaks off must not run.
+// readBody reads the whole body, which must be known before anything is decided: it is part of the
+// fingerprint, and a body that breaks off must not run.
 func readBody(r *http.Request, limit int64, room *arrival) (*buffer, *Problem) {
 	if r.ContentLength > limit {
 		return nil, NewProblem("body-too-large", nil)
@@ -73,7 +76,8 @@ func readBody(r *http.Request, limit int64, room *arrival) (*buffer, *Problem) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return buf, nil
 	}
-	if room != nil && cap(buf.b) > freeBody { // one that was used before, and is larger than this body may need
+	if room != nil && cap(buf.b) > freeBody {
+		// one that was used before, and is larger than this body may need
 		buf.room = nil
 		buf.free()
 		buf = &buffer{b: make([]byte, 0, freeBody), room: room}
@@ -110,8 +114,8 @@ func (b *buffer) read(r *http.Request, limit int64) *Problem {
 	}
 }
 
-// more makes the buffer twice as large, but no larger than a length that is announced, and a byte in which its end is seen; false: there is no
-// room for that.
+// more makes the buffer twice as large, but no larger than a length that is announced, and a byte
+// in which its end is seen; false: there is no room for that.
 func (b *buffer) more(announced, limit int64) bool {
 	size := max(min(2*int64(cap(b.b)), limit+1), int64(cap(b.b))+512)
 	if announced > 0 && announced+1 < size {
@@ -138,7 +142,8 @@ func bodyProblem(err error) *Problem {
 	return NewProblem("body-incomplete", err)
 }
 
-// body returns a copy of the bytes as a request's body. What a handler leaves behind may read it for as long as it likes.
+// body returns a copy of the bytes as a request's body. What a handler leaves behind may read it
+// for as long as it likes.
 func (b *buffer) body() io.ReadCloser {
 	if len(b.b) == 0 {
 		return http.NoBody

@@ -14,10 +14,12 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// capture takes the handler's answer. Up to the limit it is held back until the record has it; an answer that was flushed or passes
-// the limit goes out as it comes, all but its last byte. Errors of the client's connection do not reach the handler: its work goes on.
+// capture takes the handler's answer. Up to the limit it is held back until the record has it; an
+// answer that was flushed or passes the limit goes out as it comes, all but its last byte. Errors
+// of the client's connection do not reach the handler: its work goes on.
 //
-// It has no Unwrap: http.ResponseController works by its methods, so that nothing goes around the capture.
+// It has no Unwrap: http.ResponseController works by its methods, so that nothing goes around the
+// capture.
 type capture struct {
 	m *Middleware
 	w http.ResponseWriter
@@ -47,7 +49,8 @@ type capture struct {
 	cut       bool    // the head was too large
 }
 
-// newCapture makes a capture for one request. It is not used again for another: a handler may leave a goroutine behind that writes.
+// newCapture makes a capture for one request. It is not used again for another: a handler may leave
+// a goroutine behind that writes.
 func newCapture(m *Middleware, w http.ResponseWriter, r *http.Request) *capture {
 	c := &capture{m: m, w: w, r: r, declared: -1, body: newBuffer()}
 	if outer := w.Header(); len(outer) > 0 {
@@ -65,8 +68,8 @@ func (c *capture) free() {
 	}
 }
 
-// crash is close for a handler that did not return, and nothing after close: what is left of the handler writes nowhere, and an outer
-// one that answers in its place finds the fields as they were.
+// crash is close for a handler that did not return, and nothing after close: what is left of the
+// handler writes nowhere, and an outer one that answers in its place finds the fields as they were.
 func (c *capture) crash() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -200,7 +203,8 @@ func (c *capture) overflow() {
 	c.body.b = c.body.b[:0]
 }
 
-// stream begins to send. The field that would tell of an unconfirmed answer has to become a trailer.
+// stream begins to send. The field that would tell of an unconfirmed answer has to become a
+// trailer.
 func (c *capture) stream() {
 	if c.streaming {
 		return
@@ -211,7 +215,8 @@ func (c *capture) stream() {
 	h := c.w.Header()
 	h.Add("Trailer", headerStored)
 	if c.declared >= 0 && c.r.ProtoMajor >= 2 {
-		h["Content-Length"] = []string{strconv.FormatInt(c.declared, 10)} // HTTP/1.1 has no trailers beside it
+		// HTTP/1.1 has no trailers beside it
+		h["Content-Length"] = []string{strconv.FormatInt(c.declared, 10)}
 	}
 	c.w.WriteHeader(c.status)
 	c.pass(c.body.b)
@@ -337,8 +342,8 @@ func (c *capture) send(unconfirmed bool) {
 	maps.Copy(h, trailer)
 }
 
-// trailer returns what the handler has set after its head, of the names that it announced or under [http.TrailerPrefix]. Trailers go
-// to the first client alone: they speak of one transfer.
+// trailer returns what the handler has set after its head, of the names that it announced or under
+// [http.TrailerPrefix]. Trailers go to the first client alone: they speak of one transfer.
 func (c *capture) trailer() http.Header {
 	var t http.Header
 	set := func(name string, values []string) {

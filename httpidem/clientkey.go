@@ -12,11 +12,13 @@ import (
 
 type clientKey struct{}
 
-// ContextWithKey gives ctx the key of a logical action: one click, one payment, one job. The requests that a [Transport] sends under it
-// carry that key, and a repeat of the action must come with the same one, so store it with the action if it is to survive the process.
+// ContextWithKey gives ctx the key of a logical action: one click, one payment, one job. The
+// requests that a [Transport] sends under it carry that key, and a repeat of the action must come
+// with the same one, so store it with the action if it is to survive the process.
 //
-// Requests to different operations may share it, since servers keep the keys of each method and path apart. Two different requests to
-// one operation may not (the second would be told 422, payload-mismatch): give each a key of its own, for example key + "/2".
+// Requests to different operations may share it, since servers keep the keys of each method and
+// path apart. Two different requests to one operation may not (the second would be told 422,
+// payload-mismatch): give each a key of its own, for example key + "/2".
 //
 // A key has 1 to 255 octets of printable ASCII; that is checked when a request is sent.
 func ContextWithKey(ctx context.Context, key string) context.Context {
@@ -107,7 +109,8 @@ func elsewhere(req *http.Request) bool {
 	return first != req && !sameHost(first.URL, req.URL)
 }
 
-// sameHost compares origins (RFC 6454), and takes https at its usual port for the same as http at its own: a key may climb, not fall.
+// sameHost compares origins (RFC 6454), and takes https at its usual port for the same as http at
+// its own: a key may climb, not fall.
 func sameHost(first, next *url.URL) bool {
 	if first == nil || next == nil || !strings.EqualFold(first.Hostname(), next.Hostname()) {
 		return false

@@ -121,7 +121,8 @@ func TestKeysThatCannotBeSent(t *testing.T) {
 	assert.True(t, err != nil && len(s.sent) == 0, "a header that is none: %v", err)
 }
 
-// redirects is a web: what each URL answers by a redirect to another. It keeps the keys that each URL got.
+// redirects is a web: what each URL answers by a redirect to another. It keeps the keys that each
+// URL got.
 type redirects struct {
 	to     map[string]string
 	status int
@@ -181,7 +182,8 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// TestRedirectsThatTheCallerKnows: what the caller sets in CheckRedirect goes, and a request whose past is unknown gets no key.
+// TestRedirectsThatTheCallerKnows: what the caller sets in CheckRedirect goes, and a request whose
+// past is unknown gets no key.
 func TestRedirectsThatTheCallerKnows(t *testing.T) {
 	t.Parallel()
 	const first, next = "http://shop.example/orders", "http://leader.example/orders"

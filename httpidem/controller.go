@@ -13,7 +13,8 @@ import (
 // Flush sends what there is, all but the last byte.
 func (c *capture) Flush() { _ = c.FlushError() }
 
-// FlushError is Flush. That the client has gone is not the handler's matter; that the server cannot flush is.
+// FlushError is Flush. That the client has gone is not the handler's matter; that the server cannot
+// flush is.
 func (c *capture) FlushError() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -31,7 +32,8 @@ func (c *capture) FlushError() error {
 	return err
 }
 
-// Hijack hands the connection over. What the handler says on it is its own: the key is completed when it returns, without an answer.
+// Hijack hands the connection over. What the handler says on it is its own: the key is completed
+// when it returns, without an answer.
 func (c *capture) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,7 +8,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// wholeOf is a credential however its scheme is written (RFC 9110, section 11.4): all of these are one caller's.
+// wholeOf is a credential however its scheme is written (RFC 9110, section 11.4): all of these are
+// one caller's.
 func wholeOf(header string) string {
 	if !strings.Contains(header, " ") {
 		return header

@@ -12,23 +12,29 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Credentials says what tells callers apart where nobody else names them: the Authorization header, and what is named here. A request may
-// have one of them. With two, or with one twice, it meets 400 caller-ambiguous: the service might go by the other.
+// Credentials says what tells callers apart where nobody else names them: the Authorization header,
+// and what is named here. A request may have one of them. With two, or with one twice, it meets 400
+// caller-ambiguous: the service might go by the other.
 //
-// A caller without any of them is anonymous, and its cookies are the binding: a duplicate with other cookies meets 409 cookies-changed. So
-// nobody gets the answer of somebody else, and a cookie that changes between two tries never runs the work twice.
+// A caller without any of them is anonymous, and its cookies are the binding: a duplicate with
+// other cookies meets 409 cookies-changed. So nobody gets the answer of somebody else, and a cookie
+// that changes between two tries never runs the work twice.
 //
-// Nothing is verified here; that is the service's task. A replay does not ask the service whether the caller still may. An opaque token that
-// is renewed between two tries is another caller.
+// Nothing is verified here; that is the service's task. A replay does not ask the service whether
+// the caller still may. An opaque token that is renewed between two tries is another caller.
 type Credentials struct {
-	// Cookie names a cookie whose value stays the same while its user is logged in: a digest of it is the tenant. A session that is kept in
-	// the cookie itself (Rails, Flask) changes with each answer and is none; it belongs in Binding.
+	// Cookie names a cookie whose value stays the same while its user is logged in: a digest of it
+	// is the tenant. A session that is kept in the cookie itself (Rails, Flask) changes with each
+	// answer and is none; it belongs in Binding.
 	Cookie string
-	// HeaderSecret names a header that carries a secret of the caller, such as X-Api-Key: a digest of it is the tenant.
+	// HeaderSecret names a header that carries a secret of the caller, such as X-Api-Key: a digest
+	// of it is the tenant.
 	HeaderSecret string
-	// Certificate makes the subject of the client's certificate the tenant, where the server has verified one.
+	// Certificate makes the subject of the client's certificate the tenant, where the server has
+	// verified one.
 	Certificate bool
-	// Binding names what tells anonymous callers apart in place of all cookies: "cookie:session", "header:X-Device".
+	// Binding names what tells anonymous callers apart in place of all cookies: "cookie:session",
+	// "header:X-Device".
 	Binding []string
 }
 

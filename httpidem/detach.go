@@ -5,10 +5,12 @@ import (
 	"net/http"
 )
 
-// Detach lets a guarded handler answer its client now and come to an end of its work later: what it writes until it returns goes to the
-// client and is not kept, and the attempt lives on, its lease extended until MaxRun. Whoever has finish calls it once: h makes the
-// answer that is kept, or settles the attempt itself, in place of the handler that has returned. No client gets it directly; repeats meet 409
-// in-progress until then. The request that h gets has its body read already. w may be wrapped if it has Unwrap.
+// Detach lets a guarded handler answer its client now and come to an end of its work later: what it
+// writes until it returns goes to the client and is not kept, and the attempt lives on, its lease
+// extended until MaxRun. Whoever has finish calls it once: h makes the answer that is kept, or
+// settles the attempt itself, in place of the handler that has returned. No client gets it
+// directly; repeats meet 409 in-progress until then. The request that h gets has its body read
+// already. w may be wrapped if it has Unwrap.
 //
 // ok is false where the request is not guarded.
 func Detach(w http.ResponseWriter) (finish func(h http.Handler), ok bool) {

@@ -23,7 +23,8 @@ func request(key, body string) *http.Request {
 	return r
 }
 
-// TestWhatAHandlerLeavesBehind: a goroutine that goes on after its request reads and writes nothing of another's.
+// TestWhatAHandlerLeavesBehind: a goroutine that goes on after its request reads and writes nothing
+// of another's.
 func TestWhatAHandlerLeavesBehind(t *testing.T) {
 	t.Parallel()
 	m := newMiddleware(t, &httpidem.Options{})
@@ -52,7 +53,8 @@ func TestWhatAHandlerLeavesBehind(t *testing.T) {
 	assert.Equal(t, fmt.Sprint(string(ann), err), "ann's body<nil>", "what is left of ann's handler reads")
 }
 
-// TestSettledAndCrashed: a handler that has settled its attempt and panics leaves nothing behind that writes either.
+// TestSettledAndCrashed: a handler that has settled its attempt and panics leaves nothing behind
+// that writes either.
 func TestSettledAndCrashed(t *testing.T) {
 	t.Parallel()
 	m := newMiddleware(t, &httpidem.Options{})
@@ -71,7 +73,8 @@ func TestSettledAndCrashed(t *testing.T) {
 	assert.True(t, err != nil, "a write after the end is refused")
 }
 
-// TestOuterFieldsAreNotStored: what outer handlers set belongs to each answer anew, also where they set it late.
+// TestOuterFieldsAreNotStored: what outer handlers set belongs to each answer anew, also where they
+// set it late.
 func TestOuterFieldsAreNotStored(t *testing.T) {
 	t.Parallel()
 	for name, flush := range map[string]bool{"whole": false, "flushed": true} {
@@ -113,7 +116,8 @@ func (l *late) WriteHeader(status int) {
 
 func (l *late) Flush() {}
 
-// TestABodyThatWasReadBefore must not pass for an empty one: two different requests would share a fingerprint.
+// TestABodyThatWasReadBefore must not pass for an empty one: two different requests would share a
+// fingerprint.
 func TestABodyThatWasReadBefore(t *testing.T) {
 	t.Parallel()
 	m := newMiddleware(t, &httpidem.Options{Tenant: func(r *http.Request) (string, error) { return r.FormValue("user"), nil }, MinKey: 1})
@@ -207,7 +211,8 @@ func TestOperationMayBeEmpty(t *testing.T) {
 	assert.Equal(t, w.Code, 200, "status")
 }
 
-// TestRecoveredPanics: an outer handler that answers for a panic does not send the handler's fields along.
+// TestRecoveredPanics: an outer handler that answers for a panic does not send the handler's fields
+// along.
 func TestRecoveredPanics(t *testing.T) {
 	t.Parallel()
 	m := newMiddleware(t, &httpidem.Options{})

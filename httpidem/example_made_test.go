@@ -35,7 +35,8 @@ func quietEngine() *retrysafe.Engine {
 	return retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("16 bytes or more"), Logger: slog.New(slog.DiscardHandler)})
 }
 
-// An app that sends no keys: its double click is one order, whatever time and place it sends along, and for 10 seconds.
+// An app that sends no keys: its double click is one order, whatever time and place it sends along,
+// and for 10 seconds.
 func ExampleOptions_params() {
 	orders := 0
 	idem := httpidem.New(quietEngine(), &httpidem.Options{

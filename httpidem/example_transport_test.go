@@ -17,7 +17,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// The first answer is lost on its way. The client asks again with the same key, and the payment is made once.
+// The first answer is lost on its way. The client asks again with the same key, and the payment is
+// made once.
 func ExampleTransport() {
 	engine := retrysafe.New(memstore.New(nil), nil)
 	defer engine.Shutdown(context.Background())
@@ -33,7 +34,8 @@ func ExampleTransport() {
 	}))
 	defer server.Close()
 
-	client := &http.Client{Transport: &httpidem.Transport{NewKey: rand.Text}} // a key for each request that needs one
+	// a key for each request that needs one
+	client := &http.Client{Transport: &httpidem.Transport{NewKey: rand.Text}}
 	resp, err := client.Post(server.URL+"/payments", "text/plain", strings.NewReader("42 EUR"))
 	if err != nil {
 		fmt.Println(err)
@@ -45,8 +47,9 @@ func ExampleTransport() {
 	// 200 requests: 2 payments: 1
 }
 
-// stepKey is the key of one step of the action that ctx works on: the same in every attempt, another for each step and each caller.
-// It is a digest, so that the provider does not see the caller's key.
+// stepKey is the key of one step of the action that ctx works on: the same in every attempt,
+// another for each step and each caller. It is a digest, so that the provider does not see the
+// caller's key.
 func stepKey(ctx context.Context, step string) context.Context {
 	attempt, guarded := retrysafe.AttemptFrom(ctx)
 	if !guarded {
@@ -60,8 +63,8 @@ func stepKey(ctx context.Context, step string) context.Context {
 	return httpidem.ContextWithKey(ctx, hex.EncodeToString(sum[:]))
 }
 
-// One key goes through services: the key of the outgoing call comes from that of the request that is being worked on. Should the
-// handler run again, the provider sees the same key again.
+// One key goes through services: the key of the outgoing call comes from that of the request that
+// is being worked on. Should the handler run again, the provider sees the same key again.
 func ExampleContextWithKey() {
 	ctx := context.Background()
 	seen := map[string]int{}
@@ -75,7 +78,8 @@ func ExampleContextWithKey() {
 	defer engine.Shutdown(ctx)
 	idem := httpidem.New(engine, &httpidem.Options{
 		Tenant: userOf,
-		Policy: retrysafe.Policy{OnDoubt: retrysafe.Reexecute}, // the provider knows the key: to run again does no harm
+		// the provider knows the key: to run again does no harm
+		Policy: retrysafe.Policy{OnDoubt: retrysafe.Reexecute},
 	})
 	runs := 0
 	shop := idem.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -9,12 +9,13 @@ import (
 	"strings"
 )
 
-// payloadSum is version 1 of the digest that tells a repeat from another request with the same key; the form is frozen:
+// payloadSum is version 1 of the digest that tells a repeat from another request with the same key;
+// the form is frozen:
 //
 //	SHA-256("rs1\n" method "\n" path "\n" query "\n" media type "\n" hex(SHA-256(body)))
 //
-// Path and query are as sent. Of the content type the media type counts, without its parameters: the boundary of a multipart body
-// differs in each retry, so "--boundary" is read as "--".
+// Path and query are as sent. Of the content type the media type counts, without its parameters:
+// the boundary of a multipart body differs in each retry, so "--boundary" is read as "--".
 func payloadSum(r *http.Request, body []byte) [sha256.Size]byte {
 	contentType := r.Header.Get("Content-Type")
 	media, _, _ := strings.Cut(contentType, ";")
@@ -35,7 +36,8 @@ func payloadSum(r *http.Request, body []byte) [sha256.Size]byte {
 	return sha256.Sum256(b)
 }
 
-// sentPath is the escaped path as the client sent it: outer handlers may have cut the URL's (http.StripPrefix).
+// sentPath is the escaped path as the client sent it: outer handlers may have cut the URL's
+// (http.StripPrefix).
 func sentPath(r *http.Request) string {
 	path, _, _ := strings.Cut(r.RequestURI, "?")
 	if strings.HasPrefix(path, "/") {

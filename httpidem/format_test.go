@@ -81,7 +81,8 @@ func FuzzParseKey(f *testing.F) {
 	})
 }
 
-// FuzzAnswer: whatever a handler answers, the repeat gets the same; and whatever stands in a store, nothing breaks.
+// FuzzAnswer: whatever a handler answers, the repeat gets the same; and whatever stands in a store,
+// nothing breaks.
 func FuzzAnswer(f *testing.F) {
 	f.Add(201, "X-A", "v", []byte("body"), []byte("HTTP/1.1 201 Created\r\nX-A: v\r\n\r\nbody"))
 	f.Add(204, "X-A", "\r\n", []byte(nil), []byte("HTTP/1.1 204 No Content\r\n\r\n"))

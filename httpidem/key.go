@@ -9,9 +9,11 @@ import (
 // maxKey is the longest key in octets.
 const maxKey = 255
 
-// ParseKey reads the field lines of an Idempotency-Key. A value that begins with a double quote is a whole String of RFC 8941 (section
-// 3.3.3), whose parameters are ignored; any other is bare: 0x21 to 0x7E without `" , ; \`. The parsed string is the key, so that
-// "abc" and abc are the same; 1 to 255 octets. Two field lines, a list and everything else are an error, which never shows the value.
+// ParseKey reads the field lines of an Idempotency-Key. A value that begins with a double quote is
+// a whole String of RFC 8941 (section 3.3.3), whose parameters are ignored; any other is bare: 0x21
+// to 0x7E without `" , ; \`. The parsed string is the key, so that "abc" and abc are the same; 1 to
+// 255 octets. Two field lines, a list and everything else are an error, which never shows the
+// value.
 func ParseKey(lines []string) (string, error) {
 	if len(lines) != 1 {
 		return "", errors.New("the field stands in the request more than once; send one key")
@@ -44,8 +46,9 @@ func ParseKey(lines []string) (string, error) {
 	return key, nil
 }
 
-// FormatKey writes a key as the value of an Idempotency-Key: bare where [ParseKey] reads it so, else as a String of RFC 8941, section
-// 4.1.6. ParseKey gives the key back. A key that has no such form is an error, which never shows it.
+// FormatKey writes a key as the value of an Idempotency-Key: bare where [ParseKey] reads it so,
+// else as a String of RFC 8941, section 4.1.6. ParseKey gives the key back. A key that has no such
+// form is an error, which never shows it.
 func FormatKey(key string) (string, error) {
 	switch {
 	case key == "":

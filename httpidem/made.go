@@ -15,11 +15,13 @@ import (
 	"github.com/retrysafe/retrysafe/internal/reqfield"
 )
 
-// DefaultWindow is how long a key that is made of all parameters counts after its request has ended, unless Policy.Retention says more:
-// long enough for a double click and for a client that sends again by itself, short enough for a second order of the same thing.
+// DefaultWindow is how long a key that is made of all parameters counts after its request has
+// ended, unless Policy.Retention says more: long enough for a double click and for a client that
+// sends again by itself, short enough for a second order of the same thing.
 const DefaultWindow = 10 * time.Second
 
-// madeMark begins the id of a key that was made here. No client can send it: keys from outside are printable.
+// madeMark begins the id of a key that was made here. No client can send it: keys from outside are
+// printable.
 const madeMark = "\x01"
 
 // maker makes keys of requests that bring none.
@@ -86,8 +88,8 @@ func (o *Options) validateMade(wrong func(format string, args ...any)) {
 	}
 }
 
-// madePolicy is the policy of keys that are made of all parameters: they count for seconds, whatever the engine keeps answers for, and a
-// lease is not longer than that.
+// madePolicy is the policy of keys that are made of all parameters: they count for seconds,
+// whatever the engine keeps answers for, and a lease is not longer than that.
 func madePolicy(own, base retrysafe.Policy) retrysafe.Policy {
 	if own.Retention == 0 {
 		own.Retention = DefaultWindow
@@ -125,8 +127,8 @@ func (k *maker) make(r *http.Request, body []byte, c *retrysafe.Call) (id string
 	return madeMark + base64.RawURLEncoding.EncodeToString(digest[:]), nil
 }
 
-// print makes the fingerprint of a request that brings a key. One that the rule cannot read is compared to the letter, and is never
-// the same as one that it can.
+// print makes the fingerprint of a request that brings a key. One that the rule cannot read is
+// compared to the letter, and is never the same as one that it can.
 func (k *maker) print(r *http.Request, body []byte, c *retrysafe.Call) {
 	sum, err := k.rule.Sum(r.Header.Get("Content-Type"), r.URL.RawQuery, body)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestMadeFormats freezes the ids of keys that are made, and the rule of their fingerprints: stored records depend on them.
+// TestMadeFormats freezes the ids of keys that are made, and the rule of their fingerprints: stored
+// records depend on them.
 func TestMadeFormats(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -51,7 +51,8 @@ func TestMadeOptionsAreChecked(t *testing.T) {
 	assert.True(t, err != nil, "nobody can send what a made key begins with")
 }
 
-// TestParamsPolicy: keys made of all parameters count for seconds, and a lease is not longer than that, unless the options say so.
+// TestParamsPolicy: keys made of all parameters count for seconds, and a lease is not longer than
+// that, unless the options say so.
 func TestParamsPolicy(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -77,8 +78,8 @@ func TestParamsPolicy(t *testing.T) {
 	}
 }
 
-// TestKeysOverUnreadableRequests: a key that was used with one request is refused with another one, also where the rule cannot read one of
-// them, or both.
+// TestKeysOverUnreadableRequests: a key that was used with one request is refused with another one,
+// also where the rule cannot read one of them, or both.
 func TestKeysOverUnreadableRequests(t *testing.T) {
 	t.Parallel()
 	bodies := []string{`{"amount":1}`, `not json`, `{"amount":1,"amount":1}`, `{"amount":1`, ``}
@@ -108,7 +109,8 @@ func TestKeysOverUnreadableRequests(t *testing.T) {
 	}
 }
 
-// TestMadeKeysInside: a guard within a guard, of one key each, runs the work once and waits for nobody.
+// TestMadeKeysInside: a guard within a guard, of one key each, runs the work once and waits for
+// nobody.
 func TestMadeKeysInside(t *testing.T) {
 	t.Parallel()
 	m := newMiddleware(t, &httpidem.Options{Key: httpidem.Params})
@@ -125,7 +127,8 @@ func TestMadeKeysInside(t *testing.T) {
 	assert.Equal(t, runs, 1, "runs")
 }
 
-// TestRuleChanges: after a rule of what may differ has changed, the repeat of an earlier request gets its answer, not a mismatch.
+// TestRuleChanges: after a rule of what may differ has changed, the repeat of an earlier request
+// gets its answer, not a mismatch.
 func TestRuleChanges(t *testing.T) {
 	t.Parallel()
 	store := memstore.New(nil)

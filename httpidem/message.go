@@ -9,10 +9,12 @@ import (
 	"strings"
 )
 
-// codecName names the form of stored answers: a plain HTTP/1.1 message (RFC 9112, section 2), its fields sorted by name.
+// codecName names the form of stored answers: a plain HTTP/1.1 message (RFC 9112, section 2), its
+// fields sorted by name.
 const codecName = "message/http"
 
-// maxHead is what a stored head may have; a larger one is cut down to what people need to find the answer.
+// maxHead is what a stored head may have; a larger one is cut down to what people need to find the
+// answer.
 const maxHead = 64 << 10
 
 // notStored are the fields that belong to one transfer, not to the answer, or are made anew.
@@ -22,7 +24,8 @@ var notStored = map[string]bool{
 	headerReplayed: true, headerStored: true, headerOutcome: true,
 }
 
-// appendHead appends status line and fields; those that outer handlers have set, and the handler left as they were, are theirs to set anew.
+// appendHead appends status line and fields; those that outer handlers have set, and the handler
+// left as they were, are theirs to set anew.
 func appendHead(b []byte, status int, h, outer http.Header, cookies bool) []byte {
 	b = append(b, "HTTP/1.1 "...)
 	b = strconv.AppendInt(b, int64(status), 10)
@@ -63,7 +66,8 @@ func named(connection []string, name string) bool {
 	return false
 }
 
-// appendFieldValue writes a value as net/http would: without white space around, line breaks as spaces.
+// appendFieldValue writes a value as net/http would: without white space around, line breaks as
+// spaces.
 func appendFieldValue(b []byte, v string) []byte {
 	v = strings.Trim(v, " \t\r\n")
 	for i := range len(v) {

@@ -15,11 +15,14 @@ import (
 // The fields that this package sets or reads.
 const (
 	headerReplayed = "Idempotency-Replayed" // true: a stored answer
-	headerStored   = "Idempotency-Stored"   // unconfirmed: the store has not confirmed the answer yet
-	headerOutcome  = "Idempotency-Outcome"  // from the handler: executed or not-executed; never sent on
+	// unconfirmed: the store has not confirmed the answer yet
+	headerStored = "Idempotency-Stored"
+	// from the handler: executed or not-executed; never sent on
+	headerOutcome = "Idempotency-Outcome"
 )
 
-// Middleware guards handlers. It is safe for concurrent use, and costs requests that it does not guard nothing.
+// Middleware guards handlers. It is safe for concurrent use, and costs requests that it does not
+// guard nothing.
 type Middleware struct {
 	engine  *retrysafe.Engine
 	source  *retrysafe.Engine // as given to New
@@ -130,7 +133,8 @@ func (m *Middleware) keyLines(r *http.Request) []string {
 	return nil
 }
 
-// Problem writes a problem as the options say; handlers behind the middleware that have one of its kind may use it too.
+// Problem writes a problem as the options say; handlers behind the middleware that have one of its
+// kind may use it too.
 func (m *Middleware) Problem(w http.ResponseWriter, r *http.Request, p *Problem) {
 	p.Type = m.o.Docs + p.Code + ".md"
 	if m.o.Answer != nil {
@@ -208,7 +212,8 @@ func (m *Middleware) keyTooShort() *Problem {
 	return p
 }
 
-// tenantProblem is what an error of Tenant is told as: a problem as it is, all else without its cause.
+// tenantProblem is what an error of Tenant is told as: a problem as it is, all else without its
+// cause.
 func tenantProblem(err error) *Problem {
 	if p := (*Problem)(nil); errors.As(err, &p) {
 		own := *p
@@ -349,7 +354,8 @@ func (m *Middleware) changed(tenant string, r *http.Request, err error) *Problem
 	return NewProblem("principal-changed", err)
 }
 
-// fromBody finds or makes the key of a request that has none in its header; empty: there is none, and none is needed.
+// fromBody finds or makes the key of a request that has none in its header; empty: there is none,
+// and none is needed.
 func (m *Middleware) fromBody(r *http.Request, body []byte, c *retrysafe.Call) (id string, p *Problem) {
 	if m.maker != nil {
 		return m.maker.make(r, body, c)
@@ -364,8 +370,8 @@ func (m *Middleware) pass(w http.ResponseWriter, r *http.Request, next http.Hand
 	next.ServeHTTP(w, r)
 }
 
-// claim is what a guarded request needs until it is known whether it runs. The engine keeps nothing of it, nor do handlers get any of
-// it, so that it is used again.
+// claim is what a guarded request needs until it is known whether it runs. The engine keeps nothing
+// of it, nor do handlers get any of it, so that it is used again.
 type claim struct {
 	print [sha256.Size]byte
 	call  retrysafe.Call

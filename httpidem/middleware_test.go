@@ -85,7 +85,8 @@ func TestHandlersSeeTheirAttempt(t *testing.T) {
 	assert.Equal(t, key, retrysafe.Key{Tenant: "global", Operation: "POST /orders", ID: "k"}, "key")
 }
 
-// TestHandlersMaySettle: a handler that knows better ends the attempt itself, and its answer is passed on.
+// TestHandlersMaySettle: a handler that knows better ends the attempt itself, and its answer is
+// passed on.
 func TestHandlersMaySettle(t *testing.T) {
 	t.Parallel()
 	m, starts := newMiddleware(t, &httpidem.Options{}), 0
@@ -152,7 +153,8 @@ func TestController(t *testing.T) {
 	}
 }
 
-// TestFlushedPartsArriveEarly: all but the last byte of what was flushed is there before the handler ends.
+// TestFlushedPartsArriveEarly: all but the last byte of what was flushed is there before the
+// handler ends.
 func TestFlushedPartsArriveEarly(t *testing.T) {
 	t.Parallel()
 	m, hold := newMiddleware(t, &httpidem.Options{}), make(chan struct{})
@@ -202,7 +204,8 @@ func TestInformationalAnswers(t *testing.T) {
 	assert.Equal(t, fmt.Sprint(resp.StatusCode, hints, resp.Header["Link"]), "201 1 []", "status, hints, field")
 }
 
-// TestOuterHeadersStay: what handlers outside have set (CORS) is on every answer, and what the handler set goes with its answer.
+// TestOuterHeadersStay: what handlers outside have set (CORS) is on every answer, and what the
+// handler set goes with its answer.
 func TestOuterHeadersStay(t *testing.T) {
 	t.Parallel()
 	m := newMiddleware(t, &httpidem.Options{})
@@ -226,7 +229,8 @@ func TestOuterHeadersStay(t *testing.T) {
 	}
 }
 
-// TestWritesAfterTheEnd: a goroutine that the handler has left behind must not write into another request's memory.
+// TestWritesAfterTheEnd: a goroutine that the handler has left behind must not write into another
+// request's memory.
 func TestWritesAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	m := newMiddleware(t, &httpidem.Options{})

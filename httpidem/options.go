@@ -22,16 +22,21 @@ const (
 	Required
 	// Off guards nothing.
 	Off
-	// Token requires a one-time token, a key that the server issued (package token), in the key's header or in the field
-	// [TokenField] of a form. None: 400 token-missing. Unknown, expired, another tenant's: 403 token-refused.
+	// Token requires a one-time token, a key that the server issued (package token), in the key's
+	// header or in the field [TokenField] of a form. None: 400 token-missing. Unknown, expired,
+	// another tenant's: 403 token-refused.
 	Token
-	// Params makes the key of a request that brings none out of its parameters, as Options.Rule says: a double click, and a client that
-	// sends again by itself, are told within seconds ([DefaultWindow]). Two orders of the same thing within them are one, so clients that can
-	// should send a key, which counts then. It does not stop an attacker, who can change a field. A tenant has to be known: 403 tenant-missing.
+	// Params makes the key of a request that brings none out of its parameters, as Options.Rule
+	// says: a double click, and a client that sends again by itself, are told within seconds
+	// ([DefaultWindow]). Two orders of the same thing within them are one, so clients that can
+	// should send a key, which counts then. It does not stop an attacker, who can change a field. A
+	// tenant has to be known: 403 tenant-missing.
 	Params
-	// Fields makes the key of every request out of the fields that Options.Fields names, whatever keys it brings: one vote for each voter and
-	// poll. A repeat that differs in anything else that counts is told 422 payload-mismatch. A tenant has to be known, and Operation has to
-	// name the action. A request without one of the fields, or that could be read in two ways, is refused: 400 key-not-made.
+	// Fields makes the key of every request out of the fields that Options.Fields names, whatever
+	// keys it brings: one vote for each voter and poll. A repeat that differs in anything else that
+	// counts is told 422 payload-mismatch. A tenant has to be known, and Operation has to name the
+	// action. A request without one of the fields, or that could be read in two ways, is refused:
+	// 400 key-not-made.
 	Fields
 )
 
@@ -50,81 +55,107 @@ const (
 
 // Options configure a [Middleware].
 type Options struct {
-	// Tenant names the caller by a stable principal (a user id, never a credential that rotates): it keeps one caller from reading
-	// another's answer. [Global] is for services without users. Either Tenant or Credentials is required. It must not read the body. An error answers 403 tenant-missing, and a [*Problem] itself. An empty tenant is anonymous: its keys need MinKey characters.
+	// Tenant names the caller by a stable principal (a user id, never a credential that rotates):
+	// it keeps one caller from reading another's answer. [Global] is for services without users.
+	// Either Tenant or Credentials is required. It must not read the body. An error answers 403
+	// tenant-missing, and a [*Problem] itself. An empty tenant is anonymous: its keys need MinKey
+	// characters.
 	Tenant func(*http.Request) (string, error)
-	// Binding returns the credential that a repeat must come with, or nil; only a keyed digest is kept. Another one: 409 principal-changed.
+	// Binding returns the credential that a repeat must come with, or nil; only a keyed digest is
+	// kept. Another one: 409 principal-changed.
 	Binding func(*http.Request) []byte
-	// Account names whom the policy's Limits and Rate count as one; default the tenant, and of Credentials what nobody else can spend (see
-	// [Credentials.Account]). It must not read the body.
+	// Account names whom the policy's Limits and Rate count as one; default the tenant, and of
+	// Credentials what nobody else can spend (see [Credentials.Account]). It must not read the
+	// body.
 	Account func(*http.Request) string
-	// Credentials make Tenant and Binding of what requests carry, for a server that does not know its callers by itself.
+	// Credentials make Tenant and Binding of what requests carry, for a server that does not know
+	// its callers by itself.
 	Credentials *Credentials
 	// Policy inherits the engine's. MaxAnswer counts the body alone, at most 1 MiB.
 	Policy retrysafe.Policy
 	// Key is Optional by default.
 	Key KeyMode
-	// Tokens is who issues the tokens of a route with the key Token. Without it tokens must be in the store, and one whose use did nothing
-	// can be used again for Policy.Retention after that, which should be longer than the tokens' life.
+	// Tokens is who issues the tokens of a route with the key Token. Without it tokens must be in
+	// the store, and one whose use did nothing can be used again for Policy.Retention after that,
+	// which should be longer than the tokens' life.
 	Tokens Tokens
-	// FormKey takes the key from the field [TokenField] of a form where no header has it; forms are then read whole, up to MaxBody.
+	// FormKey takes the key from the field [TokenField] of a form where no header has it; forms are
+	// then read whole, up to MaxBody.
 	FormKey bool
-	// Rule says what of query and body counts under the keys Params and Fields; the zero Rule counts all of them. Headers never do: where they say
-	// what is asked for, put them into Operation or Fields. It counts for the keys that requests bring under Params, too. Leave out what differs between two
-	// sendings of one request: see [fingerprint.Times]. Only is for Params.
+	// Rule says what of query and body counts under the keys Params and Fields; the zero Rule
+	// counts all of them. Headers never do: where they say what is asked for, put them into
+	// Operation or Fields. It counts for the keys that requests bring under Params, too. Leave out
+	// what differs between two sendings of one request: see [fingerprint.Times]. Only is for
+	// Params.
 	Rule fingerprint.Rule
-	// Fields are what makes a request the same under the key Fields, all of them required: "poll" or "$.poll" (a member of a JSON body, or a
-	// field of a form), "$.order.id" (a member of a JSON body alone), "query:poll", "header:X-Poll". Values are texts or whole numbers below 2^53
-	// and compared to the letter: a service that takes "07" for "7" must refuse it.
+	// Fields are what makes a request the same under the key Fields, all of them required: "poll"
+	// or "$.poll" (a member of a JSON body, or a field of a form), "$.order.id" (a member of a JSON
+	// body alone), "query:poll", "header:X-Poll". Values are texts or whole numbers below 2^53 and
+	// compared to the letter: a service that takes "07" for "7" must refuse it.
 	Fields []string
-	// AnyPayload lets a repeat under the key Fields differ in everything but the fields: it gets the first answer, not 422.
+	// AnyPayload lets a repeat under the key Fields differ in everything but the fields: it gets
+	// the first answer, not 422.
 	AnyPayload bool
-	// Bodies is room for bodies in memory, shared by the middlewares of a process; default: each body of up to MaxBody has room.
+	// Bodies is room for bodies in memory, shared by the middlewares of a process; default: each
+	// body of up to MaxBody has room.
 	Bodies *Bodies
-	// Admit is asked before a key is looked up, for bounds of one's own; default: all are let in. It refuses with a problem, or is told whether
-	// an attempt has begun: false for repeats. A repeat is answered also where it was refused. It must not read the body.
+	// Admit is asked before a key is looked up, for bounds of one's own; default: all are let in.
+	// It refuses with a problem, or is told whether an attempt has begun: false for repeats. A
+	// repeat is answered also where it was refused. It must not read the body.
 	Admit func(*http.Request) (begun func(bool), refused *Problem)
-	// Age refuses requests of the guarded methods that were made too long ago, with or without a key; default: none are.
+	// Age refuses requests of the guarded methods that were made too long ago, with or without a
+	// key; default: none are.
 	Age *Age
-	// Rate bounds how often a caller may come, with or without a key, repeats too; default: no bound. It is counted in the store, before
-	// anything else: 429 too-many-requests. One trip to the store for each request. Count what a caller cannot choose: one who makes up a
-	// credential for each request has a rate for each, and a count in the store.
+	// Rate bounds how often a caller may come, with or without a key, repeats too; default: no
+	// bound. It is counted in the store, before anything else: 429 too-many-requests. One trip to
+	// the store for each request. Count what a caller cannot choose: one who makes up a credential
+	// for each request has a rate for each, and a count in the store.
 	Rate retrysafe.Rate
-	// RateMethods are those that are counted, * for all; default the guarded ones, also where Key is Off.
+	// RateMethods are those that are counted, * for all; default the guarded ones, also where Key
+	// is Off.
 	RateMethods []string
-	// RateName is what is counted as one; default the pattern of the ServeMux around the middleware, and without one all its requests.
+	// RateName is what is counted as one; default the pattern of the ServeMux around the
+	// middleware, and without one all its requests.
 	RateName string
-	// RateBy names who is counted as one; default the Account. It must not read the body. An error is one of Tenant.
+	// RateBy names who is counted as one; default the Account. It must not read the body. An error
+	// is one of Tenant.
 	RateBy func(*http.Request) (string, error)
-	// KeyHeader names the header of the key; of several the first that is present counts. Default Idempotency-Key.
+	// KeyHeader names the header of the key; of several the first that is present counts. Default
+	// Idempotency-Key.
 	KeyHeader []string
 	// Methods that are guarded; default POST and PATCH. GET, HEAD, OPTIONS and TRACE never are.
 	Methods []string
-	// Operation names what the key is for; default (also where it is empty) the method and the escaped path as sent. The host is not
-	// part of it: where one service serves several hosts that must not share keys, put the host into it. It does not count for tokens,
-	// which the first use ties to its method, path and body.
+	// Operation names what the key is for; default (also where it is empty) the method and the
+	// escaped path as sent. The host is not part of it: where one service serves several hosts that
+	// must not share keys, put the host into it. It does not count for tokens, which the first use
+	// ties to its method, path and body.
 	Operation func(*http.Request) string
 	// After5xx is Auto by default.
 	After5xx After5xx
-	// Keep decides in place of the status table what an answer means. Under Refuse it cannot turn an answer of a handler that ran into
-	// "nothing done"; such a verdict is taken as in doubt.
+	// Keep decides in place of the status table what an answer means. Under Refuse it cannot turn
+	// an answer of a handler that ran into "nothing done"; such a verdict is taken as in doubt.
 	Keep func(status int, h http.Header) retrysafe.Outcome
-	// MaxBody is the largest request body of a guarded request in bytes; default 1 MiB. A larger one: 413 body-too-large.
+	// MaxBody is the largest request body of a guarded request in bytes; default 1 MiB. A larger
+	// one: 413 body-too-large.
 	MaxBody int64
-	// BodyTime is how long the body of a guarded request may take to arrive; default: as long as the server lets it. 400 body-incomplete.
+	// BodyTime is how long the body of a guarded request may take to arrive; default: as long as
+	// the server lets it. 400 body-incomplete.
 	BodyTime time.Duration
-	// MinKey is the least length of keys of the anonymous tenant, unless they are tokens; default 22, the length of 128 bits in base64.
+	// MinKey is the least length of keys of the anonymous tenant, unless they are tokens; default
+	// 22, the length of 128 bits in base64.
 	MinKey int
 	// KeepCookies keeps Set-Cookie with the answer; by default a replay sets none.
 	KeepCookies bool
 	// Succeed is what repeats get under the policy Succeed; default 200 without a body.
 	Succeed StaticAnswer
-	// Answer writes the answers that are the middleware's own, in place of problem+json. err is a [*Problem].
+	// Answer writes the answers that are the middleware's own, in place of problem+json. err is a
+	// [*Problem].
 	Answer func(w http.ResponseWriter, r *http.Request, err error)
 	// Docs is where the problem pages are; default those of this project.
 	Docs string
-	// Layer keeps the keys of this surface apart from others on the store; default "http". That of tokens is always "token": each is
-	// redeemed at one place, at a gateway or at the service behind it.
+	// Layer keeps the keys of this surface apart from others on the store; default "http". That of
+	// tokens is always "token": each is redeemed at one place, at a gateway or at the service
+	// behind it.
 	Layer string
 }
 

@@ -13,7 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Problem is an answer of the middleware's own, a problem document of RFC 9457. It never carries a key, a body or a cause.
+// Problem is an answer of the middleware's own, a problem document of RFC 9457. It never carries a
+// key, a body or a cause.
 type Problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
@@ -21,7 +22,8 @@ type Problem struct {
 	Detail string `json:"detail,omitempty"`
 	// Code is stable: programs go by it. docs/problems has a page for each.
 	Code string `json:"code"`
-	// ErrorCode is 201 (a repeat, still in progress) or 202 (a repeat, done) under the policy Reject.
+	// ErrorCode is 201 (a repeat, still in progress) or 202 (a repeat, done) under the policy
+	// Reject.
 	ErrorCode int `json:"error_code,omitempty"`
 	// The rest describes an answer that was not kept.
 	AnswerStatus int    `json:"answer_status,omitempty"`
@@ -93,7 +95,8 @@ var problems = map[string]entry{
 // Codes are all codes of problems, in order.
 func Codes() []string { return slices.Sorted(maps.Keys(problems)) }
 
-// NewProblem returns the problem with a code of docs/problems. It panics on a code that has no page.
+// NewProblem returns the problem with a code of docs/problems. It panics on a code that has no
+// page.
 func NewProblem(code string, cause error) *Problem {
 	e, ok := problems[code]
 	if !ok {
@@ -117,14 +120,16 @@ func (p *Problem) WithStatus(status int) *Problem {
 	return p
 }
 
-// jittered spreads retries over the seconds up to d, so that the repeats of one key do not all come back at once.
+// jittered spreads retries over the seconds up to d, so that the repeats of one key do not all come
+// back at once.
 func (p *Problem) jittered(d time.Duration) *Problem {
 	most := min(5, max(1, int((d+time.Second-1)/time.Second)))
 	p.retryAfter = 1 + rand.IntN(most)
 	return p
 }
 
-// ServeHTTP writes the problem. Headers that outer handlers have set (CORS) stay. It may be called concurrently.
+// ServeHTTP writes the problem. Headers that outer handlers have set (CORS) stay. It may be called
+// concurrently.
 func (p *Problem) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	said := *p
 	if said.Type == "" {

@@ -16,8 +16,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// TestProblemPages: each code has a page that says what happened, whether anything was done and what to do; and each page's code exists,
-// or is said to be reserved.
+// TestProblemPages: each code has a page that says what happened, whether anything was done and
+// what to do; and each page's code exists, or is said to be reserved.
 func TestProblemPages(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../docs/problems/*-*.md")
@@ -46,7 +46,8 @@ func TestProblemPages(t *testing.T) {
 	assert.True(t, len(httpidem.Codes()) >= 18, "codes")
 }
 
-// TestProblemsNameTheHeader: who sent no key, or one that is too short, is told where this service looks for it.
+// TestProblemsNameTheHeader: who sent no key, or one that is too short, is told where this service
+// looks for it.
 func TestProblemsNameTheHeader(t *testing.T) {
 	t.Parallel()
 	e := retrysafe.New(memstore.New(nil), nil)

@@ -10,8 +10,9 @@ func (m *Middleware) rated(method string) bool {
 	return slices.Contains(m.o.RateMethods, method) || slices.Contains(m.o.RateMethods, "*")
 }
 
-// tooOften counts a request, and refuses one that comes faster than the rate allows. What is counted is never a path as sent: that has many
-// spellings, each of which would have a rate of its own.
+// tooOften counts a request, and refuses one that comes faster than the rate allows. What is
+// counted is never a path as sent: that has many spellings, each of which would have a rate of its
+// own.
 func (m *Middleware) tooOften(r *http.Request) *Problem {
 	by, what := m.o.RateBy, m.o.RateName
 	if by == nil {

@@ -86,7 +86,8 @@ func write(w http.ResponseWriter, status int, body []byte) {
 func notKept(rec *retrysafe.Record) *Problem {
 	p := NewProblem("answer-not-kept", nil)
 	if rec.Answer.Digest == ([32]byte{}) {
-		return p // nobody saw it: the handler took the connection over, or a person resolved a doubt
+		// nobody saw it: the handler took the connection over, or a person resolved a doubt
+		return p
 	}
 	size := rec.Answer.Size
 	p.AnswerLength = &size

@@ -53,7 +53,8 @@ func (t *Transport) payloadOf(req *http.Request) (*payload, error) {
 	return p, nil
 }
 
-// readAll reads the body up to one byte over limit. A context that ends closes the body, which ends a read of it.
+// readAll reads the body up to one byte over limit. A context that ends closes the body, which ends
+// a read of it.
 func readAll(req *http.Request, limit int64) ([]byte, error) {
 	ctx := req.Context()
 	stop := context.AfterFunc(ctx, func() { closeBody(req) })
@@ -87,21 +88,23 @@ type joined struct {
 	io.Closer
 }
 
-// dropSize is the most that is read of an answer nobody wants, so that its connection can be used again.
+// dropSize is the most that is read of an answer nobody wants, so that its connection can be used
+// again.
 const dropSize = 64 << 10
 
 func drop(resp *http.Response) {
 	if resp.Body == nil {
 		return
 	}
-	if 0 <= resp.ContentLength && resp.ContentLength <= dropSize { // one of unknown length may never end
+	if 0 <= resp.ContentLength && resp.ContentLength <= dropSize {
+		// one of unknown length may never end
 		_, _ = io.CopyN(io.Discard, resp.Body, dropSize+1)
 	}
 	_ = resp.Body.Close()
 }
 
-// peek reads up to limit bytes of the body of resp and puts them back, with the error that the reading ended in. It tells whether the
-// whole body was read.
+// peek reads up to limit bytes of the body of resp and puts them back, with the error that the
+// reading ended in. It tells whether the whole body was read.
 func peek(resp *http.Response, limit int64) ([]byte, bool) {
 	if resp.Body == nil {
 		return nil, false

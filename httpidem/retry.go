@@ -37,7 +37,8 @@ var passing = []int{
 // final are the codes of problems whose repeat is told the same.
 var final = []string{"outcome-unknown", "already-done", "answer-not-kept", "principal-changed", "resolved-failed"}
 
-// repeatable says whether the request that was answered by resp may be sent again, and after how long at least.
+// repeatable says whether the request that was answered by resp may be sent again, and after how
+// long at least.
 func repeatable(resp *http.Response) (time.Duration, bool) {
 	after, told := retryAfter(resp.Header, time.Now())
 	if conflict := resp.StatusCode == http.StatusConflict; conflict && !told || !conflict && !slices.Contains(passing, resp.StatusCode) {
@@ -52,8 +53,8 @@ func repeatable(resp *http.Response) (time.Duration, bool) {
 	return after, true
 }
 
-// retryAfter reads the field of RFC 9110, section 10.2.3: seconds, or a date, which is compared with the server's own if it tells. What
-// is neither counts as not there.
+// retryAfter reads the field of RFC 9110, section 10.2.3: seconds, or a date, which is compared
+// with the server's own if it tells. What is neither counts as not there.
 func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	v := strings.Trim(h.Get("Retry-After"), " \t")
 	if v == "" {

@@ -17,7 +17,9 @@ func (m *Middleware) run(w http.ResponseWriter, r *http.Request, next http.Handl
 	inner := r.WithContext(a.Context())
 	inner.Header = maps.Clone(r.Header)
 	inner.Header["Accept-Encoding"] = identity // a repeat may not accept what the first one did
-	if strings.HasPrefix(id, madeMark) {       // those behind can tell the repeat by it, too; another caller's, or a later one, has another
+	if strings.HasPrefix(id, madeMark) {
+		// those behind can tell the repeat by it, too; another caller's, or a later one, has
+		// another
 		for _, name := range m.o.KeyHeader {
 			delete(inner.Header, name)
 		}
@@ -57,7 +59,8 @@ func (m *Middleware) crashed(ctx context.Context, a *retrysafe.Attempt) {
 	_ = a.Doubt(ctx, errHandlerCrashed)
 }
 
-// settle records what the handler did, and then sends the answer: one that a client has seen whole is one that is kept.
+// settle records what the handler did, and then sends the answer: one that a client has seen whole
+// is one that is kept.
 func (m *Middleware) settle(c *capture) {
 	a, ctx := c.attempt, c.r.Context()
 	if a.Ended() || c.detached { // the handler has settled it itself, or will
@@ -88,15 +91,18 @@ func (m *Middleware) settle(c *capture) {
 		c.send(true)
 	case errors.Is(err, retrysafe.ErrLeaseLost):
 		m.refuse(c, NewProblem("lease-lost", err).RetryAfter(time.Second))
-	case errors.Is(err, retrysafe.ErrStepsChanged): // what the handler says is not the end of what an earlier attempt began
+	case errors.Is(err, retrysafe.ErrStepsChanged):
+		// what the handler says is not the end of what an earlier attempt began
 		m.refuse(c, NewProblem("outcome-unknown", err))
 	default:
-		// The store will not have the answer, and says so: the work is done, and a repeat finds it in doubt.
+		// The store will not have the answer, and says so: the work is done, and a repeat finds it
+		// in doubt.
 		c.send(true)
 	}
 }
 
-// refuse gives a problem in place of the handler's answer; where that is under way already, the connection is cut.
+// refuse gives a problem in place of the handler's answer; where that is under way already, the
+// connection is cut.
 func (m *Middleware) refuse(c *capture, p *Problem) {
 	if c.hijacked {
 		return // the connection is the handler's
@@ -108,7 +114,8 @@ func (m *Middleware) refuse(c *capture, p *Problem) {
 	m.Problem(c.w, c.r, p)
 }
 
-// notRun are the answers that handlers give before they act; one that may come after says "Idempotency-Outcome: executed".
+// notRun are the answers that handlers give before they act; one that may come after says
+// "Idempotency-Outcome: executed".
 var notRun = []int{401, 403, 407, 408, 409, 421, 423, 425, 429}
 
 // classify says what the answer means for the key.

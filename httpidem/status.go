@@ -13,8 +13,9 @@ import (
 
 // Status is what [Middleware.Status] tells of a key.
 type Status struct {
-	// State is absent, in-progress, in-doubt, completed, failed, released (nothing was done; a request with the key runs), or issued (a
-	// token that was not used yet; one that is not stored before its use is absent).
+	// State is absent, in-progress, in-doubt, completed, failed, released (nothing was done; a
+	// request with the key runs), or issued (a token that was not used yet; one that is not stored
+	// before its use is absent).
 	State string `json:"state"`
 	// Attempt counts the runs so far.
 	Attempt int `json:"attempt,omitempty"`
@@ -28,8 +29,9 @@ type Status struct {
 //
 //	GET /.retrysafe/status?method=POST&path=/orders
 //
-// with the key and the credential of the request. Nothing runs and nothing is changed. It answers a [Status] as JSON, 404 where no record
-// is, or a problem. The path to serve it at is the caller's choice; tenant and operation are made from a request with that method and path.
+// with the key and the credential of the request. Nothing runs and nothing is changed. It answers a
+// [Status] as JSON, 404 where no record is, or a problem. The path to serve it at is the caller's
+// choice; tenant and operation are made from a request with that method and path.
 func (m *Middleware) Status() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked, p := m.asked(r)
@@ -49,7 +51,8 @@ func (m *Middleware) Status() http.Handler {
 	})
 }
 
-// AskedFor reads the request that a status request asks about: its method and path are in the query, its header is the same.
+// AskedFor reads the request that a status request asks about: its method and path are in the
+// query, its header is the same.
 func AskedFor(r *http.Request) (*http.Request, error) {
 	q := r.URL.Query()
 	method, path := q.Get("method"), q.Get("path")

@@ -15,7 +15,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// TestSteps: a handler goes on behind the steps of the one before it, and one that has other steps is not taken for its end.
+// TestSteps: a handler goes on behind the steps of the one before it, and one that has other steps
+// is not taken for its end.
 func TestSteps(t *testing.T) {
 	t.Parallel()
 	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Sweep: -1, Logger: slog.New(slog.DiscardHandler)})

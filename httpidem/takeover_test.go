@@ -30,7 +30,8 @@ func over(t *testing.T, s *httptest.Server, key string) (*http.Response, string)
 	return resp, string(body)
 }
 
-// TestTrailers reach the first client, flushed or not, over both versions of HTTP, and are no part of what is kept.
+// TestTrailers reach the first client, flushed or not, over both versions of HTTP, and are no part
+// of what is kept.
 func TestTrailers(t *testing.T) {
 	t.Parallel()
 	for _, flush := range []bool{false, true} {
@@ -67,7 +68,8 @@ func TestTrailers(t *testing.T) {
 	}
 }
 
-// TestHijack: the handler takes the connection over; the key is completed, and nobody knows the answer.
+// TestHijack: the handler takes the connection over; the key is completed, and nobody knows the
+// answer.
 func TestHijack(t *testing.T) {
 	t.Parallel()
 	for _, wrote := range []string{"", "head and "} {

@@ -16,16 +16,18 @@ import (
 // TokenField is the form field that has the token where no header has it.
 const TokenField = "idempotency_key" //nolint:gosec // the name of a field
 
-// What the keys of tokens have in place of the surface and the route: whoever issues a token need not know where it is used.
+// What the keys of tokens have in place of the surface and the route: whoever issues a token need
+// not know where it is used.
 const (
 	tokenLayer     = "token"
 	tokenOperation = "token"
 )
 
-// Tokens is what a route with Key [Token] asks of whoever issued its tokens; the Issuer of the package token is one.
+// Tokens is what a route with Key [Token] asks of whoever issued its tokens; the Issuer of the
+// package token is one.
 type Tokens interface {
-	// Redeem adds to a call what is known of a token of that tenant. It never refuses: the store does, in the same way for every token
-	// that is not good.
+	// Redeem adds to a call what is known of a token of that tenant. It never refuses: the store
+	// does, in the same way for every token that is not good.
 	Redeem(tenant, token string, c *retrysafe.Call)
 }
 
@@ -66,8 +68,8 @@ func formOf(h http.Header) (media, boundary string) {
 	return media, params["boundary"]
 }
 
-// formKey finds the key in the body of a form; empty: there is none, and none is needed. Several fields of that name are refused: services
-// differ in which one they take.
+// formKey finds the key in the body of a form; empty: there is none, and none is needed. Several
+// fields of that name are refused: services differ in which one they take.
 func (m *Middleware) formKey(h http.Header, body []byte) (string, *Problem) {
 	media, boundary := formOf(h)
 	var values []string
@@ -107,7 +109,8 @@ func (m *Middleware) formKey(h http.Header, body []byte) (string, *Problem) {
 	return "", p
 }
 
-// urlFields are the values of the token's field, two at most. What cannot be decoded is no field of that name.
+// urlFields are the values of the token's field, two at most. What cannot be decoded is no field of
+// that name.
 func urlFields(body []byte) (values []string) {
 	for pair := range bytes.SplitSeq(body, []byte("&")) {
 		name, value, _ := strings.Cut(string(pair[:min(len(pair), 8*maxKey)]), "=")
@@ -125,8 +128,8 @@ func urlFields(body []byte) (values []string) {
 	return values
 }
 
-// partFields is urlFields of a multipart body. One that breaks off has no fields, and is not whole, as is one with a part without a name: the service
-// might see others than were found.
+// partFields is urlFields of a multipart body. One that breaks off has no fields, and is not whole,
+// as is one with a part without a name: the service might see others than were found.
 func partFields(body []byte, boundary string) (values []string, whole bool) {
 	parts := multipart.NewReader(bytes.NewReader(body), boundary)
 	whole = true

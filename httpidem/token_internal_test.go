@@ -14,7 +14,8 @@ import (
 // formKeys reads tokens.
 var formKeys = &Middleware{o: Options{Key: Token}}
 
-// FuzzForm: what is taken for the token is what a handler finds in the form, whatever else stands in it.
+// FuzzForm: what is taken for the token is what a handler finds in the form, whatever else stands
+// in it.
 func FuzzForm(f *testing.F) {
 	f.Add(formURL, []byte("item=tea&idempotency_key=abc"))
 	f.Add(formURL, []byte("idempotency%5Fkey=a%20b&=&&%zz=1&a;b=2"))

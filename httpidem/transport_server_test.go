@@ -22,7 +22,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// cutter is a listener whose connections break when the server begins to answer, as long as there are cuts left.
+// cutter is a listener whose connections break when the server begins to answer, as long as there
+// are cuts left.
 type cutter struct {
 	net.Listener
 	cuts atomic.Int64
@@ -98,7 +99,8 @@ func transport(t *testing.T) *httpidem.Transport {
 	return &httpidem.Transport{Base: base, MinWait: time.Millisecond}
 }
 
-// TestTransportThroughCutConnections: the connection breaks after the effect, twice; there is one effect, and the client has the answer.
+// TestTransportThroughCutConnections: the connection breaks after the effect, twice; there is one
+// effect, and the client has the answer.
 func TestTransportThroughCutConnections(t *testing.T) {
 	t.Parallel()
 	for name, given := range map[string]bool{"key of the context": true, "NewKey": false} {
@@ -126,7 +128,8 @@ func TestTransportWithoutAKey(t *testing.T) {
 	assert.Equal(t, s.runs.Load(), int64(1), "effects")
 }
 
-// TestTransportManyCallers: the copies of an action at once end in one effect and one answer for all.
+// TestTransportManyCallers: the copies of an action at once end in one effect and one answer for
+// all.
 func TestTransportManyCallers(t *testing.T) {
 	t.Parallel()
 	s, tr := newShop(t, &httpidem.Options{Policy: retrysafe.Policy{Wait: 5 * time.Second}}), transport(t)
@@ -158,7 +161,8 @@ func through(h http.Handler) roundTrip {
 	}
 }
 
-// TestTransportUnderstandsTheMiddleware: what the middleware tells, and what the client makes of it.
+// TestTransportUnderstandsTheMiddleware: what the middleware tells, and what the client makes of
+// it.
 func TestTransportUnderstandsTheMiddleware(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Sweep: -1, Secret: []byte("a secret of tests")})
@@ -192,7 +196,8 @@ func TestTransportUnderstandsTheMiddleware(t *testing.T) {
 		assert.Equal(t, tell(&httpidem.Transport{Base: base}, "/orders", "tea"), "201 []", "the first")
 		assert.Equal(t, tell(&httpidem.Transport{Base: base}, "/orders", "tea"), "201 [true]", "a repeat")
 		assert.Equal(t, tell(&httpidem.Transport{Base: base}, "/orders", "coffee"), "422 payload-mismatch after 1", "another payload")
-		// The first try breaks off without an answer; the second is told that nobody knows, which no third would change.
+		// The first try breaks off without an answer; the second is told that nobody knows, which
+		// no third would change.
 		assert.Equal(t, tell(&httpidem.Transport{Base: base}, "/crash", "tea"), "409 outcome-unknown after 2", "a crash")
 
 		var first sync.WaitGroup

@@ -34,7 +34,8 @@ type reply struct {
 	err    error
 }
 
-// script answers the n-th try with the n-th reply, those after the last with the last, and keeps what was sent.
+// script answers the n-th try with the n-th reply, those after the last with the last, and keeps
+// what was sent.
 type script struct {
 	replies []reply
 	sent    []string // "method path key length body" of each try
@@ -388,7 +389,8 @@ func TestBodiesThatHang(t *testing.T) {
 	})
 }
 
-// TestTrailersAreSent: their values are known only when the body was read, and they need a body in chunks.
+// TestTrailersAreSent: their values are known only when the body was read, and they need a body in
+// chunks.
 func TestTrailersAreSent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := outgoing(t.Context(), "POST", "k", "")

@@ -44,8 +44,8 @@ func with(tb testing.TB, wire, text string) string {
 	return replace(tb, wire, "\r\n\r\n", "\r\n"+text+"\r\n\r\n")
 }
 
-// TestAttacks: whoever has seen a signed request, and has no key, cannot have anything else done; and the true request is accepted
-// afterwards, since what was refused has burned nothing.
+// TestAttacks: whoever has seen a signed request, and has no key, cannot have anything else done;
+// and the true request is accepted afterwards, since what was refused has burned nothing.
 func TestAttacks(t *testing.T) {
 	t.Parallel()
 	type attack struct {
@@ -302,7 +302,8 @@ func TestAlgorithmConfusion(t *testing.T) {
 	}
 }
 
-// TestMalleableSignatures: a signature of ECDSA can be turned into another one that is right too; it has the same nonce.
+// TestMalleableSignatures: a signature of ECDSA can be turned into another one that is right too;
+// it has the same nonce.
 func TestMalleableSignatures(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -317,7 +318,8 @@ func TestMalleableSignatures(t *testing.T) {
 	assert.Equal(t, w.send(wire), "nonce-used", "the first")
 }
 
-// TestSpacesAround: a reader of messages may leave spaces around a value; what is passed on is what was signed.
+// TestSpacesAround: a reader of messages may leave spaces around a value; what is passed on is what
+// was signed.
 func TestSpacesAround(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -331,7 +333,8 @@ func TestSpacesAround(t *testing.T) {
 	assert.Equal(t, w.send(wire), "accepted", "%s", w.reason())
 }
 
-// TestSignaturesOfAnotherLength: r and s have 32 bytes each, and nothing stands before or behind them.
+// TestSignaturesOfAnotherLength: r and s have 32 bytes each, and nothing stands before or behind
+// them.
 func TestSignaturesOfAnotherLength(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"hmac", "ed", "ec"} {

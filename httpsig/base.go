@@ -54,7 +54,8 @@ func (m *message) value(name string) (string, error) {
 		case len(lines) > 1:
 			return "", errSeveral
 		}
-		if v = lines[0]; strings.Trim(v, " \t") != v { // signed without them, and what is behind would see them
+		if v = lines[0]; strings.Trim(v, " \t") != v {
+			// signed without them, and what is behind would see them
 			return "", errSpaces
 		}
 	}

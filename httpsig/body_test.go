@@ -13,7 +13,8 @@ import (
 
 func zeros(n int) io.ReadCloser { return io.NopCloser(bytes.NewReader(make([]byte, n))) }
 
-// TestBodies: bodies of every kind arrive as they were signed, and those that are too large or cut do not.
+// TestBodies: bodies of every kind arrive as they were signed, and those that are too large or cut
+// do not.
 func TestBodies(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]io.Reader{

@@ -15,13 +15,15 @@ type Caller struct {
 	Principal string
 	// Created is when the signature was made, by the client's clock.
 	Created time.Time
-	// Covered are the components that the signature covers; whatever else the request has may be anybody's.
+	// Covered are the components that the signature covers; whatever else the request has may be
+	// anybody's.
 	Covered []string
 }
 
 type callerKey struct{}
 
-// CallerFrom is who has signed the request that ctx belongs to; false: nobody that a [Verifier] has accepted.
+// CallerFrom is who has signed the request that ctx belongs to; false: nobody that a [Verifier] has
+// accepted.
 func CallerFrom(ctx context.Context) (Caller, bool) {
 	c, ok := ctx.Value(callerKey{}).(*Caller)
 	if !ok {
@@ -38,7 +40,8 @@ func KeyID(ctx context.Context) string {
 
 var errUnsigned = errors.New("httpsig: no signature of this request was verified; put Verifier.Handler around the middleware that asks for the tenant")
 
-// Tenant is the principal of the caller, for Tenant of httpidem.Options. A request that no [Verifier] has accepted is an error.
+// Tenant is the principal of the caller, for Tenant of httpidem.Options. A request that no
+// [Verifier] has accepted is an error.
 func Tenant(r *http.Request) (string, error) {
 	c, ok := CallerFrom(r.Context())
 	if !ok {

@@ -22,8 +22,8 @@ var (
 	errDigestOther = errors.New("the Content-Digest is another body's")
 )
 
-// checkDigest compares Content-Digest with the body that came. Digests of sha-256 and sha-512 must all be right, and there must be one;
-// weaker ones say nothing and are not looked at.
+// checkDigest compares Content-Digest with the body that came. Digests of sha-256 and sha-512 must
+// all be right, and there must be one; weaker ones say nothing and are not looked at.
 func checkDigest(lines []string, body []byte) error {
 	d, err := dictionary(lines)
 	if err != nil {

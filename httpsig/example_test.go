@@ -17,8 +17,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// A shop pays at a bank. The bank knows the shop's public key. Who copies the request cannot have it done again, nor learn its answer;
-// the shop's own retry gets the first answer.
+// A shop pays at a bank. The bank knows the shop's public key. Who copies the request cannot have
+// it done again, nor learn its answer; the shop's own retry gets the first answer.
 func Example() {
 	public, private, _ := ed25519.GenerateKey(rand.Reader)
 
@@ -106,7 +106,8 @@ func ExampleSigner_Sign() {
 	// retrysafe=("@method" "@authority" "@path" "@query" "content-digest" "idempotency-key")
 }
 
-// Keys are exchanged without a moment in which one side has the wrong one: give the verifier both, then the client the new one.
+// Keys are exchanged without a moment in which one side has the wrong one: give the verifier both,
+// then the client the new one.
 func ExampleKey() {
 	before, _ := httpsig.SharedKey([]byte("32 random bytes that both sides know"))
 	after, _ := httpsig.SharedKey([]byte("32 other random bytes that both have"))

@@ -13,7 +13,8 @@ func (k Key) Public() crypto.PublicKey {
 	return k.ec
 }
 
-// SignChanged is Sign with a change of the fields before they are signed: what a client does that makes a mistake.
+// SignChanged is Sign with a change of the fields before they are signed: what a client does that
+// makes a mistake.
 func SignChanged(s *Signer, r *http.Request, change func(http.Header)) error {
 	body, err := s.prepare(r)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// FuzzSignature: whatever the fields of signatures hold, what is read of them is bounded, says nothing twice, and is the same when it
-// is read again from what was signed.
+// FuzzSignature: whatever the fields of signatures hold, what is read of them is bounded, says
+// nothing twice, and is the same when it is read again from what was signed.
 func FuzzSignature(f *testing.F) {
 	params := `("@method" "@path" "content-type");created=1618884473;expires=1618884500;nonce="0123456789abcdef";keyid="k";tag="retrysafe"`
 	f.Add("a="+params, "a=:AAAA:")
@@ -71,7 +71,8 @@ func FuzzContentDigest(f *testing.F) {
 	})
 }
 
-// FuzzTarget: a path and a query are cut where the target has its first question mark, and nothing of them is lost.
+// FuzzTarget: a path and a query are cut where the target has its first question mark, and nothing
+// of them is lost.
 func FuzzTarget(f *testing.F) {
 	for _, uri := range []string{"/a%2Fb?c", "http://h/p?q", "*", "//x", "https://h?q", "ftp://x/", "?", ""} {
 		f.Add("bank.example:443", uri)

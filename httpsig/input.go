@@ -10,8 +10,9 @@ import (
 
 // Bounds of what is read before anything is known of the sender.
 const (
-	maxField      = 8 << 10 // bytes of Signature, of Signature-Input and of Content-Digest, all lines together
-	maxComponents = 64      // of one signature
+	// bytes of Signature, of Signature-Input and of Content-Digest, all lines together
+	maxField      = 8 << 10
+	maxComponents = 64 // of one signature
 )
 
 var (
@@ -36,8 +37,9 @@ type input struct {
 	mayExpire        bool
 }
 
-// dictionary reads a dictionary of RFC 9651 that says nothing twice: of a repeated name the standard takes the last and forgets the others,
-// so that two readers might not see the same. Spaces do not matter.
+// dictionary reads a dictionary of RFC 9651 that says nothing twice: of a repeated name the
+// standard takes the last and forgets the others, so that two readers might not see the same.
+// Spaces do not matter.
 func dictionary(lines []string) (*httpsfv.Dictionary, error) {
 	size := 0
 	for _, line := range lines {
@@ -57,7 +59,8 @@ func dictionary(lines []string) (*httpsfv.Dictionary, error) {
 	return d, nil
 }
 
-// sameButSpaces tells whether the text is that of the lines, joined by commas, apart from spaces and tabs.
+// sameButSpaces tells whether the text is that of the lines, joined by commas, apart from spaces
+// and tabs.
 func sameButSpaces(text string, lines []string) bool {
 	rest := text
 	for i, line := range lines {
@@ -85,8 +88,9 @@ func eat(rest *string, s string) bool {
 	return true
 }
 
-// find reads the one signature of a message whose tag is the wanted one; untagged wants the one that has none. Labels say nothing: who
-// passes a message on may change them (RFC 9421, section 4.2). Signatures with other tags are others' and not looked at.
+// find reads the one signature of a message whose tag is the wanted one; untagged wants the one
+// that has none. Labels say nothing: who passes a message on may change them (RFC 9421, section
+// 4.2). Signatures with other tags are others' and not looked at.
 func find(h http.Header, tag string, untagged bool) (*input, error) {
 	inputs, err := dictionary(h["Signature-Input"])
 	if err != nil {
@@ -175,7 +179,8 @@ func (in *input) covers(name string) bool {
 	return false
 }
 
-// readParams reads the parameters of RFC 9421, section 2.3. An unknown one is refused: it may say that the signature is not for this use.
+// readParams reads the parameters of RFC 9421, section 2.3. An unknown one is refused: it may say
+// that the signature is not for this use.
 func (in *input) readParams(p *httpsfv.Params) error {
 	for _, name := range p.Names() {
 		v, _ := p.Get(name)

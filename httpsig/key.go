@@ -26,17 +26,21 @@ const (
 	Ed25519         Algorithm = "ed25519"
 )
 
-// minSecret is the least length of a shared secret in bytes: that of the digest (RFC 2104, section 3).
+// minSecret is the least length of a shared secret in bytes: that of the digest (RFC 2104, section
+// 3).
 const minSecret = 32
 
-// Key verifies signatures, and makes them if it is secret. It belongs to one algorithm: what a message says of its algorithm never chooses
-// one. The zero Key does nothing. A Key is safe for concurrent use, and prints as its algorithm alone.
+// Key verifies signatures, and makes them if it is secret. It belongs to one algorithm: what a
+// message says of its algorithm never chooses one. The zero Key does nothing. A Key is safe for
+// concurrent use, and prints as its algorithm alone.
 type Key struct {
-	// NotBefore and NotAfter bound when a signature by this key is accepted, by the verifier's clock; zero: no bound. Keys that follow each
-	// other overlap by as long as it takes to give all sides the new one.
+	// NotBefore and NotAfter bound when a signature by this key is accepted, by the verifier's
+	// clock; zero: no bound. Keys that follow each other overlap by as long as it takes to give all
+	// sides the new one.
 	NotBefore, NotAfter time.Time
-	// Principal is whose key it is, and the tenant of its requests; empty: the id of the key. Set it where one caller has keys of several
-	// ids, so that a retry under a new one is still the same caller's.
+	// Principal is whose key it is, and the tenant of its requests; empty: the id of the key. Set
+	// it where one caller has keys of several ids, so that a retry under a new one is still the
+	// same caller's.
 	Principal string
 
 	algorithm Algorithm
@@ -46,7 +50,8 @@ type Key struct {
 	private   crypto.Signer
 }
 
-// SharedKey is a key of hmac-sha256, which both sides have: at least 32 random bytes. Each of them can sign for the other.
+// SharedKey is a key of hmac-sha256, which both sides have: at least 32 random bytes. Each of them
+// can sign for the other.
 func SharedKey(secret []byte) (Key, error) {
 	if len(secret) < minSecret {
 		return Key{}, fmt.Errorf("httpsig: the shared secret has %d bytes; use at least %d random ones", len(secret), minSecret)
@@ -54,7 +59,8 @@ func SharedKey(secret []byte) (Key, error) {
 	return Key{algorithm: HMACSHA256, secret: slices.Clone(secret)}, nil
 }
 
-// PublicKey is a key that verifies: of ed25519 (ed25519.PublicKey) or ecdsa-p256-sha256 (*ecdsa.PublicKey on P-256).
+// PublicKey is a key that verifies: of ed25519 (ed25519.PublicKey) or ecdsa-p256-sha256
+// (*ecdsa.PublicKey on P-256).
 func PublicKey(public crypto.PublicKey) (Key, error) {
 	switch public := public.(type) {
 	case ed25519.PublicKey:
@@ -77,8 +83,8 @@ func PublicKey(public crypto.PublicKey) (Key, error) {
 	return Key{}, fmt.Errorf("httpsig: a public key cannot be a %T; use ed25519.PublicKey or *ecdsa.PublicKey on P-256", public)
 }
 
-// PrivateKey is a key that signs and verifies: ed25519.PrivateKey, *ecdsa.PrivateKey on P-256, or another crypto.Signer whose public key is
-// one of the two, such as a key in hardware.
+// PrivateKey is a key that signs and verifies: ed25519.PrivateKey, *ecdsa.PrivateKey on P-256, or
+// another crypto.Signer whose public key is one of the two, such as a key in hardware.
 func PrivateKey(private crypto.Signer) (Key, error) {
 	if private == nil {
 		return Key{}, errors.New("httpsig: there is no private key")

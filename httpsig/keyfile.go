@@ -11,14 +11,15 @@ import (
 	"time"
 )
 
-// ReadKeyring reads the keys that a verifier accepts, one a line, words apart by spaces; empty lines and those that begin with # are
-// skipped:
+// ReadKeyring reads the keys that a verifier accepts, one a line, words apart by spaces; empty
+// lines and those that begin with # are skipped:
 //
 //	shop hmac-sha256 <base64 of the secret> not-after=2027-01-01T00:00:00Z
 //	shop ed25519 <base64 of the public key> not-before=2026-12-01T00:00:00Z principal=shop-7
 //
-// A public key is written as in the lines between those of a PEM file (PKIX), in one line. Several lines with one id are several keys of it.
-// Times are those of RFC 3339. Errors name the line, and show nothing of it.
+// A public key is written as in the lines between those of a PEM file (PKIX), in one line. Several
+// lines with one id are several keys of it. Times are those of RFC 3339. Errors name the line, and
+// show nothing of it.
 func ReadKeyring(r io.Reader) (Keyring, error) {
 	ring, lines := Keyring{}, bufio.NewScanner(r)
 	for n := 1; lines.Scan(); n++ {

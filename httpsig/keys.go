@@ -6,9 +6,10 @@ import (
 	"slices"
 )
 
-// Keys finds the keys of an id, which is what a message claims and nobody has verified yet. Several are fine: old and new ones while they
-// are exchanged; a signature by any of them that is valid now is accepted. None: the id is unknown. An error says that nobody can tell, and
-// the client is told to try again (503). It is called for every request that has a signature, from many goroutines.
+// Keys finds the keys of an id, which is what a message claims and nobody has verified yet. Several
+// are fine: old and new ones while they are exchanged; a signature by any of them that is valid now
+// is accepted. None: the id is unknown. An error says that nobody can tell, and the client is told
+// to try again (503). It is called for every request that has a signature, from many goroutines.
 type Keys interface {
 	Keys(ctx context.Context, keyid string) ([]Key, error)
 }
@@ -19,7 +20,8 @@ type Keyring map[string][]Key
 // Keys implements [Keys].
 func (k Keyring) Keys(_ context.Context, keyid string) ([]Key, error) { return k[keyid], nil }
 
-// Validate says what is wrong with the ring: an id that no message can carry, one without a key, a zero Key.
+// Validate says what is wrong with the ring: an id that no message can carry, one without a key, a
+// zero Key.
 func (k Keyring) Validate() error {
 	for id, keys := range k {
 		if err := checkKeyID(id); err != nil {
@@ -32,8 +34,8 @@ func (k Keyring) Validate() error {
 	return nil
 }
 
-// KeysFunc is a function as [Keys]: a database, a service of keys. It should keep what it finds for a while, since anybody can ask for
-// any id.
+// KeysFunc is a function as [Keys]: a database, a service of keys. It should keep what it finds for
+// a while, since anybody can ask for any id.
 type KeysFunc func(ctx context.Context, keyid string) ([]Key, error)
 
 // Keys implements [Keys].

@@ -18,7 +18,8 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// TestCopiesAtOnce: of a hundred copies of one signed request, through four processes, one is accepted.
+// TestCopiesAtOnce: of a hundred copies of one signed request, through four processes, one is
+// accepted.
 func TestCopiesAtOnce(t *testing.T) {
 	t.Parallel()
 	w, served := newWorld(t), atomic.Int64{}
@@ -51,8 +52,8 @@ func TestCopiesAtOnce(t *testing.T) {
 	assert.Equal(t, served.Load(), int64(1), "runs")
 }
 
-// TestNonceOutlivesItsSignature: until nobody accepts the signature any more, on no verifier's clock, its nonce is known; and then it is
-// forgotten, so that the store does not grow for ever.
+// TestNonceOutlivesItsSignature: until nobody accepts the signature any more, on no verifier's
+// clock, its nonce is known; and then it is forgotten, so that the store does not grow for ever.
 func TestNonceOutlivesItsSignature(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -75,7 +76,8 @@ func TestNonceOutlivesItsSignature(t *testing.T) {
 	assert.True(t, err == nil && n == 1 && w.store.Len() == 0, "the nonce is forgotten: %d %v", n, err)
 }
 
-// TestSameNonce: a nonce belongs to a key id. With one key it is good once, whatever the signature; with another it is another's.
+// TestSameNonce: a nonce belongs to a key id. With one key it is good once, whatever the signature;
+// with another it is another's.
 func TestSameNonce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -103,7 +105,8 @@ func (d *dripping) Read(p []byte) (int, error) { d.wait(); return d.Reader.Read(
 
 func (*dripping) Close() error { return nil }
 
-// TestBodyThatDripsIn: a copy that was begun in time, and whose body takes until the nonce is forgotten, is refused.
+// TestBodyThatDripsIn: a copy that was begun in time, and whose body takes until the nonce is
+// forgotten, is refused.
 func TestBodyThatDripsIn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -147,7 +150,8 @@ func TestOrder(t *testing.T) {
 	assert.Equal(t, asked, 0, "calls of the store")
 }
 
-// TestStoreAway: nobody can tell, so nothing runs; the client is told to come again, and does with another signature.
+// TestStoreAway: nobody can tell, so nothing runs; the client is told to come again, and does with
+// another signature.
 func TestStoreAway(t *testing.T) {
 	t.Parallel()
 	for _, f := range []storetest.Fault{storetest.LoseRequest, storetest.LoseReply} {

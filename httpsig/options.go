@@ -16,30 +16,40 @@ type Options struct {
 	Keys Keys
 	// Nonces remembers what was used; [NoncesOn] keeps it on the store of an engine.
 	Nonces Nonces
-	// Authorities are the hosts by which clients address this service, with the port unless it is that of the scheme: "api.example". A
-	// request that was signed for another host is refused, also if it claims to be for that one. Empty: any host. Set them wherever another
-	// service verifies signatures by the same keys, or what was signed for the one can be sent to the other.
+	// Authorities are the hosts by which clients address this service, with the port unless it is
+	// that of the scheme: "api.example". A request that was signed for another host is refused,
+	// also if it claims to be for that one. Empty: any host. Set them wherever another service
+	// verifies signatures by the same keys, or what was signed for the one can be sent to the
+	// other.
 	Authorities []string
-	// Scheme is "https" where TLS ends before this process: it tells which port goes without saying. Default: as the connection is.
+	// Scheme is "https" where TLS ends before this process: it tells which port goes without
+	// saying. Default: as the connection is.
 	Scheme string
-	// Require are further components that every signature must cover, so that a request without them is refused: "idempotency-key" on a
-	// route that is not to act without one. Fields in lower case.
+	// Require are further components that every signature must cover, so that a request without
+	// them is refused: "idempotency-key" on a route that is not to act without one. Fields in lower
+	// case.
 	Require []string
-	// IfPresent are further fields that must be covered where the request has them, in lower case: any that the service goes by. Always
-	// among them are content-digest, content-type, content-encoding and idempotency-key.
+	// IfPresent are further fields that must be covered where the request has them, in lower case:
+	// any that the service goes by. Always among them are content-digest, content-type,
+	// content-encoding and idempotency-key.
 	IfPresent []string
-	// Tag says what signatures are looked for; default [DefaultTag]. Exactly one with this tag must be there; others are not looked at.
+	// Tag says what signatures are looked for; default [DefaultTag]. Exactly one with this tag must
+	// be there; others are not looked at.
 	Tag string
 	// Untagged looks for the one signature without a tag.
 	Untagged bool
-	// MaxAge is how old a signature may be, whatever it says itself; default 5 minutes, 1 s to 24 h.
+	// MaxAge is how old a signature may be, whatever it says itself; default 5 minutes, 1 s to 24
+	// h.
 	MaxAge time.Duration
-	// Skew is how far the client's clock may be off this one, and the clocks of verifiers off the right time; default 30 s, 1 s to 1 h.
+	// Skew is how far the client's clock may be off this one, and the clocks of verifiers off the
+	// right time; default 30 s, 1 s to 1 h.
 	Skew time.Duration
-	// MaxBody is the largest body in bytes; default 1 MiB. A larger one: 413 body-too-large. It is held in memory.
+	// MaxBody is the largest body in bytes; default 1 MiB. A larger one: 413 body-too-large. It is
+	// held in memory.
 	MaxBody int64
-	// BodyTime is how long the body may take to arrive before [Verifier.Handler] refuses it (400 body-incomplete); default 30 s. The nonce is claimed
-	// behind the body, so that until then one request could be opened again and again.
+	// BodyTime is how long the body may take to arrive before [Verifier.Handler] refuses it (400
+	// body-incomplete); default 30 s. The nonce is claimed behind the body, so that until then one
+	// request could be opened again and again.
 	BodyTime time.Duration
 	// Now is the clock; default time.Now.
 	Now func() time.Time

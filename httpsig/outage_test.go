@@ -22,8 +22,8 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// TestOutageCostsNothing: the store is away, or its reply is lost and the nonce is taken; the client is told 503, signs anew after Retry-After,
-// and has one payment.
+// TestOutageCostsNothing: the store is away, or its reply is lost and the nonce is taken; the
+// client is told 503, signs anew after Retry-After, and has one payment.
 func TestOutageCostsNothing(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []storetest.Fault{storetest.LoseRequest, storetest.LoseReply, storetest.BlockReply} {

@@ -18,11 +18,11 @@ const (
 	codeUsed    = "nonce-used"
 )
 
-// Refusal is why a request was not accepted. Its text is for logs and says what was wrong, but nothing that the request carries; the client
-// is told the code alone.
+// Refusal is why a request was not accepted. Its text is for logs and says what was wrong, but
+// nothing that the request carries; the client is told the code alone.
 type Refusal struct {
-	// Code is that of the problem: signature-missing, signature-refused, signature-expired, nonce-used, body-too-large, body-incomplete,
-	// store-unavailable, shutting-down.
+	// Code is that of the problem: signature-missing, signature-refused, signature-expired,
+	// nonce-used, body-too-large, body-incomplete, store-unavailable, shutting-down.
 	Code string
 	err  error
 }
@@ -45,7 +45,8 @@ func unknown(err error) *Refusal {
 	return &Refusal{"store-unavailable", err}
 }
 
-// Problem is the answer to the client. Only 503 may be tried again, which a client does with a new signature.
+// Problem is the answer to the client. Only 503 may be tried again, which a client does with a new
+// signature.
 func (r *Refusal) Problem() *httpidem.Problem {
 	p := httpidem.NewProblem(r.Code, r)
 	if p.Status == http.StatusServiceUnavailable {

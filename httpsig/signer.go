@@ -16,27 +16,31 @@ import (
 	"github.com/dunglas/httpsfv"
 )
 
-// DefaultTag is the tag of signatures of this package, which says what they are for: one that was made for another application with the
-// same key is not taken for one of these (RFC 9421, section 7.2.2).
+// DefaultTag is the tag of signatures of this package, which says what they are for: one that was
+// made for another application with the same key is not taken for one of these (RFC 9421, section
+// 7.2.2).
 const DefaultTag = "retrysafe"
 
-// defaultLife is how long a signature is good, and maxAge the longest that a verifier may be told to accept.
+// defaultLife is how long a signature is good, and maxAge the longest that a verifier may be told
+// to accept.
 const (
 	defaultLife = time.Minute
 	maxAge      = 24 * time.Hour
 )
 
-// Signer signs requests. It is safe for concurrent use as long as its fields are left alone; KeyID and Key must be set.
+// Signer signs requests. It is safe for concurrent use as long as its fields are left alone; KeyID
+// and Key must be set.
 type Signer struct {
 	// KeyID is what the verifier finds the key by.
 	KeyID string
 	// Key signs: a SharedKey or a PrivateKey.
 	Key Key
-	// Cover are further components that are covered where the request has them: fields in lower case, or @scheme and @target-uri. Always
-	// covered are @method, @authority, @path and @query, and where they are there content-digest, content-type, content-encoding and
-	// idempotency-key.
+	// Cover are further components that are covered where the request has them: fields in lower
+	// case, or @scheme and @target-uri. Always covered are @method, @authority, @path and @query,
+	// and where they are there content-digest, content-type, content-encoding and idempotency-key.
 	Cover []string
-	// Life is how long a signature is good: from created to expires; default 1 minute, 1 s to 24 h. A retry has a new one.
+	// Life is how long a signature is good: from created to expires; default 1 minute, 1 s to 24 h.
+	// A retry has a new one.
 	Life time.Duration
 	// Tag says what signatures are for; default [DefaultTag]. The verifier looks for the same.
 	Tag string
@@ -78,15 +82,18 @@ func checkTag(tag string, untagged bool) error {
 // label is what the signature is called in the two fields. Nothing depends on it.
 const label = "retrysafe"
 
-// always are the components of every signature, and ifThere those that are covered where the request has them.
+// always are the components of every signature, and ifThere those that are covered where the
+// request has them.
 var (
 	always  = []string{"@method", "@authority", "@path", "@query"}
 	ifThere = []string{"content-digest", "content-type", "content-encoding", "idempotency-key"}
 )
 
-// Sign signs r as it is to be sent: it sets Content-Digest where there is a body, or the method usually has one, and Signature-Input and
-// Signature, in place of its own of before and beside those of others. The body is read to its end and put back, GetBody with it, so that
-// [net/http] can send it. After an error r must not be sent; its body is to be closed by the caller. Trailers cannot be signed.
+// Sign signs r as it is to be sent: it sets Content-Digest where there is a body, or the method
+// usually has one, and Signature-Input and Signature, in place of its own of before and beside
+// those of others. The body is read to its end and put back, GetBody with it, so that [net/http]
+// can send it. After an error r must not be sent; its body is to be closed by the caller. Trailers
+// cannot be signed.
 func (s *Signer) Sign(r *http.Request) error {
 	if err := s.Validate(); err != nil {
 		return err

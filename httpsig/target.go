@@ -17,8 +17,9 @@ var (
 	errHost   = errors.New("the host cannot be signed; use printable ASCII without a zone, and Punycode for other letters")
 )
 
-// arrived is the target of a request that a server got. What was signed is what stood on the wire: RequestURI, which no handler changes,
-// and not URL.Path, which is decoded, nor URL.RawPath, which is empty unless the path has an unusual escape.
+// arrived is the target of a request that a server got. What was signed is what stood on the wire:
+// RequestURI, which no handler changes, and not URL.Path, which is decoded, nor URL.RawPath, which
+// is empty unless the path has an unusual escape.
 func arrived(r *http.Request, scheme string) (target, error) {
 	if scheme == "" {
 		scheme = "http"
@@ -72,7 +73,8 @@ func cutBefore(s, chars string) string {
 	return s
 }
 
-// authority is a host in its normal form: lower case, and without the port that the scheme has anyway (RFC 9421, section 2.2.3).
+// authority is a host in its normal form: lower case, and without the port that the scheme has
+// anyway (RFC 9421, section 2.2.3).
 func authority(host, scheme string) (string, error) {
 	if host == "" || !printable(host) || strings.ContainsAny(host, "%/@?#\\ ") {
 		return "", errHost

@@ -11,7 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestTargets: whatever a client can write as an address arrives as what was signed, and each is another path than all others.
+// TestTargets: whatever a client can write as an address arrives as what was signed, and each is
+// another path than all others.
 func TestTargets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -74,7 +75,8 @@ func TestForms(t *testing.T) {
 	assert.Equal(t, w.send(w.sign(r, w.signer("hmac"))), "accepted", "an empty query (%s)", w.reason())
 }
 
-// TestScheme: what is signed with @target-uri for https is not good on http, nor the other way round.
+// TestScheme: what is signed with @target-uri for https is not good on http, nor the other way
+// round.
 func TestScheme(t *testing.T) {
 	t.Parallel()
 	for _, scheme := range []string{"http", "https"} {
@@ -97,7 +99,8 @@ func TestScheme(t *testing.T) {
 	}
 }
 
-// TestRewrittenPath: a handler in front that takes a prefix off the path changes nothing of what was signed.
+// TestRewrittenPath: a handler in front that takes a prefix off the path changes nothing of what
+// was signed.
 func TestRewrittenPath(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

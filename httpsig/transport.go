@@ -11,16 +11,18 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// Transport is an [http.RoundTripper] that signs each request. Put it under httpidem.Transport, as its Base: then every try of a request
-// is signed anew, and the server takes it for the repeat that it is. The other way round all tries would carry one signature, of which the
-// server accepts the first.
+// Transport is an [http.RoundTripper] that signs each request. Put it under httpidem.Transport, as
+// its Base: then every try of a request is signed anew, and the server takes it for the repeat that
+// it is. The other way round all tries would carry one signature, of which the server accepts the
+// first.
 //
-// A connection that turns out to be closed makes [http.Transport] send a request again by itself, as it is; should the first copy have
-// arrived, the second is told nonce-used. Then Transport signs once more, if the request has an Idempotency-Key or is idempotent by itself
-// (RFC 9110, section 9.2.2); other requests get that answer.
+// A connection that turns out to be closed makes [http.Transport] send a request again by itself,
+// as it is; should the first copy have arrived, the second is told nonce-used. Then Transport signs
+// once more, if the request has an Idempotency-Key or is idempotent by itself (RFC 9110, section
+// 9.2.2); other requests get that answer.
 //
-// A redirect to another host, port or scheme is an error, and nothing is sent there: whoever can redirect a client could have anything
-// signed.
+// A redirect to another host, port or scheme is an error, and nothing is sent there: whoever can
+// redirect a client could have anything signed.
 type Transport struct {
 	// Base sends; default http.DefaultTransport.
 	Base http.RoundTripper
@@ -34,7 +36,8 @@ var (
 		"nothing was sent there: ask that host itself")
 )
 
-// RoundTrip signs a copy of req and sends it. It leaves req as it is but for its body, which is read and closed.
+// RoundTrip signs a copy of req and sends it. It leaves req as it is but for its body, which is
+// read and closed.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch {
 	case t.Signer == nil:

@@ -22,7 +22,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// bank is a server with signatures before idempotency, whose connections can be cut when it begins to answer.
+// bank is a server with signatures before idempotency, whose connections can be cut when it begins
+// to answer.
 type bank struct {
 	*httptest.Server
 	world    *world
@@ -56,7 +57,8 @@ func newBank(t *testing.T) *bank {
 	return b
 }
 
-// cutter is a listener whose connections break when the server begins to answer, as long as there are cuts left.
+// cutter is a listener whose connections break when the server begins to answer, as long as there
+// are cuts left.
 type cutter struct {
 	net.Listener
 	cuts *atomic.Int64
@@ -112,8 +114,8 @@ func (b *bank) pay(t *testing.T, rt http.RoundTripper, key string) string {
 	return strings.TrimSpace(fmt.Sprintf("%d %s %s", resp.StatusCode, body, resp.Header.Get("Idempotency-Replayed")))
 }
 
-// TestRetriesAreReplayed: the answers are lost on their way, the client tries again, and each try has a signature and a nonce of its own:
-// one payment, and its answer.
+// TestRetriesAreReplayed: the answers are lost on their way, the client tries again, and each try
+// has a signature and a nonce of its own: one payment, and its answer.
 func TestRetriesAreReplayed(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"hmac", "ed", "ec"} {
@@ -130,8 +132,8 @@ func TestRetriesAreReplayed(t *testing.T) {
 	}
 }
 
-// TestRetryOfACopyIsRefused: whoever has seen the request sends it again. That is neither run nor replayed, since a replay would tell
-// the answer; the client's own retry is.
+// TestRetryOfACopyIsRefused: whoever has seen the request sends it again. That is neither run nor
+// replayed, since a replay would tell the answer; the client's own retry is.
 func TestRetryOfACopyIsRefused(t *testing.T) {
 	t.Parallel()
 	b := newBank(t)
@@ -156,8 +158,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestRepeatsBelowTheSigner: a transport that sends a request again as it is, as net/http's does. The request is signed anew where
-// the server can tell the repeat, and only there.
+// TestRepeatsBelowTheSigner: a transport that sends a request again as it is, as net/http's does.
+// The request is signed anew where the server can tell the repeat, and only there.
 func TestRepeatsBelowTheSigner(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[string]string{"key-1": "201 payment 1 by hmac: 42 EUR true", "": "409 nonce-used"} {
@@ -189,7 +191,8 @@ func TestTenantsAreKeys(t *testing.T) {
 	assert.Equal(t, b.pay(t, testclient.HTTP.Transport, "key-1"), "401 signature-missing", "nobody")
 }
 
-// TestRedirects: what would be signed for another host is not sent; on the same host each hop is signed for itself.
+// TestRedirects: what would be signed for another host is not sent; on the same host each hop is
+// signed for itself.
 func TestRedirects(t *testing.T) {
 	t.Parallel()
 	b := newBank(t)

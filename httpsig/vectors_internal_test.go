@@ -41,7 +41,8 @@ func bytesOf(t *testing.T, text string) []byte {
 	return b
 }
 
-// TestVectorsOfTheRFC: both algorithms are deterministic, so that we make the signatures of the standard to the letter.
+// TestVectorsOfTheRFC: both algorithms are deterministic, so that we make the signatures of the
+// standard to the letter.
 func TestVectorsOfTheRFC(t *testing.T) {
 	t.Parallel()
 	shared, err := SharedKey(bytesOf(t, b25Key))

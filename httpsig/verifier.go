@@ -12,7 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// Verifier accepts requests with a signature that is good, and each of them once. It is safe for concurrent use.
+// Verifier accepts requests with a signature that is good, and each of them once. It is safe for
+// concurrent use.
 type Verifier struct {
 	o Options
 }
@@ -30,13 +31,15 @@ func New(o *Options) *Verifier {
 	return v
 }
 
-// Handler passes on to next what [Verifier.Accept] accepts. It stands before httpidem's middleware, with [Tenant] as the tenant there.
-// Refusals are problem documents: 401 signature-missing, signature-refused and signature-expired, 409 nonce-used, 413 body-too-large, 400
-// body-incomplete, 503 store-unavailable and shutting-down. Nothing has run then.
+// Handler passes on to next what [Verifier.Accept] accepts. It stands before httpidem's middleware,
+// with [Tenant] as the tenant there. Refusals are problem documents: 401 signature-missing,
+// signature-refused and signature-expired, 409 nonce-used, 413 body-too-large, 400 body-incomplete,
+// 503 store-unavailable and shutting-down. Nothing has run then.
 func (v *Verifier) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rc := http.NewResponseController(w)
-		_ = rc.SetReadDeadline(time.Now().Add(v.o.BodyTime)) // a writer that cannot has no connection that could be slow
+		// a writer that cannot has no connection that could be slow
+		_ = rc.SetReadDeadline(time.Now().Add(v.o.BodyTime))
 		accepted, err := v.Accept(r)
 		_ = rc.SetReadDeadline(time.Time{})
 		if err != nil {
@@ -59,7 +62,8 @@ func (v *Verifier) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	p := refusal.Problem()
 	p.Type = v.o.Docs + p.Code + ".md"
 	if p.Status == http.StatusUnauthorized {
-		w.Header().Set("WWW-Authenticate", "Signature") // RFC 9110 asks for a challenge, and no scheme is registered for RFC 9421
+		// RFC 9110 asks for a challenge, and no scheme is registered for RFC 9421
+		w.Header().Set("WWW-Authenticate", "Signature")
 	}
 	if r.Body != nil && r.Body != http.NoBody {
 		w.Header().Set("Connection", "close") // what is left of the body is not read
@@ -71,12 +75,14 @@ func (v *Verifier) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	p.ServeHTTP(w, r)
 }
 
-// Accept returns the request to go on with, or a [*Refusal]. In this order: the signature is read, its key found, what it must cover
-// looked at, the signature verified, its time looked at, the body read and compared with Content-Digest, the time looked at again, and
-// then the nonce claimed. So nobody without a key makes the server read a body or burns a nonce.
+// Accept returns the request to go on with, or a [*Refusal]. In this order: the signature is read,
+// its key found, what it must cover looked at, the signature verified, its time looked at, the body
+// read and compared with Content-Digest, the time looked at again, and then the nonce claimed. So
+// nobody without a key makes the server read a body or burns a nonce.
 //
-// The request that is returned has its body in memory, no trailer, and the [Caller] in its context. r must be one that a server got, with
-// its RequestURI as it was on the wire, and its body not yet read; r itself must not be used any more.
+// The request that is returned has its body in memory, no trailer, and the [Caller] in its context.
+// r must be one that a server got, with its RequestURI as it was on the wire, and its body not yet
+// read; r itself must not be used any more.
 func (v *Verifier) Accept(r *http.Request) (*http.Request, error) {
 	in, m, err := v.read(r)
 	if err != nil {

@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// Buffered hands out ids of a [Snowflake] that were reserved in blocks: taking one is one atomic addition, and the clock is read once for a
-// block. A block is as large as what was asked for in a millisecond lately, so that ids are about as old; none is skipped, so that behind a lull
-// the first ones are as old as the lull. Ids of one caller are in order. It is safe for concurrent use.
+// Buffered hands out ids of a [Snowflake] that were reserved in blocks: taking one is one atomic
+// addition, and the clock is read once for a block. A block is as large as what was asked for in a
+// millisecond lately, so that ids are about as old; none is skipped, so that behind a lull the
+// first ones are as old as the lull. Ids of one caller are in order. It is safe for concurrent use.
 type Buffered struct {
 	g       *Snowflake
 	current atomic.Pointer[block]

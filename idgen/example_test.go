@@ -32,7 +32,8 @@ func ExampleWorkers() {
 	// Output: true true
 }
 
-// An id is a string in JSON, so that JavaScript reads all of its digits, and has a short form for people.
+// An id is a string in JSON, so that JavaScript reads all of its digits, and has a short form for
+// people.
 func ExampleID() {
 	id := idgen.ID(7204573214593025)
 	text, _ := json.Marshal(map[string]idgen.ID{"order": id})

@@ -30,10 +30,12 @@ func (s *Segment) fetch() {
 	}
 }
 
-// try asks once, and tells whether to ask again. Callers that wait are told how it went; those that come before the next try are told at once.
+// try asks once, and tells whether to ask again. Callers that wait are told how it went; those that
+// come before the next try are told at once.
 func (s *Segment) try(n int64, wait time.Duration) (again bool) {
 	ctx, cancel := context.WithTimeout(s.life, s.o.Timeout)
-	first, count, err := s.ranges.Take(ctx, s.tag, n) // what an error has left behind in the source is nobody's
+	// what an error has left behind in the source is nobody's
+	first, count, err := s.ranges.Take(ctx, s.tag, n)
 	cancel()
 
 	s.mu.Lock()
@@ -77,7 +79,8 @@ type pace struct {
 	last time.Time // when the last one came
 }
 
-// ask is how many values to ask for now. From the third range on, each comes when a whole one was used since the one before it.
+// ask is how many values to ask for now. From the third range on, each comes when a whole one was
+// used since the one before it.
 func (p *pace) ask(now time.Time, o *SegmentOptions) int64 {
 	if p.seen < 2 {
 		return p.size

@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// TestClockBackAcrossRestart: all clocks, the store's too, are set back while nobody holds the number. The next holder begins when the last one's times are
-// over, and above all of its ids.
+// TestClockBackAcrossRestart: all clocks, the store's too, are set back while nobody holds the
+// number. The next holder begins when the last one's times are over, and above all of its ids.
 func TestClockBackAcrossRestart(t *testing.T) {
 	t.Parallel()
 	for _, back := range []time.Duration{time.Millisecond, 3 * time.Second, time.Hour} {
@@ -61,8 +61,9 @@ func TestClockBackAcrossRestart(t *testing.T) {
 	}
 }
 
-// TestStaticTwice shows what a number from a file does not promise: two processes that have one number make the same ids, and so does one whose clock was
-// set back across a restart. Nothing can find that out but a unique index. Leased numbers have neither.
+// TestStaticTwice shows what a number from a file does not promise: two processes that have one
+// number make the same ids, and so does one whose clock was set back across a restart. Nothing can
+// find that out but a unique index. Leased numbers have neither.
 func TestStaticTwice(t *testing.T) {
 	t.Parallel()
 	c := newClock(day)
@@ -80,7 +81,8 @@ func TestStaticTwice(t *testing.T) {
 	t.Error("a clock that was set back across a restart did no harm; say so in the documentation")
 }
 
-// TestHeldHasOneGenerator: a second generator of one leased number would make the ids of the first, and is refused.
+// TestHeldHasOneGenerator: a second generator of one leased number would make the ids of the first,
+// and is refused.
 func TestHeldHasOneGenerator(t *testing.T) {
 	t.Parallel()
 	held := claim(t, idgen.NewWorkers(memstore.New(nil), small))
@@ -93,8 +95,9 @@ func TestHeldHasOneGenerator(t *testing.T) {
 	assert.NoError(t, held.Release(t.Context()), "Release")
 }
 
-// TestNextHolderWithAnotherClock: the clock of the next holder is behind the last one's by less than MaxSkew, so that its number is free before the last one's times
-// are over by it. It begins above them.
+// TestNextHolderWithAnotherClock: the clock of the next holder is behind the last one's by less
+// than MaxSkew, so that its number is free before the last one's times are over by it. It begins
+// above them.
 func TestNextHolderWithAnotherClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -120,7 +123,8 @@ func TestNextHolderWithAnotherClock(t *testing.T) {
 	})
 }
 
-// TestSlowCallerIsNoClock: a caller that is held up behind its look at the clock, while others go on, does not take that for a clock that was set back.
+// TestSlowCallerIsNoClock: a caller that is held up behind its look at the clock, while others go
+// on, does not take that for a clock that was set back.
 func TestSlowCallerIsNoClock(t *testing.T) {
 	t.Parallel()
 	var g *idgen.Snowflake

@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// ID is a positive number of 63 bits. In JSON it is a string, since JavaScript and many others keep 53 bits of a number; in SQL it is a
-// BIGINT. The zero ID is none.
+// ID is a positive number of 63 bits. In JSON it is a string, since JavaScript and many others keep
+// 53 bits of a number; in SQL it is a BIGINT. The zero ID is none.
 type ID int64
 
 // String is the number in decimal.
@@ -32,7 +32,8 @@ const digits = "0123456789abcdefghjkmnpqrstvwxyz"
 // shortSize is the length of every Short.
 const shortSize = 13
 
-// Short is the id for people and addresses: 13 characters, digits and small letters, that sort as ids do.
+// Short is the id for people and addresses: 13 characters, digits and small letters, that sort as
+// ids do.
 func (id ID) Short() string {
 	var b [shortSize]byte
 	n := uint64(id) //nolint:gosec // an id is positive
@@ -88,7 +89,8 @@ func (id ID) MarshalJSON() ([]byte, error) {
 	return append(strconv.AppendInt([]byte{'"'}, int64(id), 10), '"'), nil
 }
 
-// UnmarshalJSON reads a string, and a number as far as it is exact everywhere: below 2^53. null leaves the id as it is.
+// UnmarshalJSON reads a string, and a number as far as it is exact everywhere: below 2^53. null
+// leaves the id as it is.
 func (id *ID) UnmarshalJSON(b []byte) error {
 	if string(b) == "null" {
 		return nil

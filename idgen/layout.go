@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// Layout says what the bits of an id mean, from the highest: the time since Epoch in Units, the worker, the sequence. Together they are 63. It is
-// kept for as long as the ids are: another layout makes ids that may meet the old ones.
+// Layout says what the bits of an id mean, from the highest: the time since Epoch in Units, the
+// worker, the sequence. Together they are 63. It is kept for as long as the ids are: another layout
+// makes ids that may meet the old ones.
 type Layout struct {
 	TimeBits, WorkerBits, SequenceBits uint8
 	Unit                               time.Duration
@@ -18,21 +19,25 @@ type Layout struct {
 // DefaultEpoch is that of the layouts of this package.
 var DefaultEpoch = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// The layouts that are known by name, with [DefaultEpoch]. Their widths are those of the programs that they are named after.
+// The layouts that are known by name, with [DefaultEpoch]. Their widths are those of the programs
+// that they are named after.
 var (
-	// Twitter is that of Snowflake: 41 bits of milliseconds (69 years), 1024 workers, 4096 ids a millisecond each.
+	// Twitter is that of Snowflake: 41 bits of milliseconds (69 years), 1024 workers, 4096 ids a
+	// millisecond each.
 	Twitter = Layout{41, 10, 12, time.Millisecond, DefaultEpoch}
 	// Fast has 64 workers that make 65 536 ids a millisecond each.
 	Fast = Layout{41, 6, 16, time.Millisecond, DefaultEpoch}
-	// UIDGenerator is that of Baidu's uid-generator: 28 bits of seconds (8.5 years), 4 194 304 workers, 8192 ids a second each. For workers that
-	// come and go without ever giving a number back.
+	// UIDGenerator is that of Baidu's uid-generator: 28 bits of seconds (8.5 years), 4 194 304
+	// workers, 8192 ids a second each. For workers that come and go without ever giving a number
+	// back.
 	UIDGenerator = Layout{28, 22, 13, time.Second, DefaultEpoch}
-	// Sonyflake has the widths of Sonyflake: 39 bits of 10 ms (174 years), 65 536 workers, 256 ids in 10 ms each. There the sequence stands above
-	// the worker; here below, as in all layouts.
+	// Sonyflake has the widths of Sonyflake: 39 bits of 10 ms (174 years), 65 536 workers, 256 ids
+	// in 10 ms each. There the sequence stands above the worker; here below, as in all layouts.
 	Sonyflake = Layout{39, 16, 8, 10 * time.Millisecond, DefaultEpoch}
 )
 
-// leastLeft is what must be left of a layout's time when a generator starts: so long before its end nobody wants to learn of it.
+// leastLeft is what must be left of a layout's time when a generator starts: so long before its end
+// nobody wants to learn of it.
 const leastLeft = 365 * 24 * time.Hour
 
 // Validate says what is wrong with l.

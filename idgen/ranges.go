@@ -8,15 +8,20 @@ import (
 	"unicode/utf8"
 )
 
-// Ranges is where a [Segment] gets its values: a counter for each tag that a database keeps. Packages sqlranges and redisranges have such, and
-// package rangestest finds out whether another one will do. It is safe for concurrent use.
+// Ranges is where a [Segment] gets its values: a counter for each tag that a database keeps.
+// Packages sqlranges and redisranges have such, and package rangestest finds out whether another
+// one will do. It is safe for concurrent use.
 type Ranges interface {
-	// Take gives count values in a row, first and those behind it: n of them, or more where the source has a larger step for the tag. n is 1 or
-	// more. Each value is given once, to one caller of all processes, for ever, also if the source crashes behind its answer: it has kept
-	// what it gives before it says so. Values are 1 or more, and of two calls of which one begins after the other has ended, the later gets the greater.
+	// Take gives count values in a row, first and those behind it: n of them, or more where the
+	// source has a larger step for the tag. n is 1 or more. Each value is given once, to one caller
+	// of all processes, for ever, also if the source crashes behind its answer: it has kept what it
+	// gives before it says so. Values are 1 or more, and of two calls of which one begins after the
+	// other has ended, the later gets the greater.
 	//
-	// [ErrNoTag]: there is no such tag, and nothing was given; a tag is made by people, never by a call of Take, since one that was lost would begin
-	// anew. [ErrSpent]: there are not as many values below 2^63. With any other error nobody knows whether values were given; they are nobody's then.
+	// [ErrNoTag]: there is no such tag, and nothing was given; a tag is made by people, never by a
+	// call of Take, since one that was lost would begin anew. [ErrSpent]: there are not as many
+	// values below 2^63. With any other error nobody knows whether values were given; they are
+	// nobody's then.
 	Take(ctx context.Context, tag string, n int64) (first, count int64, err error)
 }
 
@@ -51,7 +56,8 @@ func CheckTag(text string) error {
 // MaxStep is the largest step; it bounds what a crash wastes.
 const MaxStep = 1 << 40
 
-// CheckNew says whether a tag can be made so, for sources: with a first value of 1 or more, and a step of 1 to [MaxStep].
+// CheckNew says whether a tag can be made so, for sources: with a first value of 1 or more, and a
+// step of 1 to [MaxStep].
 func CheckNew(tag string, first, step int64) error {
 	if err := CheckTag(tag); err != nil {
 		return err

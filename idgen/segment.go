@@ -12,10 +12,11 @@ import (
 
 // The errors of segments; test with errors.Is.
 var (
-	// ErrNoRange: both ranges are used up, and the source has given no other one. The error says why.
+	// ErrNoRange: both ranges are used up, and the source has given no other one. The error says
+	// why.
 	ErrNoRange = errors.New("idgen: the ranges at hand are used up, and there is no new one")
-	// ErrWentBack: the source has given values that this process has got before, or none at all: it has lost what it had confirmed. The
-	// segment makes no more ids.
+	// ErrWentBack: the source has given values that this process has got before, or none at all: it
+	// has lost what it had confirmed. The segment makes no more ids.
 	ErrWentBack = errors.New("idgen: the source of ranges gave values that it had given before, or that are none; it has lost writes (a failover, an old copy): " +
 		"set the tag above all ids that are in use, and start anew")
 	// ErrClosed: the segment was closed.
@@ -24,24 +25,30 @@ var (
 
 // SegmentOptions configure a [Segment]; nil and every zero field are fine.
 type SegmentOptions struct {
-	// Step is how many values a range has at least; default 1: the step of the source counts, which is more.
+	// Step is how many values a range has at least; default 1: the step of the source counts, which
+	// is more.
 	Step int64
-	// MaxStep is how far ranges grow; default 1 000 000. A larger Step, or step of the source, stands.
+	// MaxStep is how far ranges grow; default 1 000 000. A larger Step, or step of the source,
+	// stands.
 	MaxStep int64
-	// Lasts is how long a range should last; default 15 min. One that is used up sooner is followed by one of twice the size, and one that lasts more than
-	// twice as long by one of half of it.
+	// Lasts is how long a range should last; default 15 min. One that is used up sooner is followed
+	// by one of twice the size, and one that lasts more than twice as long by one of half of it.
 	Lasts time.Duration
 	// Timeout is how long the source is waited for in one call; default 5 s.
 	Timeout time.Duration
-	// Retry is the longest wait between two calls of a source that fails; default 2 s. The first wait is 50 ms at most.
+	// Retry is the longest wait between two calls of a source that fails; default 2 s. The first
+	// wait is 50 ms at most.
 	Retry time.Duration
 }
 
-// Segment hands out the values of one tag from ranges that a source gives, two at a time: the next one is fetched in the background when a tenth of
-// the current one is used, so that callers wait for the source only where it takes longer than the rest lasts. It goes on without the source for as long as the two
-// last. A process that dies wastes them, and no more; a range whose reply was lost is nobody's. The values of one process rise.
+// Segment hands out the values of one tag from ranges that a source gives, two at a time: the next
+// one is fetched in the background when a tenth of the current one is used, so that callers wait
+// for the source only where it takes longer than the rest lasts. It goes on without the source for
+// as long as the two last. A process that dies wastes them, and no more; a range whose reply was
+// lost is nobody's. The values of one process rise.
 //
-// It is safe for concurrent use; taking an id is one atomic addition. Close ends what runs in the background.
+// It is safe for concurrent use; taking an id is one atomic addition. Close ends what runs in the
+// background.
 //
 // Source: the segment mode of Meituan's Leaf.
 type Segment struct {
@@ -54,11 +61,12 @@ type Segment struct {
 	stop     context.CancelFunc
 	fetching sync.WaitGroup
 
-	mu      sync.Mutex
-	next    *span
-	tried   chan struct{} // closed with the end of the call that runs, or that comes; nil: nobody fetches
-	failed  error         // why there is no next one
-	notTill time.Time     // no call before
+	mu   sync.Mutex
+	next *span
+	// closed with the end of the call that runs, or that comes; nil: nobody fetches
+	tried   chan struct{}
+	failed  error     // why there is no next one
+	notTill time.Time // no call before
 	pace    pace
 	highest int64 // value that was given to us
 }
@@ -102,14 +110,16 @@ func NewSegment(r Ranges, tag string, o *SegmentOptions) (*Segment, error) {
 	return s, nil
 }
 
-// Next takes an id. It waits for the source, for as long as ctx lives, only where both ranges are used up. [ErrNoRange], with the cause, where
-// the source has failed by then: nothing was taken, and later calls find out whether it is back, without asking it each.
+// Next takes an id. It waits for the source, for as long as ctx lives, only where both ranges are
+// used up. [ErrNoRange], with the cause, where the source has failed by then: nothing was taken,
+// and later calls find out whether it is back, without asking it each.
 func (s *Segment) Next(ctx context.Context) (ID, error) {
 	first, _, err := s.take(ctx, 1)
 	return ID(first), err
 }
 
-// NextN takes n ids, 1 to 1 000 000, that rise; other callers may get some in between. Where it fails, what it has taken so far is nobody's.
+// NextN takes n ids, 1 to 1 000 000, that rise; other callers may get some in between. Where it
+// fails, what it has taken so far is nobody's.
 func (s *Segment) NextN(ctx context.Context, n int) ([]ID, error) {
 	if n < 1 || n > 1_000_000 {
 		return nil, fmt.Errorf("idgen: %d ids at once; ask for 1 to 1000000", n)
@@ -142,7 +152,8 @@ func (k *span) left() int64 {
 	return k.size - min(k.taken.Load(), k.size)
 }
 
-// Close ends what runs in the background, and waits for it. There are no ids afterwards; those that are left are wasted.
+// Close ends what runs in the background, and waits for it. There are no ids afterwards; those that
+// are left are wasted.
 func (s *Segment) Close() {
 	s.stop()
 	s.fetching.Wait()

@@ -81,7 +81,8 @@ func segment(t *testing.T, r idgen.Ranges, o *idgen.SegmentOptions) *idgen.Segme
 	return s
 }
 
-// TestSegmentUnique: two processes of many callers each: no id twice, those of a caller rise, and each process wastes at most two ranges.
+// TestSegmentUnique: two processes of many callers each: no id twice, those of a caller rise, and
+// each process wastes at most two ranges.
 func TestSegmentUnique(t *testing.T) {
 	t.Parallel()
 	src := newSource(t, 1000)
@@ -118,7 +119,8 @@ func TestSegmentUnique(t *testing.T) {
 	assert.True(t, first-1-callers*each <= 2*2*4000, "%d values were given for %d ids", first-1, callers*each)
 }
 
-// TestSegmentDoesNotWait: callers wait for the first range, and never again while a range comes before a second one is used up.
+// TestSegmentDoesNotWait: callers wait for the first range, and never again while a range comes
+// before a second one is used up.
 func TestSegmentDoesNotWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -138,8 +140,8 @@ func TestSegmentDoesNotWait(t *testing.T) {
 	})
 }
 
-// TestSegmentSourceAway: ids go on for two ranges, then there is an error that says why, the source is asked now and then by one, and all goes on
-// by itself when it is back.
+// TestSegmentSourceAway: ids go on for two ranges, then there is an error that says why, the source
+// is asked now and then by one, and all goes on by itself when it is back.
 func TestSegmentSourceAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -216,7 +218,8 @@ func TestSegmentLostReply(t *testing.T) {
 	}
 }
 
-// TestSegmentContexts: a caller that leaves does not wait, takes nothing, and does not end what others wait for; a source that hangs is left.
+// TestSegmentContexts: a caller that leaves does not wait, takes nothing, and does not end what
+// others wait for; a source that hangs is left.
 func TestSegmentContexts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -258,7 +261,8 @@ func TestSegmentContexts(t *testing.T) {
 	})
 }
 
-// TestSegmentPace: ranges double while they are used up soon, up to the limit, and halve while they last, down to the source's step.
+// TestSegmentPace: ranges double while they are used up soon, up to the limit, and halve while they
+// last, down to the source's step.
 func TestSegmentPace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -323,7 +327,8 @@ func TestSegmentWentBack(t *testing.T) {
 	}
 }
 
-// TestSegmentNoTag: a tag that is not there is an error at once, asks the source little, and is found when somebody makes it.
+// TestSegmentNoTag: a tag that is not there is an error at once, asks the source little, and is
+// found when somebody makes it.
 func TestSegmentNoTag(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,9 +12,11 @@ import (
 
 // The errors of generators; test with errors.Is.
 var (
-	// ErrClockBack: the clock is behind the last id by more than Options.MaxBack. The error says by how much.
+	// ErrClockBack: the clock is behind the last id by more than Options.MaxBack. The error says by
+	// how much.
 	ErrClockBack = errors.New("idgen: the clock was set back")
-	// ErrReserved: the time of the worker's reservation is used up: its lease was not extended in time, or this clock is ahead of the store's.
+	// ErrReserved: the time of the worker's reservation is used up: its lease was not extended in
+	// time, or this clock is ahead of the store's.
 	ErrReserved = errors.New("idgen: the worker number is not held any more")
 	// ErrEpochEnds: the layout has no more times.
 	ErrEpochEnds = errors.New("idgen: the layout's time is used up")
@@ -24,36 +26,41 @@ var (
 type Options struct {
 	// Layout is by default that of a worker that is leased, which has no other, and else [Twitter].
 	Layout Layout
-	// Borrow is how far the times of ids may run ahead of the clock when more are asked for than the layout has; default 0: the caller waits.
+	// Borrow is how far the times of ids may run ahead of the clock when more are asked for than
+	// the layout has; default 0: the caller waits.
 	Borrow time.Duration
-	// MaxBack is how long a generator waits for a clock that stands behind its last id; default 100 ms. More is [ErrClockBack].
+	// MaxBack is how long a generator waits for a clock that stands behind its last id; default 100
+	// ms. More is [ErrClockBack].
 	MaxBack time.Duration
-	// Now is the clock; default one that begins at time.Now and goes on by the monotonic clock: whoever sets the time of day while the process
-	// runs does not touch it.
+	// Now is the clock; default one that begins at time.Now and goes on by the monotonic clock:
+	// whoever sets the time of day while the process runs does not touch it.
 	Now func() time.Time
 }
 
-// Snowflake makes ids in order, each greater than the last. The time of an id is that of its making, or, so that no sequence is lost while a
-// caller sleeps, up to 10 ms or one unit before. It is safe for concurrent use and holds no lock.
+// Snowflake makes ids in order, each greater than the last. The time of an id is that of its
+// making, or, so that no sequence is lost while a caller sleeps, up to 10 ms or one unit before. It
+// is safe for concurrent use and holds no lock.
 type Snowflake struct {
 	layout Layout
 	worker Worker
 	number uint64
 	epoch  int64 // nanoseconds since 1970
-	// borrow, lag and maxBack are units: how far times may be ahead of the clock and behind it, and how long to wait for it.
+	// borrow, lag and maxBack are units: how far times may be ahead of the clock and behind it, and
+	// how long to wait for it.
 	borrow, lag, maxBack uint64
 	clock                func() int64 // nanoseconds since 1970
 	first                uint64       // the first unit
 
-	// last is time and sequence of the last id, in one number: a sequence that is full goes on in the next unit by itself.
+	// last is time and sequence of the last id, in one number: a sequence that is full goes on in
+	// the next unit by itself.
 	last atomic.Uint64
 }
 
 // mostLag is how old the time of an id may be.
 const mostLag = 10 * time.Millisecond
 
-// NewSnowflake returns a generator. It refuses a worker that the layout has no room for, a leased one that has a generator already, and a layout with less
-// than a year left.
+// NewSnowflake returns a generator. It refuses a worker that the layout has no room for, a leased
+// one that has a generator already, and a layout with less than a year left.
 func NewSnowflake(w Worker, o *Options) (*Snowflake, error) {
 	if o == nil {
 		o = new(Options)
@@ -135,8 +142,8 @@ func (g *Snowflake) Layout() Layout { return g.layout }
 // Left is how much of the layout's time is left, for a metric.
 func (g *Snowflake) Left() time.Duration { return g.layout.End().Sub(time.Unix(0, g.clock())) }
 
-// Next makes an id. It waits for the clock where the layout has no more ids for now, and for one that stands a little behind, as
-// long as ctx lives.
+// Next makes an id. It waits for the clock where the layout has no more ids for now, and for one
+// that stands a little behind, as long as ctx lives.
 func (g *Snowflake) Next(ctx context.Context) (ID, error) {
 	first, _, err := g.reserve(ctx, 1)
 	if err != nil {
@@ -169,14 +176,16 @@ func (g *Snowflake) id(n uint64) ID {
 	return ID(n>>s<<(s+g.layout.WorkerBits) | g.number<<s | n&(1<<s-1)) //nolint:gosec // 63 bits
 }
 
-// reserve takes up to n numbers of time and sequence in a row, at least one, whose times are no more than Borrow ahead of the clock.
+// reserve takes up to n numbers of time and sequence in a row, at least one, whose times are no
+// more than Borrow ahead of the clock.
 func (g *Snowflake) reserve(ctx context.Context, n uint64) (first, got uint64, err error) {
 	s := g.layout.SequenceBits
 	for {
 		t := g.clock()
 		last := g.last.Load()
 		b, err := g.bounds(t, last)
-		if err == nil && b.first >= b.limit { // or others went on while this caller was held up behind its look at the clock
+		if err == nil && b.first >= b.limit {
+			// or others went on while this caller was held up behind its look at the clock
 			t = g.clock()
 			b, err = g.bounds(t, last)
 		}
@@ -196,7 +205,8 @@ func (g *Snowflake) reserve(ctx context.Context, n uint64) (first, got uint64, e
 	}
 }
 
-// bounds are what may be taken at a time: the first number, and the first that must not be, and why.
+// bounds are what may be taken at a time: the first number, and the first that must not be, and
+// why.
 type bounds struct {
 	now, first, limit uint64
 	by                bound
@@ -225,7 +235,8 @@ const (
 func (g *Snowflake) limit(now uint64) (uint64, bound) {
 	units, by := now+g.borrow+1, byClock
 	if until := g.worker.Until(); until != forever {
-		if reserved, _ := g.units(until); reserved < units { // the unit that Until is in may be the next holder's
+		if reserved, _ := g.units(until); reserved < units {
+			// the unit that Until is in may be the next holder's
 			units, by = reserved, byReservation
 		}
 	}
@@ -245,7 +256,8 @@ func (g *Snowflake) wait(ctx context.Context, t int64, now, next uint64, by boun
 			ErrReserved, utc(t), utc(g.worker.Until()))
 	}
 	begins := next - min(next, g.borrow)
-	if begins > now+1+g.maxBack && next != g.first { // the first is waited for: an earlier holder has reserved what is before
+	if begins > now+1+g.maxBack && next != g.first {
+		// the first is waited for: an earlier holder has reserved what is before
 		return fmt.Errorf("%w: by %v; ids go on when it has come there again", ErrClockBack, g.layout.time(begins).Sub(time.Unix(0, t)))
 	}
 	d := min(g.layout.time(begins).Sub(time.Unix(0, t)), g.layout.Unit)

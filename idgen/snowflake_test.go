@@ -61,7 +61,8 @@ func TestParts(t *testing.T) {
 	assert.Equal(t, idgen.UIDGenerator.End().Format(time.DateOnly), "2033-07-04", "the end of 28 bits of seconds")
 }
 
-// TestUnique: many callers, all kinds of generator over one another, no id twice, and each caller's are in order.
+// TestUnique: many callers, all kinds of generator over one another, no id twice, and each caller's
+// are in order.
 func TestUnique(t *testing.T) {
 	t.Parallel()
 	g := snowflake(t, idgen.Static(5), &idgen.Options{Layout: idgen.Fast})
@@ -94,7 +95,8 @@ func TestUnique(t *testing.T) {
 	assert.Equal(t, len(slices.Compact(ids)), callers*each, "different ids")
 }
 
-// TestClockBack: ids go on in order while the clock stands a little behind, and not at all while it stands far behind.
+// TestClockBack: ids go on in order while the clock stands a little behind, and not at all while it
+// stands far behind.
 func TestClockBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -128,13 +130,15 @@ func TestClockBack(t *testing.T) {
 	})
 }
 
-// TestRate: as many ids as the layout has, none is lost while a caller sleeps, and none runs ahead of the clock further than is allowed.
+// TestRate: as many ids as the layout has, none is lost while a caller sleeps, and none runs ahead
+// of the clock further than is allowed.
 func TestRate(t *testing.T) {
 	t.Parallel()
 	for _, borrow := range []time.Duration{0, 20 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			epoch := time.Now().AddDate(-1, 0, 0)
-			layout := idgen.Layout{TimeBits: 41, WorkerBits: 17, SequenceBits: 5, Unit: time.Millisecond, Epoch: epoch} // 32 a millisecond
+			// 32 a millisecond
+			layout := idgen.Layout{TimeBits: 41, WorkerBits: 17, SequenceBits: 5, Unit: time.Millisecond, Epoch: epoch}
 			g := snowflake(t, idgen.Static(1), &idgen.Options{Layout: layout, Borrow: borrow, Now: time.Now})
 			begun := time.Now()
 			n := 0
@@ -203,7 +207,8 @@ func TestOptionsOfGenerators(t *testing.T) {
 	}
 }
 
-// TestUUIDv7: version and variant, the time, and strict order, also where the clock stands still, goes back and the counter is full.
+// TestUUIDv7: version and variant, the time, and strict order, also where the clock stands still,
+// goes back and the counter is full.
 func TestUUIDv7(t *testing.T) {
 	t.Parallel()
 	c := newClock(day)

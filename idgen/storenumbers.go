@@ -13,11 +13,12 @@ import (
 	"github.com/retrysafe/retrysafe/backoff"
 )
 
-// codec names the reservation that is kept with a lease: nanoseconds since 1970, 8 bytes, big-endian. It ends with the lease, so that the next
-// holder can begin as soon as that has passed.
+// codec names the reservation that is kept with a lease: nanoseconds since 1970, 8 bytes,
+// big-endian. It ends with the lease, so that the next holder can begin as soon as that has passed.
 const codec = "idgen/until"
 
-// keepFor is how long the record of a number that nobody holds stays. A reservation is long over by then.
+// keepFor is how long the record of a number that nobody holds stays. A reservation is long over by
+// then.
 const keepFor = 30 * 24 * time.Hour
 
 // storeNumbers are leased in a store.

@@ -33,9 +33,11 @@ func (u UUID) Time() time.Time {
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(b[:]))).UTC() //nolint:gosec // 48 bits
 }
 
-// UUIDs makes UUIDs of version 7 (RFC 9562, section 5.7): milliseconds since 1970, and 74 random bits. Those of one maker are in strict order, also
-// within a millisecond and while the clock stands still or goes back: the random bits are then counted up by a random step (section 6.2, method
-// 2). The zero UUIDs is ready; it is safe for concurrent use. Nothing has to be leased: 74 random bits do not meet.
+// UUIDs makes UUIDs of version 7 (RFC 9562, section 5.7): milliseconds since 1970, and 74 random
+// bits. Those of one maker are in strict order, also within a millisecond and while the clock
+// stands still or goes back: the random bits are then counted up by a random step (section 6.2,
+// method 2). The zero UUIDs is ready; it is safe for concurrent use. Nothing has to be leased: 74
+// random bits do not meet.
 type UUIDs struct {
 	// Now is the clock; default time.Now. Set it before the first call.
 	Now func() time.Time

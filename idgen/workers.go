@@ -16,7 +16,8 @@ import (
 var (
 	// ErrNoWorker: all numbers are held.
 	ErrNoWorker = errors.New("idgen: no worker number is free")
-	// ErrLayout: the ids of this namespace have another layout, and those of two layouts may be equal.
+	// ErrLayout: the ids of this namespace have another layout, and those of two layouts may be
+	// equal.
 	ErrLayout = errors.New("idgen: the namespace has another layout")
 	// ErrClockOff: this clock and the store's differ by more than WorkersOptions.MaxSkew.
 	ErrClockOff = errors.New("idgen: this clock is not that of the store")
@@ -24,23 +25,27 @@ var (
 
 // WorkersOptions configure [Workers].
 type WorkersOptions struct {
-	// Namespace keeps the numbers apart from those of other systems on the store; default "ids". Ids of one namespace are unique, so all that make
-	// ids of one kind share it.
+	// Namespace keeps the numbers apart from those of other systems on the store; default "ids".
+	// Ids of one namespace are unique, so all that make ids of one kind share it.
 	Namespace string
-	// Layout is that of all ids of the namespace, for ever; default [Twitter]. The first claim keeps it in the store, and one with another
-	// layout fails ([ErrLayout]).
+	// Layout is that of all ids of the namespace, for ever; default [Twitter]. The first claim
+	// keeps it in the store, and one with another layout fails ([ErrLayout]).
 	Layout Layout
-	// Max is how many numbers there are; default 1024, or what the layout has room for if that is less.
+	// Max is how many numbers there are; default 1024, or what the layout has room for if that is
+	// less.
 	Max int
-	// Lease is how long a number is held without a word to the store; default 30 s, 1 s to 1 h. It is how long a number of a process that died
-	// stays taken, and how long ids can be made while the store is away.
+	// Lease is how long a number is held without a word to the store; default 30 s, 1 s to 1 h. It
+	// is how long a number of a process that died stays taken, and how long ids can be made while
+	// the store is away.
 	Lease time.Duration
-	// MaxSkew is how far this clock may be off the store's when a number is claimed; default 1 s, at most a tenth of Lease.
+	// MaxSkew is how far this clock may be off the store's when a number is claimed; default 1 s,
+	// at most a tenth of Lease.
 	MaxSkew time.Duration
-	// Unsafe takes a store that may lose what it has confirmed, by a crash or a failover: then ids repeat. It is for tests and
-	// demonstrations, such as with memstore.
+	// Unsafe takes a store that may lose what it has confirmed, by a crash or a failover: then ids
+	// repeat. It is for tests and demonstrations, such as with memstore.
 	Unsafe bool
-	// Now is the clock of the generators; default one that begins at time.Now with each claim and goes on by the monotonic clock.
+	// Now is the clock of the generators; default one that begins at time.Now with each claim and
+	// goes on by the monotonic clock.
 	Now func() time.Time
 }
 
@@ -50,8 +55,9 @@ type Workers struct {
 	o       WorkersOptions
 }
 
-// NewWorkers returns workers on a store: any that keeps progress (clause S19), which all of this project do. Claim asks the store whether
-// what it confirms can be lost ([retrysafe.Keeper]), and refuses one that does, or that cannot tell. It panics on options that make no sense.
+// NewWorkers returns workers on a store: any that keeps progress (clause S19), which all of this
+// project do. Claim asks the store whether what it confirms can be lost ([retrysafe.Keeper]), and
+// refuses one that does, or that cannot tell. It panics on options that make no sense.
 func NewWorkers(s retrysafe.Store, o *WorkersOptions) *Workers {
 	if s == nil {
 		panic("idgen: NewWorkers needs a store")
@@ -59,7 +65,8 @@ func NewWorkers(s retrysafe.Store, o *WorkersOptions) *Workers {
 	return NewWorkersOn(&storeNumbers{store: s, unsafe: o != nil && o.Unsafe}, o)
 }
 
-// NewWorkersOn returns workers on another source of numbers, such as that of adapters/zklock. It panics on options that make no sense.
+// NewWorkersOn returns workers on another source of numbers, such as that of adapters/zklock. It
+// panics on options that make no sense.
 func NewWorkersOn(n Numbers, o *WorkersOptions) *Workers {
 	w := &Workers{numbers: n}
 	if o != nil {
@@ -94,9 +101,10 @@ func NewWorkersOn(n Numbers, o *WorkersOptions) *Workers {
 // mostNumbers is how many are looked through for a free one, at most.
 const mostNumbers = 1 << 22
 
-// Claim leases a number that nobody holds, and keeps it until Release, or until the store has not answered for a lease. It tries the
-// numbers in turn from a random one, each a trip or two. Where all that are free have times reserved by those who held them last, it waits for the
-// first to pass, at most a lease. [ErrNoWorker] when none is free.
+// Claim leases a number that nobody holds, and keeps it until Release, or until the store has not
+// answered for a lease. It tries the numbers in turn from a random one, each a trip or two. Where
+// all that are free have times reserved by those who held them last, it waits for the first to
+// pass, at most a lease. [ErrNoWorker] when none is free.
 func (w *Workers) Claim(ctx context.Context) (*Held, error) {
 	if err := w.numbers.Agree(ctx, w.o.Namespace, w.o.Layout); err != nil {
 		return nil, fmt.Errorf("idgen: claim a worker number: %w", err)
@@ -126,7 +134,8 @@ func (w *Workers) Claim(ctx context.Context) (*Held, error) {
 // rounds is how often a claim finds all numbers held before it gives up.
 const rounds = 3
 
-// round tries all numbers once. Where none was to be had, reserved is when the first of those that nobody holds can be; zero: there is none.
+// round tries all numbers once. Where none was to be had, reserved is when the first of those that
+// nobody holds can be; zero: there is none.
 func (w *Workers) round(ctx context.Context) (h *Held, reserved time.Duration, err error) {
 	begin := rand.IntN(w.o.Max)
 	for i := range w.o.Max {
@@ -134,7 +143,8 @@ func (w *Workers) round(ctx context.Context) (h *Held, reserved time.Duration, e
 		if h != nil || err != nil {
 			return h, 0, err
 		}
-		if ahead > 0 && ahead <= w.o.Lease+2*w.o.MaxSkew && (reserved == 0 || ahead < reserved) { // what is longer was reserved by a wrong clock
+		if ahead > 0 && ahead <= w.o.Lease+2*w.o.MaxSkew && (reserved == 0 || ahead < reserved) {
+			// what is longer was reserved by a wrong clock
 			reserved = ahead
 		}
 	}
@@ -206,18 +216,20 @@ func (h *Held) From() time.Time { return h.taken.Reserved }
 // Until implements [Worker].
 func (h *Held) Until() int64 { return h.until.Load() }
 
-// Done is closed when the number is held no more: it was released, or its lease was lost. No id is made then but those whose times were reserved
-// before; claim another number.
+// Done is closed when the number is held no more: it was released, or its lease was lost. No id is
+// made then but those whose times were reserved before; claim another number.
 func (h *Held) Done() <-chan struct{} { return h.done }
 
 // String names the number, for logs.
 func (h *Held) String() string { return fmt.Sprintf("worker %d, fence %d", h.number, h.taken.Fence) }
 
-// extend renews the lease and reserves the times up to its end. They count from when the call is sent, by this clock.
+// extend renews the lease and reserves the times up to its end. They count from when the call is
+// sent, by this clock.
 func (h *Held) extend(ctx context.Context) error {
 	until := h.now().Add(h.lease).UnixNano()
 	if last := h.until.Load(); until <= last {
-		until = last + 1 // the clock was set back; what is reserved stays, and the order of reservations goes on
+		// the clock was set back; what is reserved stays, and the order of reservations goes on
+		until = last + 1
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.lease/3)
 	defer cancel()
@@ -263,7 +275,8 @@ func (h *Held) beat() {
 
 func (h *Held) end() { h.once.Do(func() { close(h.done) }) }
 
-// Release gives the number back. Ids of its generators whose times were reserved may still be made: the next holder starts above them.
+// Release gives the number back. Ids of its generators whose times were reserved may still be made:
+// the next holder starts above them.
 func (h *Held) Release(ctx context.Context) error {
 	h.stop()
 	h.beats.Wait()

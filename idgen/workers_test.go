@@ -36,7 +36,8 @@ func claim(t *testing.T, w *idgen.Workers) *idgen.Held {
 	return h
 }
 
-// TestClaims: each number has one holder, none is left when all are held, and what is released or died is held again.
+// TestClaims: each number has one holder, none is left when all are held, and what is released or
+// died is held again.
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -70,7 +71,8 @@ func TestClaims(t *testing.T) {
 	})
 }
 
-// TestNextHolderStartsAbove: whatever an earlier holder has made, and may still make, the ids of the next one are above.
+// TestNextHolderStartsAbove: whatever an earlier holder has made, and may still make, the ids of
+// the next one are above.
 func TestNextHolderStartsAbove(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -111,7 +113,8 @@ func (c *cut) Extend(ctx context.Context, r retrysafe.ExtendRequest) error {
 	return c.Store.Extend(ctx, r)
 }
 
-// TestStoreAway: ids go on for a lease while the store is away, and the number is kept if it comes back in time.
+// TestStoreAway: ids go on for a lease while the store is away, and the number is kept if it comes
+// back in time.
 func TestStoreAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -135,7 +138,8 @@ func TestStoreAway(t *testing.T) {
 	})
 }
 
-// TestClocksOfWorkers: a clock that is not the store's is refused, and a number that was reserved far ahead is passed over.
+// TestClocksOfWorkers: a clock that is not the store's is refused, and a number that was reserved
+// far ahead is passed over.
 func TestClocksOfWorkers(t *testing.T) {
 	t.Parallel()
 	for off, ok := range map[time.Duration]bool{0: true, 200 * time.Millisecond: true, -200 * time.Millisecond: true, time.Second: false, -time.Second: false, time.Hour: false} {
@@ -158,7 +162,8 @@ func TestClocksOfWorkers(t *testing.T) {
 	assert.ErrorIs(t, err, idgen.ErrNoWorker, "the only number is reserved for an hour more")
 }
 
-// TestLostReplies: a claim or an extension whose reply was lost gives nobody a time that another one has.
+// TestLostReplies: a claim or an extension whose reply was lost gives nobody a time that another
+// one has.
 func TestLostReplies(t *testing.T) {
 	t.Parallel()
 	for _, op := range []string{"acquire", "extend", "complete", "release"} {
@@ -224,7 +229,8 @@ type keeping struct {
 
 func (k keeping) Keeps(context.Context) error { return k.err }
 
-// TestStoresThatForget: a store that may lose reservations gives no number, nor does one that cannot tell; Unsafe takes it.
+// TestStoresThatForget: a store that may lose reservations gives no number, nor does one that
+// cannot tell; Unsafe takes it.
 func TestStoresThatForget(t *testing.T) {
 	t.Parallel()
 	for why, store := range map[string]retrysafe.Store{
@@ -246,7 +252,8 @@ func TestStoresThatForget(t *testing.T) {
 	assert.NoError(t, h.Release(t.Context()), "Release")
 }
 
-// TestOneLayout: the ids of a namespace have one layout, whoever claims first and however many at once.
+// TestOneLayout: the ids of a namespace have one layout, whoever claims first and however many at
+// once.
 func TestOneLayout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, oneLayout)

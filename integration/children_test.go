@@ -14,16 +14,19 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// childEnv names the part that a copy of this test binary plays instead of running tests: another process that can be killed.
+// childEnv names the part that a copy of this test binary plays instead of running tests: another
+// process that can be killed.
 const childEnv = "RETRYSAFE_TEST_CHILD"
 
-// children are the parts, by name. What they print is read line by line by the test that has started them.
+// children are the parts, by name. What they print is read line by line by the test that has
+// started them.
 var children = map[string]func(args []string) error{}
 
 func TestMain(m *testing.M) {
 	name := os.Getenv(childEnv)
 	if name == "" {
-		_ = os.Setenv("RETRYSAFE_SECRET", "that of all gateways of these tests") // which share a store
+		// which share a store
+		_ = os.Setenv("RETRYSAFE_SECRET", "that of all gateways of these tests")
 		code := m.Run()
 		cleanUp()
 		_ = os.RemoveAll(newPostgresDir)
@@ -42,7 +45,8 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// patience is how long tests wait for what happens soon: much longer than a busy machine needs, since waiting ends as soon as it has happened.
+// patience is how long tests wait for what happens soon: much longer than a busy machine needs,
+// since waiting ends as soon as it has happened.
 const patience = 3 * time.Minute
 
 // long is a limit that no test sees the end of.

@@ -21,15 +21,16 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// retrying are clients that people use, as they come: each sends a POST again on errors and on 5xx. They return status and body of the
-// last answer.
+// retrying are clients that people use, as they come: each sends a POST again on errors and on 5xx.
+// They return status and body of the last answer.
 var retrying = map[string]func(t *testing.T, url, key string) (int, string){
 	"go-retryablehttp": func(t *testing.T, url, key string) (int, string) {
 		t.Helper()
 		c := retryablehttp.NewClient()
 		c.Logger, c.RetryMax = nil, 4
 		c.RetryWaitMin, c.RetryWaitMax = 20*time.Millisecond, 100*time.Millisecond
-		c.ErrorHandler = retryablehttp.PassthroughErrorHandler // the last answer, not an error of its own
+		// the last answer, not an error of its own
+		c.ErrorHandler = retryablehttp.PassthroughErrorHandler
 		r, err := retryablehttp.NewRequestWithContext(t.Context(), "POST", url, []byte("tea"))
 		assert.NoError(t, err, "request")
 		r.Header.Set("Idempotency-Key", key)
@@ -51,7 +52,8 @@ var retrying = map[string]func(t *testing.T, url, key string) (int, string){
 	},
 }
 
-// failing is a service that has an effect and then fails, once for each key; later requests are answered.
+// failing is a service that has an effect and then fails, once for each key; later requests are
+// answered.
 type failing struct {
 	*httptest.Server
 	effects atomic.Int64
@@ -80,8 +82,9 @@ func newFailing(t *testing.T, acts bool, fail func(http.ResponseWriter)) *failin
 	return f
 }
 
-// TestRetryingClients: clients that send again whatever they are told, before a service that fails after it has acted: straight to it
-// the effect is there twice; through the gateway it is there once, and the client is told the truth.
+// TestRetryingClients: clients that send again whatever they are told, before a service that fails
+// after it has acted: straight to it the effect is there twice; through the gateway it is there
+// once, and the client is told the truth.
 func TestRetryingClients(t *testing.T) {
 	t.Parallel()
 	cut := func(http.ResponseWriter) { panic(http.ErrAbortHandler) }
@@ -143,7 +146,8 @@ func TestRetryingClients(t *testing.T) {
 			back, err := net.Listen("tcp", addr)
 			assert.NoError(t, err, "listen again")
 			go func() { _ = server.Serve(back) }()
-			eventually(t, "an answer", func() bool { // a person who presses again: the client itself gives up after a while
+			eventually(t, "an answer", func() bool {
+				// a person who presses again: the client itself gives up after a while
 				status, body = do(t, base+"/orders", "k")
 				return status == 201
 			})

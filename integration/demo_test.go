@@ -17,7 +17,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testclient"
 )
 
-// theCommand is built once for all tests, and without the race detector: linking it takes longer than most of them.
+// theCommand is built once for all tests, and without the race detector: linking it takes longer
+// than most of them.
 var theCommand = sharedServer[string]{start: func(tb testing.TB) string {
 	tb.Helper()
 	dir, err := os.MkdirTemp("", "retrysafe-command")
@@ -36,7 +37,8 @@ var theCommand = sharedServer[string]{start: func(tb testing.TB) string {
 func startDemo(t *testing.T) string {
 	t.Helper()
 	demo := exec.CommandContext(t.Context(), theCommand.get(t), "demo", "--listen", "127.0.0.1:0")
-	demo.Cancel = func() error { return demo.Process.Signal(syscall.SIGTERM) } // it has files to remove
+	// it has files to remove
+	demo.Cancel = func() error { return demo.Process.Signal(syscall.SIGTERM) }
 	stdout, err := demo.StdoutPipe()
 	assert.NoError(t, err, "pipe")
 	assert.NoError(t, demo.Start(), "start the demonstration")
@@ -52,7 +54,8 @@ func startDemo(t *testing.T) string {
 	return ""
 }
 
-// inShop counts what a request as curl has done, by the shop's own table. Both lines name their scene, the one without protection the shop.
+// inShop counts what a request as curl has done, by the shop's own table. Both lines name their
+// scene, the one without protection the shop.
 func inShop(t *testing.T, shop, curl string) int {
 	t.Helper()
 	_, addr, _ := strings.Cut(shop, "http://")

@@ -12,8 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// An order and the record of its key commit in one transaction: a repeat gets the first answer, and whatever dies in between,
-// either both are there or neither.
+// An order and the record of its key commit in one transaction: a repeat gets the first answer, and
+// whatever dies in between, either both are there or neither.
 func ExampleDoTx() {
 	dir, err := os.MkdirTemp("", "retrysafe")
 	if err != nil {

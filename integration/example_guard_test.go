@@ -74,7 +74,8 @@ func told(out guard.Outcome, err error) string {
 	return out.String()
 }
 
-// One vote for each voter and poll, whatever key it comes with. A repeat of the same request is told that it is done; a second vote is refused.
+// One vote for each voter and poll, whatever key it comes with. A repeat of the same request is
+// told that it is done; a second vote is refused.
 func Example_guardUnique() {
 	db, _, _, end := exampleShop(
 		"CREATE TABLE vote (poll INTEGER NOT NULL, voter TEXT NOT NULL, choice TEXT NOT NULL, by_key TEXT, UNIQUE (poll, voter))")
@@ -117,7 +118,8 @@ func Example_guardPrimaryKey() {
 	// eve: guard: another request's row is there
 }
 
-// A change that was decided on by what the client saw: the version comes back in If-Match, and the key tells a repeat from a lost race.
+// A change that was decided on by what the client saw: the version comes back in If-Match, and the
+// key tells a repeat from a lost race.
 func Example_guardVersion() {
 	db, _, _, end := exampleShop(
 		"CREATE TABLE account (id INTEGER PRIMARY KEY, points INTEGER NOT NULL, version INTEGER NOT NULL, last_key TEXT)",
@@ -166,7 +168,8 @@ func Example_guardVersion() {
 	// points: 120
 }
 
-// An order moves forward only. A late retry is told that its move was made, and what came too late is refused.
+// An order moves forward only. A late retry is told that its move was made, and what came too late
+// is refused.
 func Example_guardTransition() {
 	db, _, _, end := exampleShop("CREATE TABLE orders (id INTEGER PRIMARY KEY, status TEXT NOT NULL, note TEXT)", "INSERT INTO orders VALUES (1, 'placed', NULL)")
 	defer end()

@@ -12,7 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/idgen/sqlranges"
 )
 
-// Numbers of invoices from a table: each process takes a range of them at a time, and the rest of its range goes with it.
+// Numbers of invoices from a table: each process takes a range of them at a time, and the rest of
+// its range goes with it.
 func Example_segmentOfIDs() {
 	dir, err := os.MkdirTemp("", "retrysafe")
 	if err != nil {
@@ -34,7 +35,8 @@ func Example_segmentOfIDs() {
 		if err := ranges.Migrate(ctx); err != nil {
 			log.Fatal(err)
 		}
-		if _, err := ranges.Create(ctx, "invoice", 1, 100); err != nil { // the second time it changes nothing
+		if _, err := ranges.Create(ctx, "invoice", 1, 100); err != nil {
+			// the second time it changes nothing
 			log.Fatal(err)
 		}
 		invoices, err := idgen.NewSegment(ranges, "invoice", nil)

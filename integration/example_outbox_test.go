@@ -13,7 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// An order and the message about it commit together; a relay publishes what was committed, and nothing else.
+// An order and the message about it commit together; a relay publishes what was committed, and
+// nothing else.
 func Example_outbox() {
 	dir, err := os.MkdirTemp("", "retrysafe")
 	if err != nil {
@@ -40,7 +41,8 @@ func Example_outbox() {
 
 	published := make(chan struct{}, 10)
 	relay, err := outbox.NewRelay(box, outbox.OneByOne(func(_ context.Context, m outbox.Outgoing) error {
-		fmt.Printf("%s: %s %s\n", m.Topic, m.ID, m.Payload) // a broker's client stands here; nil is its confirmation
+		// a broker's client stands here; nil is its confirmation
+		fmt.Printf("%s: %s %s\n", m.Topic, m.ID, m.Payload)
 		published <- struct{}{}
 		return nil
 	}), nil)

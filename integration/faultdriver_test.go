@@ -10,7 +10,9 @@ import (
 	"time"
 )
 
-// fault is asked at each step that a driver takes: "open", "begin", "commit", "rollback", or the text of a statement. run takes the step; a fault may leave it out, take it and say otherwise, or do something around it.
+// fault is asked at each step that a driver takes: "open", "begin", "commit", "rollback", or the
+// text of a statement. run takes the step; a fault may leave it out, take it and say otherwise, or
+// do something around it.
 type fault func(step string, run func() error) error
 
 // faultyDriver stands around another driver.
@@ -20,7 +22,8 @@ type faultyDriver struct {
 	hook  *atomic.Pointer[fault]
 }
 
-// openFaulty is a handle on a SQLite file whose driver does what the fault says that is set at the time; none at first.
+// openFaulty is a handle on a SQLite file whose driver does what the fault says that is set at the
+// time; none at first.
 func openFaulty(t *testing.T, dsn string) (db *sql.DB, set func(fault)) {
 	t.Helper()
 	inner := openDB(t, "sqlite", dsn).Driver()

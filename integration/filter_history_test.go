@@ -43,7 +43,8 @@ func newImporter(t *testing.T, seen filter.Prefilter) *importer {
 	t.Helper()
 	db := openDB(t, "sqlite", sqliteDSN(newFile(t), "busy_timeout(10000)", "synchronous(OFF)"))
 	execSQL(t, db, "CREATE TABLE orders (id TEXT PRIMARY KEY, total INTEGER NOT NULL) STRICT")
-	execSQL(t, db, "CREATE TABLE effects (id TEXT NOT NULL)") // what must not happen twice, with nothing that forbids it
+	// what must not happen twice, with nothing that forbids it
+	execSQL(t, db, "CREATE TABLE effects (id TEXT NOT NULL)")
 	return &importer{db: db, seen: seen}
 }
 
@@ -106,8 +107,9 @@ func bloomOf(t *testing.T, items int) *filter.Bloom {
 	return b
 }
 
-// TestFilterChangesNothing: one random history of ids, with a filter that is right, one that always says "maybe" and two that lie. Effects and answers are the
-// same; only the number of SELECTs differs.
+// TestFilterChangesNothing: one random history of ids, with a filter that is right, one that always
+// says "maybe" and two that lie. Effects and answers are the same; only the number of SELECTs
+// differs.
 func TestFilterChangesNothing(t *testing.T) {
 	t.Parallel()
 	h, err := filter.NewHyperLogLog(filter.Options{Empty: true})
@@ -140,7 +142,8 @@ func TestFilterChangesNothing(t *testing.T) {
 	assert.Equal(t, others["lies always"].losers.Load(), steps-n, "old ids that were said to be new, and were found by the index")
 }
 
-// TestFilterChangesNothingAtOnce: the same with many callers at once: each id has one effect and one answer.
+// TestFilterChangesNothingAtOnce: the same with many callers at once: each id has one effect and
+// one answer.
 func TestFilterChangesNothingAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]filter.Prefilter{"bloom": bloomOf(t, 1000), "lies always": liar{1}, "always seen": alwaysSeen{}} {
@@ -174,7 +177,8 @@ func TestFilterChangesNothingAtOnce(t *testing.T) {
 	}
 }
 
-// TestFilterFromRows: a filter is rebuilt from a query, as large as it comes; an error of the query is one of the rebuild.
+// TestFilterFromRows: a filter is rebuilt from a query, as large as it comes; an error of the query
+// is one of the rebuild.
 func TestFilterFromRows(t *testing.T) {
 	t.Parallel()
 	m := newImporter(t, alwaysSeen{})

@@ -82,8 +82,8 @@ func newOnes(t *testing.T, f filter.Prefilter, ids [][]byte) (n int) {
 	return n
 }
 
-// TestRedisFilter: with both adapters, on one server and on a cluster: maybe to all until it is whole; then new ids are new once, in whichever process, and
-// a batch is one trip.
+// TestRedisFilter: with both adapters, on one server and on a cluster: maybe to all until it is
+// whole; then new ids are new once, in whichever process, and a batch is one trip.
 func TestRedisFilter(t *testing.T) { //nolint:tparallel // they count trips through one client
 	t.Parallel()
 	servers := map[string]string{"one": "redis://" + startRedis(t).addr, "cluster": startCluster(t).steady().url()}
@@ -116,7 +116,8 @@ func TestRedisFilter(t *testing.T) { //nolint:tparallel // they count trips thro
 	}
 }
 
-// TestRedisFilterOneIsNew: of many processes that add one id at once exactly one is told that it is new (of a sketch, at most one).
+// TestRedisFilterOneIsNew: of many processes that add one id at once exactly one is told that it is
+// new (of a sketch, at most one).
 func TestRedisFilterOneIsNew(t *testing.T) {
 	t.Parallel()
 	url := "redis://" + startRedis(t).addr
@@ -144,8 +145,9 @@ func TestRedisFilterOneIsNew(t *testing.T) {
 	}
 }
 
-// TestRedisFilterLost: after whatever takes ids away, nothing is surely new until a rebuild has ended: a server that starts again, empty or with a
-// copy of before; FLUSHALL; keys that are evicted or deleted, one by one; a replica that takes over; other options are refused.
+// TestRedisFilterLost: after whatever takes ids away, nothing is surely new until a rebuild has
+// ended: a server that starts again, empty or with a copy of before; FLUSHALL; keys that are
+// evicted or deleted, one by one; a replica that takes over; other options are refused.
 func TestRedisFilterLost(t *testing.T) {
 	t.Parallel()
 	lose := map[string]func(t *testing.T, s *redisServer){
@@ -235,7 +237,8 @@ func TestRedisFilterFailover(t *testing.T) {
 	}
 }
 
-// TestRedisFilterAway: a server that is away, hangs or is full: an error, and nothing is surely new. It goes on when the server does.
+// TestRedisFilterAway: a server that is away, hangs or is full: an error, and nothing is surely
+// new. It goes on when the server does.
 func TestRedisFilterAway(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)
@@ -266,7 +269,8 @@ func TestRedisFilterAway(t *testing.T) {
 	}
 }
 
-// TestRedisFilterWindows: an id is remembered for all windows but one, is forgotten after all of them, and keys of bits have an end.
+// TestRedisFilterWindows: an id is remembered for all windows but one, is forgotten after all of
+// them, and keys of bits have an end.
 func TestRedisFilterWindows(t *testing.T) { //nolint:tparallel // the keys are looked at after all of them
 	t.Parallel()
 	s := startRedis(t)

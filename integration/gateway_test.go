@@ -19,7 +19,8 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// guarded puts a gateway with the store before a service, and returns what posts an order through it.
+// guarded puts a gateway with the store before a service, and returns what posts an order through
+// it.
 func guarded(t *testing.T, store retrysafe.Store, upstream string) (post func(key string) (status int, body, retryAfter string)) {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
@@ -47,8 +48,8 @@ func guarded(t *testing.T, store retrysafe.Store, upstream string) (post func(ke
 	}
 }
 
-// TestGatewayOnAFullDisk: nothing runs that cannot be recorded, the answer is clear, finished work is still answered, and when there is
-// room again it goes on without a restart.
+// TestGatewayOnAFullDisk: nothing runs that cannot be recorded, the answer is clear, finished work
+// is still answered, and when there is room again it goes on without a restart.
 func TestGatewayOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	var effects atomic.Int64
@@ -58,7 +59,8 @@ func TestGatewayOnAFullDisk(t *testing.T) {
 		_, _ = io.WriteString(w, strings.Repeat("x", 3000))
 	}))
 	t.Cleanup(up.Close)
-	db := openDB(t, "sqlite", sqliteDSN(newFile(t), "max_page_count(80)")) // the limit belongs to a connection
+	// the limit belongs to a connection
+	db := openDB(t, "sqlite", sqliteDSN(newFile(t), "max_page_count(80)"))
 	post := guarded(t, migrated(t, db, nil), up.URL)
 	status, first, _ := post("good")
 	assert.Equal(t, status, 201, "while there is room (%s)", first)
@@ -94,8 +96,9 @@ func TestGatewayOnAFullDisk(t *testing.T) {
 	assert.True(t, effects.Load() > before, "it ran")
 }
 
-// TestGatewayOnALockedFile: while somebody else holds the file's lock, nothing new runs and finished work is answered. When the lock
-// is given back, the key that was refused runs once, without a restart.
+// TestGatewayOnALockedFile: while somebody else holds the file's lock, nothing new runs and
+// finished work is answered. When the lock is given back, the key that was refused runs once,
+// without a restart.
 func TestGatewayOnALockedFile(t *testing.T) {
 	t.Parallel()
 	var effects atomic.Int64

@@ -11,7 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// TestGuardIndex: a guard stands on a unique index, on all rows and on just its columns. Where there is none, the error has the statement that makes it, which works.
+// TestGuardIndex: a guard stands on a unique index, on all rows and on just its columns. Where
+// there is none, the error has the statement that makes it, which works.
 func TestGuardIndex(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -52,7 +53,8 @@ func TestGuardIndex(t *testing.T) {
 		}
 		w.wantErr(t, guard.ErrMisuse, "an update by a column that is not unique", update("a", "x"))
 		execSQL(t, w.db, create)
-		for _, want := range []guard.Outcome{guard.Applied, guard.Repeat} { // on PostgreSQL beside a late one, with a savepoint
+		for _, want := range []guard.Outcome{guard.Applied, guard.Repeat} {
+			// on PostgreSQL beside a late one, with a savepoint
 			w.wantOut(t, want, "with the index that the error has named", insert("a", w.column("y"), "x"))
 		}
 
@@ -95,7 +97,8 @@ func TestGuardIndex(t *testing.T) {
 				u := guard.Unique{Table: "r", Columns: []string{"x"}, Key: "short"}
 				return u.Insert(ctx, tx, byKey("a"), guard.Set{"x": 1})
 			})
-			// What is written to the parent goes into the child by a trigger, so that no row was written, and one is there.
+			// What is written to the parent goes into the child by a trigger, so that no row was
+			// written, and one is there.
 			execSQL(t, w.db, "CREATE TABLE p (x INT PRIMARY KEY, k VARCHAR(64))")
 			execSQL(t, w.db, "CREATE TABLE p_child () INHERITS (p)")
 			execSQL(t, w.db, "CREATE FUNCTION redirect() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO p_child VALUES (NEW.*); RETURN NULL; END'")
@@ -164,7 +167,8 @@ func (c *counting) QueryRow(ctx context.Context, query string, args []any, dest 
 	return c.Tx.QueryRow(ctx, query, args, dest...)
 }
 
-// TestGuardStatements: what each guard sends on each database when it was used before, beside what the caller would send without it.
+// TestGuardStatements: what each guard sends on each database when it was used before, beside what
+// the caller would send without it.
 func TestGuardStatements(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -212,7 +216,9 @@ func TestGuardStatements(t *testing.T) {
 			}},
 			"Upsert": {1, put},
 		} {
-			for _, fence := range []retrysafe.Fence{1, 2} { // twice, since the first asks the catalogue; MySQL counts an equal fence as no change
+			for _, fence := range []retrysafe.Fence{1, 2} {
+				// twice, since the first asks the catalogue; MySQL counts an equal fence as no
+				// change
 				execSQL(t, w.db, "UPDATE job SET fence = "+map[retrysafe.Fence]string{1: "1", 2: "2"}[fence])
 				if fence == 1 {
 					w.wantOut(t, guard.Applied, name, c.run)

@@ -16,7 +16,8 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// retryables are one operation of each guard that tells repeats by itself, with how to see its effects, of which there is to be one.
+// retryables are one operation of each guard that tells repeats by itself, with how to see its
+// effects, of which there is to be one.
 func retryables(t *testing.T) map[string]struct {
 	run  guardedCall
 	seen string
@@ -47,7 +48,8 @@ func retryables(t *testing.T) map[string]struct {
 	}
 }
 
-// TestGuardCommitLost: where the reply of a COMMIT is lost, or its request, the same again has one effect, and is told Repeat where there was one.
+// TestGuardCommitLost: where the reply of a COMMIT is lost, or its request, the same again has one
+// effect, and is told Repeat where there was one.
 func TestGuardCommitLost(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -102,7 +104,8 @@ func TestGuardCommitLost(t *testing.T) {
 	})
 }
 
-// TestGuardUndone: what was rolled back has never been: the next one is applied. A context that has ended does nothing.
+// TestGuardUndone: what was rolled back has never been: the next one is applied. A context that has
+// ended does nothing.
 func TestGuardUndone(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -124,8 +127,9 @@ func TestGuardUndone(t *testing.T) {
 	})
 }
 
-// TestGuardDeadlock: of two transfers that lock the same accounts in different orders the database undoes one; its error is one that DoTx with RetryWork makes again, and
-// without it nothing of it is left.
+// TestGuardDeadlock: of two transfers that lock the same accounts in different orders the database
+// undoes one; its error is one that DoTx with RetryWork makes again, and without it nothing of it
+// is left.
 func TestGuardDeadlock(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -168,7 +172,8 @@ func TestGuardDeadlock(t *testing.T) {
 	})
 }
 
-// TestGuardSerializable: at SERIALIZABLE on PostgreSQL, and on MariaDB, a copy that comes too late may be told to make its transaction anew; made anew it is answered.
+// TestGuardSerializable: at SERIALIZABLE on PostgreSQL, and on MariaDB, a copy that comes too late
+// may be told to make its transaction anew; made anew it is answered.
 func TestGuardSerializable(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {

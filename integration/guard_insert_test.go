@@ -21,7 +21,8 @@ func (w *guardDB) place(n int) string {
 	return "?"
 }
 
-// TestGuardUnique: of many copies one makes the row; whoever finds it is told Repeat if it is its own, and a conflict if it is another's.
+// TestGuardUnique: of many copies one makes the row; whoever finds it is told Repeat if it is its
+// own, and a conflict if it is another's.
 func TestGuardUnique(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -62,7 +63,8 @@ func TestGuardUnique(t *testing.T) {
 	})
 }
 
-// TestGuardUniqueTry: an INSERT of the caller's own; the index that was hit is known on each database, and the transaction goes on.
+// TestGuardUniqueTry: an INSERT of the caller's own; the index that was hit is known on each
+// database, and the transaction goes on.
 func TestGuardUniqueTry(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -118,7 +120,8 @@ func TestGuardUniqueTry(t *testing.T) {
 	})
 }
 
-// TestGuardUniqueTryUndone: what the function has done before its INSERT failed is undone, on each database, so that a repeat has no effect.
+// TestGuardUniqueTryUndone: what the function has done before its INSERT failed is undone, on each
+// database, so that a repeat has no effect.
 func TestGuardUniqueTryUndone(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -143,7 +146,8 @@ func TestGuardUniqueTryUndone(t *testing.T) {
 	})
 }
 
-// TestGuardUniqueTooOld: on PostgreSQL a transaction that began to see before the request's own row was made is told to be made anew, and not that the row is another's.
+// TestGuardUniqueTooOld: on PostgreSQL a transaction that began to see before the request's own row
+// was made is told to be made anew, and not that the row is another's.
 func TestGuardUniqueTooOld(t *testing.T) {
 	t.Parallel()
 	w := guardOnPostgres(t)
@@ -198,7 +202,8 @@ func TestGuardUniqueTooOld(t *testing.T) {
 	}
 }
 
-// TestGuardPrimaryKey: the id made before the submission is the row's key; the second INSERT is answered as success, and another's id is not.
+// TestGuardPrimaryKey: the id made before the submission is the row's key; the second INSERT is
+// answered as success, and another's id is not.
 func TestGuardPrimaryKey(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -223,7 +228,8 @@ func TestGuardPrimaryKey(t *testing.T) {
 	})
 }
 
-// TestGuardPrimaryKeyNumbered: a table that numbers its rows by itself is refused, but for SQLite, where an id that is given stays.
+// TestGuardPrimaryKeyNumbered: a table that numbers its rows by itself is refused, but for SQLite,
+// where an id that is given stays.
 func TestGuardPrimaryKeyNumbered(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -250,7 +256,8 @@ func TestGuardPrimaryKeyNumbered(t *testing.T) {
 	})
 }
 
-// TestGuardUpsert: of requests that come at once all count, and with their key in the same transaction each counts once.
+// TestGuardUpsert: of requests that come at once all count, and with their key in the same
+// transaction each counts once.
 func TestGuardUpsert(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -286,7 +293,8 @@ func TestGuardUpsert(t *testing.T) {
 	})
 }
 
-// TestGuardUpsertOtherIndex: where another unique index has a row in the way too, the row that is meant is changed, and no other; nil is never told of nothing written.
+// TestGuardUpsertOtherIndex: where another unique index has a row in the way too, the row that is
+// meant is changed, and no other; nil is never told of nothing written.
 func TestGuardUpsertOtherIndex(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -307,7 +315,8 @@ func TestGuardUpsertOtherIndex(t *testing.T) {
 		w.wantOut(t, guard.Applied, "the same values again", put("c1", "eve", guard.Set{"total": 20}))
 		w.wantErr(t, guard.ErrConflict, "a card that nobody has, and a member that is there", put("c2", "eve", add))
 		assert.Equal(t, totals(), "20 0", "points")
-		if w.d == dbtx.MySQL { // which counts a row of another index as changed where a trigger changes it
+		if w.d == dbtx.MySQL {
+			// which counts a row of another index as changed where a trigger changes it
 			execSQL(t, w.db, "ALTER TABLE points ADD COLUMN seen INT NOT NULL DEFAULT 0")
 			execSQL(t, w.db, "CREATE TRIGGER seen BEFORE UPDATE ON points FOR EACH ROW SET NEW.seen = OLD.seen + 1")
 			w.wantErr(t, guard.ErrConflict, "a trigger that changes each row that is met", put("c2", "eve", add))
@@ -338,7 +347,8 @@ func TestGuardUpsertSwallowed(t *testing.T) {
 	}
 }
 
-// TestSelectThenInsert: without a guard, of two requests at once both find no row, and both make one.
+// TestSelectThenInsert: without a guard, of two requests at once both find no row, and both make
+// one.
 func TestSelectThenInsert(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {

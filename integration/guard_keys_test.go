@@ -9,8 +9,9 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// TestGuardKeyOfSeveralUses: a request with one key may move a row twice, and change it by another guard that keeps keys in the same column; none
-// of them takes what another has written for its own repeat.
+// TestGuardKeyOfSeveralUses: a request with one key may move a row twice, and change it by another
+// guard that keeps keys in the same column; none of them takes what another has written for its own
+// repeat.
 func TestGuardKeyOfSeveralUses(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -38,8 +39,8 @@ func TestGuardKeyOfSeveralUses(t *testing.T) {
 	})
 }
 
-// TestGuardVersionNamedAnew: what the row cannot know. A retry that names a newer version, behind another writer, is applied again; inside of
-// DoTx it is not.
+// TestGuardVersionNamedAnew: what the row cannot know. A retry that names a newer version, behind
+// another writer, is applied again; inside of DoTx it is not.
 func TestGuardVersionNamedAnew(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {

@@ -12,7 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// TestGuardKinds: a text for a column of numbers, or a number for one of texts, which databases compare loosely, meets no row: "1 or so" is not 1, and 123 is not '0123'.
+// TestGuardKinds: a text for a column of numbers, or a number for one of texts, which databases
+// compare loosely, meets no row: "1 or so" is not 1, and 123 is not '0123'.
 func TestGuardKinds(t *testing.T) {
 	t.Parallel()
 	type userID string
@@ -118,7 +119,8 @@ func TestGuardKinds(t *testing.T) {
 	})
 }
 
-// TestGuardRounded: a time that the column would round, and by which a repeat would not find its row, is refused before it is written.
+// TestGuardRounded: a time that the column would round, and by which a repeat would not find its
+// row, is refused before it is written.
 func TestGuardRounded(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {

@@ -79,7 +79,8 @@ type gormVote struct {
 
 func (gormVote) TableName() string { return "vote" }
 
-// TestGuardGORM: guards in transactions of GORM, on its prepared statements too, and an INSERT that GORM makes. Without a transaction they refuse.
+// TestGuardGORM: guards in transactions of GORM, on its prepared statements too, and an INSERT that
+// GORM makes. Without a transaction they refuse.
 func TestGuardGORM(t *testing.T) {
 	t.Parallel()
 	for _, prepared := range []bool{false, true} {
@@ -132,7 +133,8 @@ func TestGuardGORM(t *testing.T) {
 	}
 }
 
-// TestGuardMySQLSnapshot: at REPEATABLE READ a transaction that has read before sees an old state; whether a row is this request's own is read from the new one.
+// TestGuardMySQLSnapshot: at REPEATABLE READ a transaction that has read before sees an old state;
+// whether a row is this request's own is read from the new one.
 func TestGuardMySQLSnapshot(t *testing.T) {
 	t.Parallel()
 	for _, parameters := range []string{"clientFoundRows=false", "clientFoundRows=true"} {
@@ -152,7 +154,8 @@ func TestGuardMySQLSnapshot(t *testing.T) {
 	}
 }
 
-// TestGuardMySQLWords: all that guards send is SQL of MySQL 8 by the word of a parser of it, since the tests run on MariaDB.
+// TestGuardMySQLWords: all that guards send is SQL of MySQL 8 by the word of a parser of it, since
+// the tests run on MariaDB.
 func TestGuardMySQLWords(t *testing.T) {
 	t.Parallel()
 	w := guardOnMySQL(t, "MariaDB", "interpolateParams=false")

@@ -13,7 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// TestGuardCondition: no more is taken than there is; without a key a retry is a second deduction, and with one it is not.
+// TestGuardCondition: no more is taken than there is; without a key a retry is a second deduction,
+// and with one it is not.
 func TestGuardCondition(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -84,7 +85,8 @@ func withdraw(account *guard.RowLock, w *guardDB, id, n int64) func(context.Cont
 	}
 }
 
-// TestGuardRowLock: what is decided under the lock is true when it is written; without a key a retry decides anew.
+// TestGuardRowLock: what is decided under the lock is true when it is written; without a key a
+// retry decides anew.
 func TestGuardRowLock(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -174,7 +176,8 @@ func TestGuardRowLockWait(t *testing.T) {
 	})
 }
 
-// TestGuardSQLiteReadFirst: a deferred transaction that has read before another one wrote is refused by each guard, with what to do; one that begins immediately is not.
+// TestGuardSQLiteReadFirst: a deferred transaction that has read before another one wrote is
+// refused by each guard, with what to do; one that begins immediately is not.
 func TestGuardSQLiteReadFirst(t *testing.T) {
 	t.Parallel()
 	w := guardOnSQLite(t, newFile(t))

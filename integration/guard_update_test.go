@@ -14,7 +14,8 @@ import (
 // guardedCall is an operation under a guard.
 type guardedCall = func(context.Context, dbtx.Tx) (guard.Outcome, error)
 
-// TestGuardVersion: of many copies one is applied; a repeat is told from a lost race by the key of the last writer.
+// TestGuardVersion: of many copies one is applied; a repeat is told from a lost race by the key of
+// the last writer.
 func TestGuardVersion(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -70,8 +71,8 @@ func TestGuardVersion(t *testing.T) {
 	})
 }
 
-// TestGuardVersionReadByTheServer: a version that the server reads itself only puts writers in order. With another key, as of a client that makes a new one for
-// each try, a retry is done again.
+// TestGuardVersionReadByTheServer: a version that the server reads itself only puts writers in
+// order. With another key, as of a client that makes a new one for each try, a retry is done again.
 func TestGuardVersionReadByTheServer(t *testing.T) {
 	t.Parallel()
 	w := guardOnSQLite(t, newFile(t))
@@ -135,7 +136,8 @@ func TestGuardVersionTime(t *testing.T) {
 	})
 }
 
-// TestGuardMachine: a move is made once, a repeat is told so, and what is no move of the machine is refused.
+// TestGuardMachine: a move is made once, a repeat is told so, and what is no move of the machine is
+// refused.
 func TestGuardMachine(t *testing.T) {
 	t.Parallel()
 	type status string
@@ -173,8 +175,9 @@ func TestGuardMachine(t *testing.T) {
 	})
 }
 
-// TestGuardMachineCycle: where states are entered again the key of the last move tells a repeat. Behind the moves of others it does not, and a late retry moves the
-// row once more; inside of DoTx it gets its first answer.
+// TestGuardMachineCycle: where states are entered again the key of the last move tells a repeat.
+// Behind the moves of others it does not, and a late retry moves the row once more; inside of DoTx
+// it gets its first answer.
 func TestGuardMachineCycle(t *testing.T) {
 	t.Parallel()
 	type status string
@@ -212,7 +215,8 @@ func TestGuardMachineCycle(t *testing.T) {
 	})
 }
 
-// TestGuardFence: a stale holder's write is refused by the row, and the holder itself may come again, also where MySQL counts an equal value as no change.
+// TestGuardFence: a stale holder's write is refused by the row, and the holder itself may come
+// again, also where MySQL counts an equal value as no change.
 func TestGuardFence(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {

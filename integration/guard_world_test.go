@@ -43,7 +43,8 @@ INSERT INTO account (id, amount, points, version, changed) VALUES (1, 100, 0, 1,
 INSERT INTO purchase (id, customer, status, step) VALUES ('o1', 'ann', 'placed', 1);
 INSERT INTO job (id) VALUES (1)`
 
-// eachGuardDB runs a test on each kind of database; on MariaDB by both ways in which its driver counts changed rows.
+// eachGuardDB runs a test on each kind of database; on MariaDB by both ways in which its driver
+// counts changed rows.
 func eachGuardDB(t *testing.T, f func(*testing.T, *guardDB)) {
 	t.Helper()
 	for _, open := range []func(*testing.T) *guardDB{
@@ -138,7 +139,8 @@ func (w *guardDB) text(t *testing.T, query string) string {
 // manyCopies is how often each operation is sent at once.
 const manyCopies = 100
 
-// copies sends one operation many times at once, and wants one to be applied and all others to be told that it was.
+// copies sends one operation many times at once, and wants one to be applied and all others to be
+// told that it was.
 func (w *guardDB) copies(t *testing.T, f func(context.Context, dbtx.Tx) (guard.Outcome, error)) {
 	t.Helper()
 	var applied, repeats atomic.Int64
@@ -178,7 +180,8 @@ func (s *shop) do(ctx context.Context, id string, f func(context.Context, dbtx.T
 	}, opts...)
 }
 
-// doCopies sends one operation with its key many times at once, and wants all to be given the answer of the one that ran.
+// doCopies sends one operation with its key many times at once, and wants all to be given the
+// answer of the one that ran.
 func (s *shop) doCopies(t *testing.T, id string, f func(context.Context, dbtx.Tx) error) {
 	t.Helper()
 	var ran, answered atomic.Int64

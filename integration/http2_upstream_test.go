@@ -148,8 +148,9 @@ func beforeHTTP2(t *testing.T, u *rawHTTP2) func(key, body string) string {
 	}
 }
 
-// TestHTTP2Upstream: a stream that the service says it has not taken is given back; anything else without an answer is in doubt, and
-// nothing is sent twice. PROTOCOL_ERROR is what net/http's client by itself would send again.
+// TestHTTP2Upstream: a stream that the service says it has not taken is given back; anything else
+// without an answer is in doubt, and nothing is sent twice. PROTOCOL_ERROR is what net/http's
+// client by itself would send again.
 func TestHTTP2Upstream(t *testing.T) {
 	t.Parallel()
 	reset := func(code http2.ErrCode) func(*rawHTTP2) func(*http2.Framer, uint32) bool {
@@ -205,7 +206,8 @@ func TestHTTP2Upstream(t *testing.T) {
 	}
 }
 
-// TestHTTP2GoAway: a service that goes away below our stream has not taken it, and the request travels on a new connection.
+// TestHTTP2GoAway: a service that goes away below our stream has not taken it, and the request
+// travels on a new connection.
 func TestHTTP2GoAway(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{"", "body"} {
@@ -227,7 +229,8 @@ func TestHTTP2GoAway(t *testing.T) {
 	}
 }
 
-// TestHTTP2IsShared: requests of HTTP/2 travel on one connection, and one that fails does not harm the others.
+// TestHTTP2IsShared: requests of HTTP/2 travel on one connection, and one that fails does not harm
+// the others.
 func TestHTTP2IsShared(t *testing.T) {
 	t.Parallel()
 	u := newRawHTTP2(t, "h2", "http/1.1")
@@ -259,7 +262,8 @@ func TestHTTP2IsShared(t *testing.T) {
 	assert.Equal(t, u.conns.Load(), int64(1), "connections")
 }
 
-// TestHTTP2Words: what a service says in a GOAWAY is its own; it may sound like net/http, and decides nothing.
+// TestHTTP2Words: what a service says in a GOAWAY is its own; it may sound like net/http, and
+// decides nothing.
 func TestHTTP2Words(t *testing.T) {
 	t.Parallel()
 	for _, words := range []string{
@@ -279,7 +283,8 @@ func TestHTTP2Words(t *testing.T) {
 	}
 }
 
-// TestHTTP2AlwaysAway: a service that takes connections and sends each away is asked a few times, not for ever.
+// TestHTTP2AlwaysAway: a service that takes connections and sends each away is asked a few times,
+// not for ever.
 func TestHTTP2AlwaysAway(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{"", "x"} {

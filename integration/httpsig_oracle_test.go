@@ -23,7 +23,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// sides are one key of httpsig and of another implementation of RFC 9421, to sign and to verify with.
+// sides are one key of httpsig and of another implementation of RFC 9421, to sign and to verify
+// with.
 type sides struct {
 	ours     httpsig.Key
 	signer   func(*oracle.SignConfig, oracle.Fields) (*oracle.Signer, error)
@@ -74,7 +75,8 @@ func bothSides(t *testing.T) map[string]sides {
 	}
 }
 
-// message is a random request, as a client has it. Its host is in the normal form, into which the other library does not bring it.
+// message is a random request, as a client has it. Its host is in the normal form, into which the
+// other library does not bring it.
 func message(t *testing.T, r *rand.Rand) *http.Request {
 	t.Helper()
 	pick := func(of ...string) string { return of[r.IntN(len(of))] }
@@ -114,8 +116,9 @@ type noncesOnce struct{}
 
 func (noncesOnce) Claim(context.Context, string, string, time.Duration) error { return nil }
 
-// TestSignaturesOfAnotherLibrary: what we sign another implementation verifies, and what it signs we do, for every algorithm and random
-// messages; and neither takes the signature of one message for that of another.
+// TestSignaturesOfAnotherLibrary: what we sign another implementation verifies, and what it signs
+// we do, for every algorithm and random messages; and neither takes the signature of one message
+// for that of another.
 func TestSignaturesOfAnotherLibrary(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

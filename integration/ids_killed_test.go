@@ -33,8 +33,9 @@ func init() { children["ids"] = playIDs }
 // childLease is short, so that numbers of those that were killed come back within the test.
 const childLease = time.Second
 
-// playIDs makes ids until it is killed: worker or segment, the address of Redis, PostgreSQL or ZooKeeper, and how long it rests behind each batch. It
-// tells of each row of them, and of each number that it has claimed.
+// playIDs makes ids until it is killed: worker or segment, the address of Redis, PostgreSQL or
+// ZooKeeper, and how long it rests behind each batch. It tells of each row of them, and of each
+// number that it has claimed.
 func playIDs(args []string) error {
 	ctx := context.Background()
 	rest, err := time.ParseDuration(args[2])
@@ -63,9 +64,11 @@ func playIDs(args []string) error {
 	for {
 		held, err := workers.Claim(ctx)
 		switch {
-		case errors.Is(err, idgen.ErrNoWorker), errors.Is(err, idgen.ErrClockOff): // too many were killed just now; this process was stopped in between
+		case errors.Is(err, idgen.ErrNoWorker), errors.Is(err, idgen.ErrClockOff):
+			// too many were killed just now; this process was stopped in between
 			continue
-		case err != nil && strings.HasPrefix(args[1], "zookeeper:"): // the client looks for a server, after a pause that has ended its session
+		case err != nil && strings.HasPrefix(args[1], "zookeeper:"):
+			// the client looks for a server, after a pause that has ended its session
 			<-time.After(20 * time.Millisecond)
 			continue
 		case err != nil:
@@ -230,7 +233,8 @@ func runCrowd(t *testing.T, ids int64, kills int, args ...string) *crowd {
 		all[i] = c.start()
 	}
 	killed, stopped := 0, 0
-	spared := make([]time.Time, len(all)) // those that were paused go on for a while, beside the next holder of their number
+	// those that were paused go on for a while, beside the next holder of their number
+	spared := make([]time.Time, len(all))
 	for c.made.Load() < ids || killed < kills || stopped < kills/4 || c.waits() && killed < 20*kills {
 		<-time.After(rand.N(100 * time.Millisecond))
 		i := rand.IntN(len(all))
@@ -258,8 +262,8 @@ func runCrowd(t *testing.T, ids int64, kills int, args ...string) *crowd {
 	return c
 }
 
-// TestSoakIDsOfManyProcesses: sixteen processes make ids, are killed and stopped anywhere, and begin again: no id is made twice. The long form makes a
-// hundred million with each source.
+// TestSoakIDsOfManyProcesses: sixteen processes make ids, are killed and stopped anywhere, and
+// begin again: no id is made twice. The long form makes a hundred million with each source.
 func TestSoakIDsOfManyProcesses(t *testing.T) { //nolint:tparallel // sixteen processes are enough at one time
 	t.Parallel()
 	ids, kills, rest := int64(1_000_000), 16, "8ms"
@@ -287,7 +291,8 @@ func TestSoakIDsOfManyProcesses(t *testing.T) { //nolint:tparallel // sixteen pr
 	}
 }
 
-// TestSoakIDsOfOneProcess: ids of one caller rise, so that none comes twice; a thousand million of them in the long form.
+// TestSoakIDsOfOneProcess: ids of one caller rise, so that none comes twice; a thousand million of
+// them in the long form.
 func TestSoakIDsOfOneProcess(t *testing.T) {
 	t.Parallel()
 	n := 5_000_000

@@ -22,7 +22,8 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// lockWays take a lock, wait for it if need be, and give it back. Ours send heartbeats and have a fence and a context; the rivals have none of these.
+// lockWays take a lock, wait for it if need be, and give it back. Ours send heartbeats and have a
+// fence and a context; the rivals have none of these.
 func lockWays(b *testing.B) map[string]func(ctx context.Context, name string) error {
 	b.Helper()
 	server := startRedis(b)
@@ -68,7 +69,8 @@ func lockWays(b *testing.B) map[string]func(ctx context.Context, name string) er
 	}
 }
 
-// BenchmarkRedisLock compares lock and release, in turn: by one caller, and by 64 that want one lock.
+// BenchmarkRedisLock compares lock and release, in turn: by one caller, and by 64 that want one
+// lock.
 func BenchmarkRedisLock(b *testing.B) {
 	const rounds = 7
 	ways := lockWays(b)
@@ -117,8 +119,9 @@ func BenchmarkRedisLockAllocs(b *testing.B) {
 	}
 }
 
-// BenchmarkRedisLockHandOver is from the call of Release to the moment at which a waiter of another process (another client, here) has the lock,
-// in round trips of a script that does nothing: the median.
+// BenchmarkRedisLockHandOver is from the call of Release to the moment at which a waiter of another
+// process (another client, here) has the lock, in round trips of a script that does nothing: the
+// median.
 func BenchmarkRedisLockHandOver(b *testing.B) {
 	server := startRedis(b)
 	nothing := redisclient.NewScript("nothing", "#!lua\nreturn 1")
@@ -132,7 +135,8 @@ func BenchmarkRedisLockHandOver(b *testing.B) {
 	}
 	var trips, waits []time.Duration
 	for range max(100, b.N) {
-		time.Sleep(5 * time.Millisecond) // as long as the waiter waits below: what has slept takes a while to wake up
+		// as long as the waiter waits below: what has slept takes a while to wake up
+		time.Sleep(5 * time.Millisecond)
 		begun := time.Now()
 		assert.NoError(b, client.Eval(b.Context(), redisclient.Call{Script: nothing, Keys: []string{"x"}}).Err, "nothing")
 		trips = append(trips, time.Since(begun))

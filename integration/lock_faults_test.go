@@ -26,8 +26,9 @@ const lockLease = 300 * time.Millisecond
 
 func init() { children["lock-holder"] = holdLocks }
 
-// holdLocks takes one lock again and again, and writes with its fence into two tables of a SQLite file: into one that guard.Fence looks after, and
-// into one that takes everything. It writes after up to a lease of work, without a look at whether it still holds the lock.
+// holdLocks takes one lock again and again, and writes with its fence into two tables of a SQLite
+// file: into one that guard.Fence looks after, and into one that takes everything. It writes after
+// up to a lease of work, without a look at whether it still holds the lock.
 func holdLocks(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -98,8 +99,10 @@ func stale(t *testing.T, db *sql.DB, table string) (writes, stale int) {
 	return writes, stale
 }
 
-// TestSoakLockStaleWrites: four processes share a lock while they are stopped past its lease and killed, and while the server is killed and comes back with its clock an
-// hour ahead. What holders write that have lost the lock is refused by its fence, all of it. Without the fence it would be in the account.
+// TestSoakLockStaleWrites: four processes share a lock while they are stopped past its lease and
+// killed, and while the server is killed and comes back with its clock an hour ahead. What holders
+// write that have lost the lock is refused by its fence, all of it. Without the fence it would be
+// in the account.
 func TestSoakLockStaleWrites(t *testing.T) {
 	t.Parallel()
 	rounds := 5
@@ -122,7 +125,8 @@ func TestSoakLockStaleWrites(t *testing.T) {
 	for n, late := 0, 0; n < rounds || late == 0 && n < 20*rounds; n++ {
 		i := rand.IntN(len(holders))
 		switch n % 5 {
-		default: // all but one are stopped for two leases, and so most likely the one that has the lock
+		default:
+			// all but one are stopped for two leases, and so most likely the one that has the lock
 			for _, signal := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT} {
 				for k, h := range holders {
 					if k != i {
@@ -174,8 +178,8 @@ func TestRedisLockFencesGrow(t *testing.T) {
 	}
 }
 
-// TestRedisLockForgetsNames: a name is kept for minutes after its release, and its fence for ever: also when the name has gone and the clock
-// went back by an hour, the next fence is greater.
+// TestRedisLockForgetsNames: a name is kept for minutes after its release, and its fence for ever:
+// also when the name has gone and the clock went back by an hour, the next fence is greater.
 func TestRedisLockForgetsNames(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -201,8 +205,8 @@ func TestRedisLockForgetsNames(t *testing.T) {
 	}
 }
 
-// TestRedisLockLostOnce loses the request or the reply of a lock and of its release: the locker itself makes good what it can, nobody holds the lock beside another,
-// and it is free in the end.
+// TestRedisLockLostOnce loses the request or the reply of a lock and of its release: the locker
+// itself makes good what it can, nobody holds the lock beside another, and it is free in the end.
 func TestRedisLockLostOnce(t *testing.T) {
 	t.Parallel()
 	server := redisForAll.get(t)
@@ -219,7 +223,8 @@ func TestRedisLockLostOnce(t *testing.T) {
 					plain, err := redislock.New(t.Context(), rueidisTo(t, server.addr), o)
 					assert.NoError(t, err, "New")
 					others := lock.New(plain, nil)
-					before, err := shaken.Lock(t.Context(), "before") // so that the server knows the scripts
+					// so that the server knows the scripts
+					before, err := shaken.Lock(t.Context(), "before")
 					assert.NoError(t, err, "Lock")
 					assert.NoError(t, before.Release(t.Context()), "Release")
 					calls, cuts := 0, 0
@@ -248,8 +253,8 @@ func TestRedisLockLostOnce(t *testing.T) {
 	}
 }
 
-// TestSoakRedisLockCut: calls are cut off on their way there and back, at random. Nobody holds the lock beside another, and what a cut has left behind
-// is gone after a lease at the latest.
+// TestSoakRedisLockCut: calls are cut off on their way there and back, at random. Nobody holds the
+// lock beside another, and what a cut has left behind is gone after a lease at the latest.
 func TestSoakRedisLockCut(t *testing.T) {
 	t.Parallel()
 	cuts := 60
@@ -275,7 +280,8 @@ func TestSoakRedisLockCut(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), lockLease)
 				if held, err := shaken.Lock(ctx, name); err == nil {
 					had++
-					if beside, err := others.TryLock(t.Context(), name); err == nil { // the test was held up for a lease
+					if beside, err := others.TryLock(t.Context(), name); err == nil {
+						// the test was held up for a lease
 						assert.True(t, held.Err() != nil && beside.Fence() > held.Fence(), "another one beside the holder")
 						assert.NoError(t, beside.Release(t.Context()), "Release")
 					}

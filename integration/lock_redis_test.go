@@ -20,7 +20,8 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// TestRedisLock runs the contract of locks on each kind of server, through both clients, and through one that cannot subscribe.
+// TestRedisLock runs the contract of locks on each kind of server, through both clients, and
+// through one that cannot subscribe.
 func TestRedisLock(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*testing.T) string{
@@ -81,7 +82,8 @@ func quorumOn(t *testing.T, servers []*redisServer) *redislock.Quorum {
 	return q
 }
 
-// TestRedisQuorumLock runs it on three servers that do not know of each other, and on three of which one has died.
+// TestRedisQuorumLock runs it on three servers that do not know of each other, and on three of
+// which one has died.
 func TestRedisQuorumLock(t *testing.T) {
 	t.Parallel()
 	for _, dead := range []int{0, 1} {
@@ -101,7 +103,8 @@ func TestRedisQuorumLock(t *testing.T) {
 	}
 }
 
-// TestRedisQuorumFences: a majority that shares one server with the one before, and has slower clocks, gives a greater fence all the same.
+// TestRedisQuorumFences: a majority that shares one server with the one before, and has slower
+// clocks, gives a greater fence all the same.
 func TestRedisQuorumFences(t *testing.T) {
 	t.Parallel()
 	servers := []*redisServer{startRedisShifted(t, time.Hour, persistent...), startRedis(t, persistent...), startRedisShifted(t, -time.Hour, persistent...)}
@@ -140,7 +143,8 @@ func TestRedisQuorumRefuses(t *testing.T) {
 	}
 }
 
-// TestRedisLockFormat: what is kept of a lock is as docs/formats.md says, and what is not a lock is not taken for one.
+// TestRedisLockFormat: what is kept of a lock is as docs/formats.md says, and what is not a lock is
+// not taken for one.
 func TestRedisLockFormat(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
@@ -171,7 +175,8 @@ func TestRedisLockFormat(t *testing.T) {
 	assert.Equal(t, redisDo(server.addr, "GET", "rs:lock:a b"), "what is this", "it is left alone")
 }
 
-// lateClient holds back calls of some scripts: they reach the server when they are let go, whether somebody waits for them or not.
+// lateClient holds back calls of some scripts: they reach the server when they are let go, whether
+// somebody waits for them or not.
 type lateClient struct {
 	*rueidisclient.Client
 	all   *sync.WaitGroup
@@ -191,8 +196,9 @@ func (c lateClient) Eval(ctx context.Context, call redisclient.Call) redisclient
 	return redisclient.Reply{Err: ctx.Err()}
 }
 
-// TestRedisQuorumLateCalls: a try that finds no majority is given back, and the next one has the lock. What was held up of the first one, its locks and its releases, changes
-// nothing when it comes.
+// TestRedisQuorumLateCalls: a try that finds no majority is given back, and the next one has the
+// lock. What was held up of the first one, its locks and its releases, changes nothing when it
+// comes.
 func TestRedisQuorumLateCalls(t *testing.T) {
 	t.Parallel()
 	var late sync.WaitGroup
@@ -237,8 +243,9 @@ func (c lookCounter) Subscribe(ctx context.Context, channel string, on func(stri
 	return c.Client.(redisclient.Subscriber).Subscribe(ctx, channel, on) //nolint:errcheck,forcetypeassert // both clients can
 }
 
-// TestRedisLockWakesByMessage: who waits has looked once, when its subscription stood, and comes by the message of the one who releases. A release that takes over a second
-// on a busy machine lets it look again; then the round is played once more.
+// TestRedisLockWakesByMessage: who waits has looked once, when its subscription stood, and comes by
+// the message of the one who releases. A release that takes over a second on a busy machine lets it
+// look again; then the round is played once more.
 func TestRedisLockWakesByMessage(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
@@ -289,7 +296,8 @@ func TestRedisLockLeavesNoChannel(t *testing.T) {
 			held, err := others.Lock(t.Context(), fmt.Sprint(name, n))
 			assert.NoError(t, err, "Lock")
 			var all sync.WaitGroup
-			for _, l := range []*lock.Locker{locks, lock.New(b, nil)} { // two of one client on one channel
+			for _, l := range []*lock.Locker{locks, lock.New(b, nil)} {
+				// two of one client on one channel
 				all.Go(func() {
 					assert.NoError(t, l.With(t.Context(), fmt.Sprint(name, n), func(context.Context, *lock.Lock) error { return nil }), "With")
 				})

@@ -23,7 +23,8 @@ import (
 	"github.com/retrysafe/retrysafe/lock/sqllock"
 )
 
-// cable is a line to a server that can be cut, so that both sides are told, or go dead, so that none is.
+// cable is a line to a server that can be cut, so that both sides are told, or go dead, so that
+// none is.
 type cable struct {
 	addr string
 	work sync.WaitGroup
@@ -109,7 +110,8 @@ type wired struct {
 	cable *cable
 }
 
-// sessionLocks are the servers on which locks of sessions are tested: their address, and how to connect by way of another one.
+// sessionLocks are the servers on which locks of sessions are tested: their address, and how to
+// connect by way of another one.
 var sessionLocks = map[string]struct {
 	dialect sqllock.Dialect
 	driver  string
@@ -150,14 +152,16 @@ func TestSessionLock(t *testing.T) {
 					tb.Helper()
 					return wire(tb, one.dialect, one.driver, addr, dsn)
 				},
-				Rounds: 6,                                               // each is a connection or two, and PostgreSQL makes a process of each
+				// each is a connection or two, and PostgreSQL makes a process of each
+				Rounds: 6,
 				Crash:  func(b lock.Backend) { b.(*wired).cable.cut() }, //nolint:errcheck,forcetypeassert // Open makes them
 			})
 		})
 	}
 }
 
-// TestSessionLockOfADeadLine lets a holder's line go dead, of which the server hears nothing: it ends the session soon, and the holder is told before another one has the lock.
+// TestSessionLockOfADeadLine lets a holder's line go dead, of which the server hears nothing: it
+// ends the session soon, and the holder is told before another one has the lock.
 func TestSessionLockOfADeadLine(t *testing.T) {
 	t.Parallel()
 	for name, one := range sessionLocks {
@@ -179,7 +183,8 @@ func TestSessionLockOfADeadLine(t *testing.T) {
 	}
 }
 
-// TestSessionLockCut cuts a holder's connection, and the server ends the session: the holder's next word tells it.
+// TestSessionLockCut cuts a holder's connection, and the server ends the session: the holder's next
+// word tells it.
 func TestSessionLockCut(t *testing.T) {
 	t.Parallel()
 	for name, one := range sessionLocks {
@@ -211,7 +216,8 @@ func TestSessionLockRefusals(t *testing.T) {
 	assert.Contains(t, err.Error(), "allow more", "with a pool of one")
 }
 
-// TestSessionLockThroughPooler refuses a pooler in transaction mode, and works through one in session mode.
+// TestSessionLockThroughPooler refuses a pooler in transaction mode, and works through one in
+// session mode.
 func TestSessionLockThroughPooler(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)

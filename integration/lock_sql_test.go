@@ -14,7 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/lock/sqllock"
 )
 
-// sqlLockDatabases are how to open the databases on which locks are tested, each again and again on the same data.
+// sqlLockDatabases are how to open the databases on which locks are tested, each again and again on
+// the same data.
 var sqlLockDatabases = map[string]struct {
 	dialect sqllock.Dialect
 	make    func(t *testing.T) (open func(tb testing.TB) *sql.DB)
@@ -82,7 +83,8 @@ func TestTableLockFences(t *testing.T) {
 			r := lockRequest("x")
 			first, err := locks.TryLock(t.Context(), r)
 			assert.NoError(t, err, "TryLock")
-			execSQL(t, db, "UPDATE retrysafe_locks SET fence = fence + 3600000000") // as after a clock that went back
+			// as after a clock that went back
+			execSQL(t, db, "UPDATE retrysafe_locks SET fence = fence + 3600000000")
 			again, err := locks.TryLock(t.Context(), r)
 			assert.NoError(t, err, "TryLock")
 			assert.Equal(t, again.Fence, first.Fence+3600000000, "of the same holder")
@@ -112,7 +114,8 @@ func lockRequest(name string) lock.Request {
 	return r
 }
 
-// TestTableLockLostReplies loses the replies of a lock and of a release: who asks again is told what became of it.
+// TestTableLockLostReplies loses the replies of a lock and of a release: who asks again is told
+// what became of it.
 func TestTableLockLostReplies(t *testing.T) {
 	t.Parallel()
 	for name, one := range map[string]struct {
@@ -141,7 +144,8 @@ func TestTableLockLostReplies(t *testing.T) {
 				p.set("INSERT INTO", fate)
 				_, err := locks.TryLock(t.Context(), r)
 				assert.True(t, p.asked(), "there was a cut")
-				assert.True(t, !errors.Is(err, lock.ErrHeld), "a cut says that another one has it") // a driver may see that nothing was sent, and send it again
+				// a driver may see that nothing was sent, and send it again
+				assert.True(t, !errors.Is(err, lock.ErrHeld), "a cut says that another one has it")
 				_, err = locks.TryLock(t.Context(), r)
 				assert.NoError(t, err, "TryLock again")
 				_, err = locks.TryLock(t.Context(), lockRequest("x"))

@@ -117,7 +117,8 @@ func TestOnceTxCopies(t *testing.T) {
 	})
 }
 
-// A try that fails leaves nothing but its count; the last one parks the message, which runs once when it is redriven.
+// A try that fails leaves nothing but its count; the last one parks the message, which runs once
+// when it is redriven.
 func TestOnceTxTries(t *testing.T) {
 	t.Parallel()
 	errStock := errors.New("no stock")
@@ -179,7 +180,8 @@ func TestOnceTxPoison(t *testing.T) {
 	})
 }
 
-// A message whose first consumer still works comes again later, also where the broker says that it has delivered it before; no try is counted, and there is one effect.
+// A message whose first consumer still works comes again later, also where the broker says that it
+// has delivered it before; no try is counted, and there is one effect.
 func TestOnceTxInProgress(t *testing.T) {
 	t.Parallel()
 	eachMQShop(t, func(t *testing.T, s *mqShop) {
@@ -216,7 +218,8 @@ func TestOnceTxDeathWhileCounting(t *testing.T) {
 			return err
 		}
 		err := begin()
-		for ; errors.Is(err, retrysafe.ErrUnavailable) && lease < time.Minute; err = begin() { // a busy machine answers behind such a lease
+		for ; errors.Is(err, retrysafe.ErrUnavailable) && lease < time.Minute; err = begin() {
+			// a busy machine answers behind such a lease
 			lease *= 2
 		}
 		assert.NoError(t, err, "begin")

@@ -19,7 +19,8 @@ const (
 	mysqlCommits = "SET autocommit ="
 )
 
-// TestMySQLCommitComesLate: a commit that was sent in time and reaches the server too late is not carried out.
+// TestMySQLCommitComesLate: a commit that was sent in time and reaches the server too late is not
+// carried out.
 func TestMySQLCommitComesLate(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)
@@ -71,8 +72,9 @@ func waitMySQLIdle(t *testing.T, server *mysqlServer) {
 	})
 }
 
-// TestMySQLConnectionCut: whatever message is lost, or its reply, the same call again by the same owner finds what became of the first one,
-// and nothing is done twice. What was lost before the commit is made good by the store itself.
+// TestMySQLConnectionCut: whatever message is lost, or its reply, the same call again by the same
+// owner finds what became of the first one, and nothing is done twice. What was lost before the
+// commit is made good by the store itself.
 func TestMySQLConnectionCut(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)
@@ -115,8 +117,8 @@ func TestMySQLConnectionCut(t *testing.T) {
 	}
 }
 
-// TestMySQLChargeIsNotRepeated: a charge whose commit was not answered is an error and not sent again, and one that was lost before it counts
-// once.
+// TestMySQLChargeIsNotRepeated: a charge whose commit was not answered is an error and not sent
+// again, and one that was lost before it counts once.
 func TestMySQLChargeIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)
@@ -125,8 +127,8 @@ func TestMySQLChargeIsNotRepeated(t *testing.T) {
 	chargeIsNotRepeated(t, s, proxy, mysqlBegins, mysqlCommits)
 }
 
-// TestMySQLCrashUnderLoad: the server crashes again and again under callers that repeat what failed. Of many for one key exactly one wins, and
-// what was answered is there afterwards.
+// TestMySQLCrashUnderLoad: the server crashes again and again under callers that repeat what
+// failed. Of many for one key exactly one wins, and what was answered is there afterwards.
 func TestMySQLCrashUnderLoad(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t, "--innodb-flush-log-at-trx-commit=1", "--innodb-flush-method=fsync")

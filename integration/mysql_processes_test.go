@@ -17,7 +17,8 @@ import (
 
 func init() { children["mysql claims"] = playMySQLClaims }
 
-// playMySQLClaims claims keys one after another, as they are named on standard input, and tells of each whether it has won: address, name.
+// playMySQLClaims claims keys one after another, as they are named on standard input, and tells of
+// each whether it has won: address, name.
 func playMySQLClaims(args []string) error {
 	db, err := sql.Open("mysql", args[0])
 	if err != nil {
@@ -39,8 +40,8 @@ func playMySQLClaims(args []string) error {
 	return nil
 }
 
-// TestMySQLProcesses: of processes that claim the same key at once exactly one wins, and when one is killed in the middle, no key is lost: what it
-// had won is taken over after the lease.
+// TestMySQLProcesses: of processes that claim the same key at once exactly one wins, and when one
+// is killed in the middle, no key is lost: what it had won is taken over after the lease.
 func TestMySQLProcesses(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)

@@ -38,7 +38,8 @@ func TestMySQLLongParts(t *testing.T) {
 	assert.Equal(t, page.Records[0].LastError, "世界\x00", "what people are told")
 }
 
-// TestMySQLSameValues: a repeat that changes nothing, of which the server counts no row, is a success and no lost lease.
+// TestMySQLSameValues: a repeat that changes nothing, of which the server counts no row, is a
+// success and no lost lease.
 func TestMySQLSameValues(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)
@@ -78,8 +79,8 @@ func TestMySQLSameValues(t *testing.T) {
 	}
 }
 
-// TestMySQLOppositeOrder: where the server undoes a transaction of the store, since another one takes the same rows in the opposite order, it is
-// made anew.
+// TestMySQLOppositeOrder: where the server undoes a transaction of the store, since another one
+// takes the same rows in the opposite order, it is made anew.
 func TestMySQLOppositeOrder(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)
@@ -95,7 +96,8 @@ func TestMySQLOppositeOrder(t *testing.T) {
 		assert.NoError(t, err, "Acquire")
 		execSQL(t, others, `UPDATE retrysafe_records SET state = 3, expires = 1 WHERE key_id = ?`, []byte(req.Key.ID))
 		swept := make(chan error, 1)
-		go func() { _, err := s.Sweep(t.Context(), 10); swept <- err }() // it holds the record, and waits for the floor
+		// it holds the record, and waits for the floor
+		go func() { _, err := s.Sweep(t.Context(), 10); swept <- err }()
 		until(t.Context(), func() bool { return mysqlWaiting(t, others) == 1 })
 		_, err = tx.ExecContext(t.Context(), `UPDATE retrysafe_records SET attempt = attempt + 1 WHERE key_id = ?`, []byte(req.Key.ID))
 		if err != nil {
@@ -157,7 +159,8 @@ func TestMySQLErrorsHideSecrets(t *testing.T) {
 	assert.True(t, !strings.Contains(all.String(), "secret"), "no secrets: %s", &all)
 }
 
-// TestMySQLFencesGrow: a record that was swept comes again above its fence, also where the clock was set back.
+// TestMySQLFencesGrow: a record that was swept comes again above its fence, also where the clock
+// was set back.
 func TestMySQLFencesGrow(t *testing.T) {
 	t.Parallel()
 	s, db := mysqlOn(t, startMySQL(t).dsn(), nil)

@@ -59,7 +59,8 @@ func startMySQL(tb testing.TB, args ...string) *mysqlServer {
 	return s
 }
 
-// New databases are made once and copied, which takes a fraction of the time. TestMain removes them.
+// New databases are made once and copied, which takes a fraction of the time. TestMain removes
+// them.
 var (
 	newMySQL    sync.Once
 	newMySQLDir string
@@ -72,7 +73,8 @@ func mysqlInit(tb testing.TB) (dir string) {
 	tb.Helper()
 	dir = mysqlFolder(tb)
 	c := exec.CommandContext(tb.Context(), mysqlProgram(tb, "mariadb-install-db"), "--no-defaults", "--datadir="+filepath.Join(dir, "data"),
-		"--tmpdir="+dir, // a server that starts removes the temporary tables of others that use the same folder
+		// a server that starts removes the temporary tables of others that use the same folder
+		"--tmpdir="+dir,
 		"--skip-test-db", "--auth-root-authentication-method=normal", "--skip-name-resolve", mysqlLog)
 	c.SysProcAttr, c.Dir = &syscall.SysProcAttr{Credential: mysqlUser(tb)}, dir
 	said, err := c.CombinedOutput()

@@ -14,7 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// TestMySQLMigrate: many processes at once, a table that is missing, and versions that this build does not know.
+// TestMySQLMigrate: many processes at once, a table that is missing, and versions that this build
+// does not know.
 func TestMySQLMigrate(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)
@@ -47,7 +48,8 @@ func TestMySQLMigrate(t *testing.T) {
 	}
 }
 
-// TestMySQLMigrateHalfWay: the server commits with each statement that makes a table. Wherever a migration is cut, the next one completes it.
+// TestMySQLMigrateHalfWay: the server commits with each statement that makes a table. Wherever a
+// migration is cut, the next one completes it.
 func TestMySQLMigrateHalfWay(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)
@@ -86,7 +88,8 @@ func TestMySQLMigrateHalfWay(t *testing.T) {
 	}
 }
 
-// TestMySQLRights: a user without rights is told which ones are missing, and one who may not make tables can use those that are there.
+// TestMySQLRights: a user without rights is told which ones are missing, and one who may not make
+// tables can use those that are there.
 func TestMySQLRights(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t, "--max-connections=12")
@@ -137,7 +140,8 @@ func TestMySQLRights(t *testing.T) {
 	}
 }
 
-// TestMySQLReadOnly: a server that can only be read answers what is known, and refuses the rest with a reason.
+// TestMySQLReadOnly: a server that can only be read answers what is known, and refuses the rest
+// with a reason.
 func TestMySQLReadOnly(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)
@@ -163,7 +167,8 @@ func TestMySQLReadOnly(t *testing.T) {
 	assert.Contains(t, fmt.Sprint(s.Migrate(t.Context())), "connect to the primary", "Migrate")
 }
 
-// TestMySQLServersThatDoNotFit: settings under which the store would not keep what it promises are refused, or told of, at the start.
+// TestMySQLServersThatDoNotFit: settings under which the store would not keep what it promises are
+// refused, or told of, at the start.
 func TestMySQLServersThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	try := func(db *sql.DB) (string, error) {

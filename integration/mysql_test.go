@@ -15,7 +15,8 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// holdMySQLRow opens somebody's transaction that makes the record of a key, or locks the one that is there.
+// holdMySQLRow opens somebody's transaction that makes the record of a key, or locks the one that
+// is there.
 func holdMySQLRow(t *testing.T, db *sql.DB, table string, key retrysafe.StoreKey) (release func()) {
 	t.Helper()
 	tx, err := db.BeginTx(context.Background(), nil)
@@ -34,7 +35,8 @@ func holdMySQLRow(t *testing.T, db *sql.DB, table string, key retrysafe.StoreKey
 
 var mysqlFeatures = storetest.Features{Issuer: true, Limiter: true, Lister: true, Sweeper: true, Durable: true, Transactions: true}
 
-// TestMySQLStore runs the contract. Clauses share a server, each with tables of its own, but for those that let it hang.
+// TestMySQLStore runs the contract. Clauses share a server, each with tables of its own, but for
+// those that let it hang.
 func TestMySQLStore(t *testing.T) {
 	t.Parallel()
 	shared := startMySQL(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// mysqlTransactions is a number that is told of the server's transactions. The table is made anew only where nobody has read it for a
-// tenth of a second.
+// mysqlTransactions is a number that is told of the server's transactions. The table is made anew
+// only where nobody has read it for a tenth of a second.
 func mysqlTransactions(t *testing.T, db *sql.DB, query string) (n int) {
 	t.Helper()
 	execSQL(t, db, `DO SLEEP(0.11)`)
@@ -58,8 +58,9 @@ func TestMySQLTimeAfterAWait(t *testing.T) {
 	assert.True(t, updated >= released, "the record is of the time after the wait: %d µs before", released-updated)
 }
 
-// TestMySQLWaitLeavesNothingBehind: a wait for a row that somebody holds ends with the time of the call, and a moment later on the server too,
-// also where the caller has gone: it must not be granted later.
+// TestMySQLWaitLeavesNothingBehind: a wait for a row that somebody holds ends with the time of the
+// call, and a moment later on the server too, also where the caller has gone: it must not be
+// granted later.
 func TestMySQLWaitLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)
@@ -88,13 +89,15 @@ func TestMySQLWaitLeavesNothingBehind(t *testing.T) {
 		} else {
 			assert.ErrorIs(t, err, retrysafe.ErrTooLate, "Acquire behind a lock")
 		}
-		late := time.Now().Add(time.Minute) // the server's second, on a busy machine; LockWait is ten times as long
+		// the server's second, on a busy machine; LockWait is ten times as long
+		late := time.Now().Add(time.Minute)
 		until(t.Context(), func() bool { return mysqlWaiting(t, others) == 0 || time.Now().After(late) })
 		assert.Equal(t, mysqlWaiting(t, others), 0, "waits on the server afterwards")
 	}
 }
 
-// TestMySQLWaitsLongerThanASecond: the server ends waits after a second; a call that has more time goes on waiting.
+// TestMySQLWaitsLongerThanASecond: the server ends waits after a second; a call that has more time
+// goes on waiting.
 func TestMySQLWaitsLongerThanASecond(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)
@@ -119,7 +122,8 @@ func TestMySQLWaitsLongerThanASecond(t *testing.T) {
 	assert.Contains(t, fmt.Sprint(err), "other transactions have held the row of this key", "Acquire behind a lock that is held all the time")
 }
 
-// TestMySQLSweptWhileWaiting: a call that has waited for the row of a sweep begins above the fence that it has removed.
+// TestMySQLSweptWhileWaiting: a call that has waited for the row of a sweep begins above the fence
+// that it has removed.
 func TestMySQLSweptWhileWaiting(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)
@@ -147,7 +151,8 @@ func TestMySQLSweptWhileWaiting(t *testing.T) {
 	assert.Equal(t, a.Record.Fence, retrysafe.Fence(future+1), "the fence")
 }
 
-// TestMySQLSweepBlocksNobody: while a sweep is under way new keys are made, and what somebody has locked is passed over.
+// TestMySQLSweepBlocksNobody: while a sweep is under way new keys are made, and what somebody has
+// locked is passed over.
 func TestMySQLSweepBlocksNobody(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)
@@ -185,7 +190,8 @@ func TestMySQLSweepBlocksNobody(t *testing.T) {
 	assert.Equal(t, n, 1, "swept when it was let go")
 }
 
-// TestMySQLPoolIsTaken: without a connection a call ends with its context or after LockWait, and says what to do.
+// TestMySQLPoolIsTaken: without a connection a call ends with its context or after LockWait, and
+// says what to do.
 func TestMySQLPoolIsTaken(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)
@@ -206,7 +212,8 @@ func TestMySQLPoolIsTaken(t *testing.T) {
 	assert.Equal(t, a.Status, retrysafe.Won, "Acquire")
 }
 
-// TestMySQLHeldRowTakesOneConnection: those that wait for a row that somebody holds leave the pool to others.
+// TestMySQLHeldRowTakesOneConnection: those that wait for a row that somebody holds leave the pool
+// to others.
 func TestMySQLHeldRowTakesOneConnection(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)
@@ -221,7 +228,8 @@ func TestMySQLHeldRowTakesOneConnection(t *testing.T) {
 		req.Owner = owner(fmt.Sprint(i))
 		waiting.Go(func() { _, _ = s.Acquire(ctx, req) })
 	}
-	until(t.Context(), func() bool { return mysqlWaiting(t, others) > 0 }) // the first of them waits at the server
+	// the first of them waits at the server
+	until(t.Context(), func() bool { return mysqlWaiting(t, others) > 0 })
 	for i := range 20 {
 		short, end := context.WithTimeout(t.Context(), patience)
 		a, err := s.Acquire(short, request(fmt.Sprint("free ", i)))
@@ -234,8 +242,8 @@ func TestMySQLHeldRowTakesOneConnection(t *testing.T) {
 	release()
 }
 
-// TestMySQLServerHangs: a server that takes calls and answers none holds them for LockWait and a second, also without a limit of their own,
-// and is used again when it goes on.
+// TestMySQLServerHangs: a server that takes calls and answers none holds them for LockWait and a
+// second, also without a limit of their own, and is used again when it goes on.
 func TestMySQLServerHangs(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)

@@ -48,7 +48,8 @@ func TestNginxEndings(t *testing.T) {
 	assert.Equal(t, runs("/transfers", "404", ""), int64(1), "runs of 404 under reexecute")
 }
 
-// acting is a service that reads a request, acts, and then does what a test wants with the connection. It returns its address.
+// acting is a service that reads a request, acts, and then does what a test wants with the
+// connection. It returns its address.
 func acting(t *testing.T, effects *atomic.Int64, then func(c net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -84,7 +85,8 @@ func says(text string) func(net.Conn) {
 	}
 }
 
-// TestNginxSendsOnce is H7 and H15: whatever becomes of the answer, the service acts once, and repeats are told that nobody knows.
+// TestNginxSendsOnce is H7 and H15: whatever becomes of the answer, the service acts once, and
+// repeats are told that nobody knows.
 func TestNginxSendsOnce(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

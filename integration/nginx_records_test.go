@@ -28,8 +28,9 @@ func (f *nginxFront) only(e *retrysafe.Engine) *retrysafe.Record {
 	return &rec
 }
 
-// TestNginxRecordsAreThoseOfGo: the middleware in Go, in the layer of nginx, answers repeats from what nginx stored, and nginx from what
-// the middleware stored: key, tenant, binding, fingerprint and answer are the same to the byte.
+// TestNginxRecordsAreThoseOfGo: the middleware in Go, in the layer of nginx, answers repeats from
+// what nginx stored, and nginx from what the middleware stored: key, tenant, binding, fingerprint
+// and answer are the same to the byte.
 func TestNginxRecordsAreThoseOfGo(t *testing.T) {
 	t.Parallel()
 	f := startNginx(t, nginxSetup{origin: ordered()})
@@ -50,14 +51,22 @@ func TestNginxRecordsAreThoseOfGo(t *testing.T) {
 		{"/o%2fr~d!$&'()*+,;=:@/é\"<>|", "\x00\xff\r\n", "application/octet-stream", "basic  dXNlcjo="},
 		{"//a/./b/../c", "x", "", "Basic dXNlcg=="},
 		{"/" + strings.Repeat("long/", 200), "x", "", "Basic !"},
-		{"/", "x", "", "Bearer e30.eyJpc3MiOiJpIiwic3ViIjoidSJ9.a"},                              // iss i, sub u
-		{"/", "x", "", "bearer e30.eyJpc3MiOm51bGwsInN1YiI6MTIzfQ.a"},                            // iss null, sub 123
-		{"/", "x", "", "Bearer e30.eyJzdWIiOiIifQ.a"},                                            // an empty sub
-		{"/", "x", "", "Bearer e30.eyJpc3MiOjEsInN1YiI6InUifQ.a"},                                // an iss that is a number
-		{"/", "x", "", "Bearer e30.eyJzdWIiOlsidSJdfQ.a"},                                        // a sub that is a list
-		{"/", "x", "", "Bearer e30.bm90IGpzb24.a"},                                               // no JSON
-		{"/", "x", "", "Bearer e30.a.b.c"},                                                       // four parts
-		{"/", "x", "", "Digest username=\"u\""},                                                  // another scheme
+		// iss i, sub u
+		{"/", "x", "", "Bearer e30.eyJpc3MiOiJpIiwic3ViIjoidSJ9.a"},
+		// iss null, sub 123
+		{"/", "x", "", "bearer e30.eyJpc3MiOm51bGwsInN1YiI6MTIzfQ.a"},
+		// an empty sub
+		{"/", "x", "", "Bearer e30.eyJzdWIiOiIifQ.a"},
+		// an iss that is a number
+		{"/", "x", "", "Bearer e30.eyJpc3MiOjEsInN1YiI6InUifQ.a"},
+		// a sub that is a list
+		{"/", "x", "", "Bearer e30.eyJzdWIiOlsidSJdfQ.a"},
+		// no JSON
+		{"/", "x", "", "Bearer e30.bm90IGpzb24.a"},
+		// four parts
+		{"/", "x", "", "Bearer e30.a.b.c"},
+		// another scheme
+		{"/", "x", "", "Digest username=\"u\""},
 		{"/", multipart("abc"), "multipart/form-data; boundary=abc", "Bearer m"},                 //
 		{"/", multipart("a b.c"), "Multipart/Mixed; x=\"\\\"\"; Boundary=\"a b.c\"", "Bearer m"}, //
 		{"/", multipart("abc"), "multipart/form-data; boundary=", "Bearer m"},                    //
@@ -110,7 +119,8 @@ func TestNginxStoresAsGoDoes(t *testing.T) {
 	assert.Contains(t, first.body, fmt.Sprintf(`"fence":["%d"]`, rec.Fence), "the fence")
 }
 
-// TestNginxDoubtIsResolved: `retrysafe keys` lists what nginx has left in doubt, and settles it; the repeat gets that answer.
+// TestNginxDoubtIsResolved: `retrysafe keys` lists what nginx has left in doubt, and settles it;
+// the repeat gets that answer.
 func TestNginxDoubtIsResolved(t *testing.T) {
 	t.Parallel()
 	f := startNginx(t, nginxSetup{origin: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }})

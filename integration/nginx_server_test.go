@@ -97,7 +97,8 @@ func (f *nginxFront) conf(s nginxSetup, addr string) string {
 	for old := range s.replace {
 		delete(changes, old)
 	}
-	for _, all := range []map[string]string{changes, s.replace} { // the test's own come last: they may change a line again
+	for _, all := range []map[string]string{changes, s.replace} {
+		// the test's own come last: they may change a line again
 		for old, with := range all {
 			assert.Equal(f.t, strings.Count(text, old), 1, "places of %q in the example", old)
 			text = strings.Replace(text, old, with, 1)

@@ -12,7 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestNginxStoreAway is H13: nothing runs without the store, and it goes on by itself when the store is back.
+// TestNginxStoreAway is H13: nothing runs without the store, and it goes on by itself when the
+// store is back.
 func TestNginxStoreAway(t *testing.T) {
 	t.Parallel()
 	f := startNginx(t, nginxSetup{origin: ordered()})
@@ -31,7 +32,8 @@ func TestNginxStoreAway(t *testing.T) {
 	assert.Equal(t, f.send("GET", "/orders", "").status, 201, "what is not guarded passes")
 }
 
-// TestNginxClaimWithoutAnswer: a claim that was applied, and whose answer came too late, is given back.
+// TestNginxClaimWithoutAnswer: a claim that was applied, and whose answer came too late, is given
+// back.
 func TestNginxClaimWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	f := startNginx(t, nginxSetup{origin: ordered(), replace: map[string]string{"worker_processes auto": "worker_processes 1"}})
@@ -70,7 +72,8 @@ func TestNginxClaimWithoutAnswer(t *testing.T) {
 	f.started(2+heard, "the next")
 }
 
-// TestNginxStoreAwayAtTheEnd: work that is done is answered; what the store did not confirm is kept when it is back.
+// TestNginxStoreAwayAtTheEnd: work that is done is answered; what the store did not confirm is kept
+// when it is back.
 func TestNginxStoreAwayAtTheEnd(t *testing.T) {
 	t.Parallel()
 	var f *nginxFront
@@ -134,7 +137,8 @@ func TestNginxPassword(t *testing.T) {
 	}
 }
 
-// TestNginxRefusesToStart: options that make no sense, above all a lease that ends before the service has to answer.
+// TestNginxRefusesToStart: options that make no sense, above all a lease that ends before the
+// service has to answer.
 func TestNginxRefusesToStart(t *testing.T) {
 	t.Parallel()
 	for want, guard := range map[string]string{
@@ -159,8 +163,8 @@ func TestNginxRefusesToStart(t *testing.T) {
 	}
 }
 
-// TestNginxHTTP2: a request that comes over HTTP/2 to a guarded location does not pass; behind a server of its own that takes HTTP/2 it is
-// guarded like any other.
+// TestNginxHTTP2: a request that comes over HTTP/2 to a guarded location does not pass; behind a
+// server of its own that takes HTTP/2 it is guarded like any other.
 func TestNginxHTTP2(t *testing.T) {
 	t.Parallel()
 	bare, front := "127.0.0.1:"+freePort(t), "127.0.0.1:"+freePort(t)

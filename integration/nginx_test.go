@@ -33,7 +33,8 @@ func ordered() http.HandlerFunc {
 	}
 }
 
-// TestNginxReplays: a repeat gets the first answer, byte for byte, from either worker, and the service sees one request.
+// TestNginxReplays: a repeat gets the first answer, byte for byte, from either worker, and the
+// service sees one request.
 func TestNginxReplays(t *testing.T) {
 	t.Parallel()
 	f := startNginx(t, nginxSetup{origin: ordered()})

@@ -13,8 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// BenchmarkOutboxRelay publishes messages that are there already, through a publisher that confirms at once: what the relay and the database
-// take. Durable: what was marked has been synced.
+// BenchmarkOutboxRelay publishes messages that are there already, through a publisher that confirms
+// at once: what the relay and the database take. Durable: what was marked has been synced.
 func BenchmarkOutboxRelay(b *testing.B) {
 	for name, open := range map[string]func(*testing.B) (*sql.DB, outbox.Dialect){
 		"SQLite": func(b *testing.B) (*sql.DB, outbox.Dialect) {

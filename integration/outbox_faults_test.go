@@ -14,8 +14,9 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// TestOutboxRefusals: a message that the broker refuses holds up its key and no other, is tried again, and is dead in the end; a dead one holds
-// up its key until it is redriven, in its place, or discarded.
+// TestOutboxRefusals: a message that the broker refuses holds up its key and no other, is tried
+// again, and is dead in the end; a dead one holds up its key until it is redriven, in its place, or
+// discarded.
 func TestOutboxRefusals(t *testing.T) {
 	t.Parallel()
 	eachShop(t, func(t *testing.T, a, _ *shop) {
@@ -100,8 +101,9 @@ func TestOutboxSkipDead(t *testing.T) {
 	})
 }
 
-// TestOutboxBadPublishers: a publisher that panics, ends its goroutine, returns nonsense, hangs until its context ends, or says that the broker is
-// away: nothing is lost, the order is kept, and an outage kills no message however long it is.
+// TestOutboxBadPublishers: a publisher that panics, ends its goroutine, returns nonsense, hangs
+// until its context ends, or says that the broker is away: nothing is lost, the order is kept, and
+// an outage kills no message however long it is.
 func TestOutboxBadPublishers(t *testing.T) {
 	t.Parallel()
 	for name, bad := range map[string]func(context.Context, []outbox.Outgoing) []error{
@@ -157,7 +159,8 @@ func each(batch []outbox.Outgoing, err error) []error {
 	return errs
 }
 
-// TestOutboxPoisonPanics: the others of its batch do not suffer for a message that makes the publisher panic.
+// TestOutboxPoisonPanics: the others of its batch do not suffer for a message that makes the
+// publisher panic.
 func TestOutboxPoisonPanics(t *testing.T) {
 	t.Parallel()
 	s := fileShop(t)
@@ -231,8 +234,8 @@ func (f *traffic) check(ids func(key string) []string) (repeats int, err error) 
 	return repeats, nil
 }
 
-// TestOutboxSeveralRelays: relays that come and go while messages are added: nothing is lost, each key is in order, and nothing is published
-// twice while none of them dies.
+// TestOutboxSeveralRelays: relays that come and go while messages are added: nothing is lost, each
+// key is in order, and nothing is published twice while none of them dies.
 func TestOutboxSeveralRelays(t *testing.T) {
 	t.Parallel()
 	eachShop(t, func(t *testing.T, a, b *shop) {
@@ -259,7 +262,8 @@ func TestOutboxSeveralRelays(t *testing.T) {
 		assert.NoError(t, stop(), "the first relay ends")
 		published(t, func() bool { // the last one has got its share
 			all.run(t, b, other, fmt.Sprintf("c%d-", busy[2].Load()+time.Now().UnixNano()), 4, 10)
-			published(t, func() bool { return pending(t, box) == 0 }, "one share") // the processor is needed elsewhere, too
+			// the processor is needed elsewhere, too
+			published(t, func() bool { return pending(t, box) == 0 }, "one share")
 			return busy[2].Load() > 0
 		}, "the third relay takes part")
 		assert.NoError(t, late(), "the third relay ends")
@@ -270,8 +274,9 @@ func TestOutboxSeveralRelays(t *testing.T) {
 	})
 }
 
-// TestOutboxLostLease: a relay whose database hangs while it publishes loses its lease; another one takes over, the first publishes nothing more and
-// can mark nothing. Repeats have the same id, and those who drop them see the order.
+// TestOutboxLostLease: a relay whose database hangs while it publishes loses its lease; another one
+// takes over, the first publishes nothing more and can mark nothing. Repeats have the same id, and
+// those who drop them see the order.
 func TestOutboxLostLease(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
@@ -319,7 +324,8 @@ func TestOutboxLostLease(t *testing.T) {
 	})
 }
 
-// TestOutboxLateMark: what a relay has published and could not mark before it lost its lease, it cannot mark afterwards: the other relay has it.
+// TestOutboxLateMark: what a relay has published and could not mark before it lost its lease, it
+// cannot mark afterwards: the other relay has it.
 func TestOutboxLateMark(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
@@ -372,8 +378,8 @@ func TestOutboxLateMark(t *testing.T) {
 	})
 }
 
-// TestOutboxStoppedInside: a relay whose process is stopped in a transaction keeps the locks of it for seconds only. Another one takes over, and
-// the first does no harm when it goes on.
+// TestOutboxStoppedInside: a relay whose process is stopped in a transaction keeps the locks of it
+// for seconds only. Another one takes over, and the first does no harm when it goes on.
 func TestOutboxStoppedInside(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {

@@ -26,7 +26,8 @@ func init() {
 	children["outbox adder"] = playAdder
 }
 
-// fileBroker is a broker that outlives processes: a file to which each message is appended by one write.
+// fileBroker is a broker that outlives processes: a file to which each message is appended by one
+// write.
 type fileBroker struct {
 	path string
 	hook func(run func() error) error // around each call; nil: none
@@ -80,14 +81,16 @@ func dialectOf(driver string) outbox.Dialect {
 	return map[string]outbox.Dialect{"sqlite": outbox.SQLite, "pgx": outbox.PostgreSQL, "mysql": outbox.MySQL}[driver]
 }
 
-// unhurried are the times of a relay that takes up all partitions, a statement each, within a third of its lease on a busy machine too.
+// unhurried are the times of a relay that takes up all partitions, a statement each, within a third
+// of its lease on a busy machine too.
 func unhurried() *outbox.RelayOptions {
 	o := hastyRelay()
 	o.Lease = 20 * time.Second
 	return o
 }
 
-// pointRelay runs a relay whose driver does what the fault says, until all is published and enough has been seen.
+// pointRelay runs a relay whose driver does what the fault says, until all is published and enough
+// has been seen.
 func pointRelay(driver, dsn string, b fileBroker, enough func() bool, hook fault) error {
 	s := txServer{driver: driver, dialect: dialectOf(driver), dsn: dsn}
 	shop, set, err := s.faultyShop()
@@ -166,7 +169,8 @@ func pointFrom(args []string) (p point, err error) {
 	return p, err
 }
 
-// playRelay publishes, and is killed at a point: driver, DSN, file and the point. Without a point it goes on until it is killed.
+// playRelay publishes, and is killed at a point: driver, DSN, file and the point. Without a point
+// it goes on until it is killed.
 func playRelay(args []string) error {
 	b := fileBroker{path: args[2]}
 	if len(args) == 3 {
@@ -204,7 +208,8 @@ func playRelay(args []string) error {
 	})
 }
 
-// points are the steps of a relay, each as often as it is to be met, and which come only when it is stopped.
+// points are the steps of a relay, each as often as it is to be met, and which come only when it is
+// stopped.
 func points(t *testing.T, driver, dsn string, b fileBroker) (all []string, times map[string]int, atEnd map[string]bool) {
 	t.Helper()
 	times, atEnd = map[string]int{}, map[string]bool{}
@@ -231,7 +236,8 @@ func points(t *testing.T, driver, dsn string, b fileBroker) (all []string, times
 	return all, times, atEnd
 }
 
-// relayStorm does something at each step of a relay, with messages waiting, and lets another relay finish.
+// relayStorm does something at each step of a relay, with messages waiting, and lets another relay
+// finish.
 func relayStorm(t *testing.T, a *shop, driver, dsn string, do func(b fileBroker, p point)) {
 	t.Helper()
 	box := newBox(t, a, nil)
@@ -258,7 +264,8 @@ func relayStorm(t *testing.T, a *shop, driver, dsn string, do func(b fileBroker,
 		for n := 1; n <= times[step]; n++ {
 			whens := []string{"before", "after"}
 			if step != "commit" && step != "publish" && os.Getenv("RETRYSAFE_SOAK") != "long" {
-				// One side of a fifth of the statements, others in each run: after one is before the next, as a rule.
+				// One side of a fifth of the statements, others in each run: after one is before
+				// the next, as a rule.
 				i := rand.IntN(2)
 				whens = whens[i : i+rand.IntN(5)/4]
 			}
@@ -297,8 +304,8 @@ func eachRelayStorm(t *testing.T, do func(t *testing.T, driver, dsn string) func
 	})
 }
 
-// TestOutboxRelayKilledAtAPoint: a relay that is killed before or after any statement, or publication, loses nothing, and each key is in order
-// for those who drop repeats.
+// TestOutboxRelayKilledAtAPoint: a relay that is killed before or after any statement, or
+// publication, loses nothing, and each key is in order for those who drop repeats.
 func TestOutboxRelayKilledAtAPoint(t *testing.T) {
 	t.Parallel()
 	eachRelayStorm(t, func(t *testing.T, driver, dsn string) func(fileBroker, point) {
@@ -310,7 +317,8 @@ func TestOutboxRelayKilledAtAPoint(t *testing.T) {
 	})
 }
 
-// TestOutboxRelayCutAtAPoint: a statement that fails, or whose reply is lost: the relay itself goes on.
+// TestOutboxRelayCutAtAPoint: a statement that fails, or whose reply is lost: the relay itself goes
+// on.
 func TestOutboxRelayCutAtAPoint(t *testing.T) {
 	t.Parallel()
 	eachRelayStorm(t, func(t *testing.T, driver, dsn string) func(fileBroker, point) {
@@ -331,12 +339,14 @@ func TestOutboxRelayCutAtAPoint(t *testing.T) {
 				}
 				return errCut
 			})
-			assert.True(t, err == nil || errors.Is(err, errCut), "Run, cut %s: %v", p, err) // it may be the first look at the tables
+			// it may be the first look at the tables
+			assert.True(t, err == nil || errors.Is(err, errCut), "Run, cut %s: %v", p, err)
 		}
 	})
 }
 
-// playAdder adds messages until it is killed, and tells of each that was committed: driver, DSN, key.
+// playAdder adds messages until it is killed, and tells of each that was committed: driver, DSN,
+// key.
 func playAdder(args []string) error {
 	db, err := sql.Open(args[0], args[1])
 	if err != nil {
@@ -427,7 +437,8 @@ func soakOutbox(t *testing.T, a *shop, driver, dsn string) {
 		strings.Count(string(text), "\n")-told-unsure)
 }
 
-// TestSoakOutbox is the form of TestOutboxRelayKilledAtAPoint that finds points which nobody has thought of.
+// TestSoakOutbox is the form of TestOutboxRelayKilledAtAPoint that finds points which nobody has
+// thought of.
 func TestSoakOutbox(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {

@@ -137,7 +137,8 @@ func published(t *testing.T, ok func() bool, what string, args ...any) {
 	assert.True(t, ok(), what, args...)
 }
 
-// send adds messages in a transaction of their own. Of one key there is one at a time where its row is locked, which the callers see to.
+// send adds messages in a transaction of their own. Of one key there is one at a time where its row
+// is locked, which the callers see to.
 func send(t *testing.T, s *shop, box *outbox.Outbox, messages ...outbox.Message) {
 	t.Helper()
 	var err error
@@ -168,7 +169,8 @@ func pending(t *testing.T, box *outbox.Outbox) int {
 	return s.Pending
 }
 
-// TestOutboxTx: a message is in the outbox if and only if its transaction was committed; with DoTx record, effect and message are one commit.
+// TestOutboxTx: a message is in the outbox if and only if its transaction was committed; with DoTx
+// record, effect and message are one commit.
 func TestOutboxTx(t *testing.T) {
 	t.Parallel()
 	eachShop(t, func(t *testing.T, a, b *shop) {
@@ -240,7 +242,8 @@ func TestOutboxOtherLibraries(t *testing.T) {
 	})
 }
 
-// TestOutboxPublishes: what was added is published as it is, in the order of its key, once where nothing fails, and removed.
+// TestOutboxPublishes: what was added is published as it is, in the order of its key, once where
+// nothing fails, and removed.
 func TestOutboxPublishes(t *testing.T) {
 	t.Parallel()
 	eachShop(t, func(t *testing.T, a, b *shop) {
@@ -295,7 +298,8 @@ func oneByOne(b *broker) outbox.Publisher {
 	return outbox.OneByOne(func(ctx context.Context, m outbox.Outgoing) error { return b.Publish(ctx, []outbox.Outgoing{m})[0] })
 }
 
-// TestOutboxLateCommit: a transaction that stays open while later ones commit loses nothing: there is no cursor that would have passed it.
+// TestOutboxLateCommit: a transaction that stays open while later ones commit loses nothing: there
+// is no cursor that would have passed it.
 func TestOutboxLateCommit(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
@@ -317,7 +321,8 @@ func TestOutboxLateCommit(t *testing.T) {
 	})
 }
 
-// TestOutboxKeep: what was published stays for as long as it is to be kept, and the same id is refused meanwhile.
+// TestOutboxKeep: what was published stays for as long as it is to be kept, and the same id is
+// refused meanwhile.
 func TestOutboxKeep(t *testing.T) {
 	t.Parallel()
 	eachShop(t, func(t *testing.T, a, _ *shop) {
@@ -351,7 +356,8 @@ func TestOutboxKeep(t *testing.T) {
 	})
 }
 
-// TestOutboxHeldUpKey: a long queue of a key whose first message is dead neither moves nor holds up others, and goes on in its order.
+// TestOutboxHeldUpKey: a long queue of a key whose first message is dead neither moves nor holds up
+// others, and goes on in its order.
 func TestOutboxHeldUpKey(t *testing.T) {
 	t.Parallel()
 	eachShop(t, func(t *testing.T, a, _ *shop) {
@@ -399,7 +405,8 @@ func TestOutboxHeldUpKey(t *testing.T) {
 	})
 }
 
-// TestOutboxMigrate: many may migrate at once, older and newer programs say what to do, and so does a relay without tables.
+// TestOutboxMigrate: many may migrate at once, older and newer programs say what to do, and so does
+// a relay without tables.
 func TestOutboxMigrate(t *testing.T) {
 	t.Parallel()
 	eachShop(t, func(t *testing.T, a, b *shop) {
@@ -428,7 +435,8 @@ func TestOutboxMigrate(t *testing.T) {
 		name := `"Box_2_meta"`
 		if a.store.Dialect() == outbox.MySQL {
 			name = "`Box_2_meta`"
-			execSQL(t, a.db, "DELETE FROM `Box_2_meta`") // of a process that was killed before the last statement
+			// of a process that was killed before the last statement
+			execSQL(t, a.db, "DELETE FROM `Box_2_meta`")
 			assert.NoError(t, box.Migrate(t.Context()), "Migrate goes on")
 		}
 		assert.Equal(t, pending(t, box), 1, "messages")

@@ -92,7 +92,8 @@ func TestPgxTx(t *testing.T) {
 	s.wantOnce(t, "dan", "a commit")
 }
 
-// TestPgxTxCommitLost: a COMMIT whose request or reply is lost with its connection is settled before the caller is told.
+// TestPgxTxCommitLost: a COMMIT whose request or reply is lost with its connection is settled
+// before the caller is told.
 func TestPgxTxCommitLost(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
@@ -112,7 +113,8 @@ func TestPgxTxCommitLost(t *testing.T) {
 	}
 }
 
-// TestPostgresListens: one connection listens for all who watch, ends with the last of them, and is opened anew where it was lost.
+// TestPostgresListens: one connection listens for all who watch, ends with the last of them, and is
+// opened anew where it was lost.
 func TestPostgresListens(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)

@@ -56,8 +56,8 @@ func payOnceOverHTTP(ctx context.Context, c *http.Client, url, key, body string)
 
 // end
 
-// TestPitfallClientThatRepeats: net/http sends a POST again by itself where it has an idempotency key and an idle connection ends, so that a
-// server that does not heed the key does it twice.
+// TestPitfallClientThatRepeats: net/http sends a POST again by itself where it has an idempotency
+// key and an idle connection ends, so that a server that does not heed the key does it twice.
 func TestPitfallClientThatRepeats(t *testing.T) {
 	t.Parallel()
 	s := newTill(t)
@@ -123,7 +123,8 @@ func TestPitfallKeyWithoutTenant(t *testing.T) {
 	assert.Equal(t, a.ask("bob", "1", "10"), "ann paid 10", "bob, who counts his payments as ann does")
 }
 
-// TestPitfallKeyWithoutFingerprint: a key that is used again for something else is told that it was done.
+// TestPitfallKeyWithoutFingerprint: a key that is used again for something else is told that it was
+// done.
 func TestPitfallKeyWithoutFingerprint(t *testing.T) {
 	t.Parallel()
 	a := newAnswers()
@@ -177,7 +178,8 @@ func TestPitfallReleaseOnError(t *testing.T) {
 func TestPitfallOneProcess(t *testing.T) {
 	t.Parallel()
 	charges := 0
-	for _, process := range []*claims{new(claims), new(claims)} { // two instances behind one balancer
+	for _, process := range []*claims{new(claims), new(claims)} {
+		// two instances behind one balancer
 		assert.NoError(t, process.once("key", func() error { charges++; return nil }), "charge")
 	}
 	assert.Equal(t, charges, 2, "charges under one key")
@@ -191,12 +193,14 @@ func keyOf(body []byte) string {
 
 // end
 
-// TestPitfallKeyOfAllThatWasSent: a double click differs in its time, its place, and the order of its fields.
+// TestPitfallKeyOfAllThatWasSent: a double click differs in its time, its place, and the order of
+// its fields.
 func TestPitfallKeyOfAllThatWasSent(t *testing.T) {
 	t.Parallel()
 	keys := map[string]bool{}
 	for _, body := range []string{
-		`{"item":"book","n":1,"at":"12:00:00.100"}`, `{"item":"book","n":1,"at":"12:00:00.300"}`, // two clicks
+		// two clicks
+		`{"item":"book","n":1,"at":"12:00:00.100"}`, `{"item":"book","n":1,"at":"12:00:00.300"}`,
 		`{"n":1,"item":"book","at":"12:00:00.100"}`, // another version of the client
 	} {
 		keys[keyOf([]byte(body))] = true

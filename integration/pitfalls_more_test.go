@@ -30,7 +30,8 @@ func letIn(ctx context.Context, rdb *redis.Client, r *http.Request) (bool, error
 
 // end
 
-// TestPitfallCheckThatLetsNobodyIn: the check takes a good token away, and lets nobody in; without the header it ends the request.
+// TestPitfallCheckThatLetsNobodyIn: the check takes a good token away, and lets nobody in; without
+// the header it ends the request.
 func TestPitfallCheckThatLetsNobodyIn(t *testing.T) {
 	t.Parallel()
 	rdb := pitfallRedis(t)
@@ -85,7 +86,8 @@ func takeOrder(ctx context.Context, rdb *redis.Client, db *sql.DB, id, customer 
 
 // end
 
-// TestPitfallKeyReleasedBeforeCommit: the COMMIT fails, the key stays, and the next delivery is acked as a repeat: the message is lost.
+// TestPitfallKeyReleasedBeforeCommit: the COMMIT fails, the key stays, and the next delivery is
+// acked as a repeat: the message is lost.
 func TestPitfallKeyReleasedBeforeCommit(t *testing.T) {
 	t.Parallel()
 	rdb := pitfallRedis(t)
@@ -111,7 +113,8 @@ func order(ctx context.Context, db *sql.DB, customer string) (number string, err
 
 // end
 
-// TestPitfallNumberOfEachRequest: the server makes the number, so that no repeat ever has the one of before.
+// TestPitfallNumberOfEachRequest: the server makes the number, so that no repeat ever has the one
+// of before.
 func TestPitfallNumberOfEachRequest(t *testing.T) {
 	t.Parallel()
 	db, _ := accounts(t)

@@ -14,7 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// What stands between "snippet" and "end" is shown in docs/pitfalls.md as it is. Each is wrong, and the test behind it shows how.
+// What stands between "snippet" and "end" is shown in docs/pitfalls.md as it is. Each is wrong, and
+// the test behind it shows how.
 
 // snippet: select-then-delete
 func takeToken(ctx context.Context, rdb *redis.Client, token, user string) (bool, error) {
@@ -113,7 +114,8 @@ func onMessage(ctx context.Context, rdb *redis.Client, id, owner string, work fu
 
 // end
 
-// TestPitfallScriptDoesNotCompile: work that fails once is never tried again, since the lock outlives all redeliveries, and the message is lost.
+// TestPitfallScriptDoesNotCompile: work that fails once is never tried again, since the lock
+// outlives all redeliveries, and the message is lost.
 func TestPitfallScriptDoesNotCompile(t *testing.T) {
 	t.Parallel()
 	rdb := pitfallRedis(t)
@@ -142,7 +144,8 @@ func consume(ctx context.Context, rdb *redis.Client, id string, work func()) err
 
 // end
 
-// TestPitfallValueIsTheMessageID: all consumers of a message have the same value, so that a slow one takes the lock away from the next.
+// TestPitfallValueIsTheMessageID: all consumers of a message have the same value, so that a slow
+// one takes the lock away from the next.
 func TestPitfallValueIsTheMessageID(t *testing.T) {
 	t.Parallel()
 	rdb := pitfallRedis(t)
@@ -163,15 +166,16 @@ func withLock(ctx context.Context, rdb *redis.Client, key string, work func()) e
 
 // end
 
-// TestPitfallDeletesAnothersLock: the one whose lock has expired deletes the lock of the one who came after it.
+// TestPitfallDeletesAnothersLock: the one whose lock has expired deletes the lock of the one who
+// came after it.
 func TestPitfallDeletesAnothersLock(t *testing.T) {
 	t.Parallel()
 	rdb := pitfallRedis(t)
 	assert.Equal(t, twoAfterASlowOne(t, rdb, "lock", func(work func()) error { return withLock(t.Context(), rdb, "lock", work) }), 2, "holders at once")
 }
 
-// twoAfterASlowOne lets the lock of a slow holder expire, a second take it, the slow one end, and a third try: it tells how many of the last
-// two are at work at once.
+// twoAfterASlowOne lets the lock of a slow holder expire, a second take it, the slow one end, and a
+// third try: it tells how many of the last two are at work at once.
 func twoAfterASlowOne(t *testing.T, rdb *redis.Client, key string, hold func(work func()) error) (most int32) {
 	t.Helper()
 	var at, seen atomic.Int32

@@ -37,7 +37,8 @@ func addPointsOnce(ctx context.Context, db *sql.DB, id string, points int) error
 
 // end
 
-// TestPitfallVersionIsAConstant: the first update works, and none after it, though each is told that it was done.
+// TestPitfallVersionIsAConstant: the first update works, and none after it, though each is told
+// that it was done.
 func TestPitfallVersionIsAConstant(t *testing.T) {
 	t.Parallel()
 	db, _ := accounts(t)
@@ -83,7 +84,8 @@ func addPointsAt(ctx context.Context, db *sql.DB, id string, points int, version
 
 // end
 
-// TestPitfallNoRowIsARepeat: of two who have read the same version the second is told success, and nothing of it is there.
+// TestPitfallNoRowIsARepeat: of two who have read the same version the second is told success, and
+// nothing of it is there.
 func TestPitfallNoRowIsARepeat(t *testing.T) {
 	t.Parallel()
 	db, _ := accounts(t)
@@ -141,7 +143,8 @@ func TestPitfallDuplicateIsSuccess(t *testing.T) {
 
 // snippet: insert-ignore
 func firstDelivery(ctx context.Context, db *sql.DB, id string) (bool, error) {
-	r, err := db.ExecContext(ctx, "INSERT IGNORE INTO processed (id) VALUES (?)", id) // id VARCHAR(20)
+	// id VARCHAR(20)
+	r, err := db.ExecContext(ctx, "INSERT IGNORE INTO processed (id) VALUES (?)", id)
 	if err != nil {
 		return false, err
 	}
@@ -224,7 +227,8 @@ func withdrawIfThere(ctx context.Context, db *sql.DB, id string, n int64) error 
 
 // end
 
-// TestPitfallEnoughIsNoKey: the condition keeps the balance, and a retry takes again as long as there is enough.
+// TestPitfallEnoughIsNoKey: the condition keeps the balance, and a retry takes again as long as
+// there is enough.
 func TestPitfallEnoughIsNoKey(t *testing.T) {
 	t.Parallel()
 	db, _ := accounts(t)
@@ -245,7 +249,8 @@ func onPaid(ctx context.Context, tx *sql.Tx, message string) error {
 
 // end
 
-// TestPitfallGoOnAfterADuplicate: PostgreSQL refuses all that follows a statement that has failed, and the COMMIT of the whole batch.
+// TestPitfallGoOnAfterADuplicate: PostgreSQL refuses all that follows a statement that has failed,
+// and the COMMIT of the whole batch.
 func TestPitfallGoOnAfterADuplicate(t *testing.T) {
 	t.Parallel()
 	db := openDB(t, "pgx", postgresDatabase(t))
@@ -276,7 +281,8 @@ func payOnce(ctx context.Context, db *sql.DB, request string) error {
 
 // end
 
-// TestPitfallRecordInAnotherTransaction: a process that dies between the two leaves a record of what never happened.
+// TestPitfallRecordInAnotherTransaction: a process that dies between the two leaves a record of
+// what never happened.
 func TestPitfallRecordInAnotherTransaction(t *testing.T) {
 	t.Parallel()
 	db, set := accounts(t)
@@ -292,7 +298,8 @@ func TestPitfallRecordInAnotherTransaction(t *testing.T) {
 	assert.Equal(t, pointsOf(t, db, "ann"), int64(100), "of ann, who has paid nothing")
 }
 
-// accounts is a database of two accounts of 100 points, on SQLite, whose driver does what a fault says.
+// accounts is a database of two accounts of 100 points, on SQLite, whose driver does what a fault
+// says.
 func accounts(t *testing.T) (db *sql.DB, set func(fault)) {
 	t.Helper()
 	db, set = openFaulty(t, sqliteDSN(newFile(t))+"&_pragma=busy_timeout(60000)")

@@ -32,7 +32,8 @@ func (t *turn) wait(before string) error {
 
 // end
 
-// TestPitfallWatchBeforeLatch: the lock before ours is released between the watch and the latch; nobody is woken, ever.
+// TestPitfallWatchBeforeLatch: the lock before ours is released between the watch and the latch;
+// nobody is woken, ever.
 func TestPitfallWatchBeforeLatch(t *testing.T) {
 	t.Parallel()
 	s := startZooKeeper(t)

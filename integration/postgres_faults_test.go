@@ -15,7 +15,8 @@ import (
 // aCommit ends a message with a COMMIT; READ COMMITTED stands in others.
 const aCommit = "COMMIT\x00"
 
-// TestPostgresCommitComesLate: a COMMIT that was sent in time and reaches the server too late is not carried out.
+// TestPostgresCommitComesLate: a COMMIT that was sent in time and reaches the server too late is
+// not carried out.
 func TestPostgresCommitComesLate(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
@@ -68,8 +69,9 @@ func waitIdle(t *testing.T, server *postgresServer) {
 	}
 }
 
-// TestPostgresConnectionCut: whatever message is lost, or its reply, the same call again by the same owner finds what became of the first one,
-// and nothing is done twice. What was lost before COMMIT is made good by the store itself.
+// TestPostgresConnectionCut: whatever message is lost, or its reply, the same call again by the
+// same owner finds what became of the first one, and nothing is done twice. What was lost before
+// COMMIT is made good by the store itself.
 func TestPostgresConnectionCut(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
@@ -111,8 +113,8 @@ func TestPostgresConnectionCut(t *testing.T) {
 	}
 }
 
-// TestPostgresChargeIsNotRepeated: a charge whose COMMIT was not answered is an error and not sent again, and one that was lost before it
-// counts once.
+// TestPostgresChargeIsNotRepeated: a charge whose COMMIT was not answered is an error and not sent
+// again, and one that was lost before it counts once.
 func TestPostgresChargeIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
@@ -121,8 +123,8 @@ func TestPostgresChargeIsNotRepeated(t *testing.T) {
 	chargeIsNotRepeated(t, s, proxy, "BEGIN", aCommit)
 }
 
-// TestPostgresCrashUnderLoad: the server crashes again and again under callers that repeat what failed. Of many for one key exactly one wins,
-// and what was answered is there afterwards.
+// TestPostgresCrashUnderLoad: the server crashes again and again under callers that repeat what
+// failed. Of many for one key exactly one wins, and what was answered is there afterwards.
 func TestPostgresCrashUnderLoad(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t, "-c", "fsync=on")
@@ -158,7 +160,8 @@ func until(ctx context.Context, f func() bool) {
 	}
 }
 
-// TestPostgresPoolIsTaken: without a connection a call ends with its context or after LockWait, and says what to do.
+// TestPostgresPoolIsTaken: without a connection a call ends with its context or after LockWait, and
+// says what to do.
 func TestPostgresPoolIsTaken(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
@@ -184,7 +187,8 @@ func TestPostgresPoolIsTaken(t *testing.T) {
 	assert.Equal(t, a.Status, retrysafe.Won, "Acquire")
 }
 
-// TestPostgresHeldRowTakesOneConnection: those that wait for a row that somebody holds leave the pool to others.
+// TestPostgresHeldRowTakesOneConnection: those that wait for a row that somebody holds leave the
+// pool to others.
 func TestPostgresHeldRowTakesOneConnection(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)

@@ -12,8 +12,9 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// TestPostgresManyProcesses: calls of several stores meet on the server and not in a queue of one process. Of many at once exactly one wins an
-// absent key, and one whose lease has passed; a limit lets in as many as it says; a sweep removes nothing that lives.
+// TestPostgresManyProcesses: calls of several stores meet on the server and not in a queue of one
+// process. Of many at once exactly one wins an absent key, and one whose lease has passed; a limit
+// lets in as many as it says; a sweep removes nothing that lives.
 func TestPostgresManyProcesses(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)

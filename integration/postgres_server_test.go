@@ -31,7 +31,8 @@ type postgresServer struct {
 	said      bytes.Buffer
 }
 
-// postgresProgram is the newest one of Debian, whose directory is on nobody's PATH, or the one on the PATH.
+// postgresProgram is the newest one of Debian, whose directory is on nobody's PATH, or the one on
+// the PATH.
 func postgresProgram(tb testing.TB, name string) string {
 	tb.Helper()
 	if found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name); len(found) > 0 {
@@ -85,7 +86,8 @@ func postgresInit(tb testing.TB) (dir string) {
 	return dir
 }
 
-// postgresFolder is a folder that the server's user can use: those of tests are closed to other users.
+// postgresFolder is a folder that the server's user can use: those of tests are closed to other
+// users.
 func postgresFolder(tb testing.TB) string {
 	tb.Helper()
 	dir, err := os.MkdirTemp("", "retrysafe-postgres")
@@ -101,7 +103,8 @@ func (s *postgresServer) start(tb testing.TB) {
 	s.cmd = exec.Command(postgresProgram(tb, "postgres"), append([]string{
 		"-D", filepath.Join(s.dir, "data"), "-p", s.port, "-k", s.dir, "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200",
 		"-c", "shared_buffers=32MB", "-c", "fsync=off", "-c", "full_page_writes=off",
-		"-c", "autovacuum=off", "-c", "jit=off", // a process for each database, and a compiler in each session
+		// a process for each database, and a compiler in each session
+		"-c", "autovacuum=off", "-c", "jit=off",
 	}, s.args...)...)
 	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = s.dir, &s.said, &s.said
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: postgresUser(tb)}

@@ -21,8 +21,8 @@ import (
 const strange = "options=-c%20default_transaction_isolation%3Dserializable%20-c%20default_transaction_read_only%3Don%20-c%20TimeZone%3DAsia/Kathmandu" +
 	"%20-c%20lock_timeout%3D0%20-c%20DateStyle%3DSQL"
 
-// TestPostgresStrangeDefaults runs the contract on one server for all clauses, with other defaults of the session, without prepared
-// statements, and in a database whose encoding knows no Unicode.
+// TestPostgresStrangeDefaults runs the contract on one server for all clauses, with other defaults
+// of the session, without prepared statements, and in a database whose encoding knows no Unicode.
 func TestPostgresStrangeDefaults(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
@@ -44,7 +44,8 @@ func TestPostgresStrangeDefaults(t *testing.T) {
 	}, underDefaults(features))
 }
 
-// TestPostgresLongParts: parts of a key at their longest, which no compression makes shorter, fit into every index.
+// TestPostgresLongParts: parts of a key at their longest, which no compression makes shorter, fit
+// into every index.
 func TestPostgresLongParts(t *testing.T) {
 	t.Parallel()
 	s, _ := postgresOn(t, startPostgres(t).url(), nil)
@@ -69,7 +70,8 @@ func TestPostgresLongParts(t *testing.T) {
 	assert.Equal(t, page.Records[0].LastError, "世界\x00", "what people are told")
 }
 
-// TestPostgresMigrate: many processes at once, a table that is missing, and versions that this build does not know.
+// TestPostgresMigrate: many processes at once, a table that is missing, and versions that this
+// build does not know.
 func TestPostgresMigrate(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
@@ -101,7 +103,8 @@ func TestPostgresMigrate(t *testing.T) {
 	}
 }
 
-// TestPostgresRights: a user without rights is told which ones are missing, and one who may not make tables can use those that are there.
+// TestPostgresRights: a user without rights is told which ones are missing, and one who may not
+// make tables can use those that are there.
 func TestPostgresRights(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
@@ -126,7 +129,8 @@ func TestPostgresRights(t *testing.T) {
 	assert.NoError(t, err, "Sweep")
 }
 
-// TestPostgresStandby: a server that can only be read answers what is known, and refuses the rest with a reason.
+// TestPostgresStandby: a server that can only be read answers what is known, and refuses the rest
+// with a reason.
 func TestPostgresStandby(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
@@ -157,7 +161,8 @@ func TestPostgresStandby(t *testing.T) {
 // TestPostgresWarnings: settings that can lose what was answered are told of at the start.
 func TestPostgresWarnings(t *testing.T) {
 	t.Parallel()
-	server := startPostgres(t, "-c", "synchronous_commit=off") // and fsync and full_page_writes, for speed
+	// and fsync and full_page_writes, for speed
+	server := startPostgres(t, "-c", "synchronous_commit=off")
 	var weak, strong logBuffer
 	_, _ = postgresOn(t, server.url(), &sqlstore.Options{Logger: weak.logger()})
 	for _, setting := range []string{"fsync is off", "synchronous_commit is off", "full_page_writes is off"} {
@@ -186,7 +191,8 @@ func TestPostgresClockReport(t *testing.T) {
 	assert.Equal(t, strings.Count(log.String(), "in the future of the server's clock"), 1, "reports: %s", &log)
 }
 
-// TestPostgresFencesGrow: a record that was swept comes again above its fence, also where the clock was set back.
+// TestPostgresFencesGrow: a record that was swept comes again above its fence, also where the clock
+// was set back.
 func TestPostgresFencesGrow(t *testing.T) {
 	t.Parallel()
 	s, db := postgresOn(t, startPostgres(t).url(), nil)

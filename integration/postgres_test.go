@@ -18,7 +18,8 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// holdRow opens somebody's transaction that makes the record of a key, or locks the one that is there.
+// holdRow opens somebody's transaction that makes the record of a key, or locks the one that is
+// there.
 func holdRow(t *testing.T, db *sql.DB, table string, key retrysafe.StoreKey) (release func()) {
 	t.Helper()
 	tx, err := db.BeginTx(context.Background(), nil)
@@ -37,7 +38,8 @@ func holdRow(t *testing.T, db *sql.DB, table string, key retrysafe.StoreKey) (re
 
 var postgresFeatures = storetest.Features{Issuer: true, Notifier: true, Limiter: true, Lister: true, Sweeper: true, Durable: true, Transactions: true}
 
-// TestPostgresStore runs the contract. Clauses share a server, each with tables of its own, but for those that let it hang.
+// TestPostgresStore runs the contract. Clauses share a server, each with tables of its own, but for
+// those that let it hang.
 func TestPostgresStore(t *testing.T) {
 	t.Parallel()
 	shared := startPostgres(t)

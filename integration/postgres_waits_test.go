@@ -21,8 +21,8 @@ func waitingForLocks(t *testing.T, db *sql.DB) (n int) {
 	return n
 }
 
-// TestPostgresWaitEndsOnTheServer: a wait for a row that somebody holds ends with the time of the call, on the server too, also where the
-// caller has gone: it must not be granted later.
+// TestPostgresWaitEndsOnTheServer: a wait for a row that somebody holds ends with the time of the
+// call, on the server too, also where the caller has gone: it must not be granted later.
 func TestPostgresWaitEndsOnTheServer(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
@@ -51,13 +51,15 @@ func TestPostgresWaitEndsOnTheServer(t *testing.T) {
 		} else {
 			assert.ErrorIs(t, err, retrysafe.ErrTooLate, "Acquire behind a lock")
 		}
-		late := time.Now().Add(time.Minute) // a busy machine takes its time; LockWait is ten times as long
+		// a busy machine takes its time; LockWait is ten times as long
+		late := time.Now().Add(time.Minute)
 		until(t.Context(), func() bool { return waitingForLocks(t, others) == 0 || time.Now().After(late) })
 		assert.Equal(t, waitingForLocks(t, others), 0, "waits on the server afterwards")
 	}
 }
 
-// TestPostgresSweptWhileWaiting: a call that has waited for the row of a sweep begins above the fence that it has removed.
+// TestPostgresSweptWhileWaiting: a call that has waited for the row of a sweep begins above the
+// fence that it has removed.
 func TestPostgresSweptWhileWaiting(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
@@ -85,7 +87,8 @@ func TestPostgresSweptWhileWaiting(t *testing.T) {
 	assert.Equal(t, a.Record.Fence, retrysafe.Fence(future+1), "the fence")
 }
 
-// TestPostgresReplicaIsAway: a win that no synchronous replica has got is not told, and is the owner's when it comes again.
+// TestPostgresReplicaIsAway: a win that no synchronous replica has got is not told, and is the
+// owner's when it comes again.
 func TestPostgresReplicaIsAway(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t, "-c", "wal_level=replica")
@@ -126,7 +129,8 @@ func TestPostgresReplicaIsAway(t *testing.T) {
 	}
 	replicas("nobody")
 	var err error
-	until(t.Context(), func() bool { // 100 ms are little on a busy machine, which may not come as far as to commit
+	until(t.Context(), func() bool {
+		// 100 ms are little on a busy machine, which may not come as far as to commit
 		_, err = s.Acquire(t.Context(), request("a"))
 		return !strings.Contains(fmt.Sprint(err), "nothing was changed")
 	})
@@ -157,8 +161,8 @@ func TestPostgresReplicaIsAway(t *testing.T) {
 	(&shop{store: patient, engine: newEngine(t, patient), db: admin}).wantOnce(t, "ada", "the replica was away")
 }
 
-// TestPostgresServerHangs: a server that takes calls and answers none holds them for LockWait and a second, also without a limit of their
-// own, and is used again when it goes on.
+// TestPostgresServerHangs: a server that takes calls and answers none holds them for LockWait and a
+// second, also without a limit of their own, and is used again when it goes on.
 func TestPostgresServerHangs(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)

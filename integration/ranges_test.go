@@ -87,7 +87,8 @@ func TestSQLRanges(t *testing.T) {
 	}
 }
 
-// TestRangesOfLeaf: the table that Leaf has, with the rows that it has, and a server of Leaf's that goes on beside.
+// TestRangesOfLeaf: the table that Leaf has, with the rows that it has, and a server of Leaf's that
+// goes on beside.
 func TestRangesOfLeaf(t *testing.T) {
 	t.Parallel()
 	for name, world := range sqlWorlds {
@@ -111,7 +112,8 @@ func TestRangesOfLeaf(t *testing.T) {
 				assert.Equal(t, [2]int64{gotFirst, gotCount}, [2]int64{first, count}, "the range of %s", tag)
 			}
 			want("leaf-segment-test", 1, 1, 2000)
-			execSQL(t, db, `UPDATE leaf_alloc SET max_id = max_id + step WHERE biz_tag = 'leaf-segment-test'`) // Leaf's server
+			// Leaf's server
+			execSQL(t, db, `UPDATE leaf_alloc SET max_id = max_id + step WHERE biz_tag = 'leaf-segment-test'`)
 			want("leaf-segment-test", 3000, 4001, 3000)
 			want("zero", 1, 1, 10) // an id of zero is none
 			execSQL(t, db, `UPDATE leaf_alloc SET step = 5000 WHERE biz_tag = 'zero'`)
@@ -125,7 +127,8 @@ func TestRangesOfLeaf(t *testing.T) {
 	}
 }
 
-// TestRangesLostReply: where the reply of a range was lost, or the request, ids go on behind it, and none is made twice.
+// TestRangesLostReply: where the reply of a range was lost, or the request, ids go on behind it,
+// and none is made twice.
 func TestRangesLostReply(t *testing.T) {
 	t.Parallel()
 	server, maria := startPostgres(t), startMySQL(t)
@@ -214,7 +217,8 @@ func TestRedisRanges(t *testing.T) {
 	}
 }
 
-// TestRedisRangesRefuse: servers that can forget what they have given are refused, or warned of where the caller wants them.
+// TestRedisRangesRefuse: servers that can forget what they have given are refused, or warned of
+// where the caller wants them.
 func TestRedisRangesRefuse(t *testing.T) {
 	t.Parallel()
 	client := func(s *redisServer) redisclient.Client { return redisClients["rueidis"](t, "redis://"+s.addr) }
@@ -245,8 +249,8 @@ func TestRedisRangesRefuse(t *testing.T) {
 	assert.Contains(t, said.String(), "append-only", "the warning")
 }
 
-// TestRedisRangesFailover: the primary dies with ranges that no other server has; where replicas confirm them, no id is made twice. A tag that is
-// gone is an error, and does not begin anew.
+// TestRedisRangesFailover: the primary dies with ranges that no other server has; where replicas
+// confirm them, no id is made twice. A tag that is gone is an error, and does not begin anew.
 func TestRedisRangesFailover(t *testing.T) {
 	t.Parallel()
 	f := pairFailoverOf(t, "--appendonly", "yes")
@@ -275,7 +279,8 @@ func TestRedisRangesFailover(t *testing.T) {
 	}
 	use(before, func(error) bool { return len(made) >= 100 })
 	f.sever()
-	use(before, func(err error) bool { return err != nil }) // the primary raises its counter, and nobody confirms it
+	// the primary raises its counter, and nobody confirms it
+	use(before, func(err error) bool { return err != nil })
 	f.kill()
 	f.heal()
 	n := len(made)
@@ -293,7 +298,8 @@ func TestRedisRangesFailover(t *testing.T) {
 	assert.True(t, !strings.Contains(err.Error(), "lost"), "no name in %v", err)
 }
 
-// TestRangesSettings: connections that would undo a range are refused, and servers that can lose one are warned of.
+// TestRangesSettings: connections that would undo a range are refused, and servers that can lose
+// one are warned of.
 func TestRangesSettings(t *testing.T) {
 	t.Parallel()
 	dsn := mysqlDatabase(t)
@@ -307,7 +313,8 @@ func TestRangesSettings(t *testing.T) {
 	assert.Equal(t, first, 1, "the first value")
 
 	for name, w := range map[string]sqlWorld{
-		"fsync is off":     {"pgx", postgresDatabase(t), sqlranges.PostgreSQL}, // as all servers of these tests
+		// as all servers of these tests
+		"fsync is off":     {"pgx", postgresDatabase(t), sqlranges.PostgreSQL},
 		"synchronous is 1": {"sqlite", sqliteDSN(newFile(t), "synchronous(NORMAL)"), sqlranges.SQLite},
 	} {
 		var said bytes.Buffer

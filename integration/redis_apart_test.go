@@ -28,8 +28,8 @@ const (
 	clockUnasked = "could not be asked for their clocks"
 )
 
-// TestRedisClocksApart: a store says at its start that the clocks of its servers differ, be it one of a primary or of a replica, ahead or
-// behind.
+// TestRedisClocksApart: a store says at its start that the clocks of its servers differ, be it one
+// of a primary or of a replica, ahead or behind.
 func TestRedisClocksApart(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -57,7 +57,8 @@ func TestRedisClocksApart(t *testing.T) {
 			url := c.url(t)
 			for adapter, connect := range redisClients {
 				unasked := strings.Count(name, "another address")
-				eventually(t, "the servers answer in time", func() bool { // a busy machine may take longer than the second that New gives them
+				eventually(t, "the servers answer in time", func() bool {
+					// a busy machine may take longer than the second that New gives them
 					h := new(heard)
 					h.store(t, connect(t, url))
 					assert.True(t, h.count(clocksDiffer) == 0 || c.apart, "warnings through %s: %s", adapter, h.String())
@@ -76,7 +77,8 @@ func clusterShifted(node int, shift time.Duration) func(*testing.T) string {
 	}
 }
 
-// TestRedisClocksApartForALease: what is harmless for usual leases is reported, once, when a short one comes.
+// TestRedisClocksApartForALease: what is harmless for usual leases is reported, once, when a short
+// one comes.
 func TestRedisClocksApartForALease(t *testing.T) {
 	t.Parallel()
 	pair := startPairShifted(t, 2*time.Second).steady()
@@ -99,7 +101,8 @@ func TestRedisClocksApartForALease(t *testing.T) {
 	}
 }
 
-// TestRedisClockOfAServerThatHangs: a replica that does not answer holds a store up for a while, and not until it goes on.
+// TestRedisClockOfAServerThatHangs: a replica that does not answer holds a store up for a while,
+// and not until it goes on.
 func TestRedisClockOfAServerThatHangs(t *testing.T) {
 	t.Parallel()
 	primary, replica := startCouple(t)

@@ -62,7 +62,8 @@ func replayedAll(t *testing.T, s *redisstore.Store, reqs []retrysafe.AcquireRequ
 	}
 }
 
-// TestRedisBatch: on one server and on a cluster, whose nodes share the keys, with scripts that a node does not know at first.
+// TestRedisBatch: on one server and on a cluster, whose nodes share the keys, with scripts that a
+// node does not know at first.
 func TestRedisBatch(t *testing.T) {
 	t.Parallel()
 	cluster := clusterForAll.get(t)
@@ -97,14 +98,15 @@ func TestRedisBatch(t *testing.T) {
 	}
 }
 
-// TestRedisBatchNodeHangs: one node of a cluster takes calls and answers none. When it goes on, the same batch again gives the first attempt
-// of each key, whichever node has it.
+// TestRedisBatchNodeHangs: one node of a cluster takes calls and answers none. When it goes on, the
+// same batch again gives the first attempt of each key, whichever node has it.
 func TestRedisBatchNodeHangs(t *testing.T) {
 	t.Parallel()
 	cluster := startCluster(t).steady()
 	for adapter, connect := range redisClients {
 		s := redisOn(t, connect(t, cluster.url()), nil)
-		_, err := s.AcquireBatch(t.Context(), claimsOf("before "+adapter, 30)) // so that all nodes know the script
+		// so that all nodes know the script
+		_, err := s.AcquireBatch(t.Context(), claimsOf("before "+adapter, 30))
 		assert.NoError(t, err, "a batch before")
 		reqs := claimsOf(adapter, 300)
 		resume := cluster.nodes[1].stall()
@@ -135,8 +137,9 @@ func TestRedisBatchNodeHangs(t *testing.T) {
 	}
 }
 
-// TestRedisBatchReplyIsLost: the connection breaks in the middle of a batch. What was answered before is good, nobody knows of the rest,
-// and the same batch again gives the same attempts and the same answers.
+// TestRedisBatchReplyIsLost: the connection breaks in the middle of a batch. What was answered
+// before is good, nobody knows of the rest, and the same batch again gives the same attempts and
+// the same answers.
 func TestRedisBatchReplyIsLost(t *testing.T) {
 	t.Parallel()
 	server := startKnowing(t)
@@ -224,7 +227,8 @@ func TestRedisBatchIsOneTrip(t *testing.T) {
 	}
 }
 
-// TestRedisBatchNeedsNoReplicas: WAIT speaks of one connection, so that a store whose wins are confirmed makes no batches.
+// TestRedisBatchNeedsNoReplicas: WAIT speaks of one connection, so that a store whose wins are
+// confirmed makes no batches.
 func TestRedisBatchNeedsNoReplicas(t *testing.T) {
 	t.Parallel()
 	s := redisOn(t, rueidisTo(t, startRedis(t).addr), &redisstore.Options{Replicas: 1})

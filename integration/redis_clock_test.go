@@ -127,7 +127,8 @@ func (j *jump) gone(t *testing.T) retrysafe.Fence {
 	return fence
 }
 
-// wantFences: no record that lives has a smaller fence than before, and whoever wins gets a larger one.
+// wantFences: no record that lives has a smaller fence than before, and whoever wins gets a larger
+// one.
 func (j *jump) wantFences(t *testing.T, won ...string) {
 	t.Helper()
 	for id, before := range j.fences {
@@ -142,8 +143,9 @@ func (j *jump) wantFences(t *testing.T, won ...string) {
 
 func anew(context.Context) (string, error) { return "anew", nil }
 
-// TestRedisClockAhead: the server that takes over is an hour ahead. Leases end at once: under Refuse that is a doubt and nothing runs
-// again, the holder still completes; under Reexecute the next caller takes over. Answers are kept for an hour less.
+// TestRedisClockAhead: the server that takes over is an hour ahead. Leases end at once: under
+// Refuse that is a doubt and nothing runs again, the holder still completes; under Reexecute the
+// next caller takes over. Answers are kept for an hour less.
 func TestRedisClockAhead(t *testing.T) {
 	t.Parallel()
 	for adapter := range redisClients {
@@ -173,7 +175,8 @@ func TestRedisClockAhead(t *testing.T) {
 				_, err = retrysafe.Do(t.Context(), j.refuse, faultKey(id), anew)
 				assert.ErrorIs(t, err, want, "%s", id)
 			}
-			for id, want := range map[string]string{"done": "kept", "released": "anew", "brief": "anew"} { // an hour is more than half an hour
+			for id, want := range map[string]string{"done": "kept", "released": "anew", "brief": "anew"} {
+				// an hour is more than half an hour
 				res, err = retrysafe.Do(t.Context(), j.refuse, faultKey(id), anew)
 				assert.NoError(t, err, "%s", id)
 				assert.Equal(t, res.Value, want, "answer of %s", id)
@@ -198,8 +201,9 @@ func TestRedisClockAhead(t *testing.T) {
 	}
 }
 
-// TestRedisClockBehind: the server that takes over is an hour behind. Leases last an hour longer: a key whose holder is dead stays in
-// progress, also one that was in doubt by its lease alone; live attempts and answers are as before.
+// TestRedisClockBehind: the server that takes over is an hour behind. Leases last an hour longer: a
+// key whose holder is dead stays in progress, also one that was in doubt by its lease alone; live
+// attempts and answers are as before.
 func TestRedisClockBehind(t *testing.T) {
 	t.Parallel()
 	for adapter := range redisClients {
@@ -242,7 +246,8 @@ func TestRedisClockBehind(t *testing.T) {
 			close(end)
 			assert.NoError(t, <-held, "the live attempt completes")
 
-			// A record that had expired before is forgotten, with its fence: only the clock bounds the next.
+			// A record that had expired before is forgotten, with its fence: only the clock bounds
+			// the next.
 			j.dead(t, "gone", retrysafe.Refuse, time.Minute)
 			t.Logf("fence of a key whose record had expired before the failover: %d, now %d", gone, j.fences["gone"])
 

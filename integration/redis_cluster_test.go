@@ -38,7 +38,8 @@ func eventually(t testing.TB, what string, ok func() bool) {
 // redisCluster is three primaries and a replica of each.
 type redisCluster struct{ nodes []*redisServer }
 
-// steady keeps the nodes from failing over because a busy machine is slow; a test that wants a failover does not call it.
+// steady keeps the nodes from failing over because a busy machine is slow; a test that wants a
+// failover does not call it.
 func (c *redisCluster) steady() *redisCluster {
 	for _, n := range c.nodes {
 		redisDo(n.addr, "CONFIG", "SET", "cluster-node-timeout", "180000")
@@ -59,7 +60,8 @@ func startCluster(t testing.TB, args ...string) *redisCluster {
 	return startClusterShifted(t, nil, args...)
 }
 
-// startClusterShifted is a cluster of which some nodes have clocks that are off; 0 to 2 are the primaries.
+// startClusterShifted is a cluster of which some nodes have clocks that are off; 0 to 2 are the
+// primaries.
 func startClusterShifted(t testing.TB, shifts map[int]time.Duration, args ...string) *redisCluster {
 	t.Helper()
 	c := new(redisCluster)
@@ -111,7 +113,8 @@ type redisPair struct {
 
 func (p *redisPair) url() string { return "redis+sentinel://" + p.sentinel + "/retrysafe" }
 
-// steady keeps Sentinel from a failover because a busy machine is slow; a test that wants one does not call it.
+// steady keeps Sentinel from a failover because a busy machine is slow; a test that wants one does
+// not call it.
 func (p *redisPair) steady() *redisPair {
 	redisDo(p.sentinel, "SENTINEL", "SET", "retrysafe", "down-after-milliseconds", "180000")
 	return p

@@ -56,7 +56,8 @@ func (y *tally) doubles() (n int) {
 	return n
 }
 
-// failoverLoad calls keys over engines, each from two sides at once and again later, until stop is closed.
+// failoverLoad calls keys over engines, each from two sides at once and again later, until stop is
+// closed.
 type failoverLoad struct {
 	tally
 	t       *testing.T
@@ -122,7 +123,8 @@ func (l *failoverLoad) end() {
 // failover is servers whose primary can be killed.
 type failover struct {
 	url string
-	// sever cuts the replica off for the last moment of the primary, whose writes nobody else then has.
+	// sever cuts the replica off for the last moment of the primary, whose writes nobody else then
+	// has.
 	sever func()
 	kill  func()
 	// heal brings the killed server back, as a replica, once another is the primary.
@@ -199,8 +201,9 @@ func (s *redisServer) murder() {
 	_ = s.cmd.Wait()
 }
 
-// TestRedisPrimaryKilled kills the primary under load, a moment after its replica was cut off. Where wins wait for the replicas no key
-// runs twice under Refuse; where they do not, some may. Afterwards the same clients go on.
+// TestRedisPrimaryKilled kills the primary under load, a moment after its replica was cut off.
+// Where wins wait for the replicas no key runs twice under Refuse; where they do not, some may.
+// Afterwards the same clients go on.
 func TestRedisPrimaryKilled(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*testing.T) *failover{"sentinel": pairFailover, "cluster": clusterFailover} {

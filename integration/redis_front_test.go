@@ -40,7 +40,8 @@ func newShopFront(t *testing.T, e *retrysafe.Engine) *shopFront {
 		fmt.Fprintf(w, "order %d", n)
 	}))
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if limit, err := time.ParseDuration(r.Header.Get("X-Limit")); err == nil { // what many services give each request
+		if limit, err := time.ParseDuration(r.Header.Get("X-Limit")); err == nil {
+			// what many services give each request
 			ctx, cancel := context.WithTimeout(r.Context(), limit)
 			defer cancel()
 			r = r.WithContext(ctx)

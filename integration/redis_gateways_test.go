@@ -18,9 +18,10 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestRedisTwoGateways sends every key to two gateways at the same moment. They are processes of their own, which share a Redis and
-// the service behind them. Each key has one effect and one answer: both callers have it, or one is told 409 in-progress, asks again, and
-// has it then. In the long form it is 100 000 keys.
+// TestRedisTwoGateways sends every key to two gateways at the same moment. They are processes of
+// their own, which share a Redis and the service behind them. Each key has one effect and one
+// answer: both callers have it, or one is told 409 in-progress, asks again, and has it then. In the
+// long form it is 100 000 keys.
 func TestRedisTwoGateways(t *testing.T) {
 	t.Parallel()
 	program := theCommand.get(t)
@@ -137,7 +138,8 @@ func (r *rivals) race(t *testing.T, key string) {
 	for i, a := range answers {
 		if a.status == http.StatusConflict && strings.Contains(a.body, `"code":"in-progress"`) {
 			refused = true
-			answers[i] = r.ask(t, r.gateways[i], key) // the other has its answer, so this one is there
+			// the other has its answer, so this one is there
+			answers[i] = r.ask(t, r.gateways[i], key)
 		}
 	}
 	first, second := answers[0], answers[1]

@@ -10,8 +10,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestRedisClaimAfterItsTime: the server hangs while a claim is on its way, and takes it when the caller has long gone: it is not
-// applied, and the next caller runs at once.
+// TestRedisClaimAfterItsTime: the server hangs while a claim is on its way, and takes it when the
+// caller has long gone: it is not applied, and the next caller runs at once.
 func TestRedisClaimAfterItsTime(t *testing.T) {
 	t.Parallel()
 	for adapter, connect := range redisClients {
@@ -44,8 +44,8 @@ func TestRedisClaimAfterItsTime(t *testing.T) {
 	}
 }
 
-// TestRedisClaimOfACallerThatLeft: the server hangs for a moment, and its caller goes: the claim is in time, but nobody's. It is given
-// back, although the caller is not there any more.
+// TestRedisClaimOfACallerThatLeft: the server hangs for a moment, and its caller goes: the claim is
+// in time, but nobody's. It is given back, although the caller is not there any more.
 func TestRedisClaimOfACallerThatLeft(t *testing.T) {
 	t.Parallel()
 	for adapter, connect := range redisClients {
@@ -59,7 +59,8 @@ func TestRedisClaimOfACallerThatLeft(t *testing.T) {
 			assert.NoError(t, err, "a call before")
 			resume := sync.OnceFunc(server.stall())
 			t.Cleanup(resume)
-			ctx, cancel := context.WithTimeout(t.Context(), patience) // so long the claim is in time
+			// so long the claim is in time
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			time.AfterFunc(100*time.Millisecond, cancel)
 			_, err = retrysafe.Do(ctx, e, faultKey("k"), w.run)
 			assert.ErrorIs(t, err, context.Canceled, "a call whose caller goes")

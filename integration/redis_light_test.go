@@ -74,7 +74,8 @@ func TestRedisLight(t *testing.T) {
 	steps.ID = "steps"
 	text, _ = steps.MarshalText()
 	assert.Equal(t, redisDo(server.addr, "STRLEN", "rs:"+string(text)), "40", "bytes of a record that had steps")
-	// Work that failed after an attempt of before has more to tell while it runs, and as little in the end.
+	// Work that failed after an attempt of before has more to tell while it runs, and as little in
+	// the end.
 	a, _, err := e.Begin(t.Context(), retrysafe.Key{Operation: "message", ID: "again"})
 	assert.NoError(t, err, "begin")
 	assert.NoError(t, a.Release(t.Context(), errors.New("nothing was done")), "release")
@@ -100,7 +101,8 @@ func TestRedisLightStore(t *testing.T) {
 	}, f)
 }
 
-// TestSoakRedisLightIsSmall: the server's own accounting, beside a bare SET of the same keys. A goal of at most 1.6 times.
+// TestSoakRedisLightIsSmall: the server's own accounting, beside a bare SET of the same keys. A
+// goal of at most 1.6 times.
 func TestSoakRedisLightIsSmall(t *testing.T) {
 	t.Parallel()
 	n := 20_000

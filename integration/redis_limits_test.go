@@ -17,8 +17,8 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// TestRedisChargeDecidesLikeTheProtocol: over random charges, every answer of the script and every byte that it stores is what the
-// function in Go says for the same counts, request and time.
+// TestRedisChargeDecidesLikeTheProtocol: over random charges, every answer of the script and every
+// byte that it stores is what the function in Go says for the same counts, request and time.
 func TestRedisChargeDecidesLikeTheProtocol(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
@@ -65,7 +65,8 @@ func TestRedisChargeDecidesLikeTheProtocol(t *testing.T) {
 	}
 }
 
-// TestRedisChargeOfManyRates: a tenant has at most 256 rates at once, so that its counts stay small; in Redis as in Go.
+// TestRedisChargeOfManyRates: a tenant has at most 256 rates at once, so that its counts stay
+// small; in Redis as in Go.
 func TestRedisChargeOfManyRates(t *testing.T) {
 	t.Parallel()
 	spy := &timed{Client: rueidisTo(t, startRedis(t).addr)}
@@ -110,7 +111,8 @@ func TestRedisChargeIsOneTrip(t *testing.T) {
 	assert.True(t, err == nil && left > 0, "the end of the counts, in ms: %d, %v", left, err)
 }
 
-// TestRedisLimitsTrips: with limits a new key costs two round trips more, a look and a charge, and a repeat one.
+// TestRedisLimitsTrips: with limits a new key costs two round trips more, a look and a charge, and
+// a repeat one.
 func TestRedisLimitsTrips(t *testing.T) {
 	t.Parallel()
 	client := &counted{Client: rueidisTo(t, startRedis(t).addr)}
@@ -131,7 +133,8 @@ func TestRedisLimitsTrips(t *testing.T) {
 	assert.Equal(t, trips("a"), int64(2), "round trips of a repeat: look, claim")
 }
 
-// TestRedisLimitsAreShared: of many new keys of two tenants that come to four engines at once, exactly as many of each run as may live.
+// TestRedisLimitsAreShared: of many new keys of two tenants that come to four engines at once,
+// exactly as many of each run as may live.
 func TestRedisLimitsAreShared(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{"single": "redis://" + startRedis(t).addr, "cluster": clusterForAll.get(t).url()} {
@@ -178,7 +181,8 @@ func TestRedisLimitsAreShared(t *testing.T) {
 	}
 }
 
-// TestRedisLimitsWithoutTheServer: nothing runs while the counts cannot be reached, and all is well when they can.
+// TestRedisLimitsWithoutTheServer: nothing runs while the counts cannot be reached, and all is well
+// when they can.
 func TestRedisLimitsWithoutTheServer(t *testing.T) {
 	t.Parallel()
 	server := startKnowing(t)

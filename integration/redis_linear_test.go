@@ -17,7 +17,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/protocol"
 )
 
-// linearNow is the time of the model, which stands still: leases and retentions are far longer than a history.
+// linearNow is the time of the model, which stands still: leases and retentions are far longer than
+// a history.
 const linearNow = protocol.Micros(1)
 
 // linearCall is one call of a history, and linearReply what its caller was told.
@@ -31,8 +32,8 @@ type (
 	}
 )
 
-// linearState is the record in the model, packed so that states compare, and whether its fence was never told: then the first reply
-// that shows it does.
+// linearState is the record in the model, packed so that states compare, and whether its fence was
+// never told: then the first reply that shows it does.
 type linearState struct {
 	packed string
 	blind  bool
@@ -135,7 +136,8 @@ type linearCaller struct {
 	key   retrysafe.StoreKey
 	rnd   *rand.Rand
 	begun time.Time
-	// cuts counts what was lost so far, for a client that sends again by itself: a call may then have been applied once more.
+	// cuts counts what was lost so far, for a client that sends again by itself: a call may then
+	// have been applied once more.
 	cuts func() int64
 
 	owner retrysafe.Owner
@@ -211,7 +213,8 @@ func (c *linearCaller) step(ctx context.Context) {
 	}
 }
 
-// history lets callers loose on one key. What nobody knows the end of may happen until the history is over.
+// history lets callers loose on one key. What nobody knows the end of may happen until the history
+// is over.
 func history(t *testing.T, s func(caller int) retrysafe.Store, key retrysafe.StoreKey, seed uint64, cuts func() int64) (ops []porcupine.Operation, unknown int) {
 	t.Helper()
 	const callers, steps = 4, 14
@@ -241,7 +244,8 @@ func history(t *testing.T, s func(caller int) retrysafe.Store, key retrysafe.Sto
 	return ops, unknown
 }
 
-// linearRun makes histories on a store behind a proxy that loses, and checks each; it returns those that no order explains.
+// linearRun makes histories on a store behind a proxy that loses, and checks each; it returns those
+// that no order explains.
 func linearRun(t *testing.T, adapter string, rounds int, wrap func(retrysafe.Store, *redisServer) retrysafe.Store) (bad [][]porcupine.Operation) {
 	t.Helper()
 	server := startRedis(t)
@@ -255,7 +259,8 @@ func linearRun(t *testing.T, adapter string, rounds int, wrap func(retrysafe.Sto
 	var cuts atomic.Int64
 	known := func() int64 { return 0 }
 	kinds := []cut{loseReply, loseReply, loseRequest, lateRequest}
-	if adapter != "rueidis" { // what such a client sends again must not come twice: the store is told nothing of that
+	if adapter != "rueidis" {
+		// what such a client sends again must not come twice: the store is told nothing of that
 		kinds, known = kinds[:3], cuts.Load
 	}
 	p.setHook(func(string, int) cut { // under the proxy's lock
@@ -293,7 +298,8 @@ func linearRun(t *testing.T, adapter string, rounds int, wrap func(retrysafe.Sto
 	return bad
 }
 
-// TestRedisLinearizable: whatever a proxy loses, what callers are told of one key is explained by some order of their calls.
+// TestRedisLinearizable: whatever a proxy loses, what callers are told of one key is explained by
+// some order of their calls.
 func TestRedisLinearizable(t *testing.T) {
 	t.Parallel()
 	linearizable(t, 100)

@@ -19,7 +19,8 @@ type lossy struct {
 	work  work
 }
 
-// startKnowing is a server that knows all scripts, so that what is lost is a run and not the word that a script is unknown.
+// startKnowing is a server that knows all scripts, so that what is lost is a run and not the word
+// that a script is unknown.
 func startKnowing(t *testing.T) *redisServer {
 	t.Helper()
 	server := startRedis(t)
@@ -75,8 +76,9 @@ var losses = []struct {
 	cut  cut
 }{{"reply", loseReply}, {"request", loseRequest}}
 
-// TestRedisLostOnce loses one request or one reply of each script. The call that it hits ends well, its work runs once, and repeats get
-// its answer: a try that is sent again, be it by the engine or by the client itself, is known by its owner.
+// TestRedisLostOnce loses one request or one reply of each script. The call that it hits ends well,
+// its work runs once, and repeats get its answer: a try that is sent again, be it by the engine or
+// by the client itself, is known by its owner.
 func TestRedisLostOnce(t *testing.T) {
 	t.Parallel()
 	server := startKnowing(t)
@@ -153,8 +155,9 @@ func TestRedisLostDoubt(t *testing.T) {
 	}
 }
 
-// TestRedisLostClaim: every reply to a claim is lost, or every request. The caller is told that the store is away, and nothing runs; the
-// key is given back by itself, so that the next call runs and nothing is in doubt.
+// TestRedisLostClaim: every reply to a claim is lost, or every request. The caller is told that the
+// store is away, and nothing runs; the key is given back by itself, so that the next call runs and
+// nothing is in doubt.
 func TestRedisLostClaim(t *testing.T) {
 	t.Parallel()
 	server := startKnowing(t)
@@ -200,7 +203,8 @@ func TestRedisLostClaim(t *testing.T) {
 	}
 }
 
-// TestRedisLostComplete: the store keeps the answer and cannot say so for a while. The caller gets its value, and so does the next.
+// TestRedisLostComplete: the store keeps the answer and cannot say so for a while. The caller gets
+// its value, and so does the next.
 func TestRedisLostComplete(t *testing.T) {
 	t.Parallel()
 	server := startKnowing(t)
@@ -229,7 +233,8 @@ func TestRedisLostComplete(t *testing.T) {
 	}
 }
 
-// TestRedisHeldReply: the reply to a claim does not come, and the connection stands. The client gives it up some time, and what it asks again is known.
+// TestRedisHeldReply: the reply to a claim does not come, and the connection stands. The client
+// gives it up some time, and what it asks again is known.
 func TestRedisHeldReply(t *testing.T) {
 	t.Parallel()
 	server := startKnowing(t)
@@ -251,7 +256,8 @@ func TestRedisHeldReply(t *testing.T) {
 	}
 }
 
-// TestRedisLostIssue: whoever issues a key and loses the reply asks again, and is told that the key is its own.
+// TestRedisLostIssue: whoever issues a key and loses the reply asks again, and is told that the key
+// is its own.
 func TestRedisLostIssue(t *testing.T) {
 	t.Parallel()
 	server := startKnowing(t)

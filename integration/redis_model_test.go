@@ -29,8 +29,8 @@ func (c *timed) Eval(ctx context.Context, call redisclient.Call) redisclient.Rep
 	return r
 }
 
-// TestRedisScriptsDecideLikeTheProtocol: over random calls, every answer of the scripts and every byte that they store is what the
-// functions in Go say for the same record, request and time.
+// TestRedisScriptsDecideLikeTheProtocol: over random calls, every answer of the scripts and every
+// byte that they store is what the functions in Go say for the same record, request and time.
 func TestRedisScriptsDecideLikeTheProtocol(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
@@ -62,7 +62,8 @@ func TestRedisScriptsDecideLikeTheProtocol(t *testing.T) {
 				assert.True(t, old.Expired(spy.now), "%s: what is left has expired", what)
 				continue
 			}
-			if w.row.State == retrysafe.StateIssued && w.row.Fence == 0 { // the fence of the expired record, if that was still there
+			if w.row.State == retrysafe.StateIssued && w.row.Fence == 0 {
+				// the fence of the expired record, if that was still there
 				if kept, err := protocol.ParseRow([]byte(stored)); err == nil && kept.Fence == w.old {
 					w.row.Fence = w.old
 				}
@@ -123,7 +124,8 @@ func (w *modelWalk) step(s retrysafe.Store, spy *timed) (what string) {
 			req.Until = time.Now().Add(time.Duration(w.rnd.IntN(20)-2) * time.Millisecond).Truncate(time.Microsecond)
 		}
 		if w.rnd.IntN(8) == 0 {
-			req.MinFence = w.row.Fence + retrysafe.Fence(w.rnd.IntN(3)) // what has expired may be there or not, and does not count: near the clock
+			// what has expired may be there or not, and does not count: near the clock
+			req.MinFence = w.row.Fence + retrysafe.Fence(w.rnd.IntN(3))
 		}
 		req.Asks = w.rnd.IntN(3) == 0
 		if w.rnd.IntN(8) == 0 {
@@ -215,7 +217,8 @@ func (w *modelWalk) step(s retrysafe.Store, spy *timed) (what string) {
 	return what
 }
 
-// forget: what has expired is absent, whether or not the server has removed it. Its fence is below the clock.
+// forget: what has expired is absent, whether or not the server has removed it. Its fence is below
+// the clock.
 func (w *modelWalk) forget(now protocol.Micros) {
 	if w.row.State != 0 && w.row.Expired(now) {
 		w.old, w.row = w.row.Fence, protocol.Row{}

@@ -25,11 +25,13 @@ type cut uint8
 const (
 	loseRequest cut = iota + 1 // the server never sees it; the connection breaks
 	loseReply                  // the script runs; the connection breaks before the reply
-	lateRequest                // the connection breaks; the server sees it when the proxy's deliver is called
-	holdReply                  // the script runs; the reply waits until the client has gone
+	// the connection breaks; the server sees it when the proxy's deliver is called
+	lateRequest
+	holdReply // the script runs; the reply waits until the client has gone
 )
 
-// redisProxy stands between clients and a server, and does to scripts what its hook says: n counts the runs of that script from 1.
+// redisProxy stands between clients and a server, and does to scripts what its hook says: n counts
+// the runs of that script from 1.
 type redisProxy struct {
 	addr, to string
 
@@ -87,7 +89,8 @@ func (p *redisProxy) ran(script string) int {
 	return p.runs[script]
 }
 
-// deliver sends what was held back to the server, each on a connection of its own, and waits for the replies.
+// deliver sends what was held back to the server, each on a connection of its own, and waits for
+// the replies.
 func (p *redisProxy) deliver() int {
 	p.mu.Lock()
 	late := p.late

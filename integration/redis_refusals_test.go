@@ -38,7 +38,8 @@ func wantRefusal(t *testing.T, err error, code, explained string) {
 	}
 }
 
-// TestRedisRefusals: each refusal of a server is told with what it means, without keys or passwords, and nothing runs.
+// TestRedisRefusals: each refusal of a server is told with what it means, without keys or
+// passwords, and nothing runs.
 func TestRedisRefusals(t *testing.T) {
 	t.Parallel()
 	text, err := faultStoreKey(secretID).MarshalText()
@@ -88,7 +89,8 @@ func TestRedisRefusals(t *testing.T) {
 	}
 }
 
-// TestRedisLoading: a server that reads its data refuses everything, says why, and works when it is through.
+// TestRedisLoading: a server that reads its data refuses everything, says why, and works when it is
+// through.
 func TestRedisLoading(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t, "--loading-process-events-interval-bytes", "1024")

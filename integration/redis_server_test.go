@@ -74,8 +74,8 @@ func (s *redisServer) start(tb testing.TB, dir string, args ...string) {
 	s.await(tb)
 }
 
-// shiftClock is a library that moves the clock of the program that loads it. (What the command faketime loads does not get along with the
-// server's memory allocator.)
+// shiftClock is a library that moves the clock of the program that loads it. (What the command
+// faketime loads does not get along with the server's memory allocator.)
 func shiftClock(tb testing.TB) string {
 	tb.Helper()
 	cc, err := exec.LookPath("cc")

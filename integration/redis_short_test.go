@@ -26,14 +26,15 @@ func cutOff(t *testing.T, primary, replica *redisServer) (mend func()) {
 	}
 }
 
-// patientOn is a store on the same server that waits for the replica as long as a busy machine takes.
+// patientOn is a store on the same server that waits for the replica as long as a busy machine
+// takes.
 func patientOn(t *testing.T, primary *redisServer) *redisstore.Store {
 	t.Helper()
 	return redisOn(t, rueidisTo(t, primary.addr), &redisstore.Options{Replicas: redisstore.All, ReplicaTime: time.Minute})
 }
 
-// TestRedisShortOfReplicas: while the replica is cut off, nothing new runs and the caller is told that the store is away; the key is
-// given back by itself.
+// TestRedisShortOfReplicas: while the replica is cut off, nothing new runs and the caller is told
+// that the store is away; the key is given back by itself.
 func TestRedisShortOfReplicas(t *testing.T) {
 	t.Parallel()
 	for adapter, connect := range redisClients {
@@ -45,7 +46,8 @@ func TestRedisShortOfReplicas(t *testing.T) {
 			patient := redisEngine(t, patientOn(t, primary), retrysafe.Policy{})
 			var w work
 			mend := cutOff(t, primary, replica)
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // its claim is given back after that
+			// its claim is given back after that
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
 			_, err := retrysafe.Do(ctx, e, faultKey(adapter), w.run)
 			assert.True(t, !errors.Is(err, retrysafe.ErrLeaseLost), "nothing was held that could be lost: %v", err)
@@ -65,8 +67,8 @@ func TestRedisShortOfReplicas(t *testing.T) {
 	}
 }
 
-// TestRedisShortResolution: a resolution that too few replicas have leaves the key in doubt. That the resolver did nothing says nothing
-// of the attempt before.
+// TestRedisShortResolution: a resolution that too few replicas have leaves the key in doubt. That
+// the resolver did nothing says nothing of the attempt before.
 func TestRedisShortResolution(t *testing.T) {
 	t.Parallel()
 	primary, replica := startCouple(t)

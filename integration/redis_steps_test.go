@@ -10,8 +10,9 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestRedisLostProgress cuts the connection at each call that keeps a step, before and after the script has run, or lets the call arrive
-// late. Each step is done once, and a later attempt goes on behind all of them.
+// TestRedisLostProgress cuts the connection at each call that keeps a step, before and after the
+// script has run, or lets the call arrive late. Each step is done once, and a later attempt goes on
+// behind all of them.
 func TestRedisLostProgress(t *testing.T) {
 	t.Parallel()
 	server := startKnowing(t)

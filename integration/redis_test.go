@@ -63,8 +63,9 @@ func TestRedisNearStore(t *testing.T) {
 	}, batching)
 }
 
-// TestRedisSentinelStore and TestRedisClusterStore run it on servers that all clauses share, each under a prefix of its own; wins are
-// confirmed by the replicas. The short form takes one client each.
+// TestRedisSentinelStore and TestRedisClusterStore run it on servers that all clauses share, each
+// under a prefix of its own; wins are confirmed by the replicas. The short form takes one client
+// each.
 func TestRedisSentinelStore(t *testing.T) {
 	t.Parallel()
 	runShared(t, "go-redis", startPair(t).steady().url(), &redisstore.Options{Replicas: redisstore.All})

@@ -13,8 +13,9 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestRedisTwoEngines sends every key to two engines, each with a client of its own, at the same time: it runs once, and both are told
-// the same. TestSoakRedisTwoEngines does it with more keys in the long run.
+// TestRedisTwoEngines sends every key to two engines, each with a client of its own, at the same
+// time: it runs once, and both are told the same. TestSoakRedisTwoEngines does it with more keys in
+// the long run.
 func TestRedisTwoEngines(t *testing.T) {
 	t.Parallel()
 	twoEngines(t, 1_000)
@@ -87,7 +88,8 @@ func twoEngines(t *testing.T, keys int) {
 	assert.Equal(t, replayed.Load(), int64(keys), "replays")
 }
 
-// TestRedisScriptsFlushed: the server forgets its scripts again and again, between calls and during them. Nothing fails.
+// TestRedisScriptsFlushed: the server forgets its scripts again and again, between calls and during
+// them. Nothing fails.
 func TestRedisScriptsFlushed(t *testing.T) {
 	t.Parallel()
 	for adapter, connect := range redisClients {

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestRollingChange: while gateways are replaced one after the other, two builds share a store; each key has one effect and one answer, whichever
-// gateway it comes to first. RETRYSAFE_OLD names the command of the other build (scripts/rolling.sh makes it); without it both are of this
-// tree.
+// TestRollingChange: while gateways are replaced one after the other, two builds share a store;
+// each key has one effect and one answer, whichever gateway it comes to first. RETRYSAFE_OLD names
+// the command of the other build (scripts/rolling.sh makes it); without it both are of this tree.
 func TestRollingChange(t *testing.T) {
 	t.Parallel()
 	programs := [2]string{theCommand.get(t), os.Getenv("RETRYSAFE_OLD")}

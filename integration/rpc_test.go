@@ -167,7 +167,8 @@ func overKratos(t *testing.T, e *retrysafe.Engine, o *orders) rpcCall {
 	}
 }
 
-// TestRPCProtocolsMeet: what was done over one protocol is replayed over every other one, messages and errors, whichever came first.
+// TestRPCProtocolsMeet: what was done over one protocol is replayed over every other one, messages
+// and errors, whichever came first.
 func TestRPCProtocolsMeet(t *testing.T) {
 	t.Parallel()
 	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Sweep: -1, Logger: slog.New(slog.DiscardHandler)})

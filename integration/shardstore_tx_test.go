@@ -60,7 +60,8 @@ func (d *threeDatabases) effects(t *testing.T) map[string]int {
 	return all
 }
 
-// pay is a transaction whose effect is a row beside its record. wait is called when the row is written, and before COMMIT.
+// pay is a transaction whose effect is a row beside its record. wait is called when the row is
+// written, and before COMMIT.
 func (d *threeDatabases) pay(ctx context.Context, e *retrysafe.Engine, tx retrysafe.TxStore[*sql.Tx], id string, wait func()) (retrysafe.Result[string], error) {
 	return retrysafe.DoTx(ctx, e, tx, retrysafe.Key{Operation: "pay", ID: id}, func(ctx context.Context, tx *sql.Tx) (string, error) {
 		name := shardstore.ShardOf(ctx)
@@ -70,9 +71,10 @@ func (d *threeDatabases) pay(ctx context.Context, e *retrysafe.Engine, tx retrys
 	})
 }
 
-// TestShardsChangeTx: keys whose effect is in the transaction of their record move from SQLite to PostgreSQL to MariaDB under the calls of
-// two engines. Each has its effect once, its answer is there after every move, although it is kept for an hour, and a transaction
-// that is open all the while a move is under way commits nothing at the home that its key has left.
+// TestShardsChangeTx: keys whose effect is in the transaction of their record move from SQLite to
+// PostgreSQL to MariaDB under the calls of two engines. Each has its effect once, its answer is
+// there after every move, although it is kept for an hour, and a transaction that is open all the
+// while a move is under way commits nothing at the home that its key has left.
 func TestShardsChangeTx(t *testing.T) {
 	t.Parallel()
 	d := newThreeDatabases(t)
@@ -107,7 +109,9 @@ func TestShardsChangeTx(t *testing.T) {
 		open := make(chan struct{})
 		var once sync.Once
 		var calls sync.WaitGroup
-		calls.Go(func() { // is open when the change begins; SQLite would let nobody else write meanwhile, nor the map
+		calls.Go(func() {
+			// is open when the change begins; SQLite would let nobody else write meanwhile, nor the
+			// map
 			if keys == 0 {
 				close(open)
 				return

@@ -11,8 +11,9 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// sharedServer runs, or is there, until the tests have ended. Those that want nothing but a database have one of their own on it, since a server costs more
-// than most of them; those that stop a server, set it up, or count what it does have one for themselves.
+// sharedServer runs, or is there, until the tests have ended. Those that want nothing but a
+// database have one of their own on it, since a server costs more than most of them; those that
+// stop a server, set it up, or count what it does have one for themselves.
 type sharedServer[S any] struct {
 	start     func(tb testing.TB) S
 	once      sync.Once

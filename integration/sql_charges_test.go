@@ -38,8 +38,9 @@ func chargeAll(ctx context.Context, s *sqlstore.Store, limits retrysafe.Limits, 
 
 var errOverLimit = errors.New("over the limit")
 
-// TestSQLiteChargesTogether: charges that come while one is committed are the next commit, of all tenants, and no more are taken than may
-// live. Who leaves before that is not counted, and a tenant whose counts are damaged takes nobody along.
+// TestSQLiteChargesTogether: charges that come while one is committed are the next commit, of all
+// tenants, and no more are taken than may live. Who leaves before that is not counted, and a tenant
+// whose counts are damaged takes nobody along.
 func TestSQLiteChargesTogether(t *testing.T) {
 	t.Parallel()
 	s, set := faultyShop(t, &sqlstore.Options{LockWait: patience})
@@ -92,7 +93,8 @@ func TestSQLiteChargesTogether(t *testing.T) {
 	assert.Equal(t, commits.Load(), int32(2), "commits of 8 charges")
 }
 
-// TestSQLChargesAtOnce: however many charges come at once, through two stores on one table, as many are taken as may live.
+// TestSQLChargesAtOnce: however many charges come at once, through two stores on one table, as many
+// are taken as may live.
 func TestSQLChargesAtOnce(t *testing.T) {
 	t.Parallel()
 	postgres, mysql := startPostgres(t).url(), startMySQL(t).dsn()

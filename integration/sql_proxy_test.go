@@ -12,7 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// sqlProxy stands between clients and a database server, and does to messages with a statement in them what its hook says.
+// sqlProxy stands between clients and a database server, and does to messages with a statement in
+// them what its hook says.
 type sqlProxy struct {
 	addr, to string
 	read     readMessage
@@ -22,7 +23,8 @@ type sqlProxy struct {
 	held chan struct{} // what was held back goes on when it is closed
 }
 
-// readMessage reads one message of a client, and tells the statement of one that is sent as text. The first one of a connection is none.
+// readMessage reads one message of a client, and tells the statement of one that is sent as text.
+// The first one of a connection is none.
 type readMessage func(r io.Reader, first bool) (raw []byte, statement string, err error)
 
 // startSQLProxy is a proxy before the server on a port.

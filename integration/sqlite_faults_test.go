@@ -27,7 +27,8 @@ func faultyShop(t *testing.T, o *sqlstore.Options) (s *shop, set func(fault)) {
 	return newShop(t, db, o), set
 }
 
-// once is a fault at the first step of that name; applied says whether the step is taken all the same.
+// once is a fault at the first step of that name; applied says whether the step is taken all the
+// same.
 func once(name string, applied bool) fault {
 	hit := false
 	return func(step string, run func() error) error {
@@ -95,7 +96,8 @@ func TestSQLiteTxUnconfirmed(t *testing.T) {
 	}
 }
 
-// TestSQLiteTxFailsAtEveryStep: wherever the database fails, effect and record are both there or both not.
+// TestSQLiteTxFailsAtEveryStep: wherever the database fails, effect and record are both there or
+// both not.
 func TestSQLiteTxFailsAtEveryStep(t *testing.T) {
 	t.Parallel()
 	s, set := faultyShop(t, nil)
@@ -128,7 +130,8 @@ func TestSQLiteTxFailsAtEveryStep(t *testing.T) {
 	t.Error("a transaction has more steps than were tried")
 }
 
-// TestSQLiteCallsFailAtEveryStep: a store call that fails was applied or not, and its repeat is answered as if it had not failed.
+// TestSQLiteCallsFailAtEveryStep: a store call that fails was applied or not, and its repeat is
+// answered as if it had not failed.
 func TestSQLiteCallsFailAtEveryStep(t *testing.T) {
 	t.Parallel()
 	s, set := faultyShop(t, nil)
@@ -177,7 +180,8 @@ func persist(t *testing.T, call func() error) {
 	assert.NoError(t, err, "the last of many repeats")
 }
 
-// TestSQLiteTxContextEnds: whenever the context ends, effect and record are both there or both not, and the next call is not in its way.
+// TestSQLiteTxContextEnds: whenever the context ends, effect and record are both there or both not,
+// and the next call is not in its way.
 func TestSQLiteTxContextEnds(t *testing.T) {
 	t.Parallel()
 	s := fileShop(t)
@@ -204,7 +208,8 @@ func TestSQLiteTxContextEnds(t *testing.T) {
 	assert.True(t, ended > 0, "some contexts ended during the call")
 }
 
-// TestSQLiteTxContextEndsInTheWork: the transaction ends with the context, whatever the work makes of that.
+// TestSQLiteTxContextEndsInTheWork: the transaction ends with the context, whatever the work makes
+// of that.
 func TestSQLiteTxContextEndsInTheWork(t *testing.T) {
 	t.Parallel()
 	s := fileShop(t)
@@ -222,7 +227,8 @@ func TestSQLiteTxContextEndsInTheWork(t *testing.T) {
 	}
 }
 
-// TestSQLiteTooLateBehindALock: whether an Acquire comes too late is judged when it writes, not when it was sent.
+// TestSQLiteTooLateBehindALock: whether an Acquire comes too late is judged when it writes, not
+// when it was sent.
 func TestSQLiteTooLateBehindALock(t *testing.T) {
 	t.Parallel()
 	clock, path := storetest.NewClock(), newFile(t)
@@ -248,7 +254,8 @@ func TestSQLiteTooLateBehindALock(t *testing.T) {
 	assert.Equal(t, rec.State, 0, "state")
 }
 
-// TestSQLiteWritersQueue: while one call writes, the others of its store wait in turn and do not ask the file again and again.
+// TestSQLiteWritersQueue: while one call writes, the others of its store wait in turn and do not
+// ask the file again and again.
 func TestSQLiteWritersQueue(t *testing.T) {
 	t.Parallel()
 	s, set := faultyShop(t, nil)

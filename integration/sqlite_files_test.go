@@ -199,7 +199,8 @@ func TestSQLiteLocked(t *testing.T) {
 	assert.Equal(t, won.Status, retrysafe.Won, "status")
 }
 
-// TestSQLiteBusyTimeoutOfTheCaller: SQLite's own waiting would not heed the context, and must be as it was afterwards.
+// TestSQLiteBusyTimeoutOfTheCaller: SQLite's own waiting would not heed the context, and must be as
+// it was afterwards.
 func TestSQLiteBusyTimeoutOfTheCaller(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)
@@ -227,7 +228,8 @@ func TestSQLiteBusyTimeoutOfTheCaller(t *testing.T) {
 	assert.Equal(t, timeout, 3600000, "busy_timeout of the caller's connection")
 }
 
-// TestSQLiteOtherDSNs: settings of the caller's that change how transactions begin, or what text is read as.
+// TestSQLiteOtherDSNs: settings of the caller's that change how transactions begin, or what text is
+// read as.
 func TestSQLiteOtherDSNs(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)

@@ -28,7 +28,8 @@ func heldCommit() (f fault, reached <-chan struct{}, goOn func(), commits *atomi
 	}, there, sync.OnceFunc(func() { close(held) }), commits
 }
 
-// acquireAll begins keys at once, and waits until all of them stand in line. ends are their results, in the order of the keys.
+// acquireAll begins keys at once, and waits until all of them stand in line. ends are their
+// results, in the order of the keys.
 func acquireAll(ctx context.Context, s *sqlstore.Store, keys ...string) (ends []chan error) {
 	ends = make([]chan error, len(keys))
 	for i, key := range keys {
@@ -56,7 +57,8 @@ func names(prefix string, n int) []string {
 	return all
 }
 
-// TestSQLiteGroupCommit: what comes while a transaction is committed is the next one, and a call that is alone waits for nobody.
+// TestSQLiteGroupCommit: what comes while a transaction is committed is the next one, and a call
+// that is alone waits for nobody.
 func TestSQLiteGroupCommit(t *testing.T) {
 	t.Parallel()
 	s, set := faultyShop(t, nil)
@@ -117,7 +119,8 @@ func TestSQLiteGroupOneFails(t *testing.T) {
 	}
 }
 
-// TestSQLiteGroupCommitReplyLost: where nobody knows what became of the commit, each call of the group finds its own again.
+// TestSQLiteGroupCommitReplyLost: where nobody knows what became of the commit, each call of the
+// group finds its own again.
 func TestSQLiteGroupCommitReplyLost(t *testing.T) {
 	t.Parallel()
 	for _, applied := range []bool{true, false} {
@@ -152,8 +155,9 @@ func TestSQLiteGroupCommitReplyLost(t *testing.T) {
 	}
 }
 
-// TestSQLiteGroupCallerLeaves: the end of one caller's context stops neither the transaction nor the others. Who has not begun is told that
-// nothing was changed, and that stays so; who has, that nobody knows. What a caller gave may be used again from then on.
+// TestSQLiteGroupCallerLeaves: the end of one caller's context stops neither the transaction nor
+// the others. Who has not begun is told that nothing was changed, and that stays so; who has, that
+// nobody knows. What a caller gave may be used again from then on.
 func TestSQLiteGroupCallerLeaves(t *testing.T) {
 	t.Parallel()
 	s, set := faultyShop(t, nil)

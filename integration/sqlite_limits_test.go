@@ -37,7 +37,8 @@ func oldFile(t *testing.T) (path string, db *sql.DB) {
 	return path, db
 }
 
-// TestSQLiteSchema1: a file of the version before is refused until Migrate has brought it up to date, by however many processes at once.
+// TestSQLiteSchema1: a file of the version before is refused until Migrate has brought it up to
+// date, by however many processes at once.
 func TestSQLiteSchema1(t *testing.T) {
 	t.Parallel()
 	path, db := oldFile(t)
@@ -65,7 +66,8 @@ func TestSQLiteSchema1(t *testing.T) {
 	assert.Equal(t, count(t, db, "retrysafe_records_limits"), 1, "counts after Migrate")
 }
 
-// TestSQLiteSweepRemovesCounts: the row of a tenant goes when nothing counts any more, by a sweep or when all is given back.
+// TestSQLiteSweepRemovesCounts: the row of a tenant goes when nothing counts any more, by a sweep
+// or when all is given back.
 func TestSQLiteSweepRemovesCounts(t *testing.T) {
 	t.Parallel()
 	clock := storetest.NewClock()
@@ -93,7 +95,8 @@ func TestSQLiteSweepRemovesCounts(t *testing.T) {
 	assert.Equal(t, count(t, db, "retrysafe_records_limits"), 2, "tenants of whom something counts")
 }
 
-// TestSQLiteRefusedChargesDoNotWait: who is over a limit is told so while somebody else has the file, and does not take it.
+// TestSQLiteRefusedChargesDoNotWait: who is over a limit is told so while somebody else has the
+// file, and does not take it.
 func TestSQLiteRefusedChargesDoNotWait(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)
@@ -121,7 +124,8 @@ func limitedEngine(t *testing.T, s retrysafe.Store, l retrysafe.Limits) *retrysa
 	return e
 }
 
-// TestSQLiteLimitsAreShared: of many new keys that come at once through two handles on one file, exactly as many run as may live.
+// TestSQLiteLimitsAreShared: of many new keys that come at once through two handles on one file,
+// exactly as many run as may live.
 func TestSQLiteLimitsAreShared(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)

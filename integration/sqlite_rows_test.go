@@ -13,7 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// TestSQLiteRowOfVersion1: rows that version 1 has written mean the same for ever. The statement is how such a file looks.
+// TestSQLiteRowOfVersion1: rows that version 1 has written mean the same for ever. The statement is
+// how such a file looks.
 func TestSQLiteRowOfVersion1(t *testing.T) {
 	t.Parallel()
 	at := time.UnixMicro(1_800_000_000_000_000).UTC()

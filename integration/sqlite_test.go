@@ -16,7 +16,8 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// sqliteDSN opens path as the documentation says, with more pragmas behind it. A path may have any character.
+// sqliteDSN opens path as the documentation says, with more pragmas behind it. A path may have any
+// character.
 func sqliteDSN(path string, pragmas ...string) string {
 	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
 	for _, p := range pragmas {
@@ -77,7 +78,8 @@ func count(t *testing.T, db *sql.DB, table string) (n int) {
 	return n
 }
 
-// holdFile opens a transaction that has the file's write lock, on a handle of its own, as another process would.
+// holdFile opens a transaction that has the file's write lock, on a handle of its own, as another
+// process would.
 func holdFile(t *testing.T, path string, statements ...string) (release func()) {
 	t.Helper()
 	db := openDB(t, "sqlite", sqliteDSN(path, "busy_timeout(5000)"))

@@ -17,8 +17,9 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// TestSQLiteTxEndedByTheWork: a work that ends the transaction by itself is told so. What it has committed is in doubt, since the part
-// behind its COMMIT may be missing; what it has rolled back is nothing.
+// TestSQLiteTxEndedByTheWork: a work that ends the transaction by itself is told so. What it has
+// committed is in doubt, since the part behind its COMMIT may be missing; what it has rolled back
+// is nothing.
 func TestSQLiteTxEndedByTheWork(t *testing.T) {
 	t.Parallel()
 	statement := func(q string) func(context.Context, *sql.Tx) error {
@@ -67,8 +68,8 @@ func TestSQLiteTxEndedByTheWork(t *testing.T) {
 	}
 }
 
-// TestSQLiteTxCommittedAndFailed: the error of a work that has committed by itself, and a context that ends behind its COMMIT, must not
-// pass for a rollback.
+// TestSQLiteTxCommittedAndFailed: the error of a work that has committed by itself, and a context
+// that ends behind its COMMIT, must not pass for a rollback.
 func TestSQLiteTxCommittedAndFailed(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]func(cancel func()) error{
@@ -127,7 +128,8 @@ func TestSQLiteTxAttachedFile(t *testing.T) {
 	s.wantOnce(t, "ada", "the file was detached")
 }
 
-// TestSQLiteTxMeetsCommittedRecords: a record that another surface has committed is answered as anywhere else.
+// TestSQLiteTxMeetsCommittedRecords: a record that another surface has committed is answered as
+// anywhere else.
 func TestSQLiteTxMeetsCommittedRecords(t *testing.T) {
 	t.Parallel()
 	s := fileShop(t)
@@ -146,7 +148,8 @@ func TestSQLiteTxMeetsCommittedRecords(t *testing.T) {
 	assert.NoError(t, doubtful.Doubt(t.Context(), errors.New("cut")), "Doubt")
 	assert.ErrorIs(t, try("doubtful"), retrysafe.ErrInDoubt, "DoTx of a key in doubt")
 
-	// The same owner again: its work has committed by itself and died, or this is no transaction's record at all.
+	// The same owner again: its work has committed by itself and died, or this is no transaction's
+	// record at all.
 	own := txRequest("own")
 	_, err = s.store.Acquire(t.Context(), retrysafe.AcquireRequest{Key: own.Key, Owner: own.Owner, Lease: time.Minute, Retention: time.Hour})
 	assert.NoError(t, err, "Acquire")
@@ -164,8 +167,9 @@ func TestSQLiteTxMeetsCommittedRecords(t *testing.T) {
 	assert.ErrorIs(t, try("ada", reject), retrysafe.ErrDuplicate, "a duplicate that is to be rejected")
 }
 
-// TestSQLiteTxNoUpgradeTrap: a transaction that has read before it writes fails at once (517) if somebody wrote in between. The claim
-// is the first statement, so that what others commit just before it does no harm.
+// TestSQLiteTxNoUpgradeTrap: a transaction that has read before it writes fails at once (517) if
+// somebody wrote in between. The claim is the first statement, so that what others commit just
+// before it does no harm.
 func TestSQLiteTxNoUpgradeTrap(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)
@@ -190,7 +194,8 @@ func TestSQLiteTxNoUpgradeTrap(t *testing.T) {
 	assert.Equal(t, count(t, db, "orders"), 10, "orders")
 }
 
-// TestSQLiteRollbackJournal: without WAL readers and writers wait for each other, and nothing is lost by it.
+// TestSQLiteRollbackJournal: without WAL readers and writers wait for each other, and nothing is
+// lost by it.
 func TestSQLiteRollbackJournal(t *testing.T) {
 	t.Parallel()
 	log := new(logBuffer)
@@ -218,7 +223,8 @@ func TestSQLiteRollbackJournal(t *testing.T) {
 	assert.Equal(t, count(t, db, "orders"), workers*each, "orders")
 }
 
-// TestSQLiteCommitWaitsForReaders: without WAL a reader stands in the way of a COMMIT, and not of what came before it.
+// TestSQLiteCommitWaitsForReaders: without WAL a reader stands in the way of a COMMIT, and not of
+// what came before it.
 func TestSQLiteCommitWaitsForReaders(t *testing.T) {
 	t.Parallel()
 	dsn := "file:" + newFile(t) + "?_pragma=journal_mode(DELETE)&_pragma=synchronous(OFF)"

@@ -17,7 +17,8 @@ import (
 
 func init() { children["parcels"] = playParcels }
 
-// playParcels sends parcels until it is killed, and tells of each that was sent: driver, DSN, file, prefix of the customers.
+// playParcels sends parcels until it is killed, and tells of each that was sent: driver, DSN, file,
+// prefix of the customers.
 func playParcels(args []string) error {
 	db, err := sql.Open(args[0], args[1])
 	if err != nil {
@@ -40,7 +41,8 @@ func playParcels(args []string) error {
 	}
 }
 
-// soakSteps kills a process that sends parcels, again and again and anywhere, and lets another go on with what it has left.
+// soakSteps kills a process that sends parcels, again and again and anywhere, and lets another go
+// on with what it has left.
 func soakSteps(t *testing.T, driver, dsn string, dialect sqlstore.Dialect) {
 	t.Helper()
 	rounds := 5
@@ -79,7 +81,8 @@ func soakSteps(t *testing.T, driver, dsn string, dialect sqlstore.Dialect) {
 	t.Logf("%d kills, %d calls, %d of them half-done: doubles of what was kept 0, lost 0", rounds, calls, half)
 }
 
-// TestSoakSQLiteSteps is the form of TestSQLiteStepsKilledAtEachPoint that finds points which nobody has thought of.
+// TestSoakSQLiteSteps is the form of TestSQLiteStepsKilledAtEachPoint that finds points which
+// nobody has thought of.
 func TestSoakSQLiteSteps(t *testing.T) {
 	t.Parallel()
 	soakSteps(t, "sqlite", sqliteDSN(newFile(t)), sqlstore.SQLite)

@@ -21,8 +21,8 @@ import (
 
 func init() { children["steps"] = playSteps }
 
-// parcels is an application whose work has steps: a mail and a label, of which each effect is a line in a file, and an order, which is a
-// row in the database of the records.
+// parcels is an application whose work has steps: a mail and a label, of which each effect is a
+// line in a file, and an order, which is a row in the database of the records.
 type parcels struct {
 	dialect sqlstore.Dialect
 	db      *sql.DB
@@ -75,10 +75,12 @@ func (p *parcels) send(ctx context.Context, customer string) error {
 	return err
 }
 
-// wantWhole goes on until the parcel is sent, and wants each effect: once where it is in the transaction, and never again once it was kept.
+// wantWhole goes on until the parcel is sent, and wants each effect: once where it is in the
+// transaction, and never again once it was kept.
 func (p *parcels) wantWhole(t *testing.T, customer, after string) {
 	t.Helper()
-	execSQL(t, p.db, "UPDATE retrysafe_records SET lease_end = 1 WHERE state = 2 AND lease_end > 1") // the lease of the dead has passed
+	// the lease of the dead has passed
+	execSQL(t, p.db, "UPDATE retrysafe_records SET lease_end = 1 WHERE state = 2 AND lease_end > 1")
 	assert.NoError(t, p.send(t.Context(), customer), "the call that goes on after %s", after)
 	text, err := os.ReadFile(p.file)
 	assert.NoError(t, err, "effects")
@@ -103,7 +105,8 @@ func (p *parcels) wantWhole(t *testing.T, customer, after string) {
 	}
 }
 
-// playSteps sends a parcel and is killed before or after its nth step of the driver: driver, DSN, file, customer, n, "before" or "after".
+// playSteps sends a parcel and is killed before or after its nth step of the driver: driver, DSN,
+// file, customer, n, "before" or "after".
 func playSteps(args []string) error {
 	n, err := strconv.ParseInt(args[4], 10, 64)
 	if err != nil {
@@ -138,7 +141,8 @@ func playSteps(args []string) error {
 	return p.send(context.Background(), args[3])
 }
 
-// killedAtEachPoint kills a process before and after each step that its driver takes for a call of several steps, and lets another go on.
+// killedAtEachPoint kills a process before and after each step that its driver takes for a call of
+// several steps, and lets another go on.
 func killedAtEachPoint(t *testing.T, driver, dsn string, dialect sqlstore.Dialect) {
 	t.Helper()
 	db := openDB(t, driver, dsn)
@@ -167,7 +171,8 @@ func killedAtEachPoint(t *testing.T, driver, dsn string, dialect sqlstore.Dialec
 	}
 }
 
-// TestSQLiteStepsKilledAtEachPoint: 0 double and 0 lost effects of finished steps, and none at all of a step in a transaction.
+// TestSQLiteStepsKilledAtEachPoint: 0 double and 0 lost effects of finished steps, and none at all
+// of a step in a transaction.
 func TestSQLiteStepsKilledAtEachPoint(t *testing.T) {
 	t.Parallel()
 	killedAtEachPoint(t, "sqlite", sqliteDSN(newFile(t)), sqlstore.SQLite)
@@ -179,8 +184,8 @@ func TestPostgresStepsKilledAtEachPoint(t *testing.T) {
 	killedAtEachPoint(t, "pgx", startPostgres(t).url(), sqlstore.PostgreSQL)
 }
 
-// failsAtEachPoint is the same where the connection fails at each point and the process goes on, before and after what it was told to do was
-// done.
+// failsAtEachPoint is the same where the connection fails at each point and the process goes on,
+// before and after what it was told to do was done.
 func failsAtEachPoint(t *testing.T, driver, dsn string, dialect sqlstore.Dialect) {
 	t.Helper()
 	hook := new(atomic.Pointer[fault])

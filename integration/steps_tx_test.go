@@ -97,7 +97,8 @@ func stepTxEnds(t *testing.T, open func(*testing.T) *shop) {
 //nolint:tparallel // the parts share tables where they share a server
 func TestSQLiteStepTxEndedByTheWork(t *testing.T) { t.Parallel(); stepTxEndedByTheWork(t, fileShop) }
 
-// stepTxEndedByTheWork: a step that ends its transaction by itself is in doubt, since its effect may be there without it.
+// stepTxEndedByTheWork: a step that ends its transaction by itself is in doubt, since its effect
+// may be there without it.
 func stepTxEndedByTheWork(t *testing.T, open func(*testing.T) *shop) {
 	t.Helper()
 	for name, then := range map[string]error{"and returns": nil, "and fails": errors.New("too late")} {
@@ -176,7 +177,8 @@ func TestStepTxNeedsTheStoreOfItsEngine(t *testing.T) {
 	assert.Equal(t, p.orders(t, "ada"), 0, "orders")
 }
 
-// TestSQLiteStepTxLongerThanTheLease: heartbeats wait for the file, so that a step that is longer than the lease is rolled back.
+// TestSQLiteStepTxLongerThanTheLease: heartbeats wait for the file, so that a step that is longer
+// than the lease is rolled back.
 func TestSQLiteStepTxLongerThanTheLease(t *testing.T) {
 	t.Parallel()
 	p := &packing{fileShop(t), t}
@@ -199,12 +201,14 @@ func TestServerStepTx(t *testing.T) {
 		for name, part := range map[string]func(*testing.T, func(*testing.T) *shop){
 			"ends": stepTxEnds, "ended by the work": stepTxEndedByTheWork, "of a stale holder": stepTxOfAStaleHolder,
 		} {
-			t.Run(name, func(t *testing.T) { part(t, server.shop) }) // one after the other: they share tables
+			// one after the other: they share tables
+			t.Run(name, func(t *testing.T) { part(t, server.shop) })
 		}
 	})
 }
 
-// TestServerStepTxHeartbeats: the lease is renewed in the midst of a step, since nobody waits for the row.
+// TestServerStepTxHeartbeats: the lease is renewed in the midst of a step, since nobody waits for
+// the row.
 func TestServerStepTxHeartbeats(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {

@@ -30,7 +30,8 @@ func classicTokens(c redisclient.Client, o *classic.Options) map[string]taker {
 	return map[string]taker{"deletion": classic.NewDeletion(c, o), "count": classic.NewCount(c, o)}
 }
 
-// TestClassicTokens: of many at once one passes; what is unknown, expired or another's does not, and spends nothing.
+// TestClassicTokens: of many at once one passes; what is unknown, expired or another's does not,
+// and spends nothing.
 func TestClassicTokens(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
@@ -115,9 +116,10 @@ func issuerOn(t *testing.T, c redisclient.Client, lease time.Duration) *token.Is
 	return token.NewIssuer(redisEngine(t, redisOn(t, c, nil), retrysafe.Policy{Lease: lease}), nil)
 }
 
-// TestClassicFailureIsLost: the work certainly fails, and the answer that says so is lost. The retry of a classic token is refused although
-// nothing happened; with token.Do the same token runs. Where the work succeeds and the answer is lost, a classic retry is refused too, and
-// token.Do tells the first answer.
+// TestClassicFailureIsLost: the work certainly fails, and the answer that says so is lost. The
+// retry of a classic token is refused although nothing happened; with token.Do the same token runs.
+// Where the work succeeds and the answer is lost, a classic retry is refused too, and token.Do
+// tells the first answer.
 func TestClassicFailureIsLost(t *testing.T) {
 	t.Parallel()
 	client := rueidisTo(t, startRedis(t).addr)
@@ -153,8 +155,8 @@ func (d *takeOnly) Take(ctx context.Context, tenant, text string) error {
 // takeOnly is token.Issuer as a taker.
 type takeOnly struct{ *token.Issuer }
 
-// TestClassicReplyIsLost: the reply to Take is lost. A classic token is spent, and nobody may work; one that is a record is known by
-// whoever asks again.
+// TestClassicReplyIsLost: the reply to Take is lost. A classic token is spent, and nobody may work;
+// one that is a record is known by whoever asks again.
 func TestClassicReplyIsLost(t *testing.T) {
 	t.Parallel()
 	server := startKnowing(t)
@@ -207,16 +209,17 @@ func init() {
 		if err != nil {
 			return err
 		}
-		e := retrysafe.New(store, &retrysafe.Options{Namespace: "app", Policy: retrysafe.Policy{Lease: 3 * time.Second}}) // it has to end
+		// it has to end
+		e := retrysafe.New(store, &retrysafe.Options{Namespace: "app", Policy: retrysafe.Policy{Lease: 3 * time.Second}})
 		_, err = token.Run(ctx, token.NewIssuer(e, nil), "ann", text, deadly)
 		fmt.Fprintln(os.Stderr, "it has not died")
 		return err
 	}
 }
 
-// TestClassicProcessDies: delete first, and the process dies while it works. Nothing is left that tells of it, and the retry is refused
-// like a repeat of finished work. With token.Do a retry is told that nobody knows; once somebody has found that nothing was done, the same
-// token runs.
+// TestClassicProcessDies: delete first, and the process dies while it works. Nothing is left that
+// tells of it, and the retry is refused like a repeat of finished work. With token.Do a retry is
+// told that nobody knows; once somebody has found that nothing was done, the same token runs.
 func TestClassicProcessDies(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
@@ -247,8 +250,9 @@ func TestClassicProcessDies(t *testing.T) {
 	assert.Equal(t, w.runs.Load(), int64(1), "runs")
 }
 
-// TestClassicLock: one at a time as long as the lock is held. A repeat after that runs again, and so does one beside work that takes longer
-// than the lock lives: two at once. token.Do tells the first the answer, and keeps the second out.
+// TestClassicLock: one at a time as long as the lock is held. A repeat after that runs again, and
+// so does one beside work that takes longer than the lock lives: two at once. token.Do tells the
+// first the answer, and keeps the second out.
 func TestClassicLock(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)

@@ -22,7 +22,8 @@ var business = []string{
 	"INSERT INTO sales (customer) VALUES ('ada')", "INSERT INTO sale_lines (item, n) VALUES (7, 1)", "UPDATE stock SET n = n - 1 WHERE id = 1",
 }
 
-// BenchmarkTx compares a transaction with the same one in DoTx, one after the other, on servers with their default durability.
+// BenchmarkTx compares a transaction with the same one in DoTx, one after the other, on servers
+// with their default durability.
 func BenchmarkTx(b *testing.B) {
 	postgres := startPostgres(b, "-c", "fsync=on", "-c", "full_page_writes=on", "-c", "synchronous_commit=on").url()
 	mysql := startMySQL(b, "--innodb-flush-log-at-trx-commit=1", "--innodb-flush-method=fsync").dsn()
@@ -96,7 +97,8 @@ func BenchmarkTx(b *testing.B) {
 	}
 }
 
-// compare makes the two in turn, so that both meet the same machine, and reports how much longer the second takes.
+// compare makes the two in turn, so that both meet the same machine, and reports how much longer
+// the second takes.
 func compare(b *testing.B, name string, bare func(context.Context) error, with func(context.Context, retrysafe.Key) error) {
 	b.Helper()
 	b.Run(name, func(b *testing.B) {

@@ -14,7 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// TestTxJoinedManyKeys: callers with different keys wait for each other where the database makes them, and none is told that its key is taken.
+// TestTxJoinedManyKeys: callers with different keys wait for each other where the database makes
+// them, and none is told that its key is taken.
 func TestTxJoinedManyKeys(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
@@ -48,7 +49,8 @@ func TestTxJoinedManyKeys(t *testing.T) {
 				var all sync.WaitGroup
 				for i := range 20 {
 					all.Go(func() {
-						// A table that grows is locked for a moment, and that is waited for no longer than a key.
+						// A table that grows is locked for a moment, and that is waited for no
+						// longer than a key.
 						_, err := b.order(t.Context(), customer(i), retrysafe.WithPolicy(retrysafe.Policy{Wait: 10 * time.Second}))
 						assert.NoError(t, err, "another key beside it, %v", level)
 					})
@@ -74,8 +76,8 @@ func TestTxJoinedBusyFile(t *testing.T) {
 	assert.True(t, !ran && errors.Is(err, retrysafe.ErrUnavailable) && !errors.Is(err, retrysafe.ErrInProgress), "a busy file: %v", err)
 }
 
-// TestTxHeldKeyWithOneConnection: who does not wait for a key that somebody else has is told so at once, also where its pool has one
-// connection, and gets the answer where it is there.
+// TestTxHeldKeyWithOneConnection: who does not wait for a key that somebody else has is told so at
+// once, also where its pool has one connection, and gets the answer where it is there.
 func TestTxHeldKeyWithOneConnection(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {

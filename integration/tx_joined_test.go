@@ -60,7 +60,8 @@ func TestTxJoined(t *testing.T) {
 		assert.NoError(t, err, "a repeat")
 		assert.True(t, !ran && again.Replayed, "a repeat")
 		assert.Equal(t, again.Value, first.Value, "its answer")
-		a.wantOnce(t, "ada", "a transaction of the caller") // the same record as that of DoTx with the store
+		// the same record as that of DoTx with the store
+		a.wantOnce(t, "ada", "a transaction of the caller")
 
 		refused := errors.New("out of stock")
 		_, _, err = a.join(t, "bob", func(*sql.Tx) error { return refused })
@@ -97,7 +98,8 @@ func TestTxJoined(t *testing.T) {
 	})
 }
 
-// TestTxJoinedTwoAtOnce: of two transactions with one key one has the effect. The other one is told, by an error or by the answer.
+// TestTxJoinedTwoAtOnce: of two transactions with one key one has the effect. The other one is
+// told, by an error or by the answer.
 func TestTxJoinedTwoAtOnce(t *testing.T) {
 	t.Parallel()
 	eachShop(t, func(t *testing.T, a, b *shop) {
@@ -119,7 +121,8 @@ func TestTxJoinedTwoAtOnce(t *testing.T) {
 	})
 }
 
-// TestTxJoinedStricter: above READ COMMITTED as well there is one effect, and the answer in a new transaction.
+// TestTxJoinedStricter: above READ COMMITTED as well there is one effect, and the answer in a new
+// transaction.
 func TestTxJoinedStricter(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
@@ -147,7 +150,8 @@ func TestTxJoinedStricter(t *testing.T) {
 	})
 }
 
-// TestTxJoinedSQLiteReadFirst: a transaction that has read before another one wrote is refused the lock at once, and says why.
+// TestTxJoinedSQLiteReadFirst: a transaction that has read before another one wrote is refused the
+// lock at once, and says why.
 func TestTxJoinedSQLiteReadFirst(t *testing.T) {
 	t.Parallel()
 	s := fileShop(t)
@@ -189,7 +193,8 @@ func TestTxJoinedConn(t *testing.T) {
 
 var _ retrysafe.Limiter = sqlstore.Join[int](nil, 0, nil).(retrysafe.Limiter) //nolint:errcheck,forcetypeassert // so that limits work
 
-// TestTxSavepoints: savepoints stand in one another, also in the one that DoTx itself makes, and undo what is theirs.
+// TestTxSavepoints: savepoints stand in one another, also in the one that DoTx itself makes, and
+// undo what is theirs.
 func TestTxSavepoints(t *testing.T) {
 	t.Parallel()
 	eachShop(t, func(t *testing.T, s, _ *shop) {

@@ -76,7 +76,8 @@ func (s txServer) steps(t *testing.T, order func(*shop, context.Context, string)
 	return all
 }
 
-// playServerOrder makes an order and is killed before or after a step of it: dialect, DSN, customer, number of the step, "before" or "after".
+// playServerOrder makes an order and is killed before or after a step of it: dialect, DSN,
+// customer, number of the step, "before" or "after".
 func playServerOrder(args []string, order func(*shop, context.Context, string) error) error {
 	s := txServer{driver: args[0], dialect: sqlstore.PostgreSQL, dsn: args[1]}
 	if s.driver == "mysql" {
@@ -105,8 +106,8 @@ func playServerOrder(args []string, order func(*shop, context.Context, string) e
 	return errors.Join(errors.New("the point was not reached"), err)
 }
 
-// TestServerTxKilledAtAPoint: a process that dies before or after any statement leaves effect and record, or neither, and its key is free
-// or answered.
+// TestServerTxKilledAtAPoint: a process that dies before or after any statement leaves effect and
+// record, or neither, and its key is free or answered.
 func TestServerTxKilledAtAPoint(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
@@ -132,8 +133,8 @@ func TestServerTxKilledAtAPoint(t *testing.T) {
 	})
 }
 
-// TestServerTxCutAtAPoint: a statement that fails or whose reply is lost, whichever it is, leaves effect and record, or neither; the call itself
-// makes good what it can.
+// TestServerTxCutAtAPoint: a statement that fails or whose reply is lost, whichever it is, leaves
+// effect and record, or neither; the call itself makes good what it can.
 func TestServerTxCutAtAPoint(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
@@ -176,8 +177,8 @@ func TestServerTxCutAtAPoint(t *testing.T) {
 	})
 }
 
-// TestServerStepsKilledAtAPoint: a process that dies before or after any statement of a call with a step in a transaction: the call that goes
-// on finds the step done with its effect, or neither.
+// TestServerStepsKilledAtAPoint: a process that dies before or after any statement of a call with a
+// step in a transaction: the call that goes on finds the step done with its effect, or neither.
 func TestServerStepsKilledAtAPoint(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
@@ -188,7 +189,8 @@ func TestServerStepsKilledAtAPoint(t *testing.T) {
 				customer := fmt.Sprint("killed ", when, " ", i)
 				dead := startChild(t, "server step", server.driver, server.dsn, customer, fmt.Sprint(i), when)
 				assert.True(t, dead.wait(t), "the child was killed %s %s", when, step)
-				until(t.Context(), func() bool { // what the server still does for the dead has to end, and the lease to pass
+				until(t.Context(), func() bool {
+					// what the server still does for the dead has to end, and the lease to pass
 					execSQL(t, s.db, "UPDATE retrysafe_records SET lease_end = 1 WHERE state = 2 AND lease_end > 1")
 					return s.stepOrder(t.Context(), customer) == nil
 				})
@@ -198,7 +200,8 @@ func TestServerStepsKilledAtAPoint(t *testing.T) {
 	})
 }
 
-// TestSoakServerTxKilled: processes killed at any statement, again and again: 0 double and 0 lost effects.
+// TestSoakServerTxKilled: processes killed at any statement, again and again: 0 double and 0 lost
+// effects.
 func TestSoakServerTxKilled(t *testing.T) {
 	t.Parallel()
 	rounds := 5
@@ -226,8 +229,8 @@ func TestSoakServerTxKilled(t *testing.T) {
 	})
 }
 
-// TestServerTxRestarts: a server that crashes under load: each order that was answered is there once, and so is each whose caller went on
-// asking.
+// TestServerTxRestarts: a server that crashes under load: each order that was answered is there
+// once, and so is each whose caller went on asking.
 func TestServerTxRestarts(t *testing.T) {
 	t.Parallel()
 	postgres, mysql := startPostgres(t, "-c", "fsync=on"), startMySQL(t, "--innodb-flush-log-at-trx-commit=1")

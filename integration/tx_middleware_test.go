@@ -15,8 +15,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// TestTxUnderMiddleware: the recipe for money. The middleware may run the handler again after whatever went wrong behind the commit: the
-// database has the record, and there is one effect.
+// TestTxUnderMiddleware: the recipe for money. The middleware may run the handler again after
+// whatever went wrong behind the commit: the database has the record, and there is one effect.
 func TestTxUnderMiddleware(t *testing.T) {
 	t.Parallel()
 	eachShop(t, func(t *testing.T, s, _ *shop) {
@@ -52,7 +52,8 @@ func TestTxUnderMiddleware(t *testing.T) {
 			var answers []string
 			for range 2 {
 				var resp *http.Response
-				until(t.Context(), func() bool { // the release of the first attempt may still be under way
+				until(t.Context(), func() bool {
+					// the release of the first attempt may still be under way
 					var err error
 					if resp, err = send(); err == nil && resp.StatusCode != http.StatusOK {
 						_ = resp.Body.Close()

@@ -69,13 +69,14 @@ func TestServerTx(t *testing.T) {
 			"both or neither": txBothOrNeither, "permanent": txPermanent, "duplicates": txDuplicates,
 			"duplicate of a running one": txDuplicateOfARunningOne, "waiter runs after rollback": txWaiterRunsAfterRollback,
 		} {
-			t.Run(name, func(t *testing.T) { part(t, server.shop) }) // one after the other: they share tables
+			// one after the other: they share tables
+			t.Run(name, func(t *testing.T) { part(t, server.shop) })
 		}
 	})
 }
 
-// TestServerTxProcesses: a duplicate in another process waits for the transaction as long as its policy says, and gets its answer. Other keys
-// wait for nobody.
+// TestServerTxProcesses: a duplicate in another process waits for the transaction as long as its
+// policy says, and gets its answer. Other keys wait for nobody.
 func TestServerTxProcesses(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
@@ -109,7 +110,8 @@ func TestServerTxProcesses(t *testing.T) {
 	})
 }
 
-// TestServerTxEndedByTheWork: what a work has committed by itself is in doubt, and what it has rolled back is nothing.
+// TestServerTxEndedByTheWork: what a work has committed by itself is in doubt, and what it has
+// rolled back is nothing.
 func TestServerTxEndedByTheWork(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
@@ -129,7 +131,8 @@ func TestServerTxEndedByTheWork(t *testing.T) {
 				if _, err := tx.ExecContext(ctx, "INSERT INTO orders (customer) VALUES (NULL)"); err == nil {
 					return errors.New("there was to be an error")
 				}
-				if server.dialect == sqlstore.MySQL { // undoes the one statement there, and the transaction goes on
+				if server.dialect == sqlstore.MySQL {
+					// undoes the one statement there, and the transaction goes on
 					return errors.New("the error is told")
 				}
 				return nil
@@ -167,8 +170,9 @@ func TestServerTxEndedByTheWork(t *testing.T) {
 	})
 }
 
-// TestServerTxDeadlock: of two works that wait for each other the database rolls one back. It is told so, and its effect is undone, also where it
-// says nothing of it and goes on; with RetryWork it is made anew.
+// TestServerTxDeadlock: of two works that wait for each other the database rolls one back. It is
+// told so, and its effect is undone, also where it says nothing of it and goes on; with RetryWork
+// it is made anew.
 func TestServerTxDeadlock(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
@@ -227,7 +231,8 @@ func TestServerTxDeadlock(t *testing.T) {
 	})
 }
 
-// TestServerTxSession: connections come back as they were, and the work runs in a session that is the application's.
+// TestServerTxSession: connections come back as they were, and the work runs in a session that is
+// the application's.
 func TestServerTxSession(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
@@ -259,8 +264,8 @@ func TestServerTxSession(t *testing.T) {
 	})
 }
 
-// TestServerTxReplays: repeats of what is finished do not get in each other's way, in one process or in several, nor in that of a
-// transaction of the caller that has read the answer and goes on.
+// TestServerTxReplays: repeats of what is finished do not get in each other's way, in one process
+// or in several, nor in that of a transaction of the caller that has read the answer and goes on.
 func TestServerTxReplays(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
@@ -291,7 +296,8 @@ func TestServerTxReplays(t *testing.T) {
 	})
 }
 
-// TestServerTxRollsBackItself: a work that rolls back before it returns the error of a deadlock is made anew where that is allowed.
+// TestServerTxRollsBackItself: a work that rolls back before it returns the error of a deadlock is
+// made anew where that is allowed.
 func TestServerTxRollsBackItself(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
@@ -317,8 +323,8 @@ type errLost struct{ Number uint16 }
 func (errLost) Error() string    { return "deadlock" }
 func (errLost) SQLState() string { return "40P01" }
 
-// TestServerTxBothAtOnce: of two processes that begin one key at the same moment, the one that comes second is told so and does not wait for
-// the other's work.
+// TestServerTxBothAtOnce: of two processes that begin one key at the same moment, the one that
+// comes second is told so and does not wait for the other's work.
 func TestServerTxBothAtOnce(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
@@ -348,8 +354,8 @@ func TestServerTxBothAtOnce(t *testing.T) {
 	})
 }
 
-// TestServerTxServerHangs: a server that takes statements and answers none holds a call for its context and about a second, and the key is free
-// for others of the process then.
+// TestServerTxServerHangs: a server that takes statements and answers none holds a call for its
+// context and about a second, and the key is free for others of the process then.
 func TestServerTxServerHangs(t *testing.T) {
 	t.Parallel()
 	postgres, mysql := startPostgres(t), startMySQL(t)

@@ -123,7 +123,8 @@ func txDuplicateOfARunningOne(t *testing.T, open func(*testing.T) *shop) {
 	}
 }
 
-// txWaiterRunsAfterRollback: what was rolled back has never been; whoever waited for it is the next.
+// txWaiterRunsAfterRollback: what was rolled back has never been; whoever waited for it is the
+// next.
 func txWaiterRunsAfterRollback(t *testing.T, open func(*testing.T) *shop) {
 	t.Helper()
 	s := open(t)

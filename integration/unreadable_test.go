@@ -14,7 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// leftOut makes four calls end in doubt, spoils the records of two, and wants the others to be listed, asked about and finished.
+// leftOut makes four calls end in doubt, spoils the records of two, and wants the others to be
+// listed, asked about and finished.
 func leftOut(t *testing.T, s retrysafe.Store, spoil func(id string)) {
 	t.Helper()
 	policy := retrysafe.Policy{Lease: 5 * time.Second, Reconcile: func(context.Context, retrysafe.Record) (retrysafe.Resolution, error) {

@@ -18,7 +18,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// zooKeeperServer is one on loopback. It gives short sessions, so that what a process held that was killed is free within a test.
+// zooKeeperServer is one on loopback. It gives short sessions, so that what a process held that was
+// killed is free within a test.
 type zooKeeperServer struct {
 	addr string
 	said bytes.Buffer
@@ -63,7 +64,8 @@ func startZooKeeper(tb testing.TB, env ...string) *zooKeeperServer {
 	return s
 }
 
-// TestWorkersOnAServersClock: the clock that a claim is measured by is the server's, which is half a minute ahead here.
+// TestWorkersOnAServersClock: the clock that a claim is measured by is the server's, which is half
+// a minute ahead here.
 func TestWorkersOnAServersClock(t *testing.T) {
 	t.Parallel()
 	s := startZooKeeper(t, "LD_PRELOAD="+shiftClock(t), "CLOCK_SHIFT=30")

@@ -11,7 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/lock"
 )
 
-// TestServerAway: callers of one name are told soon, and not one after the other, and those who do not wait are told what is wrong.
+// TestServerAway: callers of one name are told soon, and not one after the other, and those who do
+// not wait are told what is wrong.
 func TestServerAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -35,7 +36,8 @@ func TestServerAway(t *testing.T) {
 		all.Wait()
 		assert.True(t, time.Since(began) < 5*time.Second, "it took %v", time.Since(began))
 		f.set(func(f *faults) { f.lost, f.unlock = nil, nil })
-		time.Sleep(time.Minute) // what the lost answers have taken is given back, or its lease has ended
+		// what the lost answers have taken is given back, or its lease has ended
+		time.Sleep(time.Minute)
 		got, err := a.TryLock(t.Context(), "stock")
 		assert.NoError(t, err, "when the server is back")
 		assert.NoError(t, got.Release(t.Context()), "release")

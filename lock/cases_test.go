@@ -14,8 +14,9 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// TestALockIsNoIdempotency puts three cases to a lock alone, to an engine alone, and to both. A lock keeps out who comes at the same time. Who comes
-// later finds it free, whether the first was answered or not, and charges again.
+// TestALockIsNoIdempotency puts three cases to a lock alone, to an engine alone, and to both. A
+// lock keeps out who comes at the same time. Who comes later finds it free, whether the first was
+// answered or not, and charges again.
 func TestALockIsNoIdempotency(t *testing.T) {
 	t.Parallel()
 	type shop struct {

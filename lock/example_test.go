@@ -10,7 +10,8 @@ import (
 	"github.com/retrysafe/retrysafe/lock/memlock"
 )
 
-// One at a time, as long as it is needed: heartbeats keep the lock while the work goes on, and its context ends if it is lost.
+// One at a time, as long as it is needed: heartbeats keep the lock while the work goes on, and its
+// context ends if it is lost.
 func ExampleLocker_With() {
 	ctx := context.Background()
 	locks := lock.New(memlock.New(), &lock.Options{Lease: 10 * time.Second})
@@ -44,7 +45,8 @@ func ExampleLocker_TryLock() {
 	// <nil>
 }
 
-// Inside of the lock's context the same name is not waited for, so that a function that locks may call another one that does.
+// Inside of the lock's context the same name is not waited for, so that a function that locks may
+// call another one that does.
 func ExampleLock_Context() {
 	ctx := context.Background()
 	locks := lock.New(memlock.New(), nil)

@@ -16,7 +16,8 @@ import (
 	"github.com/retrysafe/retrysafe/lock/memlock"
 )
 
-// weather is a line to a backend on which requests and answers are lost or come late: also long after their caller has given up.
+// weather is a line to a backend on which requests and answers are lost or come late: also long
+// after their caller has given up.
 type weather struct {
 	lock.Backend
 	mu   sync.Mutex
@@ -93,8 +94,9 @@ func (w *weather) Unlock(ctx context.Context, r lock.Request) error {
 	return err
 }
 
-// TestHistories: over lines like that never two holders at once, each told of its loss before another one is let in, fences grow, and everybody
-// comes to an end. Holders work for up to three leases, so that many are lost.
+// TestHistories: over lines like that never two holders at once, each told of its loss before
+// another one is let in, fences grow, and everybody comes to an end. Holders work for up to three
+// leases, so that many are lost.
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	var grants, losses atomic.Int64

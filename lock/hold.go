@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// hold is what one owner has: a name, for one [Lock] or for several of one context. It sends the heartbeats.
+// hold is what one owner has: a name, for one [Lock] or for several of one context. It sends the
+// heartbeats.
 type hold struct {
 	locker *Locker
 	req    Request
@@ -58,8 +59,8 @@ func (h *hold) doneChan() <-chan struct{} {
 	return h.done
 }
 
-// tick does what is due: it ends a hold whose time is over, its lease or what it may be held at most, or sends a heartbeat. That runs apart, so
-// that a backend that hangs does not delay the end.
+// tick does what is due: it ends a hold whose time is over, its lease or what it may be held at
+// most, or sends a heartbeat. That runs apart, so that a backend that hangs does not delay the end.
 func (h *hold) tick() {
 	h.mu.Lock()
 	now := time.Now()
@@ -113,7 +114,8 @@ func (h *hold) heartbeat() {
 	h.wake()
 }
 
-// extend asks for a lease from now on, for as long as it may take: a third of one, so that there is time for another try.
+// extend asks for a lease from now on, for as long as it may take: a third of one, so that there is
+// time for another try.
 func (h *hold) extend(ctx context.Context, lease time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, h.grant.Lease/3)
 	defer cancel()
@@ -141,7 +143,8 @@ func (h *hold) extend(ctx context.Context, lease time.Duration) error {
 	return h.cause
 }
 
-// ended is why it ended; nil while it is held. A holder that was paused may ask before the timer has gone off.
+// ended is why it ended; nil while it is held. A holder that was paused may ask before the timer
+// has gone off.
 func (h *hold) ended() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -156,8 +159,10 @@ func (h *hold) endedNow() error {
 	return h.cause
 }
 
-// end is finish and what comes behind it, for all causes but the release. What the server has of it is given back apart from that: when the lease is
-// over or all holders have released it, since one that was just told may be in the midst of a write; at once where the server knows that it is gone.
+// end is finish and what comes behind it, for all causes but the release. What the server has of it
+// is given back apart from that: when the lease is over or all holders have released it, since one
+// that was just told may be in the midst of a write; at once where the server knows that it is
+// gone.
 func (h *hold) end(cause error, gone bool) {
 	h.mu.Lock()
 	left := time.Until(h.until)
@@ -187,7 +192,8 @@ func (h *hold) end(cause error, gone bool) {
 	}()
 }
 
-// finish tells the holders. It is the first cause that counts; false: there was one before. The mutex is held.
+// finish tells the holders. It is the first cause that counts; false: there was one before. The
+// mutex is held.
 func (h *hold) finish(cause error) (first bool) {
 	if h.cause != nil {
 		return false

@@ -61,28 +61,33 @@ func (l *Locker) inside(ctx context.Context, name string) *hold {
 	return nil
 }
 
-// Fence is greater than that of any holder of this name before. Give it to each write, so that the resource can refuse those of a holder that
-// does not know yet that it has lost the lock: guard.Fence does that for a row of a database.
+// Fence is greater than that of any holder of this name before. Give it to each write, so that the
+// resource can refuse those of a holder that does not know yet that it has lost the lock:
+// guard.Fence does that for a row of a database.
 func (l *Lock) Fence() retrysafe.Fence { return l.hold.grant.Fence }
 
-// Context comes from the one that the lock was asked with, and ends with the lock: its cause is [ErrLost], [ErrBound], [ErrClosed] or, behind
-// Release, [ErrReleased]. A lock of the same name and locker that is asked for inside of it is this one.
+// Context comes from the one that the lock was asked with, and ends with the lock: its cause is
+// [ErrLost], [ErrBound], [ErrClosed] or, behind Release, [ErrReleased]. A lock of the same name and
+// locker that is asked for inside of it is this one.
 func (l *Lock) Context() context.Context { return l.ctx }
 
-// Done is closed when the lock is lost, or released by all that hold it in one context; Err tells which. A holder that runs is told no later than a lease after the server last knew
-// of it. One that is paused is told when it wakes: there is no way to tell it before, and where the whole machine sleeps its
-// clock may sleep too. What it writes in between is for the fence to refuse.
+// Done is closed when the lock is lost, or released by all that hold it in one context; Err tells
+// which. A holder that runs is told no later than a lease after the server last knew of it. One
+// that is paused is told when it wakes: there is no way to tell it before, and where the whole
+// machine sleeps its clock may sleep too. What it writes in between is for the fence to refuse.
 func (l *Lock) Done() <-chan struct{} { return l.hold.doneChan() }
 
 // Err is why the lock has ended; nil while it is held. Causes are those of Context.
 func (l *Lock) Err() error { return l.hold.ended() }
 
-// Extend holds the lock for d from now at least, without any heartbeat, also beyond MaxHold; d counts from the server's answer, and up to 24 h.
-// It is for a stretch of work in which this process cannot be relied on to send heartbeats, and for a holder that shows that it goes on. A backend whose
-// locks end with a session keeps the session's time, and only MaxHold moves.
+// Extend holds the lock for d from now at least, without any heartbeat, also beyond MaxHold; d
+// counts from the server's answer, and up to 24 h. It is for a stretch of work in which this
+// process cannot be relied on to send heartbeats, and for a holder that shows that it goes on. A
+// backend whose locks end with a session keeps the session's time, and only MaxHold moves.
 //
-// Errors: the cause of the end where it has ended; those of the backend, after which this process counts on the lease that it had, and the server may have given
-// the longer one: a crash blocks the name for as long then.
+// Errors: the cause of the end where it has ended; those of the backend, after which this process
+// counts on the lease that it had, and the server may have given the longer one: a crash blocks the
+// name for as long then.
 func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 	h := l.hold
 	if d <= 0 || d > 24*time.Hour {
@@ -100,11 +105,13 @@ func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 	return h.cause
 }
 
-// Release ends the lock; of one that is held several times in one context, the last Release does. It goes on when ctx has ended, for a lease and
-// ten seconds at most. A second call of the same Lock does nothing, and returns nil.
+// Release ends the lock; of one that is held several times in one context, the last Release does.
+// It goes on when ctx has ended, for a lease and ten seconds at most. A second call of the same
+// Lock does nothing, and returns nil.
 //
-// Errors: [ErrLost], [ErrBound] or [ErrClosed] where it was lost before, so that the caller can tell what was done beside it; those of the backend
-// where the server did not confirm, and the lock ends with its lease.
+// Errors: [ErrLost], [ErrBound] or [ErrClosed] where it was lost before, so that the caller can
+// tell what was done beside it; those of the backend where the server did not confirm, and the lock
+// ends with its lease.
 func (l *Lock) Release(_ context.Context) error {
 	h := l.hold
 	h.mu.Lock()

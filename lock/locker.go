@@ -12,11 +12,11 @@ import (
 	"github.com/retrysafe/retrysafe/backoff"
 )
 
-// Locker gives locks on one backend. It is safe for concurrent use; make one for each backend and share it: its callers wait in turn, so
-// that they are one client of the server.
+// Locker gives locks on one backend. It is safe for concurrent use; make one for each backend and
+// share it: its callers wait in turn, so that they are one client of the server.
 //
-// Within one locker, locks of a name are given in the order in which they were asked for. Between processes the order is the backend's, and most
-// have none.
+// Within one locker, locks of a name are given in the order in which they were asked for. Between
+// processes the order is the backend's, and most have none.
 type Locker struct {
 	backend Backend
 	o       Options
@@ -51,11 +51,13 @@ func New(b Backend, o *Options) *Locker {
 	return l
 }
 
-// Lock waits for the lock until ctx ends. Inside of a context that comes from a lock of the same name and locker ([Lock.Context]) it does
-// not wait: that lock is held once more, and ends with its last Release. Two goroutines that share such a context both hold it.
+// Lock waits for the lock until ctx ends. Inside of a context that comes from a lock of the same
+// name and locker ([Lock.Context]) it does not wait: that lock is held once more, and ends with its
+// last Release. Two goroutines that share such a context both hold it.
 //
-// Errors: that of ctx together with [ErrHeld] where another one had it until then; [ErrName]; [ErrLost] inside of a lock that was lost;
-// [ErrClosed]; those of the backend, after which what may have been taken is given back, or ends with its lease.
+// Errors: that of ctx together with [ErrHeld] where another one had it until then; [ErrName];
+// [ErrLost] inside of a lock that was lost; [ErrClosed]; those of the backend, after which what may
+// have been taken is given back, or ends with its lease.
 func (l *Locker) Lock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
 	o, held, err := l.begin(ctx, name, opts)
 	if held != nil || err != nil {
@@ -101,7 +103,8 @@ func (l *Locker) wait(ctx context.Context, req Request) error {
 	return err
 }
 
-// TryLock is Lock without waiting: [ErrHeld] where another one has it, or another goroutine of this process is about to.
+// TryLock is Lock without waiting: [ErrHeld] where another one has it, or another goroutine of this
+// process is about to.
 func (l *Locker) TryLock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
 	o, held, err := l.begin(ctx, name, opts)
 	if held != nil || err != nil {
@@ -127,10 +130,12 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...Option) (*Loc
 	return nil, err
 }
 
-// With runs fn while it holds the lock, and releases it also where fn panics. fn's context ends when the lock is lost; where it was, the
-// error is fn's joined with [ErrLost] or [ErrBound], also when fn returned nil: another holder may have worked beside it.
+// With runs fn while it holds the lock, and releases it also where fn panics. fn's context ends
+// when the lock is lost; where it was, the error is fn's joined with [ErrLost] or [ErrBound], also
+// when fn returned nil: another holder may have worked beside it.
 //
-// A release that the server did not confirm is no error of With: the work is done, and the lock ends with its lease.
+// A release that the server did not confirm is no error of With: the work is done, and the lock
+// ends with its lease.
 func (l *Locker) With(ctx context.Context, name string, fn func(context.Context, *Lock) error, opts ...Option) (err error) {
 	held, err := l.Lock(ctx, name, opts...)
 	if err != nil {
@@ -144,8 +149,9 @@ func (l *Locker) With(ctx context.Context, name string, fn func(context.Context,
 	return fn(held.Context(), held)
 }
 
-// Shutdown refuses new locks, sends those home who wait for one ([ErrClosed]), and waits until those that are held are released. When ctx ends before,
-// their holders are told that they are lost, with [ErrClosed], their leases are left to end, and the error is that of ctx.
+// Shutdown refuses new locks, sends those home who wait for one ([ErrClosed]), and waits until
+// those that are held are released. When ctx ends before, their holders are told that they are
+// lost, with [ErrClosed], their leases are left to end, and the error is that of ctx.
 func (l *Locker) Shutdown(ctx context.Context) error {
 	l.mu.Lock()
 	l.closed = true
@@ -175,7 +181,8 @@ func (l *Locker) Shutdown(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// begin checks what was asked, and takes the lock once more where the context has it. Else the call counts as work from then on.
+// begin checks what was asked, and takes the lock once more where the context has it. Else the call
+// counts as work from then on.
 func (l *Locker) begin(ctx context.Context, name string, opts []Option) (Options, *Lock, error) {
 	if name == "" || len(name) > MaxName || strings.IndexByte(name, 0) >= 0 {
 		return l.o, nil, ErrName
@@ -254,14 +261,18 @@ func (l *Locker) forget(h *hold) {
 	l.work.Done()
 }
 
-// giveUp gives back what a try may have taken whose caller does not want it any more, or may never hear of it, and passes the turn on. Its caller counts as work.
+// giveUp gives back what a try may have taken whose caller does not want it any more, or may never
+// hear of it, and passes the turn on. Its caller counts as work.
 func (l *Locker) giveUp(req Request) {
-	l.turns.pass(req.Name) // at once: while the server is away each caller would wait for the release of the one before
+	// at once: while the server is away each caller would wait for the release of the one before
+	l.turns.pass(req.Name)
 	l.work.Go(func() { _ = l.unlock(req) })
 }
 
-// unlock tells the backend that it is over, as often as it takes. It has a lease of time for it, and ten seconds at most. Where the first answer was
-// lost and the second says that there was nothing, nobody knows whether the first has released it or it was lost before: that is an error, and wraps [ErrLost].
+// unlock tells the backend that it is over, as often as it takes. It has a lease of time for it,
+// and ten seconds at most. Where the first answer was lost and the second says that there was
+// nothing, nobody knows whether the first has released it or it was lost before: that is an error,
+// and wraps [ErrLost].
 func (l *Locker) unlock(req Request) error {
 	ctx, cancel := context.WithTimeout(l.ctx, min(req.Lease, 10*time.Second))
 	defer cancel()

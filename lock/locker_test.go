@@ -22,7 +22,8 @@ type faulty struct {
 	tries atomic.Int32
 }
 
-// faults are asked before a call, which is not made where they say an error; lost is asked behind TryLock, whose answer is lost then.
+// faults are asked before a call, which is not made where they say an error; lost is asked behind
+// TryLock, whose answer is lost then.
 type faults struct {
 	extend, unlock, lost func() error
 	grant                func(*lock.Grant)
@@ -185,7 +186,8 @@ func TestMaxHold(t *testing.T) {
 		assert.ErrorIs(t, err, lock.ErrHeld, "TryLock")
 		next, err := b.Lock(t.Context(), "x")
 		assert.NoError(t, err, "Lock")
-		assert.Equal(t, time.Since(began), 70*time.Second, "free for others after") // the last heartbeat was after 40 s
+		// the last heartbeat was after 40 s
+		assert.Equal(t, time.Since(began), 70*time.Second, "free for others after")
 		assert.NoError(t, next.Release(t.Context()), "Release")
 		assert.ErrorIs(t, held.Release(t.Context()), lock.ErrBound, "Release")
 	})
@@ -456,7 +458,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestShutdownSendsWaitersHome: those behind the turn, and the one who waits at the backend, and nothing is left of them.
+// TestShutdownSendsWaitersHome: those behind the turn, and the one who waits at the backend, and
+// nothing is left of them.
 func TestShutdownSendsWaitersHome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -480,7 +483,8 @@ func TestShutdownSendsWaitersHome(t *testing.T) {
 	})
 }
 
-// TestShutdownWaitsForNoLease of a lock that is gone, or that its holder has given back when it was told.
+// TestShutdownWaitsForNoLease of a lock that is gone, or that its holder has given back when it was
+// told.
 func TestShutdownWaitsForNoLease(t *testing.T) {
 	t.Parallel()
 	for name, fails := range map[string]error{"the server says so": lock.ErrLost, "bound": nil} {
@@ -501,7 +505,8 @@ func TestShutdownWaitsForNoLease(t *testing.T) {
 	}
 }
 
-// TestReleaseThatNobodyKnows: the first answer is lost, and the second says that another one has the lock: it may have been lost before.
+// TestReleaseThatNobodyKnows: the first answer is lost, and the second says that another one has
+// the lock: it may have been lost before.
 func TestReleaseThatNobodyKnows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -6,20 +6,23 @@ import (
 	"time"
 )
 
-// Options are a [Locker]'s, and can be changed for one call by [WithLease] and [WithMaxHold]; nil is fine.
+// Options are a [Locker]'s, and can be changed for one call by [WithLease] and [WithMaxHold]; nil
+// is fine.
 type Options struct {
-	// Lease is how long a lock stays held when its holder dies, and how late a holder is told of a loss at most; default 30 s, 10 ms to
-	// 24 h. Heartbeats extend it after a third of it.
+	// Lease is how long a lock stays held when its holder dies, and how late a holder is told of a
+	// loss at most; default 30 s, 10 ms to 24 h. Heartbeats extend it after a third of it.
 	Lease time.Duration
-	// MaxHold is how long heartbeats go on; default ten leases, at least one. After it the lock counts as lost, with [ErrBound], and its
-	// lease is left to end: a holder that hangs must not hold up the others for ever.
+	// MaxHold is how long heartbeats go on; default ten leases, at least one. After it the lock
+	// counts as lost, with [ErrBound], and its lease is left to end: a holder that hangs must not
+	// hold up the others for ever.
 	MaxHold time.Duration
 }
 
 // Option changes the options of one call.
 type Option func(*Options)
 
-// WithLease is Options.Lease for one call. MaxHold becomes ten of it unless it is given too, behind it.
+// WithLease is Options.Lease for one call. MaxHold becomes ten of it unless it is given too, behind
+// it.
 func WithLease(d time.Duration) Option { return func(o *Options) { *o = Options{Lease: d} } }
 
 // WithMaxHold is Options.MaxHold for one call.

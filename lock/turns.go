@@ -7,8 +7,9 @@ import (
 	"sync"
 )
 
-// turns lets one caller of this process at a time ask the backend for a name, in the order of their coming: a hundred goroutines that want one
-// lock are one client of the server, and each of them is woken once.
+// turns lets one caller of this process at a time ask the backend for a name, in the order of their
+// coming: a hundred goroutines that want one lock are one client of the server, and each of them is
+// woken once.
 type turns struct {
 	mu    sync.Mutex
 	names map[string]*turn // no entry: nobody has it

@@ -1,5 +1,5 @@
-// Package memstore is the reference store: records in memory, for tests, examples and single processes that may forget.
-// What it holds ends with the process.
+// Package memstore is the reference store: records in memory, for tests, examples and single
+// processes that may forget. What it holds ends with the process.
 package memstore
 
 import (
@@ -15,7 +15,8 @@ import (
 
 // Options change a store; nil is fine.
 type Options struct {
-	// Clock is the store's clock; default the time of this process, which goes on evenly where the machine's clock is set. It may run apart from the callers' clocks.
+	// Clock is the store's clock; default the time of this process, which goes on evenly where the
+	// machine's clock is set. It may run apart from the callers' clocks.
 	Clock func() time.Time
 }
 
@@ -29,7 +30,8 @@ type Store struct {
 	usage map[tenant]protocol.Usage
 }
 
-// steady is the time by the monotonic clock, from now on: a lease must not end, or last, because somebody sets the machine's clock.
+// steady is the time by the monotonic clock, from now on: a lease must not end, or last, because
+// somebody sets the machine's clock.
 func steady() func() time.Time {
 	start := time.Now()
 	return func() time.Time { return start.Add(time.Since(start)) }
@@ -164,7 +166,8 @@ func (s *Store) Issue(ctx context.Context, req retrysafe.IssueRequest) (retrysaf
 	return status, nil
 }
 
-// Len is the number of records that the store holds, expired ones that no sweep has removed included.
+// Len is the number of records that the store holds, expired ones that no sweep has removed
+// included.
 func (s *Store) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

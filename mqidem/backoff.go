@@ -10,8 +10,9 @@ func Fixed(d time.Duration) func(try int) time.Duration {
 	return func(int) time.Duration { return d }
 }
 
-// Exponential waits first behind the first try, and twice as long behind each further one, up to most; each wait is drawn between a half of that
-// and the whole, so that what failed together does not come back together.
+// Exponential waits first behind the first try, and twice as long behind each further one, up to
+// most; each wait is drawn between a half of that and the whole, so that what failed together does
+// not come back together.
 func Exponential(first, most time.Duration) func(try int) time.Duration {
 	return func(try int) time.Duration {
 		d := first

@@ -14,7 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// batches notes the batches that a handler was given, and how often each message was among those that were worked on well.
+// batches notes the batches that a handler was given, and how often each message was among those
+// that were worked on well.
 type batches struct {
 	w     *world
 	given [][]string
@@ -54,7 +55,8 @@ func five() (all []outbox.Message) {
 	return all
 }
 
-// A batch with a bad message in any position: the others are done once, and the bad one is parked by itself.
+// A batch with a bad message in any position: the others are done once, and the bad one is parked
+// by itself.
 func TestBadMessageInBatch(t *testing.T) {
 	t.Parallel()
 	bads := map[string]func() error{
@@ -88,7 +90,8 @@ func TestBadMessageInBatch(t *testing.T) {
 	}
 }
 
-// Repeats within a batch and behind it are not given to the handler; what cannot be handled neither.
+// Repeats within a batch and behind it are not given to the handler; what cannot be handled
+// neither.
 func TestRepeatsInBatch(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(five()...)
@@ -105,7 +108,8 @@ func TestRepeatsInBatch(t *testing.T) {
 	})
 }
 
-// A message that kills its consumer takes the others of its batch with it once, and is alone from then on.
+// A message that kills its consumer takes the others of its batch with it once, and is alone from
+// then on.
 func TestKillerInBatch(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(five()...)

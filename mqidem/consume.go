@@ -18,12 +18,13 @@ import (
 //	retrysafe.Permanent, Poison             parked at once
 //	in doubt under retrysafe.Refuse         parked as in doubt
 //
-// Stopping: no more messages are taken, and what runs may go on for Drain. Then its contexts end; work that has not returned a second later is
-// left behind: its message was not settled, its key stays taken until the lease lapses, and Consume returns an error that says how
-// many there are. The source is not closed.
+// Stopping: no more messages are taken, and what runs may go on for Drain. Then its contexts end;
+// work that has not returned a second later is left behind: its message was not settled, its key
+// stays taken until the lease lapses, and Consume returns an error that says how many there are.
+// The source is not closed.
 //
-// Errors: what is wrong with o; a source that was closed or has failed for good; records that are kept for less time than the broker keeps
-// copies (see [Holder]).
+// Errors: what is wrong with o; a source that was closed or has failed for good; records that are
+// kept for less time than the broker keeps copies (see [Holder]).
 func Consume(ctx context.Context, s Source, h Handler, o *Options) error {
 	opts, err := o.checked(false)
 	if err != nil {
@@ -53,7 +54,8 @@ func Consume(ctx context.Context, s Source, h Handler, o *Options) error {
 // inHand is how many messages are in hand for each that is worked on, where their order counts.
 const inHand = 16
 
-// ConsumeBatch is [Consume] for handlers of batches: up to Batch messages that were there within Linger.
+// ConsumeBatch is [Consume] for handlers of batches: up to Batch messages that were there within
+// Linger.
 func ConsumeBatch(ctx context.Context, s Source, h BatchHandler, o *Options) error {
 	opts, err := o.checked(true)
 	if err != nil {
@@ -121,8 +123,9 @@ func (c *consumer) fail(err error) {
 	c.stop(err)
 }
 
-// run receives until it is told to end, up to most deliveries at a time, and has so many times that in hand. plan says, in the order of their coming,
-// what is to be done with them on a goroutine of its own.
+// run receives until it is told to end, up to most deliveries at a time, and has so many times that
+// in hand. plan says, in the order of their coming, what is to be done with them on a goroutine of
+// its own.
 func (c *consumer) run(ctx context.Context, hands, most int, plan func([]*handed) func()) error {
 	defer c.giveUp()
 	defer c.cut(errStopped)

@@ -38,7 +38,8 @@ func TestOncePerConsumer(t *testing.T) {
 	})
 }
 
-// A message that fails is tried again after the backoff, up to the limit, and is parked then with its reason; a copy of it is acked.
+// A message that fails is tried again after the backoff, up to the limit, and is parked then with
+// its reason; a copy of it is acked.
 func TestTries(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("bad", "bad"), message("good", "good"))
@@ -154,7 +155,8 @@ func TestInProgressElsewhere(t *testing.T) {
 	})
 }
 
-// A message that kills its consumers is parked when they have died as often as there are tries: the lapsed attempts count.
+// A message that kills its consumers is parked when they have died as often as there are tries: the
+// lapsed attempts count.
 func TestKilledConsumersCount(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("killer", "killer"))
@@ -188,7 +190,8 @@ func TestKilledConsumersCount(t *testing.T) {
 	})
 }
 
-// While the store does not answer messages are held, and no try is counted; they are done when it does.
+// While the store does not answer messages are held, and no try is counted; they are done when it
+// does.
 func TestStoreAway(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		var here atomic.Bool
@@ -238,7 +241,8 @@ func TestPanics(t *testing.T) {
 	})
 }
 
-// Under Refuse a message whose try ended in doubt is parked, and is not run again before somebody says so.
+// Under Refuse a message whose try ended in doubt is parked, and is not run again before somebody
+// says so.
 func TestInDoubt(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"), message("2", "two"))

@@ -77,7 +77,8 @@ func ExampleConsumeBatch() {
 	// 6 messages acked, <nil>
 }
 
-// What used up its tries is parked. When the trouble has passed a Redriver puts it back, and it runs.
+// What used up its tries is parked. When the trouble has passed a Redriver puts it back, and it
+// runs.
 func ExampleRedriver() {
 	ctx := context.Background()
 	engine, broker := retrysafe.New(memstore.New(nil), nil), memqueue.New()

@@ -320,8 +320,8 @@ func (f *fakeTx) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(con
 	return retrysafe.Record{Key: r.Key, Owner: r.Owner, Attempt: 1}, f.commit()
 }
 
-// A message whose transaction the database refuses each time (a deferred constraint; a statement whose error the handler has dropped) is tried as
-// often as others, and parked.
+// A message whose transaction the database refuses each time (a deferred constraint; a statement
+// whose error the handler has dropped) is tried as often as others, and parked.
 func TestCommitRefused(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"))
@@ -507,7 +507,8 @@ func TestBatchOneLost(t *testing.T) {
 	})
 }
 
-// Deliveries of a source that gives back what could not be parked: Dead fails once, and then the delivery is settled.
+// Deliveries of a source that gives back what could not be parked: Dead fails once, and then the
+// delivery is settled.
 type givenBack struct {
 	mqidem.Delivery
 	deads atomic.Int64
@@ -538,7 +539,8 @@ func TestSettledIsLeft(t *testing.T) {
 	})
 }
 
-// A batch handler that keeps no record and panics: the innocents are not parked with the guilty one.
+// A batch handler that keeps no record and panics: the innocents are not parked with the guilty
+// one.
 func TestPlainBatchPanic(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(five()...)
@@ -601,7 +603,8 @@ func TestRedriverKeepsOthers(t *testing.T) {
 	})
 }
 
-// A redelivered message in order whose transaction always fails is parked when its tries are used up.
+// A redelivered message in order whose transaction always fails is parked when its tries are used
+// up.
 func TestOrderTx(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"), message("2", "two"))

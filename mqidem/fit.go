@@ -13,17 +13,18 @@ const (
 	CutBody    = "body"    // the end of the body, or all of it, and the headers
 )
 
-// ErrCut: a part of the message was left out when it was parked, since its broker took it no larger. It cannot be put back: have its producer
-// send it again, and discard this one.
+// ErrCut: a part of the message was left out when it was parked, since its broker took it no
+// larger. It cannot be put back: have its producer send it again, and discard this one.
 var ErrCut = errors.New("mqidem: a part of this message was left out when it was parked, since its broker took it no larger; " +
 	"have its producer send it again, and discard this one")
 
-// Fit writes a message into a parking queue in the largest form that its broker takes, for what implements [Delivery].Dead: a message that
-// cannot be parked would be in its consumer's hands for ever. First the text of the error goes, then what the reason says of the record, then the
+// Fit writes a message into a parking queue in the largest form that its broker takes, for what
+// implements [Delivery].Dead: a message that cannot be parked would be in its consumer's hands for
+// ever. First the text of the error goes, then what the reason says of the record, then the
 // headers, then the end of the body, half of it and more; [Reason].Cut, Size and SHA256 tell of it.
 //
-// write is called with the packed reason, again as long as its error is one of which tooLarge is true. Where m is another message than the one
-// that was given, its parts are those to write.
+// write is called with the packed reason, again as long as its error is one of which tooLarge is
+// true. Where m is another message than the one that was given, its parts are those to write.
 func Fit(m *Message, why Reason, tooLarge func(error) bool, write func(m *Message, reason []byte) error) error {
 	once := func(m *Message, why Reason) error {
 		packed, err := why.Pack()

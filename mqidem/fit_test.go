@@ -14,7 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// TestFit: whatever is too large is parked in a form that fits, as large as can be, which says what was left out.
+// TestFit: whatever is too large is parked in a form that fits, as large as can be, which says what
+// was left out.
 func TestFit(t *testing.T) {
 	t.Parallel()
 	errSize := errors.New("too large")
@@ -78,7 +79,8 @@ func TestCutIsNotPutBack(t *testing.T) {
 	})
 }
 
-// TestUnparkableLeavesHands: messages that can neither be done nor parked do not keep others from being worked on, and are not run again.
+// TestUnparkableLeavesHands: messages that can neither be done nor parked do not keep others from
+// being worked on, and are not run again.
 func TestUnparkableLeavesHands(t *testing.T) {
 	t.Parallel()
 	never := func(context.Context, *mqidem.Message, mqidem.Reason) error {
@@ -159,7 +161,8 @@ func (d narrowed) Ack(ctx context.Context) error {
 	return d.Delivery.Ack(ctx)
 }
 
-// TestBatchOfANarrowSource: a batch does not wait for messages that its source cannot hand out before it is settled.
+// TestBatchOfANarrowSource: a batch does not wait for messages that its source cannot hand out
+// before it is settled.
 func TestBatchOfANarrowSource(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		const messages = 640

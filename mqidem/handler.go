@@ -11,12 +11,13 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Handler does the work of a message. nil: it is done. An error: it failed, and is tried again, as retrysafe.NothingDone, InDoubt, Permanent
-// and [Poison] say. A panic is an error. It must end when its context does.
+// Handler does the work of a message. nil: it is done. An error: it failed, and is tried again, as
+// retrysafe.NothingDone, InDoubt, Permanent and [Poison] say. A panic is an error. It must end when
+// its context does.
 type Handler func(context.Context, *Message) error
 
-// Poison says that a message can never be handled: it cannot be decoded, or breaks a rule that will not change. It is parked at once.
-// Poison(nil) is nil.
+// Poison says that a message can never be handled: it cannot be decoded, or breaks a rule that will
+// not change. It is parked at once. Poison(nil) is nil.
 func Poison(err error) error { return retrysafe.Permanent(DeadPoison, err) }
 
 // JSON makes a Handler of one that takes a decoded body. A body that is no JSON of a T is [Poison].
@@ -37,7 +38,8 @@ var errPanicked = errors.New("mqidem: the handler panicked")
 // errExited: runtime.Goexit, as t.FailNow calls it.
 var errExited = errors.New("mqidem: the handler ended its goroutine")
 
-// call runs h on a goroutine of its own, so that one that ends its goroutine takes nothing else with it, and makes that and a panic an error.
+// call runs h on a goroutine of its own, so that one that ends its goroutine takes nothing else
+// with it, and makes that and a panic an error.
 func call(h func() error) error {
 	ended := make(chan error, 1)
 	go func() {
@@ -57,8 +59,9 @@ func call(h func() error) error {
 	return <-ended
 }
 
-// run is what Consume tells a handler of this package of one message, and hears from it. Its zero value, with a past, is that of a handler that is called by
-// somebody else: no limit, and nobody parks.
+// run is what Consume tells a handler of this package of one message, and hears from it. Its zero
+// value, with a past, is that of a handler that is called by somebody else: no limit, and nobody
+// parks.
 type run struct {
 	// limit is how many tries there are; zero: any number.
 	limit int
@@ -87,7 +90,8 @@ type run struct {
 type past struct {
 	// dead is why it is to be parked, which has failed so far: nothing is run any more.
 	dead *Reason
-	// unanswered are claims whose answers did not come: each may have been an attempt, which ran nothing.
+	// unanswered are claims whose answers did not come: each may have been an attempt, which ran
+	// nothing.
 	unanswered int
 	// counted is the try that was written down for this delivery, of OnceTx.
 	counted int

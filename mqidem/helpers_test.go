@@ -20,7 +20,8 @@ import (
 
 var errWork = errors.New("no stock")
 
-// world is a broker with one queue, a store, and what was seen. It lives in a bubble of synctest: waiting takes no time.
+// world is a broker with one queue, a store, and what was seen. It lives in a bubble of synctest:
+// waiting takes no time.
 type world struct {
 	t      *testing.T
 	broker *memqueue.Broker
@@ -83,7 +84,8 @@ func (w *world) began(m *mqidem.Message) int {
 	return n
 }
 
-// handler fails as fail says, which is told how often it was called with the message before and now.
+// handler fails as fail says, which is told how often it was called with the message before and
+// now.
 func (w *world) handler(fail func(m *mqidem.Message, try int) error) mqidem.Handler {
 	return func(_ context.Context, m *mqidem.Message) error {
 		n := w.began(m)
@@ -107,7 +109,8 @@ func (w *world) options(o mqidem.Options) *mqidem.Options {
 	return &o
 }
 
-// consume runs a consumer of the queue until the function that it returns is called, which waits for its end.
+// consume runs a consumer of the queue until the function that it returns is called, which waits
+// for its end.
 func (w *world) consume(h mqidem.Handler, o mqidem.Options) (stop func() error) {
 	return w.start(func(ctx context.Context, s mqidem.Source) error { return mqidem.Consume(ctx, s, h, w.options(o)) })
 }

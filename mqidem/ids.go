@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// IDFunc finds what a message's repeats are known by. An empty id: the message has none there; see [Options].MissingID. An error parks the message
-// as [DeadPoison].
+// IDFunc finds what a message's repeats are known by. An empty id: the message has none there; see
+// [Options].MissingID. An error parks the message as [DeadPoison].
 type IDFunc func(*Message) (string, error)
 
 // FromHeader takes the id from a header.
@@ -20,9 +20,10 @@ func FromHeader(name string) IDFunc {
 	return func(m *Message) (string, error) { return m.Header(name), nil }
 }
 
-// FromBody takes the id from a JSON body, by a JSON Pointer (RFC 6901) such as "/order/id" to a string or a whole number
-// below 2^53. A name that is there twice on the way, and another kind of number, is an error, since two programs could read it in two ways. It panics
-// on a text that is no pointer.
+// FromBody takes the id from a JSON body, by a JSON Pointer (RFC 6901) such as "/order/id" to a
+// string or a whole number below 2^53. A name that is there twice on the way, and another kind of
+// number, is an error, since two programs could read it in two ways. It panics on a text that is no
+// pointer.
 func FromBody(pointer string) IDFunc {
 	if pointer == "" || pointer[0] != '/' {
 		panic(fmt.Sprintf("mqidem: %q is no JSON Pointer to a part of a body; write \"/\" before each name, for example \"/order/id\"", pointer))
@@ -34,8 +35,8 @@ func FromBody(pointer string) IDFunc {
 	return func(m *Message) (string, error) { return find(m.Body, path) }
 }
 
-// BodyDigest makes the SHA-256 of the body the id: for producers that set none and send the same bytes again. Two orders that say the same are one
-// then.
+// BodyDigest makes the SHA-256 of the body the id: for producers that set none and send the same
+// bytes again. Two orders that say the same are one then.
 func BodyDigest(m *Message) (string, error) {
 	sum := sha256.Sum256(m.Body)
 	return "sha256." + hex.EncodeToString(sum[:]), nil

@@ -8,7 +8,8 @@ type lanes struct {
 	last map[string]chan struct{} // closed when the last message of the name is through
 }
 
-// turns bound how many handlers run at once, where more messages than that are in hand since they wait for others. Nil: nothing is bound here.
+// turns bound how many handlers run at once, where more messages than that are in hand since they
+// wait for others. Nil: nothing is bound here.
 type turns chan struct{}
 
 func (t turns) take() {
@@ -23,7 +24,8 @@ func (t turns) leave() {
 	}
 }
 
-// behind makes f wait for those of the name that were here before. It is called in the order of their coming.
+// behind makes f wait for those of the name that were here before. It is called in the order of
+// their coming.
 func (l *lanes) behind(name string, f func()) func() {
 	if name == "" {
 		return f

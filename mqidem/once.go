@@ -10,16 +10,18 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Once makes of h a handler that does the work of a message once for this consumer. The name is part of the key: two consumers of one message do
-// not suppress each other, and all processes of one consumer have the same.
+// Once makes of h a handler that does the work of a message once for this consumer. The name is
+// part of the key: two consumers of one message do not suppress each other, and all processes of
+// one consumer have the same.
 //
-// The record is in e's store, in the layer "mq". A repeat of what was done, or parked, is nil without h being called: ack it. The policy
-// on doubt is retrysafe.Reexecute unless opts say otherwise: a message whose consumer died, or lost its lease, is worked on again, and if that
-// consumer had come as far as the effect, the effect happens twice. That window ends with the record; [OnceTx] has none. Under retrysafe.Refuse such a message
-// is parked as in doubt instead.
+// The record is in e's store, in the layer "mq". A repeat of what was done, or parked, is nil
+// without h being called: ack it. The policy on doubt is retrysafe.Reexecute unless opts say
+// otherwise: a message whose consumer died, or lost its lease, is worked on again, and if that
+// consumer had come as far as the effect, the effect happens twice. That window ends with the
+// record; [OnceTx] has none. Under retrysafe.Refuse such a message is parked as in doubt instead.
 //
-// Outside of [Consume] an error says that the message is to be delivered again, and tries are not limited. Once panics on an empty name and on a
-// policy that is refused.
+// Outside of [Consume] an error says that the message is to be delivered again, and tries are not
+// limited. Once panics on an empty name and on a policy that is refused.
 func Once(e *retrysafe.Engine, consumer string, h Handler, opts ...retrysafe.CallOption) Handler {
 	w := newWork(e, "mq", consumer, opts)
 	return func(ctx context.Context, m *Message) error { return w.handle(ctx, m, h) }
@@ -38,7 +40,8 @@ func newWork(e *retrysafe.Engine, layer, consumer string, opts []retrysafe.CallO
 	if err := (retrysafe.Key{Operation: consumer, ID: "x"}).Validate(); err != nil {
 		panic(fmt.Errorf("mqidem: the consumer's name: %w", err))
 	}
-	e = e.Layer(layer).WithPolicy(retrysafe.Policy{OnDoubt: retrysafe.Reexecute, ReleasedFor: retrysafe.Forever}) // tries are counted in it
+	// tries are counted in it
+	e = e.Layer(layer).WithPolicy(retrysafe.Policy{OnDoubt: retrysafe.Reexecute, ReleasedFor: retrysafe.Forever})
 	p, err := e.PolicyWith(opts...)
 	if err != nil {
 		panic(fmt.Errorf("mqidem: an option of %s: %w", consumer, err))
@@ -129,7 +132,8 @@ func (w *work) attempt(ctx context.Context, m *Message, a *retrysafe.Attempt, h 
 	return w.end(ctx, m, a, call(func() error { return h(a.Context()) }))
 }
 
-// usedUp: the last try of a message that kills its consumer never ends, so it is not begun once more.
+// usedUp: the last try of a message that kills its consumer never ends, so it is not begun once
+// more.
 func usedUp(r *run) error {
 	if r.limit > 0 && r.tries > r.limit {
 		return fmt.Errorf("mqidem: %d tries were begun and none has ended well; the last one did not end at all", r.limit)
@@ -137,7 +141,8 @@ func usedUp(r *run) error {
 	return nil
 }
 
-// lapses ends the attempt's heartbeats when Consume gives up on the handler: the work may go on, so that the key is not given back but lapses.
+// lapses ends the attempt's heartbeats when Consume gives up on the handler: the work may go on, so
+// that the key is not given back but lapses.
 func (w *work) lapses(r *run, a *retrysafe.Attempt) (stop func()) {
 	if r.gaveUp == nil {
 		return func() {}
@@ -196,8 +201,9 @@ func whyRefused(err error) string {
 	return DeadRefused
 }
 
-// bury parks a message, and then ends its attempt, if there is one, so that copies of the message are repeats. In that order: a record that says
-// so first would let a copy be acked that nobody has parked, when this process dies in between.
+// bury parks a message, and then ends its attempt, if there is one, so that copies of the message
+// are repeats. In that order: a record that says so first would let a copy be acked that nobody has
+// parked, when this process dies in between.
 func (w *work) bury(ctx context.Context, m *Message, a *retrysafe.Attempt, why string, err error) error {
 	r := m.told()
 	if r.park != nil {
@@ -236,7 +242,8 @@ func (w *work) reason(m *Message, why string, err error) Reason {
 		r.Until = r.At.Add(keep)
 	}
 	if m.ID != "" {
-		key, _ := retrysafe.StoreKey{Namespace: w.engine.Namespace(), Layer: w.layer, Key: w.key(m)}.MarshalText() // it is valid
+		// it is valid
+		key, _ := retrysafe.StoreKey{Namespace: w.engine.Namespace(), Layer: w.layer, Key: w.key(m)}.MarshalText()
 		r.Key = string(key)
 	}
 	return r

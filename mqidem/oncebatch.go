@@ -7,16 +7,20 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// BatchHandler does the work of several messages at once. It returns one error for each, at its place; nil: all are done. A panic, and a slice of
-// another length, is a failure that nobody can be blamed for.
+// BatchHandler does the work of several messages at once. It returns one error for each, at its
+// place; nil: all are done. A panic, and a slice of another length, is a failure that nobody can be
+// blamed for.
 type BatchHandler func(context.Context, []*Message) []error
 
-// OnceBatch is [Once] for batches: the messages are claimed together and completed together, in as few round trips as the store can (see
-// retrysafe.Batcher). Each has a record of its own, and fails by itself.
+// OnceBatch is [Once] for batches: the messages are claimed together and completed together, in as
+// few round trips as the store can (see retrysafe.Batcher). Each has a record of its own, and fails
+// by itself.
 //
-// Where nobody can be blamed for a failure, each message is given to h alone, in the same try; what h had done of the batch is done again then, and under
-// retrysafe.Refuse all of them are in doubt instead. A message that was delivered before, or tried before, is alone from the start: one that kills
-// its consumer takes no others with it, time and again. A second copy in one batch waits for the first.
+// Where nobody can be blamed for a failure, each message is given to h alone, in the same try; what
+// h had done of the batch is done again then, and under retrysafe.Refuse all of them are in doubt
+// instead. A message that was delivered before, or tried before, is alone from the start: one that
+// kills its consumer takes no others with it, time and again. A second copy in one batch waits for
+// the first.
 func OnceBatch(e *retrysafe.Engine, consumer string, h BatchHandler, opts ...retrysafe.CallOption) BatchHandler {
 	w := newWork(e, "mq", consumer, opts)
 	return func(ctx context.Context, ms []*Message) []error {
@@ -45,7 +49,8 @@ func (b *batch) handle(ctx context.Context) {
 	if len(together) == 1 {
 		before, together = append(before, together...), nil
 	}
-	b.eachAlone(ctx, before) // while nothing else is claimed: what kills its consumer takes no try from the others
+	// while nothing else is claimed: what kills its consumer takes no try from the others
+	b.eachAlone(ctx, before)
 	if claimed := b.claim(ctx, together); len(claimed) > 0 {
 		behind = append(b.run(ctx, claimed), behind...)
 	}
@@ -59,7 +64,8 @@ func (b *batch) eachAlone(ctx context.Context, places []int) {
 	}
 }
 
-// split tells those that go together from those that go alone, before them or, as second copies, behind.
+// split tells those that go together from those that go alone, before them or, as second copies,
+// behind.
 func (b *batch) split(ctx context.Context) (together, before, behind []int) {
 	seen := make(map[string]bool, len(b.ms))
 	for at, m := range b.ms {
@@ -129,15 +135,17 @@ func (b *batch) run(ctx context.Context, claimed []place) (again []int) {
 	return append(alone, again...)
 }
 
-// unclaim takes a claim back and does not count it, so that the message has none while another one kills the consumer, or takes its time.
+// unclaim takes a claim back and does not count it, so that the message has none while another one
+// kills the consumer, or takes its time.
 func (b *batch) unclaim(ctx context.Context, p place) (at int) {
 	_ = p.attempt.Uncount(ctx, 1)
 	_ = p.attempt.Release(ctx, nil) // what cannot be released lapses
 	return p.at
 }
 
-// together gives messages to h at once. An error is one that nobody can be blamed for; cut says that the context has ended since one of the claims was
-// lost, so that errors of the others need not be their own.
+// together gives messages to h at once. An error is one that nobody can be blamed for; cut says
+// that the context has ended since one of the claims was lost, so that errors of the others need
+// not be their own.
 func (b *batch) together(ctx context.Context, places []place) (errs []error, err error, cut bool) { //nolint:revive // it belongs to all of errs
 	if len(places) == 0 {
 		return nil, nil, false
@@ -182,8 +190,8 @@ func (b *batch) one(ctx context.Context, m *Message) error {
 	}
 }
 
-// complete ends what was worked on together: what is done first, since a message whose record is not written yet is done again if this process dies.
-// It returns what has to be worked on alone.
+// complete ends what was worked on together: what is done first, since a message whose record is
+// not written yet is done again if this process dies. It returns what has to be worked on alone.
 func (b *batch) complete(ctx context.Context, places []place, errs []error, cut bool) (alone []int) {
 	var done []*retrysafe.Attempt
 	var at []int

@@ -9,14 +9,16 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// OnceTx makes of h a handler whose effect happens exactly once: the record of the message is written in the transaction of the effect, and the message is
-// acked when that is committed. There is no lease; whatever dies, either both are there or neither. h must do its work in the
+// OnceTx makes of h a handler whose effect happens exactly once: the record of the message is
+// written in the transaction of the effect, and the message is acked when that is committed. There
+// is no lease; whatever dies, either both are there or neither. h must do its work in the
 // transaction that it is given; see retrysafe.DoTx.
 //
-// e is an engine on the store that db is, or the tries of a message are counted in another place than its end. A straight run makes one
-// record. Tries are counted in the same one: a try that failed, and each try of a message that the broker delivers again (its first consumer
-// may have died), is written down by itself, since the transaction of a try that fails leaves nothing. The death of a consumer at the very
-// first delivery is not counted.
+// e is an engine on the store that db is, or the tries of a message are counted in another place
+// than its end. A straight run makes one record. Tries are counted in the same one: a try that
+// failed, and each try of a message that the broker delivers again (its first consumer may have
+// died), is written down by itself, since the transaction of a try that fails leaves nothing. The
+// death of a consumer at the very first delivery is not counted.
 //
 // The rest is as with [Once].
 func OnceTx[Tx any](e *retrysafe.Engine, db retrysafe.TxStore[Tx], consumer string, h func(context.Context, Tx, *Message) error, opts ...retrysafe.CallOption) Handler {
@@ -28,7 +30,8 @@ func OnceTx[Tx any](e *retrysafe.Engine, db retrysafe.TxStore[Tx], consumer stri
 				t.ran, t.err = true, nil
 				t.err = call(func() error { return h(ctx, tx, m) })
 				if t.err != nil {
-					return struct{}{}, errRollBack // its marks are for us: the message has to be parked before its record says so
+					// its marks are for us: the message has to be parked before its record says so
+					return struct{}{}, errRollBack
 				}
 				return struct{}{}, nil
 			}, opts...)
@@ -69,7 +72,8 @@ func (t *txTry) handle(ctx context.Context, do func(context.Context, retrysafe.K
 	}
 	err := do(ctx, key)
 	if !t.ran && errors.Is(err, retrysafe.ErrInDoubt) {
-		// A consumer died while it counted. Nothing runs under such an attempt, so that it can be taken over.
+		// A consumer died while it counted. Nothing runs under such an attempt, so that it can be
+		// taken over.
 		if over, err := t.count(ctx, key); over {
 			return err
 		}
@@ -86,8 +90,9 @@ func (t *txTry) handle(ctx context.Context, do func(context.Context, retrysafe.K
 		t.r.tries = max(t.r.tries, 1)
 		return nil
 	case t.ran && !errors.Is(err, retrysafe.ErrUnconfirmed):
-		// The database did not take the end of the transaction: it is away, or it refuses what the handler did (a deferred constraint, a statement whose
-		// error was dropped). That looks the same, so it is given some time before it counts.
+		// The database did not take the end of the transaction: it is away, or it refuses what the
+		// handler did (a deferred constraint, a statement whose error was dropped). That looks the
+		// same, so it is given some time before it counts.
 		if t.r.past.refused++; t.r.past.refused < refusals {
 			break
 		}
@@ -97,12 +102,14 @@ func (t *txTry) handle(ctx context.Context, do func(context.Context, retrysafe.K
 	return t.refused(ctx, t.m, err)
 }
 
-// refusals are how many turns a transaction whose end is refused has in hand before that is a failure, about a minute.
+// refusals are how many turns a transaction whose end is refused has in hand before that is a
+// failure, about a minute.
 const refusals = 10
 
 var errOnlyCounted = retrysafe.NothingDone(errors.New("the try was counted; the work runs in a transaction"))
 
-// count writes a try down before it is made. over: there is nothing more to do, and err is what the handler returns.
+// count writes a try down before it is made. over: there is nothing more to do, and err is what the
+// handler returns.
 func (t *txTry) count(ctx context.Context, key retrysafe.Key) (over bool, err error) {
 	a, over, err := t.begin(ctx, key)
 	if over {
@@ -118,7 +125,8 @@ func (t *txTry) count(ctx context.Context, key retrysafe.Key) (over bool, err er
 	return false, nil
 }
 
-// countLease is that of the attempts that count: short, for they do nothing else. Parking a message extends it.
+// countLease is that of the attempts that count: short, for they do nothing else. Parking a message
+// extends it.
 const countLease = 5 * time.Second
 
 // countWait is how long it waits for the record, which another consumer's transaction may hold.
@@ -143,7 +151,8 @@ func (t *txTry) begin(ctx context.Context, key retrysafe.Key) (a *retrysafe.Atte
 	return a, false, nil
 }
 
-// failed counts a try that failed and was rolled back, if it was not counted before, and parks the message where it was the last.
+// failed counts a try that failed and was rolled back, if it was not counted before, and parks the
+// message where it was the last.
 func (t *txTry) failed(ctx context.Context, key retrysafe.Key) error {
 	outcome := t.policy.OutcomeOf(t.err)
 	if outcome == retrysafe.Doubtful || outcome == retrysafe.Done {

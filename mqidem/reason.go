@@ -39,7 +39,8 @@ type Reason struct {
 	Tries int `json:"tries,omitempty"`
 	// Consumer is the name that was given to [Once]. Empty where the handler keeps no record.
 	Consumer string `json:"consumer,omitempty"`
-	// Key is that of the record, as retrysafe.StoreKey.MarshalText writes it. Empty where there is none.
+	// Key is that of the record, as retrysafe.StoreKey.MarshalText writes it. Empty where there is
+	// none.
 	Key string `json:"key,omitempty"`
 	// Until is how long that record is kept at least; zero: for ever.
 	Until time.Time `json:"until,omitzero"`
@@ -49,8 +50,8 @@ type Reason struct {
 	At time.Time `json:"at"`
 	// Redrives is how often it had been put back before.
 	Redrives int `json:"redrives,omitempty"`
-	// Cut is what was left out since the broker took no more: [CutHeaders], [CutBody], or nothing. Size and SHA256 (in hex) are those of the
-	// whole body then.
+	// Cut is what was left out since the broker took no more: [CutHeaders], [CutBody], or nothing.
+	// Size and SHA256 (in hex) are those of the whole body then.
 	Cut    string `json:"cut,omitempty"`
 	Size   int    `json:"size,omitempty"`
 	SHA256 string `json:"sha256,omitempty"`

@@ -12,23 +12,29 @@ import (
 
 // The errors of Redrive. Nothing was sent, and the message stays parked, but for ErrDoneElsewhere.
 var (
-	// ErrDoneElsewhere: the work of the message is done, by a copy of it. There is nothing to redrive, and the parked one can go.
+	// ErrDoneElsewhere: the work of the message is done, by a copy of it. There is nothing to
+	// redrive, and the parked one can go.
 	ErrDoneElsewhere = errors.New("mqidem: the work of this message is done, by a copy of it")
-	// ErrNoRecord: the store knows nothing of a record that it should still have: it is not the consumer's, and the copy would be acked as a repeat by the one
-	// that is.
+	// ErrNoRecord: the store knows nothing of a record that it should still have: it is not the
+	// consumer's, and the copy would be acked as a repeat by the one that is.
 	ErrNoRecord = errors.New("mqidem: the store does not know the record of this message, though its time has not passed; give the consumer's store, or say that nothing was done")
-	// ErrMayBeDone: an earlier try may have taken effect, and the consumer's policy is to start work at most once.
+	// ErrMayBeDone: an earlier try may have taken effect, and the consumer's policy is to start
+	// work at most once.
 	ErrMayBeDone = errors.New("mqidem: an earlier try of this message may have taken effect; find that out, and then redrive it as not done, or discard it")
 )
 
-// Redrive puts a parked message back where it came from. First its record is reopened, by the fence that was seen, with tries counted anew; then the message
-// is published: the other way round the copy would be acked as a repeat of what has failed, and lost. A caller that dies in between leaves the
-// message parked and its record open, and redrives it again. The caller removes the message ([Remove]) where Redrive returns nil.
+// Redrive puts a parked message back where it came from. First its record is reopened, by the fence
+// that was seen, with tries counted anew; then the message is published: the other way round the
+// copy would be acked as a repeat of what has failed, and lost. A caller that dies in between
+// leaves the message parked and its record open, and redrives it again. The caller removes the
+// message ([Remove]) where Redrive returns nil.
 //
-// e is an engine on the consumer's store and namespace; nil is for handlers that keep no record. notDone says that somebody has found out that nothing
-// was done, of a message in doubt under retrysafe.Refuse, or of one whose record is gone. by names who redrives, for the record.
+// e is an engine on the consumer's store and namespace; nil is for handlers that keep no record.
+// notDone says that somebody has found out that nothing was done, of a message in doubt under
+// retrysafe.Refuse, or of one whose record is gone. by names who redrives, for the record.
 //
-// Errors: [ErrDoneElsewhere], [ErrCut], [ErrMayBeDone], [ErrNoRecord], retrysafe.ErrInProgress (a copy of it is being worked on), and failures of store and broker.
+// Errors: [ErrDoneElsewhere], [ErrCut], [ErrMayBeDone], [ErrNoRecord], retrysafe.ErrInProgress (a
+// copy of it is being worked on), and failures of store and broker.
 func Redrive(ctx context.Context, e *retrysafe.Engine, p Parking, m *Parked, notDone bool, by string) error {
 	if m.Reason.Why == DeadUnreadable {
 		return errReason
@@ -54,7 +60,8 @@ func Redrive(ctx context.Context, e *retrysafe.Engine, p Parking, m *Parked, not
 	return nil
 }
 
-// RecordOf looks up the record of a parked message. false: its handler keeps none, or the record has passed.
+// RecordOf looks up the record of a parked message. false: its handler keeps none, or the record
+// has passed.
 func RecordOf(ctx context.Context, e *retrysafe.Engine, why *Reason) (retrysafe.Record, bool, error) {
 	e, key, err := recordKey(e, why)
 	if err != nil || key == (retrysafe.Key{}) {
@@ -67,7 +74,8 @@ func RecordOf(ctx context.Context, e *retrysafe.Engine, why *Reason) (retrysafe.
 	return rec, err == nil, err
 }
 
-// recordKey is the key of a parked message's record, and a view of the engine on its layer. A zero key: it has none.
+// recordKey is the key of a parked message's record, and a view of the engine on its layer. A zero
+// key: it has none.
 func recordKey(e *retrysafe.Engine, why *Reason) (*retrysafe.Engine, retrysafe.Key, error) {
 	if why.Key == "" {
 		return nil, retrysafe.Key{}, nil

@@ -67,7 +67,8 @@ func (p *parkingThat) Send(ctx context.Context, m *mqidem.Message) error {
 	return p.Parking.Send(ctx, m)
 }
 
-// A redrive that ends between the record and the publication leaves the message parked; it is redriven again, and runs once.
+// A redrive that ends between the record and the publication leaves the message parked; it is
+// redriven again, and runs once.
 func TestRedriveInterrupted(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.parkOne("1")
@@ -88,7 +89,8 @@ func TestRedriveInterrupted(t *testing.T) {
 	})
 }
 
-// Two entries of one message are redriven as one; one whose copy was done meanwhile goes; one that is worked on stays.
+// Two entries of one message are redriven as one; one whose copy was done meanwhile goes; one that
+// is worked on stays.
 func TestRedriveOfCopies(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		ctx := t.Context()
@@ -153,7 +155,8 @@ func TestRule(t *testing.T) {
 	})
 }
 
-// What is in doubt is redriven by somebody who says that nothing was done; what cannot be redriven says why, and stays.
+// What is in doubt is redriven by somebody who says that nothing was done; what cannot be redriven
+// says why, and stays.
 func TestRedriveErrors(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		ctx, p := t.Context(), w.broker.Parking("q")

@@ -12,17 +12,21 @@ import (
 	"github.com/retrysafe/retrysafe/backoff"
 )
 
-// Rule says which parked messages a [Redriver] puts back; the zero Rule is those that used up their tries, a minute after that, three times at most.
+// Rule says which parked messages a [Redriver] puts back; the zero Rule is those that used up their
+// tries, a minute after that, three times at most.
 type Rule struct {
-	// Why are the reasons that it is for; default [DeadTries] alone. [DeadInDoubt] is never redriven by rule: that is for people.
+	// Why are the reasons that it is for; default [DeadTries] alone. [DeadInDoubt] is never
+	// redriven by rule: that is for people.
 	Why []string
 	// Consumer is whose messages; empty: any.
 	Consumer string
 	// After is how long a message has been parked at least; default 1 min, negative: at once.
 	After time.Duration
-	// MaxRedrives is how often a message is put back at most, by whomever; default 3. One that is parked more often stays for people.
+	// MaxRedrives is how often a message is put back at most, by whomever; default 3. One that is
+	// parked more often stays for people.
 	MaxRedrives int
-	// Limit is how many are put back in one run; default 100. What comes back all at once would hit the same trouble at once.
+	// Limit is how many are put back in one run; default 100. What comes back all at once would hit
+	// the same trouble at once.
 	Limit int
 }
 
@@ -55,7 +59,8 @@ func (r *Rule) matches(why *Reason, now time.Time) bool {
 		why.Redrives < r.MaxRedrives && now.Sub(why.At) >= r.After
 }
 
-// Redriver puts parked messages back by a rule, so that what failed for a while is done in the end. One at a time should run on a parking queue.
+// Redriver puts parked messages back by a rule, so that what failed for a while is done in the end.
+// One at a time should run on a parking queue.
 type Redriver struct {
 	engine  *retrysafe.Engine
 	parking Parking
@@ -77,12 +82,14 @@ func NewRedriver(e *retrysafe.Engine, p Parking, rule Rule, logger *slog.Logger)
 
 // Redriven is what one run has done.
 type Redriven struct {
-	// Seen are all that were parked, Sent those that were put back, Gone those that were taken away since a copy of them was done, or put back in the same run. Kept are for
-	// people: in doubt, unreadable, cut, or put back as often as the rule allows.
+	// Seen are all that were parked, Sent those that were put back, Gone those that were taken away
+	// since a copy of them was done, or put back in the same run. Kept are for people: in doubt,
+	// unreadable, cut, or put back as often as the rule allows.
 	Seen, Sent, Gone, Kept int
 }
 
-// Once goes through the parking queue once. What cannot be put back at present stays, and is part of the error; the others are put back all the same.
+// Once goes through the parking queue once. What cannot be put back at present stays, and is part
+// of the error; the others are put back all the same.
 func (r *Redriver) Once(ctx context.Context) (Redriven, error) {
 	var did Redriven
 	var failed []error
@@ -90,7 +97,8 @@ func (r *Redriver) Once(ctx context.Context) (Redriven, error) {
 	err := r.parking.Walk(ctx, func(ctx context.Context, m *Parked) (Verdict, error) {
 		did.Seen++
 		same := m.Reason.Key
-		if body, ok := sent[same]; ok && same != "" && body == string(m.Message.Body) { // parked twice, by a consumer that died behind the first
+		if body, ok := sent[same]; ok && same != "" && body == string(m.Message.Body) {
+			// parked twice, by a consumer that died behind the first
 			did.Gone++
 			return Remove, nil
 		}
@@ -121,7 +129,8 @@ func (r *Redriver) Once(ctx context.Context) (Redriven, error) {
 	return did, errors.Join(append(failed, err)...)
 }
 
-// Run goes through the parking queue at once and then every so often, until ctx ends. What fails is logged, and tried again.
+// Run goes through the parking queue at once and then every so often, until ctx ends. What fails is
+// logged, and tried again.
 func (r *Redriver) Run(ctx context.Context, every time.Duration) error {
 	if every <= 0 {
 		return fmt.Errorf("mqidem: a redriver cannot run every %v; use a positive time", every)

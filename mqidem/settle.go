@@ -34,8 +34,8 @@ func (c *consumer) handed(d Delivery) *handed {
 // settleTime is how long the broker may take to answer.
 const settleTime = 30 * time.Second
 
-// take makes the message that the handler sees: with its id, and with what the handlers of this package need. An error is why it cannot be handled; it is
-// parked then, unless that has failed.
+// take makes the message that the handler sees: with its id, and with what the handlers of this
+// package need. An error is why it cannot be handled; it is parked then, unless that has failed.
 func (c *consumer) take(d *handed) error {
 	m := *d.Delivery.Message()
 	r := &run{limit: max(0, c.MaxDeliveries), holds: c.holds, gaveUp: c.gaveUp, past: &d.past}
@@ -47,7 +47,8 @@ func (c *consumer) take(d *handed) error {
 		err = c.identify(&m)
 	}
 	switch {
-	case d.past.dead != nil && d.past.dead.Key == "": // no handler of this package has to end its record
+	case d.past.dead != nil && d.past.dead.Key == "":
+		// no handler of this package has to end its record
 		return c.refuse(d, d.past.dead.Why, errors.New(d.past.dead.Error))
 	case large:
 		return c.refuse(d, DeadTooLarge, fmt.Errorf("mqidem: the body has %d bytes, and Options.MaxBody is %d", len(m.Body), c.MaxBody))
@@ -120,7 +121,8 @@ func (c *consumer) handle(d *handed, h Handler) {
 	c.tell(d, Left, errStopped)
 }
 
-// pause waits, unless the consumer is told to end. Others have the turn meanwhile, where messages wait in order.
+// pause waits, unless the consumer is told to end. Others have the turn meanwhile, where messages
+// wait in order.
 func (c *consumer) pause(d time.Duration) {
 	c.turns.leave()
 	defer c.turns.take()
@@ -132,7 +134,8 @@ func (c *consumer) pause(d time.Duration) {
 	}
 }
 
-// settle tells the broker what became of a message. Where it returns a time, the message is kept in hand, and handled again after it.
+// settle tells the broker what became of a message. Where it returns a time, the message is kept in
+// hand, and handled again after it.
 func (c *consumer) settle(d *handed, err error) (hold time.Duration) {
 	what, after := c.judge(d, err)
 	switch what {
@@ -168,7 +171,8 @@ func (c *consumer) settle(d *handed, err error) (hold time.Duration) {
 	return 0
 }
 
-// letGo gives a message that cannot be parked back to the broker for a while: a few of them would be all that the consumer has in its hands.
+// letGo gives a message that cannot be parked back to the broker for a while: a few of them would
+// be all that the consumer has in its hands.
 func (c *consumer) letGo(d *handed, err error) bool {
 	if d.past.dead == nil { // the store is away: others would fare no better
 		return false

@@ -31,7 +31,8 @@ func (c *consumer) held(ds []*handed, errs []error) (rest []*handed) {
 	return rest
 }
 
-// batchTurn gives messages to the handler once, and returns what it says of each. Where nobody can be blamed for a failure, each is given to it alone.
+// batchTurn gives messages to the handler once, and returns what it says of each. Where nobody can
+// be blamed for a failure, each is given to it alone.
 func (c *consumer) batchTurn(ds []*handed, h BatchHandler) []error {
 	errs := make([]error, len(ds))
 	var ready []int
@@ -80,7 +81,8 @@ func (c *consumer) settleAll(ds []*handed, errs []error) []time.Duration {
 	return holds
 }
 
-// broker calls f with a context for calls of the broker, which goes on when the handlers' has ended.
+// broker calls f with a context for calls of the broker, which goes on when the handlers' has
+// ended.
 func (c *consumer) broker(f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.working), settleTime)
 	defer cancel()

@@ -8,7 +8,8 @@ import (
 // mostShelved is how many messages a consumer gives back that it could not park.
 const mostShelved = 1000
 
-// shelf remembers what was to become of messages that were given back since they could not be parked: this consumer does not run them again.
+// shelf remembers what was to become of messages that were given back since they could not be
+// parked: this consumer does not run them again.
 type shelf struct {
 	mu   sync.Mutex
 	past map[[sha256.Size]byte]past

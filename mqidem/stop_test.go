@@ -31,8 +31,8 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// Work that does not end when it is told to is left behind: its message comes again, and its key stays taken until the lease has passed, for the
-// work may still act. It is never given back.
+// Work that does not end when it is told to is left behind: its message comes again, and its key
+// stays taken until the lease has passed, for the work may still act. It is never given back.
 func TestDrainGivesUp(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"))
@@ -86,7 +86,8 @@ func TestDrainCuts(t *testing.T) {
 	})
 }
 
-// Messages of one name are worked on one at a time and in their order, also behind one that fails; others pass.
+// Messages of one name are worked on one at a time and in their order, also behind one that fails;
+// others pass.
 func TestOrder(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		for i := range 4 {
@@ -151,7 +152,8 @@ func TestRetentionIsChecked(t *testing.T) {
 	})
 }
 
-// A source that fails for good ends the consumer; options that make no sense do so before anything is received.
+// A source that fails for good ends the consumer; options that make no sense do so before anything
+// is received.
 func TestConsumeErrors(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		s := w.broker.Open("q")
@@ -180,7 +182,8 @@ func TestConsumeErrors(t *testing.T) {
 	})
 }
 
-// A message is kept elsewhere by DeadLetter. Where that fails it is not lost, nor marked as parked: it is held, and parked later.
+// A message is kept elsewhere by DeadLetter. Where that fails it is not lost, nor marked as parked:
+// it is held, and parked later.
 func TestDeadLetter(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"))
@@ -211,7 +214,8 @@ func TestDeadLetter(t *testing.T) {
 	})
 }
 
-// stopping is a store whose process dies behind the parking of a message, before its record says so.
+// stopping is a store whose process dies behind the parking of a message, before its record says
+// so.
 type stopping struct {
 	retrysafe.Store
 	die func()
@@ -225,7 +229,8 @@ func (s stopping) Complete(ctx context.Context, r retrysafe.CompleteRequest) (re
 	return s.Store.Complete(ctx, r)
 }
 
-// A consumer that dies between parking a message and its record's end leaves copies that are parked too, and not run or lost.
+// A consumer that dies between parking a message and its record's end leaves copies that are parked
+// too, and not run or lost.
 func TestDeathBehindParking(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		var e *retrysafe.Engine

@@ -1,8 +1,10 @@
-// Package nearstore keeps copies of finished work near the caller, so that a key that is repeated often costs the store nothing.
+// Package nearstore keeps copies of finished work near the caller, so that a key that is repeated
+// often costs the store nothing.
 //
-// Completed work is final: no call changes it before its retention is over, so a copy of it is as right as the record. Failed work,
-// which people may reopen, and everything that is not finished is always asked for. What a copy cannot know is that somebody has removed
-// the record itself, by hand or by losing it: a copy is used for [Options].Age at most.
+// Completed work is final: no call changes it before its retention is over, so a copy of it is as
+// right as the record. Failed work, which people may reopen, and everything that is not finished is
+// always asked for. What a copy cannot know is that somebody has removed the record itself, by hand
+// or by losing it: a copy is used for [Options].Age at most.
 package nearstore
 
 import (
@@ -25,7 +27,8 @@ type Options struct {
 	Clock func() time.Time
 }
 
-// Store is a [retrysafe.Store] before another one, with every optional interface. It is safe for concurrent use.
+// Store is a [retrysafe.Store] before another one, with every optional interface. It is safe for
+// concurrent use.
 type Store struct {
 	retrysafe.Store
 
@@ -34,9 +37,11 @@ type Store struct {
 	seed maphash.Seed
 
 	mu sync.Mutex
-	// Keys that were repeated once, by their hashes: a copy is made when one comes again. Most are repeated once, if at all.
+	// Keys that were repeated once, by their hashes: a copy is made when one comes again. Most are
+	// repeated once, if at all.
 	once [4096]uint64
-	// Copies are put into young. When that has half of the memory it becomes old, and the old ones are dropped.
+	// Copies are put into young. When that has half of the memory it becomes old, and the old ones
+	// are dropped.
 	young, old map[uint64]*copied // by the hash of their keys
 	size       int64              // of young
 }
@@ -47,7 +52,8 @@ type copied struct {
 	at     time.Time
 }
 
-// New returns a store that keeps copies of what it finds finished in inner, once it was asked for twice.
+// New returns a store that keeps copies of what it finds finished in inner, once it was asked for
+// twice.
 func New(inner retrysafe.Store, o *Options) *Store {
 	s := &Store{Store: inner, seed: maphash.MakeSeed(), young: map[uint64]*copied{}}
 	if o != nil {
@@ -65,7 +71,8 @@ func New(inner retrysafe.Store, o *Options) *Store {
 	return s
 }
 
-// Acquire implements [retrysafe.Store]. Whatever a copy does not answer for certain is asked of the inner store.
+// Acquire implements [retrysafe.Store]. Whatever a copy does not answer for certain is asked of the
+// inner store.
 func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
 	if err := ctx.Err(); err != nil {
 		return retrysafe.Acquired{}, err
@@ -81,7 +88,8 @@ func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retr
 	return got, err
 }
 
-// find returns the answer to a plain repeat: by the same payload and credential, of a key that need not be issued.
+// find returns the answer to a plain repeat: by the same payload and credential, of a key that need
+// not be issued.
 func (s *Store) find(hash uint64, req *retrysafe.AcquireRequest) (retrysafe.Record, bool) {
 	if req.IfFence != 0 || req.MustBeIssued {
 		return retrysafe.Record{}, false
@@ -120,7 +128,8 @@ func (s *Store) again(hash uint64) bool {
 	return false
 }
 
-// clockError is how much the clocks here and at the store may have moved apart while a copy was kept.
+// clockError is how much the clocks here and at the store may have moved apart while a copy was
+// kept.
 const clockError = 100 * time.Millisecond
 
 // keep takes a copy of a record.

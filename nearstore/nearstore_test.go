@@ -14,7 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// TestStore: the whole contract holds with copies in between, with a clock here that goes as the store's does.
+// TestStore: the whole contract holds with copies in between, with a clock here that goes as the
+// store's does.
 func TestStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(*testing.T) storetest.Backend {
@@ -99,8 +100,8 @@ func (w *world) repeat(t *testing.T, id string) retrysafe.Acquired {
 	return got
 }
 
-// TestCopies: two repeats ask the store; others get the same answer without it, with the store's time as it is now, until the copy
-// is too old.
+// TestCopies: two repeats ask the store; others get the same answer without it, with the store's
+// time as it is now, until the copy is too old.
 func TestCopies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(nearstore.Options{Age: 10 * time.Second})
@@ -179,7 +180,8 @@ func TestBounds(t *testing.T) {
 	assert.True(t, asked, "a large one is asked for")
 }
 
-// TestStoreAway: what is near is answered while the store is away, also through an engine; nothing else is.
+// TestStoreAway: what is near is answered while the store is away, also through an engine; nothing
+// else is.
 func TestStoreAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(nearstore.Options{})

@@ -13,7 +13,8 @@ const (
 	statePublished = 2
 )
 
-// queries are the statements of a dialect. Places are ? on SQLite and MySQL, $1 and so on on PostgreSQL.
+// queries are the statements of a dialect. Places are ? on SQLite and MySQL, $1 and so on on
+// PostgreSQL.
 type queries struct {
 	now     string
 	numbers func(string) string
@@ -30,17 +31,19 @@ type queries struct {
 	claim    string // owner, part, fence
 	release  string // part, owner, fence
 	look     string
-	held     func(skipDead bool) string                                 // part, limit
-	take     func(skipDead bool, held [][hashSize]byte) (string, []any) // part, after; then part, owner, fence, limit
-	holds    string                                                     // part, owner, fence
-	remove   func(seqs []int64) (string, []any)                         // and part, owner, fence
-	retain   func(seqs []int64) (string, []any)                         // and part, owner, fence
-	fail     string                                                     // state, wait, attempts, error, seq, part, owner, fence
-	sweep    string                                                     // age, limit
-	stats    string
-	dead     string // after, limit
-	redrive  func(ids []string) (string, []any)
-	discard  func(ids []string) (string, []any)
+	held     func(skipDead bool) string // part, limit
+	// part, after; then part, owner, fence, limit
+	take   func(skipDead bool, held [][hashSize]byte) (string, []any)
+	holds  string                             // part, owner, fence
+	remove func(seqs []int64) (string, []any) // and part, owner, fence
+	retain func(seqs []int64) (string, []any) // and part, owner, fence
+	// state, wait, attempts, error, seq, part, owner, fence
+	fail    string
+	sweep   string // age, limit
+	stats   string
+	dead    string // after, limit
+	redrive func(ids []string) (string, []any)
+	discard func(ids []string) (string, []any)
 }
 
 func queriesOf(d Dialect, table string) queries {

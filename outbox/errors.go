@@ -8,9 +8,11 @@ import (
 	"github.com/retrysafe/retrysafe/internal/dberr"
 )
 
-// ErrDuplicate is for an ID that is in the outbox already. Nothing was added, and the transaction may go on.
+// ErrDuplicate is for an ID that is in the outbox already. Nothing was added, and the transaction
+// may go on.
 //
-// It is no guard against repeats, since published messages are removed: that is the work of the key of the call that adds.
+// It is no guard against repeats, since published messages are removed: that is the work of the key
+// of the call that adds.
 var ErrDuplicate = errors.New("outbox: a message with this ID is in the outbox already; give each message an ID of its own, or none")
 
 // errLost: the partition is another relay's by now.

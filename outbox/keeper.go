@@ -27,7 +27,8 @@ type keeper struct {
 	registered bool    // the owner has a lease, as far as is known
 }
 
-// term is the time of a lease. Its context ends a fifth of the lease before the database lets others have the partitions.
+// term is the time of a lease. Its context ends a fifth of the lease before the database lets
+// others have the partitions.
 type term struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -101,8 +102,9 @@ func (k *keeper) renew() (alive bool, err error) {
 	return alive, err
 }
 
-// extend lets the lease begin at a time that is not after the database has counted it from. Where the last one has lapsed here, and the
-// database has not let anybody else have it, lanes begin anew.
+// extend lets the lease begin at a time that is not after the database has counted it from. Where
+// the last one has lapsed here, and the database has not let anybody else have it, lanes begin
+// anew.
 func (k *keeper) extend(from time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -140,7 +142,8 @@ func (k *keeper) endTerm(cause error) {
 	}
 }
 
-// assign lets there be a lane for each partition, up to the share; what is more is given back when its batch has been published.
+// assign lets there be a lane for each partition, up to the share; what is more is given back when
+// its batch has been published.
 func (k *keeper) assign(mine []hold, share int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -81,7 +81,8 @@ func (l *lane) giveBack() {
 	call, cancel := context.WithTimeout(l.base, l.o.Lease/3)
 	defer cancel()
 	if err := l.table.release(call, l.hold); err != nil {
-		l.complain("release a partition", err) // it is given back with the lease, or by the next deal
+		// it is given back with the lease, or by the next deal
+		l.complain("release a partition", err)
 	}
 }
 
@@ -91,7 +92,8 @@ const (
 	longestAway  = 30 * time.Second
 )
 
-// rest waits twice as long as the last time, from the shortest to the longest time, or to the end of the lane.
+// rest waits twice as long as the last time, from the shortest to the longest time, or to the end
+// of the lane.
 func (l *lane) rest(longest time.Duration) {
 	l.idle = min(max(2*l.idle, shortestRest), longest)
 	t := time.NewTimer(jitter(l.idle))
@@ -103,7 +105,8 @@ func (l *lane) rest(longest time.Duration) {
 	}
 }
 
-// batch reads, publishes and marks once. more: there may be others at once. An error: the partition is another relay's.
+// batch reads, publishes and marks once. more: there may be others at once. An error: the partition
+// is another relay's.
 func (l *lane) batch(first bool) (more bool, err error) {
 	select {
 	case <-l.kick: // this one sees all that it could tell
@@ -164,7 +167,8 @@ func (l *lane) read() (batch []Outgoing, last bool, err error) {
 	return l.table.take(call, l.hold, l.o.Batch, l.o.SkipDead, &l.pass)
 }
 
-// mark notes what became of a batch, again and again while the lease is held: without that it would be published again.
+// mark notes what became of a batch, again and again while the lease is held: without that it would
+// be published again.
 func (l *lane) mark(out outcome) error {
 	if len(out.published)+len(out.failed) == 0 {
 		return nil

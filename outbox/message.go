@@ -13,15 +13,16 @@ import (
 
 // Message is one to publish.
 type Message struct {
-	// ID is what consumers and brokers know repeats by: visible ASCII, at most 128 bytes. Empty: Add makes one of 128 random bits. A
-	// transaction that is made anew may have another one: the first was never published. See [NewID].
+	// ID is what consumers and brokers know repeats by: visible ASCII, at most 128 bytes. Empty:
+	// Add makes one of 128 random bits. A transaction that is made anew may have another one: the
+	// first was never published. See [NewID].
 	ID string
 	// Topic is where to publish: a topic, subject, routing key or stream. Text, 1 to 255 bytes.
 	Topic string
 	// Key is what the order holds for, any bytes, at most 512. Empty: in no order with any other.
 	Key string
-	// Headers are for the broker's headers: names are visible ASCII without a colon, values are text without line breaks; at most 16 KiB
-	// in all.
+	// Headers are for the broker's headers: names are visible ASCII without a colon, values are
+	// text without line breaks; at most 16 KiB in all.
 	Headers map[string]string
 	// ContentType is a media type, or empty; at most 255 bytes.
 	ContentType string
@@ -34,11 +35,12 @@ type Outgoing struct {
 	Message
 	// Added is when Add was called, on the database's clock.
 	Added time.Time
-	// Attempt counts the publications of this message that have failed, and this one. It is 1 at first, and again where nobody knows of an
-	// earlier one.
+	// Attempt counts the publications of this message that have failed, and this one. It is 1 at
+	// first, and again where nobody knows of an earlier one.
 	Attempt int
-	// Partition is that of the key, and Fence grows each time that another relay takes it over: whoever keeps the largest one that was seen for
-	// a partition can refuse a relay that comes late.
+	// Partition is that of the key, and Fence grows each time that another relay takes it over:
+	// whoever keeps the largest one that was seen for a partition can refuse a relay that comes
+	// late.
 	Partition int
 	Fence     uint64
 
@@ -66,7 +68,8 @@ func NewID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// place is where a message stands: messages of one hash are in order, and a hash is in one partition. A message without a key is alone.
+// place is where a message stands: messages of one hash are in order, and a hash is in one
+// partition. A message without a key is alone.
 func (m *Message) place() (hash [hashSize]byte, part int) {
 	text := "key\x00" + m.Key
 	if m.Key == "" {

@@ -27,7 +27,8 @@ func (t *noTx) Exec(context.Context, string, ...any) (int64, error) {
 
 func (t *noTx) QueryRow(context.Context, string, []any, ...any) error { return errors.New("not used") }
 
-// TestLimits: what a database or a broker would cut is refused before anything is added, and the error says what to do and shows no content.
+// TestLimits: what a database or a broker would cut is refused before anything is added, and the
+// error says what to do and shows no content.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	box, err := outbox.New(new(sql.DB), outbox.PostgreSQL, &outbox.Options{MaxPayload: 10})
@@ -89,7 +90,8 @@ func TestOptions(t *testing.T) {
 	assert.Contains(t, fmt.Sprint(err), "needs a publisher", "without a publisher")
 }
 
-// TestOneByOne: in order, none behind one of its key that has failed, and none while the broker is away.
+// TestOneByOne: in order, none behind one of its key that has failed, and none while the broker is
+// away.
 func TestOneByOne(t *testing.T) {
 	t.Parallel()
 	var batch []outbox.Outgoing

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// The schemas make version 1, with the default names. They are frozen: a change is a new version and a step in Migrate.
+// The schemas make version 1, with the default names. They are frozen: a change is a new version
+// and a step in Migrate.
 var (
 	//go:embed schema/sqlite_v1.sql
 	sqliteSchema string
@@ -24,7 +25,8 @@ var (
 
 const newest = 1
 
-// SchemaSQL is the script that makes the tables where there are none, as [Outbox.Migrate] does, under [DefaultTable].
+// SchemaSQL is the script that makes the tables where there are none, as [Outbox.Migrate] does,
+// under [DefaultTable].
 func SchemaSQL(d Dialect) string {
 	switch d {
 	case SQLite:
@@ -37,8 +39,9 @@ func SchemaSQL(d Dialect) string {
 	return ""
 }
 
-// Migrate makes the tables where they are not there yet; several processes may call it at once, and one that was killed in it is made good by
-// the next. It fails where the tables are of a newer version. It waits as long as ctx says for others that migrate.
+// Migrate makes the tables where they are not there yet; several processes may call it at once, and
+// one that was killed in it is made good by the next. It fails where the tables are of a newer
+// version. It waits as long as ctx says for others that migrate.
 func (o *Outbox) Migrate(ctx context.Context) error {
 	return o.explain("migrate", o.alone(ctx, func(conn *sql.Conn) error {
 		var tables, version int
@@ -76,8 +79,9 @@ func (o *Outbox) Migrate(ctx context.Context) error {
 	}))
 }
 
-// alone runs f while no other process does. On SQLite and PostgreSQL it is a transaction; MySQL commits each statement that makes a table by
-// itself, so that f has to be one that can be run again.
+// alone runs f while no other process does. On SQLite and PostgreSQL it is a transaction; MySQL
+// commits each statement that makes a table by itself, so that f has to be one that can be run
+// again.
 func (o *Outbox) alone(ctx context.Context, f func(*sql.Conn) error) (err error) {
 	conn, err := o.db.Conn(ctx)
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestHeldUpQueueIsReadOnce: messages that wait for a dead one are not read again for each batch of others.
+// TestHeldUpQueueIsReadOnce: messages that wait for a dead one are not read again for each batch of
+// others.
 func TestHeldUpQueueIsReadOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -40,7 +41,8 @@ func TestHeldUpQueueIsReadOnce(t *testing.T) {
 	})
 }
 
-// TestOrderWhileKeysAreHeldUp: whatever fails, dies, is redriven or discarded at any time, the messages of a key are published in their order.
+// TestOrderWhileKeysAreHeldUp: whatever fails, dies, is redriven or discarded at any time, the
+// messages of a key are published in their order.
 func TestOrderWhileKeysAreHeldUp(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {

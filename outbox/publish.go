@@ -30,8 +30,9 @@ func (s *settled) told(messages int, took time.Duration) Batch {
 	return b
 }
 
-// publish hands over messages: all at once to a publisher that keeps their order, else in turns in which each key comes once, so that a message
-// is sent when those of its key before it are confirmed.
+// publish hands over messages: all at once to a publisher that keeps their order, else in turns in
+// which each key comes once, so that a message is sent when those of its key before it are
+// confirmed.
 func (l *lane) publish(messages []Outgoing) *settled {
 	s, failed := new(settled), map[[hashSize]byte]bool{}
 	for left := messages; len(left) > 0; {
@@ -105,7 +106,8 @@ func short(err error) string {
 // errPanic is for a publisher that has not come back in order.
 var errPanic = errors.New("outbox: the publisher has panicked")
 
-// call is one call of Publish. Where it panics the messages are handed over one by one: the others are not to suffer for one.
+// call is one call of Publish. Where it panics the messages are handed over one by one: the others
+// are not to suffer for one.
 func (l *lane) call(messages []Outgoing) []error {
 	errs, err := l.callOnce(messages)
 	switch {
@@ -137,7 +139,8 @@ func (l *lane) live() bool { return l.term.ctx.Err() == nil }
 // lateEvery is how often a Publish that does not end is logged.
 const lateEvery = time.Minute
 
-// callOnce waits for Publish to return, however long that takes: whoever has the messages next would meet what it still does.
+// callOnce waits for Publish to return, however long that takes: whoever has the messages next
+// would meet what it still does.
 func (l *lane) callOnce(messages []Outgoing) (errs []error, err error) {
 	ctx, cancel := context.WithTimeout(l.term.ctx, l.o.PublishTimeout)
 	defer cancel()

@@ -11,46 +11,53 @@ import (
 	"time"
 )
 
-// RelayOptions change a relay; nil and every zero field are fine. All relays of one outbox use the same Lease.
+// RelayOptions change a relay; nil and every zero field are fine. All relays of one outbox use the
+// same Lease.
 type RelayOptions struct {
 	// Batch is how many messages are read at once for a partition; default 100, at most 1000.
 	Batch int
-	// Lease is how long the partitions of a relay that died stay with it; default 15 s, at least 1 s. A relay whose database does not answer
-	// for four fifths of it stops publishing.
+	// Lease is how long the partitions of a relay that died stay with it; default 15 s, at least 1
+	// s. A relay whose database does not answer for four fifths of it stops publishing.
 	Lease time.Duration
-	// Poll is the longest time between two looks for messages while there are none; default 500 ms. It begins with 10 ms.
+	// Poll is the longest time between two looks for messages while there are none; default 500 ms.
+	// It begins with 10 ms.
 	Poll time.Duration
 	// PublishTimeout ends the context of a call of Publish; default 30 s.
 	PublishTimeout time.Duration
-	// MaxAttempts is after how many failures a message is dead; default 15, which takes an hour and more.
+	// MaxAttempts is after how many failures a message is dead; default 15, which takes an hour and
+	// more.
 	MaxAttempts int
-	// Wait is how long a message waits that has failed once; default 1 s. It doubles with each failure up to MaxWait; default 10 min. Each is
-	// drawn between a half of it and the whole.
+	// Wait is how long a message waits that has failed once; default 1 s. It doubles with each
+	// failure up to MaxWait; default 10 min. Each is drawn between a half of it and the whole.
 	Wait, MaxWait time.Duration
-	// SkipDead lets a key go on behind a dead message, which is out of order then if it is redriven. By default the key is held up until
-	// somebody has redriven or discarded it.
+	// SkipDead lets a key go on behind a dead message, which is out of order then if it is
+	// redriven. By default the key is held up until somebody has redriven or discarded it.
 	SkipDead bool
-	// Drain is how long Run, when its context has ended, lets what is being published come to its end; default 10 s.
+	// Drain is how long Run, when its context has ended, lets what is being published come to its
+	// end; default 10 s.
 	Drain time.Duration
-	// Connections is how many connections of the database the partitions of a relay use at once, besides one or two of the relay itself;
-	// default 4. None is held while a message is published.
+	// Connections is how many connections of the database the partitions of a relay use at once,
+	// besides one or two of the relay itself; default 4. None is held while a message is published.
 	Connections int
-	// OnBatch is told of each batch that was published and marked, for metrics. It is called by several goroutines and should not block.
+	// OnBatch is told of each batch that was published and marked, for metrics. It is called by
+	// several goroutines and should not block.
 	OnBatch func(Batch)
 }
 
 // Batch is what became of messages that were read together.
 type Batch struct {
-	// Published were confirmed; Failed are tried again later; Dead are not; HeldUp were not sent, or not counted: the broker was
-	// away, or an earlier one of their key has failed.
+	// Published were confirmed; Failed are tried again later; Dead are not; HeldUp were not sent,
+	// or not counted: the broker was away, or an earlier one of their key has failed.
 	Published, Failed, Dead, HeldUp int
-	// Oldest is the time from Add to the confirmation for the oldest one that was published, as far as the clocks agree.
+	// Oldest is the time from Add to the confirmation for the oldest one that was published, as far
+	// as the clocks agree.
 	Oldest time.Duration
 	// Took is how long Publish took.
 	Took time.Duration
 }
 
-// Relay publishes what stands in an outbox. Any number of them may run, in one process or many: each has partitions of its own.
+// Relay publishes what stands in an outbox. Any number of them may run, in one process or many:
+// each has partitions of its own.
 type Relay struct {
 	table     table
 	publisher Publisher
@@ -118,8 +125,8 @@ func newRelay(t table, p Publisher, o *RelayOptions, logger *slog.Logger) (*Rela
 	return r, nil
 }
 
-// Wake lets the relay look for messages at once: call it after the commit of a transaction that has added some. It never blocks, and is only
-// about speed.
+// Wake lets the relay look for messages at once: call it after the commit of a transaction that has
+// added some. It never blocks, and is only about speed.
 func (r *Relay) Wake() {
 	select {
 	case r.wake <- struct{}{}:
@@ -127,9 +134,10 @@ func (r *Relay) Wake() {
 	}
 }
 
-// Run publishes until ctx ends. Then it lets what is being published come to its end, for [RelayOptions].Drain at most, gives its partitions to
-// other relays, and returns nil. It is an error where the tables are missing when it begins, and where a Publish has not returned at the end;
-// what the database refuses later is logged, and tried again.
+// Run publishes until ctx ends. Then it lets what is being published come to its end, for
+// [RelayOptions].Drain at most, gives its partitions to other relays, and returns nil. It is an
+// error where the tables are missing when it begins, and where a Publish has not returned at the
+// end; what the database refuses later is logged, and tried again.
 func (r *Relay) Run(ctx context.Context) error {
 	if !r.running.CompareAndSwap(false, true) {
 		return errors.New("outbox: this relay runs already; make another one with NewRelay")
@@ -190,7 +198,8 @@ func (k *keeper) poll(ctx context.Context) {
 	}
 }
 
-// sweepTime bounds how long messages that were kept are removed before the relay looks for work again.
+// sweepTime bounds how long messages that were kept are removed before the relay looks for work
+// again.
 const sweepTime = 200 * time.Millisecond
 
 // sweep removes what has been kept long enough, some at a time; more: there are others.

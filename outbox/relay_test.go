@@ -52,7 +52,8 @@ func TestPollsBackOff(t *testing.T) {
 	})
 }
 
-// TestBackoffDoubles: the time between the attempts of one message doubles up to its limit, and the message is dead after the last.
+// TestBackoffDoubles: the time between the attempts of one message doubles up to its limit, and the
+// message is dead after the last.
 func TestBackoffDoubles(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -77,7 +78,8 @@ func TestBackoffDoubles(t *testing.T) {
 	})
 }
 
-// TestOutageKillsNothing: a broker that is away for three hours costs no attempt, and is asked seldom.
+// TestOutageKillsNothing: a broker that is away for three hours costs no attempt, and is asked
+// seldom.
 func TestOutageKillsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -106,8 +108,9 @@ func TestOutageKillsNothing(t *testing.T) {
 	})
 }
 
-// TestLapseEndsPublishing: a relay whose lease cannot be extended ends the context of Publish a fifth of the lease before others may take over,
-// begins nothing, and goes on when the database answers again.
+// TestLapseEndsPublishing: a relay whose lease cannot be extended ends the context of Publish a
+// fifth of the lease before others may take over, begins nothing, and goes on when the database
+// answers again.
 func TestLapseEndsPublishing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -137,7 +140,8 @@ func TestLapseEndsPublishing(t *testing.T) {
 	})
 }
 
-// TestSlowPublishKeepsItsLease: while the process lives a long Publish loses nothing to another relay.
+// TestSlowPublishKeepsItsLease: while the process lives a long Publish loses nothing to another
+// relay.
 func TestSlowPublishKeepsItsLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -156,7 +160,8 @@ func TestSlowPublishKeepsItsLease(t *testing.T) {
 	})
 }
 
-// TestMarkIsRepeated: what was published and could not be marked is marked later, and not published again.
+// TestMarkIsRepeated: what was published and could not be marked is marked later, and not published
+// again.
 func TestMarkIsRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -176,8 +181,8 @@ func TestMarkIsRepeated(t *testing.T) {
 	})
 }
 
-// TestStopLetsPublishEnd: Run returns when what is being published has been confirmed and marked; a Publish that takes too long is told to end,
-// and one that does not heed that is told of.
+// TestStopLetsPublishEnd: Run returns when what is being published has been confirmed and marked; a
+// Publish that takes too long is told to end, and one that does not heed that is told of.
 func TestStopLetsPublishEnd(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -222,7 +227,8 @@ func TestStopLetsPublishEnd(t *testing.T) {
 	}
 }
 
-// TestTurns: a publisher that keeps no order gets each key once in a call, and none behind one that has failed.
+// TestTurns: a publisher that keeps no order gets each key once in a call, and none behind one that
+// has failed.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -254,8 +260,8 @@ type publish func(context.Context, []Outgoing) []error
 
 func (p publish) Publish(ctx context.Context, batch []Outgoing) []error { return p(ctx, batch) }
 
-// TestHealthyRelayIsSilent: hours of messages, some of which fail once, log no warning and leave nothing; and the bubble sees that no goroutine is
-// left.
+// TestHealthyRelayIsSilent: hours of messages, some of which fail once, log no warning and leave
+// nothing; and the bubble sees that no goroutine is left.
 func TestHealthyRelayIsSilent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -9,7 +9,8 @@ import (
 
 // Stats is what stands in the outbox.
 type Stats struct {
-	// Pending messages were committed and are not published yet; Waiting of them have failed and are tried again later.
+	// Pending messages were committed and are not published yet; Waiting of them have failed and
+	// are tried again later.
 	Pending, Waiting int
 	// Dead messages are not tried again; see [Outbox.Dead].
 	Dead int
@@ -17,7 +18,8 @@ type Stats struct {
 	Oldest time.Duration
 }
 
-// Stats counts, which takes the time of reading an index: ask every few seconds, not for each message.
+// Stats counts, which takes the time of reading an index: ask every few seconds, not for each
+// message.
 func (o *Outbox) Stats(ctx context.Context) (s Stats, err error) {
 	err = o.reading(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		s = Stats{}
@@ -43,8 +45,8 @@ func (o *Outbox) Stats(ctx context.Context) (s Stats, err error) {
 	return s, o.explain("count messages", err)
 }
 
-// DeadMessage is one that was given up. Its key is held up until it is redriven and published, or discarded, unless relays have
-// [RelayOptions].SkipDead.
+// DeadMessage is one that was given up. Its key is held up until it is redriven and published, or
+// discarded, unless relays have [RelayOptions].SkipDead.
 type DeadMessage struct {
 	ID, Topic, Key string
 	Attempts       int
@@ -56,7 +58,8 @@ type DeadMessage struct {
 	Place int64
 }
 
-// Dead lists dead messages behind a place (0: from the first), at most limit, in the order in which they were added.
+// Dead lists dead messages behind a place (0: from the first), at most limit, in the order in which
+// they were added.
 func (o *Outbox) Dead(ctx context.Context, after int64, limit int) (all []DeadMessage, err error) {
 	err = o.reading(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		all = nil
@@ -81,13 +84,14 @@ func (o *Outbox) Dead(ctx context.Context, after int64, limit int) (all []DeadMe
 	return all, o.explain("list dead messages", err)
 }
 
-// Redrive lets dead messages be published after all, with all their attempts before them, at their place in the order of their key. It tells
-// how many were dead.
+// Redrive lets dead messages be published after all, with all their attempts before them, at their
+// place in the order of their key. It tells how many were dead.
 func (o *Outbox) Redrive(ctx context.Context, ids ...string) (n int, err error) {
 	return o.dispose(ctx, "redrive messages", o.queries.redrive, ids)
 }
 
-// Discard removes dead messages for good, and tells how many were dead. What is behind them goes on.
+// Discard removes dead messages for good, and tells how many were dead. What is behind them goes
+// on.
 func (o *Outbox) Discard(ctx context.Context, ids ...string) (n int, err error) {
 	return o.dispose(ctx, "discard messages", o.queries.discard, ids)
 }

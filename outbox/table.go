@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// ownerID is one life of a relay: from the time at which it has its lease to the time at which it loses it.
+// ownerID is one life of a relay: from the time at which it has its lease to the time at which it
+// loses it.
 type ownerID [16]byte
 
 // hold is a partition that a relay has.
@@ -39,23 +40,27 @@ type failure struct {
 	text     string
 }
 
-// table is what a relay needs of the database. Each call is one transaction, and may be made again when nobody knows what became of it.
+// table is what a relay needs of the database. Each call is one transaction, and may be made again
+// when nobody knows what became of it.
 type table interface {
 	// ready is an error where the tables are not there, or of another version.
 	ready(ctx context.Context) error
-	// renew extends the lease of a relay, counted from when the call begins at the earliest; false: it has none any more.
+	// renew extends the lease of a relay, counted from when the call begins at the earliest; false:
+	// it has none any more.
 	renew(ctx context.Context, owner ownerID, lease time.Duration) (alive bool, err error)
-	// deal gives the relay free partitions, up to its share, and tells which ones it has and how many that should be. first registers it.
-	// A relay that has a lease loses it by renew alone, so that no two of them have one partition.
+	// deal gives the relay free partitions, up to its share, and tells which ones it has and how
+	// many that should be. first registers it. A relay that has a lease loses it by renew alone, so
+	// that no two of them have one partition.
 	deal(ctx context.Context, owner ownerID, lease time.Duration, first bool) (mine []hold, share int, err error)
 	// look tells where there is work.
 	look(ctx context.Context) ([]partition, error)
 	// held are up to limit keys of a partition whose messages wait for one before them.
 	held(ctx context.Context, h hold, limit int, skipDead bool) ([][hashSize]byte, error)
-	// take reads the first messages of a pass that may be published now, in order; none where the partition is another relay's. last: there
-	// are no more.
+	// take reads the first messages of a pass that may be published now, in order; none where the
+	// partition is another relay's. last: there are no more.
 	take(ctx context.Context, h hold, limit int, skipDead bool, p *pass) (batch []Outgoing, last bool, err error)
-	// mark notes what became of messages; errLost, and nothing is noted, where the partition is another relay's.
+	// mark notes what became of messages; errLost, and nothing is noted, where the partition is
+	// another relay's.
 	mark(ctx context.Context, h hold, out outcome) error
 	release(ctx context.Context, h hold) error
 	// leave ends the lease, and frees all partitions of the relay.
@@ -90,13 +95,15 @@ func (t tables) renew(ctx context.Context, owner ownerID, lease time.Duration) (
 func (t tables) deal(ctx context.Context, owner ownerID, lease time.Duration, first bool) (mine []hold, share int, err error) {
 	err = t.inTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		mine, share = nil, 0
-		// One relay at a time, from here to the commit. Those that renew go on beside it: the row of one whose lease has ended is locked by
-		// its removal, so that it finds that it has none, or renews before and keeps it.
+		// One relay at a time, from here to the commit. Those that renew go on beside it: the row
+		// of one whose lease has ended is locked by its removal, so that it finds that it has none,
+		// or renews before and keeps it.
 		if _, err := tx.ExecContext(ctx, t.queries.turn); err != nil {
 			return err
 		}
 		if first {
-			if _, err := tx.ExecContext(ctx, t.queries.forget, owner[:]); err != nil { // of a try whose reply was lost
+			if _, err := tx.ExecContext(ctx, t.queries.forget, owner[:]); err != nil {
+				// of a try whose reply was lost
 				return err
 			}
 			if _, err := tx.ExecContext(ctx, t.queries.register, owner[:], lease.Microseconds()); err != nil {
@@ -310,7 +317,8 @@ const sweepBatch = 1000
 
 func (t tables) sweep(ctx context.Context) (more bool, err error) {
 	err = t.inTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		n, err := affected(tx.ExecContext(ctx, t.queries.sweep, t.keep.Microseconds(), sweepBatch)) // with no Keep too: there may have been one
+		// with no Keep too: there may have been one
+		n, err := affected(tx.ExecContext(ctx, t.queries.sweep, t.keep.Microseconds(), sweepBatch))
 		more = n == sweepBatch
 		return err
 	})

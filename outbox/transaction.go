@@ -9,11 +9,13 @@ import (
 	"time"
 )
 
-// inTx runs f in a transaction at READ COMMITTED, and again where another one was in its way, until ctx ends. f may be run again after a
-// COMMIT that was carried out without a reply. On SQLite its first statement writes, if any does: one that has read first would be refused.
+// inTx runs f in a transaction at READ COMMITTED, and again where another one was in its way, until
+// ctx ends. f may be run again after a COMMIT that was carried out without a reply. On SQLite its
+// first statement writes, if any does: one that has read first would be refused.
 //
-// A process that is stopped in the middle keeps its locks for as long as ctx would have lasted and two seconds: then the server ends its
-// session. On SQLite nobody does, and others wait until it goes on or ends.
+// A process that is stopped in the middle keeps its locks for as long as ctx would have lasted and
+// two seconds: then the server ends its session. On SQLite nobody does, and others wait until it
+// goes on or ends.
 func (o *Outbox) inTx(ctx context.Context, f func(context.Context, *sql.Tx) error) error {
 	if o.dialect == SQLite {
 		select {

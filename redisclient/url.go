@@ -26,7 +26,8 @@ const (
 //	redis+sentinel://host:26379,host2/name/0  the primary that Sentinel calls name; rediss+sentinel:// over TLS
 //	redis+cluster://host:6379,host2           a cluster; rediss+cluster:// over TLS
 //
-// User and password may be left out, as may the ports and the number of the database. A password with odd characters is percent-encoded.
+// User and password may be left out, as may the ports and the number of the database. A password
+// with odd characters is percent-encoded.
 type Address struct {
 	Mode               Mode
 	TLS                bool

@@ -10,8 +10,9 @@ import (
 
 var _ retrysafe.Batcher = (*Store)(nil)
 
-// AcquireBatch implements [retrysafe.Batcher] in one round trip for each node, where the client is a [redisclient.Pipeliner]. With Replicas
-// it answers errors.ErrUnsupported, as do the others: WAIT speaks of the writes of one connection.
+// AcquireBatch implements [retrysafe.Batcher] in one round trip for each node, where the client is
+// a [redisclient.Pipeliner]. With Replicas it answers errors.ErrUnsupported, as do the others: WAIT
+// speaks of the writes of one connection.
 func (s *Store) AcquireBatch(ctx context.Context, reqs []retrysafe.AcquireRequest) ([]retrysafe.BatchResult[retrysafe.Acquired], error) {
 	return batch(ctx, s, reqs, s.acquireCall, func(req *retrysafe.AcquireRequest, call redisclient.Call, a answer, err error) (retrysafe.Acquired, error) {
 		return a.acquired(req, call.Args, err)
@@ -76,8 +77,9 @@ type round struct {
 	places []int
 }
 
-// rounds shares out the calls so that each key is in a round at most once: a client may send some of a round again, after a move of a slot
-// or where a server does not know a script, and so behind others. What cannot be sent has its error at once.
+// rounds shares out the calls so that each key is in a round at most once: a client may send some
+// of a round again, after a move of a slot or where a server does not know a script, and so behind
+// others. What cannot be sent has its error at once.
 func rounds[Req, T any](reqs []Req, results []retrysafe.BatchResult[T], prepare func(*Req) (redisclient.Call, error)) (all []round) {
 	times := make(map[string]int, len(reqs))
 	for i := range reqs {

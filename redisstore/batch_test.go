@@ -31,7 +31,8 @@ func (d *deafToMany) EvalMany(_ context.Context, calls []redisclient.Call) []red
 	d.sent = append(d.sent, calls)
 	replies := make([]redisclient.Reply, len(calls))
 	for i, c := range calls {
-		replies[i].Err = fmt.Errorf("%s: %w", c.Args[0][8:24], errDeaf) // the owner, so that a reply can be told from another
+		// the owner, so that a reply can be told from another
+		replies[i].Err = fmt.Errorf("%s: %w", c.Args[0][8:24], errDeaf)
 	}
 	return replies
 }
@@ -50,7 +51,8 @@ func claim(id string, owner byte) retrysafe.AcquireRequest {
 	}
 }
 
-// TestBatchSendsAKeyOnceAtATime: what a client sends again must not get behind a later call for its key.
+// TestBatchSendsAKeyOnceAtATime: what a client sends again must not get behind a later call for its
+// key.
 func TestBatchSendsAKeyOnceAtATime(t *testing.T) {
 	t.Parallel()
 	c := new(deafToMany)
@@ -92,7 +94,8 @@ func TestBatchNeedsAPipeliner(t *testing.T) {
 	assert.Equal(t, len(many.sent), 0, "calls")
 }
 
-// TestHeartbeatsAlone: what extends a lease is sent alone (E6), and what else a client may send together is not.
+// TestHeartbeatsAlone: what extends a lease is sent alone (E6), and what else a client may send
+// together is not.
 func TestHeartbeatsAlone(t *testing.T) {
 	t.Parallel()
 	c := new(deaf)

@@ -20,7 +20,8 @@ const (
 	done  = 102
 )
 
-// answer is what a script says: a number, the server's time in microseconds, and the packed record as far as the script gives it.
+// answer is what a script says: a number, the server's time in microseconds, and the packed record
+// as far as the script gives it.
 type answer struct {
 	code   byte
 	now    protocol.Micros
@@ -72,7 +73,8 @@ func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retr
 	return a.acquired(&req, call.Args, err)
 }
 
-// finishedThough is the answer of a finished record while the server takes nothing new since its memory is full.
+// finishedThough is the answer of a finished record while the server takes nothing new since its
+// memory is full.
 func (s *Store) finishedThough(ctx context.Context, req *retrysafe.AcquireRequest, err error) (got retrysafe.Acquired, ok bool) {
 	var refused redisclient.Error
 	if !errors.As(err, &refused) || refused.Code() != "OOM" {
@@ -145,8 +147,8 @@ func (s *Store) Complete(ctx context.Context, req retrysafe.CompleteRequest) (re
 	return s.completed(ctx, &req, call.Args, a, err)
 }
 
-// completed reads the answer to a Complete that was asked for with args. Where the server refuses what it should take, the work is completed without its answer: that it
-// is done matters more.
+// completed reads the answer to a Complete that was asked for with args. Where the server refuses
+// what it should take, the work is completed without its answer: that it is done matters more.
 func (s *Store) completed(ctx context.Context, req *retrysafe.CompleteRequest, args []string, a answer, err error) (retrysafe.Record, error) {
 	var refused redisclient.Error
 	if errors.As(err, &refused) && refused.Code() == "OOM" && req.Answer.Kept {
@@ -167,8 +169,9 @@ func (s *Store) completed(ctx context.Context, req *retrysafe.CompleteRequest, a
 	return rec, err
 }
 
-// endedRecord is the record that Complete has made, but for its body; head is from the codec to the digest. The script gives of it the
-// flags, the attempt, when it was created, its not-after, and what stands between the times and the answer.
+// endedRecord is the record that Complete has made, but for its body; head is from the codec to the
+// digest. The script gives of it the flags, the attempt, when it was created, its not-after, and
+// what stands between the times and the answer.
 func endedRecord(a *answer, req *retrysafe.CompleteRequest, head string) []byte {
 	const format, given = 1, 1 + 4 + 8 + 8
 	p := a.packed

@@ -12,8 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// clocks are those of the servers, compared by way of this process: how far each is ahead of it lies between what its answer says if it was
-// made at once, and if it was made last.
+// clocks are those of the servers, compared by way of this process: how far each is ahead of it
+// lies between what its answer says if it was made at once, and if it was made last.
 type clocks struct {
 	began time.Time
 
@@ -64,7 +64,8 @@ func (c *clocks) ask(ctx context.Context, do doing) error {
 		if !ok {
 			return errors.New("redisstore: TIME was not answered with a time")
 		}
-		ahead := at.Sub(c.began.Round(0)) // without the monotonic clock, of which the server knows nothing
+		// without the monotonic clock, of which the server knows nothing
+		ahead := at.Sub(c.began.Round(0))
 		early, late = max(early, ahead-after), min(late, ahead-before)
 	}
 	c.mu.Lock()

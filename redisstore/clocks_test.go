@@ -46,8 +46,8 @@ func (f *far) EachPrimary(ctx context.Context, each func(context.Context, func(c
 	return nil
 }
 
-// TestClocksByWayOfSlowLines: an answer that takes long says little of a clock, so that nothing is reported that the line may be the reason
-// for; and what is more than that is reported.
+// TestClocksByWayOfSlowLines: an answer that takes long says little of a clock, so that nothing is
+// reported that the line may be the reason for; and what is more than that is reported.
 func TestClocksByWayOfSlowLines(t *testing.T) {
 	t.Parallel()
 	const line = 8 * time.Second

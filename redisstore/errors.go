@@ -7,8 +7,8 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// advice is what [redisclient.Error.Advice] cannot know. Refusals of a script that had begun are not among them: the scripts write once, at
-// their end.
+// advice is what [redisclient.Error.Advice] cannot know. Refusals of a script that had begun are
+// not among them: the scripts write once, at their end.
 var advice = map[string]string{
 	"NOPERM":   "the user may not run this; it needs EVALSHA, EVAL, GET, SET, DEL, TIME, PEXPIRETIME, PUBLISH, for calls that can be resumed also ZADD, ZCARD, ZREVRANGE, ZRANGEBYSCORE, ZSCORE and ZREM, and the keys and channels of the prefix",
 	"RSFORMAT": "the record was written by a newer version",

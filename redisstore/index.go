@@ -13,11 +13,13 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// indexed is what this store knows of its indexes. An index names the keys of one operation whose records may keep progress, so that a
-// worker reads those alone, however many have finished. A name is there before the progress is: what was kept is found.
+// indexed is what this store knows of its indexes. An index names the keys of one operation whose
+// records may keep progress, so that a worker reads those alone, however many have finished. A name
+// is there before the progress is: what was kept is found.
 type indexed struct {
 	mu sync.Mutex
-	// added are attempts whose key has its name in the index: it stays there while one of them can still keep something.
+	// added are attempts whose key has its name in the index: it stays there while one of them can
+	// still keep something.
 	added map[attempt]bool
 	// most is how many names an index may have until it is cleaned without a worker.
 	most map[string]int64
@@ -64,7 +66,8 @@ func (s *Store) index(ctx context.Context, req *retrysafe.ExtendRequest) error {
 	return nil
 }
 
-// indexAdd adds a name, on as many replicas as a record has to be on, and answers how many there are.
+// indexAdd adds a name, on as many replicas as a record has to be on, and answers how many there
+// are.
 func (s *Store) indexAdd(ctx context.Context, call redisclient.Call) (names int64, err error) {
 	need := s.need()
 	var r redisclient.Reply
@@ -92,7 +95,8 @@ func (x *indexed) has(a attempt) bool {
 	return x.added[a]
 }
 
-// add remembers an attempt, and tells whether the index has to be cleaned. Nobody else does meanwhile.
+// add remembers an attempt, and tells whether the index has to be cleaned. Nobody else does
+// meanwhile.
 func (x *indexed) add(a attempt, index string, names int64) (full bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -110,7 +114,8 @@ func (x *indexed) add(a attempt, index string, names int64) (full bool) {
 	return true
 }
 
-// clean reads the index once, which takes out what has finished. Where no worker runs, nothing else does.
+// clean reads the index once, which takes out what has finished. Where no worker runs, nothing else
+// does.
 func (s *Store) clean(ctx context.Context, index string, of retrysafe.ListRequest) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -128,7 +133,8 @@ func (s *Store) clean(ctx context.Context, index string, of retrysafe.ListReques
 	s.indexed.most[index] = 2 * left
 }
 
-// listIndexed is List for what an index names. Pages go up to the place that was the last when the walk began.
+// listIndexed is List for what an index names. Pages go up to the place that was the last when the
+// walk began.
 func (s *Store) listIndexed(ctx context.Context, req retrysafe.ListRequest) (page retrysafe.Page, err error) {
 	index := s.indexName(req.Namespace, req.Layer, req.Operation)
 	from, to, _ := strings.Cut(req.After, "-")
@@ -150,7 +156,8 @@ func (s *Store) listIndexed(ctx context.Context, req retrysafe.ListRequest) (pag
 	return page, nil
 }
 
-// take adds the records of names that fit, and takes names out of the index whose records have finished or are gone.
+// take adds the records of names that fit, and takes names out of the index whose records have
+// finished or are gone.
 func (s *Store) take(ctx context.Context, req *retrysafe.ListRequest, page *retrysafe.Page, index string, names entries) error {
 	records, errs, err := s.heads(ctx, names.texts)
 	if err != nil {

@@ -48,7 +48,8 @@ func (s *Store) inspect(ctx context.Context) error {
 	return err
 }
 
-// mayTell warns of a user who may not publish: those who wait in other processes then find out by asking.
+// mayTell warns of a user who may not publish: those who wait in other processes then find out by
+// asking.
 func (s *Store) mayTell(ctx context.Context, do doing) {
 	var refused redisclient.Error
 	if err := do(ctx, "PUBLISH", s.o.Prefix, "").Err; !s.o.Quiet && errors.As(err, &refused) && refused.Code() == "NOPERM" {

@@ -11,8 +11,9 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// walk is the names of a list that is under way, so that its pages do not scan the server again each. Another process, or a page that
-// comes late, scans anew: the order is that of the names, and each page begins behind the last name of the one before.
+// walk is the names of a list that is under way, so that its pages do not scan the server again
+// each. Another process, or a page that comes late, scans anew: the order is that of the names, and
+// each page begins behind the last name of the one before.
 type walk struct {
 	of    retrysafe.ListRequest
 	names []string
@@ -22,7 +23,8 @@ type walk struct {
 // walkTime is how long the names of a list are kept between two pages.
 const walkTime = time.Minute
 
-// List implements [retrysafe.Lister], in the order of the keys' text, over all primaries. It scans the names of the store once.
+// List implements [retrysafe.Lister], in the order of the keys' text, over all primaries. It scans
+// the names of the store once.
 func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.Page, error) {
 	nodes, ok := s.client.(redisclient.Nodes)
 	if !ok {
@@ -179,7 +181,8 @@ func selects(of *retrysafe.ListRequest, text string) bool {
 	return true
 }
 
-// heads reads records without the bodies of their answers. Those that cannot be read have an error each, and no more than their keys.
+// heads reads records without the bodies of their answers. Those that cannot be read have an error
+// each, and no more than their keys.
 func (s *Store) heads(ctx context.Context, names []string) (records []retrysafe.Record, errs []error, err error) {
 	calls := make([]redisclient.Call, len(names))
 	for i, name := range names {
@@ -213,12 +216,14 @@ func (s *Store) heads(ctx context.Context, names []string) (records []retrysafe.
 	return records, errs, nil
 }
 
-// ofTheRecord tells whether the server has refused one record: it is of a format that the script does not read, damaged, or no record.
+// ofTheRecord tells whether the server has refused one record: it is of a format that the script
+// does not read, damaged, or no record.
 func ofTheRecord(err error) bool {
 	var refused redisclient.Error
 	if !errors.As(err, &refused) {
 		return false
 	}
 	code := refused.Code()
-	return code == "RSFORMAT" || code == "WRONGTYPE" || strings.Contains(string(refused), "user_script") // where the script has ended on it
+	// where the script has ended on it
+	return code == "RSFORMAT" || code == "WRONGTYPE" || strings.Contains(string(refused), "user_script")
 }

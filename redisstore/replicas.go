@@ -8,8 +8,8 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// shortError: the primary has what was written, and fewer replicas confirmed it than were asked for. If the primary dies now the write
-// may be gone; nobody is told of it before that is settled.
+// shortError: the primary has what was written, and fewer replicas confirmed it than were asked
+// for. If the primary dies now the write may be gone; nobody is told of it before that is settled.
 type shortError struct{ acked, need int }
 
 func (e *shortError) Error() string {
@@ -24,9 +24,10 @@ func (s *Store) need() int {
 	return s.o.Replicas
 }
 
-// won tells of an answer to Acquire that replicas have to confirm before anybody acts on it. A win that too few have is an error, and the
-// record stays as it is: the same owner may ask again, and then it is counted anew; what is not asked for again is given back by the
-// engine, which knows whether there was a doubt before it.
+// won tells of an answer to Acquire that replicas have to confirm before anybody acts on it. A win
+// that too few have is an error, and the record stays as it is: the same owner may ask again, and
+// then it is counted anew; what is not asked for again is given back by the engine, which knows
+// whether there was a doubt before it.
 func won(a *answer) bool { return a.code == fresh || retrysafe.Status(a.code) == retrysafe.Won }
 
 // confirmed is eval, with the replicas' word where the answer wants it.

@@ -85,7 +85,8 @@ func (s *Store) releaseCall(req *retrysafe.ReleaseRequest) (redisclient.Call, er
 	return s.call(release, &req.Key, holder(req.Fence, req.Owner), retention(req.Retention), doubt, cause, lastError, publish)
 }
 
-// opening is the beginning and the end of a record that begins with req; between them stand fence, owner and times.
+// opening is the beginning and the end of a record that begins with req; between them stand fence,
+// owner and times.
 func opening(req *retrysafe.AcquireRequest) (new8, behind string) {
 	row := protocol.Row{
 		State: retrysafe.StateInProgress, OnDoubt: req.OnDoubt, Attempt: 1, Fingerprint: req.Fingerprint, Binding: req.Binding,

@@ -6,8 +6,8 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// head is what every script needs. Between it and lib stand the usual cases, in few steps; what is unusual needs lib, whose names and
-// functions cost as much as a call.
+// head is what every script needs. Between it and lib stand the usual cases, in few steps; what is
+// unusual needs lib, whose names and functions cost as much as a call.
 //
 //go:embed lua/head.lua
 var head string
@@ -51,7 +51,8 @@ var indexDropLua string
 //go:embed lua/charge.lua
 var chargeLua string
 
-// What ends an attempt is taken also where memory is full: it is small, and a refusal would leave a doubt about work that is done.
+// What ends an attempt is taken also where memory is full: it is small, and a refusal would leave a
+// doubt about work that is done.
 var (
 	acquire  = script("acquire", "", acquireFirst, acquireLua)
 	extend   = script("extend", "allow-oom", "", extendLua)

@@ -11,10 +11,12 @@ import (
 type Retry struct {
 	// Max is the most tries of one call, the first included; default 4, and 1 repeats nothing.
 	Max int
-	// MinWait is the most that is waited before the second try; it doubles with each. What is waited is random, from zero up to that ("full
-	// jitter"), on top of what the server asks for. Default 100 ms.
+	// MinWait is the most that is waited before the second try; it doubles with each. What is
+	// waited is random, from zero up to that ("full jitter"), on top of what the server asks for.
+	// Default 100 ms.
 	MinWait time.Duration
-	// MaxWait is the longest wait before a try; default 10 s. A refusal that asks for more is returned.
+	// MaxWait is the longest wait before a try; default 10 s. A refusal that asks for more is
+	// returned.
 	MaxWait time.Duration
 }
 
@@ -33,7 +35,8 @@ var final = map[string]bool{
 	"ALREADY_DONE": true, "ANSWER_NOT_KEPT": true, "PRINCIPAL_CHANGED": true, "RESOLVED_FAILED": true, "PAYLOAD_MISMATCH": true,
 }
 
-// again tells whether the same call may end otherwise: the server was not reached or is going away, or it says when to come again.
+// again tells whether the same call may end otherwise: the server was not reached or is going away,
+// or it says when to come again.
 func (f Failure) again() bool {
 	switch {
 	case f.Reason == "OUTCOME_UNKNOWN":
@@ -46,8 +49,8 @@ func (f Failure) again() bool {
 	return f.Told && (f.Code == Aborted || f.Code == ResourceExhausted)
 }
 
-// Do makes tries until one is final: try returns nil for an answer and for a failure that is. All tries must carry one key, and be the same
-// request. A call without a key is not for Do.
+// Do makes tries until one is final: try returns nil for an answer and for a failure that is. All
+// tries must carry one key, and be the same request. A call without a key is not for Do.
 func (r *Retry) Do(ctx context.Context, try func() *Failure) {
 	tries := backoff.Backoff{Max: r.Max, MinWait: r.MinWait, MaxWait: r.MaxWait}
 	for n := 1; ; n++ {

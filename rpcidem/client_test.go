@@ -12,7 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
-// tries lets Do work on a failure until it gives up, and returns when each try came, in time since the first.
+// tries lets Do work on a failure until it gives up, and returns when each try came, in time since
+// the first.
 func tries(ctx context.Context, r *rpcidem.Retry, f *rpcidem.Failure) []time.Duration {
 	begun := time.Now()
 	var at []time.Duration
@@ -23,7 +24,8 @@ func tries(ctx context.Context, r *rpcidem.Retry, f *rpcidem.Failure) []time.Dur
 	return at
 }
 
-// TestRetry: so many tries, no wait longer than the bound or shorter than the server asks for, and none that the context does not outlive.
+// TestRetry: so many tries, no wait longer than the bound or shorter than the server asks for, and
+// none that the context does not outlive.
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	away := &rpcidem.Failure{Code: rpcidem.Unavailable}

@@ -11,8 +11,9 @@ import (
 type ClientOptions struct {
 	// Metadata is the name of the key; default [DefaultMetadata].
 	Metadata string
-	// NewKey makes the key of a call that has none, one for each call: it covers the tries made here, not those of the caller. At least 128
-	// random bits; Text of crypto/rand will do. Default: none is made.
+	// NewKey makes the key of a call that has none, one for each call: it covers the tries made
+	// here, not those of the caller. At least 128 random bits; Text of crypto/rand will do.
+	// Default: none is made.
 	NewKey func() string
 	// Retry says how calls with a key are repeated.
 	Retry Retry
@@ -30,8 +31,9 @@ func (o *ClientOptions) WithDefaults() ClientOptions {
 	return own
 }
 
-// Line makes the value of the metadata for a call that does not have it yet: the key of [httpidem.ContextWithKey], else one of NewKey. Empty: the
-// call has no key. The error is for the caller, does not show the key, and means that nothing was sent.
+// Line makes the value of the metadata for a call that does not have it yet: the key of
+// [httpidem.ContextWithKey], else one of NewKey. Empty: the call has no key. The error is for the
+// caller, does not show the key, and means that nothing was sent.
 func (o *ClientOptions) Line(ctx context.Context) (string, error) {
 	key, ok := httpidem.KeyFromContext(ctx)
 	if !ok && o.NewKey != nil {

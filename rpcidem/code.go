@@ -6,7 +6,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Code is a status code of gRPC (https://grpc.io/docs/guides/status-codes/). Those of Connect have the same numbers.
+// Code is a status code of gRPC (https://grpc.io/docs/guides/status-codes/). Those of Connect have
+// the same numbers.
 type Code uint32
 
 // The codes.
@@ -43,8 +44,9 @@ func (c Code) String() string {
 	return fmt.Sprintf("CODE_%d", uint32(c))
 }
 
-// outcome is what the code of a method that ran means for its key, as the status does over HTTP: a refusal at the door (who are you, may you,
-// not now) did nothing; a crash leaves Refuse with what it said, and lets Reexecute run again; everything else is an answer.
+// outcome is what the code of a method that ran means for its key, as the status does over HTTP: a
+// refusal at the door (who are you, may you, not now) did nothing; a crash leaves Refuse with what
+// it said, and lets Reexecute run again; everything else is an answer.
 func (c Code) outcome(onDoubt retrysafe.OnDoubt) retrysafe.Outcome {
 	switch c {
 	case Unauthenticated, PermissionDenied, ResourceExhausted, Aborted, Unimplemented:

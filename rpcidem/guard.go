@@ -70,15 +70,18 @@ func (g *Guard) Keyed(md Metadata) bool { return len(md(g.o.Metadata)) > 0 }
 // Result is what a method that ran said.
 type Result struct {
 	Code Code
-	// Err is the method's error; its marks ([retrysafe.NothingDone], [retrysafe.InDoubt]) come before its code.
+	// Err is the method's error; its marks ([retrysafe.NothingDone], [retrysafe.InDoubt]) come
+	// before its code.
 	Err error
-	// Reply makes the form that is kept; it is called for guarded calls alone. With an error it is not kept, and repeats are told so.
+	// Reply makes the form that is kept; it is called for guarded calls alone. With an error it is
+	// not kept, and repeats are told so.
 	Reply func() (*Reply, error)
 }
 
-// Serve answers a call. Where run ran its answer is the answer, and what is returned is nil; a repeat gets the first one's *Reply. A *Refusal
-// is an answer in place of both. run gets a context that does not end with the caller's, and is not called twice. A panic of run
-// leaves the key in doubt (released under Reexecute) and goes on up.
+// Serve answers a call. Where run ran its answer is the answer, and what is returned is nil; a
+// repeat gets the first one's *Reply. A *Refusal is an answer in place of both. run gets a context
+// that does not end with the caller's, and is not called twice. A panic of run leaves the key in
+// doubt (released under Reexecute) and goes on up.
 func (g *Guard) Serve(ctx context.Context, c *Call, run func(context.Context) Result) (*Reply, Told, *Refusal) {
 	if !g.Guards(c.Method) {
 		run(ctx)
@@ -186,9 +189,11 @@ func (g *Guard) run(a *retrysafe.Attempt, run func(context.Context) Result) (unc
 	case errors.Is(err, retrysafe.ErrUnconfirmed):
 		return true, nil
 	case errors.Is(err, retrysafe.ErrLeaseLost), errors.Is(err, retrysafe.ErrStepsChanged):
-		return false, refusalOf(err) // what the method says is not the end of what another attempt began
+		// what the method says is not the end of what another attempt began
+		return false, refusalOf(err)
 	}
-	// The store will not have the answer, and says so: the work is done, and a repeat finds it in doubt.
+	// The store will not have the answer, and says so: the work is done, and a repeat finds it in
+	// doubt.
 	return true, nil
 }
 

@@ -79,7 +79,8 @@ func (strict) Complete(context.Context, retrysafe.CompleteRequest) (retrysafe.Re
 	return retrysafe.Record{}, errors.ErrUnsupported
 }
 
-// TestAnswerThatIsNotTaken: a store that will not have an answer costs the caller no answer; the record says that nobody knows.
+// TestAnswerThatIsNotTaken: a store that will not have an answer costs the caller no answer; the
+// record says that nobody knows.
 func TestAnswerThatIsNotTaken(t *testing.T) {
 	t.Parallel()
 	g := rpcidem.NewGuard(engine(t, strict{memstore.New(nil)}), &rpcidem.Options{Tenant: rpcidem.Global})
@@ -88,7 +89,8 @@ func TestAnswerThatIsNotTaken(t *testing.T) {
 	assert.True(t, told.Guarded && told.Unconfirmed && !told.Replayed, "it is unconfirmed: %+v", told)
 }
 
-// TestOtherSteps: the answer of a program that has left out a step of an earlier attempt is not the end of the call.
+// TestOtherSteps: the answer of a program that has left out a step of an earlier attempt is not the
+// end of the call.
 func TestOtherSteps(t *testing.T) {
 	t.Parallel()
 	g := rpcidem.NewGuard(engine(t, memstore.New(nil)), &rpcidem.Options{
@@ -104,7 +106,8 @@ func TestOtherSteps(t *testing.T) {
 	assert.True(t, refusal != nil && refusal.Reason == "OUTCOME_UNKNOWN" && refusal.RetryAfter == 0, "the second: %v, %+v", refusal, told)
 }
 
-// TestGuardInAGuard: of two guards with one key, as where an interceptor is there twice, the inner one lets the call pass.
+// TestGuardInAGuard: of two guards with one key, as where an interceptor is there twice, the inner
+// one lets the call pass.
 func TestGuardInAGuard(t *testing.T) {
 	t.Parallel()
 	e := engine(t, memstore.New(nil))
@@ -126,7 +129,8 @@ func TestGuardInAGuard(t *testing.T) {
 	assert.Equal(t, runs, 1, "runs")
 }
 
-// TestFormsThatFail: a request without a form is refused before anything runs; an answer without one is given once, and repeats are told so.
+// TestFormsThatFail: a request without a form is refused before anything runs; an answer without
+// one is given once, and repeats are told so.
 func TestFormsThatFail(t *testing.T) {
 	t.Parallel()
 	g := rpcidem.NewGuard(engine(t, memstore.New(nil)), &rpcidem.Options{Tenant: rpcidem.Global})

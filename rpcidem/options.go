@@ -16,26 +16,31 @@ type Metadata func(name string) []string
 
 // Options configure a [Guard].
 type Options struct {
-	// Tenant names the caller by a stable principal (a service's name, a user id, never a credential that rotates): it keeps one caller from
-	// reading another's answer. Required; [Global] is for services that all callers share. An error is told as UNAUTHENTICATED. An empty tenant is
-	// anonymous: its keys need MinKey characters.
+	// Tenant names the caller by a stable principal (a service's name, a user id, never a
+	// credential that rotates): it keeps one caller from reading another's answer. Required;
+	// [Global] is for services that all callers share. An error is told as UNAUTHENTICATED. An
+	// empty tenant is anonymous: its keys need MinKey characters.
 	Tenant func(ctx context.Context, md Metadata) (string, error)
-	// Binding returns the credential that a repeat must come with, or nil; only a keyed digest is kept.
+	// Binding returns the credential that a repeat must come with, or nil; only a keyed digest is
+	// kept.
 	Binding func(ctx context.Context, md Metadata) []byte
-	// Methods tells which methods are guarded, by their full name (/shop.v1.Orders/Place); default all. Leave out those that only read.
+	// Methods tells which methods are guarded, by their full name (/shop.v1.Orders/Place); default
+	// all. Leave out those that only read.
 	Methods func(method string) bool
 	// Required refuses calls without a key to guarded methods: INVALID_ARGUMENT, KEY_MISSING.
 	Required bool
 	// Metadata is the name of the key; default [DefaultMetadata].
 	Metadata string
-	// MinKey is the least length of keys of the anonymous tenant; default 22, the length of 128 bits in base64.
+	// MinKey is the least length of keys of the anonymous tenant; default 22, the length of 128
+	// bits in base64.
 	MinKey int
 	// Policy inherits the engine's.
 	Policy retrysafe.Policy
 	// Rate bounds how often a tenant may call a guarded method, repeats too; default: no bound.
 	Rate retrysafe.Rate
-	// Classify says what an answer of the method means for its key in place of the table of codes; a zero Outcome leaves it to that. Marks of the
-	// method's error (NothingDone, InDoubt) come first. Under Refuse it cannot turn an answer of a method that ran into "nothing done".
+	// Classify says what an answer of the method means for its key in place of the table of codes;
+	// a zero Outcome leaves it to that. Marks of the method's error (NothingDone, InDoubt) come
+	// first. Under Refuse it cannot turn an answer of a method that ran into "nothing done".
 	Classify func(code Code, err error) retrysafe.Outcome
 	// Layer keeps the keys of this surface apart from others on the store; default "rpc".
 	Layer string

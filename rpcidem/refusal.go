@@ -12,10 +12,12 @@ import (
 // Domain is that of the reasons of refusals (google.rpc.ErrorInfo).
 const Domain = "retrysafe"
 
-// Refusal is an answer of this package's own: the method did not run for this call. It never has a key, a payload or a cause.
+// Refusal is an answer of this package's own: the method did not run for this call. It never has a
+// key, a payload or a cause.
 type Refusal struct {
 	Code Code
-	// Reason is stable: programs go by it. It is the code of the same answer over HTTP in capitals; docs/problems has a page for each.
+	// Reason is stable: programs go by it. It is the code of the same answer over HTTP in capitals;
+	// docs/problems has a page for each.
 	Reason string
 	// Message says what happened and what to do.
 	Message string

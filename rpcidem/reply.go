@@ -8,17 +8,19 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Reply is what a method answered, in the form that is kept: any protocol of this project can give it to a repeat.
+// Reply is what a method answered, in the form that is kept: any protocol of this project can give
+// it to a repeat.
 type Reply struct {
 	Code Code
 	// Type is the full name of the message, for OK.
 	Type string
-	// Body is the message in the binary form of protocol buffers; for an error that of its google.rpc.Status.
+	// Body is the message in the binary form of protocol buffers; for an error that of its
+	// google.rpc.Status.
 	Body []byte
 }
 
-// codecName is that of kept replies. The form is frozen: a byte 1, then as unsigned varints the code and the length of the type, the type,
-// and the body.
+// codecName is that of kept replies. The form is frozen: a byte 1, then as unsigned varints the
+// code and the length of the type, the type, and the body.
 const codecName = "rpc"
 
 const replyVersion = 1
@@ -48,7 +50,8 @@ func decodeReply(b []byte) (*Reply, error) {
 	return &Reply{Code: Code(code), Type: string(rest[:size]), Body: rest[size:]}, nil
 }
 
-// stored is the answer that is kept; of one that is too large, or has no form, only that there was one.
+// stored is the answer that is kept; of one that is too large, or has no form, only that there was
+// one.
 func (g *Guard) stored(res Result) retrysafe.Answer {
 	limit := min(g.policy.WithDefaults().MaxAnswer, 1<<20)
 	r, err := res.Reply()
@@ -83,7 +86,8 @@ func replay(rec *retrysafe.Record) (*Reply, *Refusal) {
 	return reply, nil
 }
 
-// StoredReply makes the answer that repeats of a call will get, for whoever resolves a call in doubt and knows what it was.
+// StoredReply makes the answer that repeats of a call will get, for whoever resolves a call in
+// doubt and knows what it was.
 func StoredReply(r *Reply) (retrysafe.Answer, error) {
 	body := r.encode()
 	if len(body) > retrysafe.MaxStored {
@@ -92,7 +96,8 @@ func StoredReply(r *Reply) (retrysafe.Answer, error) {
 	return retrysafe.Answer{Codec: codecName, Body: body, Kept: true}, nil
 }
 
-// payloadSum tells a repeat from another request with the same key: SHA-256 of "retrysafe rpc 1\n", the method, a line feed, and the request.
+// payloadSum tells a repeat from another request with the same key: SHA-256 of "retrysafe rpc 1\n",
+// the method, a line feed, and the request.
 func payloadSum(method string, payload []byte) []byte {
 	h := sha256.New()
 	h.Write([]byte("retrysafe rpc 1\n" + method + "\n"))

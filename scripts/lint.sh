@@ -22,6 +22,10 @@ if [ -n "$unformatted" ]; then
   printf 'not formatted (gofumpt -w . does it):\n%s\n' "$unformatted"
   failed=1
 fi
+go run ./scripts/wrap -check || {
+  echo 'lines of comments and pages are too long (go run ./scripts/wrap breaks them)'
+  failed=1
+}
 for dir in "${modules[@]}"; do
   echo "lint $dir"
   (cd "$dir" && golangci-lint run ./...) || failed=1

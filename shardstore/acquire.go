@@ -48,9 +48,10 @@ func (s *Store) acquireOne(ctx context.Context, p *place, req retrysafe.AcquireR
 	return got, nil
 }
 
-// confirm looks at the map once more after a win whose answer took long. The shard may have decided in time and shown its record to others
-// only after a change of maps had looked there: a slow disk does that, or a replica that is waited for. If the key has left this shard, the
-// win is given back before anything runs.
+// confirm looks at the map once more after a win whose answer took long. The shard may have decided
+// in time and shown its record to others only after a change of maps had looked there: a slow disk
+// does that, or a replica that is waited for. If the key has left this shard, the win is given back
+// before anything runs.
 func (s *Store) confirm(ctx context.Context, p *place, req retrysafe.AcquireRequest, got retrysafe.Acquired) (retrysafe.Acquired, error) {
 	_, err := s.look(ctx, p.m, p.name)
 	if err == nil {
@@ -89,8 +90,8 @@ func (s *Store) late(ctx context.Context, p *place, asked time.Time) error {
 	return errMoved
 }
 
-// acquireBoth claims a moving key: at its old home, which every process asks that does not know of the move yet, and then at the new one,
-// which every process asks that knows that it has ended.
+// acquireBoth claims a moving key: at its old home, which every process asks that does not know of
+// the move yet, and then at the new one, which every process asks that knows that it has ended.
 func (s *Store) acquireBoth(ctx context.Context, p *place, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
 	there, err := p.next.Lookup(ctx, req.Key)
 	if err != nil {
@@ -118,8 +119,8 @@ func (s *Store) acquireBoth(ctx context.Context, p *place, req retrysafe.Acquire
 	return s.acquireNext(ctx, p, req, &got.Record, &there)
 }
 
-// refused bears out an answer of the old home that is not a win by the record at the next one, or by another look at the map: whoever knows
-// that the move has ended asks the next home alone.
+// refused bears out an answer of the old home that is not a win by the record at the next one, or
+// by another look at the map: whoever knows that the move has ended asks the next home alone.
 func (s *Store) refused(ctx context.Context, p *place, got retrysafe.Acquired, there *retrysafe.Record) (retrysafe.Acquired, error) {
 	here := &got.Record
 	alike := alike(there, here)
@@ -127,7 +128,8 @@ func (s *Store) refused(ctx context.Context, p *place, got retrysafe.Acquired, t
 	case got.Status == retrysafe.Finished && alike && there.State.Finished():
 		return got, nil
 	case got.Status == retrysafe.Finished && alike && there.State == retrysafe.StateInProgress:
-		// Whoever finished it has not come to the next home. It is done for them, or those who ask there alone would not know.
+		// Whoever finished it has not come to the next home. It is done for them, or those who ask
+		// there alone would not know.
 		if _, err := p.next.Complete(ctx, copyTo(here, there)); err == nil || !errors.Is(err, retrysafe.ErrLeaseLost) {
 			return got, failedIf(p.nextName, err)
 		}
@@ -137,7 +139,8 @@ func (s *Store) refused(ctx context.Context, p *place, got retrysafe.Acquired, t
 	return got, s.still(ctx, p.m)
 }
 
-// copyTo is a Complete that keeps what a finished record has, for as long, in one that is in progress.
+// copyTo is a Complete that keeps what a finished record has, for as long, in one that is in
+// progress.
 func copyTo(rec, there *retrysafe.Record) retrysafe.CompleteRequest {
 	keep := retrysafe.Forever
 	if !rec.Expires.IsZero() {
@@ -156,8 +159,9 @@ func (s *Store) acquireNext(ctx context.Context, p *place, req retrysafe.Acquire
 	}
 	got, err := p.next.Acquire(ctx, next)
 	if err == nil && got.Status == retrysafe.StatusInDoubt && got.Record.Owner != req.Owner {
-		// The old home has said who may run, and this is not the record of whom it had before. If the move has not ended, nobody was let in here
-		// alone: it is what was left of an attempt that was taken over without this home, or that has expired there.
+		// The old home has said who may run, and this is not the record of whom it had before. If
+		// the move has not ended, nobody was let in here alone: it is what was left of an attempt
+		// that was taken over without this home, or that has expired there.
 		if err = s.still(ctx, p.m); err == nil {
 			next.IfFence, next.Force, next.MustBeIssued = got.Record.Fence, false, false
 			got, err = p.next.Acquire(ctx, next)
@@ -177,7 +181,8 @@ func (s *Store) acquireNext(ctx context.Context, p *place, req retrysafe.Acquire
 	case got.Record.Fence != won.Fence:
 		return got, s.misfit(ctx, p, req, won, &got.Record)
 	}
-	if won.Answer.Codec != "" && won.Answer.Size > got.Record.Answer.Size { // what was done before the move
+	if won.Answer.Codec != "" && won.Answer.Size > got.Record.Answer.Size {
+		// what was done before the move
 		err := p.next.Extend(ctx, retrysafe.ExtendRequest{Key: req.Key, Owner: req.Owner, Fence: won.Fence, Lease: req.Lease, Progress: &won.Answer})
 		if err != nil {
 			return got, failedUnsure(p.nextName, err)
@@ -193,7 +198,8 @@ func (s *Store) acquireNext(ctx context.Context, p *place, req retrysafe.Acquire
 
 // following is the request to the next home.
 func (s *Store) following(ctx context.Context, p *place, req retrysafe.AcquireRequest, won, there *retrysafe.Record) (retrysafe.AcquireRequest, error) {
-	// What is left of the time, from a moment before the old home has told it, by the clock of this one.
+	// What is left of the time, from a moment before the old home has told it, by the clock of this
+	// one.
 	by := there.Now.Sub(won.Now)
 	req.NotAfter, req.Until = moved(req.NotAfter, by), earlier(moved(req.Until, by), p.nextUntil())
 	if there.State == 0 || there.Owner != req.Owner { // past this the fence would be another one
@@ -269,7 +275,8 @@ func moved(t time.Time, by time.Duration) time.Time {
 	return t.Add(by)
 }
 
-// shifted tells a record by the clock of the old home, which is the one that callers of a moving key are told.
+// shifted tells a record by the clock of the old home, which is the one that callers of a moving
+// key are told.
 func shifted(rec retrysafe.Record, now time.Time) retrysafe.Record {
 	by := now.Sub(rec.Now)
 	for _, t := range []*time.Time{&rec.Now, &rec.Created, &rec.Updated, &rec.Expires} {

@@ -13,8 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// atlas is all maps, as the shards keep them: each map is a record of its own, completed and kept for ever, so that the first one that is
-// written under a number stays.
+// atlas is all maps, as the shards keep them: each map is a record of its own, completed and kept
+// for ever, so that the first one that is written under a number stays.
 type atlas map[string]retrysafe.Store
 
 // The records of maps are in a namespace that nobody else uses.
@@ -51,7 +51,8 @@ func (a atlas) look(ctx context.Context, name string, number int64) (m *Map, now
 	return m, rec.Now, err
 }
 
-// last reads the maps of a shard that come after m (nil: all), and returns the last one, or m, and when there was no other.
+// last reads the maps of a shard that come after m (nil: all), and returns the last one, or m, and
+// when there was no other.
 func (a atlas) last(ctx context.Context, name string, m *Map) (last *Map, now time.Time, err error) {
 	number := int64(0)
 	if m != nil {
@@ -69,7 +70,8 @@ func (a atlas) last(ctx context.Context, name string, m *Map) (last *Map, now ti
 // names are those of all shards, in their order.
 func (a atlas) names() []string { return slices.Sorted(maps.Keys(a)) }
 
-// newest asks all shards for their last map; source is one that has it, and all before it. silent are those that did not answer.
+// newest asks all shards for their last map; source is one that has it, and all before it. silent
+// are those that did not answer.
 func (a atlas) newest(ctx context.Context) (m *Map, source string, silent, err error) {
 	for _, name := range a.names() {
 		last, _, err := a.last(ctx, name, nil)
@@ -88,7 +90,8 @@ func (a atlas) newest(ctx context.Context) (m *Map, source string, silent, err e
 	return m, source, silent, nil
 }
 
-// write keeps m in a shard, unless that has another map of the number; it returns the one that stands there.
+// write keeps m in a shard, unless that has another map of the number; it returns the one that
+// stands there.
 func (a atlas) write(ctx context.Context, name string, m *Map) (*Map, error) {
 	s, err := a.shard(name)
 	if err != nil {
@@ -126,8 +129,8 @@ func (a atlas) write(ctx context.Context, name string, m *Map) (*Map, error) {
 // writeLease is how long one writer of a map waits for another that has died.
 const writeLease = 5 * time.Second
 
-// publish makes m the map that follows from: first in the shard that decides, then in the others, which get what maps they lack.
-// It returns the map that has won.
+// publish makes m the map that follows from: first in the shard that decides, then in the others,
+// which get what maps they lack. It returns the map that has won.
 func (a atlas) publish(ctx context.Context, from, m *Map) (*Map, error) {
 	decider := m.Names[0]
 	if from != nil {
@@ -140,8 +143,8 @@ func (a atlas) publish(ctx context.Context, from, m *Map) (*Map, error) {
 	return won, a.spread(ctx, decider, won)
 }
 
-// spread gives all shards the maps up to m that they lack, in their order, those too that are the home of nothing any more: there may be
-// processes that ask them. source has all of the maps.
+// spread gives all shards the maps up to m that they lack, in their order, those too that are the
+// home of nothing any more: there may be processes that ask them. source has all of the maps.
 func (a atlas) spread(ctx context.Context, source string, m *Map) error {
 	for _, name := range a.names() {
 		have, _, err := a.last(ctx, name, nil)
@@ -172,7 +175,8 @@ func (a atlas) spread(ctx context.Context, source string, m *Map) error {
 	return nil
 }
 
-// passed tells how long it is until nobody goes by a map before m any more, by the clock of each shard.
+// passed tells how long it is until nobody goes by a map before m any more, by the clock of each
+// shard.
 func (a atlas) passed(ctx context.Context, m *Map) (left time.Duration, err error) {
 	for _, name := range a.names() {
 		s, err := a.shard(name)

@@ -27,7 +27,8 @@ func (a atlas) batches(ctx context.Context) (bool, error) {
 // together is how many calls of one batch are under way at once.
 const together = 8
 
-// AcquireBatch implements [retrysafe.Batcher]: one batch for each shard, and keys that move one by one.
+// AcquireBatch implements [retrysafe.Batcher]: one batch for each shard, and keys that move one by
+// one.
 func (s *Store) AcquireBatch(ctx context.Context, reqs []retrysafe.AcquireRequest) ([]retrysafe.BatchResult[retrysafe.Acquired], error) {
 	type result = retrysafe.BatchResult[retrysafe.Acquired]
 	return batch(ctx, s, reqs, func(r *retrysafe.AcquireRequest) retrysafe.StoreKey { return r.Key },
@@ -85,7 +86,8 @@ func lostInBatch(_ *place, err error) bool { return errors.Is(err, retrysafe.Err
 
 func same(err error) error { return err }
 
-// batch gives each shard its part, in the order of the calls. What an old map may have answered is asked again by itself.
+// batch gives each shard its part, in the order of the calls. What an old map may have answered is
+// asked again by itself.
 func batch[Q, R any](ctx context.Context, s *Store, reqs []Q, key func(*Q) retrysafe.StoreKey,
 	many func(retrysafe.Batcher, *place, []Q) ([]R, error), one func(Q) R, doubtful func(*place, R) bool, failure func(error) R,
 ) ([]R, error) {

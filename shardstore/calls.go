@@ -36,13 +36,15 @@ func (s *Store) Complete(ctx context.Context, req retrysafe.CompleteRequest) (re
 	return rec, nil
 }
 
-// Release implements [retrysafe.Store]. The next home is told first: a key is free when the old one is.
+// Release implements [retrysafe.Store]. The next home is told first: a key is free when the old one
+// is.
 func (s *Store) Release(ctx context.Context, req retrysafe.ReleaseRequest) error {
 	return s.held(ctx, req.Key, true, func(shard retrysafe.Store) error { return shard.Release(ctx, req) })
 }
 
-// held makes a call of a holder at each home, the next one first or last. A record that the next home does not have, or that is another's
-// there, was won before the move began; then the old home alone decides, unless the move has ended in the meantime.
+// held makes a call of a holder at each home, the next one first or last. A record that the next
+// home does not have, or that is another's there, was won before the move began; then the old home
+// alone decides, unless the move has ended in the meantime.
 func (s *Store) held(ctx context.Context, key retrysafe.StoreKey, nextFirst bool, call func(retrysafe.Store) error) error {
 	if err := check(ctx, key); err != nil {
 		return err

@@ -14,13 +14,15 @@ import (
 type Status struct {
 	// Map is the newest one.
 	Map Map
-	// Behind are the shards of the map that do not have it: a change was interrupted. Call Change again.
+	// Behind are the shards of the map that do not have it: a change was interrupted. Call Change
+	// again.
 	Behind []string
 	// Silent says which shards did not answer; nil: all did. A map that only they have is not seen.
 	Silent error
 }
 
-// ReadStatus reads the maps of all shards and changes nothing. Where there is none, Map.Number is zero.
+// ReadStatus reads the maps of all shards and changes nothing. Where there is none, Map.Number is
+// zero.
 func ReadStatus(ctx context.Context, shards map[string]retrysafe.Store) (Status, error) {
 	a, err := newAtlas(shards)
 	if err != nil {
@@ -43,16 +45,18 @@ func ReadStatus(ctx context.Context, shards map[string]retrysafe.Store) (Status,
 	return st, nil
 }
 
-// BlockedError says that records stand in the way of the end of a change. Keys go on to be served by both their homes.
+// BlockedError says that records stand in the way of the end of a change. Keys go on to be served
+// by both their homes.
 type BlockedError struct {
 	// Shard is the one where they are, Records how many; First is the operation of one of them.
 	Shard   string
 	Records int
 	First   string
-	// Returning: they are copies that an earlier change has left in a shard that would get its keys back.
+	// Returning: they are copies that an earlier change has left in a shard that would get its keys
+	// back.
 	Returning bool
-	// Until is when the last of them expires, by the clock of the shard; zero: at least one does not, since it is in progress, in doubt, or
-	// kept for ever.
+	// Until is when the last of them expires, by the clock of the shard; zero: at least one does
+	// not, since it is in progress, in doubt, or kept for ever.
 	Until time.Time
 }
 
@@ -69,16 +73,19 @@ func (e *BlockedError) Error() string {
 	return fmt.Sprintf("shardstore: shard %q has %d records %s (one is of operation %q); %s, and call Change again", e.Shard, e.Records, what, e.First, when)
 }
 
-// Change makes names the shards, and returns when no key moves any more. It may be called again after any error, by anybody, and then goes
-// on from where it stopped; ctx ends it at any time, and processes go on to be served meanwhile. shards are all that there are and will
-// be, by their names: those that leave as well. Every process that uses them has to have been started with the new ones.
+// Change makes names the shards, and returns when no key moves any more. It may be called again
+// after any error, by anybody, and then goes on from where it stopped; ctx ends it at any time, and
+// processes go on to be served meanwhile. shards are all that there are and will be, by their
+// names: those that leave as well. Every process that uses them has to have been started with the
+// new ones.
 //
-// It announces the move, waits until nobody goes by the map before (the map's lease, by the clock of each shard), copies what was finished
-// before the move, and ends it when the next shards have every record of the keys that move. What was begun before the move and is not
-// finished, or is in doubt, cannot be copied: then Change returns a [*BlockedError], and is called again later. Until the move has ended keys
-// that move cost three calls to shards for one. Where there are transactions ([TxStore]), those of keys that move are refused in the last
-// part of it, for one to two leases.
-// A Change to the shards before takes back what is under way, at once.
+// It announces the move, waits until nobody goes by the map before (the map's lease, by the clock
+// of each shard), copies what was finished before the move, and ends it when the next shards have
+// every record of the keys that move. What was begun before the move and is not finished, or is in
+// doubt, cannot be copied: then Change returns a [*BlockedError], and is called again later. Until
+// the move has ended keys that move cost three calls to shards for one. Where there are
+// transactions ([TxStore]), those of keys that move are refused in the last part of it, for one to
+// two leases. A Change to the shards before takes back what is under way, at once.
 //
 // A copy has a larger fence than its original, and says that it is of the first attempt.
 func Change(ctx context.Context, shards map[string]retrysafe.Store, names []string) (Map, error) {
@@ -115,7 +122,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// step goes on with a change as far as it can without waiting, and says how long to wait; zero: it is done.
+// step goes on with a change as far as it can without waiting, and says how long to wait; zero: it
+// is done.
 func (a atlas) step(ctx context.Context, names []string) (*Map, time.Duration, error) {
 	m, source, silent, err := a.newest(ctx)
 	switch {
@@ -166,8 +174,9 @@ func (a atlas) announce(ctx context.Context, m *Map, names []string) (*Map, time
 	return a.follow(ctx, m, &Map{Number: m.Number + 1, Names: names, Was: m.Names, Lease: m.Lease, Floor: m.Floor})
 }
 
-// end ends a move, if the next shards have all that counts. Where there may be transactions, it closes the old homes to them first: they ran
-// there alone, and what the last of them have kept is copied when no other can come.
+// end ends a move, if the next shards have all that counts. Where there may be transactions, it
+// closes the old homes to them first: they ran there alone, and what the last of them have kept is
+// copied when no other can come.
 func (a atlas) end(ctx context.Context, m *Map) (*Map, time.Duration, error) {
 	if m.Closing {
 		if err := a.settleTx(ctx, m.Was); err != nil {
@@ -196,7 +205,8 @@ func (a atlas) end(ctx context.Context, m *Map) (*Map, time.Duration, error) {
 // complete gives the next shards what they lack, and returns the largest fence of what has moved.
 func (a atlas) complete(ctx context.Context, m *Map) (most retrysafe.Fence, err error) {
 	for _, name := range m.Was {
-		// What was decided before this write is on its way to be seen, or its caller looks at the map again.
+		// What was decided before this write is on its way to be seen, or its caller looks at the
+		// map again.
 		if _, err := a.probe(ctx, name); err != nil {
 			return 0, err
 		}
@@ -229,7 +239,8 @@ func (a atlas) settleTx(ctx context.Context, names []string) error {
 	return nil
 }
 
-// settle makes the map that ends a move, or takes it back. most is the largest fence of what has moved.
+// settle makes the map that ends a move, or takes it back. most is the largest fence of what has
+// moved.
 func (a atlas) settle(ctx context.Context, m *Map, names []string, most retrysafe.Fence) (*Map, time.Duration, error) {
 	floor := max(m.Floor, most+1)
 	for _, name := range m.Was {

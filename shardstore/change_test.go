@@ -48,7 +48,8 @@ func win(t *testing.T, s retrysafe.Store, key retrysafe.StoreKey, owner byte) re
 
 var errCut = errors.New("connection cut")
 
-// TestHomes: all processes agree on homes, for ever; a shard that comes takes its share from all others and moves nothing between them.
+// TestHomes: all processes agree on homes, for ever; a shard that comes takes its share from all
+// others and moves nothing between them.
 func TestHomes(t *testing.T) {
 	t.Parallel()
 	three := shardstore.Map{Names: []string{"a", "b", "c"}}
@@ -71,7 +72,8 @@ func TestHomes(t *testing.T) {
 	assert.Equal(t, frozen, "acccddbaadcc", "homes of some keys, which never change")
 }
 
-// TestAway: a shard that does not answer makes its keys unavailable, and no others; they are not sent elsewhere, also not by a process that begins.
+// TestAway: a shard that does not answer makes its keys unavailable, and no others; they are not
+// sent elsewhere, also not by a process that begins.
 func TestAway(t *testing.T) {
 	t.Parallel()
 	all := memories(3, nil)
@@ -129,7 +131,8 @@ func (a *away) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Re
 	return a.Store.Lookup(ctx, key)
 }
 
-// TestChange goes through a change by hand: what stands in its way is told, and nothing of it is lost.
+// TestChange goes through a change by hand: what stands in its way is told, and nothing of it is
+// lost.
 func TestChange(t *testing.T) {
 	t.Parallel()
 	clock := storetest.NewClock()
@@ -201,7 +204,8 @@ func TestFirstMap(t *testing.T) {
 	assert.ErrorIs(t, err, retrysafe.ErrInvalidKey, "the namespace of the maps")
 }
 
-// TestRace: callers hammer keys through several handles while shards come and go; no key runs twice.
+// TestRace: callers hammer keys through several handles while shards come and go; no key runs
+// twice.
 func TestRace(t *testing.T) {
 	t.Parallel()
 	all := memories(4, nil)
@@ -240,7 +244,8 @@ func TestRace(t *testing.T) {
 					} else if n > 1 {
 						expired.Add(1)
 					}
-					ended[i].Store(int64(time.Since(began))) // no sooner does the store's time of keeping the answer begin
+					// no sooner does the store's time of keeping the answer begin
+					ended[i].Store(int64(time.Since(began)))
 					settle(t, func() error {
 						_, err := handles[g%3].Complete(t.Context(), retrysafe.CompleteRequest{
 							Key: req.Key, Owner: req.Owner, Fence: got.Record.Fence, State: retrysafe.StateCompleted,

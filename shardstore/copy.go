@@ -10,8 +10,9 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// copy gives the next home what was finished at the old one before the move. It is false where somebody else has come to the next home
-// meanwhile: the survey that follows sees what became of that.
+// copy gives the next home what was finished at the old one before the move. It is false where
+// somebody else has come to the next home meanwhile: the survey that follows sees what became of
+// that.
 func (a atlas) copy(ctx context.Context, name, home string, listed *retrysafe.Record) (bool, error) {
 	rec, err := a[name].Lookup(ctx, listed.Key) // with its body
 	if err != nil {
@@ -29,7 +30,8 @@ func (a atlas) copy(ctx context.Context, name, home string, listed *retrysafe.Re
 			return false, failed(home, err)
 		}
 	}
-	// Whoever dies between the two calls leaves a record that the next survey completes, or that is gone with its lease.
+	// Whoever dies between the two calls leaves a record that the next survey completes, or that is
+	// gone with its lease.
 	req := retrysafe.AcquireRequest{
 		Key: rec.Key, Owner: copyOwner(rec.Owner, rec.Fence), Lease: writeLease, Retention: time.Microsecond, OnDoubt: retrysafe.Reexecute,
 		Fingerprint: rec.Fingerprint, Binding: rec.Binding, MinFence: rec.Fence,
@@ -48,8 +50,9 @@ func (a atlas) copy(ctx context.Context, name, home string, listed *retrysafe.Re
 // copyTag begins the owner of a copy.
 const copyTag = "copy"
 
-// copyOwner is the owner of the copy of what an attempt has kept: the store gives a copy another fence, and whoever finished the original
-// recognises it by this. The copy of a copy has the same owner.
+// copyOwner is the owner of the copy of what an attempt has kept: the store gives a copy another
+// fence, and whoever finished the original recognises it by this. The copy of a copy has the same
+// owner.
 func copyOwner(o retrysafe.Owner, fence retrysafe.Fence) (c retrysafe.Owner) {
 	if string(o[:len(copyTag)]) == copyTag {
 		return o

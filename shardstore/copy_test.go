@@ -24,8 +24,8 @@ func finish(t *testing.T, all shards, names []string, clock *storetest.Clock) er
 	return nil
 }
 
-// TestCopies: what was finished before a move has the same answer after it, however often it moves, for as long as it was to be kept and no
-// longer; a change does not wait for any of it.
+// TestCopies: what was finished before a move has the same answer after it, however often it moves,
+// for as long as it was to be kept and no longer; a change does not wait for any of it.
 func TestCopies(t *testing.T) {
 	t.Parallel()
 	clock := storetest.NewClock()
@@ -67,7 +67,8 @@ func TestCopies(t *testing.T) {
 	assert.True(t, err == nil && rec.Expires.IsZero(), "what is kept for ever: %+v, %v", rec, err)
 }
 
-// TestCopiesOfFailures: a failure that was copied is opened again during the move as it was before, and by the fence that the record has after it.
+// TestCopiesOfFailures: a failure that was copied is opened again during the move as it was before,
+// and by the fence that the record has after it.
 func TestCopiesOfFailures(t *testing.T) {
 	t.Parallel()
 	clock := storetest.NewClock()

@@ -8,12 +8,14 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Step is one step of Change: it goes as far as it can without waiting, and says how long to wait; zero: it is done.
+// Step is one step of Change: it goes as far as it can without waiting, and says how long to wait;
+// zero: it is done.
 func Step(ctx context.Context, shards map[string]retrysafe.Store, names []string) (*Map, time.Duration, error) {
 	return atlas(shards).step(ctx, sorted(names))
 }
 
-// Hasty ends a move without a look at who still goes by the map before, and at what the next shards lack.
+// Hasty ends a move without a look at who still goes by the map before, and at what the next shards
+// lack.
 func Hasty(ctx context.Context, shards map[string]retrysafe.Store, look bool) error {
 	a := atlas(shards)
 	m, _, _, err := a.newest(ctx)

@@ -13,17 +13,21 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Map says which shard is the home of a key. Maps are numbered from 1, and no map is ever changed: the next one has the next number.
+// Map says which shard is the home of a key. Maps are numbered from 1, and no map is ever changed:
+// the next one has the next number.
 type Map struct {
 	// Number is the place of the map in the order of all maps.
 	Number int64 `json:"number"`
 	// Names are the shards, in the order of their names.
 	Names []string `json:"names"`
-	// Was are the shards before, while keys are moving; nil where none are. Then a key has two homes, and is claimed at the older one first.
+	// Was are the shards before, while keys are moving; nil where none are. Then a key has two
+	// homes, and is claimed at the older one first.
 	Was []string `json:"was,omitempty"`
-	// Closing: the move is about to end, and transactions of keys that move ([TxStore]) are refused until it has.
+	// Closing: the move is about to end, and transactions of keys that move ([TxStore]) are refused
+	// until it has.
 	Closing bool `json:"closing,omitempty"`
-	// Lease is how long a process may go by this map without a look at the shard, by the clock of the shard.
+	// Lease is how long a process may go by this map without a look at the shard, by the clock of
+	// the shard.
 	Lease time.Duration `json:"lease_ns"`
 	// Floor is the least fence of a new win: no shard that has been left has given a larger one.
 	Floor retrysafe.Fence `json:"floor,omitempty"`
@@ -35,7 +39,8 @@ func (m *Map) Moving() bool { return len(m.Was) > 0 }
 // sure is how long a look at a shard counts.
 func (m *Map) sure() time.Duration { return m.Lease - m.Lease/10 }
 
-// Home returns the shard that decides on the key, and the one that it moves to; the same one where it stays.
+// Home returns the shard that decides on the key, and the one that it moves to; the same one where
+// it stays.
 func (m *Map) Home(key retrysafe.StoreKey) (home, next string) {
 	var space [256]byte
 	text, _ := key.AppendText(space[:0]) // never fails
@@ -50,8 +55,9 @@ func (m *Map) homes(text []byte) (home, next string) {
 	return pick(m.Was, text), next
 }
 
-// pick is rendezvous hashing: the name with the highest score. A name that is added takes keys from all others and moves none between
-// them, and one that is removed leaves the others' where they are. The order of names does not matter. The function is frozen.
+// pick is rendezvous hashing: the name with the highest score. A name that is added takes keys from
+// all others and moves none between them, and one that is removed leaves the others' where they
+// are. The order of names does not matter. The function is frozen.
 func pick(names []string, text []byte) string {
 	best, most := "", uint64(0)
 	for _, name := range names {
@@ -75,7 +81,8 @@ func mixed(x uint64) uint64 {
 	return x ^ x>>33
 }
 
-// decider is the shard in which the map that follows m is written first: what stands there is that map.
+// decider is the shard in which the map that follows m is written first: what stands there is that
+// map.
 func (m *Map) decider() string {
 	if m.Moving() {
 		return m.Was[0]

@@ -22,8 +22,8 @@ type action struct {
 	how  how
 }
 
-// actions are all that can happen next. To let another process go on than the one that did last, although that could, is a switch, of which
-// there are so many.
+// actions are all that can happen next. To let another process go on than the one that did last,
+// although that could, is a switch, of which there are so many.
 func (w *world) actions() (all []action) {
 	for i, p := range w.procs {
 		if p.ended || p.pending == nil || w.switches == 0 && w.switched(i) || w.waits(p) {
@@ -207,8 +207,9 @@ func search(t *testing.T, c *config) string {
 	return ""
 }
 
-// TestModel: no order of the calls of two callers and of a change of maps, with faults, gives two runs of one key, loses an answer that was kept,
-// or lets a fence go back. What bounds it is how often another process goes on than the one that could.
+// TestModel: no order of the calls of two callers and of a change of maps, with faults, gives two
+// runs of one key, loses an answer that was kept, or lets a fence go back. What bounds it is how
+// often another process goes on than the one that could.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	more := 0
@@ -247,7 +248,8 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// TestModelFindsMistakes: each rule of a change is needed, and the search sees where it is left out.
+// TestModelFindsMistakes: each rule of a change is needed, and the search sees where it is left
+// out.
 func TestModelFindsMistakes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []config{

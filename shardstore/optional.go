@@ -21,8 +21,8 @@ var (
 	_ retrysafe.Sharer   = (*Store)(nil)
 )
 
-// Charge implements [retrysafe.Limiter]. What a tenant has is counted in one shard; while that moves, the old one decides, and the next
-// one counts as well.
+// Charge implements [retrysafe.Limiter]. What a tenant has is counted in one shard; while that
+// moves, the old one decides, and the next one counts as well.
 func (s *Store) Charge(ctx context.Context, req retrysafe.ChargeRequest) (retrysafe.Charged, error) {
 	if err := ctx.Err(); err != nil {
 		return retrysafe.Charged{}, err
@@ -30,7 +30,8 @@ func (s *Store) Charge(ctx context.Context, req retrysafe.ChargeRequest) (retrys
 	if err := req.Validate(); err != nil {
 		return retrysafe.Charged{}, err
 	}
-	text, _ := retrysafe.StoreKey{Namespace: req.Namespace, Layer: "limit", Key: retrysafe.Key{Tenant: req.Tenant}}.AppendText(nil) // never fails
+	// never fails
+	text, _ := retrysafe.StoreKey{Namespace: req.Namespace, Layer: "limit", Key: retrysafe.Key{Tenant: req.Tenant}}.AppendText(nil)
 	for range rounds {
 		charged, err := s.charge(ctx, text, req)
 		if !errors.Is(err, errMoved) {
@@ -65,8 +66,8 @@ func (s *Store) charge(ctx context.Context, text []byte, req retrysafe.ChargeReq
 	return charged, nil
 }
 
-// List implements [retrysafe.Lister]: one shard after the other, in the order of their names. A record that has two homes is listed at the
-// old one.
+// List implements [retrysafe.Lister]: one shard after the other, in the order of their names. A
+// record that has two homes is listed at the old one.
 func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.Page, error) {
 	if err := ctx.Err(); err != nil {
 		return retrysafe.Page{}, err
@@ -125,7 +126,8 @@ func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.
 	return page, nil
 }
 
-// cursorMark stands between the name of a shard and its own place; names of shards may have anything else.
+// cursorMark stands between the name of a shard and its own place; names of shards may have
+// anything else.
 const cursorMark = "\x00"
 
 func (s *Store) listed(ctx context.Context, name string, req retrysafe.ListRequest) (retrysafe.Page, error) {

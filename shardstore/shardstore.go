@@ -14,22 +14,24 @@ import (
 
 // Options change a store; nil is fine.
 type Options struct {
-	// Lease is how long a process may go by a map without a look at the shard; default 10 s, at least 1 ms. Only whoever makes the first
-	// map sets it: it is kept there. A process looks twice as often; a change of maps waits twice for it.
+	// Lease is how long a process may go by a map without a look at the shard; default 10 s, at
+	// least 1 ms. Only whoever makes the first map sets it: it is kept there. A process looks twice
+	// as often; a change of maps waits twice for it.
 	Lease time.Duration
 }
 
-// Store is a [retrysafe.Store] over shards, with every optional interface that they have. It is safe for concurrent use, and keeps no
-// goroutines.
+// Store is a [retrysafe.Store] over shards, with every optional interface that they have. It is
+// safe for concurrent use, and keeps no goroutines.
 type Store struct {
 	atlas   atlas
 	batches bool             // every shard can
 	clock   func() time.Time // of this process
 
-	mu     sync.Mutex
-	m      *Map               // the newest that this process has met
-	looks  map[string]reading // by shard; of m
-	raised retrysafe.Fence    // the largest fence that a shard gave in spite of MinFence, since it had removed a larger one
+	mu    sync.Mutex
+	m     *Map               // the newest that this process has met
+	looks map[string]reading // by shard; of m
+	// the largest fence that a shard gave in spite of MinFence, since it had removed a larger one
+	raised retrysafe.Fence
 }
 
 // reading is a look at a shard, which had no map after m.
@@ -38,9 +40,10 @@ type reading struct {
 	sent time.Time // ours
 }
 
-// New returns a store over shards, by their names: the same name means the same database in every process, for ever. It goes by the
-// newest map that the shards have; shards that the map does not name are not used. Where no shard has a map, it makes the first one, of
-// all shards; only then all of them have to answer.
+// New returns a store over shards, by their names: the same name means the same database in every
+// process, for ever. It goes by the newest map that the shards have; shards that the map does not
+// name are not used. Where no shard has a map, it makes the first one, of all shards; only then all
+// of them have to answer.
 func New(ctx context.Context, shards map[string]retrysafe.Store, o *Options) (*Store, error) {
 	a, err := newAtlas(shards)
 	if err != nil {
@@ -112,9 +115,10 @@ func (s *Store) Map() Map {
 	return m
 }
 
-// Home returns the name of the shard on which the records of key are, for those who read their own tables beside them. It holds for half
-// of the map's lease (5 s where Options.Lease was left alone); then the key may have got another home. Transactions of [retrysafe.DoTx] are
-// for [NewTx], which finds the home itself. While the key moves: an error that wraps [retrysafe.ErrUnavailable].
+// Home returns the name of the shard on which the records of key are, for those who read their own
+// tables beside them. It holds for half of the map's lease (5 s where Options.Lease was left
+// alone); then the key may have got another home. Transactions of [retrysafe.DoTx] are for [NewTx],
+// which finds the home itself. While the key moves: an error that wraps [retrysafe.ErrUnavailable].
 func (s *Store) Home(ctx context.Context, key retrysafe.StoreKey) (string, error) {
 	if err := check(ctx, key); err != nil {
 		return "", err
@@ -159,7 +163,8 @@ type place struct {
 
 func (p *place) moves() bool { return p.name != p.nextName }
 
-// until and nextUntil are when this map may have been followed by others, by the clock of each shard, a tenth of the lease early.
+// until and nextUntil are when this map may have been followed by others, by the clock of each
+// shard, a tenth of the lease early.
 func (p *place) until() time.Time     { return p.seen.Add(p.m.sure()) }
 func (p *place) nextUntil() time.Time { return p.nextSeen.Add(p.m.sure()) }
 

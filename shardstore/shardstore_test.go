@@ -58,7 +58,8 @@ type unswept struct{ *shardstore.Store }
 
 func (unswept) Sweep(context.Context, int) (int, error) { return 0, errors.ErrUnsupported }
 
-// TestStoreInAMove is the contract in the middle of a change of maps: all keys move from a to b, or some.
+// TestStoreInAMove is the contract in the middle of a change of maps: all keys move from a to b, or
+// some.
 func TestStoreInAMove(t *testing.T) {
 	t.Parallel()
 	for _, names := range [][]string{{"b"}, {"b", "c"}, {"a", "b", "c"}} {

@@ -46,9 +46,10 @@ func (a atlas) each(ctx context.Context, name string, f func(rec *retrysafe.Reco
 	}
 }
 
-// survey looks at the records of a shard whose home is this one by the shards of here, and another one by those of there, and returns a
-// [*BlockedError] if the home there does not have them, else the largest of their fences. Returning: what is here are copies, and there is
-// where the keys are now.
+// survey looks at the records of a shard whose home is this one by the shards of here, and another
+// one by those of there, and returns a [*BlockedError] if the home there does not have them, else
+// the largest of their fences. Returning: what is here are copies, and there is where the keys are
+// now.
 func (a atlas) survey(ctx context.Context, name string, here, there []string, returning bool) (most retrysafe.Fence, err error) {
 	b, unending := &BlockedError{Shard: name, Returning: returning}, false
 	err = a.each(ctx, name, func(rec *retrysafe.Record) error {
@@ -134,8 +135,8 @@ func (a atlas) probe(ctx context.Context, name string) (retrysafe.Fence, error) 
 	return got.Record.Fence, nil // it expires by itself
 }
 
-// clean releases what an ended move has left in progress in shards that are not the home: nobody else will, and it would stay for ever.
-// Nobody goes by an earlier map any more.
+// clean releases what an ended move has left in progress in shards that are not the home: nobody
+// else will, and it would stay for ever. Nobody goes by an earlier map any more.
 func (a atlas) clean(ctx context.Context, m *Map) error {
 	for _, name := range a.names() {
 		err := a.each(ctx, name, func(rec *retrysafe.Record) error {

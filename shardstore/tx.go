@@ -8,13 +8,14 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// TxStore runs the transactions of [retrysafe.DoTx] on the databases of the shards: each on the home of its key, where fn does its work too.
-// It is safe for concurrent use.
+// TxStore runs the transactions of [retrysafe.DoTx] on the databases of the shards: each on the
+// home of its key, where fn does its work too. It is safe for concurrent use.
 //
-// While a key moves its transactions run at the old home, whose records [Change] copies in the end. What is about to commit looks at the
-// newest map under a lock, and is rolled back where its key has left, or is about to: however long a transaction takes, none commits at a
-// home that its key does not have any more. For the last one or two leases of a move (10 to 20 s) the keys that move get
-// [retrysafe.ErrUnavailable]; what was finished is answered all the time.
+// While a key moves its transactions run at the old home, whose records [Change] copies in the end.
+// What is about to commit looks at the newest map under a lock, and is rolled back where its key
+// has left, or is about to: however long a transaction takes, none commits at a home that its key
+// does not have any more. For the last one or two leases of a move (10 to 20 s) the keys that move
+// get [retrysafe.ErrUnavailable]; what was finished is answered all the time.
 //
 // It costs two statements more for each transaction.
 type TxStore[Tx any] struct {
@@ -22,8 +23,9 @@ type TxStore[Tx any] struct {
 	shards map[string]retrysafe.TxStore[Tx]
 }
 
-// NewTx returns a TxStore over shards, by the names that they have in s: each runs transactions on the very database of the
-// store of that name, which must be a [retrysafe.TxSettler], as those of sqlstore are. All shards of s have to be there.
+// NewTx returns a TxStore over shards, by the names that they have in s: each runs transactions on
+// the very database of the store of that name, which must be a [retrysafe.TxSettler], as those of
+// sqlstore are. All shards of s have to be there.
 func NewTx[Tx any](s *Store, shards map[string]retrysafe.TxStore[Tx]) (*TxStore[Tx], error) {
 	t := &TxStore[Tx]{store: s, shards: make(map[string]retrysafe.TxStore[Tx], len(shards))}
 	for _, name := range s.atlas.names() {
@@ -47,13 +49,15 @@ func NewTx[Tx any](s *Store, shards map[string]retrysafe.TxStore[Tx]) (*TxStore[
 // shardOf is where the name of the shard is in a context.
 type shardOf struct{}
 
-// ShardOf is the name of the shard whose database a transaction of a [TxStore] runs on, in the context of its work; "" elsewhere.
+// ShardOf is the name of the shard whose database a transaction of a [TxStore] runs on, in the
+// context of its work; "" elsewhere.
 func ShardOf(ctx context.Context) string {
 	name, _ := ctx.Value(shardOf{}).(string)
 	return name
 }
 
-// Lookup and Charge are those of the store: the engine asks there whether a key is known, and counts it, where there are limits.
+// Lookup and Charge are those of the store: the engine asks there whether a key is known, and
+// counts it, where there are limits.
 func (t *TxStore[Tx]) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
 	return t.store.Lookup(ctx, key)
 }
@@ -112,7 +116,8 @@ var txLock = mapKey(1)
 // errClosing ends a transaction that found no answer, and may not run.
 var errClosing = errors.New("shardstore: the key is about to move")
 
-// mayCommit looks, at the home of a key, whether it still is that by the newest map there. errMoved: it is not.
+// mayCommit looks, at the home of a key, whether it still is that by the newest map there.
+// errMoved: it is not.
 func (p *place) mayCommit(key retrysafe.StoreKey, lookup func(retrysafe.StoreKey) (retrysafe.Record, error)) error {
 	m := p.m
 	for {

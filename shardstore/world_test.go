@@ -17,8 +17,9 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// world is the code itself on stores in memory, where each call to a shard waits until the search lets it happen, and says what becomes of it.
-// All that is random in it does not matter; so the same actions lead to the same world.
+// world is the code itself on stores in memory, where each call to a shard waits until the search
+// lets it happen, and says what becomes of it. All that is random in it does not matter; so the
+// same actions lead to the same world.
 type world struct {
 	config *config
 	clocks map[string]*storetest.Clock
@@ -43,7 +44,8 @@ type world struct {
 // config bounds a search.
 type config struct {
 	name string
-	// ends are what the callers do when they have won: 'c' complete, 'r' release, 'd' die. 't': it is a transaction.
+	// ends are what the callers do when they have won: 'c' complete, 'r' release, 'd' die. 't': it
+	// is a transaction.
 	ends     string
 	skew     time.Duration // of shard b
 	fault    int           // how many
@@ -149,14 +151,16 @@ func stepBy[T any](p *proc, now *pending, silent bool, do func() (T, error)) (go
 	return got, err
 }
 
-// at is all that a process knows between two calls: what it was told before does not matter any more.
+// at is all that a process knows between two calls: what it was told before does not matter any
+// more.
 func (p *proc) at(all ...any) {
 	h := fnv.New64a()
 	fmt.Fprint(h, all...)
 	p.seen = h.Sum64()
 }
 
-// plain is what a process is told that can decide anything: who has written a map, and with which fence, does not.
+// plain is what a process is told that can decide anything: who has written a map, and with which
+// fence, does not.
 func plain(v any) string {
 	rec := func(r *retrysafe.Record) string {
 		if r.Key.Namespace == "n" {
@@ -259,7 +263,8 @@ var (
 	mapLease = 10 * time.Second
 )
 
-// newWorld has callers that know the first map, of which all keys are at home in a, and an operator who moves them to b.
+// newWorld has callers that know the first map, of which all keys are at home in a, and an operator
+// who moves them to b.
 func newWorld(c *config) *world {
 	w := &world{
 		config: c, clocks: map[string]*storetest.Clock{}, stores: map[string]*memstore.Store{}, locks: map[string]*locks{}, turn: make(chan struct{}),

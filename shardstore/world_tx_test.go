@@ -13,7 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/shardstore"
 )
 
-// locks are those of the transactions on one shard: the row of the key, and how many share the record of the maps.
+// locks are those of the transactions on one shard: the row of the key, and how many share the
+// record of the maps.
 type locks struct{ key, shared int }
 
 func (w *world) hasTx() bool { return strings.Contains(w.config.ends, "t") }
@@ -46,8 +47,9 @@ func (w *world) txPorts(p *proc) map[string]retrysafe.TxStore[string] {
 	return all
 }
 
-// RunTx is as a database does it: the claim locks the row of the key, the look at the map comes last and under a shared lock, and both locks
-// end with the transaction, which may come to its COMMIT much later.
+// RunTx is as a database does it: the claim locks the row of the key, the look at the map comes
+// last and under a shared lock, and both locks end with the transaction, which may come to its
+// COMMIT much later.
 func (o txPort) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(context.Context, string) (retrysafe.State, retrysafe.Answer, error)) (rec retrysafe.Record, err error) {
 	l, open := o.w.locks[o.name], false
 	held := func() bool { return l.key > 0 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// arrays reads and writes many rows of PostgreSQL with one statement, each column as one array: whatever their number, the server reads the
-// same statement.
+// arrays reads and writes many rows of PostgreSQL with one statement, each column as one array:
+// whatever their number, the server reads the same statement.
 type arrays struct {
 	*Store
 	load string

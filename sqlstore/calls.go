@@ -11,7 +11,8 @@ import (
 
 // Acquire implements [retrysafe.Store].
 func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
-	req.Fingerprint, req.Binding = bytes.Clone(req.Fingerprint), bytes.Clone(req.Binding) // the caller may use its own again
+	// the caller may use its own again
+	req.Fingerprint, req.Binding = bytes.Clone(req.Fingerprint), bytes.Clone(req.Binding)
 	var status retrysafe.Status
 	limit := req.Limit()
 	c := &change{
@@ -89,12 +90,13 @@ func (s *Store) Release(ctx context.Context, req retrysafe.ReleaseRequest) error
 	return err
 }
 
-// again tells whether an end that is there already is written once more. PostgreSQL shows what is committed before its synchronous replicas
-// have it, where the wait for them was broken off: the repeat of a call of which nobody knew is answered behind a COMMIT of its own.
+// again tells whether an end that is there already is written once more. PostgreSQL shows what is
+// committed before its synchronous replicas have it, where the wait for them was broken off: the
+// repeat of a call of which nobody knew is answered behind a COMMIT of its own.
 func (s *Store) again() bool { return s.dialect == PostgreSQL }
 
-// Lookup implements [retrysafe.Store]. A key whose transaction (RunTx) is open in this process is in progress; what will be in its record
-// is not known before the commit.
+// Lookup implements [retrysafe.Store]. A key whose transaction (RunTx) is open in this process is
+// in progress; what will be in its record is not known before the commit.
 func (s *Store) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
 	if err := s.check(ctx, &key); err != nil {
 		return retrysafe.Record{}, err

@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/protocol"
 )
 
-// look reads the record outside of any transaction of its own. Its time was read before: what is answered was true at some point of the
-// call.
+// look reads the record outside of any transaction of its own. Its time was read before: what is
+// answered was true at some point of the call.
 func (s *Store) look(ctx context.Context, id recordID) (l loaded, err error) {
 	if s.looks != nil {
 		l, err = s.looks.at(ctx, id)
@@ -35,10 +35,12 @@ func (s *Store) lookAlone(ctx context.Context, id recordID) (l loaded, err error
 	return l, err
 }
 
-// decision says what becomes of a record; it has no effect of its own, since it is asked more than once.
+// decision says what becomes of a record; it has no effect of its own, since it is asked more than
+// once.
 type decision func(cur protocol.Row, now protocol.Micros, floor retrysafe.Fence) (next protocol.Row, write bool, err error)
 
-// change is one that a caller asks for. What its decision refers to is its own: a caller that leaves may use its memory again.
+// change is one that a caller asks for. What its decision refers to is its own: a caller that
+// leaves may use its memory again.
 type change struct {
 	store    *Store
 	ctx      context.Context // the caller's
@@ -107,7 +109,8 @@ func (c *change) apply(ctx context.Context, w execer) (commit bool, err error) {
 // args are the columns of the row that is to be written.
 func (c *change) args() []any { return c.store.allArgs(&c.key, c.id, &c.next) }
 
-// make makes the change. A look comes first where that may be all: nothing is locked then, and nobody waited for.
+// make makes the change. A look comes first where that may be all: nothing is locked then, and
+// nobody waited for.
 func (c *change) make(l line, look bool) (protocol.Row, protocol.Micros, error) {
 	s := c.store
 	if err := s.check(c.ctx, &c.key); err != nil {
@@ -143,8 +146,9 @@ func (c *change) make(l line, look bool) (protocol.Row, protocol.Micros, error) 
 	return c.next, c.l.now, c.decided
 }
 
-// loadToWrite reads the record and locks it, where there are locks on records. One that was seen before and is gone was swept while this
-// call waited for it: the largest fence that was removed may then be older than that, and is read again.
+// loadToWrite reads the record and locks it, where there are locks on records. One that was seen
+// before and is gone was swept while this call waited for it: the largest fence that was removed
+// may then be older than that, and is read again.
 func (s *Store) loadToWrite(ctx context.Context, w execer, id recordID, seen *loaded) (loaded, error) {
 	l, err := s.load(ctx, w, s.queries.loadToWrite, id)
 	if err == nil && l.row.State == 0 && seen.row.State != 0 {
@@ -153,8 +157,9 @@ func (s *Store) loadToWrite(ctx context.Context, w execer, id recordID, seen *lo
 	return l, err
 }
 
-// write runs f in a transaction that has the file's write lock from its beginning, and commits where f says so. The context given to f
-// does not end: from the moment that the lock is held, all that follows is short, and must not be cut in the middle.
+// write runs f in a transaction that has the file's write lock from its beginning, and commits
+// where f says so. The context given to f does not end: from the moment that the lock is held, all
+// that follows is short, and must not be cut in the middle.
 func (s *Store) write(ctx context.Context, notAfter time.Time, f func(context.Context, execer) (commit bool, err error)) error {
 	wait, cancel := s.patience(ctx, notAfter)
 	defer cancel()
@@ -221,7 +226,8 @@ func (s *Store) check(ctx context.Context, key *retrysafe.StoreKey) error {
 	return key.Validate()
 }
 
-// enter refuses a call whose context has ended, or that comes from inside a transaction of this database, which it would wait for.
+// enter refuses a call whose context has ended, or that comes from inside a transaction of this
+// database, which it would wait for.
 func (s *Store) enter(ctx context.Context) error {
 	if inTransaction(ctx, s.db) {
 		return retrysafe.ErrInTransaction
@@ -232,7 +238,8 @@ func (s *Store) enter(ctx context.Context) error {
 	return nil
 }
 
-// checkClock reports a clock that was set back, or one of several that differ: leases then last longer than they should.
+// checkClock reports a clock that was set back, or one of several that differ: leases then last
+// longer than they should.
 func (s *Store) checkClock(l *loaded) {
 	row := &l.row
 	if row.State == 0 || s.skewed.Load() {

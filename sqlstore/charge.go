@@ -14,9 +14,10 @@ import (
 
 var _ retrysafe.Limiter = (*Store)(nil)
 
-// Charge implements [retrysafe.Limiter]: one row for each tenant, and one write for all charges of a tenant that come at once, unless
-// [Options.NoGroup] says otherwise. One that is refused only reads, so that a flood of them holds up nobody. One that waited for the
-// file in vain is [retrysafe.ErrTooLate].
+// Charge implements [retrysafe.Limiter]: one row for each tenant, and one write for all charges of
+// a tenant that come at once, unless [Options.NoGroup] says otherwise. One that is refused only
+// reads, so that a flood of them holds up nobody. One that waited for the file in vain is
+// [retrysafe.ErrTooLate].
 func (s *Store) Charge(ctx context.Context, req retrysafe.ChargeRequest) (retrysafe.Charged, error) {
 	charged, err := s.charge(ctx, req)
 	var lock *lockError
@@ -62,7 +63,8 @@ func (s *Store) chargeAlone(ctx context.Context, c *charging) error {
 	})
 }
 
-// chargeTenant makes the charges of one tenant. It may be called again for the same: what counts is the last call.
+// chargeTenant makes the charges of one tenant. It may be called again for the same: what counts is
+// the last call.
 func (s *Store) chargeTenant(ctx context.Context, w execer, of []*charging) (wrote bool, err error) {
 	for len(of) > 0 {
 		u, err := s.loadUsage(ctx, w, s.queries.loadUsageToWrite, of[0].id)
@@ -117,7 +119,8 @@ func (s *Store) loadUsage(ctx context.Context, db execer, query string, id recor
 	return u, nil
 }
 
-// putUsage writes the counts in place of what was loaded. It is not done where there was nothing, and somebody else has made it meanwhile.
+// putUsage writes the counts in place of what was loaded. It is not done where there was nothing,
+// and somebody else has made it meanwhile.
 func (s *Store) putUsage(ctx context.Context, db execer, id recordID, req *retrysafe.ChargeRequest, was *usage, u *protocol.Usage) (done bool, err error) {
 	if u.Empty() {
 		_, err := db.ExecContext(ctx, s.queries.dropUsage, id[:])
@@ -130,7 +133,8 @@ func (s *Store) putUsage(ctx context.Context, db execer, id recordID, req *retry
 	return s.putOrMake(ctx, db, s.queries.putUsage, s.queries.makeUsage, was.there, []any{id[:], []byte(req.Namespace), []byte(req.Tenant), u.Expires(), counts})
 }
 
-// sweepUsage removes the counts of tenants of whom nothing counts any more. It takes the lock for that only.
+// sweepUsage removes the counts of tenants of whom nothing counts any more. It takes the lock for
+// that only.
 func (s *Store) sweepUsage(ctx context.Context) error {
 	for {
 		some, now, err := s.expiredUsage(ctx)

@@ -24,12 +24,13 @@ type charging struct {
 	err error
 }
 
-// charges makes those that come at once together. They are read first, without any lock: what is refused is told so, and a flood of it
-// holds up nobody and waits for nobody. The rest is one write for each tenant, since the counts of a tenant are one row and each commit
-// waits for the disk.
+// charges makes those that come at once together. They are read first, without any lock: what is
+// refused is told so, and a flood of it holds up nobody and waits for nobody. The rest is one write
+// for each tenant, since the counts of a tenant are one row and each commit waits for the disk.
 type charges struct{ reading, writing lines }
 
-// lines are charges that wait for their turn. While one batch of a line is under way, the next gathers.
+// lines are charges that wait for their turn. While one batch of a line is under way, the next
+// gathers.
 type lines struct {
 	mu      sync.Mutex
 	waiting map[recordID][]*charging // there is a line while somebody works on it
@@ -78,11 +79,13 @@ func (l *lines) len() (n int) {
 	return n
 }
 
-// writeLines is how many transactions write at one time on a server. Each takes the rows of its tenants in one order, so that those of
-// several processes wait for one another and never each for the other.
+// writeLines is how many transactions write at one time on a server. Each takes the rows of its
+// tenants in one order, so that those of several processes wait for one another and never each for
+// the other.
 const writeLines = 4
 
-// readLines is how many lines are read at one time: one for all would make many tenants wait for one another.
+// readLines is how many lines are read at one time: one for all would make many tenants wait for
+// one another.
 const readLines = 8
 
 // chargeTogether makes a charge with others.
@@ -106,8 +109,8 @@ func (s *Store) chargeTogether(ctx context.Context, c *charging) error {
 	}
 }
 
-// readCharges tells those who are refused, and passes the rest on to be written. On SQLite, which has one writer, all tenants are one
-// line.
+// readCharges tells those who are refused, and passes the rest on to be written. On SQLite, which
+// has one writer, all tenants are one line.
 func (s *Store) readCharges(_ recordID, batch []*charging) {
 	tenants := byTenant(slices.DeleteFunc(batch, func(c *charging) bool { return c.state.Load() == left }))
 	writes, failed := make([]bool, len(tenants)), make([]error, len(tenants))
@@ -115,7 +118,8 @@ func (s *Store) readCharges(_ recordID, batch []*charging) {
 		for i, of := range tenants {
 			u, err := s.loadUsage(ctx, db, s.queries.loadUsage, of[0].id)
 			var state stateError
-			if err != nil && !errors.As(err, &state) { // as long as the database answers, the others are read
+			if err != nil && !errors.As(err, &state) {
+				// as long as the database answers, the others are read
 				return err
 			}
 			failed[i] = err
@@ -136,7 +140,8 @@ func (s *Store) readCharges(_ recordID, batch []*charging) {
 	}
 }
 
-// writeCharges makes charges in one transaction. Where those of one tenant fail, the others are made without them.
+// writeCharges makes charges in one transaction. Where those of one tenant fail, the others are
+// made without them.
 func (s *Store) writeCharges(line recordID, batch []*charging) {
 	for tenants := byTenant(batch); len(tenants) > 0; {
 		failed := -1

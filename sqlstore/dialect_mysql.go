@@ -10,7 +10,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/dberr"
 )
 
-// mysqlSchema makes version 1, with the default names. It is frozen: a change is a new version and a step in Migrate.
+// mysqlSchema makes version 1, with the default names. It is frozen: a change is a new version and
+// a step in Migrate.
 //
 //go:embed schema/mysql_v1.sql
 var mysqlSchema string
@@ -19,11 +20,13 @@ var mysqlSchema string
 const (
 	// mysqlStart is the start of the statement: what is seen without a lock was so then, or later.
 	mysqlStart = `TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6))`
-	// mysqlNow is the time at which a row is put out, when its lock was taken. It needs a session in UTC: there is no UTC_SYSDATE.
+	// mysqlNow is the time at which a row is put out, when its lock was taken. It needs a session
+	// in UTC: there is no UTC_SYSDATE.
 	mysqlNow = `TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', SYSDATE(6))`
 )
 
-// mysqlVersion is the version of the tables, or transacts in a session without autocommit (see mysqlManner.reading).
+// mysqlVersion is the version of the tables, or transacts in a session without autocommit (see
+// mysqlManner.reading).
 const mysqlVersion = `IF(@@autocommit, m.version, -1)`
 
 // transacts stands for a version of the tables, which has no such number.
@@ -38,12 +41,14 @@ func mysqlQueries(table string) queries {
 	insert := `INSERT INTO ` + t + ` (id, namespace, layer, tenant, operation, key_id, ` + strings.Join(stored, ", ") + `)
 		VALUES (?, ?, ?, ?, ?, ?` + strings.Repeat(", ?", len(stored)) + `) ON DUPLICATE KEY UPDATE `
 	insertUsage := `INSERT INTO ` + counts + ` (id, namespace, tenant, expires, counts) VALUES (?, ?, ?, ?, ?) ON DUPLICATE KEY UPDATE `
-	// Where there was a row it stays as it is, and the insert tells a last id: a count of rows depends on the driver's clientFoundRows.
-	// INSERT IGNORE would cut a key that is too long.
+	// Where there was a row it stays as it is, and the insert tells a last id: a count of rows
+	// depends on the driver's clientFoundRows. INSERT IGNORE would cut a key that is too long.
 	const keep = `id = IF(LAST_INSERT_ID(1), id, id)`
-	// The row of the tables' version must not be locked, which all writers would wait for: a subquery is not.
+	// The row of the tables' version must not be locked, which all writers would wait for: a
+	// subquery is not.
 	one := func(table string) string {
-		// Without a word about the index a small table is read as a whole, and rows are locked and waited for that are not meant.
+		// Without a word about the index a small table is read as a whole, and rows are locked and
+		// waited for that are not meant.
 		return ` FROM (SELECT 1 AS one) AS o LEFT JOIN ` + table + ` r FORCE INDEX (PRIMARY) ON r.id = ?`
 	}
 	locked := func(table string) string { return one(table) + ` FOR UPDATE` }
@@ -97,8 +102,8 @@ func mysqlQueries(table string) queries {
 		list: `SELECT r.id, r.namespace, r.layer, r.tenant, r.operation, r.key_id, ` + selected + `NULL, 1
 			FROM ` + t + ` r WHERE r.id > ? AND (r.expires = 0 OR r.expires > ?)`,
 		expired: `SELECT id FROM ` + t + ` WHERE expires BETWEEN 1 AND ? ORDER BY expires LIMIT ?`,
-		// What somebody else has locked comes to life, or is removed, there. Without a word about the index a small table is read as a
-		// whole, and a row waited for that is not meant.
+		// What somebody else has locked comes to life, or is removed, there. Without a word about
+		// the index a small table is read as a whole, and a row waited for that is not meant.
 		lockOld: func(n int) string {
 			return `SELECT id, fence FROM ` + t + ` FORCE INDEX (PRIMARY) WHERE id IN (` + list(n) + `) AND expires BETWEEN 1 AND ? ORDER BY id FOR UPDATE SKIP LOCKED`
 		},
@@ -130,9 +135,11 @@ func byLastID(r sql.Result) (bool, error) {
 	return id == 0, err
 }
 
-// Settings of a session while a transaction of the store runs in it. Without autocommit nothing is on its own that follows what has made
-// the server roll back by itself. A mode without strictness cuts what is too long. Waits for rows and tables end after a second, the
-// shortest that the server takes: who still wants them begins anew, and nobody's wait stays behind on the server for longer than that.
+// Settings of a session while a transaction of the store runs in it. Without autocommit nothing is
+// on its own that follows what has made the server roll back by itself. A mode without strictness
+// cuts what is too long. Waits for rows and tables end after a second, the shortest that the server
+// takes: who still wants them begins anew, and nobody's wait stays behind on the server for longer
+// than that.
 const (
 	mysqlKeep = `SET @retrysafe_autocommit = @@autocommit, @retrysafe_mode = @@sql_mode, @retrysafe_zone = @@time_zone, ` +
 		`@retrysafe_row_wait = @@innodb_lock_wait_timeout, @retrysafe_table_wait = @@lock_wait_timeout, @retrysafe_idle = @@wait_timeout, ` +
@@ -145,8 +152,8 @@ const (
 	mysqlRollback = `ROLLBACK AND NO CHAIN NO RELEASE`
 )
 
-// Settings of a session while a transaction of the caller's work runs in it: without autocommit, and with a wait of its own until the key is
-// claimed. The rest is the work's.
+// Settings of a session while a transaction of the caller's work runs in it: without autocommit,
+// and with a wait of its own until the key is claimed. The rest is the work's.
 const (
 	mysqlJoin = `SET @retrysafe_autocommit = @@autocommit, @retrysafe_row_wait = @@innodb_lock_wait_timeout, autocommit = 0, ` +
 		`innodb_lock_wait_timeout = %d`
@@ -161,12 +168,14 @@ func mysqlSeconds(wait time.Duration) int64 {
 	return max(1, min(int64((wait+time.Second-1)/time.Second), mysqlLongestWait))
 }
 
-// mysqlBeginning is the first statement of a transaction; the server ends the session of a client that has said nothing for idle seconds.
+// mysqlBeginning is the first statement of a transaction; the server ends the session of a client
+// that has said nothing for idle seconds.
 func mysqlBeginning(idle int64) string { return fmt.Sprintf(mysqlKeep, idle) }
 
-// mysqlCommitting commits, by turning autocommit on, and puts the session back. Where it reaches the server after notAfter it is an error
-// instead: the server looks at all values before it sets the first, and no switch can be set to 2. A COMMIT would be carried out whenever
-// it arrives, and one statement cannot have a condition before it.
+// mysqlCommitting commits, by turning autocommit on, and puts the session back. Where it reaches
+// the server after notAfter it is an error instead: the server looks at all values before it sets
+// the first, and no switch can be set to 2. A COMMIT would be carried out whenever it arrives, and
+// one statement cannot have a condition before it.
 func mysqlCommitting(notAfter int64) string {
 	on := "1"
 	if notAfter != 0 {

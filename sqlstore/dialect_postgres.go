@@ -11,14 +11,17 @@ import (
 	"github.com/retrysafe/retrysafe/internal/dberr"
 )
 
-// postgresSchema makes version 1, with the default names. It is frozen: a change is a new version and a step in Migrate.
+// postgresSchema makes version 1, with the default names. It is frozen: a change is a new version
+// and a step in Migrate.
 //
 //go:embed schema/postgres_v1.sql
 var postgresSchema string
 
-// The server's clock in microseconds. A transaction's start, now(), would be the time before a wait for a lock.
+// The server's clock in microseconds. A transaction's start, now(), would be the time before a wait
+// for a lock.
 const (
-	// beforeReading is the start of the statement: what is seen without a lock was so then, or later.
+	// beforeReading is the start of the statement: what is seen without a lock was so then, or
+	// later.
 	beforeReading = `(extract(epoch FROM statement_timestamp()) * 1000000)::bigint`
 	// afterLocking is the time at which a row is put out, when its lock was taken.
 	afterLocking = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
@@ -31,7 +34,8 @@ func postgresQueries(table string) queries {
 	for i, c := range stored {
 		excluded[i] = c + " = excluded." + c
 	}
-	// Each id is looked for by itself: of a join the server makes what fits the size that the table has when it first sees the statement.
+	// Each id is looked for by itself: of a join the server makes what fits the size that the table
+	// has when it first sees the statement.
 	many := func(lock string) string {
 		return `WITH r AS (SELECT found.* FROM unnest(?::bytea[]) AS wanted (id) CROSS JOIN LATERAL
 			(SELECT * FROM ` + t + ` t WHERE t.id = wanted.id ` + lock + `) AS found) `
@@ -41,7 +45,8 @@ func postgresQueries(table string) queries {
 	insert := `INSERT INTO ` + t + ` (id, namespace, layer, tenant, operation, key_id, ` + strings.Join(stored, ", ") + `)
 		VALUES (?, ?, ?, ?, ?, ?` + strings.Repeat(", ?", len(stored)) + `) ON CONFLICT (id) DO `
 	insertUsage := `INSERT INTO ` + counts + ` (id, namespace, tenant, expires, counts) VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO `
-	// A row that is locked in a WITH is read first, as it is once the lock was taken; only then comes what stands in the outer SELECT.
+	// A row that is locked in a WITH is read first, as it is once the lock was taken; only then
+	// comes what stands in the outer SELECT.
 	locked := func(table string) string { return `WITH r AS (SELECT * FROM ` + table + ` WHERE id = ? FOR UPDATE) ` }
 	q := queries{
 		newest:  newest,
@@ -73,7 +78,8 @@ func postgresQueries(table string) queries {
 		claim: func(j *joint) []any { return append([]any{lockTimeout(j.r.Wait)}, j.claimArgs()...) },
 		limit: `SELECT current_setting('lock_timeout'), set_config('lock_timeout', ?, true)`,
 		held:  func(err error) bool { return dberr.SQLState(err) == stateLockTimeout },
-		// No lock of the row: many who share one at a time make a list of themselves for each that comes.
+		// No lock of the row: many who share one at a time make a list of themselves for each that
+		// comes.
 		hold:    `SELECT pg_advisory_xact_lock_shared(` + lockNumber + `) IS NULL`,
 		settle:  `SELECT pg_advisory_xact_lock(` + lockNumber + `) IS NULL`,
 		confirm: `UPDATE ` + t + ` SET updated = updated WHERE id = ?`,
@@ -136,15 +142,16 @@ func numbered(query string) string {
 	return b.String()
 }
 
-// beginning opens a transaction that is the same whatever the defaults of the session, and that ends on the server as well where nobody
-// comes back to it: neither a wait for a lock, nor a statement, nor a client that hangs may hold a row for long. One message.
+// beginning opens a transaction that is the same whatever the defaults of the session, and that
+// ends on the server as well where nobody comes back to it: neither a wait for a lock, nor a
+// statement, nor a client that hangs may hold a row for long. One message.
 func beginning(lock, statement, idle int64) string {
 	return fmt.Sprintf("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = %d; SET LOCAL statement_timeout = %d; "+
 		"SET LOCAL idle_in_transaction_session_timeout = %d", lock, statement, idle)
 }
 
-// committing commits, unless it reaches the server after notAfter: then a division by zero ends the message. A COMMIT alone would be carried
-// out whenever it arrives.
+// committing commits, unless it reaches the server after notAfter: then a division by zero ends the
+// message. A COMMIT alone would be carried out whenever it arrives.
 func committing(notAfter int64) string {
 	if notAfter == 0 {
 		return "COMMIT"

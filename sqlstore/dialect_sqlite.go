@@ -10,7 +10,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/dberr"
 )
 
-// sqliteSchema makes version 1, with the default names. It is frozen: a change is a new version and a step in Migrate.
+// sqliteSchema makes version 1, with the default names. It is frozen: a change is a new version and
+// a step in Migrate.
 //
 //go:embed schema/sqlite_v1.sql
 var sqliteSchema string
@@ -42,7 +43,8 @@ func sqliteQueries(table string) queries {
 			VALUES (?, ?, ?, ?, ?, ?` + strings.Repeat(", ?", len(stored)) + `)
 			ON CONFLICT (id) DO UPDATE SET ` + strings.Join(excluded, ", "),
 		finish: finishing(t),
-		// The first statement writes, so that it gets the lock of the file: one that has read before may be refused it.
+		// The first statement writes, so that it gets the lock of the file: one that has read
+		// before may be refused it.
 		claimSQL: `INSERT INTO ` + t + ` (id, namespace, layer, tenant, operation, key_id, owner, fingerprint, binding, retention,
 				state, attempt, fence, on_doubt, issued, lease_end, expires, created, updated, not_after, cause, last_error, answer_codec, answer_kept, answer_size)
 			SELECT ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?12, 2, 1, max(m.fence_floor + 1, ?1), 1, 0, ?1 + ?11, 0, ?1, ?1, 0, '', '', '', 0, 0
@@ -96,13 +98,15 @@ const (
 	codeBusySnapshot      = codeBusy | 2<<8
 )
 
-// sqliteBusy tells whether another transaction stands in the way, so that the same call may succeed later.
+// sqliteBusy tells whether another transaction stands in the way, so that the same call may succeed
+// later.
 func sqliteBusy(err error) bool {
 	code := dberr.SQLiteCode(err)
 	return code&0xff == codeBusy || code&0xff == codeProtocol || code == codeLockedSharedCache
 }
 
-// sqliteUndone tells whether a COMMIT that failed has certainly changed nothing. After any other error nobody knows.
+// sqliteUndone tells whether a COMMIT that failed has certainly changed nothing. After any other
+// error nobody knows.
 func sqliteUndone(err error) bool {
 	switch dberr.SQLiteCode(err) & 0xff {
 	case codeBusy, codeReadOnly, codeFull, codeConstraint:
@@ -111,7 +115,8 @@ func sqliteUndone(err error) bool {
 	return false
 }
 
-// interrupted makes err, where SQLite says that it was told to stop, the error of the context that told it.
+// interrupted makes err, where SQLite says that it was told to stop, the error of the context that
+// told it.
 func interrupted(ctx context.Context, err error) error {
 	if end := ctx.Err(); end != nil && dberr.SQLiteCode(err)&0xff == codeInterrupt && !errors.Is(err, end) {
 		return fmt.Errorf("%w: %w", end, err)
@@ -130,7 +135,8 @@ var sqliteAdvice = map[int]string{
 	codeNotADB:   "the file is not a SQLite database, or it is encrypted; look at the path, nothing was changed",
 }
 
-// explain adds the advice for err to it. A table that is not there is the one mistake that SQLite has no code for.
+// explain adds the advice for err to it. A table that is not there is the one mistake that SQLite
+// has no code for.
 func (s sqlite) explain(step string, err error) error {
 	code := dberr.SQLiteCode(err)
 	if code == codeError && strings.Contains(err.Error(), "no such table: "+s.table) {

@@ -28,7 +28,8 @@ func (s *Store) wrongVersion(found int) error {
 		s.table, found))
 }
 
-// failed makes the failure of a step what callers see. It never carries a key: drivers do not show arguments.
+// failed makes the failure of a step what callers see. It never carries a key: drivers do not show
+// arguments.
 func (s *Store) failed(step string, err error) error {
 	var state stateError
 	var lock *lockError

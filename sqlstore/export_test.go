@@ -2,7 +2,8 @@ package sqlstore
 
 import "github.com/retrysafe/retrysafe/internal/dberr"
 
-// Schema are the statements that make the tables of version 1 under a name, and Step those that make version 2 of it.
+// Schema are the statements that make the tables of version 1 under a name, and Step those that
+// make version 2 of it.
 func Schema(table string) []string { return sqliteQueries(table).schema }
 func Step(table string) []string   { return sqliteQueries(table).step }
 
@@ -46,7 +47,8 @@ func Statements(table string) []string {
 	}, q.touch...)
 }
 
-// Marked and InTransaction mark a context as that of a transaction on a database, and look for the mark.
+// Marked and InTransaction mark a context as that of a transaction on a database, and look for the
+// mark.
 var (
 	Marked        = marked
 	InTransaction = inTransaction

@@ -41,8 +41,8 @@ func (c *claim) pass(ctx context.Context, tx dbtx.Tx) error {
 	})
 }
 
-// SettleTx implements [retrysafe.TxSettler]. On SQLite it returns at once: a transaction has the whole file, so that what was committed
-// before the call is seen by all that begin.
+// SettleTx implements [retrysafe.TxSettler]. On SQLite it returns at once: a transaction has the
+// whole file, so that what was committed before the call is seen by all that begin.
 func (s *Store) SettleTx(ctx context.Context, key retrysafe.StoreKey) error {
 	if err := s.check(ctx, &key); err != nil || s.queries.settle == "" {
 		return err

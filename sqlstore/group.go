@@ -7,11 +7,13 @@ import (
 	"time"
 )
 
-// group commits the changes of many callers in one transaction: those that came while the last one was under way are the next. There is no
-// timer, and a lone call waits for nobody. Databases do the same with their logs (DeWitt et al., Implementation Techniques for Main Memory
-// Database Systems, 1984).
+// group commits the changes of many callers in one transaction: those that came while the last one
+// was under way are the next. There is no timer, and a lone call waits for nobody. Databases do the
+// same with their logs (DeWitt et al., Implementation Techniques for Main Memory Database Systems,
+// 1984).
 //
-// Of one key there is one change at a time. Heartbeats have a queue of their own, so that no lease waits behind claims.
+// Of one key there is one change at a time. Heartbeats have a queue of their own, so that no lease
+// waits behind claims.
 type group struct {
 	store *Store
 	lanes int // transactions of one queue at a time
@@ -37,7 +39,8 @@ const (
 	heartbeats
 )
 
-// The most of one transaction. What takes longer keeps rows, and the one writer of SQLite, for too long.
+// The most of one transaction. What takes longer keeps rows, and the one writer of SQLite, for too
+// long.
 const (
 	mostTogether = 128
 	mostBytes    = 4 << 20
@@ -47,8 +50,8 @@ func newGroup(s *Store, lanes int) *group {
 	return &group{store: s, lanes: lanes, inFlight: make(map[recordID]struct{})}
 }
 
-// do makes a change, together with others. wait bounds how long it stands in line. What has begun is seen to its end, though no caller waits
-// longer than its own context for that.
+// do makes a change, together with others. wait bounds how long it stands in line. What has begun
+// is seen to its end, though no caller waits longer than its own context for that.
 func (g *group) do(wait patience, l line, c *change) error {
 	g.mu.Lock()
 	g.queues[l].waiting = append(g.queues[l].waiting, c)
@@ -65,7 +68,8 @@ func (g *group) do(wait patience, l line, c *change) error {
 	}
 	var late <-chan time.Time
 	if !c.notAfter.IsZero() {
-		t := time.NewTimer(c.notAfter.Sub(c.store.clock()) + slack) // by then most are told more than that nobody knows
+		// by then most are told more than that nobody knows
+		t := time.NewTimer(c.notAfter.Sub(c.store.clock()) + slack)
 		defer t.Stop()
 		late = t.C
 	}
@@ -116,7 +120,8 @@ func (g *group) start() {
 	}
 }
 
-// mostSolo leaves half of the pool to others: changes that are made alone wait for rows that somebody holds.
+// mostSolo leaves half of the pool to others: changes that are made alone wait for rows that
+// somebody holds.
 func (g *group) mostSolo() int {
 	if most := g.store.calls.Stats().MaxOpenConnections; most > 0 {
 		return max(1, most/2)
@@ -143,9 +148,10 @@ func (q *queue) take(inFlight map[recordID]struct{}) (batch []*change) {
 	return batch
 }
 
-// run makes the changes of a batch. Where one of them fails, or its row is held by somebody else, all was rolled back, or that one left out:
-// what was not made is made alone then, in a transaction of its own. Of a COMMIT without an answer nobody knows what became of it: all its
-// callers are told so, and may make the same call again.
+// run makes the changes of a batch. Where one of them fails, or its row is held by somebody else,
+// all was rolled back, or that one left out: what was not made is made alone then, in a transaction
+// of its own. Of a COMMIT without an answer nobody knows what became of it: all its callers are
+// told so, and may make the same call again.
 func (g *group) run(q *queue, batch []*change) {
 	err := g.store.backend.together(batch)
 	var commit *commitError
@@ -197,7 +203,8 @@ func (e *unknownError) Error() string {
 		"may be made again: " + e.ended.Error()
 }
 
-// Waiting is how many calls stand in line for a transaction: more than twice 128 for long means that the database cannot keep up.
+// Waiting is how many calls stand in line for a transaction: more than twice 128 for long means
+// that the database cannot keep up.
 func (s *Store) Waiting() int {
 	if s.group == nil {
 		return 0

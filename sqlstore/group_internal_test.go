@@ -12,7 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestBatchLimits: a transaction has one change of a key, at most 128 changes and 4 MiB, and at least one; the rest keeps its order.
+// TestBatchLimits: a transaction has one change of a key, at most 128 changes and 4 MiB, and at
+// least one; the rest keeps its order.
 func TestBatchLimits(t *testing.T) {
 	t.Parallel()
 	inFlight := make(map[recordID]struct{})

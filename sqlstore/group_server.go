@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// rowWait is the longest that changes that are made together wait for a row: what is held longer would hold up all of them. MySQL counts in
-// whole seconds.
+// rowWait is the longest that changes that are made together wait for a row: what is held longer
+// would hold up all of them. MySQL counts in whole seconds.
 const rowWait = 50 * time.Millisecond
 
 // together makes changes in one transaction, with few statements however many they are.
@@ -48,9 +48,10 @@ func (s server) see(ctx context.Context, of []*sight) error {
 	})
 }
 
-// surely is so where a look before has seen that there was none: writing finds out if somebody has made one since. A record that was there
-// is one that somebody else has locked.
+// surely is so where a look before has seen that there was none: writing finds out if somebody has
+// made one since. A record that was there is one that somebody else has locked.
 func surely(c *change) bool { return c.looked && c.seen.row.State == 0 }
 
-// errMadeMeanwhile: somebody else has made one of the records since it was seen that there was none.
+// errMadeMeanwhile: somebody else has made one of the records since it was seen that there was
+// none.
 var errMadeMeanwhile = errors.New("sqlstore: somebody else has made a record that was not there")

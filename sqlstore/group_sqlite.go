@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// together makes changes in one transaction. A file that others hold all the time is no better for each of them alone.
+// together makes changes in one transaction. A file that others hold all the time is no better for
+// each of them alone.
 func (s sqlite) together(changes []*change) error {
 	err := s.transaction(changes)
 	var lock *lockError
@@ -31,7 +32,8 @@ func (s sqlite) transaction(changes []*change) error {
 	if err != nil {
 		return err
 	}
-	tx, err := s.beginOn(ctx, func(context.Context, execer) error { return nil }) // the records are in one file
+	// the records are in one file
+	tx, err := s.beginOn(ctx, func(context.Context, execer) error { return nil })
 	if err != nil {
 		return err
 	}
@@ -53,7 +55,8 @@ func (s sqlite) transaction(changes []*change) error {
 	return nil
 }
 
-// see implements backend. It goes without a session: no caller waits for SQLite longer than its own context, whatever busy_timeout is.
+// see implements backend. It goes without a session: no caller waits for SQLite longer than its own
+// context, whatever busy_timeout is.
 func (s sqlite) see(ctx context.Context, of []*sight) error {
 	list := inList(s)
 	query := list.query(len(of))
@@ -66,7 +69,8 @@ func (s sqlite) see(ctx context.Context, of []*sight) error {
 	return wait.over(retry(wait, func() error { return s.Store.see(ctx, pooled{statements[query]}, list, of) }))
 }
 
-// inList reads many rows with one statement that lists their ids, and writes each with the same one.
+// inList reads many rows with one statement that lists their ids, and writes each with the same
+// one.
 type inList struct{ *Store }
 
 func (l inList) loadMany(ctx context.Context, w querier, ids []recordID) (map[recordID]loaded, loaded, error) {
@@ -77,7 +81,8 @@ func (l inList) loadMany(ctx context.Context, w querier, ids []recordID) (map[re
 	return l.loadAll(ctx, w, l.query(len(ids)), args...)
 }
 
-// query has places for n ids; some are the last one again, so that there are few statements to prepare.
+// query has places for n ids; some are the last one again, so that there are few statements to
+// prepare.
 func (l inList) query(n int) string {
 	return strings.Replace(l.queries.loadMany, "(?)", "(?"+strings.Repeat(", ?", places(n)-1)+")", 1)
 }

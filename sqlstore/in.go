@@ -10,21 +10,27 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// In joins a transaction that the caller has begun and will commit: retrysafe.DoTx(ctx, engine, store.In(tx), key, fn). Call it before any
-// other statement of the transaction, and commit where it returned no error, or a *retrysafe.Failure, which is kept too, without its effect: the
-// answer is true when the COMMIT was, and not before.
+// In joins a transaction that the caller has begun and will commit: retrysafe.DoTx(ctx, engine,
+// store.In(tx), key, fn). Call it before any other statement of the transaction, and commit where
+// it returned no error, or a *retrysafe.Failure, which is kept too, without its effect: the answer
+// is true when the COMMIT was, and not before.
 //
-// On any other error roll back. Nothing is tried again. ErrInProgress and errors of the database may pass with a new transaction; the answer of
-// finished work is given, and then there is nothing to commit. Whether a COMMIT without a reply was carried out is found out by the same
-// call in a new transaction.
+// On any other error roll back. Nothing is tried again. ErrInProgress and errors of the database
+// may pass with a new transaction; the answer of finished work is given, and then there is nothing
+// to commit. Whether a COMMIT without a reply was carried out is found out by the same call in a
+// new transaction.
 //
-// A transaction at READ COMMITTED sees what others have committed meanwhile. At a stricter level a caller that has waited for another one
-// of the same key gets an error of the database instead of its answer, and gets that in a new transaction.
+// A transaction at READ COMMITTED sees what others have committed meanwhile. At a stricter level a
+// caller that has waited for another one of the same key gets an error of the database instead of
+// its answer, and gets that in a new transaction.
 //
-//   - On MySQL the transaction must not go on after error 1213 or 1205: the first has rolled it back, so that what follows would
-//     commit by itself where autocommit is on; the second has undone one statement. A call that is not to wait waits for a second, the shortest that the server takes.
-//   - On SQLite the first statement of the transaction must be this one: one that has read before may be refused the lock (error 517).
-//     Waiting takes as long as the connection's busy_timeout says.
+//   - On MySQL the transaction must not go on after error 1213 or 1205: the first has rolled it
+//     back, so that what follows would commit by itself where autocommit is on; the second has
+//     undone one statement. A call that is not to wait waits for a second, the shortest that the
+//     server takes.
+//   - On SQLite the first statement of the transaction must be this one: one that has read before
+//     may be refused the lock (error 517). Waiting takes as long as the connection's busy_timeout
+//     says.
 func (s *Store) In(tx *sql.Tx) retrysafe.TxStore[*sql.Tx] {
 	return joined[*sql.Tx]{s, tx, dbtx.SQL(tx, s.dialect)}
 }
@@ -44,7 +50,8 @@ type joined[Tx any] struct {
 	same  dbtx.Tx
 }
 
-// Lookup and Charge are those of the store: the engine asks there whether a key is known, and counts it, where there are limits.
+// Lookup and Charge are those of the store: the engine asks there whether a key is known, and
+// counts it, where there are limits.
 func (t joined[Tx]) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
 	return t.store.Lookup(ctx, key)
 }
@@ -75,7 +82,8 @@ func (t joined[Tx]) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(
 		if rec, won, err = j.take(ctx); !won {
 			return err
 		}
-		if s.dialect == SQLite { // after the claim: what has read before it writes may be refused the lock
+		if s.dialect == SQLite {
+			// after the claim: what has read before it writes may be refused the lock
 			if err := oneFile(func(dest ...any) error { return t.same.QueryRow(ctx, otherFiles, nil, dest...) }); err != nil {
 				return err
 			}
@@ -110,7 +118,8 @@ func (t joined[Tx]) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(
 	return j.complete(ctx, retrysafe.StateFailed, answer)
 }
 
-// held is the answer where somebody else has the key, as this transaction sees it: another connection might not be to be had.
+// held is the answer where somebody else has the key, as this transaction sees it: another
+// connection might not be to be had.
 func (t joined[Tx]) held(ctx context.Context, c *claim, held *heldError) (retrysafe.Record, error) {
 	j := &joint{claim: c, tx: t.same}
 	query := j.queries.load

@@ -13,7 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// joint is the record of a key in an open transaction: claimed by its first statement, and completed by its last.
+// joint is the record of a key in an open transaction: claimed by its first statement, and
+// completed by its last.
 type joint struct {
 	*claim
 	tx dbtx.Tx
@@ -102,7 +103,8 @@ func (j *joint) takeOver(ctx context.Context) (rec retrysafe.Record, won bool, e
 	return rec, true, back(ctx)
 }
 
-// limitWait bounds the waits of the transaction as those of the claim, where that is a statement of its own; back makes them what they were.
+// limitWait bounds the waits of the transaction as those of the claim, where that is a statement of
+// its own; back makes them what they were.
 func (j *joint) limitWait(ctx context.Context) (back func(context.Context) error, err error) {
 	if j.queries.limit == "" {
 		return func(context.Context) error { return nil }, nil
@@ -145,7 +147,8 @@ func (j *joint) claimArgs() []any {
 	}
 }
 
-// lookAndMake claims a key that has no record with two statements: one locks what is there, or fails where somebody is just making it.
+// lookAndMake claims a key that has no record with two statements: one locks what is there, or
+// fails where somebody is just making it.
 func (j *joint) lookAndMake(ctx context.Context) (won bool, err error) {
 	query := j.queries.loadToJoin
 	if j.r.Wait <= 0 {
@@ -163,8 +166,9 @@ func (j *joint) lookAndMake(ctx context.Context) (won bool, err error) {
 	return j.make(ctx)
 }
 
-// makeFirst claims a key that has no record by making one. A lock on what is not there would be one on all the keys around it: at
-// REPEATABLE READ none of these could be made until the caller's transaction has ended.
+// makeFirst claims a key that has no record by making one. A lock on what is not there would be one
+// on all the keys around it: at REPEATABLE READ none of these could be made until the caller's
+// transaction has ended.
 func (j *joint) makeFirst(ctx context.Context) (won bool, err error) {
 	l, err := j.load(ctx, j.queries.loadUnlocked)
 	if err != nil || l.row.State != 0 {
@@ -192,8 +196,9 @@ func (j *joint) load(ctx context.Context, query string) (loaded, error) {
 
 func (j *joint) record() retrysafe.Record { return j.row.Record(j.r.Key, j.now) }
 
-// heldError says that the claim could not wait any longer for somebody who has the key, who may only be reading the answer, or who on SQLite
-// has the file. Whoever is told so looks at the key when the transaction is undone: it may have the only connection.
+// heldError says that the claim could not wait any longer for somebody who has the key, who may
+// only be reading the answer, or who on SQLite has the file. Whoever is told so looks at the key
+// when the transaction is undone: it may have the only connection.
 type heldError struct{ cause error }
 
 func (e *heldError) Error() string { return e.cause.Error() }

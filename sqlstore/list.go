@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/protocol"
 )
 
-// List implements [retrysafe.Lister]. Records come in the order of their primary keys, which says nothing to people but stays; the cursor
-// is the last one of the page.
+// List implements [retrysafe.Lister]. Records come in the order of their primary keys, which says
+// nothing to people but stays; the cursor is the last one of the page.
 func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (page retrysafe.Page, err error) {
 	if err := s.enter(ctx); err != nil {
 		return page, err
@@ -71,8 +71,9 @@ func (s *Store) page(ctx context.Context, db execer, req *retrysafe.ListRequest,
 	return page, rows.Err()
 }
 
-// listQuery goes by the index of the parts only where they say whose records are meant: each page would have to sort all that fit.
-// Otherwise it goes by the primary key, or by the index of what is in progress; on SQLite a + hides a column from the other index.
+// listQuery goes by the index of the parts only where they say whose records are meant: each page
+// would have to sort all that fit. Otherwise it goes by the primary key, or by the index of what is
+// in progress; on SQLite a + hides a column from the other index.
 func (s *Store) listQuery(req *retrysafe.ListRequest, after []byte, now protocol.Micros, limit int) (query string, args []any) {
 	query, args = s.queries.list, []any{after, now}
 	hide := s.queries.hide
@@ -95,7 +96,8 @@ func (s *Store) listQuery(req *retrysafe.ListRequest, after []byte, now protocol
 		args = append(args, int64(req.State))
 	}
 	if req.InDoubt {
-		query += " AND r.state = 2 AND r.lease_end <= ?" // the number stands here so that the partial index fits
+		// the number stands here so that the partial index fits
+		query += " AND r.state = 2 AND r.lease_end <= ?"
 		args = append(args, now)
 	}
 	if req.Progress {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// looks reads the records that many callers ask for with one connection: those who came while the last ones were read are the next. There
-// is no timer, and a lone call waits for nobody.
+// looks reads the records that many callers ask for with one connection: those who came while the
+// last ones were read are the next. There is no timer, and a lone call waits for nobody.
 type looks struct {
 	store *Store
 	alone chan struct{} // has room for those who look alone at one time
@@ -28,12 +28,14 @@ type sight struct {
 // lookLanes are two, so that a connection on which nothing comes back does not hold up all.
 const lookLanes = 2
 
-// lonely is how many look alone at one time: after a batch has failed all of it would, each on a connection of its own.
+// lonely is how many look alone at one time: after a batch has failed all of it would, each on a
+// connection of its own.
 const lonely = 4
 
 func newLooks(s *Store) *looks { return &looks{store: s, alone: make(chan struct{}, lonely)} }
 
-// at reads a record with others. Where that fails, the caller looks alone: the error may be another's.
+// at reads a record with others. Where that fails, the caller looks alone: the error may be
+// another's.
 func (k *looks) at(ctx context.Context, id recordID) (loaded, error) {
 	wait, cancel := k.store.patience(ctx, time.Time{})
 	defer cancel()

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// mark stands in the context that RunTx gives to the work: a call with it on the same database would wait for the transaction that
-// waits for it.
+// mark stands in the context that RunTx gives to the work: a call with it on the same database
+// would wait for the transaction that waits for it.
 type mark struct {
 	db    *sql.DB
 	outer *mark // of a transaction on another database, around this one

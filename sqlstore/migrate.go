@@ -9,9 +9,11 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Migrate makes the tables, or brings older ones up to date; several processes may call it at once. It changes nothing but the store's
-// own tables, and fails where the store could not work: the database cannot be written, is locked, damaged or none at all, rights are
-// missing, or it was written by a newer version. It warns by [Options].Logger of settings under which what was answered may be lost.
+// Migrate makes the tables, or brings older ones up to date; several processes may call it at once.
+// It changes nothing but the store's own tables, and fails where the store could not work: the
+// database cannot be written, is locked, damaged or none at all, rights are missing, or it was
+// written by a newer version. It warns by [Options].Logger of settings under which what was
+// answered may be lost.
 func (s *Store) Migrate(ctx context.Context) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -37,7 +39,8 @@ func (s *Store) migrate(ctx context.Context, w execer) error {
 	return s.upToDate(ctx, w)
 }
 
-// SchemaSQL is the script that makes the tables where there are none, as [Store.Migrate] does, under [DefaultTable].
+// SchemaSQL is the script that makes the tables where there are none, as [Store.Migrate] does,
+// under [DefaultTable].
 func SchemaSQL(d Dialect) string {
 	switch d {
 	case SQLite:
@@ -50,8 +53,8 @@ func SchemaSQL(d Dialect) string {
 	return ""
 }
 
-// upToDate looks at the version, and goes on to the newest. Where that is the one it writes nothing new: a file that can only be read is
-// found out here and not at the first call.
+// upToDate looks at the version, and goes on to the newest. Where that is the one it writes nothing
+// new: a file that can only be read is found out here and not at the first call.
 func (s *Store) upToDate(ctx context.Context, w execer) error {
 	var version int
 	err := w.QueryRowContext(ctx, s.queries.version).Scan(&version)

@@ -27,8 +27,9 @@ type mysqlManner struct {
 	transact *atomic.Bool // a session of the pool had autocommit off
 }
 
-// reading runs f, and where sessions have autocommit off turns it on around f: f would open a transaction, see from then on what was there
-// at its beginning, and lock what it sees where that is the default.
+// reading runs f, and where sessions have autocommit off turns it on around f: f would open a
+// transaction, see from then on what was there at its beginning, and lock what it sees where that
+// is the default.
 func (m mysqlManner) reading(ctx context.Context, conn *sql.Conn, f func(context.Context, execer) error) error {
 	if !m.transact.Load() {
 		if err := f(ctx, conn); !errors.Is(err, errTransacts) {
@@ -53,7 +54,8 @@ func (mysqlManner) begin(call context.Context, conn *sql.Conn, wait patience) er
 		return err
 	}
 	_, err := conn.ExecContext(call, mysqlIsolation)
-	if dberr.MySQLNumber(err) == numberInTransaction { // of whoever had the connection before, and has not ended it
+	if dberr.MySQLNumber(err) == numberInTransaction {
+		// of whoever had the connection before, and has not ended it
 		err = run(call, conn, []string{mysqlRollback, mysqlIsolation})
 	}
 	return err

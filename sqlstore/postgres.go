@@ -30,7 +30,8 @@ func (postgresManner) reading(ctx context.Context, conn *sql.Conn, f func(contex
 func (postgresManner) begin(call context.Context, conn *sql.Conn, wait patience) error {
 	lock := wait.left()
 	statement := lock + slack.Milliseconds()
-	if wait.lock > 0 { // of many calls together: what is slow is not to be made by each of them alone
+	if wait.lock > 0 {
+		// of many calls together: what is slow is not to be made by each of them alone
 		statement = (wait.limit + slack).Milliseconds()
 	}
 	_, err := conn.ExecContext(call, beginning(lock, statement, statement+4*slack.Milliseconds()))

@@ -73,14 +73,16 @@ func (s *Store) time(told sql.NullInt64, here protocol.Micros) protocol.Micros {
 	if !told.Valid {
 		return here
 	}
-	if s.clock().UnixMicro()-here > slack.Microseconds() { // the answer took long, for a lock perhaps: that says little of the clock
+	if s.clock().UnixMicro()-here > slack.Microseconds() {
+		// the answer took long, for a lock perhaps: that says little of the clock
 		return told.Int64
 	}
 	s.ahead.Store(told.Int64 - time.Now().UnixMicro())
 	return told.Int64
 }
 
-// put writes the row of key in place of what was loaded. It is not done where there was nothing, and somebody else has made it meanwhile.
+// put writes the row of key in place of what was loaded. It is not done where there was nothing,
+// and somebody else has made it meanwhile.
 func (s *Store) put(ctx context.Context, db execer, key *retrysafe.StoreKey, id recordID, was *loaded, row *protocol.Row) (done bool, err error) {
 	return s.putOrMake(ctx, db, s.queries.put, s.queries.make, was.row.State != 0, s.allArgs(key, id, row))
 }
@@ -92,10 +94,12 @@ func (s *Store) allArgs(key *retrysafe.StoreKey, id recordID, row *protocol.Row)
 	}, s.rowArgs(row)...)
 }
 
-// putOrMake writes over the row that is there, or makes one, which is not done where somebody else has made it meanwhile.
+// putOrMake writes over the row that is there, or makes one, which is not done where somebody else
+// has made it meanwhile.
 func (s *Store) putOrMake(ctx context.Context, db execer, put, makeNew string, there bool, args []any) (done bool, err error) {
 	if there {
-		_, err := db.ExecContext(ctx, put, args...) // it counts no row on MySQL where nothing is different
+		// it counts no row on MySQL where nothing is different
+		_, err := db.ExecContext(ctx, put, args...)
 		return err == nil, err
 	}
 	r, err := db.ExecContext(ctx, makeNew, args...)
@@ -158,7 +162,8 @@ func (s *rowScan) fields() []any {
 	}
 }
 
-// row is what was read, or an error where no call of this package can have written it: nothing is decided on damage.
+// row is what was read, or an error where no call of this package can have written it: nothing is
+// decided on damage.
 func (s *rowScan) row() (protocol.Row, error) {
 	r := s.r
 	if s.state == 0 {

@@ -2,7 +2,8 @@ package sqlstore
 
 import "sync"
 
-// running are the keys whose transactions are under way in this process. Nobody else can see them: they are not committed.
+// running are the keys whose transactions are under way in this process. Nobody else can see them:
+// they are not committed.
 type running struct {
 	mu   sync.Mutex
 	keys map[recordID]chan struct{} // closed when the transaction has ended

@@ -11,15 +11,16 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// Transaction is one that RunOn has begun. What ends it is called once; Rollback after it is an error that wraps sql.ErrTxDone.
+// Transaction is one that RunOn has begun. What ends it is called once; Rollback after it is an
+// error that wraps sql.ErrTxDone.
 type Transaction interface {
 	dbtx.Tx
 	Commit(ctx context.Context) error
 	Rollback(ctx context.Context) error
 }
 
-// RunOn is RunTx for adapters of other drivers: begin opens a transaction at READ COMMITTED on the database of the store. Use
-// the adapter (adapters/pgxidem); only servers have one.
+// RunOn is RunTx for adapters of other drivers: begin opens a transaction at READ COMMITTED on the
+// database of the store. Use the adapter (adapters/pgxidem); only servers have one.
 func (s *Store) RunOn(ctx context.Context, r retrysafe.TxRequest, begin func(context.Context) (Transaction, error),
 	work func(context.Context, dbtx.Tx) (retrysafe.State, retrysafe.Answer, error),
 ) (retrysafe.Record, error) {
@@ -63,7 +64,8 @@ type serverClaim struct {
 	fateOf func(error) fate
 }
 
-// queue waits until no transaction of the key runs in this process: that would take a connection. A nil end: err is the answer.
+// queue waits until no transaction of the key runs in this process: that would take a connection. A
+// nil end: err is the answer.
 func (c *serverClaim) queue(ctx context.Context) (end func(), rec retrysafe.Record, err error) {
 	var limit <-chan time.Time
 	if c.r.Wait > 0 {
@@ -86,8 +88,8 @@ func (c *serverClaim) queue(ctx context.Context) (end func(), rec retrysafe.Reco
 	}
 }
 
-// run makes the transaction, and makes it anew where that certainly did nothing: before work was called, and as often as the caller allows
-// after it.
+// run makes the transaction, and makes it anew where that certainly did nothing: before work was
+// called, and as often as the caller allows after it.
 func (c *serverClaim) run(ctx context.Context) (rec retrysafe.Record, err error) {
 	wait, cancel := c.patience(ctx, time.Time{})
 	defer cancel()
@@ -118,7 +120,8 @@ func (c *serverClaim) run(ctx context.Context) (rec retrysafe.Record, err error)
 	}
 }
 
-// refusal is how work ended that has refused for good: its effect is undone, and the answer kept in a transaction of its own.
+// refusal is how work ended that has refused for good: its effect is undone, and the answer kept in
+// a transaction of its own.
 type refusal struct{ answer retrysafe.Answer }
 
 // once is one transaction.
@@ -192,7 +195,8 @@ func (c *serverClaim) held(ctx context.Context) (retrysafe.Record, error) {
 	return retrysafe.Record{Key: c.r.Key}, retrysafe.ErrInProgress
 }
 
-// rollback undoes a transaction, also where ctx has ended. A server that does not answer is not waited for: it undoes what it finds nobody for.
+// rollback undoes a transaction, also where ctx has ended. A server that does not answer is not
+// waited for: it undoes what it finds nobody for.
 func rollback(ctx context.Context, tx Transaction) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), slack)
 	done := make(chan error, 1)
@@ -220,8 +224,9 @@ func (c *serverClaim) call(ctx context.Context, tx Transaction) (retrysafe.State
 	return c.work(inside, tx)
 }
 
-// settle finds out what became of a COMMIT that failed. Where the server has refused it, all was rolled back. Else the key is claimed again: that waits
-// for the first transaction, and then finds what it has committed, or nothing.
+// settle finds out what became of a COMMIT that failed. Where the server has refused it, all was
+// rolled back. Else the key is claimed again: that waits for the first transaction, and then finds
+// what it has committed, or nothing.
 func (c *serverClaim) settle(ctx context.Context, rec, done retrysafe.Record, failed error) (retrysafe.Record, error) {
 	if c.fateOf(failed) == onlyLost && !errors.Is(failed, sql.ErrTxDone) {
 		committed, err := c.claimAgain(context.WithoutCancel(ctx))
@@ -236,8 +241,9 @@ func (c *serverClaim) settle(ctx context.Context, rec, done retrysafe.Record, fa
 	return rec, c.broken(ctx, failed)
 }
 
-// claimAgain tells what became of the first transaction. That it was committed is believed behind a COMMIT of this one that was answered: before,
-// the synchronous replicas of PostgreSQL may not have it.
+// claimAgain tells what became of the first transaction. That it was committed is believed behind a
+// COMMIT of this one that was answered: before, the synchronous replicas of PostgreSQL may not have
+// it.
 func (c *serverClaim) claimAgain(ctx context.Context) (committed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.lockWait+slack)
 	defer cancel()

@@ -16,19 +16,22 @@ import (
 
 // RunTx implements [retrysafe.TxStore]; retrysafe.DoTx calls it.
 //
-// On PostgreSQL and MySQL the transaction is at READ COMMITTED. Only calls for the same key wait for each other, for TxRequest.Wait at
-// most; MySQL counts in whole seconds. Errors before work is called are met with another try; after it see TxRequest.Retries.
-// work must neither commit nor roll back, and a statement that has failed is to be returned as an error. On MySQL it must not change
-// tables (DDL commits).
+// On PostgreSQL and MySQL the transaction is at READ COMMITTED. Only calls for the same key wait
+// for each other, for TxRequest.Wait at most; MySQL counts in whole seconds. Errors before work is
+// called are met with another try; after it see TxRequest.Retries. work must neither commit nor
+// roll back, and a statement that has failed is to be returned as an error. On MySQL it must not
+// change tables (DDL commits).
 //
-// On SQLite the transaction has the file's write lock from its first statement, before work is called, until it has ended: no other call writes in
-// between, whatever its key. A call waits for the lock no longer than its context and [Options].LockWait, and then fails with
-// [retrysafe.ErrUnavailable]. It waits TxRequest.Wait for a transaction of the same key in this process; one in another process holds
-// the same lock.
+// On SQLite the transaction has the file's write lock from its first statement, before work is
+// called, until it has ended: no other call writes in between, whatever its key. A call waits for
+// the lock no longer than its context and [Options].LockWait, and then fails with
+// [retrysafe.ErrUnavailable]. It waits TxRequest.Wait for a transaction of the same key in this
+// process; one in another process holds the same lock.
 //
-// work must neither commit nor roll back, nor attach another file: a commit is atomic for each file by itself, so that RunTx refuses a
-// connection that has one attached. A statement that makes SQLite roll back by itself (ON CONFLICT ROLLBACK, a full disk) ends the
-// transaction too: return its error, since what follows would be committed on its own.
+// work must neither commit nor roll back, nor attach another file: a commit is atomic for each file
+// by itself, so that RunTx refuses a connection that has one attached. A statement that makes
+// SQLite roll back by itself (ON CONFLICT ROLLBACK, a full disk) ends the transaction too: return
+// its error, since what follows would be committed on its own.
 func (s *Store) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(context.Context, *sql.Tx) (retrysafe.State, retrysafe.Answer, error)) (retrysafe.Record, error) {
 	if err := s.check(ctx, &r.Key); err != nil {
 		return retrysafe.Record{}, err
@@ -61,16 +64,18 @@ type claim struct {
 	work func(context.Context, *sql.Tx) (retrysafe.State, retrysafe.Answer, error)
 	// worked: work was called.
 	worked bool
-	// ended is set where work has ended the transaction by itself. It is no error to look for in err, which may be the work's own.
+	// ended is set where work has ended the transaction by itself. It is no error to look for in
+	// err, which may be the work's own.
 	ended *endedError
 }
 
-// strayLease is how long a record that the work has committed by itself looks as if it ran, if this process dies before it says
-// otherwise. Nobody ever sees the lease of a transaction that ends as it should.
+// strayLease is how long a record that the work has committed by itself looks as if it ran, if this
+// process dies before it says otherwise. Nobody ever sees the lease of a transaction that ends as
+// it should.
 const strayLease = 30 * time.Second
 
-// decide looks at the record as any other call does. A doubt is refused: it comes from outside of transactions, where the
-// effect may have happened.
+// decide looks at the record as any other call does. A doubt is refused: it comes from outside of
+// transactions, where the effect may have happened.
 func (c *claim) decide(l loaded, now protocol.Micros) (next protocol.Row, won bool, err error) {
 	next, status, _, err := protocol.Acquire(l.row, now, l.floor, &retrysafe.AcquireRequest{
 		Key: c.r.Key, Owner: c.r.Owner, Fingerprint: c.r.Fingerprint, Binding: c.r.Binding,
@@ -86,7 +91,8 @@ func (c *claim) decide(l loaded, now protocol.Micros) (next protocol.Row, won bo
 	return next, status == retrysafe.Won, answer.Err()
 }
 
-// queue waits until no transaction of the key runs in this process. A nil end: there is nothing to run, and rec and err are the answer.
+// queue waits until no transaction of the key runs in this process. A nil end: there is nothing to
+// run, and rec and err are the answer.
 func (c *claim) queue(ctx context.Context) (end func(), rec retrysafe.Record, err error) {
 	var limit <-chan time.Time
 	if c.r.Wait > 0 {
@@ -180,8 +186,9 @@ func (c *claim) run(ctx context.Context) (rec retrysafe.Record, err error) {
 // savepoint has a name that work does not use.
 const savepoint = "retrysafe_work"
 
-// callWork runs work once, with a savepoint around it: a final refusal keeps the record without the effect, and a savepoint that is
-// gone afterwards betrays a work that has ended the transaction by itself.
+// callWork runs work once, with a savepoint around it: a final refusal keeps the record without the
+// effect, and a savepoint that is gone afterwards betrays a work that has ended the transaction by
+// itself.
 func (c *claim) callWork(ctx context.Context, tx *writeTx) (state retrysafe.State, answer retrysafe.Answer, err error) {
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT "+savepoint); err != nil {
 		return 0, answer, unavailable(c.failed("claim the key", err))
@@ -241,8 +248,8 @@ func (e *endedError) Error() string {
 
 func (e *endedError) Unwrap() []error { return []error{retrysafe.ErrTxEnded, e.cause} }
 
-// committed tells, of a call that was to roll back, whether its claim is there all the same: then work has committed, and an error that it
-// returned or a context that ended hide it.
+// committed tells, of a call that was to roll back, whether its claim is there all the same: then
+// work has committed, and an error that it returned or a context that ended hide it.
 func (c *claim) committed(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), slack)
 	defer cancel()
@@ -250,7 +257,8 @@ func (c *claim) committed(ctx context.Context) bool {
 	return err == nil && l.row.Owner == c.r.Owner && l.row.State == retrysafe.StateInProgress
 }
 
-// afterwards puts the record in doubt if work has committed it: its effect, or a part of it, is there too.
+// afterwards puts the record in doubt if work has committed it: its effect, or a part of it, is
+// there too.
 func (c *claim) afterwards(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	l, err := c.look(ctx, c.id)

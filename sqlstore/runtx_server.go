@@ -50,25 +50,28 @@ type standardTx struct {
 func (t standardTx) Commit(context.Context) error   { return t.tx.Commit() }
 func (t standardTx) Rollback(context.Context) error { return t.tx.Rollback() }
 
-// mysqlTx is a transaction of MySQL on a connection of its own, whose session is put back in the end.
+// mysqlTx is a transaction of MySQL on a connection of its own, whose session is put back in the
+// end.
 type mysqlTx struct {
 	standardTx
 	conn *sql.Conn
 }
 
-// openMySQL opens a transaction without autocommit: where the server rolls back by itself (error 1213), what follows is part of another
-// one, which never commits since the record is not in it.
+// openMySQL opens a transaction without autocommit: where the server rolls back by itself (error
+// 1213), what follows is part of another one, which never commits since the record is not in it.
 func (s *Store) openMySQL(ctx context.Context, wait time.Duration) (*mysqlTx, error) {
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
 	t := &mysqlTx{conn: conn}
-	// Who is not to wait looks with NOWAIT; of two who look at the same moment one still meets the other's row.
+	// Who is not to wait looks with NOWAIT; of two who look at the same moment one still meets the
+	// other's row.
 	if _, err = conn.ExecContext(ctx, fmt.Sprintf(mysqlJoin, mysqlSeconds(wait))); err == nil {
 		o := &sql.TxOptions{Isolation: sql.LevelReadCommitted}
 		t.tx, err = conn.BeginTx(ctx, o)
-		if dberr.MySQLNumber(err) == numberInTransaction { // of whoever had the connection before, and has not ended it
+		if dberr.MySQLNumber(err) == numberInTransaction {
+			// of whoever had the connection before, and has not ended it
 			if err = run(ctx, conn, []string{mysqlRollback}); err == nil {
 				t.tx, err = conn.BeginTx(ctx, o)
 			}
@@ -102,8 +105,8 @@ func (t *mysqlTx) Rollback(ctx context.Context) error {
 	return err
 }
 
-// leave puts the session back. To turn autocommit on is to commit what may be open: that is rolled back first. A connection that does not answer is
-// given up.
+// leave puts the session back. To turn autocommit on is to commit what may be open: that is rolled
+// back first. A connection that does not answer is given up.
 func (t *mysqlTx) leave(ctx context.Context, open bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), slack)
 	defer cancel()

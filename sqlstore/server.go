@@ -11,11 +11,13 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// server is the backend for databases that are servers: many write at once, and wait for each other on the row of a key only.
+// server is the backend for databases that are servers: many write at once, and wait for each other
+// on the row of a key only.
 type server struct {
 	*Store
 	manner manner
-	// looking reads many rows as they are; locking leaves out those that somebody else has locked, and writes.
+	// looking reads many rows as they are; locking leaves out those that somebody else has locked,
+	// and writes.
 	looking, locking many
 }
 
@@ -23,19 +25,22 @@ type server struct {
 type manner interface {
 	// reading runs f, which changes nothing, outside of any transaction.
 	reading(ctx context.Context, conn *sql.Conn, f func(context.Context, execer) error) error
-	// begin opens a transaction that is the same whatever the defaults of the session are, and that ends on the server as well where
-	// nobody comes back to it.
+	// begin opens a transaction that is the same whatever the defaults of the session are, and that
+	// ends on the server as well where nobody comes back to it.
 	begin(call context.Context, conn *sql.Conn, wait patience) error
-	// within is the context for what is done in a transaction: call, or wait where the server itself cannot end a wait in time.
+	// within is the context for what is done in a transaction: call, or wait where the server
+	// itself cannot end a wait in time.
 	within(call context.Context, wait patience) context.Context
-	// commit ends the transaction. Where it reaches the server after notAfter (zero: no limit) nothing is committed and the error is
-	// retrysafe.ErrTooLate; after any other error nobody knows.
+	// commit ends the transaction. Where it reaches the server after notAfter (zero: no limit)
+	// nothing is committed and the error is retrysafe.ErrTooLate; after any other error nobody
+	// knows.
 	commit(call context.Context, conn *sql.Conn, notAfter time.Time) error
 	// rollback undoes the transaction. After an error the connection is of no use.
 	rollback(call context.Context, conn *sql.Conn) error
 	// fate is what an error of the driver means for a call that was not committed.
 	fate(err error) fate
-	// advice says in plain words what an error of the driver means and what to do, if that is known; or that the tables are missing.
+	// advice says in plain words what an error of the driver means and what to do, if that is
+	// known; or that the tables are missing.
 	advice(err error) (text string, noTable bool)
 }
 
@@ -47,14 +52,15 @@ const (
 	collided             // another transaction was in its way: the same again may succeed
 	blocked              // so, by a lock: where there is no time to try again it has waited in vain
 	timedOut             // the server has ended the wait for a lock with the time of the call
-	onlyLost             // the server has said nothing, or that it ends the connection: another one may be better
-
+	// the server has said nothing, or that it ends the connection: another one may be better
+	onlyLost
 )
 
 const (
 	// slack is how long after the time for waiting a call gives a server that does not answer.
 	slack = time.Second
-	// lostConnections is how often a call is made anew on another connection: after a restart of the server all that the pool holds are dead.
+	// lostConnections is how often a call is made anew on another connection: after a restart of
+	// the server all that the pool holds are dead.
 	lostConnections = 3
 )
 
@@ -78,7 +84,8 @@ func (s server) read(ctx context.Context, _ span, f func(context.Context, execer
 	}))
 }
 
-// write waits for the calls of this process that write to the same key, without a connection: those for other keys may need it.
+// write waits for the calls of this process that write to the same key, without a connection: those
+// for other keys may need it.
 func (s server) write(ctx context.Context, id recordID, notAfter time.Time, f func(context.Context, execer) (bool, error)) error {
 	wait, cancel := s.patience(ctx, notAfter)
 	defer cancel()
@@ -147,8 +154,8 @@ func discard(conn *sql.Conn) {
 	_ = conn.Close()
 }
 
-// again makes a call anew where it certainly was not applied, and may well be the next time: another transaction was in its way, or the
-// connection was a dead one.
+// again makes a call anew where it certainly was not applied, and may well be the next time:
+// another transaction was in its way, or the connection was a dead one.
 func (s server) again(wait patience, f func() error) error {
 	for lost := 0; ; {
 		err := f()
@@ -188,8 +195,9 @@ func (p patience) inVain() error {
 const serverWaits = "other transactions have held the row of this key, or all connections to the database, or the server does not answer, for %v, " +
 	"and nothing was changed; look for a transaction that was left open (pg_stat_activity, information_schema.innodb_trx), or give the pool more connections"
 
-// left is how many milliseconds the server may still make this call wait: a little less than the caller has, so that it answers before the
-// connection has to be given up. Zero would be without limit.
+// left is how many milliseconds the server may still make this call wait: a little less than the
+// caller has, so that it answers before the connection has to be given up. Zero would be without
+// limit.
 func (p patience) left() int64 {
 	left := p.limit
 	if end, ok := p.Deadline(); ok {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// session is a connection of the pool for one call. SQLite does not wait on it: its busy handler sleeps whatever becomes of the caller, so
-// waiting is done here.
+// session is a connection of the pool for one call. SQLite does not wait on it: its busy handler
+// sleeps whatever becomes of the caller, so waiting is done here.
 type session struct {
 	*sql.Conn
 	timeout int64 // the caller's busy_timeout in milliseconds
@@ -58,7 +58,8 @@ func (se *session) end(ctx context.Context) {
 	_ = se.Close()
 }
 
-// discard closes the connection for good: what it has not committed is undone, and nobody meets the state that it is in.
+// discard closes the connection for good: what it has not committed is undone, and nobody meets the
+// state that it is in.
 func (se *session) discard() {
 	_ = se.Raw(func(any) error { return driver.ErrBadConn })
 	_ = se.Close()
@@ -69,7 +70,8 @@ type patience struct {
 	context.Context
 	caller context.Context
 	limit  time.Duration
-	lock   time.Duration // the longest wait for a lock on a server, where that is shorter; zero: no other
+	// the longest wait for a lock on a server, where that is shorter; zero: no other
+	lock time.Duration
 }
 
 // patience begins to count now. notAfter is on the store's clock; zero: no limit of its own.

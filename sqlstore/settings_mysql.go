@@ -7,10 +7,12 @@ import (
 	"time"
 )
 
-// smallestPacket has room for a record with the longest answer, each byte of it escaped as drivers do that write arguments into the text.
+// smallestPacket has room for a record with the longest answer, each byte of it escaped as drivers
+// do that write arguments into the text.
 const smallestPacket = 2*(1<<20+64<<10) + 64<<10
 
-// settings refuses a server whose clock or packets do not fit, and warns of settings under which what was answered may be lost.
+// settings refuses a server whose clock or packets do not fit, and warns of settings under which
+// what was answered may be lost.
 func (m mysql) settings(ctx context.Context) error {
 	return m.read(ctx, brief, func(ctx context.Context, db execer) error {
 		var before, after, doublewrite string
@@ -102,7 +104,8 @@ func waitsForReplica(ctx context.Context, db execer) (bool, error) {
 
 // alone lets one process at a time migrate, and refuses tables without transactions.
 func (m mysql) alone(ctx context.Context, w execer, f func() error) error {
-	const name = `CONCAT('retrysafe migrates ', MD5(CONCAT(coalesce(DATABASE(), ''), '/', ?)))` // one for all databases of a server, and at most 64 bytes
+	// one for all databases of a server, and at most 64 bytes
+	const name = `CONCAT('retrysafe migrates ', MD5(CONCAT(coalesce(DATABASE(), ''), '/', ?)))`
 	limit := m.lockWait
 	if end, ok := ctx.Deadline(); ok {
 		left := time.Until(end)

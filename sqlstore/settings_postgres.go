@@ -68,7 +68,8 @@ func (p postgres) keeps(ctx context.Context) error {
 	})
 }
 
-// alone lets one process at a time migrate, and looks for the rights on tables that are there: they may be somebody else's.
+// alone lets one process at a time migrate, and looks for the rights on tables that are there: they
+// may be somebody else's.
 func (p postgres) alone(ctx context.Context, w execer, f func() error) error {
 	if _, err := w.ExecContext(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, "retrysafe migrates "+p.table); err != nil {
 		return err

@@ -27,39 +27,49 @@ const (
 	MySQL      = dbtx.MySQL // and MariaDB
 )
 
-// DefaultTable is the name of the table of records, and the beginning of the names of all that goes with it.
+// DefaultTable is the name of the table of records, and the beginning of the names of all that goes
+// with it.
 const DefaultTable = "retrysafe_records"
 
 // Options change a store; nil and every zero field are fine.
 type Options struct {
-	// Table is the name of the table of records; default [DefaultTable]. Letters, digits and underscores, at most 40.
+	// Table is the name of the table of records; default [DefaultTable]. Letters, digits and
+	// underscores, at most 40.
 	Table string
-	// Clock is the store's clock on SQLite, for tests; default time.Now. Servers have a clock of their own, and New refuses another one.
+	// Clock is the store's clock on SQLite, for tests; default time.Now. Servers have a clock of
+	// their own, and New refuses another one.
 	Clock func() time.Time
-	// LockWait is the longest that a call waits for its turn to write, and for a connection, where its context does not end earlier;
-	// default 5 s. A server that hangs in the middle of a call holds one that has no end of its own for up to three times as long.
+	// LockWait is the longest that a call waits for its turn to write, and for a connection, where
+	// its context does not end earlier; default 5 s. A server that hangs in the middle of a call
+	// holds one that has no end of its own for up to three times as long.
 	LockWait time.Duration
-	// Calls has the connections of the store's own calls: claims, heartbeats, ends and looks. Transactions of the work, and those claims
-	// that are part of them, stay with New's db. Where that is full of slow transactions, heartbeats wait for one to end, and leases can be
-	// lost; a second pool keeps a way free for them, and a few connections are enough. It must reach the same tables. Default: New's db.
-	// SQLite has one writer, whatever the connections: it must be nil there.
+	// Calls has the connections of the store's own calls: claims, heartbeats, ends and looks.
+	// Transactions of the work, and those claims that are part of them, stay with New's db. Where
+	// that is full of slow transactions, heartbeats wait for one to end, and leases can be lost; a
+	// second pool keeps a way free for them, and a few connections are enough. It must reach the
+	// same tables. Default: New's db. SQLite has one writer, whatever the connections: it must be
+	// nil there.
 	Calls *sql.DB
-	// NoGroupCommit commits each call by itself. By default those that come while a transaction is committed are the next one, all of them
-	// together: many callers wait for one sync of the disk. Looks at records go together in the same way.
+	// NoGroupCommit commits each call by itself. By default those that come while a transaction is
+	// committed are the next one, all of them together: many callers wait for one sync of the disk.
+	// Looks at records go together in the same way.
 	NoGroupCommit bool
-	// Listen hears what is published on a channel of the database, so that those who wait for an attempt of another process need not ask
-	// as often. It calls on with an empty text once it listens, and then with each message; it returns when ctx ends, and when it cannot
-	// listen any more. PostgreSQL, by adapters/pgxidem.Listen; nil: they ask from time to time. All processes of a table need it, for who has
-	// it publishes too: one statement behind the ends that somebody may wait for.
+	// Listen hears what is published on a channel of the database, so that those who wait for an
+	// attempt of another process need not ask as often. It calls on with an empty text once it
+	// listens, and then with each message; it returns when ctx ends, and when it cannot listen any
+	// more. PostgreSQL, by adapters/pgxidem.Listen; nil: they ask from time to time. All processes
+	// of a table need it, for who has it publishes too: one statement behind the ends that somebody
+	// may wait for.
 	Listen func(ctx context.Context, channel string, on func(message string)) error
 	// Logger gets the store's few warnings; default slog.Default().
 	Logger *slog.Logger
 }
 
-// Store keeps records in a table. All methods are safe for concurrent use. It has nothing to close: the database is the caller's.
+// Store keeps records in a table. All methods are safe for concurrent use. It has nothing to close:
+// the database is the caller's.
 //
-// On SQLite there is one writer: while a RunTx is open, every other call that writes waits for it, heartbeats included, though no longer
-// than its context and [Options].LockWait.
+// On SQLite there is one writer: while a RunTx is open, every other call that writes waits for it,
+// heartbeats included, though no longer than its context and [Options].LockWait.
 type Store struct {
 	db       *sql.DB
 	calls    *sql.DB // of the store's own calls; often db
@@ -71,7 +81,8 @@ type Store struct {
 	lockWait time.Duration
 	logger   *slog.Logger
 
-	// writer is held by the one call of this store that writes to a SQLite file; the others queue, first come, first served.
+	// writer is held by the one call of this store that writes to a SQLite file; the others queue,
+	// first come, first served.
 	writer     chan struct{}
 	running    running
 	turns      turns
@@ -79,12 +90,13 @@ type Store struct {
 	listen     func(context.Context, string, func(string)) error
 	ears       ears
 	criers     criers
-	waits      string       // what a caller is told who has waited in vain
-	group      *group       // nil: each change is a transaction of its own
-	charges    charges      // that come at once, where there is a group
-	looks      *looks       // nil: each look is a statement of its own
-	ahead      atomic.Int64 // by how many microseconds the clock of a server was last seen ahead of this machine's
-	skewed     atomic.Bool  // the clock was reported
+	waits      string  // what a caller is told who has waited in vain
+	group      *group  // nil: each change is a transaction of its own
+	charges    charges // that come at once, where there is a group
+	looks      *looks  // nil: each look is a statement of its own
+	// by how many microseconds the clock of a server was last seen ahead of this machine's
+	ahead  atomic.Int64
+	skewed atomic.Bool // the clock was reported
 }
 
 var (
@@ -97,8 +109,8 @@ var (
 
 // New returns a store on db. It looks at its arguments only; [Store.Migrate] makes the tables.
 //
-// The store takes a connection of db for each call and gives it back as it was. On SQLite busy_timeout is zero in between, since SQLite's
-// own waiting does not heed contexts.
+// The store takes a connection of db for each call and gives it back as it was. On SQLite
+// busy_timeout is zero in between, since SQLite's own waiting does not heed contexts.
 func New(db *sql.DB, d Dialect, o *Options) (*Store, error) {
 	if o == nil {
 		o = new(Options)
@@ -173,7 +185,8 @@ func checkTable(name string) error {
 	return nil
 }
 
-// recordID is the primary key: SHA-256 of the key's text. It has one length whatever the key, and no collation changes it.
+// recordID is the primary key: SHA-256 of the key's text. It has one length whatever the key, and
+// no collation changes it.
 type recordID [sha256.Size]byte
 
 func idOf(key retrysafe.StoreKey) recordID {

@@ -63,7 +63,8 @@ func TestNewChecksItsArguments(t *testing.T) {
 	assert.Contains(t, fmt.Sprint(err), "LockWait", "the error for a negative wait")
 }
 
-// TestSchemaIsFrozen: files of these versions are out there. A change is a new version and a step from the old one, never another text here.
+// TestSchemaIsFrozen: files of these versions are out there. A change is a new version and a step
+// from the old one, never another text here.
 func TestSchemaIsFrozen(t *testing.T) {
 	t.Parallel()
 	for _, v := range []struct {

@@ -7,15 +7,17 @@ import (
 	"time"
 )
 
-// statementCache has the statements that a store uses again and again, and that take longer to read than to carry out: database/sql prepares
-// each once for each connection. They end with the database.
+// statementCache has the statements that a store uses again and again, and that take longer to read
+// than to carry out: database/sql prepares each once for each connection. They end with the
+// database.
 type statementCache struct {
 	mu  sync.RWMutex
 	all map[string]*sql.Stmt
 	one sync.Mutex // of those who prepare
 }
 
-// get prepares what is not yet. It takes a connection for a moment: a caller who holds one might wait for ever.
+// get prepares what is not yet. It takes a connection for a moment: a caller who holds one might
+// wait for ever.
 func (c *statementCache) get(ctx context.Context, s *Store, queries ...string) (map[string]*sql.Stmt, error) {
 	got := make(map[string]*sql.Stmt, len(queries))
 	if c.known(got, queries) {

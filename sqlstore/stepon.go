@@ -25,7 +25,8 @@ func (s *Store) StepOn(ctx context.Context, r retrysafe.StepRequest, begin func(
 	return step.run(ctx)
 }
 
-// serverStep is one call of StepOn. The row is locked at its end only: heartbeats go on, and nobody waits for the work.
+// serverStep is one call of StepOn. The row is locked at its end only: heartbeats go on, and nobody
+// waits for the work.
 type serverStep struct {
 	*stepTx
 	begin  func(context.Context) (Transaction, error)
@@ -108,7 +109,8 @@ func (s *serverStep) keep(ctx context.Context, tx dbtx.Tx, progress *retrysafe.A
 	if err != nil {
 		return err
 	}
-	row.LeaseEnd = max(row.LeaseEnd, l.row.LeaseEnd)                         // a heartbeat may have come while this waited for the row
+	// a heartbeat may have come while this waited for the row
+	row.LeaseEnd = max(row.LeaseEnd, l.row.LeaseEnd)
 	args := append(s.rowArgs(&row), s.id[:], row.Owner[:], int64(row.Fence)) //nolint:gosec // fences stay below 2^53
 	n, err := tx.Exec(ctx, s.queries.finish, args...)
 	switch {
@@ -120,7 +122,8 @@ func (s *serverStep) keep(ctx context.Context, tx dbtx.Tx, progress *retrysafe.A
 	return nil
 }
 
-// committed finds out what became of a COMMIT that was not answered: to lock the row is to wait for the transaction.
+// committed finds out what became of a COMMIT that was not answered: to lock the row is to wait for
+// the transaction.
 func (s *serverStep) committed(ctx context.Context, progress *retrysafe.Answer, failed error) error {
 	var l loaded
 	err := s.backend.write(context.WithoutCancel(ctx), s.id, time.Time{}, func(ctx context.Context, w execer) (bool, error) {

@@ -17,9 +17,11 @@ var _ retrysafe.StepStore[*sql.Tx] = (*Store)(nil)
 
 // StepTx implements [retrysafe.StepStore]; retrysafe.StepTx calls it.
 //
-// On PostgreSQL and MySQL the record is looked at before work, and written behind it if it still is the attempt's: nobody waits for the work, and
-// heartbeats go on. On SQLite the transaction has the file's write lock from before work is called until it has ended, as that of RunTx: nobody can take the
-// record over in between, and no other call writes, heartbeats included. What is said there of work holds here too.
+// On PostgreSQL and MySQL the record is looked at before work, and written behind it if it still is
+// the attempt's: nobody waits for the work, and heartbeats go on. On SQLite the transaction has the
+// file's write lock from before work is called until it has ended, as that of RunTx: nobody can
+// take the record over in between, and no other call writes, heartbeats included. What is said
+// there of work holds here too.
 func (s *Store) StepTx(ctx context.Context, r retrysafe.StepRequest, work func(context.Context, *sql.Tx) (retrysafe.Answer, error)) error {
 	if err := s.check(ctx, &r.Key); err != nil {
 		return err
@@ -91,7 +93,8 @@ func (s *stepTx) run(ctx context.Context) error {
 	return nil
 }
 
-// call runs work once, with a savepoint around it that betrays a work that has ended the transaction by itself.
+// call runs work once, with a savepoint around it that betrays a work that has ended the
+// transaction by itself.
 func (s *stepTx) call(ctx context.Context, tx *writeTx) (progress retrysafe.Answer, err error) {
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT "+savepoint); err != nil {
 		return progress, unavailable(s.failed("begin a step", err))
@@ -126,7 +129,8 @@ func (s *stepTx) broken(ctx context.Context, err error) error {
 	return unavailable(s.failed("keep what the step has done", err))
 }
 
-// settle finds out what became of a COMMIT that failed, as that of RunTx does: the progress that this attempt has kept last tells.
+// settle finds out what became of a COMMIT that failed, as that of RunTx does: the progress that
+// this attempt has kept last tells.
 func (s *stepTx) settle(ctx context.Context, tx *writeTx, progress *retrysafe.Answer, failed error) error {
 	tx.undo()
 	wait, cancel := s.patience(context.WithoutCancel(ctx), time.Time{})

@@ -13,8 +13,8 @@ import (
 // sweepBatch is how many records one transaction removes: others write in between.
 const sweepBatch = 128
 
-// Sweep implements [retrysafe.Sweeper]. Expired records are looked for without a lock, and removed a few at a time, each if it is still
-// expired then.
+// Sweep implements [retrysafe.Sweeper]. Expired records are looked for without a lock, and removed
+// a few at a time, each if it is still expired then.
 func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
 	if err := s.enter(ctx); err != nil {
 		return 0, err
@@ -67,8 +67,9 @@ func (s *Store) expired(ctx context.Context, n int) (ids [][]byte, now protocol.
 	return ids, now, s.failed("look for expired records", err)
 }
 
-// remove removes those of the records that are still expired. The largest fence among them is kept with the same transaction: a
-// record that comes again begins above it, also if the clock was set back.
+// remove removes those of the records that are still expired. The largest fence among them is kept
+// with the same transaction: a record that comes again begins above it, also if the clock was set
+// back.
 func (s *Store) remove(ctx context.Context, ids [][]byte, now protocol.Micros) (removed int, err error) {
 	if len(ids) == 0 {
 		return 0, nil
@@ -115,7 +116,8 @@ func (s *Store) remove(ctx context.Context, ids [][]byte, now protocol.Micros) (
 	return n, nil
 }
 
-// removeLocked locks those of the records that are still expired and that nobody else has locked, and removes them.
+// removeLocked locks those of the records that are still expired and that nobody else has locked,
+// and removes them.
 func (s *Store) removeLocked(ctx context.Context, w execer, ids [][]byte, now protocol.Micros) (n int, floor int64, err error) {
 	args := make([]any, 0, len(ids)+1)
 	for _, id := range ids {

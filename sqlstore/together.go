@@ -11,11 +11,14 @@ import (
 
 // many is how a kind of database reads and writes many rows at once.
 type many interface {
-	// loadMany reads the records of ids that can be had, and what is true of those that are not there: version, floor and clock.
+	// loadMany reads the records of ids that can be had, and what is true of those that are not
+	// there: version, floor and clock.
 	loadMany(ctx context.Context, w querier, ids []recordID) (found map[recordID]loaded, absent loaded, err error)
-	// writeMany writes the rows of changes whose record was not there, and of those whose record was.
+	// writeMany writes the rows of changes whose record was not there, and of those whose record
+	// was.
 	writeMany(ctx context.Context, w execer, made, changed []*change) error
-	// surely tells whether a record that was not found is not there, so that the change can be decided on.
+	// surely tells whether a record that was not found is not there, so that the change can be
+	// decided on.
 	surely(c *change) bool
 }
 
@@ -26,7 +29,8 @@ type querier interface {
 
 // changeAll decides on the changes, and writes them.
 func changeAll(ctx context.Context, w execer, m many, changes []*change) (commit bool, err error) {
-	// In one order everywhere: of two who lock the same rows one waits for the other then, and not each for the other.
+	// In one order everywhere: of two who lock the same rows one waits for the other then, and not
+	// each for the other.
 	slices.SortFunc(changes, func(a, b *change) int { return strings.Compare(string(a.id[:]), string(b.id[:])) })
 	ids := make([]recordID, len(changes))
 	for i, c := range changes {

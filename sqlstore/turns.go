@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// turns lets one call of this process at a time write to a key. Those that wait for it have no connection: a key that somebody holds would
-// otherwise take all connections of the pool, and with them those that calls for other keys need.
+// turns lets one call of this process at a time write to a key. Those that wait for it have no
+// connection: a key that somebody holds would otherwise take all connections of the pool, and with
+// them those that calls for other keys need.
 type turns struct {
 	mu   sync.Mutex
 	keys map[recordID]*turn

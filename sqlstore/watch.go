@@ -12,8 +12,8 @@ import (
 
 var _ retrysafe.Notifier = (*Store)(nil)
 
-// Watch implements [retrysafe.Notifier] where there is [Options].Listen. One connection listens for all keys of a store, as long as there
-// is somebody who watches.
+// Watch implements [retrysafe.Notifier] where there is [Options].Listen. One connection listens for
+// all keys of a store, as long as there is somebody who watches.
 func (s *Store) Watch(ctx context.Context, key retrysafe.StoreKey, changed func()) error {
 	if s.listen == nil {
 		return errors.ErrUnsupported
@@ -111,7 +111,8 @@ func (e *ears) hear(on *ear, payload string) {
 // channel is where ends of this table's attempts are published.
 func (s *Store) channel() string { return s.table + "_ended" }
 
-// criers publish what has ended. It is a hint: nobody waits for it, and what is lost is found out by asking.
+// criers publish what has ended. It is a hint: nobody waits for it, and what is lost is found out
+// by asking.
 type criers struct {
 	mu      sync.Mutex
 	pending map[string]struct{}
@@ -121,8 +122,8 @@ type criers struct {
 // tellWithin is how long a message is worth the wait.
 const tellWithin = 2 * time.Second
 
-// tell has it published that an attempt has ended: behind its COMMIT, since a transaction that notifies holds a lock of the whole server while
-// it commits.
+// tell has it published that an attempt has ended: behind its COMMIT, since a transaction that
+// notifies holds a lock of the whole server while it commits.
 func (s *Store) tell(id recordID) {
 	if s.listen == nil {
 		return

@@ -50,8 +50,9 @@ func (s *Store) beginOn(ctx context.Context, check func(context.Context, execer)
 	return tx, nil
 }
 
-// open begins, and takes the lock with a statement that changes nothing. A transaction of database/sql begins without a lock, and once
-// it had read it could not get one any more if somebody else wrote in between.
+// open begins, and takes the lock with a statement that changes nothing. A transaction of
+// database/sql begins without a lock, and once it had read it could not get one any more if
+// somebody else wrote in between.
 func (w *writeTx) open(ctx context.Context) error {
 	tx, err := w.session.BeginTx(ctx, nil)
 	if err != nil {
@@ -73,7 +74,8 @@ const errAttached = stateError("sqlstore: the connection has another file attach
 // otherFiles counts the files that a connection has beside its own.
 const otherFiles = "SELECT count(*) FROM pragma_database_list WHERE name NOT IN ('main', 'temp')"
 
-// oneFile refuses a connection with attached files: record and effect could come apart. read reads the row of otherFiles.
+// oneFile refuses a connection with attached files: record and effect could come apart. read reads
+// the row of otherFiles.
 func oneFile(read func(dest ...any) error) error {
 	var others int
 	err := read(&others)
@@ -83,8 +85,8 @@ func oneFile(read func(dest ...any) error) error {
 	return err
 }
 
-// commit sends COMMIT, which cannot be called back. Readers of a file without WAL stand in its way; here only SQLite can wait for
-// them, since a driver rolls back when it fails.
+// commit sends COMMIT, which cannot be called back. Readers of a file without WAL stand in its way;
+// here only SQLite can wait for them, since a driver rolls back when it fails.
 func (w *writeTx) commit(ctx context.Context) error {
 	limit := w.s.lockWait
 	if end, ok := ctx.Deadline(); ok {
@@ -123,7 +125,8 @@ func (w *writeTx) end() {
 	w.unlock()
 }
 
-// settle finds out what became of a COMMIT that failed: whoever has the write lock sees what is committed and what never will be.
+// settle finds out what became of a COMMIT that failed: whoever has the write lock sees what is
+// committed and what never will be.
 func (c *claim) settle(ctx context.Context, tx *writeTx, rec retrysafe.Record, failed error) (retrysafe.Record, error) {
 	tx.undo() // whatever the connection still holds ends with it
 	whole := context.WithoutCancel(ctx)

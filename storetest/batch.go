@@ -8,7 +8,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// batch: each call of a batch is answered at its place as if it had been made alone, whatever becomes of the others.
+// batch: each call of a batch is answered at its place as if it had been made alone, whatever
+// becomes of the others.
 func batch(e *env) {
 	e.run("each call has its own answer", func(e *env) {
 		live, done := e.win(e.ask(e.key())), e.win(e.ask(e.key()))

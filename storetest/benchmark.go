@@ -11,9 +11,10 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Benchmark measures the calls that most traffic is made of: a key used for the first time, a replay, a call for a key that
-// another holds, and a heartbeat. Calls come from GOMAXPROCS goroutines; "-cpu 1" measures one caller, b.SetParallelism in open many.
-// open is called once for each of them, for an empty store.
+// Benchmark measures the calls that most traffic is made of: a key used for the first time, a
+// replay, a call for a key that another holds, and a heartbeat. Calls come from GOMAXPROCS
+// goroutines; "-cpu 1" measures one caller, b.SetParallelism in open many. open is called once for
+// each of them, for an empty store.
 func Benchmark(b *testing.B, open func(b *testing.B) retrysafe.Store) {
 	b.Helper()
 	for _, c := range []struct {

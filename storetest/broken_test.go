@@ -9,7 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe/storetest/internal/broken"
 )
 
-// TestBrokenStores shows that the suite can fail: each broken store is caught by its clause, and no clause fails without a reason.
+// TestBrokenStores shows that the suite can fail: each broken store is caught by its clause, and no
+// clause fails without a reason.
 func TestBrokenStores(t *testing.T) {
 	t.Parallel()
 	caught := map[string]int{}

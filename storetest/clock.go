@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Clock is a clock that stands still until it is moved. A store that can be given a clock is tested with it in no time.
+// Clock is a clock that stands still until it is moved. A store that can be given a clock is tested
+// with it in no time.
 type Clock struct{ nanos atomic.Int64 }
 
 // NewClock returns a clock that stands at some point in 2026.

@@ -19,11 +19,13 @@ type env struct {
 	f     Features
 	name  string
 	alone bool
-	// ctx ends long after every call should have; a store that hangs fails its own subtest and not the whole run.
+	// ctx ends long after every call should have; a store that hangs fails its own subtest and not
+	// the whole run.
 	ctx context.Context
 	// short is a lease that can be waited for, long one that does not end while a test runs.
 	short, long time.Duration
-	// brink is how shortly before the end of something a test still looks; real time gives no more than half a lease.
+	// brink is how shortly before the end of something a test still looks; real time gives no more
+	// than half a lease.
 	brink time.Duration
 
 	salt string
@@ -50,8 +52,8 @@ func newEnv(t tb, b Backend, f Features, name string, alone bool) *env {
 	return e
 }
 
-// run is a subtest on the same store. In real time they run beside each other, since most of them wait; a clock that is moved by
-// hand is moved for all of them, so there they take turns.
+// run is a subtest on the same store. In real time they run beside each other, since most of them
+// wait; a clock that is moved by hand is moved for all of them, so there they take turns.
 func (e *env) run(name string, f func(*env)) {
 	e.Helper()
 	e.sub(name, e.Advance == nil && !e.alone, func(t tb) {
@@ -126,7 +128,8 @@ func (e *env) lapse(r retrysafe.Record) {
 	e.passUntil(leaseEnd(r))
 }
 
-// ended returns the result of a call whose context has ended, and fails where the call does not return in time.
+// ended returns the result of a call whose context has ended, and fails where the call does not
+// return in time.
 func ended[R any](e *env, what string, call func() R) (r R) {
 	e.Helper()
 	done := make(chan R, 1)

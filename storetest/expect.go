@@ -45,7 +45,8 @@ func (e *env) unchanged(before retrysafe.Record, what string) {
 	}
 }
 
-// asKept is what a store keeps of the record: all of it, unless it is a finished one in the light form.
+// asKept is what a store keeps of the record: all of it, unless it is a finished one in the light
+// form.
 func (e *env) asKept(r retrysafe.Record) retrysafe.Record {
 	if e.f.Light && r.State.Finished() {
 		r.Fingerprint, r.Binding, r.Answer, r.LastError = nil, nil, retrysafe.Answer{}, ""
@@ -109,7 +110,8 @@ func diff(got, want retrysafe.Record) string {
 	instant("created", got.Created, want.Created)
 	instant("updated", got.Updated, want.Updated)
 	instant("expires", got.Expires, want.Expires)
-	// Time may have passed between the two views: a lease that has ended stays ended, and one that ran may have ended by itself.
+	// Time may have passed between the two views: a lease that has ended stays ended, and one that
+	// ran may have ended by itself.
 	if got.LeaseLeft > 0 || want.LeaseLeft > 0 && got.Now.Before(leaseEnd(want).Add(-precision)) {
 		instant("end of the lease", leaseEnd(got), leaseEnd(want))
 	}

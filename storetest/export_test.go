@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Check runs the suite without a *testing.T and returns the failures by clause. The clauses run one after the other, and so do their
-// subtests.
+// Check runs the suite without a *testing.T and returns the failures by clause. The clauses run one
+// after the other, and so do their subtests.
 func Check(ctx context.Context, open func(cleanup func(func())) Backend, f Features) map[string][]string {
 	failures := map[string][]string{}
 	for _, c := range clauses {

@@ -18,7 +18,8 @@ const (
 	LoseRequest Fault = iota + 1
 	// LoseReply: the request is applied; the caller gets ErrFault.
 	LoseReply
-	// Delay: the caller gets ErrFault at once; the request is applied by [Faulty.Deliver], long after its caller has gone on.
+	// Delay: the caller gets ErrFault at once; the request is applied by [Faulty.Deliver], long
+	// after its caller has gone on.
 	Delay
 	// Block: the caller waits until its context ends; the store never sees the request.
 	Block
@@ -26,13 +27,13 @@ const (
 	BlockReply
 )
 
-// ErrFault is the error of a call that a fault has hit. Like the error of a broken connection it does not tell whether the call was
-// applied.
+// ErrFault is the error of a call that a fault has hit. Like the error of a broken connection it
+// does not tell whether the call was applied.
 var ErrFault = errors.New("storetest: connection reset by a fault")
 
-// Faulty wraps a store and loses what the hook tells it to. It decides nothing by itself: the same hook over the same calls
-// gives the same faults. It implements every optional interface; what the inner store lacks answers errors.ErrUnsupported, with no
-// question to the hook.
+// Faulty wraps a store and loses what the hook tells it to. It decides nothing by itself: the same
+// hook over the same calls gives the same faults. It implements every optional interface; what the
+// inner store lacks answers errors.ErrUnsupported, with no question to the hook.
 type Faulty struct {
 	inner retrysafe.Store
 	hook  func(op string, call int) Fault
@@ -42,9 +43,10 @@ type Faulty struct {
 	late  []func() error
 }
 
-// NewFaulty wraps inner. The hook is asked once for each call: op is the method in lower case (acquire extend complete release
-// lookup issue charge list watch sweep keeps acquirebatch extendbatch completebatch releasebatch: a batch is one call), call counts the calls of
-// that op from 1. It may be asked concurrently; nil means no faults.
+// NewFaulty wraps inner. The hook is asked once for each call: op is the method in lower case
+// (acquire extend complete release lookup issue charge list watch sweep keeps acquirebatch
+// extendbatch completebatch releasebatch: a batch is one call), call counts the calls of that op
+// from 1. It may be asked concurrently; nil means no faults.
 func NewFaulty(inner retrysafe.Store, hook func(op string, call int) Fault) *Faulty {
 	return &Faulty{inner: inner, hook: hook, calls: map[string]int{}}
 }
@@ -61,7 +63,8 @@ var (
 	_ retrysafe.Sharer   = (*Faulty)(nil)
 )
 
-// Deliver applies the delayed requests in the order in which they came, and returns what the inner store said to each.
+// Deliver applies the delayed requests in the order in which they came, and returns what the inner
+// store said to each.
 func (f *Faulty) Deliver() []error {
 	f.mu.Lock()
 	late := f.late

@@ -110,7 +110,8 @@ func TestFaultyDelays(t *testing.T) {
 	assert.Equal(t, len(s.Deliver()), 0, "requests that are delivered twice")
 }
 
-// An answer that is overtaken by its own release: the reason for which an engine never releases what it has tried to complete.
+// An answer that is overtaken by its own release: the reason for which an engine never releases
+// what it has tried to complete.
 func TestFaultyOvertakes(t *testing.T) {
 	t.Parallel()
 	s, _ := faulty(first("complete", storetest.Delay))

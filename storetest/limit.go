@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// limit: Charge refuses new keys that are over a limit, and nothing else; what is refused changes nothing; what was counted stops to count
-// when its time has passed, never before.
+// limit: Charge refuses new keys that are over a limit, and nothing else; what is refused changes
+// nothing; what was counted stops to count when its time has passed, never before.
 func limit(e *env) {
 	e.run("as many as may live", func(e *env) {
 		three := e.charging(retrysafe.Limits{Live: 3})
@@ -207,7 +207,8 @@ func limit(e *env) {
 	})
 }
 
-// charging is a request for one new key of a tenant; two of one subtest have the same tenant if their limits are alike.
+// charging is a request for one new key of a tenant; two of one subtest have the same tenant if
+// their limits are alike.
 func (e *env) charging(l retrysafe.Limits) retrysafe.ChargeRequest {
 	return retrysafe.ChargeRequest{Namespace: "storetest", Tenant: fmt.Sprint(e.salt, l), Keys: 1, For: retention, Limits: l}
 }

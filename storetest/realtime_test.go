@@ -20,7 +20,8 @@ func TestRealTime(t *testing.T) {
 	storetest.Run(t, func(*testing.T) storetest.Backend { return storetest.Backend{Store: packed.New(time.Now)} }, fast)
 }
 
-// TestRealTimeExact does the same where time passes in the waits alone, so that no clause leaves anything to a slow machine.
+// TestRealTimeExact does the same where time passes in the waits alone, so that no clause leaves
+// anything to a slow machine.
 func TestRealTimeExact(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

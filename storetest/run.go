@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Run tests a store against the contract. It calls open once for each clause, with that clause's t, for a fresh and empty store;
-// t.Cleanup ends what open has made. Clauses run in parallel.
+// Run tests a store against the contract. It calls open once for each clause, with that clause's t,
+// for a fresh and empty store; t.Cleanup ends what open has made. Clauses run in parallel.
 func Run(t *testing.T, open func(t *testing.T) Backend, f Features) {
 	t.Helper()
 	for _, c := range clauses {
@@ -25,7 +25,8 @@ func Run(t *testing.T, open func(t *testing.T) Backend, f Features) {
 type clause struct {
 	id  string
 	run func(*env)
-	// alone: its subtests share what the whole store has (a server that hangs, what a sweep removes) and do not run beside each other.
+	// alone: its subtests share what the whole store has (a server that hangs, what a sweep
+	// removes) and do not run beside each other.
 	alone bool
 	// claimed tells whether the clause concerns the store; nil: every store.
 	claimed func(Features) bool
@@ -67,7 +68,8 @@ func (c *clause) check(t tb, b Backend, f Features) {
 	c.run(newEnv(t, b, f.withDefaults(), c.id, c.alone))
 }
 
-// tb is what a clause needs of a test. A *testing.T stands behind it in Run; where the suite itself is tested, a recorder of failures.
+// tb is what a clause needs of a test. A *testing.T stands behind it in Run; where the suite itself
+// is tested, a recorder of failures.
 type tb interface {
 	Helper()
 	Context() context.Context

@@ -8,8 +8,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// s04Precedence: the conditions of Acquire in their order, first match wins. Each meeting fulfils the conditions of two rows or more, so
-// that only the order decides.
+// s04Precedence: the conditions of Acquire in their order, first match wins. Each meeting fulfils
+// the conditions of two rows or more, so that only the order decides.
 func s04Precedence(e *env) {
 	for _, m := range meetings {
 		e.run(m.name, func(e *env) {
@@ -54,14 +54,16 @@ var (
 	bindB  = []byte("another credential")
 )
 
-// meeting is a request that meets a record, and the row of the table that must decide. The record has printA and bindA.
+// meeting is a request that meets a record, and the row of the table that must decide. The record
+// has printA and bindA.
 type meeting struct {
 	name string
 	// in is how the record stands; with no reach there is none.
 	in situation
 	// policy is that of the record; the request has the same unless ask changes it.
 	policy retrysafe.OnDoubt
-	// ask makes the request of another owner, with printA and bindA, into the one that meets the record.
+	// ask makes the request of another owner, with printA and bindA, into the one that meets the
+	// record.
 	ask  func(req *retrysafe.AcquireRequest, r retrysafe.Record)
 	want retrysafe.Status
 	// renewed: the win is the same attempt, not a new one.

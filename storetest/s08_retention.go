@@ -7,8 +7,9 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// s08Retention: a finished record is answered for the whole retention and never after, even before a sweep; one in progress never
-// expires, nor one in doubt under Refuse. A released record is kept for the retention, at least until its Acquire's NotAfter.
+// s08Retention: a finished record is answered for the whole retention and never after, even before
+// a sweep; one in progress never expires, nor one in doubt under Refuse. A released record is kept
+// for the retention, at least until its Acquire's NotAfter.
 func s08Retention(e *env) {
 	keep := 4 * e.short
 	for _, state := range []retrysafe.State{retrysafe.StateCompleted, retrysafe.StateFailed} {
@@ -78,7 +79,8 @@ func s08Retention(e *env) {
 			req := e.rerun(e.key())
 			req.Retention = keep
 			r := s.reach(e, req)
-			// The retention begins where the attempt ended: with its lease, or when it was put in doubt.
+			// The retention begins where the attempt ended: with its lease, or when it was put in
+			// doubt.
 			expires := r.Updated.Add(keep)
 			if s.name == lapsed.name {
 				expires = expires.Add(e.short)
@@ -115,7 +117,8 @@ func s08Retention(e *env) {
 			req := e.ask(e.key())
 			req.Lease, req.Retention, req.NotAfter = e.short, e.short, e.now().Add(20*e.short)
 			if repeated {
-				// The limit that counts is the last one: a late copy of the repeat could otherwise win.
+				// The limit that counts is the last one: a late copy of the repeat could otherwise
+				// win.
 				first := req
 				first.NotAfter = e.now().Add(2 * e.short)
 				e.try(first)
@@ -137,8 +140,8 @@ func (e *env) expires(r retrysafe.Record, want time.Time) {
 	assert.True(e, r.Expires.Sub(want).Abs() <= 10*precision, "the record expires at %v, want %v", r.Expires, want)
 }
 
-// until looks at the record shortly before its end. A store in real time may be slow: it tells its time with the record, and what it says
-// after the end is not judged here.
+// until looks at the record shortly before its end. A store in real time may be slow: it tells its
+// time with the record, and what it says after the end is not judged here.
 func (e *env) until(before, end time.Time, key retrysafe.StoreKey, check func(r retrysafe.Record, what string)) {
 	e.Helper()
 	e.passUntil(before)

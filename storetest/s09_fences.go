@@ -7,7 +7,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// s09Fences: attempts grow for the record's life; fences grow for ever, also across expiry, Resolve, Release and deletion.
+// s09Fences: attempts grow for the record's life; fences grow for ever, also across expiry,
+// Resolve, Release and deletion.
 func s09Fences(e *env) {
 	e.run("over the life of a record", func(e *env) {
 		key := e.key()

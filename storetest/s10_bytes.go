@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// s10Bytes: binary-safe; answers to MaxStored; empty, nil and missing told apart; upper and lower case, trailing spaces, Unicode forms are
-// different keys; a longer key is an error, never cut.
+// s10Bytes: binary-safe; answers to MaxStored; empty, nil and missing told apart; upper and lower
+// case, trailing spaces, Unicode forms are different keys; a longer key is an error, never cut.
 func s10Bytes(e *env) {
 	for name, ids := range lookalikes() {
 		e.run("different keys: "+name, func(e *env) {

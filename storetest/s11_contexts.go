@@ -112,7 +112,8 @@ func during[R any](e *env, i int, what string, call func(context.Context) (R, er
 	return got.r, got.err
 }
 
-// cancelSoon cancels from another goroutine when the call has most likely begun; the returned function waits for that.
+// cancelSoon cancels from another goroutine when the call has most likely begun; the returned
+// function waits for that.
 func cancelSoon(cancel func()) (wait func()) {
 	done := make(chan struct{})
 	go func() {

@@ -8,7 +8,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// s12Issue: Issue repeated by the same owner succeeds, by another is an error; winning an issued record clears its issue expiry.
+// s12Issue: Issue repeated by the same owner succeeds, by another is an error; winning an issued
+// record clears its issue expiry.
 func s12Issue(e *env) {
 	e.run("an issued key is won once", func(e *env) {
 		key := e.key()

@@ -9,8 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// s14Sweep: Sweep removes only what has expired, in bounded batches, beside live traffic; never what is in progress or in doubt under
-// Refuse.
+// s14Sweep: Sweep removes only what has expired, in bounded batches, beside live traffic; never
+// what is in progress or in doubt under Refuse.
 func s14Sweep(e *env) {
 	e.run("what has expired, in batches", func(e *env) {
 		e.sweep(100)

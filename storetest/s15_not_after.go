@@ -9,7 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// s15NotAfter: Acquire carries NotAfter and Until, in the store's time, and no Acquire is applied after either.
+// s15NotAfter: Acquire carries NotAfter and Until, in the store's time, and no Acquire is applied
+// after either.
 func s15NotAfter(e *env) {
 	e.run("too late for an absent key", func(e *env) {
 		req := e.ask(e.key())
@@ -106,7 +107,8 @@ func s15NotAfter(e *env) {
 			req := e.ask(key)
 			release := sync.OnceFunc(e.Hold(key))
 			e.Cleanup(release)
-			// Servers limit such a wait in real time, also where the store's clock is moved by hand.
+			// Servers limit such a wait in real time, also where the store's clock is moved by
+			// hand.
 			const wait = 100 * time.Millisecond
 			req.NotAfter = e.now().Add(wait)
 			e.leaves(req)

@@ -9,7 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// s18Transactions: a call never waits for another caller's transaction longer than its context, and never makes calls for other keys wait.
+// s18Transactions: a call never waits for another caller's transaction longer than its context, and
+// never makes calls for other keys wait.
 func s18Transactions(e *env) {
 	e.run("a call for a held key ends with its context", func(e *env) {
 		key := e.key()
@@ -31,7 +32,8 @@ func s18Transactions(e *env) {
 		key, other := e.key(), e.ask(e.key())
 		release := sync.OnceFunc(e.Hold(key))
 		e.Cleanup(release)
-		// Others wait for the key meanwhile: whoever stands behind them in a batch or a pool must not.
+		// Others wait for the key meanwhile: whoever stands behind them in a batch or a pool must
+		// not.
 		ctx, cancel := context.WithCancel(e.ctx)
 		var waiting sync.WaitGroup
 		for range crowd {
@@ -59,7 +61,8 @@ func s18Transactions(e *env) {
 	})
 }
 
-// others makes each call for keys that nobody holds. A store with one writer may refuse the writes in time, and only delays them.
+// others makes each call for keys that nobody holds. A store with one writer may refuse the writes
+// in time, and only delays them.
 func (e *env) others(live retrysafe.Record, other retrysafe.AcquireRequest) {
 	e.Helper()
 	for _, c := range []struct {

@@ -9,8 +9,9 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// s19Progress: what Extend is given as progress is kept with the record in the same step as the lease, by owner and fence: through
-// takeover, release, doubt and resolve, until the attempt completes or the record is gone. Older progress never replaces newer.
+// s19Progress: what Extend is given as progress is kept with the record in the same step as the
+// lease, by owner and fence: through takeover, release, doubt and resolve, until the attempt
+// completes or the record is gone. Older progress never replaces newer.
 func s19Progress(e *env) {
 	e.run("kept with the lease", func(e *env) {
 		req := e.ask(e.key())

@@ -7,8 +7,9 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// s20Worked: a record names every attempt that may have worked, and none that only asked: through questions, takeovers, releases under
-// Reexecute and resolves, until the record is finished. At most 16 earlier ones are kept, and the record says where there were more.
+// s20Worked: a record names every attempt that may have worked, and none that only asked: through
+// questions, takeovers, releases under Reexecute and resolves, until the record is finished. At
+// most 16 earlier ones are kept, and the record says where there were more.
 func s20Worked(e *env) {
 	e.run("an asker is not one of them", func(e *env) {
 		work := doubted.reach(e, e.ask(e.key()))
@@ -139,7 +140,8 @@ func (e *env) begins(r retrysafe.Record) {
 	assert.NoError(e, e.tryBegin(r), "the work of an asker begins")
 }
 
-// worked wants the record to name these attempts, in this order, in the answer r and when it is looked up.
+// worked wants the record to name these attempts, in this order, in the answer r and when it is
+// looked up.
 func (e *env) worked(r retrysafe.Record, what string, want ...retrysafe.Record) {
 	e.Helper()
 	var names []retrysafe.Worked

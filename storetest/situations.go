@@ -8,7 +8,8 @@ import (
 // situation is a way to bring a record into one of the states in which a call may meet it.
 type situation struct {
 	name string
-	// reach acquires with req, whose lease may be shortened, and returns the record as Lookup shows it.
+	// reach acquires with req, whose lease may be shortened, and returns the record as Lookup shows
+	// it.
 	reach func(e *env, req retrysafe.AcquireRequest) retrysafe.Record
 }
 

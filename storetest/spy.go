@@ -9,7 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// spy is what a wrapper is put around: it keeps what it was asked last and gives the answer that it was told to give.
+// spy is what a wrapper is put around: it keeps what it was asked last and gives the answer that it
+// was told to give.
 type spy struct {
 	reply any
 	err   error

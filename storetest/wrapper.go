@@ -13,11 +13,13 @@ import (
 // Wrap puts a wrapper around a store.
 type Wrap = func(retrysafe.Store) retrysafe.Store
 
-// RunWrapper tests a wrapper (metrics, a prefix, a breaker) over a store that claims everything and over one that claims nothing: it
-// implements every optional interface and forwards each call with what was given and answered; what the inner store lacks answers
-// errors.ErrUnsupported; an error is still the same for errors.Is.
+// RunWrapper tests a wrapper (metrics, a prefix, a breaker) over a store that claims everything and
+// over one that claims nothing: it implements every optional interface and forwards each call with
+// what was given and answered; what the inner store lacks answers errors.ErrUnsupported; an error
+// is still the same for errors.Is.
 //
-// A wrapper that changes records on purpose (one that seals answers) cannot pass; it is tested by [Run] over the store that it wraps.
+// A wrapper that changes records on purpose (one that seals answers) cannot pass; it is tested by
+// [Run] over the store that it wraps.
 func RunWrapper(t *testing.T, wrap Wrap) {
 	t.Helper()
 	runWrapper(test{t}, wrap)

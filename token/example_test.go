@@ -21,7 +21,8 @@ var page = template.Must(template.New("").Parse(`<form method="post" action="/or
 <input type="hidden" name="idempotency_key" value="{{.}}"><input name="item"><button>Order</button>
 </form>`))
 
-// A form with a hidden token, and Post/Redirect/Get: pressing twice, going back and sending again all lead to the one order.
+// A form with a hidden token, and Post/Redirect/Get: pressing twice, going back and sending again
+// all lead to the one order.
 func Example() {
 	engine := retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("16 random bytes!")})
 	defer engine.Shutdown(context.Background())

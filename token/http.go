@@ -16,9 +16,10 @@ type given struct {
 	ExpiresIn int64  `json:"expires_in"` // seconds, rounded down
 }
 
-// ServeHTTP gives a token to whoever asks with POST: 201 and {"token": "…", "expires_in": 300}, not to be cached. expires_in is the time
-// of its first use in seconds. Refusals are problem documents: 403 tenant-missing, 429 too-many-keys with Retry-After, 503
-// store-unavailable and shutting-down. The body is not read.
+// ServeHTTP gives a token to whoever asks with POST: 201 and {"token": "…", "expires_in": 300}, not
+// to be cached. expires_in is the time of its first use in seconds. Refusals are problem documents:
+// 403 tenant-missing, 429 too-many-keys with Retry-After, 503 store-unavailable and shutting-down.
+// The body is not read.
 func (i *Issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
@@ -42,7 +43,8 @@ func (i *Issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		problemOf(err).ServeHTTP(w, r)
 		return
 	}
-	body, _ := json.Marshal(given{token, int64(i.o.Life / time.Second)}) // text and a number: cannot fail
+	// text and a number: cannot fail
+	body, _ := json.Marshal(given{token, int64(i.o.Life / time.Second)})
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")

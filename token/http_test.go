@@ -97,7 +97,8 @@ func TestTooManyOverHTTP(t *testing.T) {
 	})
 }
 
-// TestGuardInsideAGuard: two guards of one token in one process are one; the inner one gets the body whole.
+// TestGuardInsideAGuard: two guards of one token in one process are one; the inner one gets the
+// body whole.
 func TestGuardInsideAGuard(t *testing.T) {
 	t.Parallel()
 	e := engineOn(t, newStore(), retrysafe.Policy{})
@@ -115,7 +116,8 @@ func TestGuardInsideAGuard(t *testing.T) {
 	}
 }
 
-// TestRedeemWithoutTheIssuer: a process that only redeems needs no issuer where tokens are stored; others know theirs alone.
+// TestRedeemWithoutTheIssuer: a process that only redeems needs no issuer where tokens are stored;
+// others know theirs alone.
 func TestRedeemWithoutTheIssuer(t *testing.T) {
 	t.Parallel()
 	s := newStore()

@@ -26,9 +26,9 @@ type Issuer struct {
 	limits limits
 }
 
-// NewIssuer returns an issuer of tokens that are redeemed on the store of e. It panics on options that [Options.Validate] refuses. A
-// store that issues no keys is told of by the first Issue, or by the first use of a stateless token: an error that wraps
-// errors.ErrUnsupported.
+// NewIssuer returns an issuer of tokens that are redeemed on the store of e. It panics on options
+// that [Options.Validate] refuses. A store that issues no keys is told of by the first Issue, or by
+// the first use of a stateless token: an error that wraps errors.ErrUnsupported.
 func NewIssuer(e *retrysafe.Engine, o *Options) *Issuer {
 	if e == nil {
 		panic("token: NewIssuer needs an engine; retrysafe.New makes one")
@@ -46,7 +46,8 @@ func NewIssuer(e *retrysafe.Engine, o *Options) *Issuer {
 	return i
 }
 
-// Tokens have a layer and an operation of their own, so that whoever issues one need not know where it is used.
+// Tokens have a layer and an operation of their own, so that whoever issues one need not know where
+// it is used.
 const (
 	layer     = "token"
 	operation = "token"
@@ -55,10 +56,12 @@ const (
 // issueTime is how long the store may take to issue a token, all tries together.
 const issueTime = 5 * time.Second
 
-// Issue makes a token for a tenant, as URL-safe text: 32 characters with 192 random bits, or 76 with 128 where it is stateless. Whoever
-// has the text and is the tenant can use it: keep it out of logs.
+// Issue makes a token for a tenant, as URL-safe text: 32 characters with 192 random bits, or 76
+// with 128 where it is stateless. Whoever has the text and is the tenant can use it: keep it out of
+// logs.
 //
-// Errors: [ErrTooMany], [ErrAnonymous], retrysafe.ErrUnavailable, retrysafe.ErrClosed, and one that wraps errors.ErrUnsupported.
+// Errors: [ErrTooMany], [ErrAnonymous], retrysafe.ErrUnavailable, retrysafe.ErrClosed, and one that
+// wraps errors.ErrUnsupported.
 func (i *Issuer) Issue(ctx context.Context, tenant string) (string, error) {
 	return i.issue(ctx, tenant, tenant)
 }
@@ -89,7 +92,8 @@ func (i *Issuer) issue(ctx context.Context, tenant, account string) (string, err
 		case try == 3 || ctx.Err() != nil || !errors.Is(err, retrysafe.ErrUnavailable):
 			return "", err
 		}
-		// Another one: a copy of this request that arrives late must not issue a token that somebody has, and has used.
+		// Another one: a copy of this request that arrives late must not issue a token that
+		// somebody has, and has used.
 	}
 }
 
@@ -104,11 +108,13 @@ func (*Issuer) Key(tenant, token string) retrysafe.Key {
 	return retrysafe.Key{Tenant: retrysafe.KeyPart(tenant), Operation: operation, ID: retrysafe.KeyPart(token)}
 }
 
-// Engine is the view of the engine on which tokens live, for Lookup and Resolve: its layer is "token".
+// Engine is the view of the engine on which tokens live, for Lookup and Resolve: its layer is
+// "token".
 func (i *Issuer) Engine() *retrysafe.Engine { return i.engine }
 
-// Redeem adds to a call what is known of the token. It refuses nothing: the store does, in the same way for a token that is unknown,
-// forged, expired or another tenant's. [Do], [Run] and httpidem do this by themselves.
+// Redeem adds to a call what is known of the token. It refuses nothing: the store does, in the same
+// way for a token that is unknown, forged, expired or another tenant's. [Do], [Run] and httpidem do
+// this by themselves.
 func (i *Issuer) Redeem(tenant, token string, c *retrysafe.Call) {
 	c.MustBeIssued, c.Life = true, i.o.Life
 	if len(i.o.Stateless) > 0 {

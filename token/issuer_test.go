@@ -159,7 +159,8 @@ func TestTake(t *testing.T) {
 	assert.ErrorIs(t, i.Take(ctx, "ann", text), retrysafe.ErrDuplicate, "later")
 	assert.ErrorIs(t, i.Take(ctx, "bob", text), retrysafe.ErrNotIssued, "another tenant")
 
-	// The card was declined and nothing was charged. With Take the customer is told that it was done; with Do a repeat runs.
+	// The card was declined and nothing was charged. With Take the customer is told that it was
+	// done; with Do a repeat runs.
 	declined := errors.New("the card was declined")
 	taking, doing := issue(t, i, "ann"), issue(t, i, "ann")
 	assert.NoError(t, i.Take(ctx, "ann", taking), "take; then the work fails, or the process dies")

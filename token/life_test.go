@@ -12,11 +12,13 @@ import (
 	"github.com/retrysafe/retrysafe/token"
 )
 
-// TestLife: the time limits the first use alone; a token that was used is answered for the retention, and refused ever after.
+// TestLife: the time limits the first use alone; a token that was used is answered for the
+// retention, and refused ever after.
 func TestLife(t *testing.T) {
 	t.Parallel()
 	for name, o := range kinds {
-		for _, retention := range []time.Duration{time.Hour, time.Minute} { // a short one must not let a token run twice within its life
+		for _, retention := range []time.Duration{time.Hour, time.Minute} {
+			// a short one must not let a token run twice within its life
 			t.Run(name+" "+retention.String(), func(t *testing.T) {
 				bubble(t, func(t *testing.T) {
 					i, c := token.NewIssuer(engineOn(t, newStore(), retrysafe.Policy{Retention: retention}), &o), new(till)
@@ -42,7 +44,8 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// TestShorterLife: a token of before, whose time is longer than that of the tokens of now, does not run twice either.
+// TestShorterLife: a token of before, whose time is longer than that of the tokens of now, does not
+// run twice either.
 func TestShorterLife(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		e, c := engineOn(t, newStore(), retrysafe.Policy{Retention: time.Minute}), new(till)
@@ -57,7 +60,8 @@ func TestShorterLife(t *testing.T) {
 	})
 }
 
-// TestBegunInTime: work that begins at 4:59 keeps its record past 5:00, while it runs and afterwards.
+// TestBegunInTime: work that begins at 4:59 keeps its record past 5:00, while it runs and
+// afterwards.
 func TestBegunInTime(t *testing.T) {
 	t.Parallel()
 	for name, o := range kinds {
@@ -88,7 +92,8 @@ func TestBegunInTime(t *testing.T) {
 	}
 }
 
-// TestNothingDone: a use that certainly did nothing leaves the token as it was: for its life, and for a lease at least.
+// TestNothingDone: a use that certainly did nothing leaves the token as it was: for its life, and
+// for a lease at least.
 func TestNothingDone(t *testing.T) {
 	t.Parallel()
 	for name, o := range kinds {

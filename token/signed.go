@@ -46,8 +46,8 @@ func (i *Issuer) mac(b []byte, tenant string, head []byte) []byte {
 	return h.Sum(b)
 }
 
-// signedUntil is the end of the token's first use; zero where it is not one of ours. A second spelling of the same bytes is none: it
-// would be another key, and run again.
+// signedUntil is the end of the token's first use; zero where it is not one of ours. A second
+// spelling of the same bytes is none: it would be another key, and run again.
 func (i *Issuer) signedUntil(tenant, token string) time.Time {
 	if len(token) != signedText.EncodedLen(signedSize) {
 		return time.Time{}

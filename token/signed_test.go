@@ -38,7 +38,8 @@ func TestForgeries(t *testing.T) {
 	assert.Equal(t, c.pay(t, i, "ann", text), "ran", "the token itself")
 }
 
-// TestRestart: with the same secret nothing is forgotten, whatever process asks. Under another one what was used is still answered.
+// TestRestart: with the same secret nothing is forgotten, whatever process asks. Under another one
+// what was used is still answered.
 func TestRestart(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, c := newStore(), new(till)

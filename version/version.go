@@ -1,4 +1,5 @@
-// Package version says which version of retrysafe a program was built of, as the Go toolchain has noted it in the program.
+// Package version says which version of retrysafe a program was built of, as the Go toolchain has
+// noted it in the program.
 package version
 
 import (
@@ -7,14 +8,17 @@ import (
 	"strings"
 )
 
-// modules is what the paths of all modules of this repository begin with. They are released together, with one version.
+// modules is what the paths of all modules of this repository begin with. They are released
+// together, with one version.
 const modules = "github.com/retrysafe/retrysafe"
 
 // Info is what is known of a build. What is not known is empty.
 type Info struct {
-	// Version is that of the modules, such as v0.1.0. A build of a checkout has what the toolchain makes of its commit, or (devel).
+	// Version is that of the modules, such as v0.1.0. A build of a checkout has what the toolchain
+	// makes of its commit, or (devel).
 	Version string
-	// Revision is the commit, with +dirty behind it where files were changed. A module that was downloaded has none.
+	// Revision is the commit, with +dirty behind it where files were changed. A module that was
+	// downloaded has none.
 	Revision string
 	// Date is that of the commit, in RFC 3339.
 	Date string
@@ -30,7 +34,8 @@ func Read(module string) Info {
 	return Of(b, module)
 }
 
-// Of tells of a module of this repository in a program, which may be another one: its own version is not retrysafe's then.
+// Of tells of a module of this repository in a program, which may be another one: its own version
+// is not retrysafe's then.
 func Of(b *debug.BuildInfo, module string) Info {
 	info := Info{Version: "(devel)", GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if b == nil {

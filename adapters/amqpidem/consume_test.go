@@ -13,8 +13,9 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// TestConsume: the whole way, while connections break at every third ack: work is done once, what failed comes again, what can never succeed is parked, and
-// what was parked is done when it was put back.
+// TestConsume: the whole way, while connections break at every third ack: work is done once, what
+// failed comes again, what can never succeed is parked, and what was parked is done when it was put
+// back.
 func TestConsume(t *testing.T) {
 	t.Parallel()
 	p := behindProxy(t)
@@ -72,7 +73,8 @@ func TestConsume(t *testing.T) {
 	broken = false
 	failed := did["poison"] // more than once where the ack of the parked one was lost
 	mu.Unlock()
-	// A dead one whose connection has gone before the ack is tried again, and may use up its tries so.
+	// A dead one whose connection has gone before the ack is tried again, and may use up its tries
+	// so.
 	r, err := mqidem.NewRedriver(engine, park, mqidem.Rule{Why: []string{mqidem.DeadPoison, mqidem.DeadTries}, After: -1}, quiet)
 	assert.NoError(t, err, "NewRedriver")
 	eventually(t, "it is put back, and nothing is parked", func() bool {

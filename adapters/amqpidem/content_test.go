@@ -106,8 +106,8 @@ func TestSurvives(t *testing.T) {
 	same(t, &back, want, "a message that was changed")
 }
 
-// TestHarmful: what would do harm on a copy is not on it: another user's name closes the channel, an expiration ends the wait or drops what is parked, CC sends
-// copies to others.
+// TestHarmful: what would do harm on a copy is not on it: another user's name closes the channel,
+// an expiration ends the wait or drops what is parked, CC sends copies to others.
 func TestHarmful(t *testing.T) {
 	t.Parallel()
 	broker := rabbit(t)
@@ -130,7 +130,8 @@ func TestHarmful(t *testing.T) {
 	assert.Equal(t, depth(t, url, "copies"), 1, "messages of the other queue")
 }
 
-// TestIDs: an id is in the property; where that has no room, or where somebody has set it, in the header.
+// TestIDs: an id is in the property; where that has no room, or where somebody has set it, in the
+// header.
 func TestIDs(t *testing.T) {
 	t.Parallel()
 	url, queue := rabbit(t).vhost(t), unique()
@@ -155,7 +156,8 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-// TestDoesNotFit: what AMQP has no room for is refused, the connection goes on, and the error does not show it.
+// TestDoesNotFit: what AMQP has no room for is refused, the connection goes on, and the error does
+// not show it.
 func TestDoesNotFit(t *testing.T) {
 	t.Parallel()
 	url, queue := rabbit(t).vhost(t), unique()
@@ -198,7 +200,8 @@ func TestForeign(t *testing.T) {
 	assert.Equal(t, len(look(t, p)), 0, "parked messages")
 }
 
-// TestUnreadable: a message that the client cannot read is told of, with what to do; when it is gone the others come.
+// TestUnreadable: a message that the client cannot read is told of, with what to do; when it is
+// gone the others come.
 func TestUnreadable(t *testing.T) {
 	t.Parallel()
 	url, queue := rabbit(t).vhost(t), unique()

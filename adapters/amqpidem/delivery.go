@@ -11,7 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// delivery is a message in the hands of a consumer. It is settled by the link that it came by: its tag is another message's on any other one.
+// delivery is a message in the hands of a consumer. It is settled by the link that it came by: its
+// tag is another message's on any other one.
 type delivery struct {
 	source  *Source
 	link    *link
@@ -30,7 +31,8 @@ func newDelivery(s *Source, l *link, raw *amqp.Delivery) *delivery {
 // Message implements [mqidem.Delivery].
 func (d *delivery) Message() *mqidem.Message { return d.message }
 
-// Ack implements [mqidem.Delivery]. RabbitMQ answers nothing: an ack that is lost on its way makes the message come again.
+// Ack implements [mqidem.Delivery]. RabbitMQ answers nothing: an ack that is lost on its way makes
+// the message come again.
 func (d *delivery) Ack(ctx context.Context) error {
 	return d.settle(ctx, func() error { return nil })
 }
@@ -96,7 +98,8 @@ func (d *delivery) settle(ctx context.Context, first func() error) error {
 
 func (d *delivery) stale() bool { return d.given || d.link.ended() || d.source.life.Err() != nil }
 
-// giveBack has the broker deliver again what could not be settled, if its consumer has left it so: otherwise these would be all that it may have in its hands, in the end.
+// giveBack has the broker deliver again what could not be settled, if its consumer has left it so:
+// otherwise these would be all that it may have in its hands, in the end.
 func (d *delivery) giveBack() {
 	d.turn <- struct{}{}
 	defer func() { <-d.turn }()

@@ -37,7 +37,8 @@ const (
 	returned             // the broker has no queue for it
 	nacked               // the broker could not keep it
 	tooLarge             // the broker never takes it
-	refused              // the broker takes none like it: the exchange is missing, or the permission
+	// the broker takes none like it: the exchange is missing, or the permission
+	refused
 )
 
 // publishError is why a message is not confirmed.
@@ -60,7 +61,8 @@ func failed(k kind, cause error, text string, args ...any) *publishError {
 	return &publishError{kind: k, text: fmt.Sprintf(text, args...), cause: cause}
 }
 
-// broken says what became of a message whose channel has ended before it was confirmed. size is that of its body.
+// broken says what became of a message whose channel has ended before it was confirmed. size is
+// that of its body.
 func broken(reason error, size int) *publishError {
 	var e *amqp.Error
 	if !errors.As(reason, &e) || !e.Server {
@@ -78,8 +80,8 @@ func broken(reason error, size int) *publishError {
 	return failed(unknown, reason, "the broker closed the channel before it confirmed the message; nobody knows whether it was taken: publish it again with the same id")
 }
 
-// sizeLimit reads what a broker says of a body that is too large: "message size 600000 is larger than configured max size 524288", or
-// "larger than max size" in older ones.
+// sizeLimit reads what a broker says of a body that is too large: "message size 600000 is larger
+// than configured max size 524288", or "larger than max size" in older ones.
 func sizeLimit(e *amqp.Error) (limit int, ok bool) {
 	if e.Code != amqp.PreconditionFailed {
 		return 0, false

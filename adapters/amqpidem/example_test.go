@@ -14,10 +14,12 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// A consumer that does the work of each message once. Another one of the same messages has a queue and a name of its own.
+// A consumer that does the work of each message once. Another one of the same messages has a queue
+// and a name of its own.
 func Example() {
 	ctx := context.Background()
-	engine := retrysafe.New(memstore.New(nil), nil) // a store that all processes of the consumer share, in earnest
+	// a store that all processes of the consumer share, in earnest
+	engine := retrysafe.New(memstore.New(nil), nil)
 	src, err := amqpidem.Open(ctx, "amqp://127.0.0.1", "stock", &amqpidem.Options{Quorum: true, Exchange: "orders", Bindings: []string{"order.placed"}})
 	if err != nil {
 		log.Fatal(err)
@@ -36,7 +38,8 @@ func Example() {
 	}
 }
 
-// A relay publishes what transactions have written to the outbox. A message that no queue takes, or that the broker has not confirmed, stays there.
+// A relay publishes what transactions have written to the outbox. A message that no queue takes, or
+// that the broker has not confirmed, stays there.
 func ExampleNewPublisher() {
 	ctx := context.Background()
 	db, err := sql.Open("pgx", "postgres://127.0.0.1/shop")

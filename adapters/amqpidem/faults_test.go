@@ -58,7 +58,8 @@ func marked(err error, mark func(error) error) bool {
 	return cause != nil && err.Error() == mark(cause).Error()
 }
 
-// TestPublishCut: nobody knows what became of a message whose connection broke. The relay is told that the broker is away, and the next call connects again.
+// TestPublishCut: nobody knows what became of a message whose connection broke. The relay is told
+// that the broker is away, and the next call connects again.
 func TestPublishCut(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -85,8 +86,9 @@ func TestPublishCut(t *testing.T) {
 	}
 }
 
-// TestPublishUnconfirmed: a broker that does not answer, or does not read, holds nobody up for longer than the timeout, and not behind the end of
-// the context; a publication of the same message waits for the one before it, and is none where that is not known.
+// TestPublishUnconfirmed: a broker that does not answer, or does not read, holds nobody up for
+// longer than the timeout, and not behind the end of the context; a publication of the same message
+// waits for the one before it, and is none where that is not known.
 func TestPublishUnconfirmed(t *testing.T) {
 	t.Parallel()
 	p := behindProxy(t)
@@ -133,7 +135,8 @@ func TestPublishUnconfirmed(t *testing.T) {
 	assert.True(t, unavailable(err) && errors.Is(err, context.Canceled), "the context has ended: %v", err)
 }
 
-// TestStaleAck: what came by a connection that is gone is never settled by another one, whose tags begin anew.
+// TestStaleAck: what came by a connection that is gone is never settled by another one, whose tags
+// begin anew.
 func TestStaleAck(t *testing.T) {
 	t.Parallel()
 	p := behindProxy(t)
@@ -206,7 +209,8 @@ func TestSettleCut(t *testing.T) {
 	}
 }
 
-// TestReconnect: while the broker is away nothing turns in a tight loop, and Receive goes on when it is there again.
+// TestReconnect: while the broker is away nothing turns in a tight loop, and Receive goes on when
+// it is there again.
 func TestReconnect(t *testing.T) {
 	t.Parallel()
 	p := behindProxy(t)
@@ -218,7 +222,8 @@ func TestReconnect(t *testing.T) {
 	assert.NoError(t, receive(t, s).Ack(t.Context()), "Ack")
 }
 
-// TestSilentBroker: a connection on which nothing is said any more is found out by heartbeats, and made again.
+// TestSilentBroker: a connection on which nothing is said any more is found out by heartbeats, and
+// made again.
 func TestSilentBroker(t *testing.T) {
 	t.Parallel()
 	p := behindProxy(t)
@@ -267,7 +272,8 @@ func TestCloseSilent(t *testing.T) {
 	assert.ErrorIs(t, d.Ack(t.Context()), mqidem.ErrStale, "Ack")
 }
 
-// TestLeft: a delivery that its consumer has left behind a failed Retry comes again by itself; otherwise all that the consumer may hold would be such, in the end.
+// TestLeft: a delivery that its consumer has left behind a failed Retry comes again by itself;
+// otherwise all that the consumer may hold would be such, in the end.
 func TestLeft(t *testing.T) {
 	t.Parallel()
 	url, queue := rabbit(t).vhost(t), unique()

@@ -69,7 +69,8 @@ func receive(tb testing.TB, s *amqpidem.Source) mqidem.Delivery {
 	return d
 }
 
-// drain receives and acks until the queue's messages with these ids were all there, each as often as is said, and then one more that is published last.
+// drain receives and acks until the queue's messages with these ids were all there, each as often
+// as is said, and then one more that is published last.
 func drain(tb testing.TB, url, queue string, s *amqpidem.Source) map[string]int {
 	tb.Helper()
 	const last = "the last one"

@@ -15,7 +15,8 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// childURL makes the test binary a process that walks the parking queue of the queue "q" there, removes every second message, and stops at the fifth.
+// childURL makes the test binary a process that walks the parking queue of the queue "q" there,
+// removes every second message, and stops at the fifth.
 const childURL = "RETRYSAFE_TEST_AMQP_CHILD"
 
 func child(url string) int {
@@ -78,7 +79,8 @@ func TestWalkKilled(t *testing.T) {
 	}
 }
 
-// TestWalkCut: a walk whose connection breaks, whose context ends, or whose parking queue is closed is an error, and keeps what it has not removed.
+// TestWalkCut: a walk whose connection breaks, whose context ends, or whose parking queue is closed
+// is an error, and keeps what it has not removed.
 func TestWalkCut(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*proxy, *amqpidem.Parking, context.CancelFunc){
@@ -113,7 +115,8 @@ func TestWalkCut(t *testing.T) {
 	}
 }
 
-// TestWalkOrder: however often walks were broken off, and whatever came meanwhile, the oldest comes first; and each walk shows what was there when it began.
+// TestWalkOrder: however often walks were broken off, and whatever came meanwhile, the oldest comes
+// first; and each walk shows what was there when it began.
 func TestWalkOrder(t *testing.T) {
 	t.Parallel()
 	for _, quorum := range []bool{false, true} {

@@ -9,8 +9,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// link is one connection to the broker with one channel. It is used until it breaks, and never connects again by itself: what came by it is settled by it,
-// or not at all.
+// link is one connection to the broker with one channel. It is used until it breaks, and never
+// connects again by itself: what came by it is settled by it, or not at all.
 type link struct {
 	raw  net.Conn
 	conn *amqp.Connection
@@ -23,7 +23,8 @@ type link struct {
 const (
 	handshakeTime = 30 * time.Second
 	closeTime     = 3 * time.Second
-	// writeTime is how long the broker may refuse to read an ack before the connection counts as broken.
+	// writeTime is how long the broker may refuse to read an ack before the connection counts as
+	// broken.
 	writeTime = 30 * time.Second
 )
 
@@ -109,7 +110,8 @@ func (l *link) reason() error {
 // sever breaks the connection without a word, so that whatever waits on it ends.
 func (l *link) sever() { _ = l.raw.Close() }
 
-// within severs the link where do takes longer: a broker that does not read keeps a writer waiting for ever.
+// within severs the link where do takes longer: a broker that does not read keeps a writer waiting
+// for ever.
 func (l *link) within(d time.Duration, do func() error) error {
 	late := time.AfterFunc(d, l.sever)
 	defer late.Stop()

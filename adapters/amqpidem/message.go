@@ -12,14 +12,16 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// HeaderRoutingKey is in [mqidem.Message].Headers of what was published to an exchange: the routing key, which later tries keep.
+// HeaderRoutingKey is in [mqidem.Message].Headers of what was published to an exchange: the routing
+// key, which later tries keep.
 const HeaderRoutingKey = "retrysafe-routing-key"
 
 // ours are the headers that become fields of a message, or are nobody's business.
 var ours = []string{mqidem.HeaderID, mqidem.HeaderKey, mqidem.HeaderTries, mqidem.HeaderDead, HeaderProperties}
 
-// brokers tells the headers that the broker writes, and those that tell it to send copies elsewhere. On a copy they would do harm: a message whose
-// x-death names its queue is dropped by the broker as going in circles, and CC sends each later try to other queues too.
+// brokers tells the headers that the broker writes, and those that tell it to send copies
+// elsewhere. On a copy they would do harm: a message whose x-death names its queue is dropped by
+// the broker as going in circles, and CC sends each later try to other queues too.
 func brokers(name string) bool {
 	switch name {
 	case "x-death", "x-delivery-count", "x-acquired-count", "CC", "BCC":
@@ -91,7 +93,8 @@ func again(d *amqp.Delivery, user string) amqp.Publishing {
 	return p
 }
 
-// identify gives a message its id: in the property, or in a header where the property cannot carry it.
+// identify gives a message its id: in the property, or in a header where the property cannot carry
+// it.
 func identify(p *amqp.Publishing, id string) {
 	p.MessageId = id
 	delete(p.Headers, mqidem.HeaderID)

@@ -13,29 +13,39 @@ import (
 	"time"
 )
 
-// Options are for [Declare], [Open] and [OpenParking]; nil is fine. All consumers of a queue should have the same ones.
+// Options are for [Declare], [Open] and [OpenParking]; nil is fine. All consumers of a queue should
+// have the same ones.
 type Options struct {
-	// Prefetch is how many messages the broker gives to this consumer ahead of their acks; default 256, at most 65535. It should be twice the number of
-	// messages that are worked on at a time: of those of a batch, say.
+	// Prefetch is how many messages the broker gives to this consumer ahead of their acks; default
+	// 256, at most 65535. It should be twice the number of messages that are worked on at a time:
+	// of those of a batch, say.
 	Prefetch int
-	// Quorum makes quorum queues, which are kept by several nodes and lose nothing when one dies; default durable classic queues.
+	// Quorum makes quorum queues, which are kept by several nodes and lose nothing when one dies;
+	// default durable classic queues.
 	Quorum bool
-	// Passive declares nothing: the queues have to be there, those of Delays too. It needs no permission to configure.
+	// Passive declares nothing: the queues have to be there, those of Delays too. It needs no
+	// permission to configure.
 	Passive bool
-	// Delays are the waits that later tries are rounded up to, each with a queue of its own; a longer wait is cut to the largest one. From 1 ms to 24 days
-	// each, default 1s 3s 10s 30s 1m 5m 15m 1h. The queue of a level that is no longer used stays, and what is in it still comes back.
+	// Delays are the waits that later tries are rounded up to, each with a queue of its own; a
+	// longer wait is cut to the largest one. From 1 ms to 24 days each, default 1s 3s 10s 30s 1m 5m
+	// 15m 1h. The queue of a level that is no longer used stays, and what is in it still comes
+	// back.
 	Delays []time.Duration
-	// TTL is how long a message may lie in the work queue before the broker parks it; whole milliseconds, up to 24 days. Default: for ever.
+	// TTL is how long a message may lie in the work queue before the broker parks it; whole
+	// milliseconds, up to 24 days. Default: for ever.
 	TTL time.Duration
-	// DeliveryLimit is how often a quorum queue gives a message to consumers that die or are cut off with it before the broker parks it; default
-	// 1000. (RabbitMQ 4 has 20 by itself, which parks messages that are merely slow.)
+	// DeliveryLimit is how often a quorum queue gives a message to consumers that die or are cut
+	// off with it before the broker parks it; default 1000. (RabbitMQ 4 has 20 by itself, which
+	// parks messages that are merely slow.)
 	DeliveryLimit int
-	// Exchange is a durable topic exchange that is declared and bound to the queue by the keys of Bindings ("order.*"); default "#", which is all. Bindings
-	// that were made once stay until somebody removes them. Default: none; publish to the queue's name.
+	// Exchange is a durable topic exchange that is declared and bound to the queue by the keys of
+	// Bindings ("order.*"); default "#", which is all. Bindings that were made once stay until
+	// somebody removes them. Default: none; publish to the queue's name.
 	Exchange string
 	Bindings []string
-	// PublishTimeout bounds each wait for the broker by [Delivery.Retry], Dead and Send: to connect, to take a copy, to confirm it. Default 10 s. What
-	// could not be settled then, and is not tried again within three times that, the broker delivers again.
+	// PublishTimeout bounds each wait for the broker by [Delivery.Retry], Dead and Send: to
+	// connect, to take a copy, to confirm it. Default 10 s. What could not be settled then, and is
+	// not tried again within three times that, the broker delivers again.
 	PublishTimeout time.Duration
 	// Dialing is how the broker is reached.
 	Dialing
@@ -57,8 +67,9 @@ const (
 	defaultPrefetch       = 256
 	defaultPublishTimeout = 10 * time.Second
 	defaultDeliveryLimit  = 1000
-	maxDelay              = math.MaxInt32 * time.Millisecond // what RabbitMQ takes as x-message-ttl on all versions
-	maxName               = 255
+	// what RabbitMQ takes as x-message-ttl on all versions
+	maxDelay = math.MaxInt32 * time.Millisecond
+	maxName  = 255
 )
 
 var defaultDelays = []time.Duration{

@@ -10,8 +10,8 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// outlet is a link that publishes. One goroutine writes, so that whoever waits for a broker that does not read can leave; another one hears what the
-// broker returns.
+// outlet is a link that publishes. One goroutine writes, so that whoever waits for a broker that
+// does not read can leave; another one hears what the broker returns.
 type outlet struct {
 	*link
 	timeout time.Duration
@@ -44,7 +44,8 @@ func newPublishing(exchange, key string, p amqp.Publishing) *publishing {
 	return &publishing{exchange: exchange, key: key, Publishing: p, sent: make(chan struct{}), over: make(chan struct{})}
 }
 
-// name is what a message that comes back is known by. Of one name only one is on its way: the broker does not say which one it returns.
+// name is what a message that comes back is known by. Of one name only one is on its way: the
+// broker does not say which one it returns.
 func (p *publishing) name() string { return name(p.exchange, p.key, p.MessageId, p.Headers) }
 
 func name(exchange, key, id string, headers amqp.Table) string {
@@ -54,7 +55,8 @@ func name(exchange, key, id string, headers amqp.Table) string {
 func newOutlet(l *link, timeout time.Duration) (*outlet, error) {
 	o := &outlet{
 		link: l, timeout: timeout, queue: make(chan *publishing), heard: make(chan chan struct{}), deaf: make(chan struct{}),
-		// The client gives up what it cannot put there within five seconds: a return must not be lost.
+		// The client gives up what it cannot put there within five seconds: a return must not be
+		// lost.
 		returns: make(chan amqp.Return, 1024), blocks: make(chan amqp.Blocking, 64),
 		inflight: map[string]*publishing{},
 	}

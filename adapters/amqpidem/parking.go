@@ -26,8 +26,8 @@ type Parking struct {
 
 var _ mqidem.Parking = (*Parking)(nil)
 
-// OpenParking connects to where the dead messages of a queue are. It declares nothing: of the options those count that say how to reach the broker, and
-// PublishTimeout. Call Close at the end.
+// OpenParking connects to where the dead messages of a queue are. It declares nothing: of the
+// options those count that say how to reach the broker, and PublishTimeout. Call Close at the end.
 func OpenParking(ctx context.Context, url, queue string, o *Options) (*Parking, error) {
 	s, err := newSettings(queue, o)
 	if err != nil {
@@ -62,8 +62,9 @@ func (p *Parking) open(ctx context.Context) (*link, error) {
 	return l, nil
 }
 
-// look asks for the parking queue; behind it the broker has done what it was told before by the same link. The number of messages that it answers is not used: of
-// a quorum queue that is busy it is zero.
+// look asks for the parking queue; behind it the broker has done what it was told before by the
+// same link. The number of messages that it answers is not used: of a quorum queue that is busy it
+// is zero.
 func (p *Parking) look(ctx context.Context, l *link) error {
 	defer context.AfterFunc(ctx, l.sever)()
 	if _, err := l.ch.QueueDeclarePassive(p.s.parkingQueue(), true, false, false, false, nil); err != nil {
@@ -72,8 +73,10 @@ func (p *Parking) look(ctx context.Context, l *link) error {
 	return nil
 }
 
-// Walk implements [mqidem.Parking]. It takes the messages from the queue without an ack, and gives back at its end what is kept: meanwhile another walk
-// does not see them. When it is cut off, the broker gives them back. RabbitMQ ends a walk that takes longer than its consumer_timeout, 30 minutes by default.
+// Walk implements [mqidem.Parking]. It takes the messages from the queue without an ack, and gives
+// back at its end what is kept: meanwhile another walk does not see them. When it is cut off, the
+// broker gives them back. RabbitMQ ends a walk that takes longer than its consumer_timeout, 30
+// minutes by default.
 func (p *Parking) Walk(ctx context.Context, see func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)) (err error) {
 	p.mu.Lock()
 	if p.life.Err() != nil {
@@ -148,9 +151,10 @@ func (p *Parking) take(ctx context.Context, l *link, t *taken) (amqp.Delivery, b
 	return raw, ok, err
 }
 
-// giveBack returns what was kept to its place, and waits until the broker has done it. It does so too where the walk's context has ended. A quorum queue puts
-// what comes back behind what came back before, and all of that before what never left: where a walk ends early, what came back before is taken as well, for
-// the order.
+// giveBack returns what was kept to its place, and waits until the broker has done it. It does so
+// too where the walk's context has ended. A quorum queue puts what comes back behind what came back
+// before, and all of that before what never left: where a walk ends early, what came back before is
+// taken as well, for the order.
 func (p *Parking) giveBack(l *link, t *taken) error {
 	if l.ended() { // what was removed last may be back
 		return p.cut(context.Background(), l, nil)
@@ -241,7 +245,8 @@ func brokersReason(raw *amqp.Delivery, queue string) mqidem.Reason {
 	return why
 }
 
-// Send implements [mqidem.Parking]. What [Parking.Walk] has shown is sent with all that it had, even if AMQP has no text for it: see [HeaderProperties].
+// Send implements [mqidem.Parking]. What [Parking.Walk] has shown is sent with all that it had,
+// even if AMQP has no text for it: see [HeaderProperties].
 func (p *Parking) Send(ctx context.Context, m *mqidem.Message) error {
 	if p.life.Err() != nil {
 		return p.closed()

@@ -9,8 +9,9 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// HeaderProperties is in the messages that [Parking.Walk] shows, where they had more than [mqidem.Message] can say: the properties of AMQP, and headers
-// that are no text. [Parking.Send] makes them again what they were, and takes the header away.
+// HeaderProperties is in the messages that [Parking.Walk] shows, where they had more than
+// [mqidem.Message] can say: the properties of AMQP, and headers that are no text. [Parking.Send]
+// makes them again what they were, and takes the header away.
 const HeaderProperties = "retrysafe-amqp"
 
 // properties are what a message has besides; its texts may have any bytes.
@@ -77,7 +78,8 @@ func write(m *mqidem.Message, user string) amqp.Publishing {
 	return p
 }
 
-// fits returns an error where a field is longer than AMQP has room for. The client would break the connection, and show the value.
+// fits returns an error where a field is longer than AMQP has room for. The client would break the
+// connection, and show the value.
 func fits(p *publishing, frame int) *publishError {
 	for _, s := range []struct{ name, value string }{
 		{"routing key", p.key},

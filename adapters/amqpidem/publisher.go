@@ -16,20 +16,23 @@ import (
 
 // PublisherOptions are for [NewPublisher]; nil is fine.
 type PublisherOptions struct {
-	// Exchange is where messages go, with their Topic as routing key; it has to be there. Default: the default exchange, where a Topic is the
-	// name of a queue.
+	// Exchange is where messages go, with their Topic as routing key; it has to be there. Default:
+	// the default exchange, where a Topic is the name of a queue.
 	Exchange string
-	// OneByOne publishes a message when the one before it was confirmed. Then the order of a key is kept within a batch, and the relay gives several
-	// messages of one key at once; throughput is that of one round trip to the broker's disk after the other.
+	// OneByOne publishes a message when the one before it was confirmed. Then the order of a key is
+	// kept within a batch, and the relay gives several messages of one key at once; throughput is
+	// that of one round trip to the broker's disk after the other.
 	OneByOne bool
-	// Timeout bounds each wait for the broker: to connect, to take a message, to confirm the next one of a batch. Default 10 s.
+	// Timeout bounds each wait for the broker: to connect, to take a message, to confirm the next
+	// one of a batch. Default 10 s.
 	Timeout time.Duration
 	// Dialing is how the broker is reached.
 	Dialing
 }
 
-// Publisher publishes for a relay of package outbox: persistent messages that have to reach a queue, and that the broker confirms. A connection that is cut
-// is made again with the next batch. It is safe for concurrent use.
+// Publisher publishes for a relay of package outbox: persistent messages that have to reach a
+// queue, and that the broker confirms. A connection that is cut is made again with the next batch.
+// It is safe for concurrent use.
 type Publisher struct {
 	o   PublisherOptions
 	out *sender
@@ -37,7 +40,8 @@ type Publisher struct {
 
 var _ outbox.Ordered = (*Publisher)(nil)
 
-// NewPublisher connects; it fails where the broker is not there, or the exchange is not. Call Close at the end.
+// NewPublisher connects; it fails where the broker is not there, or the exchange is not. Call Close
+// at the end.
 func NewPublisher(ctx context.Context, url string, o *PublisherOptions) (*Publisher, error) {
 	p := &Publisher{}
 	if o != nil {
@@ -98,7 +102,8 @@ func (p *Publisher) Publish(ctx context.Context, batch []outbox.Outgoing) []erro
 	first := map[string]int{}
 	for i := range batch {
 		under[i] = p.message(&batch[i])
-		// Of one message that is there twice the second waits for the first, whose confirmation is only heard below.
+		// Of one message that is there twice the second waits for the first, whose confirmation is
+		// only heard below.
 		name := under[i].name()
 		if j, twice := first[name]; twice && under[j] != nil {
 			soon := time.NewTimer(p.o.Timeout)
@@ -129,7 +134,9 @@ func (p *Publisher) Publish(ctx context.Context, batch []outbox.Outgoing) []erro
 		switch {
 		case err == nil:
 			late.Reset(p.o.Timeout)
-		case err.kind == unknown && !o.ended(): // the others may be confirmed, but nobody waits any more; where the connection has ended, all know soon
+		case err.kind == unknown && !o.ended():
+			// the others may be confirmed, but nobody waits any more; where the connection has
+			// ended, all know soon
 			over = passed
 		}
 		errs[i] = sorted(err)
@@ -163,7 +170,8 @@ func (p *Publisher) one(ctx context.Context, m outbox.Outgoing) error {
 	return outbox.Unavailable(err)
 }
 
-// message is what the broker gets. The content is copied: a call whose context ends leaves it to the goroutine that writes.
+// message is what the broker gets. The content is copied: a call whose context ends leaves it to
+// the goroutine that writes.
 func (p *Publisher) message(m *outbox.Outgoing) *publishing {
 	out := amqp.Publishing{
 		Headers: make(amqp.Table, len(m.Headers)+1), ContentType: m.ContentType, DeliveryMode: amqp.Persistent, Timestamp: seconds(m.Added), Body: bytes.Clone(m.Payload),
@@ -187,7 +195,8 @@ func sorted(err *publishError) error {
 		return outbox.Permanent(err)
 	case err.kind == returned || err.kind == nacked:
 		return err
-	case err.kind == refused && strings.Contains(err.Error(), "access to topic"): // the routing key, not the exchange
+	case err.kind == refused && strings.Contains(err.Error(), "access to topic"):
+		// the routing key, not the exchange
 		return err
 	}
 	return outbox.Unavailable(err)

@@ -16,7 +16,8 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// TestUnroutable: what no queue takes is an error that says so, for that message alone; it counts against the message.
+// TestUnroutable: what no queue takes is an error that says so, for that message alone; it counts
+// against the message.
 func TestUnroutable(t *testing.T) {
 	t.Parallel()
 	url, queue := rabbit(t).vhost(t), unique()
@@ -45,7 +46,8 @@ func TestUnroutable(t *testing.T) {
 	assert.Equal(t, depth(t, url, queue), 102, "messages in the queue")
 }
 
-// TestSameMessage: several publications of one message at once are told apart, whether they reach a queue or not: a binding comes and goes meanwhile.
+// TestSameMessage: several publications of one message at once are told apart, whether they reach a
+// queue or not: a binding comes and goes meanwhile.
 func TestSameMessage(t *testing.T) {
 	t.Parallel()
 	url, queue := rabbit(t).vhost(t), unique()
@@ -79,7 +81,8 @@ func TestSameMessage(t *testing.T) {
 	assert.Equal(t, depth(t, url, queue), int(confirmed.Load()), "messages in the queue, and confirmed ones (%d were returned)", refused.Load())
 }
 
-// TestTooLarge: a message over the broker's limit is dead at once; those that were on their way with it are published again.
+// TestTooLarge: a message over the broker's limit is dead at once; those that were on their way
+// with it are published again.
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	url, queue := rabbit(t).vhost(t), unique()
@@ -123,7 +126,8 @@ func TestRefusedByQueue(t *testing.T) {
 	assert.NoError(t, errs[1], "the other one")
 }
 
-// TestExchangeDeleted while a publisher uses it: nothing counts against the messages, and they are published when it is there again.
+// TestExchangeDeleted while a publisher uses it: nothing counts against the messages, and they are
+// published when it is there again.
 func TestExchangeDeleted(t *testing.T) {
 	t.Parallel()
 	url := rabbit(t).vhost(t)
@@ -141,7 +145,8 @@ func TestExchangeDeleted(t *testing.T) {
 	publish(t, out, "key", "after")
 }
 
-// TestPublisherClosed: a closed publisher publishes nothing, and its batch waits; so does one whose context has ended.
+// TestPublisherClosed: a closed publisher publishes nothing, and its batch waits; so does one whose
+// context has ended.
 func TestPublisherClosed(t *testing.T) {
 	t.Parallel()
 	url, queue := rabbit(t).vhost(t), unique()

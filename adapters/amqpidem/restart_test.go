@@ -20,8 +20,9 @@ func TestOwnServer(t *testing.T) {
 	t.Parallel()
 	s := new(server)
 	s.start(t)
-	// What is to survive the kill is made long before it: RabbitMQ 3.10 takes about a second to write down that there is a new quorum queue, and one that
-	// is killed before has forgotten what was in it.
+	// What is to survive the kill is made long before it: RabbitMQ 3.10 takes about a second to
+	// write down that there is a new quorum queue, and one that is killed before has forgotten what
+	// was in it.
 	url := s.vhost(t)
 	var sides []side
 	for queue, quorum := range map[string]bool{"classic": false, "quorum": true} {
@@ -39,7 +40,8 @@ func TestOwnServer(t *testing.T) {
 	testKilled(t, s, url, sides)
 }
 
-// testAlarm: while the broker is short of disk or memory, publishing ends with an error in its time, and acks pass. Behind it all goes on.
+// testAlarm: while the broker is short of disk or memory, publishing ends with an error in its
+// time, and acks pass. Behind it all goes on.
 func testAlarm(t *testing.T, s *server, high, low func()) {
 	t.Helper()
 	const timeout = 5 * time.Second
@@ -89,7 +91,8 @@ func testAlarm(t *testing.T, s *server, high, low func()) {
 	}
 }
 
-// testKilled: what was confirmed is there when the broker comes back, wherever it was, and sources and publishers go on by themselves.
+// testKilled: what was confirmed is there when the broker comes back, wherever it was, and sources
+// and publishers go on by themselves.
 func testKilled(t *testing.T, s *server, url string, sides []side) {
 	t.Helper()
 	out := publisher(t, url, nil)
@@ -106,7 +109,8 @@ func testKilled(t *testing.T, s *server, url string, sides []side) {
 	s.run(t, s.addr)
 	for _, one := range sides {
 		seen := map[string]bool{}
-		for !seen["later"] || !seen["held"] || !seen["waits"] { // and what the broker has forgotten the ack of
+		for !seen["later"] || !seen["held"] || !seen["waits"] {
+			// and what the broker has forgotten the ack of
 			d := receive(t, one.source)
 			assert.NoError(t, d.Ack(t.Context()), "Ack")
 			seen[d.Message().ID] = true

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// sender publishes to one broker, by one connection at a time. It connects again when it is asked to publish.
+// sender publishes to one broker, by one connection at a time. It connects again when it is asked
+// to publish.
 type sender struct {
 	d       *dialer
 	timeout time.Duration

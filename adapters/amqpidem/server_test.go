@@ -27,7 +27,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/freeport"
 )
 
-// server is a RabbitMQ on loopback with its own port mapper and data. Each test has a virtual host of its own in it.
+// server is a RabbitMQ on loopback with its own port mapper and data. Each test has a virtual host
+// of its own in it.
 type server struct {
 	dir, addr, web string
 	node           string

@@ -16,8 +16,9 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// Source consumes one queue. It is safe for concurrent use. It has two connections: under an alarm of its disk or memory RabbitMQ stops reading from connections
-// that publish, and acks have to pass all the same.
+// Source consumes one queue. It is safe for concurrent use. It has two connections: under an alarm
+// of its disk or memory RabbitMQ stops reading from connections that publish, and acks have to pass
+// all the same.
 type Source struct {
 	s     *settings
 	d     *dialer
@@ -35,8 +36,9 @@ var (
 	_ mqidem.Limited = (*Source)(nil)
 )
 
-// Open declares what the queue needs, as [Declare] does, and begins to consume. It fails where the broker is not there, or refuses; afterwards a
-// connection that is cut is made again, for as long as it takes. Call Close at the end.
+// Open declares what the queue needs, as [Declare] does, and begins to consume. It fails where the
+// broker is not there, or refuses; afterwards a connection that is cut is made again, for as long
+// as it takes. Call Close at the end.
 func Open(ctx context.Context, url, queue string, o *Options) (*Source, error) {
 	settings, err := newSettings(queue, o)
 	if err != nil {
@@ -88,7 +90,8 @@ func (s *Source) subscribe(ctx context.Context, l *link) (in <-chan amqp.Deliver
 
 // run passes messages on, and connects again, until Close.
 func (s *Source) run(l *link, in <-chan amqp.Delivery) {
-	// A connection that lasted is followed by another one soon; where each ends at once, the waits grow.
+	// A connection that lasted is followed by another one soon; where each ends at once, the waits
+	// grow.
 	const lasted = 10 * time.Second
 	waits := backoff.Backoff{Max: math.MaxInt, MaxWait: lasted / 2}
 	for n := 1; ; n++ {
@@ -117,7 +120,8 @@ func (s *Source) run(l *link, in <-chan amqp.Delivery) {
 	}
 }
 
-// unreadable is advice where the client has ended the connection itself, for a message that it cannot read.
+// unreadable is advice where the client has ended the connection itself, for a message that it
+// cannot read.
 func unreadable(reason error) string {
 	if reason == nil || !strings.Contains(reason.Error(), amqp.ErrSyntax.Reason) {
 		return ""
@@ -178,11 +182,12 @@ func (s *Source) Full() bool {
 	return l != nil && !l.ended() && l.out.Load() >= int64(s.s.Prefetch)
 }
 
-// HoldsFor implements [mqidem.Holder]: Options.TTL and the longest of Options.Delays. What a policy of the broker says is not known here.
+// HoldsFor implements [mqidem.Holder]: Options.TTL and the longest of Options.Delays. What a policy
+// of the broker says is not known here.
 func (s *Source) HoldsFor(context.Context) (time.Duration, error) { return s.s.holdsFor(), nil }
 
-// Close ends Receive, and gives back to the broker what was not settled. It waits for what the source has started, for some seconds where the broker
-// does not answer.
+// Close ends Receive, and gives back to the broker what was not settled. It waits for what the
+// source has started, for some seconds where the broker does not answer.
 func (s *Source) Close() error {
 	s.stop()
 	s.out.close()

@@ -53,7 +53,8 @@ func behindTLS(t *testing.T, to string) (string, *x509.CertPool) {
 	return l.Addr().String(), roots
 }
 
-// TestTLS: connections are made by Dial and TLS of the options, again and again, and a certificate that nobody has vouched for is refused.
+// TestTLS: connections are made by Dial and TLS of the options, again and again, and a certificate
+// that nobody has vouched for is refused.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	url, queue := rabbit(t).vhost(t), unique()

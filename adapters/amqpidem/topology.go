@@ -10,9 +10,11 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// Declare makes what a queue needs, where it is missing: the work queue, a delay queue for each of Options.Delays ("queue.delay.1000", in milliseconds), the parking
-// queue ("queue.dead"), and Options.Exchange with its bindings. With Options.Passive it looks whether the queues are there. What exists with other arguments is
-// an error, and nothing is changed. [Open] does the same, so Declare is for those who only publish.
+// Declare makes what a queue needs, where it is missing: the work queue, a delay queue for each of
+// Options.Delays ("queue.delay.1000", in milliseconds), the parking queue ("queue.dead"), and
+// Options.Exchange with its bindings. With Options.Passive it looks whether the queues are there.
+// What exists with other arguments is an error, and nothing is changed. [Open] does the same, so
+// Declare is for those who only publish.
 func Declare(ctx context.Context, url, queue string, o *Options) error {
 	s, err := newSettings(queue, o)
 	if err != nil {
@@ -45,7 +47,8 @@ func (s *settings) queues() []queue {
 	}
 	if s.Quorum {
 		toParking["x-delivery-limit"] = int64(s.DeliveryLimit)
-		parking["x-delivery-limit"] = int64(math.MaxInt32) // each walk counts, and RabbitMQ 4 would drop what was seen 20 times
+		// each walk counts, and RabbitMQ 4 would drop what was seen 20 times
+		parking["x-delivery-limit"] = int64(math.MaxInt32)
 	}
 	all := []queue{{s.queue, work}, {s.parkingQueue(), parking}}
 	for _, level := range s.levels {
@@ -56,8 +59,9 @@ func (s *settings) queues() []queue {
 	return all
 }
 
-// kind is the type of all queues. It is always said: a virtual host may have another one by default, and a quorum queue without a limit of its own has one that drops
-// what was looked at twenty times.
+// kind is the type of all queues. It is always said: a virtual host may have another one by
+// default, and a quorum queue without a limit of its own has one that drops what was looked at
+// twenty times.
 func (s *settings) kind() string {
 	if s.Quorum {
 		return amqp.QueueTypeQuorum

@@ -50,7 +50,8 @@ func TestOptions(t *testing.T) {
 
 func second[V any](_ V, err error) error { return err }
 
-// TestDelays: a wait is rounded up to the next level, and cut to the largest; the levels are queues of their own.
+// TestDelays: a wait is rounded up to the next level, and cut to the largest; the levels are queues
+// of their own.
 func TestDelays(t *testing.T) {
 	t.Parallel()
 	url, queue := rabbit(t).vhost(t), unique()
@@ -110,7 +111,8 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestPermissions: a consumer that may not declare does with Passive, and what is forbidden is said.
+// TestPermissions: a consumer that may not declare does with Passive, and what is forbidden is
+// said.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	s := rabbit(t)
@@ -147,7 +149,8 @@ func TestPermissions(t *testing.T) {
 	assert.NoError(t, d.Ack(t.Context()), "the message is still in the consumer's hands: Ack")
 }
 
-// TestExchange: one message reaches the queues of several consumers, each by its bindings, and a later try of one reaches only that one.
+// TestExchange: one message reaches the queues of several consumers, each by its bindings, and a
+// later try of one reaches only that one.
 func TestExchange(t *testing.T) {
 	t.Parallel()
 	url := rabbit(t).vhost(t)
@@ -167,7 +170,8 @@ func TestExchange(t *testing.T) {
 	assert.Equal(t, drain(t, url, "points", points), map[string]int{"both": 1, "points only": 1}, "the other one")
 }
 
-// TestHoldsFor: what the broker drops, it drops after the TTL; a copy may have waited for the longest delay before.
+// TestHoldsFor: what the broker drops, it drops after the TTL; a copy may have waited for the
+// longest delay before.
 func TestHoldsFor(t *testing.T) {
 	t.Parallel()
 	url := rabbit(t).vhost(t)
@@ -179,8 +183,9 @@ func TestHoldsFor(t *testing.T) {
 	}
 }
 
-// TestBrokerParks: what lies in the queue for too long, and what quorum queues have delivered too often, is parked by the broker, and said so. It can be put back, and
-// tried later again and again: the broker does not take it for going in circles.
+// TestBrokerParks: what lies in the queue for too long, and what quorum queues have delivered too
+// often, is parked by the broker, and said so. It can be put back, and tried later again and again:
+// the broker does not take it for going in circles.
 func TestBrokerParks(t *testing.T) {
 	t.Parallel()
 	url := rabbit(t).vhost(t)

@@ -9,8 +9,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// text is a value of AMQP as [mqidem.Message].Headers show it: bytes and text as they are, numbers in decimal, times in RFC 3339, and what is made of
-// others as JSON.
+// text is a value of AMQP as [mqidem.Message].Headers show it: bytes and text as they are, numbers
+// in decimal, times in RFC 3339, and what is made of others as JSON.
 func text(v any) []byte {
 	switch v := v.(type) {
 	case nil:

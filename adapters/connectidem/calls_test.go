@@ -31,7 +31,8 @@ func engine(t *testing.T) *retrysafe.Engine {
 	return e
 }
 
-// TestProtocolsMeet: what was done over one protocol is replayed over the others, whole: messages and errors.
+// TestProtocolsMeet: what was done over one protocol is replayed over the others, whole: messages
+// and errors.
 func TestProtocolsMeet(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64
@@ -59,7 +60,8 @@ func TestProtocolsMeet(t *testing.T) {
 	assert.Equal(t, runs.Load(), int64(2), "runs")
 }
 
-// TestWithoutSideEffects: a method that Connect may send by GET passes, with a key and without, and gets none from the client.
+// TestWithoutSideEffects: a method that Connect may send by GET passes, with a key and without, and
+// gets none from the client.
 func TestWithoutSideEffects(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64

@@ -9,11 +9,12 @@ import (
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
-// Client sends the key of a unary call, and makes it again with the same key where that is safe and of use: unavailable, and aborted or
-// resource_exhausted with a RetryInfo. The key is the one in the header of the request; else that of httpidem.ContextWithKey; else one of
-// NewKey. A call without a key passes once. The context's deadline is for all tries. The request itself is not
-// changed: one that its caller sends twice is two actions unless both calls have one key. It is safe for concurrent use, and lets calls of
-// handlers pass; nil options are the defaults.
+// Client sends the key of a unary call, and makes it again with the same key where that is safe and
+// of use: unavailable, and aborted or resource_exhausted with a RetryInfo. The key is the one in
+// the header of the request; else that of httpidem.ContextWithKey; else one of NewKey. A call
+// without a key passes once. The context's deadline is for all tries. The request itself is not
+// changed: one that its caller sends twice is two actions unless both calls have one key. It is
+// safe for concurrent use, and lets calls of handlers pass; nil options are the defaults.
 //
 // Methods without side effects pass once and get no key, so that they can be sent by GET.
 func Client(o *rpcidem.ClientOptions) connect.Interceptor {
@@ -47,7 +48,8 @@ func Client(o *rpcidem.ClientOptions) connect.Interceptor {
 	})
 }
 
-// keyed is one try of a request, with a header of its own: that of an earlier try may still be on its way out.
+// keyed is one try of a request, with a header of its own: that of an earlier try may still be on
+// its way out.
 type keyed struct {
 	connect.AnyRequest
 	header http.Header

@@ -16,7 +16,8 @@ import (
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
-// An order that is sent twice with one key is placed once. The handler and the client stand for generated code.
+// An order that is sent twice with one key is placed once. The handler and the client stand for
+// generated code.
 func Example() {
 	engine := retrysafe.New(memstore.New(nil), nil)
 	placed := 0

@@ -14,8 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
-// marshal makes the bytes of a message, however it was written on the wire: the same ones for equal messages of one program, which is what a
-// retry is compared by.
+// marshal makes the bytes of a message, however it was written on the wire: the same ones for equal
+// messages of one program, which is what a retry is compared by.
 func marshal(v any) ([]byte, error) {
 	m, err := messageOf(v)
 	if err != nil {
@@ -48,8 +48,9 @@ func failureOf(st *spb.Status) (*rpcidem.Reply, error) {
 	return &rpcidem.Reply{Code: rpcidem.Code(st.GetCode()), Body: body}, err //nolint:gosec // a code
 }
 
-// replay is the answer that was kept. A [connect.AnyResponse] can be made in package connect alone, so this one has another inside, for header
-// and trailer, and gives its own message; that is all that a handler's answer is asked for.
+// replay is the answer that was kept. A [connect.AnyResponse] can be made in package connect alone,
+// so this one has another inside, for header and trailer, and gives its own message; that is all
+// that a handler's answer is asked for.
 type replay struct {
 	*connect.Response[emptypb.Empty]
 	message proto.Message
@@ -58,7 +59,8 @@ type replay struct {
 // Any returns the message.
 func (r *replay) Any() any { return r.message }
 
-// read makes the answer that was kept: a message of the type that the method has, or an error. schema is that of the method, if it is known.
+// read makes the answer that was kept: a message of the type that the method has, or an error.
+// schema is that of the method, if it is known.
 func read(r *rpcidem.Reply, schema any) (connect.AnyResponse, error) {
 	if r.Code != rpcidem.OK {
 		var s spb.Status

@@ -16,11 +16,13 @@ const (
 	stored   = "Idempotency-Stored"   // unconfirmed: the store has not confirmed the answer yet
 )
 
-// Server guards unary methods, but for those without side effects, and refuses streams that bring a key: they are not guarded, and a client
-// that sends one believes that they are. It panics on options that [rpcidem.Options.Validate] refuses. It is safe for concurrent use, and lets
-// calls of clients pass.
+// Server guards unary methods, but for those without side effects, and refuses streams that bring a
+// key: they are not guarded, and a client that sends one believes that they are. It panics on
+// options that [rpcidem.Options.Validate] refuses. It is safe for concurrent use, and lets calls of
+// clients pass.
 //
-// A replayed answer is no *connect.Response of the method's type: interceptors in front of this one find the message by Any.
+// A replayed answer is no *connect.Response of the method's type: interceptors in front of this one
+// find the message by Any.
 func Server(e *retrysafe.Engine, o *rpcidem.Options) connect.Interceptor {
 	return &server{guard: rpcidem.NewGuard(e, o)}
 }

@@ -12,13 +12,17 @@ import (
 // The field by which a handler tells the guard what it did; it is not sent on.
 const outcome = "Idempotency-Outcome"
 
-// Middleware guards the handlers that come after it. A repeat gets the first answer. Inside, request and response of the context are those of the
-// guard: what handlers write is held back until the record has it, and the context does not end when the client hangs up. Afterwards they are
-// what they were. It is safe for concurrent use.
+// Middleware guards the handlers that come after it. A repeat gets the first answer. Inside,
+// request and response of the context are those of the guard: what handlers write is held back
+// until the record has it, and the context does not end when the client hangs up. Afterwards they
+// are what they were. It is safe for concurrent use.
 //
-// An error of a guarded handler is answered by the server's HTTPErrorHandler before the record is made, without its marks, and is returned as
-// well, for middleware outside; the answer is committed by then, which an error handler has to respect, as echo's own does.
-// [retrysafe.NothingDone] around an error lets a repeat run, whatever the status; [retrysafe.InDoubt] leaves the key in doubt. Unlike with echo alone, an informational status (1xx) goes out at once and is not the last.
+// An error of a guarded handler is answered by the server's HTTPErrorHandler before the record is
+// made, without its marks, and is returned as well, for middleware outside; the answer is committed
+// by then, which an error handler has to respect, as echo's own does. [retrysafe.NothingDone]
+// around an error lets a repeat run, whatever the status; [retrysafe.InDoubt] leaves the key in
+// doubt. Unlike with echo alone, an informational status (1xx) goes out at once and is not the
+// last.
 func Middleware(m *httpidem.Middleware) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c *echo.Context) (err error) {

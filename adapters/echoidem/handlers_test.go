@@ -50,8 +50,8 @@ func guard(t *testing.T) *httpidem.Middleware {
 
 var errOfTheHandler = errors.New("of the handler")
 
-// TestHandlers: whatever echo's handlers answer or fail with, the first caller gets what echo alone would send, and a repeat gets the same; the
-// middleware outside sees the error and what was sent.
+// TestHandlers: whatever echo's handlers answer or fail with, the first caller gets what echo alone
+// would send, and a repeat gets the same; the middleware outside sees the error and what was sent.
 func TestHandlers(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -148,7 +148,8 @@ func TestHandlers(t *testing.T) {
 	}
 }
 
-// TestPanicOutside: echo's Recover in front answers for a handler that panicked, and the key is in doubt.
+// TestPanicOutside: echo's Recover in front answers for a handler that panicked, and the key is in
+// doubt.
 func TestPanicOutside(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64

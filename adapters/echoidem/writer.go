@@ -8,7 +8,8 @@ import (
 	"github.com/labstack/echo/v5"
 )
 
-// early is a response of echo that takes no informational status for the last one: those go to the writer below.
+// early is a response of echo that takes no informational status for the last one: those go to the
+// writer below.
 type early struct{ http.ResponseWriter }
 
 // WriteHeader sends the status.

@@ -46,7 +46,8 @@ func engine(t *testing.T, s retrysafe.Store, p retrysafe.Policy) *retrysafe.Engi
 	return e
 }
 
-// now is gin's writer as handlers of net/http expect it: fields that are set after WriteHeader come too late.
+// now is gin's writer as handlers of net/http expect it: fields that are set after WriteHeader come
+// too late.
 type now struct{ gin.ResponseWriter }
 
 func (n now) WriteHeader(status int) {

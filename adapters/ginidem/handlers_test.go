@@ -50,8 +50,9 @@ func guard(t *testing.T) *httpidem.Middleware {
 	return httpidem.New(engine(t, memstore.New(nil), retrysafe.Policy{}), &httpidem.Options{Tenant: httpidem.Global})
 }
 
-// TestHandlers: whatever gin's handlers answer with, the first caller gets what gin alone would send, and a repeat gets the same; handlers behind
-// the middleware run once, and the middleware outside sees what was sent.
+// TestHandlers: whatever gin's handlers answer with, the first caller gets what gin alone would
+// send, and a repeat gets the same; handlers behind the middleware run once, and the middleware
+// outside sees what was sent.
 func TestHandlers(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -133,7 +134,8 @@ func TestHandlers(t *testing.T) {
 	}
 }
 
-// TestPanicOutside: gin.Recovery in front answers for a handler that panicked, and the key is in doubt.
+// TestPanicOutside: gin.Recovery in front answers for a handler that panicked, and the key is in
+// doubt.
 func TestPanicOutside(t *testing.T) {
 	t.Parallel()
 	r := gin.New()
@@ -180,7 +182,8 @@ func TestHijack(t *testing.T) {
 	assert.Equal(t, post(t, base+"/late", "k").body, "said", "after a body")
 }
 
-// TestRoutesThatAreNone: a request that no route takes is answered by gin's own handler, with its status.
+// TestRoutesThatAreNone: a request that no route takes is answered by gin's own handler, with its
+// status.
 func TestRoutesThatAreNone(t *testing.T) {
 	t.Parallel()
 	r := gin.New()

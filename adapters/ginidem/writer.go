@@ -11,8 +11,8 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// outer is gin's writer as the guard needs it: gin's own keeps a status back until something is written, and takes an informational one for
-// the last.
+// outer is gin's writer as the guard needs it: gin's own keeps a status back until something is
+// written, and takes an informational one for the last.
 type outer struct{ gin.ResponseWriter }
 
 // WriteHeader sends the status at once.
@@ -92,7 +92,8 @@ func (w *inner) Written() bool { return w.size != nothing }
 // Flush sends what there is.
 func (w *inner) Flush() {
 	w.WriteHeaderNow()
-	_ = http.NewResponseController(w.ResponseWriter).Flush() // as gin: who wants the error asks a controller
+	// as gin: who wants the error asks a controller
+	_ = http.NewResponseController(w.ResponseWriter).Flush()
 }
 
 // FlushError is Flush with its error, for http.ResponseController.
@@ -115,7 +116,8 @@ func (w *inner) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, rw, err
 }
 
-// CloseNotify tells of the end of the request's context. Guarded work goes on when its client has gone, so that it is not told of that.
+// CloseNotify tells of the end of the request's context. Guarded work goes on when its client has
+// gone, so that it is not told of that.
 func (w *inner) CloseNotify() <-chan bool {
 	gone := make(chan bool, 1)
 	context.AfterFunc(w.request.Context(), func() { gone <- true })

@@ -1,10 +1,11 @@
-// Package goredisclient makes a redisclient of github.com/redis/go-redis, for programs that have such a client already: a single server,
-// Sentinel (a failover client) or Cluster.
+// Package goredisclient makes a redisclient of github.com/redis/go-redis, for programs that have
+// such a client already: a single server, Sentinel (a failover client) or Cluster.
 //
-// That client sends a command again by itself when a connection breaks (MaxRetries). It does no harm here, since each script recognises
-// a repeat by its owner; but the counts of a tenant's limits may be off by one key then, until its time has passed. MaxRetries -1 leaves
-// repeats to the engine. It also waits for its own time-outs whatever the context says; the adapter does not: a call returns when its
-// context ends, and what is left of it ends with ReadTimeout.
+// That client sends a command again by itself when a connection breaks (MaxRetries). It does no
+// harm here, since each script recognises a repeat by its owner; but the counts of a tenant's
+// limits may be off by one key then, until its time has passed. MaxRetries -1 leaves repeats to the
+// engine. It also waits for its own time-outs whatever the context says; the adapter does not: a
+// call returns when its context ends, and what is left of it ends with ReadTimeout.
 package goredisclient
 
 import (
@@ -30,7 +31,8 @@ var (
 	_ redisclient.Dialer     = (*Client)(nil)
 )
 
-// New wraps a client, which the caller closes. A Ring is not taken: it has no way to tell which of its servers has a key after one is lost.
+// New wraps a client, which the caller closes. A Ring is not taken: it has no way to tell which of
+// its servers has a key after one is lost.
 func New(r redis.UniversalClient) (*Client, error) {
 	switch r.(type) {
 	case *redis.Client, *redis.ClusterClient:
@@ -91,7 +93,8 @@ func (c *Client) EvalWait(ctx context.Context, call redisclient.Call, replicas i
 			return both{redisclient.Reply{Err: convert(err)}, 0}
 		}
 		run := func(script func(redis.Pipeliner) *redis.Cmd) both {
-			p := node.Pipeline() // one connection, as node.Conn would be, which has a data race of its own (v9.23)
+			// one connection, as node.Conn would be, which has a data race of its own (v9.23)
+			p := node.Pipeline()
 			eval := script(p)
 			acks := p.Do(ctx, "WAIT", replicas, wait.Milliseconds())
 			_, _ = p.Exec(ctx)
@@ -166,7 +169,8 @@ func (c *Client) EachPrimary(ctx context.Context, f func(context.Context, func(c
 	return err
 }
 
-// within calls f, and returns what ended makes of the context's error once ctx has ended, though f may still run.
+// within calls f, and returns what ended makes of the context's error once ctx has ended, though f
+// may still run.
 func within[T any](ctx context.Context, f func() T, ended func(error) T) T {
 	if ctx.Done() == nil {
 		return f()

@@ -11,9 +11,11 @@ import (
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
-// UnaryClient sends the key of a call, and makes it again with the same key where that is safe and of use: UNAVAILABLE, and ABORTED or
-// RESOURCE_EXHAUSTED with a RetryInfo. The key is the one in the outgoing metadata; else that of httpidem.ContextWithKey; else one of NewKey.
-// A call without a key passes once. The context's deadline is for all tries. It is safe for concurrent use; nil options are the defaults.
+// UnaryClient sends the key of a call, and makes it again with the same key where that is safe and
+// of use: UNAVAILABLE, and ABORTED or RESOURCE_EXHAUSTED with a RetryInfo. The key is the one in
+// the outgoing metadata; else that of httpidem.ContextWithKey; else one of NewKey. A call without a
+// key passes once. The context's deadline is for all tries. It is safe for concurrent use; nil
+// options are the defaults.
 //
 // gRPC may send a call again by itself where the server has not seen it; the key goes along.
 func UnaryClient(o *rpcidem.ClientOptions) grpc.UnaryClientInterceptor {

@@ -13,7 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
-// marshal makes the bytes of a message: the same ones for equal messages of one program, which is what a retry is compared by.
+// marshal makes the bytes of a message: the same ones for equal messages of one program, which is
+// what a retry is compared by.
 func marshal(v any) ([]byte, error) {
 	m, ok := v.(proto.Message)
 	if !ok {

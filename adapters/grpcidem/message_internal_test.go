@@ -35,7 +35,8 @@ func TestMarshal(t *testing.T) {
 	assert.True(t, err != nil, "what is no protocol buffer")
 }
 
-// FuzzRead: whatever a store has for a reply, it is an answer or an error with the code that was kept, or one that says that it cannot be read.
+// FuzzRead: whatever a store has for a reply, it is an answer or an error with the code that was
+// kept, or one that says that it cannot be read.
 func FuzzRead(f *testing.F) {
 	f.Add(uint32(0), "google.protobuf.StringValue", []byte{0x0a, 1, 'x'})
 	f.Add(uint32(0), "no.such.Type", []byte(nil))

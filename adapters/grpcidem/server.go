@@ -16,7 +16,8 @@ const (
 	stored   = "idempotency-stored"   // unconfirmed: the store has not confirmed the answer yet
 )
 
-// UnaryServer guards unary methods. It panics on options that [rpcidem.Options.Validate] refuses. It is safe for concurrent use.
+// UnaryServer guards unary methods. It panics on options that [rpcidem.Options.Validate] refuses.
+// It is safe for concurrent use.
 func UnaryServer(e *retrysafe.Engine, o *rpcidem.Options) grpc.UnaryServerInterceptor {
 	g := rpcidem.NewGuard(e, o)
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
@@ -35,7 +36,8 @@ func UnaryServer(e *retrysafe.Engine, o *rpcidem.Options) grpc.UnaryServerInterc
 		case refusal != nil:
 			return nil, asStatus(refusal)
 		case told.Replayed:
-			_ = grpc.SetHeader(ctx, metadata.Pairs(replayed, "true")) // a transport that cannot tell is no reason not to answer
+			// a transport that cannot tell is no reason not to answer
+			_ = grpc.SetHeader(ctx, metadata.Pairs(replayed, "true"))
 			return read(reply)
 		case told.Unconfirmed:
 			_ = grpc.SetHeader(ctx, metadata.Pairs(stored, "unconfirmed"))
@@ -44,8 +46,8 @@ func UnaryServer(e *retrysafe.Engine, o *rpcidem.Options) grpc.UnaryServerInterc
 	}
 }
 
-// StreamServer refuses streams that bring a key: they are not guarded, and a client that sends one believes that they are. name is that of the
-// key's metadata; empty: [rpcidem.DefaultMetadata].
+// StreamServer refuses streams that bring a key: they are not guarded, and a client that sends one
+// believes that they are. name is that of the key's metadata; empty: [rpcidem.DefaultMetadata].
 func StreamServer(name string) grpc.StreamServerInterceptor {
 	if name == "" {
 		name = rpcidem.DefaultMetadata

@@ -13,8 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// HoldsFor implements mqidem.Holder: the topic's retention.ms. Zero also where old records are compacted and not deleted. What retention.bytes
-// removes earlier it does not know.
+// HoldsFor implements mqidem.Holder: the topic's retention.ms. Zero also where old records are
+// compacted and not deleted. What retention.bytes removes earlier it does not know.
 func (s *Source) HoldsFor(ctx context.Context) (time.Duration, error) {
 	ctx, end := context.WithTimeout(ctx, s.o.Timeout)
 	defer end()

@@ -22,13 +22,15 @@ type delivery struct {
 
 func (d *delivery) Message() *mqidem.Message { return d.m }
 
-// Ack implements mqidem.Delivery. It does not wait for the commit, which covers all that was settled meanwhile, and is tried again until it succeeds:
-// what is done in the last moment before a crash is delivered again.
+// Ack implements mqidem.Delivery. It does not wait for the commit, which covers all that was
+// settled meanwhile, and is tried again until it succeeds: what is done in the last moment before a
+// crash is delivered again.
 func (d *delivery) Ack(context.Context) error {
 	return d.settle(nil, func() { d.p.done(d.w) })
 }
 
-// Retry implements mqidem.Delivery. The record waits in this process; unless Options.Unordered is set, so does its partition.
+// Retry implements mqidem.Delivery. The record waits in this process; unless Options.Unordered is
+// set, so does its partition.
 func (d *delivery) Retry(ctx context.Context, after time.Duration) error {
 	return d.settle(ctx.Err, func() {
 		d.w.due = time.Now().Add(after)

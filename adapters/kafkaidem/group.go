@@ -96,8 +96,8 @@ func (s *Source) drop(gone []int32) {
 	s.tell()
 }
 
-// keepCommitting commits whenever something was settled, one commit for all that was settled since the last one, and not too often: the
-// coordinator writes each into a topic.
+// keepCommitting commits whenever something was settled, one commit for all that was settled since
+// the last one, and not too often: the coordinator writes each into a topic.
 func (s *Source) keepCommitting() {
 	for failed := 0; ; {
 		select {

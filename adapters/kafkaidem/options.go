@@ -17,19 +17,23 @@ import (
 type Options struct {
 	// Topic is the topic.
 	Topic string
-	// Group is the consumer group. All processes that share the work use the same. A new group begins with the oldest record.
+	// Group is the consumer group. All processes that share the work use the same. A new group
+	// begins with the oldest record.
 	Group string
-	// Dead is the topic of parked messages. Default: the topic and ".dead". Groups of one topic that do different work need one each. Whoever
-	// removes messages from it, as a redriver does, needs the ACLs Delete, Write and Read on it.
+	// Dead is the topic of parked messages. Default: the topic and ".dead". Groups of one topic
+	// that do different work need one each. Whoever removes messages from it, as a redriver does,
+	// needs the ACLs Delete, Write and Read on it.
 	Dead string
-	// Unordered lets several messages of a partition be under way at once, and lets others pass one that waits for a later try. Default: one
-	// at a time, in order.
+	// Unordered lets several messages of a partition be under way at once, and lets others pass one
+	// that waits for a later try. Default: one at a time, in order.
 	Unordered bool
-	// Handover is how long messages of a partition that goes to another consumer may still be under way. Default 10 s; it has to be
-	// well under the group's rebalance timeout (kgo.RebalanceTimeout, 60 s).
+	// Handover is how long messages of a partition that goes to another consumer may still be under
+	// way. Default 10 s; it has to be well under the group's rebalance timeout
+	// (kgo.RebalanceTimeout, 60 s).
 	Handover time.Duration
-	// CommitEvery is the least time between two commits of what is settled; default 250 ms, 10 ms to 10 s. The first comes at once. What
-	// was settled and not committed is delivered again after a crash. A partition that goes, and Close, do not wait for it.
+	// CommitEvery is the least time between two commits of what is settled; default 250 ms, 10 ms
+	// to 10 s. The first comes at once. What was settled and not committed is delivered again after
+	// a crash. A partition that goes, and Close, do not wait for it.
 	CommitEvery time.Duration
 	// Timeout is how long one call of the brokers may take. Default 10 s.
 	Timeout time.Duration
@@ -76,9 +80,11 @@ type TopicOptions struct {
 	Configs map[string]string
 }
 
-// Create makes the topic, and the topic of its parked messages: with one partition, so that walks see the oldest first, and without an end to how
-// long they are kept. Where max.message.bytes is among the configs, that topic takes messages that are larger by the reason. Where a topic is
-// made elsewhere, let the one of its parked messages take 40 KiB more than it. What is there is not changed. It may be called by several processes at once. The options are for the connection.
+// Create makes the topic, and the topic of its parked messages: with one partition, so that walks
+// see the oldest first, and without an end to how long they are kept. Where max.message.bytes is
+// among the configs, that topic takes messages that are larger by the reason. Where a topic is made
+// elsewhere, let the one of its parked messages take 40 KiB more than it. What is there is not
+// changed. It may be called by several processes at once. The options are for the connection.
 func Create(ctx context.Context, t TopicOptions, o Options, connection ...kgo.Opt) error {
 	o, err := o.withDefaults()
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// Parking is a mqidem.Parking: a topic of its own. It is safe for concurrent use, but for walks: two at once, in any processes, may show a message
-// twice and keep it twice.
+// Parking is a mqidem.Parking: a topic of its own. It is safe for concurrent use, but for walks:
+// two at once, in any processes, may show a message twice and keep it twice.
 type Parking struct {
 	cl         *kgo.Client
 	o          Options
@@ -44,8 +44,8 @@ func OpenParking(ctx context.Context, o Options, connection ...kgo.Opt) (*Parkin
 // Close ends the connections.
 func (p *Parking) Close() { p.cl.Close() }
 
-// write produces one record, and returns when it is confirmed. Each goes alone: of several the client would make one batch, which may be too
-// large where each of them is not.
+// write produces one record, and returns when it is confirmed. Each goes alone: of several the
+// client would make one batch, which may be too large where each of them is not.
 func (p *Parking) write(ctx context.Context, r *kgo.Record) error {
 	ctx, end := context.WithTimeout(ctx, p.o.Timeout)
 	defer end()

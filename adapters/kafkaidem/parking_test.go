@@ -75,8 +75,8 @@ func TestWalkWrites(t *testing.T) {
 	assert.Equal(t, q.ids(t), "5", "parked")
 }
 
-// What was removed stays removed without anything that a broker forgets by and by, such as offsets of a group; and a parking topic that was made anew hides
-// nothing.
+// What was removed stays removed without anything that a broker forgets by and by, such as offsets
+// of a group; and a parking topic that was made anew hides nothing.
 func TestWalkRests(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
@@ -131,7 +131,8 @@ func TestWalkDies(t *testing.T) {
 	assert.Equal(t, q.ids(t), "1 3 1 3", "parked")
 }
 
-// A walk sees nothing that was parked behind its start, ends with an error of see and with its context, and shows what cannot be read.
+// A walk sees nothing that was parked behind its start, ends with an error of see and with its
+// context, and shows what cannot be read.
 func TestWalks(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
@@ -172,7 +173,8 @@ func TestWalkTailGone(t *testing.T) {
 	cl, err := kgo.NewClient(q.opts...)
 	assert.NoError(t, err, "client")
 	defer cl.Close()
-	slow, err := kafkaidem.OpenParking(t.Context(), q.o, append([]kgo.Opt{kgo.FetchMaxBytes(1), kgo.FetchMaxPartitionBytes(1)}, q.opts...)...) // one at a time
+	// one at a time
+	slow, err := kafkaidem.OpenParking(t.Context(), q.o, append([]kgo.Opt{kgo.FetchMaxBytes(1), kgo.FetchMaxPartitionBytes(1)}, q.opts...)...)
 	assert.NoError(t, err, "OpenParking")
 	defer slow.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

@@ -7,7 +7,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// partition is one that this consumer has, from the moment that it was assigned until it is taken away. The source's lock guards it.
+// partition is one that this consumer has, from the moment that it was assigned until it is taken
+// away. The source's lock guards it.
 type partition struct {
 	n       int32
 	queue   []*kgo.Record // read, and in nobody's hands yet

@@ -16,7 +16,8 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// What fails holds up the later messages of its key, and no others: not one of them reaches the broker.
+// What fails holds up the later messages of its key, and no others: not one of them reaches the
+// broker.
 func TestPublishOrder(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
@@ -54,14 +55,16 @@ func TestPublishOrder(t *testing.T) {
 	nothing(t, s, 100*time.Millisecond)
 }
 
-// Messages of one key keep their order in a batch, and faults that pass cost no order and make no repeats.
+// Messages of one key keep their order in a batch, and faults that pass cost no order and make no
+// repeats.
 func TestPublishThroughFaults(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
 	q.publish(t, "0")
 	q.c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: q.o.Topic, Err: kerr.NotLeaderForPartition, Count: 2})
 	q.publish(t, "1", "2", "3")
-	q.c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: q.o.Topic, Err: kerr.RequestTimedOut, Count: 1}) // it is done all the same
+	// it is done all the same
+	q.c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: q.o.Topic, Err: kerr.RequestTimedOut, Count: 1})
 	q.publish(t, "4", "5")
 	s := q.open(t)
 	for _, id := range []string{"0", "1", "2", "3", "4", "5"} {

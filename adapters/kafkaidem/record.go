@@ -60,7 +60,8 @@ func content(topic, id, key, contentType string, body []byte) *kgo.Record {
 
 func ours(name string) bool { return name == mqidem.HeaderID || name == mqidem.HeaderContentType }
 
-// produce writes records, and waits for each until it is confirmed or ctx ends. The client sends what it has begun with, whatever becomes of ctx.
+// produce writes records, and waits for each until it is confirmed or ctx ends. The client sends
+// what it has begun with, whatever becomes of ctx.
 func produce(ctx context.Context, cl *kgo.Client, records []*kgo.Record) []error {
 	type result struct {
 		at  int

@@ -13,7 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// Source is a mqidem.Source, and a mqidem.Holder, in a consumer group. It is safe for concurrent use.
+// Source is a mqidem.Source, and a mqidem.Holder, in a consumer group. It is safe for concurrent
+// use.
 type Source struct {
 	cl      *kgo.Client
 	o       Options
@@ -40,8 +41,9 @@ var (
 	_ mqidem.Limited = (*Source)(nil)
 )
 
-// Open joins the group on connections of its own, made with the options: the brokers, TLS, SASL, the group's timeouts. It fails where one of the topics is
-// not there; see [Create]. The client connects again by itself, and tells the group that this consumer lives, however long work takes.
+// Open joins the group on connections of its own, made with the options: the brokers, TLS, SASL,
+// the group's timeouts. It fails where one of the topics is not there; see [Create]. The client
+// connects again by itself, and tells the group that this consumer lives, however long work takes.
 // Close the source in the end.
 func Open(ctx context.Context, o Options, connection ...kgo.Opt) (*Source, error) {
 	o, err := o.withDefaults()
@@ -52,7 +54,8 @@ func Open(ctx context.Context, o Options, connection ...kgo.Opt) (*Source, error
 	opts := append([]kgo.Opt{kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())}, parkingOpts(o.Timeout, connection)...)
 	s.cl, err = kgo.NewClient(append(opts,
 		kgo.ConsumerGroup(o.Group), kgo.ConsumeTopics(o.Topic), kgo.DisableAutoCommit(),
-		// Between a poll and AllowRebalance no partition comes or goes, so that what was read is of a partition that this consumer has.
+		// Between a poll and AllowRebalance no partition comes or goes, so that what was read is of
+		// a partition that this consumer has.
 		kgo.BlockRebalanceOnPoll(),
 		kgo.OnPartitionsAssigned(s.assigned), kgo.OnPartitionsRevoked(s.revoked), kgo.OnPartitionsLost(s.lost),
 	)...)
@@ -73,8 +76,8 @@ func Open(ctx context.Context, o Options, connection ...kgo.Opt) (*Source, error
 	return s, nil
 }
 
-// Receive implements mqidem.Source. It has no error but that of its context and that of a closed source: what is wrong with the brokers is
-// logged and tried again.
+// Receive implements mqidem.Source. It has no error but that of its context and that of a closed
+// source: what is wrong with the brokers is logged and tried again.
 func (s *Source) Receive(ctx context.Context) (mqidem.Delivery, error) {
 	for {
 		if ctx.Err() != nil {
@@ -221,8 +224,9 @@ func (s *Source) add(r *kgo.Record) {
 	}
 }
 
-// Close commits what is settled, leaves the group, and ends all that the source started: what is not settled comes to another consumer. It returns after
-// the timeout at the latest, and never an error. It may be called again. What is settled afterwards is ErrStale.
+// Close commits what is settled, leaves the group, and ends all that the source started: what is
+// not settled comes to another consumer. It returns after the timeout at the latest, and never an
+// error. It may be called again. What is settled afterwards is ErrStale.
 func (s *Source) Close() error {
 	s.once.Do(func() {
 		close(s.ended)

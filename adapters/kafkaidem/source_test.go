@@ -21,7 +21,8 @@ import (
 
 func unordered(o *kafkaidem.Options, _ *kafkaidem.TopicOptions) { o.Unordered = true }
 
-// In order a partition has one message under way; the next comes when it is settled, and not while it waits for a later try.
+// In order a partition has one message under way; the next comes when it is settled, and not while
+// it waits for a later try.
 func TestOneAtATime(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
@@ -56,7 +57,8 @@ func TestOtherPartitionsPass(t *testing.T) {
 	nothing(t, s, 100*time.Millisecond)
 }
 
-// What is committed is never past a record that is not settled: a crash brings back all from there on.
+// What is committed is never past a record that is not settled: a crash brings back all from there
+// on.
 func TestCommitStopsAtUnsettled(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), unordered)
@@ -79,7 +81,8 @@ func TestCommitStopsAtUnsettled(t *testing.T) {
 	eventually(t, "what the dead one had is stale when it comes back", func() bool { return isStale(second.Dead(t.Context(), mqidem.Reason{})) })
 }
 
-// When another consumer joins, a partition goes to it after what is under way: each message comes once.
+// When another consumer joins, a partition goes to it after what is under way: each message comes
+// once.
 func TestRebalance(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), func(_ *kafkaidem.Options, c *kafkaidem.TopicOptions) { c.Partitions = 2 })
@@ -158,7 +161,8 @@ func TestHandoverEnds(t *testing.T) {
 	assert.NoError(t, d.Ack(t.Context()), "Ack by the other one")
 }
 
-// A message that is being parked while its partition goes is not settled here: the other consumer has it, and what was parked is shown beside it.
+// A message that is being parked while its partition goes is not settled here: the other consumer
+// has it, and what was parked is shown beside it.
 func TestParkOvertaken(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), func(o *kafkaidem.Options, c *kafkaidem.TopicOptions) {
@@ -185,7 +189,8 @@ func TestParkOvertaken(t *testing.T) {
 	assert.Equal(t, len(q.parked(t)), 2, "parked messages")
 }
 
-// A commit that fails is made again. While none succeeds, nothing is lost: what was acked comes again.
+// A commit that fails is made again. While none succeeds, nothing is lost: what was acked comes
+// again.
 func TestCommitFails(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
@@ -279,7 +284,8 @@ func TestCommitsAreFew(t *testing.T) {
 		<-time.After(2 * time.Millisecond) // time for a commit
 	}
 	assert.NoError(t, s.Close(), "Close")
-	most := 2 + int64(time.Since(begun)/(10*time.Second)) // the first, that of Close, and one for each pause
+	// the first, that of Close, and one for each pause
+	most := 2 + int64(time.Since(begun)/(10*time.Second))
 	assert.True(t, commits.Load() <= most, "%d commits, and at most %d were to be", commits.Load(), most)
 	assert.Equal(t, q.committed(t), n, "committed")
 	if _, err := kafkaidem.Open(t.Context(), kafkaidem.Options{Topic: q.o.Topic, Group: q.o.Group, CommitEvery: time.Millisecond}, q.opts...); err == nil {
@@ -344,7 +350,8 @@ func TestHoldsFor(t *testing.T) {
 
 func isStale(err error) bool { return errors.Is(err, mqidem.ErrStale) }
 
-// spread publishes messages of many keys, and says how many went to each of two partitions. Their ids begin with the partition's number.
+// spread publishes messages of many keys, and says how many went to each of two partitions. Their
+// ids begin with the partition's number.
 func (q *queue) spread(t *testing.T, n int) (of [2]int) {
 	t.Helper()
 	cl, err := kgo.NewClient(append(append([]kgo.Opt{}, q.opts...), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)

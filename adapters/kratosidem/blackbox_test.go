@@ -57,7 +57,8 @@ func grpcFailure(f *rpcidemtest.Error) error {
 	return mark(f, st.Err())
 }
 
-// httpFailure is an error that Kratos sends over HTTP. That has fewer codes, so that the suite's is in the metadata.
+// httpFailure is an error that Kratos sends over HTTP. That has fewer codes, so that the suite's is
+// in the metadata.
 func httpFailure(f *rpcidemtest.Error) error {
 	md := map[string]string{"code": f.Code.String()}
 	if f.Reason != "" {
@@ -199,7 +200,8 @@ func route(s *khttp.Server, h middleware.Handler) {
 	})
 }
 
-// answeredKey is that of a place for the header of an answer, which Kratos gives for answers of 2xx alone.
+// answeredKey is that of a place for the header of an answer, which Kratos gives for answers of 2xx
+// alone.
 type answeredKey struct{}
 
 func answered(next middleware.Handler) middleware.Handler {

@@ -86,8 +86,8 @@ func (b *both) http(ctx context.Context, request string) (string, error) {
 	return reply.GetValue(), err
 }
 
-// TestTransportsMeet: what was done over one transport is replayed over the other: messages, and errors with status, reason and metadata, also
-// those that gRPC has no code for.
+// TestTransportsMeet: what was done over one transport is replayed over the other: messages, and
+// errors with status, reason and metadata, also those that gRPC has no code for.
 func TestTransportsMeet(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64
@@ -159,7 +159,8 @@ func TestPlainCallers(t *testing.T) {
 
 var errReset = stderrors.New("connection reset by peer")
 
-// cutting loses the answers of the first requests on their way, in turns before their head and in their body.
+// cutting loses the answers of the first requests on their way, in turns before their head and in
+// their body.
 type cutting struct {
 	http.RoundTripper
 	left atomic.Int64
@@ -190,7 +191,8 @@ func (h *half) Read(p []byte) (int, error) {
 	return 0, io.ErrUnexpectedEOF
 }
 
-// TestCutConnections: over HTTP a call whose connection breaks is made again, whole and with its key.
+// TestCutConnections: over HTTP a call whose connection breaks is made again, whole and with its
+// key.
 func TestCutConnections(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64
@@ -206,7 +208,8 @@ func TestCutConnections(t *testing.T) {
 		khttp.WithMiddleware(kratosidem.Client(&rpcidem.ClientOptions{Retry: rpcidem.Retry{MinWait: 1}})))
 	assert.NoError(t, err, "client")
 	reply := new(text)
-	large := strings.Repeat("tea", 100_000) // net/http cannot make up for a body that is gone once its head is sent
+	// net/http cannot make up for a body that is gone once its head is sent
+	large := strings.Repeat("tea", 100_000)
 	assert.NoError(t, web.Invoke(httpidem.ContextWithKey(t.Context(), "k"), http.MethodPost, "/do", wrapperspb.String(large), reply), "call")
 	assert.True(t, reply.GetValue() == large, "the answer")
 	assert.Equal(t, runs.Load(), int64(1), "runs")

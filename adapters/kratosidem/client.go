@@ -13,10 +13,12 @@ import (
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
-// Client sends the key of a call, and makes it again with the same key where that is safe and of use: the server was not reached or is going
-// away, or it says when to come again. The key is the one in the header of the call (or in the outgoing metadata of gRPC); else that of
-// httpidem.ContextWithKey; else one of NewKey. A call without a key passes once, and over HTTP one by GET or HEAD, which gets none. The
-// context's deadline is for all tries: Kratos sets one of 2 s for each call by default. It is safe for concurrent use; nil options are the defaults.
+// Client sends the key of a call, and makes it again with the same key where that is safe and of
+// use: the server was not reached or is going away, or it says when to come again. The key is the
+// one in the header of the call (or in the outgoing metadata of gRPC); else that of
+// httpidem.ContextWithKey; else one of NewKey. A call without a key passes once, and over HTTP one
+// by GET or HEAD, which gets none. The context's deadline is for all tries: Kratos sets one of 2 s
+// for each call by default. It is safe for concurrent use; nil options are the defaults.
 //
 // A header that is given to a call over HTTP (khttp.Header) gets the key: use one for each action.
 func Client(o *rpcidem.ClientOptions) middleware.Middleware {

@@ -24,12 +24,13 @@ import (
 const (
 	// MetadataDomain is [rpcidem.Domain]: the reason is one of package rpcidem.
 	MetadataDomain = "domain"
-	// MetadataDelay is how long to wait before another try, as time.ParseDuration reads it; only where another try is of use.
-	// A client honours it in any error.
+	// MetadataDelay is how long to wait before another try, as time.ParseDuration reads it; only
+	// where another try is of use. A client honours it in any error.
 	MetadataDelay = "retry_delay"
 )
 
-// failure is an error of Kratos with the status that it has over gRPC: Kratos finds the one, gRPC the other.
+// failure is an error of Kratos with the status that it has over gRPC: Kratos finds the one, gRPC
+// the other.
 type failure struct {
 	st  *status.Status
 	own *errors.Error
@@ -72,8 +73,9 @@ func statusOf(err error) *status.Status {
 	return status.New(codes.Unknown, err.Error())
 }
 
-// meaning is the code of a method's error for its key. Kratos has no code of gRPC for most statuses of HTTP: those that blame the request are
-// answers, and not crashes, which Unknown would stand for.
+// meaning is the code of a method's error for its key. Kratos has no code of gRPC for most statuses
+// of HTTP: those that blame the request are answers, and not crashes, which Unknown would stand
+// for.
 func meaning(err error) rpcidem.Code {
 	code := rpcidem.Code(statusOf(err).Code())
 	own, ok := stderrors.AsType[*errors.Error](err)
@@ -114,7 +116,8 @@ func failed(err error) *rpcidem.Failure {
 	return f
 }
 
-// cut tells whether a call over HTTP failed on its way: nothing that the server said came whole, or a proxy spoke in its place.
+// cut tells whether a call over HTTP failed on its way: nothing that the server said came whole, or
+// a proxy spoke in its place.
 func cut(err error) bool {
 	own, ok := stderrors.AsType[*errors.Error](err)
 	if ok {

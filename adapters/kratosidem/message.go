@@ -14,7 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
-// marshal makes the bytes of a message, however it came: the same ones for equal messages of one program, which is what a retry is compared by.
+// marshal makes the bytes of a message, however it came: the same ones for equal messages of one
+// program, which is what a retry is compared by.
 func marshal(v any) ([]byte, error) {
 	m, err := messageOf(v)
 	if err != nil {
@@ -41,8 +42,9 @@ func replyOf(v any) (*rpcidem.Reply, error) {
 	return &rpcidem.Reply{Type: string(m.ProtoReflect().Descriptor().FullName()), Body: body}, err
 }
 
-// failureOf makes the form that is kept of a method's error: its status as gRPC sends it, and, as one more detail, the error as Kratos sends it
-// over HTTP, whose status is more than the code tells.
+// failureOf makes the form that is kept of a method's error: its status as gRPC sends it, and, as
+// one more detail, the error as Kratos sends it over HTTP, whose status is more than the code
+// tells.
 func failureOf(err error) (*rpcidem.Reply, error) {
 	s := proto.Clone(statusOf(err).Proto()).(*spb.Status) //nolint:errcheck // a clone is of its kind
 	own, packErr := anypb.New(&errors.FromError(err).Status)

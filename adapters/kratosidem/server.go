@@ -18,10 +18,11 @@ const (
 	stored   = "idempotency-stored"   // unconfirmed: the store has not confirmed the answer yet
 )
 
-// Server guards the operations of a server, over HTTP those that do not come by GET or HEAD. It panics on options that
-// [rpcidem.Options.Validate] refuses. It is safe for concurrent use.
+// Server guards the operations of a server, over HTTP those that do not come by GET or HEAD. It
+// panics on options that [rpcidem.Options.Validate] refuses. It is safe for concurrent use.
 //
-// The context of a guarded method is no khttp.Context: it does not end when the client hangs up, nor with the timeout of the server.
+// The context of a guarded method is no khttp.Context: it does not end when the client hangs up,
+// nor with the timeout of the server.
 func Server(e *retrysafe.Engine, o *rpcidem.Options) middleware.Middleware {
 	g := rpcidem.NewGuard(e, o)
 	return func(next middleware.Handler) middleware.Handler {

@@ -19,8 +19,8 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// All messages are published twice, consumers are cut off again and again, and some handlers fail: each effect happens once, and what can never
-// succeed is parked.
+// All messages are published twice, consumers are cut off again and again, and some handlers fail:
+// each effect happens once, and what can never succeed is parked.
 func TestConsumeThroughFaults(t *testing.T) {
 	t.Parallel()
 	const n = 300
@@ -35,7 +35,8 @@ func TestConsumeThroughFaults(t *testing.T) {
 	}
 	for i, err := range q.pub.Publish(t.Context(), batch) {
 		assert.NoError(t, err, "publish")
-		m := &nats.Msg{Subject: q.subject, Header: nats.Header{mqidem.HeaderID: {batch[i].ID}}} // the server does not know it for a repeat
+		// the server does not know it for a repeat
+		m := &nats.Msg{Subject: q.subject, Header: nats.Header{mqidem.HeaderID: {batch[i].ID}}}
 		_, err := q.js.PublishMsg(t.Context(), m)
 		assert.NoError(t, err, "publish")
 	}
@@ -75,7 +76,8 @@ func TestConsumeThroughFaults(t *testing.T) {
 	}
 	var consumers sync.WaitGroup
 	began := time.Now()
-	sources := []mqidem.Source{q.openOn(t, connect(t, p.addr)), q.openOn(t, connect(t, p.addr))} // both are open before the first connection is cut
+	// both are open before the first connection is cut
+	sources := []mqidem.Source{q.openOn(t, connect(t, p.addr)), q.openOn(t, connect(t, p.addr))}
 	for _, s := range sources {
 		consumers.Go(func() {
 			if err := mqidem.Consume(ctx, s, handler, &mqidem.Options{Backoff: func(int) time.Duration { return 50 * time.Millisecond }, Observe: observe, Logger: quiet}); err != nil {

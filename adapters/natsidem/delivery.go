@@ -29,12 +29,12 @@ type delivery struct {
 
 func (d *delivery) Message() *mqidem.Message { return d.m }
 
-// Ack implements mqidem.Delivery. It returns when the server has confirmed it: an ack that got lost would be a second run of the work where
-// no record is kept.
+// Ack implements mqidem.Delivery. It returns when the server has confirmed it: an ack that got lost
+// would be a second run of the work where no record is kept.
 func (d *delivery) Ack(ctx context.Context) error { return d.settle(ctx, nil, ack) }
 
-// Retry implements mqidem.Delivery: the server keeps the message and the time. A server that was restarted on its files may deliver up to a
-// second early, since it writes whole seconds.
+// Retry implements mqidem.Delivery: the server keeps the message and the time. A server that was
+// restarted on its files may deliver up to a second early, since it writes whole seconds.
 func (d *delivery) Retry(ctx context.Context, after time.Duration) error {
 	if after <= 0 {
 		return d.settle(ctx, nil, nak)
@@ -42,14 +42,17 @@ func (d *delivery) Retry(ctx context.Context, after time.Duration) error {
 	return d.settle(ctx, nil, fmt.Appendf(nil, `-NAK {"delay": %d}`, after.Nanoseconds()))
 }
 
-// Dead implements mqidem.Delivery. Where the message was parked and its ack has failed, one more call only acks.
+// Dead implements mqidem.Delivery. Where the message was parked and its ack has failed, one more
+// call only acks.
 func (d *delivery) Dead(ctx context.Context, why mqidem.Reason) error {
 	return d.settle(ctx, func(ctx context.Context) error { return d.s.parking.park(ctx, d.m, why) }, ack)
 }
 
-// settle does what comes first, tells the server, and waits for its answer; each has the timeout for itself. After an error of an Ack or a Retry the
-// message comes again when AckWait has passed, since the server is told no more that it is in work; until then it may be settled after all. What is
-// to be parked stays in the caller's hands until that is done and acked, and the caller tries again.
+// settle does what comes first, tells the server, and waits for its answer; each has the timeout
+// for itself. After an error of an Ack or a Retry the message comes again when AckWait has passed,
+// since the server is told no more that it is in work; until then it may be settled after all. What
+// is to be parked stays in the caller's hands until that is done and acked, and the caller tries
+// again.
 func (d *delivery) settle(ctx context.Context, first func(context.Context) error, word []byte) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

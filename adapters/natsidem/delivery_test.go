@@ -12,7 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// A message whose ack gets no answer is parked once, however often Dead is tried, and meanwhile nobody is given it.
+// A message whose ack gets no answer is parked once, however often Dead is tried, and meanwhile
+// nobody is given it.
 func TestDeadWithoutAck(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedServer(t).addr(), func(o *natsidem.Options, _ *jetstream.StreamConfig) {

@@ -30,8 +30,8 @@ func explain(err error) error {
 	return err
 }
 
-// because adds what the server has said last about permissions to an error that says only that nobody answered: a publication that is
-// refused has no answer of its own.
+// because adds what the server has said last about permissions to an error that says only that
+// nobody answered: a publication that is refused has no answer of its own.
 func because(nc *nats.Conn, subject string, err error) error {
 	denied := nc.LastError()
 	if silent(err) && errors.Is(denied, nats.ErrPermissionViolation) && strings.Contains(denied.Error(), `"`+subject+`"`) {

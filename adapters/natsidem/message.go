@@ -11,7 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// serverHeaders is what the names of headers begin with that mean something to the server: an old one of these must not order it anything again.
+// serverHeaders is what the names of headers begin with that mean something to the server: an old
+// one of these must not order it anything again.
 const serverHeaders = "Nats-"
 
 // message reads what a subject and headers say.
@@ -64,7 +65,8 @@ func last(h nats.Header, name string) string {
 	return ""
 }
 
-// quote makes text of a key. The protocol would trim it, and turn line breaks into spaces: two keys might become one.
+// quote makes text of a key. The protocol would trim it, and turn line breaks into spaces: two keys
+// might become one.
 func quote(key string) string {
 	for i := range len(key) {
 		if key[i] <= ' ' || key[i] > '~' || key[0] == '"' {

@@ -12,24 +12,28 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Options name the stream and the consumer. Stream and Consumer are required, all else has a default.
+// Options name the stream and the consumer. Stream and Consumer are required, all else has a
+// default.
 type Options struct {
 	// Stream is the name of the stream.
 	Stream string
-	// Consumer is the name of the durable consumer, without dots and spaces. All processes that share the work use the same.
+	// Consumer is the name of the durable consumer, without dots and spaces. All processes that
+	// share the work use the same.
 	Consumer string
 	// Subjects are what [Create] makes the consumer take. Empty: all of the stream.
 	Subjects []string
-	// AckWait is after how much silence the server gives a message to another consumer; [Create] sets it. Default 30 s. While a message is not
-	// settled, the source speaks up three times in that time.
+	// AckWait is after how much silence the server gives a message to another consumer; [Create]
+	// sets it. Default 30 s. While a message is not settled, the source speaks up three times in
+	// that time.
 	AckWait time.Duration
 	// DeadStream is the stream of parked messages. Default: the name of the stream and "-dead".
 	DeadStream string
-	// DeadSubject is what the subjects of parked messages begin with; the message's own follows behind a dot. Default: "retrysafe.dead." and
-	// the name of the stream.
+	// DeadSubject is what the subjects of parked messages begin with; the message's own follows
+	// behind a dot. Default: "retrysafe.dead." and the name of the stream.
 	DeadSubject string
-	// Prefetch is how many messages a source holds beyond those that calls of Receive wait for. mqidem.Consume asks for one at a time: without
-	// any each costs a round trip; with many they wait in this process while others may be idle. Default 16, at most 256; negative: none.
+	// Prefetch is how many messages a source holds beyond those that calls of Receive wait for.
+	// mqidem.Consume asks for one at a time: without any each costs a round trip; with many they
+	// wait in this process while others may be idle. Default 16, at most 256; negative: none.
 	Prefetch int
 	// Timeout is how long one call of the server may take. Default 5 s.
 	Timeout time.Duration
@@ -67,9 +71,10 @@ func or[V comparable](v, otherwise V) V {
 	return v
 }
 
-// Create makes the stream, the stream of parked messages (with the same storage and replicas, and no limits) and the consumer, where they are not
-// there. What is there is not changed; [Open] says where it does not fit. It may be called by several processes at once. stream.Name may be
-// empty: it is o.Stream.
+// Create makes the stream, the stream of parked messages (with the same storage and replicas, and
+// no limits) and the consumer, where they are not there. What is there is not changed; [Open] says
+// where it does not fit. It may be called by several processes at once. stream.Name may be empty:
+// it is o.Stream.
 func Create(ctx context.Context, js jetstream.JetStream, stream jetstream.StreamConfig, o Options) error {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -87,8 +92,8 @@ func Create(ctx context.Context, js jetstream.JetStream, stream jetstream.Stream
 			return fmt.Errorf("natsidem: cannot create the stream %s; what was created before it stays: %w", c.Name, explain(err))
 		}
 	}
-	// No limit of what is pending: messages that wait for a later try would use it up, and those behind them would wait with them. Each
-	// source bounds what it takes.
+	// No limit of what is pending: messages that wait for a later try would use it up, and those
+	// behind them would wait with them. Each source bounds what it takes.
 	_, err = js.CreateConsumer(ctx, o.Stream, jetstream.ConsumerConfig{
 		Durable: o.Consumer, AckPolicy: jetstream.AckExplicitPolicy, AckWait: o.AckWait, MaxDeliver: -1, MaxAckPending: -1, FilterSubjects: o.Subjects,
 	})

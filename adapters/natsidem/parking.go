@@ -14,8 +14,9 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// Parking is a mqidem.Parking: a stream of its own, in which the subject of a message follows that of the parking. It is safe for concurrent
-// use; several walks at once see all messages, and may both see one.
+// Parking is a mqidem.Parking: a stream of its own, in which the subject of a message follows that
+// of the parking. It is safe for concurrent use; several walks at once see all messages, and may
+// both see one.
 type Parking struct {
 	js     jetstream.JetStream
 	o      Options
@@ -47,8 +48,8 @@ func OpenParking(ctx context.Context, js jetstream.JetStream, o Options) (*Parki
 	return &Parking{js: js, o: o, stream: stream}, nil
 }
 
-// park writes a message, and returns when the server has confirmed it. It has no Nats-Msg-Id: within the duplicate window a message that was
-// put back and has failed again would be dropped.
+// park writes a message, and returns when the server has confirmed it. It has no Nats-Msg-Id:
+// within the duplicate window a message that was put back and has failed again would be dropped.
 func (p *Parking) park(ctx context.Context, m *mqidem.Message, why mqidem.Reason) error {
 	subject := p.o.DeadSubject + "." + m.Source
 	err := mqidem.Fit(m, why, tooLarge, func(m *mqidem.Message, packed []byte) error {
@@ -70,7 +71,8 @@ func (p *Parking) write(ctx context.Context, m *nats.Msg, o ...jetstream.Publish
 	})
 }
 
-// ask makes one request, which has the timeout for itself and ends with the connection: its answer would go with it, and a caller's time may be long.
+// ask makes one request, which has the timeout for itself and ends with the connection: its answer
+// would go with it, and a caller's time may be long.
 func (p *Parking) ask(ctx context.Context, request func(context.Context) error) error {
 	ctx, end := context.WithTimeout(ctx, p.o.Timeout)
 	defer end()
@@ -145,8 +147,9 @@ func (p *Parking) parked(raw *jetstream.RawStreamMsg) *mqidem.Parked {
 	return &mqidem.Parked{Message: m, Reason: why}
 }
 
-// Send implements mqidem.Parking. It gives the message another Nats-Msg-Id, or the server would take it for a repeat of the one that had failed.
-// That is no id of the message: also where it has none, our header says so.
+// Send implements mqidem.Parking. It gives the message another Nats-Msg-Id, or the server would
+// take it for a repeat of the one that had failed. That is no id of the message: also where it has
+// none, our header says so.
 func (p *Parking) Send(ctx context.Context, m *mqidem.Message) error {
 	h := header(m)
 	h[mqidem.HeaderID] = []string{m.ID}

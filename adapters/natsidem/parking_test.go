@@ -19,7 +19,8 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// A message that is put back within the duplicate window is not dropped by it, however often, and a repeat that the producer sends still is.
+// A message that is put back within the duplicate window is not dropped by it, however often, and a
+// repeat that the producer sends still is.
 func TestSendWithinDuplicateWindow(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedServer(t).addr(), nil)
@@ -36,7 +37,8 @@ func TestSendWithinDuplicateWindow(t *testing.T) {
 	receive(t, s, "2")
 }
 
-// Keys of any bytes and headers come back as they were, by way of the parking too; orders to the server are not given again.
+// Keys of any bytes and headers come back as they were, by way of the parking too; orders to the
+// server are not given again.
 func TestContentKept(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedServer(t).addr(), nil)
@@ -94,7 +96,8 @@ func TestParkFull(t *testing.T) {
 	assert.Equal(t, p.Reason, mqidem.Reason{Why: mqidem.DeadTries, Tries: 3}, "reason")
 }
 
-// What was parked and cannot be read is shown; a walk sees nothing that was parked behind its start, and two walks do not get in each other's way.
+// What was parked and cannot be read is shown; a walk sees nothing that was parked behind its
+// start, and two walks do not get in each other's way.
 func TestWalks(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedServer(t).addr(), nil)
@@ -123,8 +126,8 @@ func TestWalks(t *testing.T) {
 	assert.True(t, errors.Is(parking.Send(ended, &mqidem.Message{Source: q.subject}), context.Canceled), "Send whose context has ended")
 }
 
-// A walk whose question gets no answer ends with an error, whatever time its caller has: when the connection is lost, and the answer with it, or after the
-// timeout.
+// A walk whose question gets no answer ends with an error, whatever time its caller has: when the
+// connection is lost, and the answer with it, or after the timeout.
 func TestWalkUnanswered(t *testing.T) {
 	t.Parallel()
 	for name, timeout := range map[string]time.Duration{"the connection is cut": time.Hour, "the server hangs": 10 * time.Second} {

@@ -12,7 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// Publisher is an outbox.Publisher: the topic of a message is the subject. It keeps no order within a batch. It is safe for concurrent use.
+// Publisher is an outbox.Publisher: the topic of a message is the subject. It keeps no order within
+// a batch. It is safe for concurrent use.
 type Publisher struct {
 	js      jetstream.JetStream
 	nc      *nats.Conn
@@ -21,7 +22,8 @@ type Publisher struct {
 
 var _ outbox.Publisher = (*Publisher)(nil)
 
-// mostUnconfirmed is more than a relay hands out: the client would wait at the limit, although the context ends.
+// mostUnconfirmed is more than a relay hands out: the client would wait at the limit, although the
+// context ends.
 const mostUnconfirmed = 1 << 20
 
 // PublisherOptions are optional.
@@ -42,7 +44,8 @@ func NewPublisher(js jetstream.JetStream, o *PublisherOptions) (*Publisher, erro
 		return nil, err
 	}
 	p := &Publisher{nc: js.Conn(), timeout: or(o.Timeout, 5*time.Second)}
-	// One of its own, so that a lost confirmation is forgotten after some time, and Close ends what it started.
+	// One of its own, so that a lost confirmation is forgotten after some time, and Close ends what
+	// it started.
 	own := []jetstream.JetStreamOpt{jetstream.WithPublishAsyncTimeout(p.timeout), jetstream.WithPublishAsyncMaxPending(mostUnconfirmed)}
 	var err error
 	switch made := js.Options(); {
@@ -59,12 +62,14 @@ func NewPublisher(js jetstream.JetStream, o *PublisherOptions) (*Publisher, erro
 	return p, nil
 }
 
-// Close ends what waits for confirmations; the connection stays open. Nothing may be published afterwards.
+// Close ends what waits for confirmations; the connection stays open. Nothing may be published
+// afterwards.
 func (p *Publisher) Close() { p.js.CleanupPublisher() }
 
-// Publish implements outbox.Publisher. A message that the stream has already, by its Nats-Msg-Id, is a success. A message that is too large for the
-// server or the stream, and a subject that NATS cannot have, are permanent; a subject that no stream takes is not: somebody may create one.
-// A refusal of permission has no answer of its own, and is told after the timeout.
+// Publish implements outbox.Publisher. A message that the stream has already, by its Nats-Msg-Id,
+// is a success. A message that is too large for the server or the stream, and a subject that NATS
+// cannot have, are permanent; a subject that no stream takes is not: somebody may create one. A
+// refusal of permission has no answer of its own, and is told after the timeout.
 func (p *Publisher) Publish(ctx context.Context, batch []outbox.Outgoing) []error {
 	errs := make([]error, len(batch))
 	sent := make([]jetstream.PubAckFuture, len(batch))

@@ -29,7 +29,8 @@ func TestPublishRepeat(t *testing.T) {
 	assert.Equal(t, stream.CachedInfo().State.Msgs, 1, "messages")
 }
 
-// What can never be published is permanent, the rest is not, and each message of a batch has its own answer.
+// What can never be published is permanent, the rest is not, and each message of a batch has its
+// own answer.
 func TestPublishErrors(t *testing.T) {
 	t.Parallel()
 	srv := ownServer(t, func(o *server.Options) { o.MaxPayload = 8 << 10 })

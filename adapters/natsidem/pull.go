@@ -14,8 +14,9 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// puller asks the server for as many messages as are waited for. The client library's own ways to do that drop what arrives while they
-// are ended, so that it would come again only after AckWait, and hold what nobody tells the server of.
+// puller asks the server for as many messages as are waited for. The client library's own ways to
+// do that drop what arrives while they are ended, so that it would come again only after AckWait,
+// and hold what nobody tells the server of.
 type puller struct {
 	sub    *nats.Subscription
 	in     chan *nats.Msg
@@ -26,7 +27,8 @@ type puller struct {
 	left   int // asked for, and not there yet
 	misses int // looks at the consumer in a row that found none
 
-	refused int         // requests in a row, without a message or an answer in between that one stands
+	// requests in a row, without a message or an answer in between that one stands
+	refused int
 	pausing bool        // nothing is asked for
 	pause   *time.Timer // its end
 }
@@ -104,7 +106,8 @@ func (s *Source) pull() {
 			s.connection(st)
 		case <-silence.C:
 			silence.Reset(2 * p.ask.Heartbeat)
-			if s.nc.IsConnected() && (p.left > 0 || !s.conn.sure(s.nc)) { // the request is gone: the server was restarted behind another one, say
+			if s.nc.IsConnected() && (p.left > 0 || !s.conn.sure(s.nc)) {
+				// the request is gone: the server was restarted behind another one, say
 				s.look()
 			}
 		case <-s.ctx.Done():
@@ -113,8 +116,9 @@ func (s *Source) pull() {
 	}
 }
 
-// request asks for what is waited for and was not asked for yet; not for each message by itself, as long as some are there or on their way: the
-// server takes only so many requests of all sources (MaxWaiting).
+// request asks for what is waited for and was not asked for yet; not for each message by itself, as
+// long as some are there or on their way: the server takes only so many requests of all sources
+// (MaxWaiting).
 func (s *Source) request() {
 	p := &s.puller
 	all := min(int(s.waiting.Load())+s.o.Prefetch, p.most)
@@ -132,7 +136,9 @@ func (s *Source) request() {
 // read takes a message, or what the server says of a request.
 func (s *Source) read(m *nats.Msg) {
 	p := &s.puller
-	if m.Reply != "" { // a message says where it is settled, whatever its headers; what the server says of a request does not
+	if m.Reply != "" {
+		// a message says where it is settled, whatever its headers; what the server says of a
+		// request does not
 		p.left, p.refused = max(p.left-1, 0), 0
 		if meta, err := m.Metadata(); err == nil {
 			d := &delivery{s: s, reply: m.Reply}
@@ -160,8 +166,9 @@ func (s *Source) read(m *nats.Msg) {
 	s.refuse(status, m.Header.Get("Description"))
 }
 
-// refuse pauses before the next request where two in a row were refused, with what is known of the consumer by now: to ask again at once
-// would be refused at once. A message that is on its way meanwhile is read.
+// refuse pauses before the next request where two in a row were refused, with what is known of the
+// consumer by now: to ask again at once would be refused at once. A message that is on its way
+// meanwhile is read.
 func (s *Source) refuse(status, why string) {
 	p := &s.puller
 	if p.refused++; p.refused < 2 {
@@ -186,10 +193,12 @@ func (s *Source) connection(st nats.Status) {
 	}
 }
 
-// missesMean is how often in a row the consumer has to be missing before it is believed to be gone: a server that starts may not know it yet.
+// missesMean is how often in a row the consumer has to be missing before it is believed to be gone:
+// a server that starts may not know it yet.
 const missesMean = 4
 
-// look finds out whether the consumer is still the one that was opened, and asks from anew. It takes as long as the server needs to say.
+// look finds out whether the consumer is still the one that was opened, and asks from anew. It
+// takes as long as the server needs to say.
 func (s *Source) look() {
 	p := &s.puller
 	p.left = 0

@@ -17,7 +17,8 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// A message without a body that has a header of the name in which the server speaks of requests is a message.
+// A message without a body that has a header of the name in which the server speaks of requests is
+// a message.
 func TestStatusHeader(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedServer(t).addr(), nil)
@@ -31,7 +32,8 @@ func TestStatusHeader(t *testing.T) {
 	}
 }
 
-// requests counts how often a consumer is asked for messages, and answers each in the server's place, if there is a status to do so.
+// requests counts how often a consumer is asked for messages, and answers each in the server's
+// place, if there is a status to do so.
 func (q *queue) requests(t *testing.T, status *atomic.Value) *atomic.Int64 {
 	t.Helper()
 	var n atomic.Int64
@@ -70,7 +72,8 @@ func TestLimitsLowered(t *testing.T) {
 	assert.True(t, n.Load() <= 2*all, "for %d messages it was asked %d times", all, n.Load())
 }
 
-// A source that is refused says so, asks less and less often, and has its messages when it is refused no more.
+// A source that is refused says so, asks less and less often, and has its messages when it is
+// refused no more.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer

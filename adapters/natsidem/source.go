@@ -14,7 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// Source is a mqidem.Source, and a mqidem.Holder, on a durable pull consumer. It is safe for concurrent use.
+// Source is a mqidem.Source, and a mqidem.Holder, on a durable pull consumer. It is safe for
+// concurrent use.
 type Source struct {
 	js      jetstream.JetStream
 	nc      *nats.Conn
@@ -46,8 +47,9 @@ var (
 	_ mqidem.Holder = (*Source)(nil)
 )
 
-// Open takes messages from a consumer that exists; see [Create]. It fails where the consumer does not fit, or where there is no place to
-// park messages. The connection stays the caller's, and has to be one that never gives up: nats.MaxReconnects(-1). Close the source in the end.
+// Open takes messages from a consumer that exists; see [Create]. It fails where the consumer does
+// not fit, or where there is no place to park messages. The connection stays the caller's, and has
+// to be one that never gives up: nats.MaxReconnects(-1). Close the source in the end.
 func Open(ctx context.Context, js jetstream.JetStream, o Options) (*Source, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -83,7 +85,8 @@ func Open(ctx context.Context, js jetstream.JetStream, o Options) (*Source, erro
 	return s, nil
 }
 
-// Receive implements mqidem.Source. Its error is final where the consumer was deleted, or the connection was closed.
+// Receive implements mqidem.Source. Its error is final where the consumer was deleted, or the
+// connection was closed.
 func (s *Source) Receive(ctx context.Context) (mqidem.Delivery, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -118,8 +121,9 @@ func (s *Source) HoldsFor(ctx context.Context) (time.Duration, error) {
 	return stream.CachedInfo().Config.MaxAge, nil
 }
 
-// Close ends all that the source started, and hands back what is not settled: the server delivers it again at once, to whoever asks. It
-// returns when the server knows, or after the timeout, and never an error. It may be called again. What is settled afterwards is ErrStale.
+// Close ends all that the source started, and hands back what is not settled: the server delivers
+// it again at once, to whoever asks. It returns when the server knows, or after the timeout, and
+// never an error. It may be called again. What is settled afterwards is ErrStale.
 func (s *Source) Close() error {
 	s.end(mqidem.ErrSourceClosed)
 	s.once.Do(func() {
@@ -153,7 +157,8 @@ func (s *Source) wake() {
 	}
 }
 
-// keep tells the server of all that is in work, three times in the time after which it would give it to another consumer.
+// keep tells the server of all that is in work, three times in the time after which it would give
+// it to another consumer.
 func (s *Source) keep() {
 	beat := time.NewTicker(max(s.ackWait/3, time.Millisecond))
 	defer beat.Stop()

@@ -19,7 +19,8 @@ import (
 // short is an AckWait that a test can wait for.
 func short(o *natsidem.Options, _ *jetstream.StreamConfig) { o.AckWait = 10 * time.Second }
 
-// A message that is in work for several times AckWait is given to nobody else, not one that lies ready either.
+// A message that is in work for several times AckWait is given to nobody else, not one that lies
+// ready either.
 func TestSlowConsumerIsNotRobbed(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedServer(t).addr(), func(o *natsidem.Options, c *jetstream.StreamConfig) { short(o, c); o.Prefetch = 1 })
@@ -53,7 +54,8 @@ func TestStoppedConsumer(t *testing.T) {
 	assert.NoError(t, d.Ack(t.Context()), "Ack")
 }
 
-// A cut connection is no error: Receive goes on, and what was delivered can be settled, each in its way.
+// A cut connection is no error: Receive goes on, and what was delivered can be settled, each in its
+// way.
 func TestConnectionCut(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedServer(t).addr(), func(o *natsidem.Options, _ *jetstream.StreamConfig) { o.AckWait = time.Minute })
@@ -122,7 +124,8 @@ func TestServerHangs(t *testing.T) {
 	assert.Equal(t, ids, map[string]bool{"1": true, "2": true}, "messages")
 }
 
-// A restart of the server on its files: sources go on, old deliveries can be settled, and later tries keep their time.
+// A restart of the server on its files: sources go on, old deliveries can be settled, and later
+// tries keep their time.
 func TestServerRestart(t *testing.T) {
 	t.Parallel()
 	srv := ownServer(t, nil)
@@ -165,7 +168,8 @@ func TestServerRestart(t *testing.T) {
 	assert.Equal(t, came, map[string]bool{"behind": true, "later": true}, "what came behind the restart")
 }
 
-// A stream in memory is another one after a restart, and counts from one again. An old ack must not settle what is in it now.
+// A stream in memory is another one after a restart, and counts from one again. An old ack must not
+// settle what is in it now.
 func TestStreamMadeAnew(t *testing.T) {
 	t.Parallel()
 	srv := ownServer(t, nil)
@@ -242,7 +246,8 @@ func TestCloseGivesBack(t *testing.T) {
 	}
 }
 
-// A source has few requests with the server, however fast messages go: all sources together may have MaxWaiting.
+// A source has few requests with the server, however fast messages go: all sources together may
+// have MaxWaiting.
 func TestFewRequests(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedServer(t).addr(), func(o *natsidem.Options, _ *jetstream.StreamConfig) { o.Prefetch = 64 })

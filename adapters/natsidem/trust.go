@@ -11,9 +11,10 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// trust says whether the other end of the connection still has the consumer that was opened. An ack names a message by a number, and a
-// stream that was made anew, as one in memory is after a restart, counts from one again: an old ack would settle a message that nobody
-// has seen. So after each reconnection nothing is settled before somebody has looked.
+// trust says whether the other end of the connection still has the consumer that was opened. An ack
+// names a message by a number, and a stream that was made anew, as one in memory is after a
+// restart, counts from one again: an old ack would settle a message that nobody has seen. So after
+// each reconnection nothing is settled before somebody has looked.
 type trust struct {
 	seen atomic.Uint64 // the reconnections that somebody has looked after
 	lost atomic.Bool
@@ -75,7 +76,8 @@ func (t *trust) await(ctx context.Context, nc *nats.Conn, ended <-chan struct{})
 	}
 }
 
-// ask makes a request, and makes it again where the connection was lost meanwhile: its answer went with it.
+// ask makes a request, and makes it again where the connection was lost meanwhile: its answer went
+// with it.
 func (t *trust) ask(ctx context.Context, nc *nats.Conn, ended <-chan struct{}, subject string, word []byte) error {
 	for {
 		changed, err := t.await(ctx, nc, ended)
@@ -100,7 +102,8 @@ func (t *trust) ask(ctx context.Context, nc *nats.Conn, ended <-chan struct{}, s
 
 var errCut = errors.New("the connection was lost, and the answer with it")
 
-// whileConnected ends with the connection, too: a question that was asked on it is not answered any more.
+// whileConnected ends with the connection, too: a question that was asked on it is not answered any
+// more.
 func whileConnected(ctx context.Context, nc *nats.Conn) (context.Context, context.CancelFunc) {
 	lost := nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)
 	ctx, cut := context.WithCancelCause(ctx)

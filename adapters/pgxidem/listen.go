@@ -7,7 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Listen makes what sqlstore.Options.Listen is, of a function that opens a connection: one, as long as somebody waits.
+// Listen makes what sqlstore.Options.Listen is, of a function that opens a connection: one, as long
+// as somebody waits.
 //
 //	o := &sqlstore.Options{Listen: pgxidem.Listen(func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, url) })}
 //

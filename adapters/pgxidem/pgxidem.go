@@ -1,10 +1,11 @@
-// Package pgxidem runs retrysafe.DoTx in transactions of github.com/jackc/pgx, so that the work gets a pgx.Tx:
+// Package pgxidem runs retrysafe.DoTx in transactions of github.com/jackc/pgx, so that the work
+// gets a pgx.Tx:
 //
 //	db := pgxidem.New(store, pool)
 //	res, err := retrysafe.DoTx(ctx, engine, db, key, func(ctx context.Context, tx pgx.Tx) (Order, error) { … })
 //
-// The records are those of the sqlstore.Store, which needs a *sql.DB on the same database for its other calls; pgx's stdlib.OpenDBFromPool
-// makes one of the pool.
+// The records are those of the sqlstore.Store, which needs a *sql.DB on the same database for its
+// other calls; pgx's stdlib.OpenDBFromPool makes one of the pool.
 package pgxidem
 
 import (
@@ -36,17 +37,20 @@ var (
 	_ retrysafe.Limiter           = (*DB)(nil)
 )
 
-// New makes transactions by begin, with records in the tables of s: both are on one PostgreSQL database.
+// New makes transactions by begin, with records in the tables of s: both are on one PostgreSQL
+// database.
 func New(s *sqlstore.Store, begin Beginner) *DB { return &DB{s, begin} }
 
-// RunTx implements [retrysafe.TxStore]; retrysafe.DoTx calls it. What sqlstore.Store.RunTx says of PostgreSQL holds here.
+// RunTx implements [retrysafe.TxStore]; retrysafe.DoTx calls it. What sqlstore.Store.RunTx says of
+// PostgreSQL holds here.
 func (d *DB) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(context.Context, pgx.Tx) (retrysafe.State, retrysafe.Answer, error)) (retrysafe.Record, error) {
 	return d.store.RunOn(ctx, r, d.open, func(ctx context.Context, tx dbtx.Tx) (retrysafe.State, retrysafe.Answer, error) {
 		return work(ctx, tx.(*transaction).tx) //nolint:errcheck,forcetypeassert // open makes no other
 	})
 }
 
-// StepTx implements [retrysafe.StepStore]; retrysafe.StepTx calls it. What sqlstore.Store.StepTx says of PostgreSQL holds here.
+// StepTx implements [retrysafe.StepStore]; retrysafe.StepTx calls it. What sqlstore.Store.StepTx
+// says of PostgreSQL holds here.
 func (d *DB) StepTx(ctx context.Context, r retrysafe.StepRequest, work func(context.Context, pgx.Tx) (retrysafe.Answer, error)) error {
 	return d.store.StepOn(ctx, r, d.open, func(ctx context.Context, tx dbtx.Tx) (retrysafe.Answer, error) {
 		return work(ctx, tx.(*transaction).tx) //nolint:errcheck,forcetypeassert // open makes no other
@@ -61,7 +65,8 @@ func (d *DB) open(ctx context.Context) (sqlstore.Transaction, error) {
 	return &transaction{Tx: Tx(tx), tx: tx}, nil
 }
 
-// In joins a transaction that the caller has begun and will commit, as sqlstore.Store.In does; what is said there holds here.
+// In joins a transaction that the caller has begun and will commit, as sqlstore.Store.In does; what
+// is said there holds here.
 func (d *DB) In(tx pgx.Tx) retrysafe.TxStore[pgx.Tx] { return sqlstore.Join(d.store, tx, Tx(tx)) }
 
 // Lookup and Charge are those of the store, for limits.

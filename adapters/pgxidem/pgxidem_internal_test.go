@@ -24,7 +24,8 @@ type row struct{ err error }
 
 func (r row) Scan(...any) error { return r.err }
 
-// TestErrors: what pgx says in its own words is what sqlstore knows. The rest is tested on a real server, by the integration module.
+// TestErrors: what pgx says in its own words is what sqlstore knows. The rest is tested on a real
+// server, by the integration module.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	tx := &transaction{Tx: Tx(ended{}), tx: ended{}}

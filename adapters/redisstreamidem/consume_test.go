@@ -16,8 +16,8 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// All messages are published twice, consumers are cut off again and again, and some handlers fail: each effect happens once, and what can never
-// succeed is parked.
+// All messages are published twice, consumers are cut off again and again, and some handlers fail:
+// each effect happens once, and what can never succeed is parked.
 func TestConsumeThroughFaults(t *testing.T) {
 	t.Parallel()
 	const n = 300
@@ -63,7 +63,8 @@ func TestConsumeThroughFaults(t *testing.T) {
 	}
 	var consumers sync.WaitGroup
 	began := time.Now()
-	sources := []mqidem.Source{q.openOn(t, dial(t, p.addr, nil)), q.openOn(t, dial(t, p.addr, nil))} // both are open before the first connection is cut
+	// both are open before the first connection is cut
+	sources := []mqidem.Source{q.openOn(t, dial(t, p.addr, nil)), q.openOn(t, dial(t, p.addr, nil))}
 	for _, s := range sources {
 		consumers.Go(func() {
 			if err := mqidem.Consume(ctx, s, handler, &mqidem.Options{Backoff: func(int) time.Duration { return 50 * time.Millisecond }, Observe: observe, Logger: quiet}); err != nil {

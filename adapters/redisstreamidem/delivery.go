@@ -25,15 +25,16 @@ type delivery struct {
 
 func (d *delivery) Message() *mqidem.Message { return d.m }
 
-// Ack implements mqidem.Delivery. ErrStale: the entry is not pending any more, since another consumer has taken it over and settled it, or the
-// stream was deleted.
+// Ack implements mqidem.Delivery. ErrStale: the entry is not pending any more, since another
+// consumer has taken it over and settled it, or the stream was deleted.
 func (d *delivery) Ack(ctx context.Context) error {
 	return d.settle(false, func() error {
 		return d.gone(d.s.eval(ctx, done, []string{d.s.o.Stream}, []string{d.s.o.Group, d.id, flag(d.s.o.Delete)}))
 	})
 }
 
-// Retry implements mqidem.Delivery. Nothing is sent: the entry stays with this consumer until its time has come.
+// Retry implements mqidem.Delivery. Nothing is sent: the entry stays with this consumer until its
+// time has come.
 func (d *delivery) Retry(ctx context.Context, after time.Duration) error {
 	return d.settle(false, func() error {
 		if err := ctx.Err(); err != nil {
@@ -82,8 +83,9 @@ func (d *delivery) gone(v any, err error) error {
 	return mqidem.ErrStale
 }
 
-// settle runs what does it. After an error of an Ack or a Retry the server is told no more that it is in work, so that another consumer has it
-// after Idle; until then it may be settled after all. What could not be parked stays in the caller's hands, who tries again.
+// settle runs what does it. After an error of an Ack or a Retry the server is told no more that it
+// is in work, so that another consumer has it after Idle; until then it may be settled after all.
+// What could not be parked stays in the caller's hands, who tries again.
 func (d *delivery) settle(mayFail bool, do func() error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -75,7 +75,8 @@ func fields(m *mqidem.Message) []string {
 	return f
 }
 
-// content are the fields that are no headers; the body comes first, so that a header of its name is none.
+// content are the fields that are no headers; the body comes first, so that a header of its name is
+// none.
 func content(id, key, contentType string, body []byte) []string {
 	f := []string{fieldBody, string(body)}
 	for _, one := range [][2]string{{mqidem.HeaderID, id}, {mqidem.HeaderKey, key}, {mqidem.HeaderContentType, contentType}} {

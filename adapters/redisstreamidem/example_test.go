@@ -25,7 +25,8 @@ func Example() {
 	// order-1 from shop: {"n":1}
 }
 
-func run(ctx context.Context, c redisclient.Client) error { // of adapters/rueidisclient or adapters/goredisclient
+func run(ctx context.Context, c redisclient.Client) error {
+	// of adapters/rueidisclient or adapters/goredisclient
 	publisher, err := redisstreamidem.NewPublisher(c, nil) // for outbox.NewRelay
 	if err != nil {
 		return err
@@ -36,7 +37,8 @@ func run(ctx context.Context, c redisclient.Client) error { // of adapters/rueid
 	}
 	fmt.Println("confirmed")
 
-	source, err := redisstreamidem.Open(ctx, c, redisstreamidem.Options{Stream: "shop", Group: "stock"}) // for mqidem.Consume
+	// for mqidem.Consume
+	source, err := redisstreamidem.Open(ctx, c, redisstreamidem.Options{Stream: "shop", Group: "stock"})
 	if err != nil {
 		return err
 	}

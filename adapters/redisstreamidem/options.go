@@ -13,23 +13,29 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// Options name the stream and the consumer group. Stream and Group are required, all else has a default.
+// Options name the stream and the consumer group. Stream and Group are required, all else has a
+// default.
 type Options struct {
 	// Stream is the key of the stream.
 	Stream string
-	// Group is the consumer group. All processes that share the work use the same. It is made where it is not there, and begins with the
-	// oldest entry; so it does when the stream was deleted, or the server has lost it.
+	// Group is the consumer group. All processes that share the work use the same. It is made where
+	// it is not there, and begins with the oldest entry; so it does when the stream was deleted, or
+	// the server has lost it.
 	Group string
-	// Dead is the key of the stream of parked messages. Default: that of the stream in braces, if it has none, and ":dead": in a cluster both
-	// have to be in one slot. Groups of one stream that do different work need one each.
+	// Dead is the key of the stream of parked messages. Default: that of the stream in braces, if
+	// it has none, and ":dead": in a cluster both have to be in one slot. Groups of one stream that
+	// do different work need one each.
 	Dead string
-	// Idle is after how much silence a message is taken away from a consumer. Default 1 minute. All consumers of a group should have the same.
+	// Idle is after how much silence a message is taken away from a consumer. Default 1 minute. All
+	// consumers of a group should have the same.
 	Idle time.Duration
-	// Delete removes an entry when it is done, as long as this group is the only one of the stream: [Open] refuses it otherwise, and from the moment
-	// that another group is made nothing is removed. A group that is made then has what was not done yet, and all that comes.
+	// Delete removes an entry when it is done, as long as this group is the only one of the stream:
+	// [Open] refuses it otherwise, and from the moment that another group is made nothing is
+	// removed. A group that is made then has what was not done yet, and all that comes.
 	Delete bool
-	// Prefetch is how many messages a source holds beyond those that calls of Receive wait for. mqidem.Consume asks for one at a time: without
-	// any each costs a round trip; with many they wait in this process while others may be idle. Default 16, at most 256; negative: none.
+	// Prefetch is how many messages a source holds beyond those that calls of Receive wait for.
+	// mqidem.Consume asks for one at a time: without any each costs a round trip; with many they
+	// wait in this process while others may be idle. Default 16, at most 256; negative: none.
 	Prefetch int
 	// Timeout is how long one call of the server may take. Default 5 s.
 	Timeout time.Duration

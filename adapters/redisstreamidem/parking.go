@@ -10,8 +10,8 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// Parking is a mqidem.Parking: a stream beside the first. It is safe for concurrent use; several walks at once see all messages, and may
-// both see one.
+// Parking is a mqidem.Parking: a stream beside the first. It is safe for concurrent use; several
+// walks at once see all messages, and may both see one.
 type Parking struct {
 	server
 	o Options

@@ -11,7 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// Any bytes come back as they were, by way of the parking too; a header may have the name of a field.
+// Any bytes come back as they were, by way of the parking too; a header may have the name of a
+// field.
 func TestContentKept(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedRedis(t).addr, nil)
@@ -52,8 +53,8 @@ func TestForeignEntries(t *testing.T) {
 	assert.True(t, len(m.Body) == 0 && m.Published.IsZero(), "it has no body, and its id is no time")
 }
 
-// A walk of more than one page sees nothing that was parked behind its start; two do not get in each other's way, and what cannot be read is
-// shown.
+// A walk of more than one page sees nothing that was parked behind its start; two do not get in
+// each other's way, and what cannot be read is shown.
 func TestWalks(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedRedis(t).addr, nil)

@@ -92,7 +92,8 @@ func (p *proxy) cut(down bool) {
 	}
 }
 
-// loseReply cuts the connection in place of the next reply that has these words in it. It returns whether that has happened to the ones before.
+// loseReply cuts the connection in place of the next reply that has these words in it. It returns
+// whether that has happened to the ones before.
 func (p *proxy) loseReply(words string) (lost bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

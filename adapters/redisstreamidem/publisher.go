@@ -12,7 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// Publisher is an outbox.Publisher: the topic of a message is a stream. It is an outbox.Ordered one too. It is safe for concurrent use.
+// Publisher is an outbox.Publisher: the topic of a message is a stream. It is an outbox.Ordered one
+// too. It is safe for concurrent use.
 type Publisher struct {
 	server
 	maxLen string
@@ -22,7 +23,8 @@ var _ outbox.Ordered = (*Publisher)(nil)
 
 // PublisherOptions are optional.
 type PublisherOptions struct {
-	// MaxLen is how many entries a stream keeps, about. Default 0: all of them. What goes is the oldest, also where nobody has read it.
+	// MaxLen is how many entries a stream keeps, about. Default 0: all of them. What goes is the
+	// oldest, also where nobody has read it.
 	MaxLen int64
 	// Timeout is how long one call of the server may take. Default 5 s.
 	Timeout time.Duration
@@ -39,8 +41,9 @@ func NewPublisher(c redisclient.Client, o *PublisherOptions) (*Publisher, error)
 	return &Publisher{server{c, or(o.Timeout, 5*time.Second)}, strconv.FormatInt(o.MaxLen, 10)}, nil
 }
 
-// KeepsOrder implements outbox.Ordered: a call of the server writes messages of one stream, one after the other until one is refused; the
-// next call is made when it has answered, and without the keys that failed.
+// KeepsOrder implements outbox.Ordered: a call of the server writes messages of one stream, one
+// after the other until one is refused; the next call is made when it has answered, and without the
+// keys that failed.
 func (p *Publisher) KeepsOrder() bool { return true }
 
 // What one call carries at most.
@@ -49,8 +52,9 @@ const (
 	bytesInCall = 1 << 20
 )
 
-// Publish implements outbox.Publisher. A message has been published when the server says so; how durable that is is for the server's own
-// settings to say (appendfsync, replicas). A stream that is no stream is not permanent: somebody may remove what is there.
+// Publish implements outbox.Publisher. A message has been published when the server says so; how
+// durable that is is for the server's own settings to say (appendfsync, replicas). A stream that is
+// no stream is not permanent: somebody may remove what is there.
 func (p *Publisher) Publish(ctx context.Context, batch []outbox.Outgoing) []error {
 	errs := make([]error, len(batch))
 	failed := map[string]bool{}
@@ -143,7 +147,8 @@ func sort(err error) error {
 				return told
 			}
 		}
-		// Of all: OOM, READONLY, LOADING, MASTERDOWN, CLUSTERDOWN, NOREPLICAS, MISCONF, BUSY, NOAUTH and their like.
+		// Of all: OOM, READONLY, LOADING, MASTERDOWN, CLUSTERDOWN, NOREPLICAS, MISCONF, BUSY,
+		// NOAUTH and their like.
 	}
 	return outbox.Unavailable(away{told})
 }

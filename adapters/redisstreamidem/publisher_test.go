@@ -91,7 +91,8 @@ func TestMaxLen(t *testing.T) {
 	assert.True(t, n >= 100 && n < 400, "about 100 entries stay: %d", n)
 }
 
-// A server without memory takes nothing: the outbox waits, and what cannot be parked stays where it is.
+// A server without memory takes nothing: the outbox waits, and what cannot be parked stays where it
+// is.
 func TestOutOfMemory(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, ownRedis(t).addr, idle(10*time.Second))

@@ -197,7 +197,8 @@ func (s *Source) due(now time.Time, room int) (int, error) {
 	return s.again(ids[:min(room, len(ids))])
 }
 
-// again takes what this consumer has once more. What it has no more is forgotten: another one has it, or it is gone.
+// again takes what this consumer has once more. What it has no more is forgotten: another one has
+// it, or it is gone.
 func (s *Source) again(ids []string) (int, error) {
 	if len(ids) == 0 {
 		return 0, nil

@@ -9,16 +9,19 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// unlessShared deletes an entry where the group is the only one: another one may have been made since the source was opened, and has not read it.
+// unlessShared deletes an entry where the group is the only one: another one may have been made
+// since the source was opened, and has not read it.
 const unlessShared = `
 local function drop()
   local groups = redis.pcall('XINFO', 'GROUPS', KEYS[1])
   if not groups.err and #groups == 1 then redis.pcall('XDEL', KEYS[1], ARGV[2]) end
 end`
 
-// The scripts call redis.pcall and return its errors, so that these keep their codes on every version of the server.
+// The scripts call redis.pcall and return its errors, so that these keep their codes on every
+// version of the server.
 var (
-	// setUp makes the group. KEYS: stream, parking (for the slot, the type and the permissions). ARGV: group, 1 where it must be the only one.
+	// setUp makes the group. KEYS: stream, parking (for the slot, the type and the permissions).
+	// ARGV: group, 1 where it must be the only one.
 	setUp = redisclient.NewScript("streams-set-up", `
 local length = redis.pcall('XLEN', KEYS[2])
 if type(length) == 'table' and length.err then return length end
@@ -47,8 +50,8 @@ for i, e in ipairs(got[1][2]) do
 end
 return entries`)
 
-	// again takes pending entries of this consumer once more. KEYS: stream. ARGV: group, consumer, ids. What another one has by now, and what is
-	// gone, is left out.
+	// again takes pending entries of this consumer once more. KEYS: stream. ARGV: group, consumer,
+	// ids. What another one has by now, and what is gone, is left out.
 	again = redisclient.NewScript("streams-again", `
 local entries = {}
 for i = 3, #ARGV do
@@ -66,7 +69,8 @@ for i = 3, #ARGV do
 end
 return entries`)
 
-	// renew says that this consumer lives. KEYS: stream. ARGV: group, consumer, ids that it has. It returns those of them that it has no more.
+	// renew says that this consumer lives. KEYS: stream. ARGV: group, consumer, ids that it has. It
+	// returns those of them that it has no more.
 	renew = redisclient.NewScript("streams-renew", `
 local lost = {}
 for i = 3, #ARGV do
@@ -81,8 +85,9 @@ for i = 3, #ARGV do
 end
 return lost`)
 
-	// claim takes over what consumers have that are silent. KEYS: stream. ARGV: group, consumer, milliseconds, where to go on, how many. It
-	// returns where to go on, and entries. What was deleted meanwhile is acked: it cannot be delivered.
+	// claim takes over what consumers have that are silent. KEYS: stream. ARGV: group, consumer,
+	// milliseconds, where to go on, how many. It returns where to go on, and entries. What was
+	// deleted meanwhile is acked: it cannot be delivered.
 	claim = redisclient.NewScript("streams-claim", `
 local got = redis.pcall('XAUTOCLAIM', KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], 'COUNT', ARGV[5])
 if got.err then return got end
@@ -98,8 +103,8 @@ for _, e in ipairs(got[2]) do
 end
 return {got[1], entries}`)
 
-	// own looks for what this consumer was given and never heard of: the reply was lost. KEYS: stream. ARGV: group, consumer, most, ids that it has.
-	// It returns ids.
+	// own looks for what this consumer was given and never heard of: the reply was lost. KEYS:
+	// stream. ARGV: group, consumer, most, ids that it has. It returns ids.
 	own = redisclient.NewScript("streams-own", `
 local has = {}
 for i = 4, #ARGV do has[ARGV[i]] = true end
@@ -111,7 +116,8 @@ for _, e in ipairs(p) do
 end
 return lost`)
 
-	// tidy removes consumers that have nothing and have been silent for long. KEYS: stream. ARGV: group, what their names begin with, milliseconds.
+	// tidy removes consumers that have nothing and have been silent for long. KEYS: stream. ARGV:
+	// group, what their names begin with, milliseconds.
 	tidy = redisclient.NewScript("streams-tidy", `
 local all = redis.pcall('XINFO', 'CONSUMERS', KEYS[1], ARGV[1])
 if all.err then return all end
@@ -124,8 +130,8 @@ for _, c in ipairs(all) do
 end
 return 0`)
 
-	// handBack makes entries look as if this consumer had been silent. KEYS: stream. ARGV: group, consumer, then id and milliseconds in turn. A
-	// consumer that has nothing then is deleted.
+	// handBack makes entries look as if this consumer had been silent. KEYS: stream. ARGV: group,
+	// consumer, then id and milliseconds in turn. A consumer that has nothing then is deleted.
 	handBack = redisclient.NewScript("streams-hand-back", `
 for i = 3, #ARGV, 2 do
   local p = redis.pcall('XPENDING', KEYS[1], ARGV[1], ARGV[i], ARGV[i], 1)
@@ -145,8 +151,9 @@ if type(n) == 'table' then return n end
 if n == 1 and ARGV[3] == '1' then drop() end
 return n`)
 
-	// park writes to the parking, and acks. KEYS: stream, parking. ARGV: group, id, 1 to delete the entry, fields. 0: it is not pending, and was not
-	// parked. The write comes first: where it is refused nothing was done.
+	// park writes to the parking, and acks. KEYS: stream, parking. ARGV: group, id, 1 to delete the
+	// entry, fields. 0: it is not pending, and was not parked. The write comes first: where it is
+	// refused nothing was done.
 	park = redisclient.NewScript("streams-park", unlessShared+`
 local parked = redis.pcall('XADD', KEYS[2], '*', unpack(ARGV, 4))
 if type(parked) == 'table' then return parked end
@@ -158,8 +165,9 @@ end
 if ARGV[3] == '1' then drop() end
 return 1`)
 
-	// add writes entries, one after the other, until one is refused. KEYS: stream. ARGV: length to cut to or 0, then for each entry the number of its
-	// words, and these. It returns how many it has written, and the refusal.
+	// add writes entries, one after the other, until one is refused. KEYS: stream. ARGV: length to
+	// cut to or 0, then for each entry the number of its words, and these. It returns how many it
+	// has written, and the refusal.
 	add = redisclient.NewScript("streams-add", `
 local n, i = 0, 2
 while i <= #ARGV do

@@ -13,8 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// Source is a mqidem.Source on a consumer group. It is safe for concurrent use. It is no mqidem.Holder: Redis does not tell how long an entry
-// stays.
+// Source is a mqidem.Source on a consumer group. It is safe for concurrent use. It is no
+// mqidem.Holder: Redis does not tell how long an entry stays.
 type Source struct {
 	server
 	o        Options
@@ -38,8 +38,9 @@ type Source struct {
 
 var _ mqidem.Source = (*Source)(nil)
 
-// Open takes messages as a new consumer of the group, which is made where it is not there. The client stays the caller's, and has to connect again by
-// itself; it is closed after the source. Close the source in the end.
+// Open takes messages as a new consumer of the group, which is made where it is not there. The
+// client stays the caller's, and has to connect again by itself; it is closed after the source.
+// Close the source in the end.
 func Open(ctx context.Context, c redisclient.Client, o Options) (*Source, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -75,8 +76,8 @@ func flag(on bool) string {
 	return "0"
 }
 
-// Receive implements mqidem.Source. It has no error but that of its context and that of a closed source: what is wrong with the server is
-// logged and tried again.
+// Receive implements mqidem.Source. It has no error but that of its context and that of a closed
+// source: what is wrong with the server is logged and tried again.
 func (s *Source) Receive(ctx context.Context) (mqidem.Delivery, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -107,9 +108,10 @@ func (s *Source) wake() {
 	}
 }
 
-// Close ends all that the source started, and hands back what is not settled: another consumer takes it over within a second, and what waits
-// for a later try when its time has come, at most Idle later. It returns when the server knows, or after the timeout, and never an error. It may
-// be called again. What is settled afterwards is ErrStale.
+// Close ends all that the source started, and hands back what is not settled: another consumer
+// takes it over within a second, and what waits for a later try when its time has come, at most
+// Idle later. It returns when the server knows, or after the timeout, and never an error. It may be
+// called again. What is settled afterwards is ErrStale.
 func (s *Source) Close() error {
 	s.once.Do(func() {
 		close(s.ended)
@@ -123,8 +125,8 @@ func (s *Source) Close() error {
 // long is longer than any Idle, in milliseconds.
 const long = "31536000000"
 
-// handBack tells the server of all that is held, in parts, since it does nothing else while a script runs. It is called once with nothing, too: the consumer
-// is deleted.
+// handBack tells the server of all that is held, in parts, since it does nothing else while a
+// script runs. It is called once with nothing, too: the consumer is deleted.
 func (s *Source) handBack() {
 	var args []string
 	now := time.Now()
@@ -132,7 +134,8 @@ func (s *Source) handBack() {
 	for id := range s.held {
 		args = append(args, id, long)
 	}
-	for id, at := range s.later { // it has been silent for so long that Idle ends when its time has come
+	for id, at := range s.later {
+		// it has been silent for so long that Idle ends when its time has come
 		args = append(args, id, strconv.FormatInt(max(0, s.o.Idle-max(0, at.Sub(now))).Milliseconds(), 10))
 	}
 	s.held, s.later = nil, nil

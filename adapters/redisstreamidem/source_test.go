@@ -27,7 +27,8 @@ func (q *queue) pending(tb testing.TB) int64 {
 	return n
 }
 
-// What is in work for several times Idle is given to nobody else, nor what lies ready or waits for a later try.
+// What is in work for several times Idle is given to nobody else, nor what lies ready or waits for
+// a later try.
 func TestSlowConsumerIsNotRobbed(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedRedis(t).addr, idle(10*time.Second))
@@ -48,7 +49,8 @@ func TestSlowConsumerIsNotRobbed(t *testing.T) {
 	assert.Equal(t, q.pending(t), 0, "pending")
 }
 
-// What a consumer had when it died comes to another one after Idle, also what waited for a later try; and the dead one is forgotten.
+// What a consumer had when it died comes to another one after Idle, also what waited for a later
+// try; and the dead one is forgotten.
 func TestAbandoned(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedRedis(t).addr, idle(200*time.Millisecond))
@@ -73,7 +75,8 @@ func TestAbandoned(t *testing.T) {
 	assert.NoError(t, receive(t, lives, "3").Ack(t.Context()), "Ack")
 }
 
-// A consumer that was away for longer than Idle has lost what it had: it neither acks nor parks what another one has done.
+// A consumer that was away for longer than Idle has lost what it had: it neither acks nor parks
+// what another one has done.
 func TestRobbed(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedRedis(t).addr, idle(10*time.Second))
@@ -119,7 +122,8 @@ func TestLostReply(t *testing.T) {
 	}
 }
 
-// While the server is away nothing is lost and calls end with their contexts; restarted on its file it goes on.
+// While the server is away nothing is lost and calls end with their contexts; restarted on its file
+// it goes on.
 func TestServerRestart(t *testing.T) {
 	t.Parallel()
 	srv := ownRedis(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -230,7 +234,8 @@ func (w *widest) Eval(ctx context.Context, c redisclient.Call) redisclient.Reply
 	}
 }
 
-// However much a source holds, Close gives it back in scripts that are short, so that the server is not held up.
+// However much a source holds, Close gives it back in scripts that are short, so that the server is
+// not held up.
 func TestCloseGivesBackInParts(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedRedis(t).addr, func(o *redisstreamidem.Options) { o.Idle, o.Prefetch = time.Minute, 256 })
@@ -276,7 +281,8 @@ func TestDelete(t *testing.T) {
 	assert.Equal(t, len(groups), 1, "groups")
 }
 
-// A group that is made while a source with Delete is open loses nothing: what is done or parked from then on stays for it.
+// A group that is made while a source with Delete is open loses nothing: what is done or parked
+// from then on stays for it.
 func TestDeleteBesideLaterGroup(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedRedis(t).addr, func(o *redisstreamidem.Options) { o.Delete = true })
@@ -309,7 +315,8 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// An entry that was cut from the stream while it waited for a later try does not come, and is not pending for ever.
+// An entry that was cut from the stream while it waited for a later try does not come, and is not
+// pending for ever.
 func TestTrimmed(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedRedis(t).addr, nil)

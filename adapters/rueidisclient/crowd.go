@@ -10,8 +10,9 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// crowd is the calls that go out together next. The first one brings a goroutine to send them, which lets all others that are ready to
-// run do so before it: under load many calls travel in one write and one read of the server, and a lone call waits for nobody.
+// crowd is the calls that go out together next. The first one brings a goroutine to send them,
+// which lets all others that are ready to run do so before it: under load many calls travel in one
+// write and one read of the server, and a lone call waits for nobody.
 type crowd struct {
 	mu    sync.Mutex
 	calls []*waiting
@@ -29,7 +30,8 @@ var callers = sync.Pool{New: func() any { return &waiting{got: make(chan rediscl
 // mostTogether is how many calls wait for one another's replies at most.
 const mostTogether = 256
 
-// together sends a call with those of the same moment. It returns no later than ctx ends; the call may then still be on its way.
+// together sends a call with those of the same moment. It returns no later than ctx ends; the call
+// may then still be on its way.
 func (c *Client) together(ctx context.Context, call redisclient.Call) redisclient.Reply {
 	w := callers.Get().(*waiting) //nolint:errcheck,forcetypeassert // the pool has nothing else
 	w.call = call
@@ -50,8 +52,8 @@ func (c *Client) together(ctx context.Context, call redisclient.Call) redisclien
 	}
 }
 
-// send sends the calls that wait. No caller's context ends the others' calls: a connection on which nothing comes back is given up by
-// the client.
+// send sends the calls that wait. No caller's context ends the others' calls: a connection on which
+// nothing comes back is given up by the client.
 func (c *Client) send() {
 	runtime.Gosched()
 	c.next.mu.Lock()

@@ -13,18 +13,21 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// Open connects to the servers of an address, with what a store needs: nothing is sent again by the client itself, a call ends with its
-// context although the server hangs, and a connection on which nothing comes back for 5 s is given up. Close the client in the end.
+// Open connects to the servers of an address, with what a store needs: nothing is sent again by the
+// client itself, a call ends with its context although the server hangs, and a connection on which
+// nothing comes back for 5 s is given up. Close the client in the end.
 func Open(a *redisclient.Address) (*Client, error) { return open(a, true) }
 
-// OpenNaive is Open without pipelining: each call takes a connection for itself, and travels alone. It is for measuring what Open is worth.
+// OpenNaive is Open without pipelining: each call takes a connection for itself, and travels alone.
+// It is for measuring what Open is worth.
 func OpenNaive(a *redisclient.Address) (*Client, error) { return open(a, false) }
 
 func open(a *redisclient.Address, together bool) (*Client, error) {
 	o := rueidis.ClientOption{
 		InitAddress: a.Hosts, Username: a.Username, Password: a.Password, SelectDB: a.DB,
 		DisableRetry: true, DisableCache: true, AlwaysPipelining: together, DisableAutoPipelining: !together,
-		PipelineMultiplex: -1, // one connection: a write then has more calls in it, and so has a read of the server
+		// one connection: a write then has more calls in it, and so has a read of the server
+		PipelineMultiplex: -1,
 		ConnWriteTimeout:  5 * time.Second, Dialer: net.Dialer{Timeout: 5 * time.Second, KeepAlive: time.Second},
 	}
 	if a.TLS {
@@ -49,7 +52,8 @@ func open(a *redisclient.Address, together bool) (*Client, error) {
 	return &Client{r: r, opened: &o, gather: together && a.Mode != redisclient.Cluster}, nil
 }
 
-// At implements [redisclient.Dialer] for a client that [Open] has made; of another nobody knows here how to connect.
+// At implements [redisclient.Dialer] for a client that [Open] has made; of another nobody knows
+// here how to connect.
 func (c *Client) At(ctx context.Context, addr string, f func(func(context.Context, ...string) redisclient.Reply) error) error {
 	if c.opened == nil {
 		return errors.ErrUnsupported

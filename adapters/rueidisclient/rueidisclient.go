@@ -1,5 +1,5 @@
-// Package rueidisclient makes a redisclient of github.com/redis/rueidis, which sends the calls of many goroutines in one write and works
-// with single servers, Sentinel and Cluster.
+// Package rueidisclient makes a redisclient of github.com/redis/rueidis, which sends the calls of
+// many goroutines in one write and works with single servers, Sentinel and Cluster.
 package rueidisclient
 
 import (
@@ -30,8 +30,8 @@ var (
 	_ redisclient.Dialer     = (*Client)(nil)
 )
 
-// New wraps a client, which the caller closes. Make it with DisableRetry: calls of a store are repeated by those who can tell whether
-// that is safe.
+// New wraps a client, which the caller closes. Make it with DisableRetry: calls of a store are
+// repeated by those who can tell whether that is safe.
 func New(r rueidis.Client) *Client { return &Client{r: r} }
 
 // Eval implements [redisclient.Client].
@@ -117,7 +117,8 @@ func (c *Client) build(call redisclient.Call, whole bool) rueidis.Completed {
 	}
 	cmd := c.r.B().Arbitrary(name, script, strconv.Itoa(len(call.Keys)))
 	if c.gather {
-		return cmd.Args(call.Keys...).Args(call.Args...).Build() // Keys would compute a slot, for one server
+		// Keys would compute a slot, for one server
+		return cmd.Args(call.Keys...).Args(call.Args...).Build()
 	}
 	return cmd.Keys(call.Keys...).Args(call.Args...).Build()
 }

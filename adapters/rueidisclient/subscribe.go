@@ -8,14 +8,16 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// subscribers counts those of each channel. That client leaves a channel subscribed when the last one has gone, for the life of the connection, so that
-// all names that were ever waited for would stay with it and with the server.
+// subscribers counts those of each channel. That client leaves a channel subscribed when the last
+// one has gone, for the life of the connection, so that all names that were ever waited for would
+// stay with it and with the server.
 type subscribers struct {
 	mu  sync.Mutex
 	now map[string]int
 }
 
-// unsubscribeTime is how long a server may take for it. Who comes meanwhile waits: what they subscribe to must not be taken away from them.
+// unsubscribeTime is how long a server may take for it. Who comes meanwhile waits: what they
+// subscribe to must not be taken away from them.
 const unsubscribeTime = time.Second
 
 func (s *subscribers) join(channel string) {
@@ -47,12 +49,14 @@ func (c *Client) Subscribe(ctx context.Context, channel string, on func(payload 
 			on("")
 		}
 	})
-	hooked = rueidis.WithOnReceiveReturnHook(hooked, func(err error, line rueidis.CommandClient) error { // of the connection that has the subscription
+	hooked = rueidis.WithOnReceiveReturnHook(hooked, func(err error, line rueidis.CommandClient) error {
+		// of the connection that has the subscription
 		leave.Do(func() {
 			c.subs.leave(channel, func() {
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unsubscribeTime)
 				defer cancel()
-				_ = line.Do(ctx, line.B().Unsubscribe().Channel(channel).Build()).Error() // a connection that fails has no subscriptions
+				// a connection that fails has no subscriptions
+				_ = line.Do(ctx, line.B().Unsubscribe().Channel(channel).Build()).Error()
 			})
 		})
 		return err

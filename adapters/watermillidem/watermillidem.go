@@ -12,33 +12,38 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Deduplicator suppresses repeats of messages. Its fields must not be changed once it is used; it may be used concurrently.
+// Deduplicator suppresses repeats of messages. Its fields must not be changed once it is used; it
+// may be used concurrently.
 type Deduplicator struct {
 	// Engine keeps the records, in the layer "mq". It is required.
 	Engine *retrysafe.Engine
-	// Name is the consumer's, part of the key: consumers with different names do not suppress each other. Empty: the name of the router's handler.
+	// Name is the consumer's, part of the key: consumers with different names do not suppress each
+	// other. Empty: the name of the router's handler.
 	Name string
-	// KeyFactory says what a message's repeats are known by; nil: its UUID. Watermill's hashers fit; those of few bits take different
-	// messages for one.
+	// KeyFactory says what a message's repeats are known by; nil: its UUID. Watermill's hashers
+	// fit; those of few bits take different messages for one.
 	KeyFactory func(*message.Message) (string, error)
-	// Options change the calls of the engine. The policy on doubt is retrysafe.Reexecute unless they say otherwise, and a repeat waits 10 s for
-	// a first run that is under way, since a broker that is told no delivers again at once.
+	// Options change the calls of the engine. The policy on doubt is retrysafe.Reexecute unless
+	// they say otherwise, and a repeat waits 10 s for a first run that is under way, since a broker
+	// that is told no delivers again at once.
 	Options []retrysafe.CallOption
 }
 
 // waitForFirst is how long a repeat waits while the first run is under way.
 const waitForFirst = 10 * time.Second
 
-// Middleware is a message.HandlerMiddleware. A repeat of what was done returns the messages that the handler produced then: they are published
-// again, under the UUIDs that they had.
+// Middleware is a message.HandlerMiddleware. A repeat of what was done returns the messages that
+// the handler produced then: they are published again, under the UUIDs that they had.
 //
-// Where h fails the key is given back and the error returned, so that Watermill's own retry and poison queue go on as they do; one of
-// retrysafe.Permanent is kept, and repeats get it too.
+// Where h fails the key is given back and the error returned, so that Watermill's own retry and
+// poison queue go on as they do; one of retrysafe.Permanent is kept, and repeats get it too.
 //
-// Messages produced that are together larger than Policy.MaxAnswer are returned once, and are not kept. A repeat runs nothing and gets an error that
-// wraps retrysafe.ErrAnswerNotKept, since nobody knows whether they were published: look, and ack it.
+// Messages produced that are together larger than Policy.MaxAnswer are returned once, and are not
+// kept. A repeat runs nothing and gets an error that wraps retrysafe.ErrAnswerNotKept, since nobody
+// knows whether they were published: look, and ack it.
 //
-// The work goes on when the message's context is cancelled, as that of [retrysafe.Do] does; retrysafe.Attached among Options ends it.
+// The work goes on when the message's context is cancelled, as that of [retrysafe.Do] does;
+// retrysafe.Attached among Options ends it.
 func (d *Deduplicator) Middleware(h message.HandlerFunc) message.HandlerFunc {
 	return func(m *message.Message) ([]*message.Message, error) {
 		key, err := d.key(m, message.HandlerNameFromCtx(m.Context()))
@@ -69,8 +74,9 @@ func (d *Deduplicator) Middleware(h message.HandlerFunc) message.HandlerFunc {
 	}
 }
 
-// PublisherDecorator is a message.PublisherDecorator: a message that was published before, to the same topic, is dropped, and acked. One whose
-// publication fails is not marked, and an error of one leaves those behind it unpublished. Messages are published one by one.
+// PublisherDecorator is a message.PublisherDecorator: a message that was published before, to the
+// same topic, is dropped, and acked. One whose publication fails is not marked, and an error of one
+// leaves those behind it unpublished. Messages are published one by one.
 func (d *Deduplicator) PublisherDecorator() message.PublisherDecorator {
 	return func(p message.Publisher) (message.Publisher, error) {
 		if p == nil {

@@ -29,7 +29,8 @@ func newEngine(t *testing.T) *retrysafe.Engine {
 	return e
 }
 
-// What Watermill's tests want of its Deduplicator: of messages with one body one goes through, by any of its hashers.
+// What Watermill's tests want of its Deduplicator: of messages with one body one goes through, by
+// any of its hashers.
 func TestMiddlewareWithHashers(t *testing.T) {
 	t.Parallel()
 	for name, hasher := range map[string]middleware.MessageHasher{
@@ -114,7 +115,8 @@ func (f *flaky) count(topic string) int {
 	return f.n[topic]
 }
 
-// route runs a router with one handler between two topics, until the test has ended. Published are the bodies that come out.
+// route runs a router with one handler between two topics, until the test has ended. Published are
+// the bodies that come out.
 func route(t *testing.T, h message.HandlerFunc, m ...message.HandlerMiddleware) (pubSub *gochannel.GoChannel, published <-chan *message.Message) {
 	t.Helper()
 	pubSub = gochannel.NewGoChannel(gochannel.Config{OutputChannelBuffer: 100, Persistent: true}, watermill.NopLogger{})
@@ -166,7 +168,8 @@ func TestFailedMessageIsNotLost(t *testing.T) {
 			t.Parallel()
 			var tries, done atomic.Int64
 			through := make(chan struct{}, 10)
-			last := func(h message.HandlerFunc) message.HandlerFunc { // outermost: tells when a message is acked
+			last := func(h message.HandlerFunc) message.HandlerFunc {
+				// outermost: tells when a message is acked
 				return func(m *message.Message) ([]*message.Message, error) {
 					made, err := h(m)
 					if err == nil {
@@ -189,7 +192,8 @@ func TestFailedMessageIsNotLost(t *testing.T) {
 	}
 }
 
-// A load of messages, each published up to three times, through a handler that fails one time in twenty: Watermill's Deduplicator loses what fails, ours does each once.
+// A load of messages, each published up to three times, through a handler that fails one time in
+// twenty: Watermill's Deduplicator loses what fails, ours does each once.
 func TestLoad(t *testing.T) {
 	t.Parallel()
 	const messages = 400
@@ -248,7 +252,8 @@ func TestLoad(t *testing.T) {
 	assert.Equal(t, [2]int{lost, twice}, [2]int{0, 0}, "messages lost, and done twice")
 }
 
-// A repeat publishes what the first run produced, with the UUIDs and metadata that it had, and does not run.
+// A repeat publishes what the first run produced, with the UUIDs and metadata that it had, and does
+// not run.
 func TestRepeatsProduceTheSame(t *testing.T) {
 	t.Parallel()
 	runs := 0
@@ -329,8 +334,9 @@ func TestConcurrentAndPanicking(t *testing.T) {
 	assert.Equal(t, int(runs.Load()), 2, "runs")
 }
 
-// What cannot be kept, has no name or no engine is an error that says so.
-// TestLargeOutput: a handler whose messages are too large to be kept has its effect once; its repeats run nothing, and are no success.
+// What cannot be kept, has no name or no engine is an error that says so. TestLargeOutput: a
+// handler whose messages are too large to be kept has its effect once; its repeats run nothing, and
+// are no success.
 func TestLargeOutput(t *testing.T) {
 	t.Parallel()
 	d, effects := &watermillidem.Deduplicator{Engine: newEngine(t), Name: "stock"}, 0

@@ -13,7 +13,8 @@ import (
 
 // TryLock implements [lock.Backend]. The lease is that of the session, whatever was asked for.
 //
-// After an error that is not [lock.ErrHeld] whatever was made for this call is taken away again, as soon as the server can be reached.
+// After an error that is not [lock.ErrHeld] whatever was made for this call is taken away again, as
+// soon as the server can be reached.
 func (b *Backend) TryLock(ctx context.Context, r lock.Request) (lock.Grant, error) {
 	if ctx.Err() != nil {
 		return lock.Grant{}, context.Cause(ctx)
@@ -42,7 +43,8 @@ func (b *Backend) take(ctx context.Context, p *place) (lock.Grant, error) {
 		return lock.Grant{}, lock.ErrHeld
 	}
 	if p.fence == 0 {
-		// The list's last change. It is not before our own coming; and who has the lock next sees a list from which we have gone, which is a later change.
+		// The list's last change. It is not before our own coming; and who has the lock next sees a
+		// list from which we have gone, which is a later change.
 		p.fence = retrysafe.Fence(stat.Pzxid) //nolint:gosec // ids of transactions are positive
 	}
 	g := lock.Grant{Fence: p.fence, Lease: p.session.lease(), Done: p.session.gone}
@@ -52,7 +54,8 @@ func (b *Backend) take(ctx context.Context, p *place) (lock.Grant, error) {
 	return g, nil
 }
 
-// look is the queue with the own node in it, which is made where it is not there. The place's mutex is held.
+// look is the queue with the own node in it, which is made where it is not there. The place's mutex
+// is held.
 func (b *Backend) look(ctx context.Context, p *place) ([]string, *zk.Stat, error) {
 	for range 3 {
 		if p.session != nil && p.session != b.current() {
@@ -111,7 +114,8 @@ func (b *Backend) Wait(ctx context.Context, r lock.Request) error {
 	return b.await(ctx, previous, gone)
 }
 
-// Extend implements [lock.Backend]: it asks the leader whether the lock is still there. The lease is that of the session.
+// Extend implements [lock.Backend]: it asks the leader whether the lock is still there. The lease
+// is that of the session.
 func (b *Backend) Extend(ctx context.Context, r lock.Request) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -143,7 +147,8 @@ func (b *Backend) Extend(ctx context.Context, r lock.Request) error {
 	})
 }
 
-// Unlock implements [lock.Backend]. Where the server did not confirm it goes on by itself, until it has or the session is gone; who asks again is told how it ended.
+// Unlock implements [lock.Backend]. Where the server did not confirm it goes on by itself, until it
+// has or the session is gone; who asks again is told how it ended.
 func (b *Backend) Unlock(ctx context.Context, r lock.Request) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -13,8 +13,9 @@ import (
 	"github.com/retrysafe/retrysafe/lock"
 )
 
-// TestCutAtEachRequest breaks the connection at each request of a lock, before the server has it and behind that. The session lives on, and nothing of
-// the try may stay in the queue: the client's own lock leaves its node where the list is cut off, and waits for that from then on.
+// TestCutAtEachRequest breaks the connection at each request of a lock, before the server has it
+// and behind that. The session lives on, and nothing of the try may stay in the queue: the client's
+// own lock leaves its node where the list is cut off, and waits for that from then on.
 func TestCutAtEachRequest(t *testing.T) {
 	t.Parallel()
 	for what, op := range map[string]int32{"create": opCreate, "parent": opContainer, "list": opChildren, "delete": opDelete} {
@@ -73,7 +74,8 @@ func TestClientsOwnLockLeavesAnOrphan(t *testing.T) {
 	assert.Equal(t, len(queue(t, raw(t), name)), 1, "orphans")
 }
 
-// TestHolderKeepsThroughCut breaks the connection of a holder: it keeps its lock, fence and session.
+// TestHolderKeepsThroughCut breaks the connection of a holder: it keeps its lock, fence and
+// session.
 func TestHolderKeepsThroughCut(t *testing.T) {
 	t.Parallel()
 	c, other := connect(t, long), connect(t, long)
@@ -104,8 +106,9 @@ func TestHolderKeepsThroughCut(t *testing.T) {
 	assert.NoError(t, <-waiting, "Wait, across a cut")
 }
 
-// TestSessionExpiresWhileHeld cuts a holder off until its session is over. It is told before another one has the lock, and can lock again
-// afterwards: the client's own lock tells nobody, and says "deadlock" from then on.
+// TestSessionExpiresWhileHeld cuts a holder off until its session is over. It is told before
+// another one has the lock, and can lock again afterwards: the client's own lock tells nobody, and
+// says "deadlock" from then on.
 func TestSessionExpiresWhileHeld(t *testing.T) {
 	t.Parallel()
 	c, other := connect(t, brief), connect(t, long)
@@ -141,7 +144,8 @@ func TestSessionExpiresWhileHeld(t *testing.T) {
 	assert.NoError(t, again.Release(within(t)), "Release")
 }
 
-// TestDoneOfASession cuts a client off until its session is over, and lets it back: the grant says so, whoever counts leases or not.
+// TestDoneOfASession cuts a client off until its session is over, and lets it back: the grant says
+// so, whoever counts leases or not.
 func TestDoneOfASession(t *testing.T) {
 	t.Parallel()
 	c, look := connect(t, brief), raw(t)
@@ -157,14 +161,16 @@ func TestDoneOfASession(t *testing.T) {
 	assert.ErrorIs(t, c.Unlock(within(t), r), lock.ErrLost, "Unlock")
 	var anew lock.Grant
 	r = request(name)
-	eventually(t, "the client is back", func() bool { // it refuses what comes while it looks for a server
+	eventually(t, "the client is back", func() bool {
+		// it refuses what comes while it looks for a server
 		anew, err = c.TryLock(within(t), r)
 		return err == nil
 	})
 	assert.True(t, anew.Fence > g.Fence, "the fence grows")
 }
 
-// TestWaiterOfASession does it to a waiter: its place is gone with the session, and it gets another one.
+// TestWaiterOfASession does it to a waiter: its place is gone with the session, and it gets another
+// one.
 func TestWaiterOfASession(t *testing.T) {
 	t.Parallel()
 	holder, c, look := connect(t, long), connect(t, brief), raw(t)
@@ -195,7 +201,8 @@ func TestWaiterOfASession(t *testing.T) {
 	assert.NoError(t, <-got, "the lock")
 }
 
-// TestContextsOfCalls ends the contexts of calls that the server does not answer. What it does with them afterwards is taken away.
+// TestContextsOfCalls ends the contexts of calls that the server does not answer. What it does with
+// them afterwards is taken away.
 func TestContextsOfCalls(t *testing.T) {
 	t.Parallel()
 	c, look := connect(t, long), raw(t)

@@ -12,7 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// nodeOf is the node of a lock's name, below the root: letters, digits, "-" and "_" stand as they are, and every other byte as "%" and two digits.
+// nodeOf is the node of a lock's name, below the root: letters, digits, "-" and "_" stand as they
+// are, and every other byte as "%" and two digits.
 func nodeOf(name string) string {
 	const digits = "0123456789abcdef"
 	var s strings.Builder
@@ -32,7 +33,8 @@ func nodeOf(name string) string {
 // idOf begins the names of an owner's nodes.
 func idOf(o retrysafe.Owner) string { return hex.EncodeToString(o[:]) + "-" }
 
-// full is where a lock's numbers end well before those of the server do, which counts to 2^31 for each parent and then gives the same one again.
+// full is where a lock's numbers end well before those of the server do, which counts to 2^31 for
+// each parent and then gives the same one again.
 const full = 1<<31 - 1<<16
 
 var errFull = errors.New("zklock: the node of this lock has counted to 2^31 and gives no more places in its queue; stop all that use the lock, and delete its node")
@@ -102,8 +104,8 @@ func (b *Backend) makeRoot() error {
 // unimplemented is how the client tells of a server that does not know what it was asked.
 const unimplemented = "unknown error: -6"
 
-// makeContainer makes a node that the server removes when nobody uses it; on servers that have none, one that stays. Those may end the session over
-// the question, so that it is asked once.
+// makeContainer makes a node that the server removes when nobody uses it; on servers that have
+// none, one that stays. Those may end the session over the question, so that it is asked once.
 func (b *Backend) makeContainer(node string) error {
 	if !b.plain.Load() {
 		_, err := b.conn.CreateContainer(node, nil, zk.FlagContainer, b.o.ACL)

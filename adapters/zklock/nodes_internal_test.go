@@ -25,7 +25,8 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// FuzzQueue: whatever stands in a list, nobody is the first where a node with a smaller number is there.
+// FuzzQueue: whatever stands in a list, nobody is the first where a node with a smaller number is
+// there.
 func FuzzQueue(f *testing.F) {
 	f.Add("00-0000000003", "01-0000000002", "02-0000000001")
 	f.Add("00--2147483648", "01-2147483647", "x")

@@ -22,19 +22,22 @@ type key struct {
 // place is what an owner has in the queue of a lock.
 type place struct {
 	parent, id string
-	users      int // under the backend's mutex: it is forgotten with the last of them, unless it has a node
+	// under the backend's mutex: it is forgotten with the last of them, unless it has a node
+	users int
 
 	mu      sync.Mutex // held during calls
 	session *session   // that the node hangs on; nil: there is no node
-	node    string     // its path; empty with a session: there may be one, which only the list tells
-	queued  bool       // it stays while others have the lock
+	// its path; empty with a session: there may be one, which only the list tells
+	node    string
+	queued  bool // it stays while others have the lock
 	fence   retrysafe.Fence
 	removed bool // there was a node, and we took it away
 }
 
 func (p *place) forget() { p.session, p.node, p.queued, p.fence = nil, "", false, 0 }
 
-// open is the place of an owner until shut is called; nil where there is none and none is to be made.
+// open is the place of an owner until shut is called; nil where there is none and none is to be
+// made.
 func (b *Backend) open(r lock.Request, create bool) *place {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -61,8 +64,8 @@ func (b *Backend) shut(r lock.Request, p *place) {
 	}
 }
 
-// do runs f, one at a time for a place, to its end, also when ctx has ended and nobody waits for it. What is in doubt afterwards, or was made for
-// a caller that has left, is taken away behind it.
+// do runs f, one at a time for a place, to its end, also when ctx has ended and nobody waits for
+// it. What is in doubt afterwards, or was made for a caller that has left, is taken away behind it.
 func do[T any](ctx context.Context, b *Backend, r lock.Request, p *place, f func() (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -133,7 +136,8 @@ func (b *Backend) enter(ctx context.Context, p *place) error {
 	return failed("make a place in the queue", errors.New("the node of the lock goes as often as it is made"))
 }
 
-// list is the queue. With sync it is as the leader has it, and not as a member has it that nobody talks to any more.
+// list is the queue. With sync it is as the leader has it, and not as a member has it that nobody
+// talks to any more.
 func (b *Backend) list(p *place, sync bool) ([]string, *zk.Stat, error) {
 	if sync {
 		if _, err := b.conn.Sync(p.parent); err != nil {
@@ -150,8 +154,8 @@ func (b *Backend) list(p *place, sync bool) ([]string, *zk.Stat, error) {
 	return queue, stat, nil
 }
 
-// remove takes away what the owner has, or may have, until the server has confirmed it, or its session is gone and the nodes with it. The place's mutex
-// is held.
+// remove takes away what the owner has, or may have, until the server has confirmed it, or its
+// session is gone and the nodes with it. The place's mutex is held.
 func (b *Backend) remove(p *place) {
 	wait := 20 * time.Millisecond
 	for !b.tryRemove(p) {

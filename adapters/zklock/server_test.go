@@ -24,7 +24,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/freeport"
 )
 
-// server is ZooKeeper on loopback, for all tests. Its tick is short, and it removes containers that nobody uses every half second.
+// server is ZooKeeper on loopback, for all tests. Its tick is short, and it removes containers that
+// nobody uses every half second.
 type server struct {
 	addr string
 	cmd  *exec.Cmd

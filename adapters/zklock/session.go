@@ -26,9 +26,11 @@ func (s *session) end() {
 	}
 }
 
-// lease is how long a session lives surely from the beginning of a call that the leader has answered. The member of the ensemble that we talk to tells
-// the leader of its clients every half tick, which is a quarter of the shortest session that servers give unless they are told otherwise, and our client says
-// something every third of its session. A member that was cut off may have told nothing of that: 5/12 are left, and some of it is for the clocks.
+// lease is how long a session lives surely from the beginning of a call that the leader has
+// answered. The member of the ensemble that we talk to tells the leader of its clients every half
+// tick, which is a quarter of the shortest session that servers give unless they are told
+// otherwise, and our client says something every third of its session. A member that was cut off
+// may have told nothing of that: 5/12 are left, and some of it is for the clocks.
 func (s *session) lease() time.Duration { return time.Duration(s.time.Load()) * 2 / 5 }
 
 // current is the session that calls are made in now.
@@ -82,7 +84,8 @@ func (b *Backend) dial(network, address string, timeout time.Duration) (net.Conn
 	return l, nil
 }
 
-// line reads along where the server answers with the session's time, which the client keeps to itself.
+// line reads along where the server answers with the session's time, which the client keeps to
+// itself.
 type line struct {
 	net.Conn
 	head [welcome]byte
@@ -99,7 +102,8 @@ func (l *line) Read(p []byte) (int, error) {
 
 func (l *line) session() time.Duration { return sessionTime(l.head[:l.n]) }
 
-// welcome is how much of the first answer is read: its length, the version of the protocol, and the session's time in milliseconds, 4 bytes each.
+// welcome is how much of the first answer is read: its length, the version of the protocol, and the
+// session's time in milliseconds, 4 bytes each.
 const welcome = 12
 
 // sessionTime is what a server's first answer says; zero: nothing that can be right.

@@ -14,8 +14,9 @@ import (
 	"github.com/retrysafe/retrysafe/lock"
 )
 
-// TestSoakCuts breaks connections at random requests, 30 times, and 1000 with RETRYSAFE_SOAK=long, while the processes of eight clients take a few
-// locks: one has each at a time, the fences grow, and when all sessions are back nothing is left in any queue.
+// TestSoakCuts breaks connections at random requests, 30 times, and 1000 with RETRYSAFE_SOAK=long,
+// while the processes of eight clients take a few locks: one has each at a time, the fences grow,
+// and when all sessions are back nothing is left in any queue.
 func TestSoakCuts(t *testing.T) {
 	t.Parallel()
 	cuts := int64(30)

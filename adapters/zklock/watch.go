@@ -10,7 +10,8 @@ import (
 	"github.com/retrysafe/retrysafe/backoff"
 )
 
-// watch is one of the client's, for all that wait for the same node: the client cannot end a watch, so that who comes again must not make another.
+// watch is one of the client's, for all that wait for the same node: the client cannot end a watch,
+// so that who comes again must not make another.
 type watch struct {
 	done chan struct{} // closed when it is worth looking again
 	err  error         // then
@@ -30,7 +31,8 @@ func (b *Backend) await(ctx context.Context, node string, gone <-chan struct{}) 
 			if w.err == nil || definite(w.err) {
 				return w.err
 			}
-			if err := backoff.Pause(ctx, 50*time.Millisecond); err != nil { // the connection broke; the place in the queue is still there
+			if err := backoff.Pause(ctx, 50*time.Millisecond); err != nil {
+				// the connection broke; the place in the queue is still there
 				return err
 			}
 			continue

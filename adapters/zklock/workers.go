@@ -16,16 +16,19 @@ import (
 	"github.com/retrysafe/retrysafe/lock"
 )
 
-// NewWorkers returns worker numbers for ids that are held in ZooKeeper, in the session of b: each by a lock, and beside it a node that stays and has
-// the holder's reservation. Options are those of package idgen, with a namespace of at most 128 bytes. It panics on options that make no sense.
+// NewWorkers returns worker numbers for ids that are held in ZooKeeper, in the session of b: each
+// by a lock, and beside it a node that stays and has the holder's reservation. Options are those of
+// package idgen, with a namespace of at most 128 bytes. It panics on options that make no sense.
 //
-// A number is lost ([idgen.Held.Done]) when the lock is, after two fifths of the session's time without a word of the server, or after a lease where that is
-// less. Its generator goes on to the end of what it has reserved. The number of a process that died is free when the session has ended and the reservation
-// is over.
+// A number is lost ([idgen.Held.Done]) when the lock is, after two fifths of the session's time
+// without a word of the server, or after a lease where that is less. Its generator goes on to the
+// end of what it has reserved. The number of a process that died is free when the session has ended
+// and the reservation is over.
 //
-// The lock keeps others from trying the number. That ids are unique does not depend on it: a reservation is written over the version that was read, by
-// the holder whose fence is in it; and the next holder begins where its own fence was written over the version that it had read, behind which
-// nobody before it writes.
+// The lock keeps others from trying the number. That ids are unique does not depend on it: a
+// reservation is written over the version that was read, by the holder whose fence is in it; and
+// the next holder begins where its own fence was written over the version that it had read, behind
+// which nobody before it writes.
 func NewWorkers(b *Backend, o *idgen.WorkersOptions) *idgen.Workers {
 	if b == nil || o != nil && (len(o.Namespace) > 128 || strings.IndexByte(o.Namespace, 0) >= 0) {
 		panic("zklock: NewWorkers needs a backend, and a namespace of at most 128 bytes without NUL")
@@ -39,7 +42,8 @@ type numbers struct {
 	locks *lock.Locker
 }
 
-// Agree implements [idgen.Numbers]. The node of a namespace has the layout of its ids. A quorum has what was confirmed.
+// Agree implements [idgen.Numbers]. The node of a namespace has the layout of its ids. A quorum has
+// what was confirmed.
 func (n *numbers) Agree(ctx context.Context, namespace string, layout idgen.Layout) error {
 	node := n.b.node(namespace)
 	is, err := asked(ctx, n.b, func() (string, error) {
@@ -94,8 +98,8 @@ type workerLock struct {
 	node string // of the reservation
 }
 
-// takeOver puts the fence of this holder to the reservation that is there: from then on no holder before can raise it. The server's answer to the
-// write has the server's time.
+// takeOver puts the fence of this holder to the reservation that is there: from then on no holder
+// before can raise it. The server's answer to the write has the server's time.
 func (w *workerLock) takeOver(ctx context.Context) (idgen.Taken, error) {
 	fence := w.lock.Fence()
 	return asked(ctx, w.b, func() (idgen.Taken, error) {
@@ -127,7 +131,8 @@ func (w *workerLock) takeOver(ctx context.Context) (idgen.Taken, error) {
 	})
 }
 
-// Reserve implements [idgen.NumberLease]. What was written last, and whether it came, is read anew each time.
+// Reserve implements [idgen.NumberLease]. What was written last, and whether it came, is read anew
+// each time.
 func (w *workerLock) Reserve(ctx context.Context, until int64, lease time.Duration) error {
 	if err := w.lock.Extend(ctx, lease); err != nil {
 		if cause := w.lock.Err(); cause != nil {
@@ -174,7 +179,8 @@ func asked[T any](ctx context.Context, b *Backend, f func() (T, error)) (T, erro
 	return got, nil
 }
 
-// reservation is what a node says: the time that ids stay below, in nanoseconds since 1970, and the fence of the holder; zero: there was none yet.
+// reservation is what a node says: the time that ids stay below, in nanoseconds since 1970, and the
+// fence of the holder; zero: there was none yet.
 type reservation struct {
 	until int64
 	fence retrysafe.Fence
@@ -211,7 +217,8 @@ func (b *Backend) readReservation(node string) (r reservation, version int32, er
 	return r, stat.Version, err
 }
 
-// makeReservation makes the node where it is missing. That of the namespace is there: it has the layout.
+// makeReservation makes the node where it is missing. That of the namespace is there: it has the
+// layout.
 func (b *Backend) makeReservation(node string) error {
 	_, err := b.conn.Create(node, reservation{}.text(), zk.FlagPersistent, b.o.ACL)
 	if errors.Is(err, zk.ErrNodeExists) {

@@ -26,7 +26,8 @@ func numbersOf(most int, lease time.Duration) *idgen.WorkersOptions {
 func claim(t *testing.T, c *client, o *idgen.WorkersOptions) *idgen.Held {
 	t.Helper()
 	var held *idgen.Held
-	eventually(t, "a number is free", func() bool { // a session ends, or the client looks for a server
+	eventually(t, "a number is free", func() bool {
+		// a session ends, or the client looks for a server
 		var err error
 		held, err = zklock.NewWorkers(c.Backend, o).Claim(within(t))
 		return err == nil
@@ -76,8 +77,9 @@ func reserved(t *testing.T, c *zk.Conn, o *idgen.WorkersOptions) (until int64, f
 	return until, fence, stat.Version
 }
 
-// TestWorkersHaveOneNumberEach: processes that claim at once have a number each, none is left when all are held, and the next holder of one that was
-// given back has a greater fence and starts above.
+// TestWorkersHaveOneNumberEach: processes that claim at once have a number each, none is left when
+// all are held, and the next holder of one that was given back has a greater fence and starts
+// above.
 func TestWorkersHaveOneNumberEach(t *testing.T) {
 	t.Parallel()
 	o := numbersOf(3, 10*time.Second)
@@ -124,8 +126,8 @@ func TestWorkersAreKept(t *testing.T) {
 	}
 }
 
-// TestWorkersOfASession cuts a process off until its session is over, as one that was killed. It is told, makes ids up to its reservation and none behind it, and the
-// next holder starts above.
+// TestWorkersOfASession cuts a process off until its session is over, as one that was killed. It is
+// told, makes ids up to its reservation and none behind it, and the next holder starts above.
 func TestWorkersOfASession(t *testing.T) {
 	t.Parallel()
 	c, other := connect(t, brief), connect(t, long)
@@ -158,7 +160,8 @@ func TestWorkersOfASession(t *testing.T) {
 	assert.True(t, second.Fence() > first.Fence(), "the fence grows")
 }
 
-// TestWorkersClocks: a clock that is not the server's is refused before anything is reserved, and a number that a wrong clock has reserved is passed over.
+// TestWorkersClocks: a clock that is not the server's is refused before anything is reserved, and a
+// number that a wrong clock has reserved is passed over.
 func TestWorkersClocks(t *testing.T) {
 	t.Parallel()
 	c, look := connect(t, long), raw(t)
@@ -187,12 +190,13 @@ func TestWorkersClocks(t *testing.T) {
 	assert.Equal(t, until, far, "the reservation")
 }
 
-// TestWorkersLostReplies loses each of the first writes of a reservation, or its reply. Until is never above what the server has kept, and the number stays
-// with its holder.
+// TestWorkersLostReplies loses each of the first writes of a reservation, or its reply. Until is
+// never above what the server has kept, and the number stays with its holder.
 func TestWorkersLostReplies(t *testing.T) {
 	t.Parallel()
 	for what, f := range map[string]fate{"request": loseRequest, "reply": loseReply} {
-		for call := 1; call <= 3; call++ { // the fence, the first reservation, and that of a heartbeat
+		for call := 1; call <= 3; call++ {
+			// the fence, the first reservation, and that of a heartbeat
 			t.Run(fmt.Sprintf("%s %d", what, call), func(t *testing.T) {
 				t.Parallel()
 				c, look := connect(t, long), raw(t)
@@ -222,8 +226,8 @@ func TestWorkersLostReplies(t *testing.T) {
 	}
 }
 
-// TestWorkersCannotWriteOver: a holder that was overtaken, before it looks or between its look and its write, or whose reservation somebody has deleted, writes
-// nothing more, and is told.
+// TestWorkersCannotWriteOver: a holder that was overtaken, before it looks or between its look and
+// its write, or whose reservation somebody has deleted, writes nothing more, and is told.
 func TestWorkersCannotWriteOver(t *testing.T) {
 	t.Parallel()
 	look := raw(t)
@@ -261,7 +265,8 @@ func TestWorkersCannotWriteOver(t *testing.T) {
 	}
 }
 
-// TestWorkersLateReserve: a reservation that comes behind a greater one does not undo it, and one that comes behind the next holder's claim is refused.
+// TestWorkersLateReserve: a reservation that comes behind a greater one does not undo it, and one
+// that comes behind the next holder's claim is refused.
 func TestWorkersLateReserve(t *testing.T) {
 	t.Parallel()
 	o := numbersOf(1, 10*time.Second)
@@ -291,7 +296,8 @@ func TestWorkersLateReserve(t *testing.T) {
 	assert.NoError(t, second.Release(within(t), ""), "Release")
 }
 
-// TestWorkersForeignNode: what is no reservation, or one of a greater fence, is nothing to start from.
+// TestWorkersForeignNode: what is no reservation, or one of a greater fence, is nothing to start
+// from.
 func TestWorkersForeignNode(t *testing.T) {
 	t.Parallel()
 	c, look := connect(t, long), raw(t)
@@ -308,7 +314,8 @@ func TestWorkersForeignNode(t *testing.T) {
 	}
 }
 
-// TestWorkersContexts ends a claim that the server does not answer, and lets the server answer: the number is free.
+// TestWorkersContexts ends a claim that the server does not answer, and lets the server answer: the
+// number is free.
 func TestWorkersContexts(t *testing.T) {
 	t.Parallel()
 	c, other := connect(t, long), connect(t, long)
@@ -349,7 +356,8 @@ func TestWorkersRefusals(t *testing.T) {
 	assert.True(t, err != nil && !errors.Is(err, idgen.ErrNoWorker), "Claim on a backend that is closed: %v", err)
 }
 
-// TestWorkersLayout: the ids of a namespace have one layout, and a node that holds something else is refused.
+// TestWorkersLayout: the ids of a namespace have one layout, and a node that holds something else
+// is refused.
 func TestWorkersLayout(t *testing.T) {
 	t.Parallel()
 	c := connect(t, long)

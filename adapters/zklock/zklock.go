@@ -18,14 +18,17 @@ import (
 
 // Options are how to reach the servers, and where the locks are; nil is fine.
 type Options struct {
-	// Session is how long the server keeps the locks of a process that it does not hear of; default 10 s, at least 100 ms. Servers have limits of
-	// their own, by default 2 and 20 of their ticks (4 s and 40 s), and the nearest one is taken.
+	// Session is how long the server keeps the locks of a process that it does not hear of; default
+	// 10 s, at least 100 ms. Servers have limits of their own, by default 2 and 20 of their ticks
+	// (4 s and 40 s), and the nearest one is taken.
 	Session time.Duration
-	// Root is the node under which the locks are, and the reservations of [NewWorkers]; default "/retrysafe/locks". It is made where it is missing.
+	// Root is the node under which the locks are, and the reservations of [NewWorkers]; default
+	// "/retrysafe/locks". It is made where it is missing.
 	Root string
 	// ACL is who may use the nodes that are made; default everybody, as ZooKeeper has it.
 	ACL []zk.ACL
-	// Scheme and Auth are how the client says who it is, such as "digest" and "user:password"; default: it does not.
+	// Scheme and Auth are how the client says who it is, such as "digest" and "user:password";
+	// default: it does not.
 	Scheme string
 	Auth   []byte
 	// Dialer makes connections, for example with TLS; default [net.DialTimeout].
@@ -34,7 +37,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Backend keeps locks in ZooKeeper, in one session. It is safe for concurrent use. Several lockers may share it.
+// Backend keeps locks in ZooKeeper, in one session. It is safe for concurrent use. Several lockers
+// may share it.
 type Backend struct {
 	o     Options
 	conn  *zk.Conn
@@ -52,7 +56,8 @@ type Backend struct {
 
 var _ lock.Backend = (*Backend)(nil)
 
-// Open begins a session with one of the servers, each "host:port". It waits for it until ctx ends. Call Close at the end.
+// Open begins a session with one of the servers, each "host:port". It waits for it until ctx ends.
+// Call Close at the end.
 func Open(ctx context.Context, servers []string, o *Options) (*Backend, error) {
 	b := &Backend{
 		session: newSession(), places: make(map[key]*place), watches: make(map[string]*watch),
@@ -89,8 +94,8 @@ func Open(ctx context.Context, servers []string, o *Options) (*Backend, error) {
 	return b, nil
 }
 
-// Close ends the session, and with it all locks that hang on it: their holders are told. It waits for what is under way, for some seconds where the
-// server does not answer.
+// Close ends the session, and with it all locks that hang on it: their holders are told. It waits
+// for what is under way, for some seconds where the server does not answer.
 func (b *Backend) Close() {
 	b.mu.Lock()
 	first := !b.closed
@@ -156,7 +161,8 @@ func (b *Backend) start(f func()) error {
 	return nil
 }
 
-// ask makes calls of the client, which takes no context, and does not wait for their end when ctx has ended.
+// ask makes calls of the client, which takes no context, and does not wait for their end when ctx
+// has ended.
 func (b *Backend) ask(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
 	if err := b.start(func() { done <- f() }); err != nil {

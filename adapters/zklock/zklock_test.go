@@ -107,7 +107,8 @@ func TestLeaseIsOfTheSessionThatTheServerGives(t *testing.T) {
 	assert.Equal(t, g.Lease, time.Minute*2/5, "the lease") // the server gives a minute at most
 }
 
-// TestOneWakeUpEach lets waiters of as many processes stand in line: each is told once, and in turn.
+// TestOneWakeUpEach lets waiters of as many processes stand in line: each is told once, and in
+// turn.
 func TestOneWakeUpEach(t *testing.T) {
 	t.Parallel()
 	const waiters = 8

@@ -25,8 +25,8 @@ http {` + temps + `
 }
 `
 
-// anchorConf is the recipe that people use: the key is set to PROC if it is absent, the service's answer is stored in its place, and a
-// repeat gets it. Two steps, no fingerprint, the body alone.
+// anchorConf is the recipe that people use: the key is set to PROC if it is absent, the service's
+// answer is stored in its place, and a repeat gets it. Two steps, no fingerprint, the body alone.
 const anchorConf = nginxHead + `
 http {` + temps + `
   lua_package_path "/usr/share/lua/5.1/?.lua;;";

@@ -1,6 +1,7 @@
-// Command gatewaybench compares the gateway on Redis with what people build from nginx, Lua and Redis: requests per second, and processor
-// time a request of the gateway and of Redis, by the kernel's accounting. Upstream, gateways and Redis are processes of their own; the
-// sides take turns.
+// Command gatewaybench compares the gateway on Redis with what people build from nginx, Lua and
+// Redis: requests per second, and processor time a request of the gateway and of Redis, by the
+// kernel's accounting. Upstream, gateways and Redis are processes of their own; the sides take
+// turns.
 package main
 
 import (

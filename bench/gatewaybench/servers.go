@@ -191,7 +191,8 @@ func root() string {
 	return "."
 }
 
-// used is the processor time of the process and its children, of all their threads, in nanoseconds of the kernel's scheduler.
+// used is the processor time of the process and its children, of all their threads, in nanoseconds
+// of the kernel's scheduler.
 func (s *server) used() (time.Duration, error) {
 	pids := []int{s.cmd.Process.Pid}
 	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pids[0], pids[0]))

@@ -40,7 +40,8 @@ func run(m *testing.M) int {
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.UserDataDir(dir), chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("host-resolver-rules", "MAP *.test 127.0.0.1")) // a name that is no secure context, unlike localhost
+		// a name that is no secure context, unlike localhost
+		chromedp.Flag("host-resolver-rules", "MAP *.test 127.0.0.1"))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // the sandbox does not work for root
 	}
@@ -54,7 +55,8 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// patience is how long tests wait for what happens soon: much longer than a busy machine needs, since waiting ends as soon as it has happened.
+// patience is how long tests wait for what happens soon: much longer than a busy machine needs,
+// since waiting ends as soon as it has happened.
 const patience = 2 * time.Minute
 
 // tab is a page in the browser.
@@ -103,8 +105,8 @@ func (b *tab) scriptOff(off bool) {
 	assert.NoError(b.t, err, "script off: %v", off)
 }
 
-// aim returns what presses an element with the mouse, whether or not it is disabled. A page that is about to be left takes presses and
-// answers no questions: aim before.
+// aim returns what presses an element with the mouse, whether or not it is disabled. A page that is
+// about to be left takes presses and answers no questions: aim before.
 func (b *tab) aim(selector string) (press func()) {
 	b.t.Helper()
 	at := eval[[]float64](b, `(() => { const r = document.querySelector("`+selector+`").getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })()`)

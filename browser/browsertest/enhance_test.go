@@ -28,7 +28,8 @@ func enhanced(t *testing.T, s *shop, path, opts string) *tab {
 	return b
 }
 
-// TestEnhanceShows: what goes on is shown and told, the focus is not lost, and the button comes back.
+// TestEnhanceShows: what goes on is shown and told, the focus is not lost, and the button comes
+// back.
 func TestEnhanceShows(t *testing.T) {
 	t.Parallel()
 	s := openShop(t)
@@ -72,7 +73,8 @@ func TestEnhanceSendsTheButton(t *testing.T) {
 	}
 }
 
-// TestEnhanceToken: the token is fetched once, for one press, also when it is pressed twice; without one nothing is sent.
+// TestEnhanceToken: the token is fetched once, for one press, also when it is pressed twice;
+// without one nothing is sent.
 func TestEnhanceToken(t *testing.T) {
 	t.Parallel()
 	s := openShop(t)
@@ -95,7 +97,8 @@ func TestEnhanceToken(t *testing.T) {
 	assert.Equal(t, outcome{len(s.keys()), s.made()}, outcome{2, 1}, "the token's request, and one order")
 }
 
-// TestEnhanceLeavesMistakesAlone: a form that is not valid, or that somebody stops, is not busy afterwards.
+// TestEnhanceLeavesMistakesAlone: a form that is not valid, or that somebody stops, is not busy
+// afterwards.
 func TestEnhanceLeavesMistakesAlone(t *testing.T) {
 	t.Parallel()
 	s := openShop(t)
@@ -116,7 +119,8 @@ func TestEnhanceLeavesMistakesAlone(t *testing.T) {
 	assert.Equal(t, s.made(), 0, "orders")
 }
 
-// TestEnhanceGivesBack: the button comes back by itself where the answer leaves the page, and when the page is come back to.
+// TestEnhanceGivesBack: the button comes back by itself where the answer leaves the page, and when
+// the page is come back to.
 func TestEnhanceGivesBack(t *testing.T) {
 	t.Parallel()
 	s := openShop(t)
@@ -137,8 +141,9 @@ func TestEnhanceGivesBack(t *testing.T) {
 	assert.Equal(t, eval[string](b, look), "idle||on|go", "come back to")
 }
 
-// TestBackIsTheSameKey: a page with a key that is left and come back to, even one that the browser has not kept in memory, has the key
-// that it had; under no-store it would be another one, and the second press a second order.
+// TestBackIsTheSameKey: a page with a key that is left and come back to, even one that the browser
+// has not kept in memory, has the key that it had; under no-store it would be another one, and the
+// second press a second order.
 func TestBackIsTheSameKey(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -149,7 +154,8 @@ func TestBackIsTheSameKey(t *testing.T) {
 			t.Parallel()
 			s := openShop(t)
 			b := openTab(t, s.url+c.path)
-			eval[bool](b, `addEventListener("unload", () => {}), navigator.locks.request("stay", () => new Promise(() => {})), true`) // such a page is not kept in memory
+			// such a page is not kept in memory
+			eval[bool](b, `addEventListener("unload", () => {}), navigator.locks.request("stay", () => new Promise(() => {})), true`)
 			b.click("#go")
 			b.shows("#done", "Order 1")
 			b.back()

@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestWhichAnswersEndAKey is the table of docs/browser.md: how often a request is sent that is answered like this each time, and whether
-// the next press has the same key.
+// TestWhichAnswersEndAKey is the table of docs/browser.md: how often a request is sent that is
+// answered like this each time, and whether the next press has the same key.
 func TestWhichAnswersEndAKey(t *testing.T) { //nolint:tparallel // the subtests share a page
 	t.Parallel()
 	const tries = 4
@@ -120,7 +120,8 @@ func TestFetch(t *testing.T) { //nolint:tparallel // the subtests share a page
 				<-gate
 				fmt.Fprint(w, "order ", n)
 			})
-			l.answers(service, func(w http.ResponseWriter, r *http.Request) { // told in-progress, with the second that it is asked to wait
+			l.answers(service, func(w http.ResponseWriter, r *http.Request) {
+				// told in-progress, with the second that it is asked to wait
 				<-begun
 				service(w, r)
 				close(gate)
@@ -261,7 +262,8 @@ func TestFetch(t *testing.T) { //nolint:tparallel // the subtests share a page
 		},
 		"ended by its time": func(b *tab) {
 			service := guarded(b.t, nil, func(w http.ResponseWriter, _ *http.Request, n int) { fmt.Fprint(w, "order ", n) })
-			l.answers(func(w http.ResponseWriter, r *http.Request) { // it acts, and answers too late
+			l.answers(func(w http.ResponseWriter, r *http.Request) {
+				// it acts, and answers too late
 				lost := lose(service)
 				<-r.Context().Done()
 				lost(w, r)

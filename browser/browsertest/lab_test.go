@@ -46,7 +46,8 @@ func openLab(t *testing.T) *lab {
 	mux.HandleFunc("POST /", l.serve)
 	mux.HandleFunc("PUT /", l.serve)
 	server := httptest.NewUnstartedServer(mux)
-	server.Config.SetKeepAlivesEnabled(false) // Chromium itself sends again what was lost on a connection that it has used before
+	// Chromium itself sends again what was lost on a connection that it has used before
+	server.Config.SetKeepAlivesEnabled(false)
 	server.Start()
 	t.Cleanup(server.Close)
 	l.url = server.URL
@@ -164,7 +165,8 @@ func lose(h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// call is fetchOnce with an action of its name and quick retries; it comes to "status body", or to "Error: …".
+// call is fetchOnce with an action of its name and quick retries; it comes to "status body", or to
+// "Error: …".
 func call(action, path, init, opts string) string {
 	name, _ := json.Marshal(action)
 	return fmt.Sprintf(`rs.fetchOnce(%s, %q, %s, { minWait: 1, hold: 0, ...%s }).then(async (r) => r.status + " " + await r.text(), (e) => e.name + ": " + e.message)`,

@@ -47,7 +47,8 @@ func TestOffline(t *testing.T) {
 	b.offline(false)
 }
 
-// TestReloadWhileItIsSent: the key outlives the page. The service has acted, the page is loaded anew, and the next press is told the answer.
+// TestReloadWhileItIsSent: the key outlives the page. The service has acted, the page is loaded
+// anew, and the next press is told the answer.
 func TestReloadWhileItIsSent(t *testing.T) {
 	t.Parallel()
 	l := openLab(t)
@@ -90,7 +91,8 @@ func TestTabs(t *testing.T) {
 	assert.Equal(t, all[0], all[1], "the application's key in both")
 }
 
-// TestOtherOrigin: headers that the other side does not expose are not needed; the problem's code says enough.
+// TestOtherOrigin: headers that the other side does not expose are not needed; the problem's code
+// says enough.
 func TestOtherOrigin(t *testing.T) {
 	t.Parallel()
 	l, page := openLab(t), openLab(t)
@@ -106,7 +108,8 @@ func TestOtherOrigin(t *testing.T) {
 	l.sameKey(t, 2)
 }
 
-// TestPlainHTTP: a site without TLS has no crypto.subtle; keys and contents are told apart all the same.
+// TestPlainHTTP: a site without TLS has no crypto.subtle; keys and contents are told apart all the
+// same.
 func TestPlainHTTP(t *testing.T) {
 	t.Parallel()
 	l := openLab(t)

@@ -102,7 +102,8 @@ func openShop(t *testing.T) *shop {
 	return openShopWith(t, false)
 }
 
-// openShopWith may let the browser use connections again. Chromium itself then repeats a request that was lost on such a one.
+// openShopWith may let the browser use connections again. Chromium itself then repeats a request
+// that was lost on such a one.
 func openShopWith(t *testing.T, keepAlive bool) *shop {
 	t.Helper()
 	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("16 random bytes!"), Sweep: -1})

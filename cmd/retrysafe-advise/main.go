@@ -1,4 +1,5 @@
-// Command retrysafe-advise says which SQL statements repeat harmlessly, and which guard the others need.
+// Command retrysafe-advise says which SQL statements repeat harmlessly, and which guard the others
+// need.
 package main
 
 import (

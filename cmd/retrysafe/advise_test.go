@@ -19,7 +19,8 @@ func asAdviser(args []string) int {
 	return 3
 }
 
-// TestAdvise: the program for it is found beside this one, and in PATH, and gets what this one gets.
+// TestAdvise: the program for it is found beside this one, and in PATH, and gets what this one
+// gets.
 func TestAdvise(t *testing.T) {
 	t.Parallel()
 	empty, beside, inPath := t.TempDir(), t.TempDir(), t.TempDir()

@@ -35,8 +35,9 @@ func seenAs(got, shown string) bool {
 	return regexp.MustCompile(`^` + strings.ReplaceAll(regexp.QuoteMeta(shown), "…", `[^\n]*`) + `$`).MatchString(got)
 }
 
-// TestBreakIt runs docs/break-it.md with the real command and sees what the page shows: a gateway and a service that are killed, an answer
-// that comes late, a store that is locked, writes that fail, a reload that makes no sense, and fifty at once.
+// TestBreakIt runs docs/break-it.md with the real command and sees what the page shows: a gateway
+// and a service that are killed, an answer that comes late, a store that is locked, writes that
+// fail, a reload that makes no sense, and fifty at once.
 func TestBreakIt(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/break-it.md")

@@ -172,13 +172,15 @@ func TestDemoPage(t *testing.T) {
 	assert.Equal(t, len(after.With.Presses)+len(after.With.Payments), 0, "and nothing happened to it yet")
 }
 
-// TestDemoPageInDoubt: a payment in flight when the gateway is killed. The command lines on the page show and settle it.
+// TestDemoPageInDoubt: a payment in flight when the gateway is killed. The command lines on the
+// page show and settle it.
 func TestDemoPageInDoubt(t *testing.T) {
 	t.Parallel()
 	doubtOnPage(t, startDemo(t, t.TempDir(), "--listen", "127.0.0.1:0"), "")
 }
 
-// doubtOnPage kills a gateway in the middle. password is that of the store, which the page does not show.
+// doubtOnPage kills a gateway in the middle. password is that of the store, which the page does not
+// show.
 func doubtOnPage(t *testing.T, d *demoPage, password string) {
 	t.Helper()
 	const lease = 6 * time.Second // of the page's gateway
@@ -191,7 +193,8 @@ func doubtOnPage(t *testing.T, d *demoPage, password string) {
 	d.send(t, "/gateway/start", "")
 	d.send(t, "/press", pay)
 	_, code := d.answered(t)
-	assert.True(t, code == "in-progress" || time.Since(began) > lease, "at once: %s", code) // a busy machine may take longer than the lease
+	// a busy machine may take longer than the lease
+	assert.True(t, code == "in-progress" || time.Since(began) > lease, "at once: %s", code)
 	d.until(t, "the doubt", func(s demoState) bool { return s.Record.State == "in-doubt" })
 	d.send(t, "/press", pay)
 	s, code = d.answered(t)
@@ -271,7 +274,8 @@ func TestDemoEnds(t *testing.T) {
 	tmp := t.TempDir()
 	d := startDemo(t, tmp)
 	assert.True(t, !strings.HasSuffix(d.base, ":8484"), "a free port in place of one that is taken")
-	events, err := testclient.HTTP.Get(d.base + "/events") // a browser that looks on holds up nothing
+	// a browser that looks on holds up nothing
+	events, err := testclient.HTTP.Get(d.base + "/events")
 	assert.NoError(t, err, "events")
 	defer events.Body.Close()
 	first, err := bufio.NewReader(events.Body).ReadString('\n')

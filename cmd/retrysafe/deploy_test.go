@@ -10,7 +10,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestDeployedCommands: what the unit and the image start is a call that this program takes, with the example configuration.
+// TestDeployedCommands: what the unit and the image start is a call that this program takes, with
+// the example configuration.
 func TestDeployedCommands(t *testing.T) {
 	t.Parallel()
 	const installed, ours = "/etc/retrysafe/gateway.yaml", "../../deploy/gateway.yaml"

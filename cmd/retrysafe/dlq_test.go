@@ -95,7 +95,8 @@ func (q *deadQueue) work(t *testing.T, e *retrysafe.Engine, n int, h mqidem.Hand
 	return done
 }
 
-// TestDeadLetters: dead messages are listed without showing what is in them, put back, discarded, and redriven by rule.
+// TestDeadLetters: dead messages are listed without showing what is in them, put back, discarded,
+// and redriven by rule.
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(*testing.T) *deadQueue{"RabbitMQ": rabbitQueue, "Redis streams": redisQueue} {

@@ -16,8 +16,9 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// TestStoreOfTheEnvironment: RETRYSAFE_STORE names the store of every command but those that make records of their own, a flag comes before
-// it, and what it says is not shown. Who only looks hears no warnings.
+// TestStoreOfTheEnvironment: RETRYSAFE_STORE names the store of every command but those that make
+// records of their own, a flag comes before it, and what it says is not shown. Who only looks hears
+// no warnings.
 func TestStoreOfTheEnvironment(t *testing.T) {
 	t.Parallel()
 	up := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

@@ -19,8 +19,10 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// BenchmarkIDsServe asks a server in a process of its own over connections that stay open, each with one request on its way. The client writes and reads
-// bytes, so that most of the processor time is the server's. Beside it stands a handler of net/http that answers the same bytes and does nothing.
+// BenchmarkIDsServe asks a server in a process of its own over connections that stay open, each
+// with one request on its way. The client writes and reads bytes, so that most of the processor
+// time is the server's. Beside it stands a handler of net/http that answers the same bytes and does
+// nothing.
 func BenchmarkIDsServe(b *testing.B) {
 	for _, of := range []struct{ name, path string }{
 		{"snowflake", "/api/snowflake/get/x"}, {"segment", "/api/segment/get/order"}, {"count=1000", "/api/segment/get/order?count=1000"}, {"net_http", "/"},

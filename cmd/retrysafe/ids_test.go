@@ -124,7 +124,8 @@ func TestIDsServe(t *testing.T) {
 	assert.NoError(t, c.Wait(), "the end")
 }
 
-// TestIDsServers: two servers of one store give no id twice, one of them is killed, and one more comes.
+// TestIDsServers: two servers of one store give no id twice, one of them is killed, and one more
+// comes.
 func TestIDsServers(t *testing.T) {
 	t.Parallel()
 	for name, store := range map[string]func(t *testing.T) string{

@@ -48,8 +48,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// sqliteShell is as much of the shell of SQLite as the page needs, so that the test needs none: statements, a line each. What is open at
-// the end of input is undone.
+// sqliteShell is as much of the shell of SQLite as the page needs, so that the test needs none:
+// statements, a line each. What is open at the end of input is undone.
 func sqliteShell(path string, in io.Reader, errOut io.Writer) int {
 	ctx := context.Background()
 	db, err := sql.Open("sqlite", path)
@@ -144,11 +144,12 @@ func post(t *testing.T, base, key string) (status int, body string, header http.
 	return resp.StatusCode, string(b), resp.Header
 }
 
-// patience is how long tests wait for what happens soon: much longer than a busy machine needs, since waiting ends as soon as it has happened.
+// patience is how long tests wait for what happens soon: much longer than a busy machine needs,
+// since waiting ends as soon as it has happened.
 const patience = 3 * time.Minute
 
-// TestGatewayKilledInTheMiddle: at once 409 in-progress, after the lease 409 outcome-unknown, one effect; earlier answers are still
-// replayed byte for byte.
+// TestGatewayKilledInTheMiddle: at once 409 in-progress, after the lease 409 outcome-unknown, one
+// effect; earlier answers are still replayed byte for byte.
 func TestGatewayKilledInTheMiddle(t *testing.T) {
 	t.Parallel()
 	var effects atomic.Int64
@@ -176,7 +177,8 @@ func TestGatewayKilledInTheMiddle(t *testing.T) {
 
 	_, base, log := startGateway(t, args...)
 	status, body, header := post(t, base, "slow")
-	for end := time.Now().Add(patience); !strings.Contains(body, `"code":"outcome-unknown"`); time.Sleep(50 * time.Millisecond) { // until the lease has passed
+	for end := time.Now().Add(patience); !strings.Contains(body, `"code":"outcome-unknown"`); time.Sleep(50 * time.Millisecond) {
+		// until the lease has passed
 		assert.Equal(t, status, 409, "at once (%s; %s)", body, log)
 		assert.Contains(t, body, `"code":"in-progress"`, "at once")
 		assert.NotEqual(t, header.Get("Retry-After"), "", "Retry-After")

@@ -69,7 +69,8 @@ func eventually(t *testing.T, ok func() bool, what string) {
 	}
 }
 
-// TestReloadUnderLoad: the configuration is replaced again and again while requests run; each is answered, and has one effect.
+// TestReloadUnderLoad: the configuration is replaced again and again while requests run; each is
+// answered, and has one effect.
 func TestReloadUnderLoad(t *testing.T) {
 	t.Parallel()
 	a, effectsA := counting(t)
@@ -235,7 +236,8 @@ func TestTLSInFront(t *testing.T) {
 	assert.NoError(t, err, "after a key that is none")
 }
 
-// TestClientCertificates: with client_ca every client has to show a certificate, whose subject is the tenant.
+// TestClientCertificates: with client_ca every client has to show a certificate, whose subject is
+// the tenant.
 func TestClientCertificates(t *testing.T) {
 	t.Parallel()
 	counted, effects := counting(t)
@@ -300,8 +302,8 @@ func TestClientCertificates(t *testing.T) {
 	assert.True(t, err == nil && is.Subject.CommonName == "bob", "the service is told who it was: %v", err)
 }
 
-// TestDrain: told to end, the gateway takes nothing new, says so, and waits for what runs, also for an answer whose client has been
-// told already.
+// TestDrain: told to end, the gateway takes nothing new, says so, and waits for what runs, also for
+// an answer whose client has been told already.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	entered, answer := make(chan struct{}, 8), make(chan struct{})
@@ -329,7 +331,8 @@ func TestDrain(t *testing.T) {
 	assert.Equal(t, len(entered), 1, "requests that reached the service")
 }
 
-// TestDrainThatIsTooShort: what does not come to an end is in doubt at once, long before its lease has passed, and not run again.
+// TestDrainThatIsTooShort: what does not come to an end is in doubt at once, long before its lease
+// has passed, and not run again.
 func TestDrainThatIsTooShort(t *testing.T) {
 	t.Parallel()
 	entered, never := make(chan struct{}, 8), make(chan struct{})
@@ -355,7 +358,8 @@ func TestDrainThatIsTooShort(t *testing.T) {
 	assert.Equal(t, len(entered), 0, "requests that reached the service again")
 }
 
-// TestManyConnections: 10000 clients that keep their connections and say nothing do not hold up 64 that do.
+// TestManyConnections: 10000 clients that keep their connections and say nothing do not hold up 64
+// that do.
 func TestManyConnections(t *testing.T) {
 	t.Parallel()
 	const idle, busy, requests = 10_000, 64, 2_000
@@ -435,7 +439,8 @@ func TestManyConnections(t *testing.T) {
 	assert.Equal(t, effects("idle-0")+effects("busy-0-0"), int64(2), "effects of two keys")
 }
 
-// TestDrainDelay: /readyz says first that the gateway will end, and requests are still taken for a while.
+// TestDrainDelay: /readyz says first that the gateway will end, and requests are still taken for a
+// while.
 func TestDrainDelay(t *testing.T) {
 	t.Parallel()
 	up, _ := counting(t)
@@ -460,7 +465,8 @@ func TestDrainDelay(t *testing.T) {
 	assert.NoError(t, process.Wait(), "exit code (%s)", log)
 }
 
-// TestLogsQuoteNobody: what a service sends unasked is somebody's answer, and net/http quotes it to the standard logger.
+// TestLogsQuoteNobody: what a service sends unasked is somebody's answer, and net/http quotes it to
+// the standard logger.
 func TestLogsQuoteNobody(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -15,10 +15,12 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// startPostgres runs a server of this test's own, with a password. It refuses root, and runs as the user of the package then.
+// startPostgres runs a server of this test's own, with a password. It refuses root, and runs as the
+// user of the package then.
 func startPostgres(t *testing.T) (addr string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "retrysafe-postgres") // the folders of tests are closed to other users
+	// the folders of tests are closed to other users
+	dir, err := os.MkdirTemp("", "retrysafe-postgres")
 	assert.NoError(t, err, "a folder")
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	attr := &syscall.SysProcAttr{}
@@ -60,7 +62,8 @@ func readFile(path string) string {
 	return string(text)
 }
 
-// TestGatewaysOnPostgres: two gateways share what is done, one is killed, and operators look at the same records. No password is shown.
+// TestGatewaysOnPostgres: two gateways share what is done, one is killed, and operators look at the
+// same records. No password is shown.
 func TestGatewaysOnPostgres(t *testing.T) {
 	t.Parallel()
 	up, effects := counting(t)

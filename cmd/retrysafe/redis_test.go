@@ -39,7 +39,8 @@ func startRedis(t *testing.T, args ...string) (addr string) {
 	return addr
 }
 
-// TestGatewaysOnRedis: two gateways share what is done, one is killed, and operators look at the same records. No password is shown.
+// TestGatewaysOnRedis: two gateways share what is done, one is killed, and operators look at the
+// same records. No password is shown.
 func TestGatewaysOnRedis(t *testing.T) {
 	t.Parallel()
 	up, effects := counting(t)
@@ -123,8 +124,8 @@ func TestRedisOverTLS(t *testing.T) {
 	assert.Contains(t, string(out), "completed", "keys list")
 }
 
-// TestDemoOnRedis plays every scene on one server time and again: what an earlier run has left there changes nothing, is nothing in
-// doubt, and ends by itself.
+// TestDemoOnRedis plays every scene on one server time and again: what an earlier run has left
+// there changes nothing, is nothing in doubt, and ends by itself.
 func TestDemoOnRedis(t *testing.T) {
 	t.Parallel()
 	store := "redis://:pass-word@" + startRedis(t) + "/0"

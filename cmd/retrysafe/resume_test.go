@@ -97,7 +97,8 @@ func (d *depot) finish(args ...string) string {
 	return out
 }
 
-// TestResumeShows: an operator sees what was abandoned, and how far it has come, without its secrets.
+// TestResumeShows: an operator sees what was abandoned, and how far it has come, without its
+// secrets.
 func TestResumeShows(t *testing.T) {
 	t.Parallel()
 	d := newDepot(t)

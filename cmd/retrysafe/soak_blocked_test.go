@@ -6,17 +6,20 @@ import (
 	"time"
 )
 
-// slack is what a busy machine may add to a time. It is well below a lease, or a doubt that is told only after the lease would pass.
+// slack is what a busy machine may add to a time. It is well below a lease, or a doubt that is told
+// only after the lease would pass.
 const slack = lease / 2
 
-// settling is how long the end of an attempt may take to reach the store: a disk that many share takes a second for one flush now and
-// then. A process that is killed before has left the key in progress.
+// settling is how long the end of an attempt may take to reach the store: a disk that many share
+// takes a second for one flush now and then. A process that is killed before has left the key in
+// progress.
 const settling = lease
 
-// blockedBy looks at each time that a key was said to be in progress: some attempt must have been alive shortly before. An attempt lives
-// while the service works on it (after the client was told that nobody knows too, for the gateway reads on), but not longer than
-// MaxRun; that of a process that was killed, until its lease has passed. It returns the longest time that a key was in progress behind
-// the death of the process that had it.
+// blockedBy looks at each time that a key was said to be in progress: some attempt must have been
+// alive shortly before. An attempt lives while the service works on it (after the client was told
+// that nobody knows too, for the gateway reads on), but not longer than MaxRun; that of a process
+// that was killed, until its lease has passed. It returns the longest time that a key was in
+// progress behind the death of the process that had it.
 func (s *soak) blockedBy(op *operation) (longest time.Duration) {
 	works := s.service.works(op.key)
 	for _, q := range op.asks {
@@ -59,7 +62,8 @@ func (s *soak) history(op *operation, works []work) string {
 	return text.String()
 }
 
-// endOf is when the attempt that r may have begun no longer blocks its key; death, if it is set, is that of its process.
+// endOf is when the attempt that r may have begun no longer blocks its key; death, if it is set, is
+// that of its process.
 func (s *soak) endOf(r *ask, works []work, now time.Time) (end, death time.Time) {
 	for _, k := range s.kills {
 		if k.After(r.sent) {

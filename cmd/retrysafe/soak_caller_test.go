@@ -22,9 +22,11 @@ import (
 type operation struct {
 	key, path string
 
-	mu    sync.Mutex
-	asks  []ask
-	seen  *answer // the first one that a caller has seen whole and that has to be kept, or what a person gave in its place
+	mu   sync.Mutex
+	asks []ask
+	// the first one that a caller has seen whole and that has to be kept, or what a person gave in
+	// its place
+	seen  *answer
 	since time.Time
 	given bool // by a person
 	large bool // a repeat was told that the answer was not kept
@@ -127,9 +129,10 @@ func (s *soak) send(ctx context.Context, op *operation) (*answer, error) {
 type verdict uint8
 
 const (
-	again   verdict = iota + 1 // ask again
-	late                       // nobody knows yet: the gateway reads on, or leaves the lease to lapse
-	unknown                    // and it stays so until a person says more
+	again verdict = iota + 1 // ask again
+	// nobody knows yet: the gateway reads on, or leaves the lease to lapse
+	late
+	unknown // and it stays so until a person says more
 	final
 )
 
@@ -180,7 +183,8 @@ func (s *soak) one(ctx context.Context, op *operation) verdict {
 	return final
 }
 
-// told takes a problem document. After an answer was seen whole, only that the store or the gateway is not there may be told.
+// told takes a problem document. After an answer was seen whole, only that the store or the gateway
+// is not there may be told.
 func (s *soak) told(op *operation, a *answer, after bool) verdict {
 	p := a.problem
 	switch {

@@ -82,7 +82,8 @@ func (s *soak) kill() {
 
 func (s *soak) command(args ...string) *exec.Cmd {
 	c := command(s.t, args...)
-	c.Env = append(c.Env, "RETRYSAFE_SECRET="+soakSecret, "GORACE=atexit_sleep_ms=0") // the race detector would take a second to end
+	// the race detector would take a second to end
+	c.Env = append(c.Env, "RETRYSAFE_SECRET="+soakSecret, "GORACE=atexit_sleep_ms=0")
 	return c
 }
 

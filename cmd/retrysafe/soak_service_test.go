@@ -20,7 +20,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// service is what stands behind the gateway of a soak. It fails in every way that it knows, and keeps the truth of what it did.
+// service is what stands behind the gateway of a soak. It fails in every way that it knows, and
+// keeps the truth of what it did.
 type service struct {
 	s      *soak
 	addr   string
@@ -74,7 +75,8 @@ func newService(t *testing.T, s *soak) *service {
 	return v
 }
 
-// weather closes the service to new connections now and then, and those that are idle with it, until ctx ends.
+// weather closes the service to new connections now and then, and those that are idle with it,
+// until ctx ends.
 func (v *service) weather(ctx context.Context, r *rand.Rand) {
 	for wait(ctx, 500*time.Millisecond+rand.N(1500*time.Millisecond)) {
 		v.server.SetKeepAlivesEnabled(false)
@@ -86,7 +88,8 @@ func (v *service) weather(ctx context.Context, r *rand.Rand) {
 				v.listener = l
 				break
 			}
-			wait(context.Background(), 10*time.Millisecond) // a connection from somewhere may have the port for a moment
+			// a connection from somewhere may have the port for a moment
+			wait(context.Background(), 10*time.Millisecond)
 		}
 		v.server.SetKeepAlivesEnabled(true)
 		go func(l net.Listener) { _ = v.server.Serve(l) }(v.listener)
@@ -162,8 +165,9 @@ func (v *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// begin takes a request into the books. The gateway sends one for each attempt at most, and fences grow. Under Refuse it sends another
-// one only where the answer to each before said that nothing was done.
+// begin takes a request into the books. The gateway sends one for each attempt at most, and fences
+// grow. Under Refuse it sends another one only where the answer to each before said that nothing
+// was done.
 func (v *service) begin(key string, r *http.Request) (x *work, n int) {
 	fence, err := strconv.ParseUint(r.Header.Get("Idempotency-Fence"), 10, 64)
 	v.mu.Lock()
@@ -178,7 +182,8 @@ func (v *service) begin(key string, r *http.Request) (x *work, n int) {
 		v.s.wrong(once, "key %s came without a fence: %v", key, err)
 	case fence == b.fence:
 		v.s.wrong(once, "key %s was sent twice by one attempt, fence %d", key, fence)
-	case fence < b.fence && !v.s.reexecute: // there an old attempt may be under way beside a new one
+	case fence < b.fence && !v.s.reexecute:
+		// there an old attempt may be under way beside a new one
 		v.s.wrong(once, "key %s came with fence %d after %d", key, fence, b.fence)
 	case !v.s.reexecute && slices.ContainsFunc(b.works, func(w *work) bool { return !w.undone }):
 		v.s.wrong(once, "key %s was sent again, and the first request may have acted", key)

@@ -21,10 +21,12 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// TestSoakGateway sends many operations through a gateway that is a process of its own on SQLite, killed again and again and started at
-// once. The service behind it acts and does not answer, answers late, by halves and at length, refuses and goes away; callers hang up,
-// send copies and press again. Then it holds what everybody saw against what the service did, settles each doubt by the keys command, and
-// asks all keys once more. RETRYSAFE_SOAK=long makes it long; RETRYSAFE_SEED repeats the choices of a run, though not its timing.
+// TestSoakGateway sends many operations through a gateway that is a process of its own on SQLite,
+// killed again and again and started at once. The service behind it acts and does not answer,
+// answers late, by halves and at length, refuses and goes away; callers hang up, send copies and
+// press again. Then it holds what everybody saw against what the service did, settles each doubt by
+// the keys command, and asks all keys once more. RETRYSAFE_SOAK=long makes it long; RETRYSAFE_SEED
+// repeats the choices of a run, though not its timing.
 func TestSoakGateway(t *testing.T) {
 	t.Parallel()
 	seed, err := strconv.ParseUint(os.Getenv("RETRYSAFE_SEED"), 10, 64)
@@ -52,14 +54,15 @@ type soak struct {
 	operations int
 	reexecute  bool
 
-	service            *service
-	client             *http.Transport
-	file, store, addr  string
-	process            *exec.Cmd
-	log                output
-	ops                []*operation
-	replayed           atomic.Int64
-	answered           chan struct{} // tells, if somebody listens, that a caller has just seen an answer
+	service           *service
+	client            *http.Transport
+	file, store, addr string
+	process           *exec.Cmd
+	log               output
+	ops               []*operation
+	replayed          atomic.Int64
+	// tells, if somebody listens, that a caller has just seen an answer
+	answered           chan struct{}
 	byHash             map[string]*operation
 	resolved, released int
 
@@ -180,7 +183,8 @@ func (s *soak) storm(t *testing.T) {
 	all.Wait()
 }
 
-// calm asks for each key until there is a final word, with a service that is well and a gateway that lives. It returns what is in doubt.
+// calm asks for each key until there is a final word, with a service that is well and a gateway
+// that lives. It returns what is in doubt.
 func (s *soak) calm() map[*operation]bool {
 	s.service.calm.Store(true)
 	open := map[*operation]bool{}
@@ -206,7 +210,8 @@ func (s *soak) calm() map[*operation]bool {
 	return open
 }
 
-// clear settles what is in doubt by the truth that the service knows, and sees what repeats are told then.
+// clear settles what is in doubt by the truth that the service knows, and sees what repeats are
+// told then.
 func (s *soak) clear(t *testing.T, open map[*operation]bool) {
 	t.Helper()
 	dir, places := t.TempDir(), make(chan struct{}, 3)

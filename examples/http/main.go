@@ -20,7 +20,7 @@ func main() {
 	ctx := context.Background()
 	db := must(sql.Open("sqlite", "file:shop.db?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)"))
 	must(db.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS payments (id INTEGER PRIMARY KEY, item TEXT)"))
-	store := must(sqlstore.New(db, sqlstore.SQLite, nil)) // keeps keys and answers, in the same file
+	store := must(sqlstore.New(db, sqlstore.SQLite, nil)) // keeps keys and answers in the same file
 	must(store, store.Migrate(ctx))
 
 	// The tenant keeps callers apart. Nobody checks the password here: put your login in front.

@@ -83,8 +83,8 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// play runs the commands of a transcript one after the other, and wants to see what it shows. Then it kills the program, and the last payment is
-// still known to the next one.
+// play runs the commands of a transcript one after the other, and wants to see what it shows. Then
+// it kills the program, and the last payment is still known to the next one.
 func play(t *testing.T, shown string) {
 	t.Helper()
 	port, err := freeport.Get()

@@ -82,7 +82,8 @@ func rabbit(ctx context.Context, url string) (*broker, error) {
 	}, nil
 }
 
-// forgetful publishes every third message twice, as a producer does that has lost the confirmation of the first.
+// forgetful publishes every third message twice, as a producer does that has lost the confirmation
+// of the first.
 type forgetful struct{ outbox.Publisher }
 
 func (f forgetful) Publish(ctx context.Context, batch []outbox.Outgoing) []error {

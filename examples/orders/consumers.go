@@ -43,7 +43,8 @@ func (c *consumers) observe(o mqidem.Outcome) {
 	}
 }
 
-// stock takes what was ordered out of the stock, exactly once: the record is in the same transaction.
+// stock takes what was ordered out of the stock, exactly once: the record is in the same
+// transaction.
 func (c *consumers) stock(ctx context.Context, s mqidem.Source) error {
 	h := mqidem.OnceTx(c.shop.engine, c.shop.store, "stock", func(ctx context.Context, tx *sql.Tx, m *mqidem.Message) error {
 		var o order
@@ -55,8 +56,8 @@ func (c *consumers) stock(ctx context.Context, s mqidem.Source) error {
 	return mqidem.Consume(ctx, s, h, c.options())
 }
 
-// points rewards customers, in batches. The records are elsewhere: a consumer that dies between the effect and its record does it again, which does
-// no harm here.
+// points rewards customers, in batches. The records are elsewhere: a consumer that dies between the
+// effect and its record does it again, which does no harm here.
 func (c *consumers) points(ctx context.Context, s mqidem.Source) error {
 	h := mqidem.OnceBatch(c.records, "points", func(ctx context.Context, ms []*mqidem.Message) []error {
 		errs := make([]error, len(ms))

@@ -85,8 +85,8 @@ func (p *parts) database(postgres, file string) (*sql.DB, sqlstore.Dialect, erro
 	return db, d, nil
 }
 
-// recordStore keeps the records that are in no transaction: in Redis, or in a file of their own, since SQLite has one writer at a time and an open
-// transaction of the shop would hold them up.
+// recordStore keeps the records that are in no transaction: in Redis, or in a file of their own,
+// since SQLite has one writer at a time and an open transaction of the shop would hold them up.
 func (p *parts) recordStore(ctx context.Context, c config) (retrysafe.Store, error) {
 	if c.redis == "" {
 		db, d, err := p.database("", filepath.Join(c.dir, "records.db"))
@@ -108,6 +108,7 @@ func (p *parts) recordStore(ctx context.Context, c config) (retrysafe.Store, err
 		return nil, err
 	}
 	p.closers = append(p.closers, client.Close)
-	// A Redis that may forget is good enough for an example; see docs/stores.md for what production wants.
+	// A Redis that may forget is good enough for an example; see docs/stores.md for what production
+	// wants.
 	return redisstore.New(ctx, client, &redisstore.Options{AllowEviction: true})
 }

@@ -120,7 +120,8 @@ func (p *parts) start(ctx context.Context, c *consumers) (stop func() error, err
 	}, nil
 }
 
-// redrive puts back what used up its tries. A service would leave that to Redriver.Run, or to "retrysafe dlq run".
+// redrive puts back what used up its tries. A service would leave that to Redriver.Run, or to
+// "retrysafe dlq run".
 func (p *parts) redrive(ctx context.Context) (mqidem.Redriven, error) {
 	parking, done, err := p.broker.parking(ctx, stockQueue)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// run is the program: 0 where everything happened once, 1 where it did not or something failed, 2 where the call was wrong.
+// run is the program: 0 where everything happened once, 1 where it did not or something failed, 2
+// where the call was wrong.
 func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	var c config
 	flags := flag.NewFlagSet("orders", flag.ContinueOnError)

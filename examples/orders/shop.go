@@ -14,7 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// shop are the tables of the application, with those of retrysafe in the same database: what has to happen exactly once commits together.
+// shop are the tables of the application, with those of retrysafe in the same database: what has to
+// happen exactly once commits together.
 type shop struct {
 	db     *sql.DB
 	store  *sqlstore.Store

@@ -53,7 +53,8 @@ func TestLimitsOfAVictim(t *testing.T) {
 	}
 }
 
-// TestTokensOfAVictim: nobody takes the tokens of another, and a stranger takes those of one address.
+// TestTokensOfAVictim: nobody takes the tokens of another, and a stranger takes those of one
+// address.
 func TestTokensOfAVictim(t *testing.T) {
 	t.Parallel()
 	x := newTarget(t, "trusted: [127.0.0.0/8]\nroutes:\n  - {match: POST /orders, key: token}\n", members)
@@ -102,7 +103,8 @@ func TestSpellingsOfACredential(t *testing.T) {
 	}
 }
 
-// TestSecretInDisguise: a service that takes underscores for hyphens sees the secret by which the guard goes, and no other.
+// TestSecretInDisguise: a service that takes underscores for hyphens sees the secret by which the
+// guard goes, and no other.
 func TestSecretInDisguise(t *testing.T) {
 	t.Parallel()
 	x := newTarget(t, "defaults: {tenant: {header_secret: X-Api-Key}}\n", saw)

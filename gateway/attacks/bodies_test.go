@@ -29,8 +29,8 @@ func resident(t *testing.T) int64 {
 	return kib << 10
 }
 
-// TestHalfSentBodies: four hundred bodies of a mebibyte that lack six bytes take no more memory than there is room for, and customers are
-// served meanwhile.
+// TestHalfSentBodies: four hundred bodies of a mebibyte that lack six bytes take no more memory
+// than there is room for, and customers are served meanwhile.
 func TestHalfSentBodies(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
 	if runtime.GOOS != "linux" {
 		t.Log("the memory of the process is not measured here")

@@ -60,7 +60,8 @@ func newTarget(t *testing.T, file string, service http.HandlerFunc) *target {
 	return x
 }
 
-// send sends the bytes of a request on a connection of its own, and returns the status and the code of the problem or the body.
+// send sends the bytes of a request on a connection of its own, and returns the status and the code
+// of the problem or the body.
 func (x *target) send(t *testing.T, bytes string) string {
 	t.Helper()
 	c, err := net.Dial("tcp", x.addr)

@@ -8,7 +8,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestNewKeysOfAnAddress: an address begins no more than it may, its repeats are answered, and others are served.
+// TestNewKeysOfAnAddress: an address begins no more than it may, its repeats are answered, and
+// others are served.
 func TestNewKeysOfAnAddress(t *testing.T) {
 	t.Parallel()
 	x := newTarget(t, "trusted: [127.0.0.0/8]\nlimits: {new_by_address: {per_s: 0.001, burst: 20}}\n", members)

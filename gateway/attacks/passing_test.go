@@ -23,7 +23,8 @@ func get(path string, fields ...string) string {
 	return "GET " + path + " HTTP/1.1\r\nHost: shop\r\n" + strings.Join(fields, "") + "\r\n"
 }
 
-// TestQueryPassesAsItCame: a query is not written again, which would turn what was signed into something else.
+// TestQueryPassesAsItCame: a query is not written again, which would turn what was signed into
+// something else.
 func TestQueryPassesAsItCame(t *testing.T) {
 	t.Parallel()
 	x := newTarget(t, "", saw)
@@ -49,7 +50,8 @@ func TestTrustedFrontsAreBelieved(t *testing.T) {
 	}
 }
 
-// TestFieldsInDisguise: what a service takes for a field that only a trusted server or we may set does not reach it.
+// TestFieldsInDisguise: what a service takes for a field that only a trusted server or we may set
+// does not reach it.
 func TestFieldsInDisguise(t *testing.T) {
 	t.Parallel()
 	x := newTarget(t, "trusted: [192.0.2.1]\ndefaults: {tenant: 'header:X-User'}\n", saw)
@@ -61,7 +63,8 @@ func TestFieldsInDisguise(t *testing.T) {
 	}
 }
 
-// TestUpgrades: a connection becomes a tunnel for what is named alone; a client that asks for another protocol is served as it is.
+// TestUpgrades: a connection becomes a tunnel for what is named alone; a client that asks for
+// another protocol is served as it is.
 func TestUpgrades(t *testing.T) {
 	t.Parallel()
 	x := newTarget(t, "upgrades: [spdy]\nroutes:\n  - {match: POST /votes, key: required}\n", func(w http.ResponseWriter, r *http.Request) {
@@ -109,7 +112,8 @@ func TestConnectionThatTakesAway(t *testing.T) {
 	assert.True(t, strings.HasPrefix(got, "200 ") && !strings.Contains(got, "X-Mine"), "another field ends here: %s", got)
 }
 
-// TestNothingIsMadeUp of an answer without a content type, whatever its body looks like; a replay is the same.
+// TestNothingIsMadeUp of an answer without a content type, whatever its body looks like; a replay
+// is the same.
 func TestNothingIsMadeUp(t *testing.T) {
 	t.Parallel()
 	x := newTarget(t, "", func(w http.ResponseWriter, _ *http.Request) {

@@ -1,4 +1,5 @@
-// Package etag carries the version of a row to a client and back, as an entity-tag (RFC 9110, section 8.8.3), for guard.Version:
+// Package etag carries the version of a row to a client and back, as an entity-tag (RFC 9110,
+// section 8.8.3), for guard.Version:
 //
 //	w.Header().Set("ETag", etag.Format(row.Version))      // with the answer to GET
 //
@@ -27,7 +28,8 @@ var (
 	ErrRequired = errors.New("etag: the request has to say in If-Match which version it changes; read the resource, and send the ETag of that answer")
 	// ErrMalformed is for an If-Match that is no list of entity-tags; 400.
 	ErrMalformed = errors.New(`etag: If-Match is not an entity-tag such as "17"; send the ETag as it came, with its quotes`)
-	// ErrNoMatch is for an entity-tag that this resource never had; 412 (RFC 9110, section 15.5.13).
+	// ErrNoMatch is for an entity-tag that this resource never had; 412 (RFC 9110, section
+	// 15.5.13).
 	ErrNoMatch = errors.New("etag: If-Match names no version of this resource; read it again, and send the ETag of that answer")
 )
 
@@ -36,8 +38,9 @@ func Format(version int64) string { return `"` + strconv.FormatInt(version, 10) 
 
 // IfMatch is the version that a request names in If-Match.
 //
-// Errors: [ErrRequired] where there is none, or "*" or several, which leave open what the client has seen; [ErrMalformed]; [ErrNoMatch] for a weak one, which
-// If-Match never matches (RFC 9110, section 13.1.1), and for one that Format did not make.
+// Errors: [ErrRequired] where there is none, or "*" or several, which leave open what the client
+// has seen; [ErrMalformed]; [ErrNoMatch] for a weak one, which If-Match never matches (RFC 9110,
+// section 13.1.1), and for one that Format did not make.
 func IfMatch(r *http.Request) (version int64, err error) {
 	field := strings.Join(r.Header.Values("If-Match"), ",")
 	tag, rest, err := next(field)
@@ -94,7 +97,8 @@ func next(list string) (tag, rest string, err error) {
 	return tag, rest, nil
 }
 
-// Status is the status of an error of IfMatch or of a guard, and zero for others, which are the server's own matter.
+// Status is the status of an error of IfMatch or of a guard, and zero for others, which are the
+// server's own matter.
 func Status(err error) int {
 	for _, known := range []struct {
 		err    error
@@ -120,14 +124,16 @@ var advice = map[int]string{
 	http.StatusNotFound:             "There is no such resource.",
 }
 
-// Refuse answers a request with the [Status] of err, as a problem document (RFC 9457), and tells whether it has: it is false for nil, and for other errors. The answer says
-// nothing of what is in err.
+// Refuse answers a request with the [Status] of err, as a problem document (RFC 9457), and tells
+// whether it has: it is false for nil, and for other errors. The answer says nothing of what is in
+// err.
 func Refuse(w http.ResponseWriter, err error) bool {
 	status := Status(err)
 	if status == 0 {
 		return false
 	}
-	body, _ := json.Marshal(map[string]any{"type": "about:blank", "title": http.StatusText(status), "status": status, "detail": advice[status]}) // maps of text never fail
+	// maps of text never fail
+	body, _ := json.Marshal(map[string]any{"type": "about:blank", "title": http.StatusText(status), "status": status, "detail": advice[status]})
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("Cache-Control", "no-store") // 428: RFC 6585, section 3
 	w.WriteHeader(status)

@@ -22,7 +22,8 @@ func request(fields ...string) *http.Request {
 	return r
 }
 
-// TestIfMatch: a version comes back as it was given out, and what is none is told apart by what the client can do about it.
+// TestIfMatch: a version comes back as it was given out, and what is none is told apart by what the
+// client can do about it.
 func TestIfMatch(t *testing.T) {
 	t.Parallel()
 	for _, v := range []int64{0, 1, 17, -4, 1<<63 - 1} {
@@ -98,7 +99,8 @@ func FuzzIfMatch(f *testing.F) {
 	})
 }
 
-// A row's version goes out as an ETag, and comes back in If-Match: without it 428, with an old one 412.
+// A row's version goes out as an ETag, and comes back in If-Match: without it 428, with an old
+// one 412.
 func Example() {
 	version := int64(3)
 	put := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -37,9 +37,10 @@ var page = template.Must(template.New("answer").Parse(`<!doctype html>
 </html>
 `))
 
-// Answer is for httpidem.Options.Answer: people who have sent a form are told in a page of HTML what programs are told in a problem
-// document. t is executed with a [Refusal]; nil is a page without any style. Programs, which do not accept text/html, and everything
-// where t fails get the problem document.
+// Answer is for httpidem.Options.Answer: people who have sent a form are told in a page of HTML
+// what programs are told in a problem document. t is executed with a [Refusal]; nil is a page
+// without any style. Programs, which do not accept text/html, and everything where t fails get the
+// problem document.
 func Answer(t *template.Template) func(w http.ResponseWriter, r *http.Request, err error) {
 	if t == nil {
 		t = page

@@ -77,7 +77,8 @@ func (d *desk) post(fields url.Values) *httptest.ResponseRecorder {
 	return w
 }
 
-// TestFormRepeated: every repeat of one page leads to the one order; a page that is made anew is another order.
+// TestFormRepeated: every repeat of one page leads to the one order; a page that is made anew is
+// another order.
 func TestFormRepeated(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -105,7 +106,8 @@ func TestFormRepeated(t *testing.T) {
 	}
 }
 
-// TestFormChanged: other entries with the key of a page are not what was sent, and a person is told so.
+// TestFormChanged: other entries with the key of a page are not what was sent, and a person is told
+// so.
 func TestFormChanged(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)

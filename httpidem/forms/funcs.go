@@ -26,8 +26,9 @@ type Options struct {
 //	{{retrysafeKey}}             a hidden field with a new random key of 130 bits, for routes with FormKey
 //	{{retrysafeToken .Request}}  a hidden field with a one-time token of Issuer, for routes with the key Token
 //
-// A page that calls one of them may be shown to one user alone: use [Render], or set its Cache-Control as that does. An error of Issuer or
-// of Tenant ends the template; Render keeps half a page from being sent. The map may be used by several templates.
+// A page that calls one of them may be shown to one user alone: use [Render], or set its
+// Cache-Control as that does. An error of Issuer or of Tenant ends the template; Render keeps half
+// a page from being sent. The map may be used by several templates.
 func Funcs(o *Options) template.FuncMap {
 	if o == nil {
 		o = new(Options)
@@ -62,7 +63,8 @@ func (o *Options) token(r *http.Request) (template.HTML, error) {
 	return hidden(token), nil
 }
 
-// hidden is the field. Without autocomplete="off" some browsers fill it, after a reload, with the key of the page before.
+// hidden is the field. Without autocomplete="off" some browsers fill it, after a reload, with the
+// key of the page before.
 func hidden(value string) template.HTML {
 	return template.HTML(`<input type="hidden" name="` + httpidem.TokenField + `" value="` + //nolint:gosec // the value is escaped here
 		template.HTMLEscapeString(value) + `" autocomplete="off">`)

@@ -155,7 +155,8 @@ func testInProgress(t *testing.T, open Open) {
 		for i := range replies {
 			wg.Go(func() { replies[i], _ = wd.try(keyed("k", "x")) })
 		}
-		time.Sleep(300 * time.Millisecond) // until they wait; a late one would be told the same by its own attempt
+		// until they wait; a late one would be told the same by its own attempt
+		time.Sleep(300 * time.Millisecond)
 		close(hold)
 		wg.Wait()
 		failed := 0

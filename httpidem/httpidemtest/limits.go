@@ -106,7 +106,8 @@ func testNotKept(t *testing.T, open Open) {
 	})
 }
 
-// raw sends bytes as they are, and returns status and code of the answer, or nothing where there is none, and whether the connection ends.
+// raw sends bytes as they are, and returns status and code of the answer, or nothing where there is
+// none, and whether the connection ends.
 func (wd *world) raw(request string, closeWrite bool) (status int, code string, closes bool) {
 	wd.t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(wd.base, "http://"))
@@ -142,7 +143,8 @@ func testBodies(t *testing.T, open Open) {
 		assert.Equal(t, fmt.Sprint(status, code), "413body-too-large", "without a length")
 		assert.True(t, closes, "what is left of the body is not read")
 		wd.started(0, "for bodies over the limit")
-		wd.http.CloseIdleConnections() // the server is about to end the one with the body that it has not read
+		// the server is about to end the one with the body that it has not read
+		wd.http.CloseIdleConnections()
 		assert.Equal(t, wd.do(keyed("k", strings.Repeat("x", 1000))).status, 201, "a body of the limit runs, under the same key")
 	})
 	t.Run("cut or of the wrong size", func(t *testing.T) {

@@ -126,8 +126,10 @@ func testParams(t *testing.T, open Open) {
 		})
 		wd.do(from(ann, jsonBody, `{"a":1}`))
 		wd.do(from(ann, jsonBody, `{"a":2}`))
-		wd.do(from(bob, jsonBody, `{"a":1}`))                                                                           // another caller,
-		wd.do(call{path: "/others", body: `{"a":1}`, header: []string{"Content-Type", jsonBody, "Authorization", ann}}) // another path,
+		// another caller,
+		wd.do(from(bob, jsonBody, `{"a":1}`))
+		// another path,
+		wd.do(call{path: "/others", body: `{"a":1}`, header: []string{"Content-Type", jsonBody, "Authorization", ann}})
 		clock.pass(time.Minute)
 		wd.do(from(ann, jsonBody, `{"a":1}`)) // and a second order of the same thing
 		mu.Lock()

@@ -151,7 +151,8 @@ func testOrder(t *testing.T, open Open) {
 	t.Run("unconfirmed, streamed", func(t *testing.T) {
 		t.Parallel()
 		wd := failing(t, errDown, func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Type", "text/event-stream") // what a gateway passes on as it comes
+			// what a gateway passes on as it comes
+			w.Header().Set("Content-Type", "text/event-stream")
 			stream(w, r)
 		})
 		r := wd.do(keyed("k", "x"))

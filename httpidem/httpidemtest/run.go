@@ -1,5 +1,6 @@
-// Package httpidemtest is the HTTP contract (H1 to H18 of docs/design.md) as a black-box suite: every adapter and the gateway must pass
-// it. It speaks HTTP to whatever stands before an origin, and knows nothing of what that is.
+// Package httpidemtest is the HTTP contract (H1 to H18 of docs/design.md) as a black-box suite:
+// every adapter and the gateway must pass it. It speaks HTTP to whatever stands before an origin,
+// and knows nothing of what that is.
 package httpidemtest
 
 import (
@@ -11,22 +12,24 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// Setup is what a test asks of the front. The tenant is [httpidem.Credential] with its binding; everything that is zero is at its
-// default.
+// Setup is what a test asks of the front. The tenant is [httpidem.Credential] with its binding;
+// everything that is zero is at its default.
 type Setup struct {
 	// Store has the records. It is set always, and the suite makes it fail.
 	Store  retrysafe.Store
 	Policy retrysafe.Policy
-	// Guard has the options that a test changes. Policy is the front's to fill from the above, and so are Credentials where the
-	// test has none. The engine's namespace is the default, and it has no secret: the suite issues tokens for the front by an engine of its own.
+	// Guard has the options that a test changes. Policy is the front's to fill from the above, and
+	// so are Credentials where the test has none. The engine's namespace is the default, and it has
+	// no secret: the suite issues tokens for the front by an engine of its own.
 	Guard httpidem.Options
 }
 
-// Open puts what is tested before origin, and returns the address at which it answers, for example http://127.0.0.1:4711.
-// What it started ends with the test.
+// Open puts what is tested before origin, and returns the address at which it answers, for example
+// http://127.0.0.1:4711. What it started ends with the test.
 type Open func(t *testing.T, origin http.Handler, s Setup) (base string)
 
-// RunHTTP2 is Run over HTTP/2 without TLS, by prior knowledge (RFC 9113, section 3.3). The front must speak HTTP/1.1 too.
+// RunHTTP2 is Run over HTTP/2 without TLS, by prior knowledge (RFC 9113, section 3.3). The front
+// must speak HTTP/1.1 too.
 func RunHTTP2(t *testing.T, open Open) {
 	t.Helper()
 	Run(t, func(t *testing.T, origin http.Handler, s Setup) string {

@@ -21,7 +21,8 @@ func (wd *world) tooMany(r reply, least, most int) {
 	assert.True(wd.t, err == nil && after >= least && after <= most, "Retry-After is %d to %d whole seconds: %q", least, most, r.header.Get("Retry-After"))
 }
 
-// testTenantLimits is H18: a tenant's new keys over its limits are refused before anything runs, and nothing else is.
+// testTenantLimits is H18: a tenant's new keys over its limits are refused before anything runs,
+// and nothing else is.
 func testTenantLimits(t *testing.T, open Open) {
 	of := func(user, key string) call {
 		return call{body: "x", header: []string{"Idempotency-Key", key, "Authorization", basic(user, "1")}}

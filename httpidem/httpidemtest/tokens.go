@@ -64,7 +64,8 @@ func (m *mint) process() *retrysafe.Engine {
 	return retrysafe.New(m.store, &retrysafe.Options{Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
 }
 
-// issue makes a token for the caller with that field Authorization, in a process that knows what time it is.
+// issue makes a token for the caller with that field Authorization, in a process that knows what
+// time it is.
 func (m *mint) issue(credential string) string {
 	m.t.Helper()
 	e := m.process()
@@ -156,8 +157,8 @@ func testTokens(t *testing.T, open Open) {
 	})
 }
 
-// testTokenOnce: the first use runs, with its body whole; repeats get its answer long after the token's life, and nothing after the
-// record's.
+// testTokenOnce: the first use runs, with its body whole; repeats get its answer long after the
+// token's life, and nothing after the record's.
 func testTokenOnce(m *mint, with func(string) call) {
 	m.t.Helper()
 	c := with(m.issue(ann))
@@ -179,7 +180,8 @@ func testTokenOnce(m *mint, with func(string) call) {
 	m.started(1, "in all")
 }
 
-// testTokenRefusals: a token that is unknown, expired, forged, another's or no token at all is refused with one answer.
+// testTokenRefusals: a token that is unknown, expired, forged, another's or no token at all is
+// refused with one answer.
 func testTokenRefusals(m *mint) {
 	m.t.Helper()
 	old := m.issue(ann)
@@ -221,7 +223,8 @@ func testTokenRefusals(m *mint) {
 	m.started(1, "in all")
 }
 
-// testTokenReleased: what the origin says it did not do can be done with the same token, for the rest of its life and a lease longer.
+// testTokenReleased: what the origin says it did not do can be done with the same token, for the
+// rest of its life and a lease longer.
 func testTokenReleased(t *testing.T, open Open, stateless bool) {
 	t.Helper()
 	var m *mint

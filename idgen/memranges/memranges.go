@@ -1,4 +1,5 @@
-// Package memranges is a source of ranges in memory: for tests, and for trying out. It forgets with its process, and values repeat then.
+// Package memranges is a source of ranges in memory: for tests, and for trying out. It forgets with
+// its process, and values repeat then.
 package memranges
 
 import (
@@ -22,8 +23,8 @@ var _ idgen.Ranges = (*Ranges)(nil)
 // New returns ranges without tags.
 func New() *Ranges { return &Ranges{tags: map[string]*counter{}} }
 
-// Create makes a tag whose first value is first, and whose ranges have step values at least. One that is there stays as it is, and created is
-// false.
+// Create makes a tag whose first value is first, and whose ranges have step values at least. One
+// that is there stays as it is, and created is false.
 func (r *Ranges) Create(_ context.Context, tag string, first, step int64) (created bool, err error) {
 	if err := idgen.CheckNew(tag, first, step); err != nil {
 		return false, err

@@ -69,7 +69,8 @@ func rising(e *env) error {
 		return fmt.Errorf("Create: %w", err)
 	}
 	last := int64(76)
-	for i, n := range []int64{1, 1000, 3, 1, 1 << 33, 10, 1 << 55, 1} { // the last ones are no exact numbers in floating point
+	for i, n := range []int64{1, 1000, 3, 1, 1 << 33, 10, 1 << 55, 1} {
+		// the last ones are no exact numbers in floating point
 		got, err := e.take([]idgen.Ranges{e.a, e.b}[i%2], e.tag, n)
 		if err != nil {
 			return err

@@ -1,5 +1,5 @@
-// Package rangestest says what a source of ranges (idgen.Ranges) must do, and finds out whether one does: [Run] it in a test of the source, on
-// the real server.
+// Package rangestest says what a source of ranges (idgen.Ranges) must do, and finds out whether one
+// does: [Run] it in a test of the source, on the real server.
 //
 //	R1  each value is given once, however many processes take at once
 //	R2  a range has as many values as were asked for, or more, and later ones are above

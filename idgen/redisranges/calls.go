@@ -27,8 +27,9 @@ var (
 
 var errReply = errors.New("redisranges: the server's reply is not that of the script; is there a proxy in between that changes replies?")
 
-// Create makes a tag: its first value, and how many values a range has at least. One that is there stays as it is, and created is false. What
-// first is matters where ids of the tag are in use already, or the server has lost them: give one above all of them.
+// Create makes a tag: its first value, and how many values a range has at least. One that is there
+// stays as it is, and created is false. What first is matters where ids of the tag are in use
+// already, or the server has lost them: give one above all of them.
 func (r *Ranges) Create(ctx context.Context, tag string, first, step int64) (created bool, err error) {
 	if err := idgen.CheckNew(tag, first, step); err != nil {
 		return false, err
@@ -44,7 +45,8 @@ func (r *Ranges) Create(ctx context.Context, tag string, first, step int64) (cre
 	return n == 1, nil
 }
 
-// Take implements [idgen.Ranges]. A range has as many values as the tag was made with, or n if that is more.
+// Take implements [idgen.Ranges]. A range has as many values as the tag was made with, or n if that
+// is more.
 func (r *Ranges) Take(ctx context.Context, tag string, n int64) (first, count int64, err error) {
 	if err := idgen.CheckTag(tag); err != nil {
 		return 0, 0, err

@@ -1,10 +1,13 @@
-// Package redisranges keeps the ranges of idgen.Segment in Redis 7 or newer: a single server, Sentinel or Cluster. It imports no client:
-// adapters bring one.
+// Package redisranges keeps the ranges of idgen.Segment in Redis 7 or newer: a single server,
+// Sentinel or Cluster. It imports no client: adapters bring one.
 //
-// A counter that goes back gives ids twice, and Redis can lose what it has confirmed: in a failover to a replica that does not have it yet, and in a crash
-// before it is on the disk. So [New] takes a server that keeps an append-only file, and that either has each range confirmed by replicas
-// ([Options].Replicas) or has none and writes each command to the disk (appendfsync always); it refuses what it cannot see. [Options].Unsafe takes
-// any: ids repeat after a crash or a failover then. A tag that was lost altogether is an error (idgen.ErrNoTag) and never begins anew by itself.
+// A counter that goes back gives ids twice, and Redis can lose what it has confirmed: in a failover
+// to a replica that does not have it yet, and in a crash before it is on the disk. So [New] takes a
+// server that keeps an append-only file, and that either has each range confirmed by replicas
+// ([Options].Replicas) or has none and writes each command to the disk (appendfsync always); it
+// refuses what it cannot see. [Options].Unsafe takes any: ids repeat after a crash or a failover
+// then. A tag that was lost altogether is an error (idgen.ErrNoTag) and never begins anew by
+// itself.
 package redisranges
 
 import (
@@ -24,8 +27,9 @@ import (
 type Options struct {
 	// Prefix stands before each tag; default "rs:ids:".
 	Prefix string
-	// Replicas is how many replicas must have a range before it is given, by WAIT; 0: none, [All]: as many as a primary was seen to have by New.
-	// A range that fewer have is nobody's, and Take fails. It needs a client with [redisclient.Replicated].
+	// Replicas is how many replicas must have a range before it is given, by WAIT; 0: none, [All]:
+	// as many as a primary was seen to have by New. A range that fewer have is nobody's, and Take
+	// fails. It needs a client with [redisclient.Replicated].
 	Replicas int
 	// ReplicaTime is how long they are waited for; default 1 s.
 	ReplicaTime time.Duration
@@ -104,7 +108,8 @@ func (r *Ranges) inspect(node *redisnode.Node) error {
 	return nil
 }
 
-// unless makes an error of what can lose ids, or a warning if the caller has taken that upon himself.
+// unless makes an error of what can lose ids, or a warning if the caller has taken that upon
+// himself.
 func (r *Ranges) unless(err error) error {
 	if !r.o.Unsafe {
 		return fmt.Errorf("%w; or set Unsafe if ids may repeat", err)

@@ -26,7 +26,8 @@ func again(ctx context.Context, try func() error) error {
 	}
 }
 
-// inTheWay tells whether another transaction was: nothing was changed, and the same again may succeed.
+// inTheWay tells whether another transaction was: nothing was changed, and the same again may
+// succeed.
 func inTheWay(err error) bool {
 	switch dberr.SQLiteCode(err) & 0xff {
 	case 5, 6, 15: // busy, locked, protocol

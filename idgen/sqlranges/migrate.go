@@ -17,7 +17,8 @@ var (
 	mysqlSchema string
 )
 
-// SchemaSQL is the statement that makes the table where there is none, as [Ranges.Migrate] does, under [DefaultTable].
+// SchemaSQL is the statement that makes the table where there is none, as [Ranges.Migrate] does,
+// under [DefaultTable].
 func SchemaSQL(d Dialect) string {
 	switch d {
 	case SQLite:
@@ -30,8 +31,8 @@ func SchemaSQL(d Dialect) string {
 	return ""
 }
 
-// Migrate makes the table where there is none; several processes may call it at once. It warns by [Options].Logger of settings under which what was
-// given may be given again.
+// Migrate makes the table where there is none; several processes may call it at once. It warns by
+// [Options].Logger of settings under which what was given may be given again.
 func (r *Ranges) Migrate(ctx context.Context) error {
 	look := `SELECT count(biz_tag), count(max_id), count(step), count(update_time) FROM ` + r.table + ` WHERE biz_tag IS NULL`
 	err := again(ctx, func() error {
@@ -41,7 +42,8 @@ func (r *Ranges) Migrate(ctx context.Context) error {
 			return err
 		}
 		statement := strings.ReplaceAll(SchemaSQL(r.dialect), DefaultTable, r.name)
-		if _, err = r.db.ExecContext(ctx, statement); err != nil { // another one may have been faster, which PostgreSQL takes for an error
+		if _, err = r.db.ExecContext(ctx, statement); err != nil {
+			// another one may have been faster, which PostgreSQL takes for an error
 			if r.db.QueryRowContext(ctx, look).Scan(&n, &n, &n, &n) == nil {
 				return nil
 			}

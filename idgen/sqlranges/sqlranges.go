@@ -26,29 +26,35 @@ const (
 // DefaultTable is the name of the table.
 const DefaultTable = "retrysafe_ids"
 
-// Options change a source; nil and every zero field are fine. All processes of one source use the same.
+// Options change a source; nil and every zero field are fine. All processes of one source use the
+// same.
 type Options struct {
-	// Table is the name of the table; default [DefaultTable], and leaf_alloc for that of Leaf. Letters, digits and underscores, at most 40.
+	// Table is the name of the table; default [DefaultTable], and leaf_alloc for that of Leaf.
+	// Letters, digits and underscores, at most 40.
 	Table string
-	// Logger gets warnings about settings under which what was given may be given again; default slog.Default().
+	// Logger gets warnings about settings under which what was given may be given again; default
+	// slog.Default().
 	Logger *slog.Logger
 }
 
-// Ranges are a source of ranges. All methods are safe for concurrent use. There is nothing to close: the database is the caller's.
+// Ranges are a source of ranges. All methods are safe for concurrent use. There is nothing to
+// close: the database is the caller's.
 type Ranges struct {
 	db      *sql.DB
 	dialect Dialect
 	table   string // quoted
 	name    string
 	logger  *slog.Logger
-	take    func(ctx context.Context, tag string, n int64) (next, count int64, err error) // sql.ErrNoRows: nothing was changed
+	// sql.ErrNoRows: nothing was changed
+	take func(ctx context.Context, tag string, n int64) (next, count int64, err error)
 }
 
 var _ idgen.Ranges = (*Ranges)(nil)
 
 var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,39}$`)
 
-// New returns a source on db. It looks at its arguments only; [Ranges.Migrate] makes the table. The drivers that sqlstore takes will do.
+// New returns a source on db. It looks at its arguments only; [Ranges.Migrate] makes the table. The
+// drivers that sqlstore takes will do.
 func New(db *sql.DB, d Dialect, o *Options) (*Ranges, error) {
 	if o == nil {
 		o = new(Options)
@@ -81,8 +87,9 @@ func New(db *sql.DB, d Dialect, o *Options) (*Ranges, error) {
 	return r, nil
 }
 
-// Create makes a tag: its first value, and how many values a range has at least. One that is there stays as it is, and created is false. What
-// first is matters where ids of the tag are in use already: give one above all of them.
+// Create makes a tag: its first value, and how many values a range has at least. One that is there
+// stays as it is, and created is false. What first is matters where ids of the tag are in use
+// already: give one above all of them.
 func (r *Ranges) Create(ctx context.Context, tag string, first, step int64) (created bool, err error) {
 	if err := idgen.CheckNew(tag, first, step); err != nil {
 		return false, err
@@ -112,7 +119,8 @@ func (r *Ranges) Create(ctx context.Context, tag string, first, step int64) (cre
 	return created, r.explain("make a tag", err)
 }
 
-// Take implements [idgen.Ranges]. A range has as many values as the tag's column step says, or n if that is more.
+// Take implements [idgen.Ranges]. A range has as many values as the tag's column step says, or n if
+// that is more.
 func (r *Ranges) Take(ctx context.Context, tag string, n int64) (first, count int64, err error) {
 	if err := idgen.CheckTag(tag); err != nil {
 		return 0, 0, err

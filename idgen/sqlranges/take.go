@@ -10,7 +10,8 @@ import (
 // The largest value, as a literal.
 const most = `9223372036854775807`
 
-// takePostgres is one statement: it commits by itself, and a process that is stopped behind it holds no lock.
+// takePostgres is one statement: it commits by itself, and a process that is stopped behind it
+// holds no lock.
 func (r *Ranges) takePostgres(ctx context.Context, tag string, n int64) (next, count int64, err error) {
 	err = r.db.QueryRowContext(ctx, `UPDATE `+r.table+` SET max_id = greatest(max_id, 1) + greatest(step, $2::bigint), update_time = now()
 		WHERE biz_tag = $1 AND max_id <= `+most+` - greatest(step, $2::bigint) RETURNING max_id, greatest(step, $2::bigint)`, tag, n).Scan(&next, &count)
@@ -20,7 +21,8 @@ func (r *Ranges) takePostgres(ctx context.Context, tag string, n int64) (next, c
 // errTransacts: what is changed would be undone with the connection.
 var errTransacts = errors.New("connections begin a transaction with each statement (autocommit = 0), so that nothing would be kept; leave that out of the address")
 
-// takeMySQL is one statement too, which tells the new value by the number of the last insert. The step is read before: it only says how much is taken.
+// takeMySQL is one statement too, which tells the new value by the number of the last insert. The
+// step is read before: it only says how much is taken.
 func (r *Ranges) takeMySQL(ctx context.Context, tag string, n int64) (next, count int64, err error) {
 	conn, err := r.db.Conn(ctx)
 	if err != nil {

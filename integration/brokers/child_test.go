@@ -42,7 +42,8 @@ func TestMain(m *testing.M) {
 const (
 	maxTries = 8
 	lease    = 10 * time.Second // a consumer that lives keeps it, however busy the machine
-	// Where the handler fails, of a thousand: before its effect, and by going on behind its lease, whatever its context says.
+	// Where the handler fails, of a thousand: before its effect, and by going on behind its lease,
+	// whatever its context says.
 	failing, outliving = 50, 10
 )
 
@@ -152,7 +153,8 @@ func (h *handler) work(ctx context.Context, to execer, m *mqidem.Message) error 
 	return err
 }
 
-// hangOnce makes an effect at the second try only. The first one is there until its process is killed.
+// hangOnce makes an effect at the second try only. The first one is there until its process is
+// killed.
 func (h *handler) hangOnce(ctx context.Context, to execer, m *mqidem.Message) error {
 	begun := 0
 	if err := h.db.QueryRowContext(ctx, "SELECT count(*) FROM outcomes WHERE id = $1 AND what = 'begun'", m.ID).Scan(&begun); err != nil {
@@ -168,7 +170,8 @@ func (h *handler) hangOnce(ctx context.Context, to execer, m *mqidem.Message) er
 	return err
 }
 
-// handle measures the time from an effect to its record, in which the effect happens again if the process dies.
+// handle measures the time from an effect to its record, in which the effect happens again if the
+// process dies.
 func (h *handler) handle(ctx context.Context, m *mqidem.Message) error {
 	h.journal.note(m.ID, "handled …")
 	err := h.inner(ctx, m)
@@ -182,7 +185,8 @@ func (h *handler) handle(ctx context.Context, m *mqidem.Message) error {
 	return err
 }
 
-// observe notes what was done, once its record says so. A process that is killed meanwhile does not come to that.
+// observe notes what was done, once its record says so. A process that is killed meanwhile does not
+// come to that.
 func (h *handler) observe(o mqidem.Outcome) {
 	h.journal.note(o.Message.ID, "outcome %s, try %d: %v", o.What, o.Try, o.Err)
 	if o.What != mqidem.Done && o.What != mqidem.Dead {

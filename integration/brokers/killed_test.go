@@ -10,8 +10,9 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// TestKilled kills a process that works on a message: the broker gives the message to another process, which does it once, and nothing is left of it in the
-// queue. It is the soak's story, told once.
+// TestKilled kills a process that works on a message: the broker gives the message to another
+// process, which does it once, and nothing is left of it in the queue. It is the soak's story, told
+// once.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	stores := startStores(t)

@@ -231,7 +231,8 @@ func parkingOfKafka(ctx context.Context, url string) (mqidem.Parking, io.Closer,
 	return p, closer{p.Close}, nil
 }
 
-// startKafka is kfake in this process: a package of Kafka is not at hand. Its addresses stand in what it answers, so that no proxy can be put before it.
+// startKafka is kfake in this process: a package of Kafka is not at hand. Its addresses stand in
+// what it answers, so that no proxy can be put before it.
 func startKafka(t *testing.T) *broker {
 	t.Helper()
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(100*time.Millisecond))

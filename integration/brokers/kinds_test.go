@@ -60,7 +60,8 @@ var kinds = map[string]kind{
 			p, err := amqpidem.OpenParking(ctx, url, queue, rabbitOptions())
 			return p, p, err
 		},
-		// RabbitMQ 3.10 takes about a second to write down that there is a new quorum queue, and one that is killed before has lost what was in it.
+		// RabbitMQ 3.10 takes about a second to write down that there is a new quorum queue, and
+		// one that is killed before has lost what was in it.
 		rest: 5 * time.Second,
 		start: func(t *testing.T) *broker {
 			t.Helper()

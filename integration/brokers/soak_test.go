@@ -30,8 +30,10 @@ func messages() int {
 	return 300
 }
 
-// TestSoakOnceTx: messages published up to three times, consumers that are killed, connections that are cut, a broker that is killed and starts again, a handler that
-// fails and one that outlives its lease. Every effect happens exactly once, nothing is lost, and what is parked had used up its tries.
+// TestSoakOnceTx: messages published up to three times, consumers that are killed, connections that
+// are cut, a broker that is killed and starts again, a handler that fails and one that outlives its
+// lease. Every effect happens exactly once, nothing is lost, and what is parked had used up its
+// tries.
 func TestSoakOnceTx(t *testing.T) {
 	t.Parallel()
 	b := startStores(t)
@@ -47,8 +49,9 @@ func TestSoakOnceTx(t *testing.T) {
 	}
 }
 
-// TestSoakOnce is the same with the records in Redis: nothing is lost, and an effect that happened twice is one whose first consumer did not come to its
-// record: it was killed or lost its lease in between.
+// TestSoakOnce is the same with the records in Redis: nothing is lost, and an effect that happened
+// twice is one whose first consumer did not come to its record: it was killed or lost its lease in
+// between.
 func TestSoakOnce(t *testing.T) {
 	t.Parallel()
 	b := startStores(t)
@@ -124,11 +127,13 @@ func newSoak(t *testing.T, stores *stores, name, mode string) *soak {
 	return s
 }
 
-// play publishes and disturbs, until every message is done or parked; then it puts good ones back that were parked, and waits for them.
+// play publishes and disturbs, until every message is done or parked; then it puts good ones back
+// that were parked, and waits for them.
 func (s *soak) play(t *testing.T) {
 	t.Helper()
-	// How long everything is disturbed, and then how long what must happen may take, on a machine of any speed. What is not there when nobody has
-	// disturbed anything for so long is lost, and not late.
+	// How long everything is disturbed, and then how long what must happen may take, on a machine
+	// of any speed. What is not there when nobody has disturbed anything for so long is lost, and
+	// not late.
 	trouble, limit := 2*time.Minute, 10*time.Minute
 	if messages() > 1000 {
 		trouble, limit = 25*time.Minute, 40*time.Minute
@@ -203,7 +208,8 @@ func (s *soak) publish(ctx context.Context) error {
 				return ctx.Err()
 			}
 		}
-		if err := pause(ctx, 20*time.Millisecond); err != nil { // some work, some trouble, some more work
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
+			// some work, some trouble, some more work
 			return err
 		}
 	}
@@ -323,8 +329,9 @@ func (s *soak) look(ctx context.Context) (all []*mqidem.Parked, err error) {
 	return all, err
 }
 
-// await waits until these messages all have an effect, or are parked where that counts. What is parked is looked for in the parking queue itself: a
-// consumer that was killed may have parked a message, and told nobody.
+// await waits until these messages all have an effect, or are parked where that counts. What is
+// parked is looked for in the parking queue itself: a consumer that was killed may have parked a
+// message, and told nobody.
 func (s *soak) await(ctx context.Context, t *testing.T, what string, want []string, parkedToo bool) {
 	t.Helper()
 	var still stall

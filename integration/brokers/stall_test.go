@@ -13,7 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// journal is a file in which all processes of a run write down what they do with each message: what became of one that is missing stands there.
+// journal is a file in which all processes of a run write down what they do with each message: what
+// became of one that is missing stands there.
 type journal struct{ f *os.File }
 
 func openJournal(path string) (*journal, error) {
@@ -84,7 +85,8 @@ type stall struct {
 	told  bool
 }
 
-// quietFor is how long nothing moves before the state of what is missing is printed; a handler may outlive its lease meanwhile.
+// quietFor is how long nothing moves before the state of what is missing is printed; a handler may
+// outlive its lease meanwhile.
 const quietFor = 40 * time.Second
 
 // seen is told how many there are.

@@ -14,7 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/redisstore"
 )
 
-// stores are the servers of records and effects, for all tests of a group. Each has a database of its own in them.
+// stores are the servers of records and effects, for all tests of a group. Each has a database of
+// its own in them.
 type stores struct {
 	postgres *servertest.Postgres
 	redis    *servertest.Redis

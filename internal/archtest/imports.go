@@ -29,8 +29,8 @@ func (t *Tree) edges(keep func(*File) bool) []edge {
 	return all
 }
 
-// reached are the imports of a package that it carries into a program: its own and those of our packages below it, tests left out.
-// Each comes with the edge that names it.
+// reached are the imports of a package that it carries into a program: its own and those of our
+// packages below it, tests left out. Each comes with the edge that names it.
 func (t *Tree) reached(start string) []edge {
 	byDir := map[string][]edge{}
 	for _, e := range t.edges(func(f *File) bool { return !f.Test() }) {

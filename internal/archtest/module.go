@@ -53,8 +53,9 @@ func replaces(lines map[string][][]string) map[string]string {
 	return all
 }
 
-// directives reads the format that go.mod and go.work share: each verb with the words of its lines, blocks unfolded.
-// The root module requires nothing, so the parser of golang.org/x/mod is out of reach.
+// directives reads the format that go.mod and go.work share: each verb with the words of its lines,
+// blocks unfolded. The root module requires nothing, so the parser of golang.org/x/mod is out of
+// reach.
 func directives(text string) map[string][][]string {
 	verbs := map[string][][]string{}
 	block := ""
@@ -79,7 +80,8 @@ func directives(text string) map[string][][]string {
 	return verbs
 }
 
-// module finds the module that an import path belongs to: the one with the longest matching path, or nil.
+// module finds the module that an import path belongs to: the one with the longest matching path,
+// or nil.
 func (t *Tree) module(importPath string) *Module {
 	var best *Module
 	for _, m := range t.Modules {

@@ -16,7 +16,8 @@ var importRules = []Rule{
 	{"product code keeps to its module's internals", internalsStayInModule},
 }
 
-// heavy are packages of the standard library that the core does not carry into a program that only wants Do.
+// heavy are packages of the standard library that the core does not carry into a program that only
+// wants Do.
 var heavy = []string{
 	"net/http", "database/sql", "testing",
 	"expvar", "net/rpc", // these bring net/http with them
@@ -44,13 +45,15 @@ func coreStandsAlone(t *Tree) []Violation {
 }
 
 var (
-	// stores keep records; each is one choice of many, so nothing but a program or a test picks one.
+	// stores keep records; each is one choice of many, so nothing but a program or a test picks
+	// one.
 	stores = []string{"memstore", "sqlstore", "redisstore", "shardstore"}
 	// surfaces put the engine in front of work; they see a store only as the interface.
 	surfaces = []string{"httpidem", "httpsig", "mqidem", "gateway", "token", "guard", "outbox"}
 )
 
-// apart are the pairs of layers of which neither may reach the other, not through a third package either.
+// apart are the pairs of layers of which neither may reach the other, not through a third package
+// either.
 var apart = []struct {
 	from, to []string
 	why      string
@@ -98,7 +101,8 @@ func suitesAreForTests(t *Tree) []Violation {
 // programs put things together or try them out, so they may import adapters.
 var programs = []string{"cmd", "integration", "bench", "examples"}
 
-// leaves: a program picks its adapters; a package that did so would force them on everybody. A command is imported by itself only.
+// leaves: a program picks its adapters; a package that did so would force them on everybody. A
+// command is imported by itself only.
 func leaves(t *Tree) []Violation {
 	var found []Violation
 	for _, e := range t.edges(func(*File) bool { return true }) {
@@ -114,7 +118,8 @@ func leaves(t *Tree) []Violation {
 	return found
 }
 
-// adaptersUseRoot: an adapter joins one foreign library to the root module and knows no other child.
+// adaptersUseRoot: an adapter joins one foreign library to the root module and knows no other
+// child.
 func adaptersUseRoot(t *Tree) []Violation {
 	var found []Violation
 	for _, e := range t.edges(func(f *File) bool { return within(f.Dir(), "adapters") }) {
@@ -126,7 +131,8 @@ func adaptersUseRoot(t *Tree) []Violation {
 	return found
 }
 
-// rootImportsOwn: the workspace would let the root import what a child requires, and it would fail for everybody else.
+// rootImportsOwn: the workspace would let the root import what a child requires, and it would fail
+// for everybody else.
 func rootImportsOwn(t *Tree) []Violation {
 	var found []Violation
 	for _, e := range t.edges(func(*File) bool { return true }) {
@@ -147,8 +153,9 @@ func standard(importPath string) bool {
 	return !strings.Contains(first, ".")
 }
 
-// internalsStayInModule: the modules have versions of their own for whoever uses them, so that what one takes from another's internal
-// packages is a promise nobody has made. Tests may share helpers: they are run in the repository.
+// internalsStayInModule: the modules have versions of their own for whoever uses them, so that what
+// one takes from another's internal packages is a promise nobody has made. Tests may share helpers:
+// they are run in the repository.
 func internalsStayInModule(t *Tree) []Violation {
 	var found []Violation
 	for _, e := range t.edges(func(f *File) bool { return !f.Test() }) {

@@ -16,7 +16,8 @@ var moduleRules = []Rule{
 	{"tagged modules require tagged ones", taggedRequireTagged},
 }
 
-// rootRequiresNothing: whoever imports the core gets no dependency with it, not even one that only its tests need.
+// rootRequiresNothing: whoever imports the core gets no dependency with it, not even one that only
+// its tests need.
 func rootRequiresNothing(t *Tree) []Violation {
 	root := t.root()
 	if root == nil {
@@ -44,7 +45,8 @@ func workListsModules(t *Tree) []Violation {
 	return found
 }
 
-// contributing is the page whose table says of each module how stable it is, and which ones are never tagged.
+// contributing is the page whose table says of each module how stable it is, and which ones are
+// never tagged.
 const contributing = "CONTRIBUTING.md"
 
 // row is the module's line in that table, or "".
@@ -69,8 +71,8 @@ func contributingListsModules(t *Tree) []Violation {
 	return found
 }
 
-// modulesReplaceNothing: go install refuses a program whose go.mod replaces anything, and for everybody else a replace line has no
-// effect, so that a require line that is wrong goes unseen.
+// modulesReplaceNothing: go install refuses a program whose go.mod replaces anything, and for
+// everybody else a replace line has no effect, so that a require line that is wrong goes unseen.
 func modulesReplaceNothing(t *Tree) []Violation {
 	var found []Violation
 	for _, m := range t.Modules {
@@ -81,8 +83,8 @@ func modulesReplaceNothing(t *Tree) []Violation {
 	return found
 }
 
-// siblingsHaveOneVersion: all modules are released together, so that one version stands in all require lines, and go.work puts the
-// working tree in its place.
+// siblingsHaveOneVersion: all modules are released together, so that one version stands in all
+// require lines, and go.work puts the working tree in its place.
 func siblingsHaveOneVersion(t *Tree) []Violation {
 	var found []Violation
 	version := ""
@@ -122,7 +124,8 @@ func taggedRequireTagged(t *Tree) []Violation {
 // tagged reports whether releases of the module are made.
 func (t *Tree) tagged(m *Module) bool { return !strings.Contains(t.row(m), "never tagged") }
 
-// ours tells whether an import path belongs to this repository, whether or not such a module exists.
+// ours tells whether an import path belongs to this repository, whether or not such a module
+// exists.
 func (t *Tree) ours(importPath string) bool {
 	root := t.root()
 	return root != nil && within(importPath, root.Path)

@@ -23,7 +23,8 @@ const (
 	contributed  = "| module | stability |\n|---|---|\n| `example.com/m` | stable |\n| `example.com/m/gateway` | new |\n| `example.com/m/adapters/xidem` | new |\n| `example.com/m/cmd/tool` | new |\n| `example.com/m/trial` | never tagged |\n"
 )
 
-// clean breaks no rule. It has one of everything that a rule looks at, and what stands close to breaking one.
+// clean breaks no rule. It has one of everything that a rule looks at, and what stands close to
+// breaking one.
 func clean() files {
 	return files{
 		"go.mod":                         rootMod,
@@ -67,8 +68,8 @@ func goFile(pkg string, imports ...string) string {
 	return text
 }
 
-// breaks maps each rule to changes of the clean tree that it must report, each with the start of a reported path.
-// Each change is one file; it replaces what stands there.
+// breaks maps each rule to changes of the clean tree that it must report, each with the start of a
+// reported path. Each change is one file; it replaces what stands there.
 var breaks = map[string][]struct{ path, text, reported string }{
 	"files parse": {{"core.go", "package", "core.go"}},
 	"root requires nothing": {

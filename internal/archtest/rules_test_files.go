@@ -9,7 +9,8 @@ var testRules = []Rule{
 	{"tests do not sleep", testsDoNotSleep},
 }
 
-// testsDoNotSkip: a skipped test looks like a passed one. A test that cannot reach what it needs fails.
+// testsDoNotSkip: a skipped test looks like a passed one. A test that cannot reach what it needs
+// fails.
 func testsDoNotSkip(t *Tree) []Violation {
 	var found []Violation
 	for _, f := range t.GoFiles() {
@@ -33,7 +34,8 @@ func testsDoNotSkip(t *Tree) []Violation {
 	return found
 }
 
-// maySleep are the files of tests that may call time.Sleep outside a synctest bubble, each with its reason.
+// maySleep are the files of tests that may call time.Sleep outside a synctest bubble, each with its
+// reason.
 var maySleep = map[string]string{
 	"adapters/kafkaidem/server_test.go":       "it looks at a broker again and again, up to a limit",
 	"adapters/natsidem/server_test.go":        "it looks at a broker again and again, up to a limit",
@@ -103,7 +105,8 @@ func sleeps(t *Tree, allowed map[string]string) []Violation {
 				return true
 			}
 			if isCall(call, bubble, "Test") || inBubble(call) {
-				return false // time is simulated inside: a sleep there costs nothing and races with nothing
+				// time is simulated inside: a sleep there costs nothing and races with nothing
+				return false
 			}
 			if isCall(call, clock, "Sleep") {
 				used[f.Path] = true
@@ -122,13 +125,15 @@ func sleeps(t *Tree, allowed map[string]string) []Violation {
 	return found
 }
 
-// inBubble tells a call of bubble(t, func…), which is how packages with many such tests write synctest.Test.
+// inBubble tells a call of bubble(t, func…), which is how packages with many such tests write
+// synctest.Test.
 func inBubble(call *ast.CallExpr) bool {
 	id, ok := call.Fun.(*ast.Ident)
 	return ok && id.Name == "bubble"
 }
 
-// isCall tells whether call is pkg.name(…); an empty pkg is a package that the file does not import.
+// isCall tells whether call is pkg.name(…); an empty pkg is a package that the file does not
+// import.
 func isCall(call *ast.CallExpr, pkg, name string) bool {
 	fun, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok || pkg == "" || fun.Sel.Name != name {

@@ -26,12 +26,13 @@ func packagesHaveComment(t *Tree) []Violation {
 	return found
 }
 
-// foreign are the patterns that no file may hold: what only makes sense on one machine or to one person.
-// Each is written so that it does not match itself.
+// foreign are the patterns that no file may hold: what only makes sense on one machine or to one
+// person. Each is written so that it does not match itself.
 var foreign = []struct {
 	pattern *regexp.Regexp
-	hints   []string // one of them stands in what matches, in lower case: a look for it costs little
-	why     string
+	// one of them stands in what matches, in lower case: a look for it costs little
+	hints []string
+	why   string
 }{
 	{regexp.MustCompile(`\.\./share[d]\b`), []string{"share" + "d"}, "points outside the repository"},
 	{regexp.MustCompile(`/wor[k]/(main|share[d]|\.)`), []string{"/wor" + "k/"}, "is a path of one machine"},

@@ -49,7 +49,8 @@ func (v Violation) String() string { return v.Path + ": " + v.Text }
 // skipDirs are not read: history, golden data in forms of their own, and what builds leave behind.
 var skipDirs = map[string]bool{".git": true, "testdata": true, "bin": true, "node_modules": true}
 
-// Read reads a tree. An error means that the file system could not be read; what is merely malformed goes to Broken.
+// Read reads a tree. An error means that the file system could not be read; what is merely
+// malformed goes to Broken.
 func Read(root fs.FS) (*Tree, error) {
 	t := &Tree{}
 	err := fs.WalkDir(root, ".", func(p string, d fs.DirEntry, err error) error {

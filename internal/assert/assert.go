@@ -1,5 +1,6 @@
-// Package assert holds the few comparisons that tests here write again and again. Each ends the test where it does not hold, and says
-// what was looked at, what it got and what it wanted. They must be called on the test's own goroutine.
+// Package assert holds the few comparisons that tests here write again and again. Each ends the
+// test where it does not hold, and says what was looked at, what it got and what it wanted. They
+// must be called on the test's own goroutine.
 package assert
 
 import (

@@ -1,5 +1,5 @@
-// Package dberr reads what a database has said from the error of a driver, whichever driver it is: to import their types would be to require
-// them.
+// Package dberr reads what a database has said from the error of a driver, whichever driver it is:
+// to import their types would be to require them.
 package dberr
 
 import (
@@ -31,7 +31,8 @@ func Field(err error, kind reflect.Kind, names ...string) (v reflect.Value, ok b
 	return v, false
 }
 
-// MySQLNumber is the number of an error of MySQL or MariaDB, or zero. The driver's error type has it in a field, and no method.
+// MySQLNumber is the number of an error of MySQL or MariaDB, or zero. The driver's error type has
+// it in a field, and no method.
 func MySQLNumber(err error) uint16 {
 	if f, ok := Field(err, reflect.Uint16, "Number"); ok {
 		return uint16(f.Uint()) //nolint:gosec // it is one

@@ -69,7 +69,8 @@ func code(t *testing.T) string {
 	return b.String()
 }
 
-// TestGuaranteesAreShown: each clause of the design has a test, and each test that the page names exists.
+// TestGuaranteesAreShown: each clause of the design has a test, and each test that the page names
+// exists.
 func TestGuaranteesAreShown(t *testing.T) {
 	t.Parallel()
 	docs, all := files(t, ".md"), code(t)
@@ -126,7 +127,8 @@ func shown(snippet, code string) bool {
 	return strings.Contains(code, strings.TrimSpace(space.ReplaceAllString(snippet, " ")))
 }
 
-// TestSnippetsCompile: each stands in an example or test, word for word. That README shows a whole program is a test of examples/http.
+// TestSnippetsCompile: each stands in an example or test, word for word. That README shows a whole
+// program is a test of examples/http.
 func TestSnippetsCompile(t *testing.T) {
 	t.Parallel()
 	docs, all := files(t, ".md"), strings.Join(strings.Fields(code(t)), " ")
@@ -140,7 +142,8 @@ func TestSnippetsCompile(t *testing.T) {
 	assert.True(t, !shown("retrysafe.NoSuch"+"Call()", all), "and the check can fail")
 }
 
-// TestReadmes: both are short enough to be read, without a line of prose that is wider than a window, and have the same parts.
+// TestReadmes: both are short enough to be read, without a line of prose that is wider than a
+// window, and have the same parts.
 func TestReadmes(t *testing.T) {
 	t.Parallel()
 	docs := files(t, ".md")
@@ -155,7 +158,8 @@ func TestReadmes(t *testing.T) {
 	assert.Equal(t, parts(docs["docs/tour.zh-CN.md"]), parts(docs["docs/tour.md"]), "code, commands, headings, rows and points of docs/tour.zh-CN.md")
 }
 
-// parts are what two languages of a page have in common: code and commands as they stand, and what begins headings, rows and points.
+// parts are what two languages of a page have in common: code and commands as they stand, and what
+// begins headings, rows and points.
 func parts(text string) (all []string) {
 	code := false
 	for line := range strings.Lines(text) {

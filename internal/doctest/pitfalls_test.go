@@ -19,8 +19,8 @@ var (
 	showsOne = regexp.MustCompile(`func (TestPitfall[A-Za-z0-9]+)\(`)
 )
 
-// TestPitfalls: the pages show the code that the tests break, every mistake, and name the test of each; in the same order. UPDATE=1 writes
-// the code into them.
+// TestPitfalls: the pages show the code that the tests break, every mistake, and name the test of
+// each; in the same order. UPDATE=1 writes the code into them.
 func TestPitfalls(t *testing.T) {
 	t.Parallel()
 	mistakes, tests := map[string]string{}, []string{}

@@ -9,8 +9,9 @@ import (
 	"syscall"
 )
 
-// reserve takes a port for as long as this process lives, by a lock on a file. A port that cannot be reserved for another reason is given
-// all the same: reservations only spare tests each other's ports.
+// reserve takes a port for as long as this process lives, by a lock on a file. A port that cannot
+// be reserved for another reason is given all the same: reservations only spare tests each other's
+// ports.
 func reserve(port string) bool {
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("freeport-%d", os.Getuid()))
 	if os.MkdirAll(dir, 0o700) != nil {

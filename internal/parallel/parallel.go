@@ -3,8 +3,9 @@ package parallel
 
 import "sync"
 
-// Each calls f with 0 to n-1, at most atOnce of them at a time, and returns when all have returned. One alone is called on the caller's goroutine.
-// A panic of f is the caller's, the first of several, when all have returned.
+// Each calls f with 0 to n-1, at most atOnce of them at a time, and returns when all have returned.
+// One alone is called on the caller's goroutine. A panic of f is the caller's, the first of
+// several, when all have returned.
 func Each(n, atOnce int, f func(int)) {
 	if n == 1 {
 		f(0)

@@ -6,8 +6,9 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Acquire decides on req for the row cur (zero: absent) at the store's time now. floor is the largest fence that the store has ever
-// removed. It returns the row as it is afterwards and whether that must be written.
+// Acquire decides on req for the row cur (zero: absent) at the store's time now. floor is the
+// largest fence that the store has ever removed. It returns the row as it is afterwards and whether
+// that must be written.
 func Acquire(cur Row, now Micros, floor retrysafe.Fence, req *retrysafe.AcquireRequest) (next Row, status retrysafe.Status, write bool, err error) {
 	if limit := req.Limit(); !limit.IsZero() && now > limit.UnixMicro() {
 		return cur, 0, false, retrysafe.ErrTooLate
@@ -19,14 +20,16 @@ func Acquire(cur Row, now Micros, floor retrysafe.Fence, req *retrysafe.AcquireR
 	if cur.State == retrysafe.StateInProgress && cur.Owner == req.Owner && !cur.Absent(now) {
 		cur.renew(now, Span(req.Lease))
 		if !req.NotAfter.IsZero() {
-			cur.NotAfter = max(cur.NotAfter, req.NotAfter.UnixMicro()) // a late copy of this repeat must meet the record too
+			// a late copy of this repeat must meet the record too
+			cur.NotAfter = max(cur.NotAfter, req.NotAfter.UnixMicro())
 		}
 		return cur, status, true, nil
 	}
 	return win(&cur, now, floor, req), status, true, nil
 }
 
-// Finished is the answer to req of a record that is finished, which needs nothing to be written; zero for others.
+// Finished is the answer to req of a record that is finished, which needs nothing to be written;
+// zero for others.
 func Finished(rec *retrysafe.Record, req *retrysafe.AcquireRequest) retrysafe.Status {
 	row := Row{
 		State: rec.State, OnDoubt: rec.OnDoubt, Owner: rec.Owner, Fence: rec.Fence, Issued: rec.Issued, Fingerprint: rec.Fingerprint, Binding: rec.Binding,
@@ -72,7 +75,8 @@ func decide(cur *Row, now Micros, req *retrysafe.AcquireRequest) retrysafe.Statu
 	return retrysafe.StatusInDoubt
 }
 
-// decideIfFence is the compare-and-set of an operator or a redrive. A completed record stays what it is: a caller may have seen it.
+// decideIfFence is the compare-and-set of an operator or a redrive. A completed record stays what
+// it is: a caller may have seen it.
 func decideIfFence(cur *Row, live, mine bool, req *retrysafe.AcquireRequest) retrysafe.Status {
 	switch {
 	case mine && cur.State == retrysafe.StateInProgress && !cur.abandoned():
@@ -87,7 +91,8 @@ func decideIfFence(cur *Row, live, mine bool, req *retrysafe.AcquireRequest) ret
 	return retrysafe.Won
 }
 
-// mismatch compares fingerprints, whose first byte is the version of the algorithm: another version cannot be compared.
+// mismatch compares fingerprints, whose first byte is the version of the algorithm: another version
+// cannot be compared.
 func mismatch(a, b []byte) bool {
 	return len(a) > 0 && len(b) > 0 && a[0] == b[0] && !bytes.Equal(a, b)
 }
@@ -130,8 +135,8 @@ func win(cur *Row, now Micros, floor retrysafe.Fence, req *retrysafe.AcquireRequ
 	return next
 }
 
-// renew sets the lease. Under Refuse nothing but a person removes the record while it is in progress; under Reexecute its retention
-// starts where the lease ends, if nobody comes.
+// renew sets the lease. Under Refuse nothing but a person removes the record while it is in
+// progress; under Reexecute its retention starts where the lease ends, if nobody comes.
 func (r *Row) renew(now, lease Micros) {
 	r.LeaseEnd = now + lease
 	r.Updated = now

@@ -8,7 +8,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Charge counts what the request says, or refuses it: then there is nothing to write. It does not change what cur refers to.
+// Charge counts what the request says, or refuses it: then there is nothing to write. It does not
+// change what cur refers to.
 func Charge(cur Usage, now Micros, req *retrysafe.ChargeRequest) (next Usage, charged retrysafe.Charged, write bool) {
 	t := TermsOf(req)
 	next = cur.at(now)
@@ -23,18 +24,22 @@ func Charge(cur Usage, now Micros, req *retrysafe.ChargeRequest) (next Usage, ch
 	return next, retrysafe.Charged{OK: true}, true
 }
 
-// Terms are a request in the numbers that are counted with; a script is given them too. Zero limits are none.
+// Terms are a request in the numbers that are counted with; a script is given them too. Zero limits
+// are none.
 type Terms struct {
 	Keys, Bytes int64
-	// For is how long it counts, and Width that of a bucket: the largest power of two that is at most a sixteenth of it.
+	// For is how long it counts, and Width that of a bucket: the largest power of two that is at
+	// most a sixteenth of it.
 	For, Width Micros
 	// Live and Stored are the most of keys and bytes.
 	Live, Stored int64
-	// Every is the time between two new keys at the rate, and Room the time that a burst of them stands for.
+	// Every is the time between two new keys at the rate, and Room the time that a burst of them
+	// stands for.
 	Every, Room Micros
 }
 
-// bucketsFor is how many buckets a span has at least: what ends counts for at most one of them too long.
+// bucketsFor is how many buckets a span has at least: what ends counts for at most one of them too
+// long.
 const bucketsFor = 16
 
 // TermsOf reads a valid request.
@@ -146,8 +151,8 @@ func (u *Usage) cells(now, every Micros, keys int64) {
 	}
 }
 
-// add counts n in the bucket that ends then. What is given back is taken from that bucket and those before it, the last first, as far as
-// there is something.
+// add counts n in the bucket that ends then. What is given back is taken from that bucket and those
+// before it, the last first, as far as there is something.
 func (u *Usage) add(ends Micros, n int64, of func(*Bucket) *int64) {
 	at := 0
 	for at < len(u.Buckets) && u.Buckets[at].Ends < ends {

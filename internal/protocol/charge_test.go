@@ -30,7 +30,8 @@ func TestTerms(t *testing.T) {
 	}
 }
 
-// TestChargeWalk makes long random sequences of charges, and compares the counts with a list of all that was counted.
+// TestChargeWalk makes long random sequences of charges, and compares the counts with a list of all
+// that was counted.
 func TestChargeWalk(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
@@ -103,7 +104,8 @@ func TestRatesApart(t *testing.T) {
 	assert.Equal(t, fast, 1000, "new keys in ten seconds at 100/s")
 }
 
-// TestRatesAreBounded: a tenant has at most 256 rates at once, so that its counts stay small. Those that are there go on.
+// TestRatesAreBounded: a tenant has at most 256 rates at once, so that its counts stay small. Those
+// that are there go on.
 func TestRatesAreBounded(t *testing.T) {
 	t.Parallel()
 	var u protocol.Usage

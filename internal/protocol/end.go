@@ -6,7 +6,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Extend renews the lease of the holder, and keeps progress that is newer than what is there. Nothing is to be written where it returns an error.
+// Extend renews the lease of the holder, and keeps progress that is newer than what is there.
+// Nothing is to be written where it returns an error.
 func Extend(cur Row, now Micros, req *retrysafe.ExtendRequest) (Row, error) {
 	if cur.Absent(now) || !cur.holds(req.Owner, req.Fence) || cur.State != retrysafe.StateInProgress || cur.abandoned() {
 		return cur, retrysafe.ErrLeaseLost
@@ -59,7 +60,8 @@ func Release(cur Row, now Micros, req *retrysafe.ReleaseRequest) (next Row, writ
 		}
 		return cur, true, nil
 	}
-	if !cur.hasProgress() { // else the next call goes on with what this one has begun: it has to be the same one
+	if !cur.hasProgress() {
+		// else the next call goes on with what this one has begun: it has to be the same one
 		cur.Fingerprint, cur.Binding = nil, nil
 	}
 	cur.State = retrysafe.StateReleased

@@ -9,7 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// The packed form, version 1, for stores that keep one value per key. All numbers are big-endian. docs/formats.md shows the layout.
+// The packed form, version 1, for stores that keep one value per key. All numbers are big-endian.
+// docs/formats.md shows the layout.
 const (
 	packVersion = 1
 	headSize    = 40 // what is needed to decide who may run
@@ -57,8 +58,8 @@ func (r *Row) appendAnswerHead(b []byte) []byte {
 	return b
 }
 
-// AnswerHead is the part of the packed form that stands before the answer's body, and AnswerFlags those flags that speak of the answer:
-// for stores whose server puts the record together.
+// AnswerHead is the part of the packed form that stands before the answer's body, and AnswerFlags
+// those flags that speak of the answer: for stores whose server puts the record together.
 func (r *Row) AnswerHead() ([]byte, error) {
 	if len(r.Answer.Codec) > 255 {
 		return nil, errors.New("retrysafe: the name of the answer's codec is too long to pack")
@@ -93,7 +94,8 @@ func (r *Row) hasDigest() bool { return r.Answer.Digest != [sha256.Size]byte{} }
 
 func appendShort(b, s []byte) []byte { return append(append(b, byte(len(s))), s...) } //nolint:gosec // callers check
 
-// ParseRow reads the packed form. Fields of the row are parts of b, which nobody may change any more.
+// ParseRow reads the packed form. Fields of the row are parts of b, which nobody may change any
+// more.
 func ParseRow(b []byte) (Row, error) {
 	if len(b) < headSize+timesSize {
 		return Row{}, errors.New("retrysafe: packed record is cut")
@@ -137,7 +139,8 @@ func ParseRow(b []byte) (Row, error) {
 	return r, nil
 }
 
-// parser takes fields from the front; after the first that does not fit, bad is set and all are empty.
+// parser takes fields from the front; after the first that does not fit, bad is set and all are
+// empty.
 type parser struct {
 	rest []byte
 	bad  bool
@@ -165,7 +168,8 @@ func (p *parser) short() []byte { return p.take(p.length(1)) }
 // length is a length of one or two bytes.
 func (p *parser) length(n int) int { return int(p.uint(n)) } //nolint:gosec // at most 65535
 
-// nilable tells nil from empty; a nil with bytes is damage. What is appended to the result does not touch what stands behind it.
+// nilable tells nil from empty; a nil with bytes is damage. What is appended to the result does not
+// touch what stands behind it.
 func (p *parser) nilable(isNil bool, field []byte) []byte {
 	if isNil {
 		p.bad = p.bad || len(field) > 0

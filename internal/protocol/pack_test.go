@@ -110,7 +110,8 @@ func TestPackedAppends(t *testing.T) {
 	assert.Equal(t, string(after), "before"+string(alone), "packed form after a prefix")
 }
 
-// TestParsedRowKeepsToItself: the fields of a row are parts of one piece of memory, and appending to one does not touch the next.
+// TestParsedRowKeepsToItself: the fields of a row are parts of one piece of memory, and appending
+// to one does not touch the next.
 func TestParsedRowKeepsToItself(t *testing.T) {
 	t.Parallel()
 	for name, want := range rows() {

@@ -1,5 +1,6 @@
-// Package protocol is the record's state machine: pure functions from a record and a request to the next record and the answer.
-// Every store that decides in Go uses it, so that the table of docs/design.md stands in one place.
+// Package protocol is the record's state machine: pure functions from a record and a request to the
+// next record and the answer. Every store that decides in Go uses it, so that the table of
+// docs/design.md stands in one place.
 package protocol
 
 import (
@@ -10,13 +11,15 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Micros is a point or a span of the store's time in microseconds; points count from the Unix epoch.
+// Micros is a point or a span of the store's time in microseconds; points count from the Unix
+// epoch.
 type Micros = int64
 
 // forever is a span that never ends.
 const forever = math.MaxInt64 / int64(time.Microsecond)
 
-// Row is a record as a store keeps it: times absolute, on the store's clock. The zero Row is an absent record.
+// Row is a record as a store keeps it: times absolute, on the store's clock. The zero Row is an
+// absent record.
 type Row struct {
 	State   retrysafe.State
 	OnDoubt retrysafe.OnDoubt
@@ -28,7 +31,8 @@ type Row struct {
 	Asks, EarlierCut     bool
 	Earlier              []retrysafe.Worked
 	Fingerprint, Binding []byte
-	// LeaseEnd is zero unless the record is in progress, and zero there once the attempt was given up (put in doubt at once).
+	// LeaseEnd is zero unless the record is in progress, and zero there once the attempt was given
+	// up (put in doubt at once).
 	LeaseEnd Micros
 	// Expires is zero for a record that nothing but a person removes.
 	Expires, Created, Updated Micros
@@ -39,7 +43,8 @@ type Row struct {
 	Cause, LastError string
 }
 
-// Expired tells whether the record counts as absent. The fence of an expired row still bounds the next one from below.
+// Expired tells whether the record counts as absent. The fence of an expired row still bounds the
+// next one from below.
 func (r *Row) Expired(now Micros) bool { return r.Expires != 0 && now >= r.Expires }
 
 // Absent tells whether there is nothing to answer from.
@@ -66,7 +71,8 @@ func (r *Row) holds(owner retrysafe.Owner, fence retrysafe.Fence) bool {
 	return r.Owner == owner && r.Fence == fence
 }
 
-// Record is the row as callers see it. An absent row gives a record with nothing but the key and Now.
+// Record is the row as callers see it. An absent row gives a record with nothing but the key and
+// Now.
 func (r *Row) Record(key retrysafe.StoreKey, now Micros) retrysafe.Record {
 	if r.Absent(now) {
 		return retrysafe.Record{Key: key, Now: Time(now)}

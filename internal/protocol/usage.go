@@ -20,7 +20,8 @@ type Usage struct {
 type Rate struct {
 	// Every is the time between two new keys at that rate.
 	Every Micros
-	// Next is when the next one would come if all had kept that distance: the theoretical arrival time.
+	// Next is when the next one would come if all had kept that distance: the theoretical arrival
+	// time.
 	Next Micros
 }
 
@@ -30,12 +31,15 @@ type Bucket struct {
 	Keys, Bytes int64
 }
 
-// never is an end that does not come: 2^53 is in the year 2255, and the largest number that scripts count to.
+// never is an end that does not come: 2^53 is in the year 2255, and the largest number that scripts
+// count to.
 const never Micros = 1 << 53
 
-// UsageName is the text under which a store keeps the usage of a tenant: that of a key without operation and id, which no record has.
+// UsageName is the text under which a store keeps the usage of a tenant: that of a key without
+// operation and id, which no record has.
 func UsageName(namespace, tenant string) []byte {
-	text, _ := retrysafe.StoreKey{Namespace: namespace, Layer: "limit", Key: retrysafe.Key{Tenant: tenant}}.AppendText(nil) // never fails
+	// never fails
+	text, _ := retrysafe.StoreKey{Namespace: namespace, Layer: "limit", Key: retrysafe.Key{Tenant: tenant}}.AppendText(nil)
 	return text
 }
 

@@ -11,8 +11,9 @@ import (
 	"github.com/retrysafe/retrysafe/internal/protocol"
 )
 
-// TestWalk makes long random sequences of calls on one key, as three callers and an operator would whose requests come late, twice or
-// not at all, and checks after each what must hold whatever happened before.
+// TestWalk makes long random sequences of calls on one key, as three callers and an operator would
+// whose requests come late, twice or not at all, and checks after each what must hold whatever
+// happened before.
 func TestWalk(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {

@@ -11,7 +11,8 @@ import (
 // maxEarlier is how many earlier attempts a record keeps.
 const maxEarlier = 16
 
-// The form of what a record keeps of attempts that may have worked: nothing, or a byte of flags and 12 bytes for each earlier attempt.
+// The form of what a record keeps of attempts that may have worked: nothing, or a byte of flags and
+// 12 bytes for each earlier attempt.
 const (
 	workedAsks = 1 << 0
 	workedCut  = 1 << 1
@@ -20,8 +21,8 @@ const (
 
 var errWorked = errors.New("retrysafe: the record is damaged: its list of earlier attempts has a length or flag that does not exist")
 
-// mayHaveWorked tells whether the last attempt of an unfinished record may have had an effect. Under Refuse only what certainly did nothing
-// is released.
+// mayHaveWorked tells whether the last attempt of an unfinished record may have had an effect.
+// Under Refuse only what certainly did nothing is released.
 func (r *Row) mayHaveWorked() bool {
 	return !r.Asks && (r.State == retrysafe.StateInProgress || r.State == retrysafe.StateReleased && r.OnDoubt == retrysafe.Reexecute)
 }
@@ -39,7 +40,8 @@ func (r *Row) addEarlier(worked ...retrysafe.Worked) {
 	}
 }
 
-// AppendWorked appends what the record keeps of attempts that may have worked. Of most records that is nothing.
+// AppendWorked appends what the record keeps of attempts that may have worked. Of most records that
+// is nothing.
 func (r *Row) AppendWorked(b []byte) []byte {
 	var flags byte
 	if r.Asks {

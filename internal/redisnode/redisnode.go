@@ -1,4 +1,5 @@
-// Package redisnode asks Redis servers what they are set to, for those who keep something there that must not get lost.
+// Package redisnode asks Redis servers what they are set to, for those who keep something there
+// that must not get lost.
 package redisnode
 
 import (
@@ -18,8 +19,8 @@ type Do = func(ctx context.Context, cmd ...string) redisclient.Reply
 type Node struct {
 	// Policy is its maxmemory-policy.
 	Policy string
-	// AOF is "1" where it keeps an append-only file, "0" where it keeps none; Fsync says when that reaches the disk, and RewriteFsync "yes" that it does not
-	// while the file is written anew.
+	// AOF is "1" where it keeps an append-only file, "0" where it keeps none; Fsync says when that
+	// reaches the disk, and RewriteFsync "yes" that it does not while the file is written anew.
 	AOF, Fsync, RewriteFsync string
 	// RunID is of the server's process, and no other's.
 	RunID string
@@ -28,7 +29,8 @@ type Node struct {
 	major    int
 }
 
-// Look asks a server. Errors are those of the connection and of a server in trouble; that we may not ask is none.
+// Look asks a server. Errors are those of the connection and of a server in trouble; that we may
+// not ask is none.
 func Look(ctx context.Context, do Do) (Node, error) {
 	n := Node{Replicas: -1}
 	for name, value := range map[string]*string{"maxmemory-policy": &n.Policy, "appendfsync": &n.Fsync, "no-appendfsync-on-rewrite": &n.RewriteFsync} {
@@ -63,8 +65,8 @@ func Look(ctx context.Context, do Do) (Node, error) {
 	return n, nil
 }
 
-// Check says what is wrong with a server for those who need version 7 and that nothing is dropped: what would be, as "the record of work that is done, and a repeat would
-// run it again".
+// Check says what is wrong with a server for those who need version 7 and that nothing is dropped:
+// what would be, as "the record of work that is done, and a repeat would run it again".
 func (n *Node) Check(allowEviction bool, what string) error {
 	switch {
 	case n.major > 0 && n.major < 7:

@@ -27,7 +27,8 @@ func (f Field) inBody(in *Request) (string, error) {
 		return f.inJSON(in)
 	}
 	if !f.form {
-		return "", errKind // it is said to be in JSON: another kind would be another reading of the same bytes
+		// it is said to be in JSON: another kind would be another reading of the same bytes
+		return "", errKind
 	}
 	all, err := in.form()
 	if err != nil {
@@ -40,7 +41,8 @@ func (f Field) inBody(in *Request) (string, error) {
 	return one(found)
 }
 
-// inJSON finds a member. Go, for one, takes a member whose name differs in case for the same, so that one beside it is refused.
+// inJSON finds a member. Go, for one, takes a member whose name differs in case for the same, so
+// that one beside it is refused.
 func (f Field) inJSON(in *Request) (string, error) {
 	value, err := in.json()
 	if err != nil {
@@ -65,7 +67,8 @@ func (f Field) inJSON(in *Request) (string, error) {
 		return v, nil
 	case json.Number:
 		if !whole(v.String()) {
-			return "", errScalar // 7.0 and 70e-1 would be other keys than 7, and 2^53 and 2^53+1 are one number for many
+			// 7.0 and 70e-1 would be other keys than 7, and 2^53 and 2^53+1 are one number for many
+			return "", errScalar
 		}
 		return v.String(), nil
 	case nil:

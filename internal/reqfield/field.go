@@ -9,7 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// ErrAbsent says that the field is not there, or empty. Other errors say that it cannot be read in one way only. None has a value.
+// ErrAbsent says that the field is not there, or empty. Other errors say that it cannot be read in
+// one way only. None has a value.
 var ErrAbsent = errors.New("the field is not there, or empty")
 
 // Field is where a value stands. The zero Field is nowhere.
@@ -86,8 +87,9 @@ func (f Field) Name() string {
 // InHeader tells whether the value is in the head.
 func (f Field) InHeader() bool { return f.header != "" }
 
-// Of returns the value of the field as text. A field that stands there twice, also in another spelling that some programs take for the same, is
-// an error: whoever reads the request next may take the other one.
+// Of returns the value of the field as text. A field that stands there twice, also in another
+// spelling that some programs take for the same, is an error: whoever reads the request next may
+// take the other one.
 func (f Field) Of(in *Request) (string, error) {
 	var value string
 	var err error
@@ -120,7 +122,8 @@ func one(values []string) (string, error) {
 	return "", errTwice
 }
 
-// inHead refuses what others may see in another way: CGI and its heirs take X_Id for X-Id, and a proxy drops what Connection names.
+// inHead refuses what others may see in another way: CGI and its heirs take X_Id for X-Id, and a
+// proxy drops what Connection names.
 func (f Field) inHead(h http.Header) (string, error) {
 	for name := range h {
 		if name != f.header && strings.EqualFold(strings.ReplaceAll(name, "_", "-"), f.header) {

@@ -58,7 +58,8 @@ func TestNames(t *testing.T) {
 	assert.True(t, one.Name() != other.Name(), "a slash in a name is no step")
 }
 
-// FuzzBody: whatever a body is, a value that is found is the one that a service finds, and a second place for it is refused.
+// FuzzBody: whatever a body is, a value that is found is the one that a service finds, and a second
+// place for it is refused.
 func FuzzBody(f *testing.F) {
 	f.Add("application/json", `{"id":"a"}`)
 	f.Add("application/json", `{"id":1,"ID":2}`)

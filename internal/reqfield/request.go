@@ -16,7 +16,8 @@ import (
 	"github.com/retrysafe/retrysafe/fingerprint"
 )
 
-// Request is one that fields are found in. What they need of the body is read once. It is for one goroutine.
+// Request is one that fields are found in. What they need of the body is read once. It is for one
+// goroutine.
 type Request struct {
 	r    *http.Request
 	body []byte
@@ -125,7 +126,8 @@ func (in *Request) json() (any, error) {
 // pair is a field of a form or a query.
 type pair struct{ name, value string }
 
-// pairs reads a query or a form. A semicolon separates parameters for some programs, and is a character for others.
+// pairs reads a query or a form. A semicolon separates parameters for some programs, and is a
+// character for others.
 func pairs(text string) ([]pair, error) {
 	var all []pair
 	if strings.Contains(text, ";") {
@@ -161,7 +163,8 @@ func parts(body []byte, boundary string) ([]pair, error) {
 			return nil, errForm
 		}
 		lines := p.Header["Content-Disposition"]
-		if len(lines) != 1 || strings.ContainsAny(lines[0], `*\`) || p.FormName() == "" { // programs differ in what these names are
+		if len(lines) != 1 || strings.ContainsAny(lines[0], `*\`) || p.FormName() == "" {
+			// programs differ in what these names are
 			return nil, errForm
 		}
 		field := pair{name: p.FormName()}
@@ -190,8 +193,8 @@ func find(all []pair, name string) (values []string, err error) {
 	return values, nil
 }
 
-// usual is what some programs make of a name: they cut it at a bracket or a zero, trim it, take dots and spaces for underscores, and do not
-// look at its case.
+// usual is what some programs make of a name: they cut it at a bracket or a zero, trim it, take
+// dots and spaces for underscores, and do not look at its case.
 func usual(name string) string {
 	if i := strings.IndexAny(name, "[\x00"); i >= 0 {
 		name = name[:i]

@@ -21,7 +21,8 @@ type Postgres struct {
 	process
 }
 
-// StartPostgres makes a database cluster of its own, and runs a server on it until the test ends. It does not wait for the disk.
+// StartPostgres makes a database cluster of its own, and runs a server on it until the test ends.
+// It does not wait for the disk.
 func StartPostgres(tb testing.TB, args ...string) *Postgres {
 	tb.Helper()
 	bin, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
@@ -42,7 +43,8 @@ func StartPostgres(tb testing.TB, args ...string) *Postgres {
 	s.start(tb, command("postgres", append([]string{
 		"-D", filepath.Join(dir, "data"), "-p", p, "-k", dir, "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200",
 		"-c", "shared_buffers=32MB", "-c", "fsync=off", "-c", "full_page_writes=off",
-		"-c", "autovacuum=off", "-c", "jit=off", // a process for each database, and a compiler in each session
+		// a process for each database, and a compiler in each session
+		"-c", "autovacuum=off", "-c", "jit=off",
 	}, args...)...))
 	tb.Cleanup(func() { s.kill(syscall.SIGINT) }) // it ends its sessions, and then itself
 	s.await(tb, "postgres", func() bool { return command("pg_isready", "-q", "-h", "127.0.0.1", "-p", p).Run() == nil })

@@ -1,5 +1,6 @@
-// Package servertest starts real servers for tests: on loopback, on ports of their own, in folders that are removed. A server that cannot be started fails the
-// test, and says which package to install.
+// Package servertest starts real servers for tests: on loopback, on ports of their own, in folders
+// that are removed. A server that cannot be started fails the test, and says which package to
+// install.
 package servertest
 
 import (

@@ -19,7 +19,8 @@ type Redis struct {
 	args []string
 }
 
-// StartRedis runs one until the test ends. args stand behind the usual ones, which keep nothing on disk.
+// StartRedis runs one until the test ends. args stand behind the usual ones, which keep nothing on
+// disk.
 func StartRedis(tb testing.TB, args ...string) *Redis {
 	tb.Helper()
 	r := &Redis{Addr: "127.0.0.1:" + port(tb), dir: folder(tb), args: args}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestBrokenRules shows that the searches can fail: each variant breaks one rule of the store or of its callers, and either search, looking
-// at one property alone, finds steps that break it.
+// TestBrokenRules shows that the searches can fail: each variant breaks one rule of the store or of
+// its callers, and either search, looking at one property alone, finds steps that break it.
 func TestBrokenRules(t *testing.T) {
 	t.Parallel()
 	for _, v := range variants {

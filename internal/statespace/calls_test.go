@@ -45,8 +45,9 @@ func (w *world) crash(c *call) {
 	c.phase, c.crashed, c.open, c.unanswered, c.giving = gone, true, false, 0, 0
 }
 
-// reclaim is E2 after the time limit: a look at the record, and then a give-back of what nobody was told that it won. An operator's claim
-// goes back into doubt: the attempt below it may have taken effect.
+// reclaim is E2 after the time limit: a look at the record, and then a give-back of what nobody was
+// told that it won. An operator's claim goes back into doubt: the attempt below it may have taken
+// effect.
 func (w *world) reclaim(c *call, intoDoubt bool) {
 	if c.giving == 0 {
 		rec := w.store.lookup()
@@ -61,7 +62,8 @@ func (w *world) reclaim(c *call, intoDoubt bool) {
 	c.flight |= giveBack
 }
 
-// start begins the work at once: a caller that is paused before it begins is like one that is paused after.
+// start begins the work at once: a caller that is paused before it begins is like one that is
+// paused after.
 func (w *world) start(c *call) {
 	for i := range w.calls {
 		o := &w.calls[i]
@@ -101,7 +103,8 @@ func (w *world) decide(c *call, d decision) {
 	}
 }
 
-// allow: the operator lets it run again, whatever became of the first: from now on two starts are what was asked for.
+// allow: the operator lets it run again, whatever became of the first: from now on two starts are
+// what was asked for.
 func (w *world) allow(c *call) {
 	for i := range w.calls {
 		if o := &w.calls[i]; o.life == c.life {
@@ -113,7 +116,8 @@ func (w *world) allow(c *call) {
 	}
 }
 
-// startAsAllowed: an operator who only asked was told that nothing was done, and does the work itself.
+// startAsAllowed: an operator who only asked was told that nothing was done, and does the work
+// itself.
 func (w *world) startAsAllowed(c *call) {
 	w.allow(c)
 	w.start(c)
@@ -126,7 +130,8 @@ func (w *world) deliver(c *call, f flight, how uint8) {
 	} else {
 		w.dupsLeft--
 		if f&acquires != 0 {
-			w.seen.ghosts = true // E2 follows the tries without an answer, not copies of those with one
+			// E2 follows the tries without an answer, not copies of those with one
+			w.seen.ghosts = true
 		}
 	}
 	if f&acquires != 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// coder writes a world so that two worlds with the same future are written alike: times relative to now, fences by their rank, calls in
-// no order, and nothing of what can no longer matter.
+// coder writes a world so that two worlds with the same future are written alike: times relative to
+// now, fences by their rank, calls in no order, and nothing of what can no longer matter.
 type coder struct {
 	w            *world
 	gone         bool // the record is absent for good
@@ -35,7 +35,8 @@ func (k *coder) code(w *world) []byte {
 		b = append(b, byte(k.fence(w.resource.fence)), byte(k.win(w.resource.win)))
 	}
 	if w.backsLeft > 0 || w.rules.forgetful {
-		// A fence may have run ahead of a clock that goes back, and a store that forgets fences starts from the clock.
+		// A fence may have run ahead of a clock that goes back, and a store that forgets fences
+		// starts from the clock.
 		b = append(b, byte(k.fence(s.floor)), byte(k.fence(m.highest)), byte(max(int64(m.highest)-s.time, -1)), byte(m.state), byte(m.policy))
 	}
 	if w.rules.owns != nil || w.rules.won != nil {
@@ -67,7 +68,8 @@ func bit(b bool) byte {
 	return 0
 }
 
-// until is how far a time is ahead: zero where it is not set, one where it can never be ahead again.
+// until is how far a time is ahead: zero where it is not set, one where it can never be ahead
+// again.
 func (k *coder) until(t int64) byte {
 	reach := k.w.back * int64(k.w.backsLeft)
 	if t == 0 {
@@ -179,7 +181,8 @@ func (k *coder) earlier(f retrysafe.Fence) bool {
 	return f != 0 && slices.ContainsFunc(k.w.rows().row.Earlier, func(o retrysafe.Worked) bool { return o.Fence == f })
 }
 
-// tries writes what is under way of a call's Acquires. Which try it was matters only for the one that is listened to.
+// tries writes what is under way of a call's Acquires. Which try it was matters only for the one
+// that is listened to.
 func (k *coder) tries(b []byte, c *call) []byte {
 	if c.phase == acquiring {
 		b = append(b, c.tries, bit(c.open))

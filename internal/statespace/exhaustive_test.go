@@ -16,8 +16,9 @@ var (
 	mixed     = []retrysafe.OnDoubt{retrysafe.Refuse, retrysafe.Reexecute}
 )
 
-// The bounds of the searches: no one has everything at once, but any two faults are together in one. Leases, retentions and time limits stand in
-// different orders, since what lapses first decides what can follow.
+// The bounds of the searches: no one has everything at once, but any two faults are together in
+// one. Leases, retentions and time limits stand in different orders, since what lapses first
+// decides what can follow.
 var (
 	small = []config{
 		{name: "two callers that repeat", callers: 2, tries: 2, policies: refuse, lease: 2, retention: 3, window: 1},

@@ -137,7 +137,8 @@ func (w *world) observe() {
 	}
 }
 
-// names looks whether the record names c where it should. A caller that was never told that it won may be named as well.
+// names looks whether the record names c where it should. A caller that was never told that it won
+// may be named as well.
 func (w *world) names(c *call, rec *retrysafe.Record) {
 	has := func(f retrysafe.Fence) bool {
 		return slices.ContainsFunc(rec.MayHaveWorked(), func(o retrysafe.Worked) bool { return o.Fence == f })
@@ -160,7 +161,8 @@ func (w *world) ghost(c *call, fence retrysafe.Fence) bool {
 	return !waits && fence != c.fence && fence != c.returned && !c.crashed && !w.seen.ghosts
 }
 
-// probe asks a copy of the store what a fresh caller would be told once the lease has passed, and long after.
+// probe asks a copy of the store what a fresh caller would be told once the lease has passed, and
+// long after.
 func (w *world) probe() {
 	for _, wait := range [...]time.Duration{w.store.lookup().LeaseLeft, time.Hour} {
 		s := *w.rows()

@@ -13,8 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// TestRandom makes long schedules over memstore: more callers, tries, faults and kinds of time than the exhaustive search can hold.
-// RETRYSAFE_SEED is the first seed.
+// TestRandom makes long schedules over memstore: more callers, tries, faults and kinds of time than
+// the exhaustive search can hold. RETRYSAFE_SEED is the first seed.
 func TestRandom(t *testing.T) {
 	t.Parallel()
 	schedules(t, 30_000, 8*time.Second)
@@ -28,12 +28,16 @@ func TestSoakRandom(t *testing.T) {
 	}
 }
 
-// TestRandomOnceRed repeats the schedules that have shown a fault, of the protocol or of this model.
+// TestRandomOnceRed repeats the schedules that have shown a fault, of the protocol or of this
+// model.
 func TestRandomOnceRed(t *testing.T) {
 	t.Parallel()
 	for _, seed := range []uint64{
-		47291,   // the clock is set back, and a record expires in the quiet at the end, where the model did not look
-		2770803, // who gave back a late copy of its claim was taken to work on with the fence of the copy
+		// the clock is set back, and a record expires in the quiet at the end, where the model did
+		// not look
+		47291,
+		// who gave back a late copy of its claim was taken to work on with the fence of the copy
+		2770803,
 	} {
 		s := &schedule{seed: seed, rules: &rules{}, check: everything}
 		if s.run(newTwin(beginning)); s.found() != "" {
@@ -77,7 +81,8 @@ type schedule struct {
 	steps int
 }
 
-// weights are how likely steps are, in sixteenths; without them most schedules would end early, in crashes.
+// weights are how likely steps are, in sixteenths; without them most schedules would end early, in
+// crashes.
 var weights = [kinds]int{
 	tick: 6, setBack: 1, sweep: 8, begin: 6, retry: 8, giveUp: 3, crash: 1, deliver: 16, write: 8, decide: 6, resend: 12, leave: 1,
 	reclaim: 16, sendExtend: 3, sendStray: 4, sendWorks: 8,
@@ -113,7 +118,8 @@ func (s *schedule) step(a action) bool {
 	return s.found() == ""
 }
 
-// wait lets time pass; a record whose retention ends meanwhile is seen to be gone before the next request arrives.
+// wait lets time pass; a record whose retention ends meanwhile is seen to be gone before the next
+// request arrives.
 func (s *schedule) wait(by int64) bool {
 	s.world.store.move(by)
 	s.world.observe()
@@ -150,8 +156,8 @@ func (s *schedule) count(a action) {
 	}
 }
 
-// calm lets everything come to its end: nobody begins, what is under way arrives, and what was claimed in vain is given back. Then a fresh
-// caller asks.
+// calm lets everything come to its end: nobody begins, what is under way arrives, and what was
+// claimed in vain is given back. Then a fresh caller asks.
 func (s *schedule) calm(r *rand.Rand) {
 	w := s.world
 	w.dupsLeft = 0

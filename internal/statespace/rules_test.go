@@ -7,7 +7,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/protocol"
 )
 
-// rules are what a variant of the store or of its callers does wrong. The zero rules are the real ones.
+// rules are what a variant of the store or of its callers does wrong. The zero rules are the real
+// ones.
 type rules struct {
 	// before changes what the store decides on.
 	before func(*protocol.Row, *retrysafe.AcquireRequest)

@@ -89,7 +89,8 @@ func (s *search) add(w *world, how path) bool {
 	return true
 }
 
-// prune drops what can have no effect any more, so that states which differ in nothing else count once.
+// prune drops what can have no effect any more, so that states which differ in nothing else count
+// once.
 func (w *world) prune() {
 	if w.backsLeft > 0 || w.rules.late {
 		return
@@ -108,7 +109,8 @@ func (w *world) prune() {
 		if w.rules.won != nil {
 			continue
 		}
-		// What a holder sends that is not the record's is refused for ever, since no fence comes twice.
+		// What a holder sends that is not the record's is refused for ever, since no fence comes
+		// twice.
 		if c.flight&(extend|end|stray) != 0 && c.fence < max(s.row.Fence, s.floor) && !w.listens(c, end) {
 			w.drop(i, c.flight&(extend|end|stray))
 		}

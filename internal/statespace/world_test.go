@@ -13,8 +13,8 @@ import (
 // config bounds a search.
 type config struct {
 	name string
-	// callers and operators are how many calls of each kind are made, one after the other or at once; together is how many callers may be at
-	// work at once (zero: all).
+	// callers and operators are how many calls of each kind are made, one after the other or at
+	// once; together is how many callers may be at work at once (zero: all).
 	callers, operators, together int
 	// tries is how often a call may send its Acquire, at most maxTries.
 	tries int
@@ -23,14 +23,16 @@ type config struct {
 	// lease, retention and window (how long an Acquire may be under way) are in microseconds.
 	lease, retention, window int64
 	policies                 []retrysafe.OnDoubt
-	// ticks are the steps that the clock may take, back the one by which it may go back, at most backs times.
+	// ticks are the steps that the clock may take, back the one by which it may go back, at most
+	// backs times.
 	ticks []int64
 	back  int64
 	backs int
 	// dups is how many requests the network delivers twice after their answer was heard.
 	dups int
-	// force lets operators seize a live lease; extends lets leases be extended; fails lets work end with a refusal that is kept; writes lets
-	// work write to the resource that checks fences, at any time after its start.
+	// force lets operators seize a live lease; extends lets leases be extended; fails lets work end
+	// with a refusal that is kept; writes lets work write to the resource that checks fences, at
+	// any time after its start.
 	force, extends, fails, writes bool
 	rules                         *rules
 	check                         properties
@@ -88,7 +90,8 @@ type call struct {
 	open     bool // the last try has no answer yet
 	flight   flight
 	notAfter [maxTries]int64
-	// unanswered is the last NotAfter of the tries that were never answered: what they claimed must be given back. Zero: there is none.
+	// unanswered is the last NotAfter of the tries that were never answered: what they claimed must
+	// be given back. Zero: there is none.
 	unanswered int64
 	giving     retrysafe.Fence // what is being given back
 	intoDoubt  bool            // and how: by a doubt, not a release
@@ -124,12 +127,12 @@ func (c *call) holder() holder { return holder{c.owner(), c.fence, int(c.attempt
 // body is the answer that a call gives; every call has another.
 func (c *call) body(d decision) []byte { return binary.BigEndian.AppendUint16([]byte{byte(d)}, c.id) }
 
-// mayWrite tells whether the work may still take effect at the resource: also after its caller has given up on it or has died, for its
-// request may be under way.
+// mayWrite tells whether the work may still take effect at the resource: also after its caller has
+// given up on it or has died, for its request may be under way.
 func (w *world) mayWrite(c *call) bool { return w.writes && c.started && !c.wrote && !c.inert }
 
-// world is one state: the store, the calls with their requests under way, the resource that checks fences, and what the properties need to
-// remember.
+// world is one state: the store, the calls with their requests under way, the resource that checks
+// fences, and what the properties need to remember.
 type world struct {
 	*config
 	store store
@@ -160,11 +163,12 @@ type notes struct {
 	state   retrysafe.State
 	policy  retrysafe.OnDoubt // of the record when it was last there
 	allowed bool              // an operator has allowed another run in this life
-	told    [3]byte           // the final answer that somebody was told; zero: nobody was, or its retention has passed
-	keep    int64             // when the retention of the stored answer ends
-	ghosts  bool              // what excuses a claim that nobody waits for has happened
-	broken  property
-	why     string
+	// the final answer that somebody was told; zero: nobody was, or its retention has passed
+	told   [3]byte
+	keep   int64 // when the retention of the stored answer ends
+	ghosts bool  // what excuses a claim that nobody waits for has happened
+	broken property
+	why    string
 }
 
 func newWorld(c *config, s store) *world {

@@ -1,6 +1,6 @@
 // Package testclient has the HTTP client of tests. http.DefaultClient is none for tests that run in
-// parallel: httptest.Server.Close closes the idle connections of http.DefaultTransport, and a request
-// that has just taken one of them fails.
+// parallel: httptest.Server.Close closes the idle connections of http.DefaultTransport, and a
+// request that has just taken one of them fails.
 package testclient
 
 import "net/http"

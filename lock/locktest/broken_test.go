@@ -185,7 +185,8 @@ func TestBrokenLocks(t *testing.T) {
 		}},
 		{"waits without its context", "L9", func(b *broken) {
 			b.wait = func(_ context.Context, r lock.Request) error {
-				ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute) // for ever, if the test could wait
+				// for ever, if the test could wait
+				ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 				defer cancel()
 				return b.Backend.Wait(ctx, r)
 			}

@@ -184,7 +184,8 @@ func extend(e *env) error {
 
 var errTooSlow = errors.New("the lease was over before it could be extended")
 
-// extended takes the lock for a short lease and extends it. It tells which lease that was; errTooSlow: it was over before anybody could see to it.
+// extended takes the lock for a short lease and extends it. It tells which lease that was;
+// errTooSlow: it was over before anybody could see to it.
 func extended(e *env, stranger lock.Request, short time.Duration) (lock.Request, time.Duration, error) {
 	r := e.request(short)
 	began := time.Now()

@@ -1,5 +1,5 @@
-// Package locktest says what a backend of package lock must do, and finds out whether one does: [Run] it in a test of the backend, on the
-// real server.
+// Package locktest says what a backend of package lock must do, and finds out whether one does:
+// [Run] it in a test of the backend, on the real server.
 //
 //	L1   one holder at a time, and each with a greater fence than the one before
 //	L2   who comes second is told at once

@@ -13,16 +13,19 @@ import (
 
 // Config says how a backend is tested. Only Open is required.
 type Config struct {
-	// Open returns a backend on the same server each time, with a connection of its own where it has any: it stands for another process.
-	// What it needs to close goes to t.Cleanup.
+	// Open returns a backend on the same server each time, with a connection of its own where it
+	// has any: it stands for another process. What it needs to close goes to t.Cleanup.
 	Open func(t testing.TB) lock.Backend
-	// Crash ends a backend as kill -9 would. It is needed where locks hang on a session, and end with it; nil: they end with their lease.
+	// Crash ends a backend as kill -9 would. It is needed where locks hang on a session, and end
+	// with it; nil: they end with their lease.
 	Crash func(lock.Backend)
-	// Short is a lease that the tests wait for; default 300 ms. Where it ends too early on a busy machine to tell anything, a longer one is tried.
+	// Short is a lease that the tests wait for; default 300 ms. Where it ends too early on a busy
+	// machine to tell anything, a longer one is tried.
 	Short time.Duration
 	// Rounds is how often each of eight callers of L1 takes the lock; default 25.
 	Rounds int
-	// Patience is how long anything may take that should happen at once, on a busy machine; default 3 min. It is below [long].
+	// Patience is how long anything may take that should happen at once, on a busy machine; default
+	// 3 min. It is below [long].
 	Patience time.Duration
 }
 
@@ -76,7 +79,8 @@ func check(t testing.TB, c Config, one clause) error {
 	return one.run(&env{Config: c, t: t, ctx: ctx, a: c.Open(t), b: c.Open(t), name: "locktest/" + rand.Text()})
 }
 
-// env is what a clause works with: two backends, as two processes have them, and a name that nobody else uses.
+// env is what a clause works with: two backends, as two processes have them, and a name that nobody
+// else uses.
 type env struct {
 	Config
 	t    testing.TB

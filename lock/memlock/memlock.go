@@ -1,4 +1,5 @@
-// Package memlock keeps locks in this process: for tests, and for programs of one process that want the fences and the bounds of package lock.
+// Package memlock keeps locks in this process: for tests, and for programs of one process that want
+// the fences and the bounds of package lock.
 package memlock
 
 import (
@@ -10,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/lock"
 )
 
-// Backend keeps locks. It is safe for concurrent use, and the zero value is ready. It remembers the fence of each name that was ever locked,
-// in some 100 bytes.
+// Backend keeps locks. It is safe for concurrent use, and the zero value is ready. It remembers the
+// fence of each name that was ever locked, in some 100 bytes.
 type Backend struct {
 	mu    sync.Mutex
 	names map[string]*state
@@ -81,7 +82,8 @@ func (b *Backend) Extend(_ context.Context, r lock.Request) error {
 	if s.until.IsZero() || s.owner != r.Owner {
 		return lock.ErrLost
 	}
-	s.until = later(s.until, time.Now().Add(r.Lease)) // also behind its end, where nobody has taken it
+	// also behind its end, where nobody has taken it
+	s.until = later(s.until, time.Now().Add(r.Lease))
 	return nil
 }
 

@@ -27,7 +27,8 @@ var raiseLua string
 //go:embed lua/left.lua
 var leftLua string
 
-// What ends a lock is taken also where memory is full: it makes nothing larger, but for the first floor of a slot.
+// What ends a lock is taken also where memory is full: it makes nothing larger, but for the first
+// floor of a slot.
 var (
 	lockScript   = redisclient.NewScript("lock", "#!lua\n"+lockLua)
 	extendScript = redisclient.NewScript("extend", "#!lua flags=allow-oom\n"+extendLua)
@@ -55,8 +56,9 @@ func (b *Backend) Extend(ctx context.Context, r lock.Request) error {
 	return unlessLost(b.confirmed(ctx, b.call(extendScript, r)))
 }
 
-// confirmed makes a call, and sees that the replicas have what it wrote. Where too few have, the number is that of the script, and there is an error: who asks
-// again is counted anew; else what was taken is given back, or ends with its lease.
+// confirmed makes a call, and sees that the replicas have what it wrote. Where too few have, the
+// number is that of the script, and there is an error: who asks again is counted anew; else what
+// was taken is given back, or ends with its lease.
 func (b *Backend) confirmed(ctx context.Context, call redisclient.Call) (int64, error) {
 	need := b.o.Replicas
 	if need == All {
@@ -76,7 +78,8 @@ func (b *Backend) confirmed(ctx context.Context, call redisclient.Call) (int64, 
 	return n, err
 }
 
-// afterUnlock is how long the name of a lock stays after its release, for a repeat of that. Its fence is in the floor of its slot.
+// afterUnlock is how long the name of a lock stays after its release, for a repeat of that. Its
+// fence is in the floor of its slot.
 const afterUnlock = 5 * time.Minute
 
 // Unlock implements [lock.Backend].
@@ -120,7 +123,8 @@ func (b *Backend) call(s *redisclient.Script, r lock.Request) redisclient.Call {
 	return b.with(s, r, uint64(r.Lease.Microseconds()), uint64(b.o.Remember.Milliseconds())) //nolint:gosec // both are positive
 }
 
-// with makes a call: the one argument is the owner, and numbers of 8 bytes behind it. Names with braces choose their slot, as they do elsewhere.
+// with makes a call: the one argument is the owner, and numbers of 8 bytes behind it. Names with
+// braces choose their slot, as they do elsewhere.
 func (b *Backend) with(s *redisclient.Script, r lock.Request, numbers ...uint64) redisclient.Call {
 	var space [40]byte
 	arg := append(space[:0], r.Owner[:]...)

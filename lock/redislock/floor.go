@@ -6,9 +6,10 @@ import (
 	"sync"
 )
 
-// A floor has the largest fence of the locks of a slot that were released, so that their names need not be kept: whoever takes a name that
-// is not there gets a greater one, also when the clock has gone back. There is one for each slot of Redis Cluster, since a script may only
-// touch keys of one slot.
+// A floor has the largest fence of the locks of a slot that were released, so that their names need
+// not be kept: whoever takes a name that is not there gets a greater one, also when the clock has
+// gone back. There is one for each slot of Redis Cluster, since a script may only touch keys of one
+// slot.
 
 // slots is how many there are.
 const slots = 16384
@@ -38,8 +39,8 @@ func (b *Backend) floor(key string) string {
 	return b.o.Prefix + floorName + "{" + slotTags()[crc16(tag)%slots] + "}"
 }
 
-// hashTag is what a key's slot is computed of: what stands in its first braces, or all. See "Key distribution model" in the specification of
-// Redis Cluster.
+// hashTag is what a key's slot is computed of: what stands in its first braces, or all. See "Key
+// distribution model" in the specification of Redis Cluster.
 func hashTag(key string) (tag string, tagged bool) {
 	if _, rest, opened := strings.Cut(key, "{"); opened {
 		if tag, _, closed := strings.Cut(rest, "}"); closed && tag != "" {

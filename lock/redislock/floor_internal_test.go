@@ -11,10 +11,12 @@ import (
 // nowhere is a client of no server.
 type nowhere struct{ redisclient.Client }
 
-// TestSlots: the slots are those of Redis Cluster, and the floor of a lock is in its slot, whatever braces prefix and name have.
+// TestSlots: the slots are those of Redis Cluster, and the floor of a lock is in its slot, whatever
+// braces prefix and name have.
 func TestSlots(t *testing.T) {
 	t.Parallel()
-	for key, want := range map[string]uint16{"123456789": 0x31c3, "foo": 12182, "": 0} { // the first is of the specification, the second of CLUSTER KEYSLOT
+	for key, want := range map[string]uint16{"123456789": 0x31c3, "foo": 12182, "": 0} {
+		// the first is of the specification, the second of CLUSTER KEYSLOT
 		got := crc16(key)
 		if key == "foo" {
 			got %= slots

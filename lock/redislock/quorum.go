@@ -16,22 +16,27 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// serverTime is how long the servers are waited for, until a majority has answered; grace is how long the others are then, at least.
+// serverTime is how long the servers are waited for, until a majority has answered; grace is how
+// long the others are then, at least.
 const (
 	serverTime = 500 * time.Millisecond
 	grace      = 10 * time.Millisecond
 )
 
-// Quorum keeps locks on a majority of servers that do not know of each other, so that some of them may be away. It is safe for concurrent use.
+// Quorum keeps locks on a majority of servers that do not know of each other, so that some of them
+// may be away. It is safe for concurrent use.
 //
-// A lock counts once more than half of the servers have it, each for a lease and what its clock may be faster (1 %). Its fence is the
-// greatest that a majority gave, and is written back to a majority before anybody is told of it: a later holder's majority has a server in common with
+// A lock counts once more than half of the servers have it, each for a lease and what its clock may
+// be faster (1 %). Its fence is the greatest that a majority gave, and is written back to a
+// majority before anybody is told of it: a later holder's majority has a server in common with
 // that, and so a greater fence.
 //
-// All this rests on servers that remember what they have said. A server that is started again without its last second of writes can give the same
-// lock to two, with the same fence. So each must write every command to disk before it answers: appendonly yes, and appendfsync always.
+// All this rests on servers that remember what they have said. A server that is started again
+// without its last second of writes can give the same lock to two, with the same fence. So each
+// must write every command to disk before it answers: appendonly yes, and appendfsync always.
 //
-// Source: the algorithm that the Redis documentation calls Redlock, and what Martin Kleppmann found missing in it: the fence.
+// Source: the algorithm that the Redis documentation calls Redlock, and what Martin Kleppmann found
+// missing in it: the fence.
 type Quorum struct {
 	servers []*Backend
 	need    int
@@ -40,8 +45,8 @@ type Quorum struct {
 	votes map[retrysafe.Owner]vote
 }
 
-// vote is what stands on the servers for an owner. Each try has a new name there: what gives back a try that has failed may arrive late, and must not take
-// the votes of the next one.
+// vote is what stands on the servers for an owner. Each try has a new name there: what gives back a
+// try that has failed may arrive late, and must not take the votes of the next one.
 type vote struct {
 	owner retrysafe.Owner
 	fence retrysafe.Fence // zero: not granted yet
@@ -49,8 +54,9 @@ type vote struct {
 
 var _ lock.Backend = (*Quorum)(nil)
 
-// NewQuorum returns a backend over three single servers or more, one client for each. It asks each of them, so that all must be there, for what it is set to, and refuses
-// those that may forget or do not tell. Options.Replicas must be zero.
+// NewQuorum returns a backend over three single servers or more, one client for each. It asks each
+// of them, so that all must be there, for what it is set to, and refuses those that may forget or
+// do not tell. Options.Replicas must be zero.
 func NewQuorum(ctx context.Context, clients []redisclient.Client, o *Options) (*Quorum, error) {
 	if len(clients) < 3 {
 		return nil, fmt.Errorf("redislock: a quorum of %d servers is none; give three or five", len(clients))
@@ -114,8 +120,10 @@ func (q *Quorum) TryLock(ctx context.Context, r lock.Request) (lock.Grant, error
 	})
 	if said.ok < q.need {
 		q.forget(r.Owner)
-		q.all(context.WithoutCancel(ctx), func(ctx context.Context, b *Backend) error { return b.Unlock(ctx, at) }) // or it ends with its lease
-		if said.ok+said.held >= q.need {                                                                            // enough have answered: another owner has the lock, or a part of a split vote
+		// or it ends with its lease
+		q.all(context.WithoutCancel(ctx), func(ctx context.Context, b *Backend) error { return b.Unlock(ctx, at) })
+		if said.ok+said.held >= q.need {
+			// enough have answered: another owner has the lock, or a part of a split vote
 			return lock.Grant{}, lock.ErrHeld
 		}
 		return lock.Grant{}, q.short(said)
@@ -165,7 +173,8 @@ func (q *Quorum) forget(owner retrysafe.Owner) {
 	delete(q.votes, owner)
 }
 
-// longer asks the servers for a lease that lasts by the clock of its holder, though theirs may be faster.
+// longer asks the servers for a lease that lasts by the clock of its holder, though theirs may be
+// faster.
 func longer(r lock.Request) lock.Request {
 	r.Lease += r.Lease/100 + time.Millisecond
 	return r
@@ -186,7 +195,8 @@ func (q *Quorum) Wait(ctx context.Context, r lock.Request) error {
 	for range q.servers {
 		said.add(<-free)
 		if said.ok == q.need {
-			// Those who wait for the same lock would split the vote for ever if they all came at once.
+			// Those who wait for the same lock would split the vote for ever if they all came at
+			// once.
 			return backoff.Pause(ctx, mathrand.N(2*time.Millisecond))
 		}
 	}
@@ -257,8 +267,9 @@ func (t *tally) add(err error) {
 	}
 }
 
-// all asks all servers at once. Once a majority has agreed the others are waited for as long again, so that one that hangs does not hold up each call; what
-// they still do then stands on that server for the owner, whose Unlock goes to all.
+// all asks all servers at once. Once a majority has agreed the others are waited for as long again,
+// so that one that hangs does not hold up each call; what they still do then stands on that server
+// for the owner, whose Unlock goes to all.
 func (q *Quorum) all(ctx context.Context, ask func(context.Context, *Backend) error) tally {
 	ctx, cancel := context.WithTimeout(ctx, serverTime)
 	began := time.Now()

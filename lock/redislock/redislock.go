@@ -1,12 +1,15 @@
-// Package redislock keeps locks in Redis 7 or newer: a single server, Sentinel or Cluster ([New]), or a majority of servers that know nothing of
-// each other ([NewQuorum]). It imports no client: adapters bring one.
+// Package redislock keeps locks in Redis 7 or newer: a single server, Sentinel or Cluster ([New]),
+// or a majority of servers that know nothing of each other ([NewQuorum]). It imports no client:
+// adapters bring one.
 //
-// Leases run by the server's clock. Waiters are woken by a message. What is kept of a lock is 33 bytes, for five minutes after its release, or
-// for a day after its lease where nobody released it ([Options].Remember). The largest fence that was released is kept for each slot.
+// Leases run by the server's clock. Waiters are woken by a message. What is kept of a lock is 33
+// bytes, for five minutes after its release, or for a day after its lease where nobody released it
+// ([Options].Remember). The largest fence that was released is kept for each slot.
 //
-// A lock whose server dies before a replica has it is gone, and a second holder may be granted beside the first, whom its next heartbeat tells. With
-// [Options].Replicas set to All that takes more than one failure: each lock and each heartbeat counts once every replica has it. The fence tells
-// the two holders apart where the clocks of the servers agree: it is the clock, or more.
+// A lock whose server dies before a replica has it is gone, and a second holder may be granted
+// beside the first, whom its next heartbeat tells. With [Options].Replicas set to All that takes
+// more than one failure: each lock and each heartbeat counts once every replica has it. The fence
+// tells the two holders apart where the clocks of the servers agree: it is the clock, or more.
 package redislock
 
 import (
@@ -26,18 +29,22 @@ import (
 
 // Options change a backend; nil is fine.
 type Options struct {
-	// Prefix stands before each name; default "rs:lock:". One with braces has a hash tag within them, which puts all locks into one slot.
+	// Prefix stands before each name; default "rs:lock:". One with braces has a hash tag within
+	// them, which puts all locks into one slot.
 	Prefix string
-	// Replicas is how many replicas must have a lock before it counts, by WAIT; 0: none, [All]: as many as a primary was seen to have by New.
-	// What fewer have is given back, and Lock fails. It needs a client with [redisclient.Replicated].
+	// Replicas is how many replicas must have a lock before it counts, by WAIT; 0: none, [All]: as
+	// many as a primary was seen to have by New. What fewer have is given back, and Lock fails. It
+	// needs a client with [redisclient.Replicated].
 	Replicas int
 	// ReplicaTime is how long they are waited for; default 1 s.
 	ReplicaTime time.Duration
-	// Remember is how long the fence of a lock whose holder died is kept after its lease; default 24 h. Later ones begin with the server's
-	// clock, and are greater all the same unless that has gone back. That of a lock that was released is kept in one key for each slot, for
-	// ever, and its name for five minutes.
+	// Remember is how long the fence of a lock whose holder died is kept after its lease; default
+	// 24 h. Later ones begin with the server's clock, and are greater all the same unless that has
+	// gone back. That of a lock that was released is kept in one key for each slot, for ever, and
+	// its name for five minutes.
 	Remember time.Duration
-	// AllowEviction takes a server that may drop locks for want of memory: each drop lets a second holder in.
+	// AllowEviction takes a server that may drop locks for want of memory: each drop lets a second
+	// holder in.
 	AllowEviction bool
 	// Logger gets warnings about what the server's configuration can lose; default slog.Default().
 	Logger *slog.Logger
@@ -55,8 +62,8 @@ type Backend struct {
 
 var _ lock.Backend = (*Backend)(nil)
 
-// New returns a backend. It looks at the configuration of every primary, where the client can: one that may evict locks is refused, and what a crash or
-// a failover can lose is warned of.
+// New returns a backend. It looks at the configuration of every primary, where the client can: one
+// that may evict locks is refused, and what a crash or a failover can lose is warned of.
 func New(ctx context.Context, c redisclient.Client, o *Options) (*Backend, error) {
 	b, err := newBackend(c, o)
 	if err != nil {

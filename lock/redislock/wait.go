@@ -16,8 +16,8 @@ const (
 	poll = 50 * time.Millisecond
 )
 
-// Wait implements [lock.Backend]. Who waits is woken by a message of the one who unlocks; without a client that can subscribe it asks up
-// to forty times a second.
+// Wait implements [lock.Backend]. Who waits is woken by a message of the one who unlocks; without a
+// client that can subscribe it asks up to forty times a second.
 func (b *Backend) Wait(ctx context.Context, r lock.Request) error {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
@@ -43,7 +43,8 @@ func (b *Backend) Wait(ctx context.Context, r lock.Request) error {
 	} else {
 		close(silence)
 	}
-	// What happens before the subscription stands brings no message, so that the first look comes when it does.
+	// What happens before the subscription stands brings no message, so that the first look comes
+	// when it does.
 	polling := false
 	for look := lookAgain; ; {
 		t := time.NewTimer(look)

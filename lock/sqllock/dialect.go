@@ -7,7 +7,9 @@ import (
 
 // queries are the statements of a dialect, each of which stands for itself.
 type queries struct {
-	take   string // name, owner, lease: takes it where it is free; on PostgreSQL and SQLite it has the fence, if so
+	// name, owner, lease: takes it where it is free; on PostgreSQL and SQLite it has the fence, if
+	// so
+	take   string
 	look   string // name, owner: the fence, where the owner has it; MySQL
 	left   string // name: how long it is held
 	extend string // lease, name, owner
@@ -16,11 +18,14 @@ type queries struct {
 	sweep  string // age
 }
 
-// queriesOf makes the statements. The clock is the database's: on PostgreSQL when the row is there to be changed; on SQLite when the file is; on MySQL when the
-// statement began, since what tells more depends on the time zone of the session. A wait for the row then makes a lease that much
-// shorter, which the caller, who counts from before the call, does not notice, and never makes a lock look free that is not.
+// queriesOf makes the statements. The clock is the database's: on PostgreSQL when the row is there
+// to be changed; on SQLite when the file is; on MySQL when the statement began, since what tells
+// more depends on the time zone of the session. A wait for the row then makes a lease that much
+// shorter, which the caller, who counts from before the call, does not notice, and never makes a
+// lock look free that is not.
 //
-// MySQL sets columns from left to right, and a later one sees what was set. It counts rows that were changed: so an extension adds a microsecond at least.
+// MySQL sets columns from left to right, and a later one sees what was set. It counts rows that
+// were changed: so an extension adds a microsecond at least.
 func queriesOf(d Dialect, table string) queries {
 	now, quote, greatest := "", `"`, "greatest"
 	switch d {

@@ -18,7 +18,8 @@ const (
 	numberDeadlock = 1213
 )
 
-// inTheWay tells whether another transaction was, so that nothing was done, and the same again may succeed.
+// inTheWay tells whether another transaction was, so that nothing was done, and the same again may
+// succeed.
 func inTheWay(err error) bool {
 	switch dberr.SQLiteCode(err) & 0xff {
 	case 5, 6, 15: // busy, locked, protocol
@@ -45,7 +46,8 @@ func patient(ctx context.Context, f func() error) error {
 	}
 }
 
-// explain says what was done when err came, and what to do if that is known. None of our statements fails in a way in which a database would quote a name.
+// explain says what was done when err came, and what to do if that is known. None of our statements
+// fails in a way in which a database would quote a name.
 func explain(step, table string, err error) error {
 	if err == nil {
 		return nil

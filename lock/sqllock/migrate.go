@@ -17,7 +17,8 @@ var (
 	mysqlSchema string
 )
 
-// SchemaSQL is the script that makes the table where there is none, as Migrate does, under [DefaultTable].
+// SchemaSQL is the script that makes the table where there is none, as Migrate does, under
+// [DefaultTable].
 func SchemaSQL(d Dialect) string {
 	switch d {
 	case SQLite:

@@ -24,9 +24,11 @@ const DefaultTable = "retrysafe_locks"
 
 // Options are those of [NewTable] and [NewSession]; nil is fine.
 type Options struct {
-	// Table is where leases and fences are kept; default [DefaultTable]. Lower-case letters, digits and "_", up to 48.
+	// Table is where leases and fences are kept; default [DefaultTable]. Lower-case letters, digits
+	// and "_", up to 48.
 	Table string
-	// Remember is how long the fence of a name is kept behind its last lease; default 24 h, at least a minute.
+	// Remember is how long the fence of a name is kept behind its last lease; default 24 h, at
+	// least a minute.
 	Remember time.Duration
 }
 

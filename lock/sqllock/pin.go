@@ -14,13 +14,15 @@ import (
 	"github.com/retrysafe/retrysafe/lock"
 )
 
-// turn is how long the server waits for a lock before it is asked again, and so how long a wait that was given up goes on.
+// turn is how long the server waits for a lock before it is asked again, and so how long a wait
+// that was given up goes on.
 const turn = time.Second
 
 // pin is what an owner has: a connection, and the lock on it.
 type pin struct {
-	id    any
-	users int // under the session's mutex: it is forgotten with the last of them, unless it has a connection
+	id any
+	// under the session's mutex: it is forgotten with the last of them, unless it has a connection
+	users int
 
 	mu    sync.Mutex    // held during calls
 	conn  *sql.Conn     // nil: none
@@ -49,8 +51,9 @@ func (s *Session) open(r lock.Request, create bool) *pin {
 	return p
 }
 
-// do runs f, one at a time for a pin, to its end, also when ctx has ended and nobody waits for it: a driver whose call is broken off would close the
-// connection, and the lock would be gone. What was taken for a caller that has left, or did not get the lock, is dropped.
+// do runs f, one at a time for a pin, to its end, also when ctx has ended and nobody waits for it:
+// a driver whose call is broken off would close the connection, and the lock would be gone. What
+// was taken for a caller that has left, or did not get the lock, is dropped.
 func (s *Session) do(ctx context.Context, r lock.Request, p *pin, f func(*pin) error) error {
 	answer := make(chan error)
 	go func() { // it ends: each call in it has a limit
@@ -85,7 +88,8 @@ func (s *Session) do(ctx context.Context, r lock.Request, p *pin, f func(*pin) e
 	}
 }
 
-// drop closes the connection for good: the server lets go of what it had, and nobody meets its settings. The pin's mutex is held.
+// drop closes the connection for good: the server lets go of what it had, and nobody meets its
+// settings. The pin's mutex is held.
 func (s *Session) drop(p *pin) {
 	if p.conn == nil {
 		return
@@ -96,7 +100,8 @@ func (s *Session) drop(p *pin) {
 	p.conn, p.taken, p.fence, p.lease = nil, false, 0, 0
 }
 
-// limited is the time of a call on a pinned connection: after a lease without an answer the lock is lost anyway.
+// limited is the time of a call on a pinned connection: after a lease without an answer the lock is
+// lost anyway.
 func limited(p *pin) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), max(p.lease, 2*turn))
 }
@@ -116,8 +121,9 @@ func (s *Session) connect(ctx context.Context, p *pin, lease time.Duration) erro
 	return explain("ask for the session", s.o.Table, p.conn.QueryRowContext(call, s.whoami()).Scan(&p.me))
 }
 
-// keep lets the server end the session when it has heard nothing of us for a lease and a little more, and reads back whether it will. It is never made shorter.
-// The connection's own time limits are for what the server sends, and nobody takes.
+// keep lets the server end the session when it has heard nothing of us for a lease and a little
+// more, and reads back whether it will. It is never made shorter. The connection's own time limits
+// are for what the server sends, and nobody takes.
 func (s *Session) keep(p *pin, lease time.Duration) error {
 	if lease <= p.lease {
 		return nil
@@ -152,7 +158,8 @@ func (s *Session) keep(p *pin, lease time.Duration) error {
 	return nil
 }
 
-// take takes the lock; [lock.ErrHeld] where another session has it, and has it still after the time.
+// take takes the lock; [lock.ErrHeld] where another session has it, and has it still after the
+// time.
 func (s *Session) take(p *pin, wait time.Duration) error {
 	call, cancel := limited(p)
 	defer cancel()
@@ -204,7 +211,8 @@ func (s *Session) raise(p *pin, r lock.Request) error {
 
 var errOther = errors.New("sqllock: the connection has another session than before")
 
-// beat is a word to the server, which begins the time of the lease anew. Any error means that the lock is lost, or cannot be relied on.
+// beat is a word to the server, which begins the time of the lease anew. Any error means that the
+// lock is lost, or cannot be relied on.
 func (s *Session) beat(p *pin, lease time.Duration) error {
 	if err := s.keep(p, lease); err != nil {
 		return err
@@ -221,7 +229,8 @@ func (s *Session) beat(p *pin, lease time.Duration) error {
 	return nil
 }
 
-// release gives the lock back by a word, since the server may take its time to notice the end of a connection.
+// release gives the lock back by a word, since the server may take its time to notice the end of a
+// connection.
 func (s *Session) release(p *pin) error {
 	call, cancel := limited(p)
 	defer cancel()

@@ -14,16 +14,22 @@ import (
 	"github.com/retrysafe/retrysafe/lock"
 )
 
-// Session keeps locks of database sessions: advisory locks of PostgreSQL 14 or newer, GET_LOCK of MySQL and MariaDB. It is safe for concurrent use.
+// Session keeps locks of database sessions: advisory locks of PostgreSQL 14 or newer, GET_LOCK of
+// MySQL and MariaDB. It is safe for concurrent use.
 //
-// Each lock has a connection of its own, taken from the pool when it is tried, for as long as it is held or waited for, and closed behind it. Give locks a *sql.DB of their own,
-// or a pool with room for them, since work that waits for a connection under a lock waits for ever. The server is told to end
-// a session of which it has heard nothing for a lease, and one that does not take that is refused: a client that was cut off would hold
-// its locks for hours. So is a pooler that gives a session to others between transactions.
+// Each lock has a connection of its own, taken from the pool when it is tried, for as long as it is
+// held or waited for, and closed behind it. Give locks a *sql.DB of their own, or a pool with room
+// for them, since work that waits for a connection under a lock waits for ever. The server is told
+// to end a session of which it has heard nothing for a lease, and one that does not take that is
+// refused: a client that was cut off would hold its locks for hours. So is a pooler that gives a
+// session to others between transactions.
 //
-// The server knows locks by a hash of table and name: of 64 bits on PostgreSQL, where the locks of a database are meant, and of 128 on MySQL, where they are the whole server's, so that
-// the database is in it too. Two names that meet in it, or a lock of another program, only wait for each other. The fence is in a row of the table, which must be there, and
-// which no [Table] may use. On a cluster of servers these locks are those of the one that is asked: all processes must ask the same one.
+// The server knows locks by a hash of table and name: of 64 bits on PostgreSQL, where the locks of
+// a database are meant, and of 128 on MySQL, where they are the whole server's, so that the
+// database is in it too. Two names that meet in it, or a lock of another program, only wait for
+// each other. The fence is in a row of the table, which must be there, and which no [Table] may
+// use. On a cluster of servers these locks are those of the one that is asked: all processes must
+// ask the same one.
 type Session struct {
 	db      *sql.DB
 	dialect Dialect
@@ -43,7 +49,8 @@ type pinKey struct {
 
 var _ lock.Backend = (*Session)(nil)
 
-// NewSession returns a backend on a database. It asks the database nothing; call [Session.Migrate] once, or run [SchemaSQL].
+// NewSession returns a backend on a database. It asks the database nothing; call [Session.Migrate]
+// once, or run [SchemaSQL].
 func NewSession(db *sql.DB, d Dialect, o *Options) (*Session, error) {
 	if db == nil {
 		return nil, errors.New("sqllock: NewSession needs a database")
@@ -72,7 +79,8 @@ func (s *Session) whoami() string {
 var errPooled = errors.New("sqllock: between this program and the database is a pooler that gives one session to several connections, so that locks of sessions mean nothing; " +
 	"let locks go to the database itself, or to a pool in session mode, or use NewTable")
 
-// check finds out once whether a connection keeps its session while another one is in a transaction.
+// check finds out once whether a connection keeps its session while another one is in a
+// transaction.
 func (s *Session) check(ctx context.Context) error {
 	s.mu.Lock()
 	done := s.checked
@@ -197,7 +205,8 @@ func (s *Session) Wait(ctx context.Context, r lock.Request) error {
 	})
 }
 
-// Extend implements [lock.Backend]. A connection that fails has lost the lock, and the grant's Done is closed.
+// Extend implements [lock.Backend]. A connection that fails has lost the lock, and the grant's Done
+// is closed.
 func (s *Session) Extend(ctx context.Context, r lock.Request) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

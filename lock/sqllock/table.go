@@ -11,7 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/lock"
 )
 
-// Table keeps locks as rows with a lease. It is safe for concurrent use. Share it between lockers: its waiters are woken by its releases.
+// Table keeps locks as rows with a lease. It is safe for concurrent use. Share it between lockers:
+// its waiters are woken by its releases.
 type Table struct {
 	db      *sql.DB
 	dialect Dialect
@@ -26,7 +27,8 @@ type Table struct {
 
 var _ lock.Backend = (*Table)(nil)
 
-// NewTable returns a backend on a database. It asks the database nothing; call [Table.Migrate] once, or run [SchemaSQL].
+// NewTable returns a backend on a database. It asks the database nothing; call [Table.Migrate]
+// once, or run [SchemaSQL].
 func NewTable(db *sql.DB, d Dialect, o *Options) (*Table, error) {
 	if db == nil {
 		return nil, errors.New("sqllock: NewTable needs a database")
@@ -69,7 +71,8 @@ func (t *Table) TryLock(ctx context.Context, r lock.Request) (lock.Grant, error)
 	return lock.Grant{Fence: retrysafe.Fence(fence)}, nil //nolint:gosec // it is a clock
 }
 
-// commits refuses sessions of MySQL that were set to commit nothing by themselves: what they lock nobody sees, and all others wait for it. It asks once.
+// commits refuses sessions of MySQL that were set to commit nothing by themselves: what they lock
+// nobody sees, and all others wait for it. It asks once.
 func (t *Table) commits(ctx context.Context) error {
 	t.mu.Lock()
 	asked := t.asked || t.dialect != MySQL
@@ -137,7 +140,8 @@ func (t *Table) change(ctx context.Context, step, query string, args ...any) err
 	return nil
 }
 
-// Sweep forgets names whose last lease ended before Options.Remember, up to 1000 of them, and tells how many those were. Unlock does so now and then.
+// Sweep forgets names whose last lease ended before Options.Remember, up to 1000 of them, and tells
+// how many those were. Unlock does so now and then.
 func (t *Table) Sweep(ctx context.Context) (int64, error) {
 	r, err := t.db.ExecContext(ctx, t.queries.sweep, t.o.Remember.Microseconds())
 	if err != nil {

@@ -28,7 +28,8 @@ type call struct {
 	made    chan struct{}
 }
 
-// await is closed with the next release of the name. The caller says when it does not wait any more.
+// await is closed with the next release of the name. The caller says when it does not wait any
+// more.
 func (c *calls) await(name string) (made <-chan struct{}, done func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,7 +60,8 @@ func (c *calls) wake(name string) {
 	}
 }
 
-// Wait implements [lock.Backend]. Releases of this backend wake it at once; for others it looks again and again.
+// Wait implements [lock.Backend]. Releases of this backend wake it at once; for others it looks
+// again and again.
 func (t *Table) Wait(ctx context.Context, r lock.Request) error {
 	for most := soonest; ; most = min(most*3/2, latest) {
 		if ctx.Err() != nil {

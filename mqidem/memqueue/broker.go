@@ -12,7 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// Broker has queues, which are made when they are first named. Its methods may be called concurrently.
+// Broker has queues, which are made when they are first named. Its methods may be called
+// concurrently.
 type Broker struct {
 	mu     sync.Mutex // guards what follows, and all queues
 	queues map[string]*queue
@@ -53,7 +54,8 @@ func (q *queue) push(e ...*entry) {
 	q.signal = make(chan struct{})
 }
 
-// Bind makes a topic reach these queues, all of them, from now on. A topic that is not bound is the name of a queue.
+// Bind makes a topic reach these queues, all of them, from now on. A topic that is not bound is the
+// name of a queue.
 func (b *Broker) Bind(topic string, queues ...string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -96,7 +98,8 @@ func (b *Broker) put(ctx context.Context, topic string, m *mqidem.Message) error
 	return nil
 }
 
-// Stats is how many messages of a queue wait, and how many are parked. Those in the hands of consumers are not counted.
+// Stats is how many messages of a queue wait, and how many are parked. Those in the hands of
+// consumers are not counted.
 func (b *Broker) Stats(queue string) (waiting, parked int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

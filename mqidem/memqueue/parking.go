@@ -16,7 +16,8 @@ type Parking struct {
 // Parking returns the one of a queue.
 func (b *Broker) Parking(queue string) *Parking { return &Parking{b, queue} }
 
-// Walk implements [mqidem.Parking]. A message that another walk has removed meanwhile is shown all the same.
+// Walk implements [mqidem.Parking]. A message that another walk has removed meanwhile is shown all
+// the same.
 func (p *Parking) Walk(ctx context.Context, see func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)) error {
 	for _, e := range p.all() {
 		if err := ctx.Err(); err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem/mqtest"
 )
 
-// faults are what is wrong with a broken queue: what is set stands in for the method of a right one.
+// faults are what is wrong with a broken queue: what is set stands in for the method of a right
+// one.
 type faults struct {
 	receive func(context.Context, mqidem.Source) (mqidem.Delivery, error)
 	close   func(mqtest.Source) error

@@ -85,7 +85,8 @@ func ackedIsGone(e *env) error {
 	return e.rest(e.open(), ids[1])
 }
 
-// Q3: what was not settled when its source was closed comes to another one, and says that it was delivered before, if the broker tells.
+// Q3: what was not settled when its source was closed comes to another one, and says that it was
+// delivered before, if the broker tells.
 func givenBack(e *env) error {
 	ids, err := e.publish("one", "two", "three")
 	if err != nil {
@@ -144,7 +145,8 @@ func contexts(e *env) error {
 	return e.rest(s)
 }
 
-// Q8: Close ends Receive, and what is settled afterwards is an error that comes at once; a second Close is none.
+// Q8: Close ends Receive, and what is settled afterwards is an error that comes at once; a second
+// Close is none.
 func closed(e *env) error {
 	if _, err := e.publish("held"); err != nil {
 		return err

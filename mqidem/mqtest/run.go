@@ -17,13 +17,15 @@ type Config struct {
 	Queue func(t testing.TB) Queue
 	// Ordered: while a message waits for a later try, those behind it wait too.
 	Ordered bool
-	// Fill makes of a message the largest one that its producers can send: Q14 parks it. nil: there is no such limit.
+	// Fill makes of a message the largest one that its producers can send: Q14 parks it. nil: there
+	// is no such limit.
 	Fill func(m *mqidem.Message)
 	// Large is a size of a body that has to pass; default 256 KiB.
 	Large int
 	// Delay is the later try that the tests wait for; default 300 ms.
 	Delay time.Duration
-	// Patience is how long anything may take that should happen at once, on a busy machine; default 2 min.
+	// Patience is how long anything may take that should happen at once, on a busy machine; default
+	// 2 min.
 	Patience time.Duration
 }
 
@@ -150,7 +152,8 @@ func (e *env) nextIs(s mqidem.Source, id string) (mqidem.Delivery, error) {
 	return d, err
 }
 
-// ack receives messages and acks them, until all of these ids were there; one that was not expected is an error.
+// ack receives messages and acks them, until all of these ids were there; one that was not expected
+// is an error.
 func (e *env) ack(s mqidem.Source, ids ...string) error {
 	want := map[string]bool{}
 	for _, id := range ids {
@@ -173,7 +176,8 @@ func (e *env) ack(s mqidem.Source, ids ...string) error {
 	return nil
 }
 
-// rest wants nothing but these ids to be in the queue: a message that is published last comes after them, or among them.
+// rest wants nothing but these ids to be in the queue: a message that is published last comes after
+// them, or among them.
 func (e *env) rest(s mqidem.Source, ids ...string) error {
 	last, err := e.publish("the last one")
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// Q4: Retry brings the message again, not before its time, with what it had; others pass meanwhile, unless the order counts.
+// Q4: Retry brings the message again, not before its time, with what it had; others pass meanwhile,
+// unless the order counts.
 func laterTry(e *env) error {
 	if err := e.send([]outbox.Outgoing{{Message: outbox.Message{
 		ID: "again", Topic: e.Topic, Key: "k", ContentType: "text/plain", Payload: []byte("again"), Headers: map[string]string{"trace": "t"},
@@ -145,7 +146,8 @@ func (e *env) park(bodies ...string) ([]string, error) {
 	return ids, s.Close()
 }
 
-// Q6: a walk shows all, the oldest first; what is kept stays, what is removed goes; an error ends it and keeps.
+// Q6: a walk shows all, the oldest first; what is kept stays, what is removed goes; an error ends
+// it and keeps.
 func walk(e *env) error {
 	ids, err := e.park("0", "1", "2", "3")
 	if err != nil {

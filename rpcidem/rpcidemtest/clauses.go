@@ -137,7 +137,8 @@ func testEndings(t *testing.T, open Open) {
 		return "", &Error{Code: map[string]rpcidem.Code{"a": rpcidem.NotFound, "b": rpcidem.Aborted}[request], Message: "m"}
 	})
 	wd.do(ann, "a", "a")
-	wd.refused(wd.do(ann, "a", "a"), rpcidem.FailedPrecondition, "OUTCOME_UNKNOWN", false) // under Refuse nobody's word makes "it ran" nothing
+	// under Refuse nobody's word makes "it ran" nothing
+	wd.refused(wd.do(ann, "a", "a"), rpcidem.FailedPrecondition, "OUTCOME_UNKNOWN", false)
 	wd.do(ann, "b", "b")
 	assert.True(t, wd.do(ann, "b", "b").Replayed, "a verdict of its own keeps an answer")
 }

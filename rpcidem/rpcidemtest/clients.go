@@ -73,7 +73,8 @@ func testLostAnswers(t *testing.T, open Open) {
 	}
 }
 
-// testSentAgain: only what another try may change, not longer than the context lives, and no key that cannot be sent.
+// testSentAgain: only what another try may change, not longer than the context lives, and no key
+// that cannot be sent.
 func testSentAgain(t *testing.T, open Open) {
 	for name, tt := range map[string]struct {
 		err  Error
@@ -116,7 +117,8 @@ func testSentAgain(t *testing.T, open Open) {
 	}
 }
 
-// testChain: a method that calls another service does so once, with a key that its attempts share, though it is tried again itself.
+// testChain: a method that calls another service does so once, with a key that its attempts share,
+// though it is tried again itself.
 func testChain(t *testing.T, open Open) {
 	var charges atomic.Int64
 	bank := open(t, &Setup{

@@ -1,5 +1,5 @@
-// Package rpcidemtest is the contract of package rpcidem as a black-box suite: every adapter must pass it. It calls a method over whatever
-// protocol the adapter is for, and knows nothing of that.
+// Package rpcidemtest is the contract of package rpcidem as a black-box suite: every adapter must
+// pass it. It calls a method over whatever protocol the adapter is for, and knows nothing of that.
 package rpcidemtest
 
 import (
@@ -12,12 +12,13 @@ import (
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
-// Error is what a method of the suite fails with: the adapter's test makes it an error of its protocol.
+// Error is what a method of the suite fails with: the adapter's test makes it an error of its
+// protocol.
 type Error struct {
 	Code    rpcidem.Code
 	Message string
-	// Reason and RetryAfter, if they are set, are told as a refusal of package rpcidem tells them: ErrorInfo with the domain
-	// [rpcidem.Domain], and RetryInfo.
+	// Reason and RetryAfter, if they are set, are told as a refusal of package rpcidem tells them:
+	// ErrorInfo with the domain [rpcidem.Domain], and RetryInfo.
 	Reason     string
 	RetryAfter time.Duration
 	// Mark is put around the protocol's error; may be nil.
@@ -41,10 +42,12 @@ type Answer struct {
 	Reply   string
 	Code    rpcidem.Code
 	Message string
-	// Reason and RetryAfter are those of ErrorInfo and RetryInfo, the domain being [rpcidem.Domain].
+	// Reason and RetryAfter are those of ErrorInfo and RetryInfo, the domain being
+	// [rpcidem.Domain].
 	Reason     string
 	RetryAfter time.Duration
-	// Replayed and Unconfirmed are told in the metadata of the answer: idempotency-replayed: true, idempotency-stored: unconfirmed.
+	// Replayed and Unconfirmed are told in the metadata of the answer: idempotency-replayed: true,
+	// idempotency-stored: unconfirmed.
 	Replayed, Unconfirmed bool
 }
 
@@ -68,13 +71,15 @@ type Setup struct {
 	// Client are the options of the client's part of the adapter; never nil.
 	Client *rpcidem.ClientOptions
 	Method Method
-	// Between stands on the server before the guard, and sees each try that came over the wire: it lets the guard answer by next, and may
-	// fail in its place, whether or not the guard has answered. Nil: it is not there.
+	// Between stands on the server before the guard, and sees each try that came over the wire: it
+	// lets the guard answer by next, and may fail in its place, whether or not the guard has
+	// answered. Nil: it is not there.
 	Between func(next func()) *Error
 }
 
-// Open starts a server with the method behind a guard, and a client; a panic of the method must end only its call. What it started ends with
-// the test. The context of a call may have a key ([github.com/retrysafe/retrysafe/httpidem.ContextWithKey]).
+// Open starts a server with the method behind a guard, and a client; a panic of the method must end
+// only its call. What it started ends with the test. The context of a call may have a key
+// ([github.com/retrysafe/retrysafe/httpidem.ContextWithKey]).
 type Open func(t *testing.T, s *Setup) func(ctx context.Context, c Call) Answer
 
 type part struct {

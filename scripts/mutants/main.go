@@ -1,4 +1,5 @@
-// Command mutants puts known mistakes into a copy of the tree, one at a time, and sees that a test finds each.
+// Command mutants puts known mistakes into a copy of the tree, one at a time, and sees that a test
+// finds each.
 package main
 
 import (

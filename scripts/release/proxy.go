@@ -15,8 +15,8 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// pack writes a module's files of the tree into a proxy directory, in the layout that "go help goproxy" describes, and returns the lines
-// that belong into the go.sum of whoever requires it.
+// pack writes a module's files of the tree into a proxy directory, in the layout that "go help
+// goproxy" describes, and returns the lines that belong into the go.sum of whoever requires it.
 func (r *repo) pack(ctx context.Context, m *mod, version, proxy string) (sums string, err error) {
 	escaped, err := module.EscapePath(m.path)
 	if err != nil {
@@ -61,8 +61,8 @@ func sumLines(modulePath, version, zipped string, gomod []byte) (string, error) 
 	return fmt.Sprintf("%s %s %s\n%s %s/go.mod %s\n", modulePath, version, whole, modulePath, version, only), nil
 }
 
-// packed are the files that belong to the module: those below its directory and in no other module, and, as the go command does, the
-// repository's LICENSE where the module has none.
+// packed are the files that belong to the module: those below its directory and in no other module,
+// and, as the go command does, the repository's LICENSE where the module has none.
 func (r *repo) packed(ctx context.Context, m *mod) ([]zip.File, error) {
 	names, err := r.files(ctx)
 	if err != nil {

@@ -14,10 +14,11 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// rehearse installs every published module of the working tree as a stranger does who has nothing but Go: at the next version, from a
-// proxy, with an empty module cache and no workspace. The programs by "go install", the others by "go get", each alone, with a program
-// that imports all its packages, which is built and run. What a go.mod leaves out is seen too, though the go command helps users over
-// it: each module has to be tidy.
+// rehearse installs every published module of the working tree as a stranger does who has nothing
+// but Go: at the next version, from a proxy, with an empty module cache and no workspace. The
+// programs by "go install", the others by "go get", each alone, with a program that imports all its
+// packages, which is built and run. What a go.mod leaves out is seen too, though the go command
+// helps users over it: each module has to be tidy.
 func rehearse(ctx context.Context, r *repo) error {
 	stage, err := os.MkdirTemp("", "release-rehearsal-")
 	if err != nil {
@@ -40,13 +41,14 @@ func rehearse(ctx context.Context, r *repo) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _, _ = output(context.WithoutCancel(ctx), stage, env, "go", "clean", "-modcache") }() // its files cannot be written to
+	// its files cannot be written to
+	defer func() { _, _ = output(context.WithoutCancel(ctx), stage, env, "go", "clean", "-modcache") }()
 	say("rehearsing %s of %d modules", version, len(tree.published()))
 	return tree.each(func(m *mod) error { return tree.install(ctx, m, version, stage, env) })
 }
 
-// next is the version that is released next: the one that the modules require each other at, as long as that has no tag, else the minor
-// version after it.
+// next is the version that is released next: the one that the modules require each other at, as
+// long as that has no tag, else the minor version after it.
 func (r *repo) next(ctx context.Context) (string, error) {
 	version := r.required()
 	if !semver.IsValid(version) {
@@ -74,9 +76,11 @@ func strangersEnv(ctx context.Context, stage, proxy string) ([]string, error) {
 		return nil, fmt.Errorf("go env printed %q", out)
 	}
 	return []string{
-		"GOWORK=off", "GOFLAGS=-trimpath", // paths of the module cache are not part of what is compiled, so that it is compiled once
+		// paths of the module cache are not part of what is compiled, so that it is compiled once
+		"GOWORK=off", "GOFLAGS=-trimpath",
 		"GOMODCACHE=" + filepath.Join(stage, "modules"), "GOBIN=" + filepath.Join(stage, "bin"),
-		// What others have made comes from this machine's module cache, where go.sum has checked it, and else from the network.
+		// What others have made comes from this machine's module cache, where go.sum has checked
+		// it, and else from the network.
 		"GOPROXY=file://" + proxy + ",file://" + filepath.ToSlash(filepath.Join(have[0], "cache", "download")) + "," + have[1],
 		"GOSUMDB=off",
 	}, nil
@@ -125,7 +129,8 @@ func (r *repo) install(ctx context.Context, m *mod, version, stage string, env [
 	return err
 }
 
-// packages are those of the module that others may import; program says that it is a command instead.
+// packages are those of the module that others may import; program says that it is a command
+// instead.
 func (r *repo) packages(ctx context.Context, m *mod) (paths []string, program bool, err error) {
 	out, err := output(ctx, filepath.Join(r.dir, m.dir), []string{"GOWORK=" + filepath.Join(r.dir, "go.work")}, "go", "list", "-f", "{{.ImportPath}} {{.Name}} {{len .GoFiles}}", "./...")
 	if err != nil {

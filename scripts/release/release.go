@@ -12,9 +12,10 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// release makes VERSION of all modules: it sets the versions at which they require one another, with their checksums, cuts the changelog,
-// commits that, and tags the commit once for each module, those first that others require. Without really it does so in a copy, and shows
-// the change and the tags. Nothing is pushed either way.
+// release makes VERSION of all modules: it sets the versions at which they require one another,
+// with their checksums, cuts the changelog, commits that, and tags the commit once for each module,
+// those first that others require. Without really it does so in a copy, and shows the change and
+// the tags. Nothing is pushed either way.
 func release(ctx context.Context, r *repo, version string, really bool) error {
 	if err := r.releasable(ctx, version); err != nil {
 		return err
@@ -33,7 +34,8 @@ func release(ctx context.Context, r *repo, version string, really bool) error {
 			return err
 		}
 	}
-	if err := tree.cutChangelog(version, time.Now()); err != nil { // first: it is part of the root module, and of its checksum
+	if err := tree.cutChangelog(version, time.Now()); err != nil {
+		// first: it is part of the root module, and of its checksum
 		return err
 	}
 	if err := tree.setVersion(ctx, version, filepath.Join(stage, "proxy")); err != nil {

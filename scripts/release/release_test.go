@@ -95,7 +95,8 @@ func TestRehearseFails(t *testing.T) {
 	}
 }
 
-// TestRelease: a commit with the versions, the checksums that the go command will find when it gets the tags from git, and the tags.
+// TestRelease: a commit with the versions, the checksums that the go command will find when it gets
+// the tags from git, and the tags.
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	r := repository(t, small())

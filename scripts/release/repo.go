@@ -93,8 +93,8 @@ func line(text, begins string) string {
 	return ""
 }
 
-// ordered puts each module after those that it requires: a tag must find those of its requirements, and the checksums of a module can be
-// written down when it is complete.
+// ordered puts each module after those that it requires: a tag must find those of its requirements,
+// and the checksums of a module can be written down when it is complete.
 func ordered(all []*mod) ([]*mod, error) {
 	var done []*mod
 	ready := func(m *mod) bool {
@@ -146,7 +146,8 @@ func (r *repo) files(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	names := strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
-	return slices.DeleteFunc(names, func(name string) bool { // one that was removed and is not committed
+	return slices.DeleteFunc(names, func(name string) bool {
+		// one that was removed and is not committed
 		_, err := os.Lstat(filepath.Join(r.dir, name))
 		return errors.Is(err, fs.ErrNotExist)
 	}), nil
@@ -171,7 +172,8 @@ func (r *repo) copyTo(ctx context.Context, dir string) (*repo, error) {
 			return nil, err
 		}
 	}
-	if _, err := output(ctx, dir, nil, "git", "init", "-q"); err != nil { // so that files works there too
+	if _, err := output(ctx, dir, nil, "git", "init", "-q"); err != nil {
+		// so that files works there too
 		return nil, err
 	}
 	return open(dir)

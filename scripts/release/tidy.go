@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// tidy runs go mod tidy in every module. It does so in a copy of the tree, where replace lines stand in for siblings whose versions are not
-// released yet, and copies back what has changed.
+// tidy runs go mod tidy in every module. It does so in a copy of the tree, where replace lines
+// stand in for siblings whose versions are not released yet, and copies back what has changed.
 func tidy(ctx context.Context, r *repo) error {
 	stage, err := os.MkdirTemp("", "retrysafe-tidy")
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/mod/module"
 )
 
-// setVersion makes all modules of the tree require one another at version, as go.mod, go.work and go.sum say it, and packs those that are
-// published into proxy.
+// setVersion makes all modules of the tree require one another at version, as go.mod, go.work and
+// go.sum say it, and packs those that are published into proxy.
 func (r *repo) setVersion(ctx context.Context, version, proxy string) error {
 	if err := r.setWork(version); err != nil {
 		return err
@@ -88,7 +88,8 @@ func (r *repo) isRequired(m *mod) bool {
 	return false
 }
 
-// setSums writes the checksums of the siblings that m requires, and no others of them, into its go.sum.
+// setSums writes the checksums of the siblings that m requires, and no others of them, into its
+// go.sum.
 func (r *repo) setSums(m *mod, sums map[string]string) error {
 	name := filepath.Join(r.dir, m.dir, "go.sum")
 	old, err := os.ReadFile(name)

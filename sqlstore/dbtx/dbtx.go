@@ -1,7 +1,8 @@
-// Package dbtx is the little that retrysafe needs of an open transaction, whichever driver or library it comes from.
+// Package dbtx is the little that retrysafe needs of an open transaction, whichever driver or
+// library it comes from.
 //
-// [SQL] is for *sql.Tx and for what looks like it: sqlx, and the ConnPool of a GORM transaction. An adapter for another kind has three
-// methods to write; adapters/pgxidem has one for pgx.
+// [SQL] is for *sql.Tx and for what looks like it: sqlx, and the ConnPool of a GORM transaction. An
+// adapter for another kind has three methods to write; adapters/pgxidem has one for pgx.
 package dbtx
 
 import (
@@ -39,10 +40,11 @@ func (d Dialect) String() string {
 
 // Tx is an open transaction. Its methods are called one at a time.
 type Tx interface {
-	// Exec runs a statement and tells how many rows it has changed. Values stand in the order of their places: ? on SQLite and MySQL, $1 and
-	// so on on PostgreSQL.
+	// Exec runs a statement and tells how many rows it has changed. Values stand in the order of
+	// their places: ? on SQLite and MySQL, $1 and so on on PostgreSQL.
 	Exec(ctx context.Context, query string, args ...any) (affected int64, err error)
-	// QueryRow reads the one row of a statement into dest, as database/sql does; sql.ErrNoRows where there is none.
+	// QueryRow reads the one row of a statement into dest, as database/sql does; sql.ErrNoRows
+	// where there is none.
 	QueryRow(ctx context.Context, query string, args []any, dest ...any) error
 	// Dialect is the kind of database that it is open on.
 	Dialect() Dialect
@@ -57,18 +59,20 @@ type Conn interface {
 // SQL makes a Tx of a transaction of database/sql.
 func SQL(tx Conn, d Dialect) Tx { return sqlTx{tx, d, isTx(tx)} }
 
-// Begun makes a Tx of a connection on which a transaction was begun by a statement, such as BEGIN IMMEDIATE on a *sql.Conn of SQLite. The caller
-// says that it was: nobody looks.
+// Begun makes a Tx of a connection on which a transaction was begun by a statement, such as BEGIN
+// IMMEDIATE on a *sql.Conn of SQLite. The caller says that it was: nobody looks.
 func Begun(conn Conn, d Dialect) Tx { return sqlTx{conn, d, true} }
 
-// InTransaction tells whether tx is a transaction, as far as can be seen: it is false for [SQL] of a *sql.DB, of a *sql.Conn, or of another thing that
-// begins transactions and ends none, where each statement would commit by itself.
+// InTransaction tells whether tx is a transaction, as far as can be seen: it is false for [SQL] of
+// a *sql.DB, of a *sql.Conn, or of another thing that begins transactions and ends none, where each
+// statement would commit by itself.
 func InTransaction(tx Tx) bool {
 	t, ok := tx.(sqlTx)
 	return !ok || t.inTx
 }
 
-// isTx: what ends a transaction is one, also where it can begin others inside of it; what can only begin one is none.
+// isTx: what ends a transaction is one, also where it can begin others inside of it; what can only
+// begin one is none.
 func isTx(c Conn) bool {
 	if c == nil {
 		return false
@@ -105,15 +109,19 @@ func (t sqlTx) QueryRow(ctx context.Context, query string, args []any, dest ...a
 
 var savepoints atomic.Uint64
 
-// Savepoint runs fn between a savepoint and its release. An error of fn undoes what fn has done, and nothing else: the transaction goes on,
-// also on PostgreSQL, where a statement that has failed would otherwise refuse all that follow. The error is returned as it is.
+// Savepoint runs fn between a savepoint and its release. An error of fn undoes what fn has done,
+// and nothing else: the transaction goes on, also on PostgreSQL, where a statement that has failed
+// would otherwise refuse all that follow. The error is returned as it is.
 //
-// After a deadlock, or a serialization failure, the database has undone the whole transaction: roll back, and send nothing more. On MySQL what is sent after a
-// deadlock stands outside of it, and commits by itself; the error then says too that the savepoint is gone.
+// After a deadlock, or a serialization failure, the database has undone the whole transaction: roll
+// back, and send nothing more. On MySQL what is sent after a deadlock stands outside of it, and
+// commits by itself; the error then says too that the savepoint is gone.
 //
-// Savepoints may stand in one another. A panic passes, and leaves the savepoint to the end of the transaction.
+// Savepoints may stand in one another. A panic passes, and leaves the savepoint to the end of the
+// transaction.
 func Savepoint(ctx context.Context, tx Tx, fn func(context.Context) error) error {
-	name := "retrysafe_savepoint_" + strconv.FormatUint(savepoints.Add(1), 36) // MySQL forgets an older one of the same name
+	// MySQL forgets an older one of the same name
+	name := "retrysafe_savepoint_" + strconv.FormatUint(savepoints.Add(1), 36)
 	if _, err := tx.Exec(ctx, "SAVEPOINT "+name); err != nil {
 		return err
 	}

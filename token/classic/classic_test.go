@@ -13,7 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/token/classic"
 )
 
-// told is a server that says what it is told to say, and keeps what it is asked. What real servers do is tested in integration.
+// told is a server that says what it is told to say, and keeps what it is asked. What real servers
+// do is tested in integration.
 type told struct {
 	replies []redisclient.Reply
 	asked   []redisclient.Call
@@ -72,7 +73,8 @@ func TestAnswers(t *testing.T) {
 	assert.Equal(t, len(s.asked), 0, "what the server was asked for them")
 }
 
-// TestLockEndings: work runs under the lock alone, its error comes back as it is, and the lock is given back in every case.
+// TestLockEndings: work runs under the lock alone, its error comes back as it is, and the lock is
+// given back in every case.
 func TestLockEndings(t *testing.T) {
 	t.Parallel()
 	ctx, failed, runs := t.Context(), errors.New("no money"), 0

@@ -10,13 +10,16 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// Lock keeps two from working on one name at the same time: SET NX PX with an owner of its own before the work, and compare-and-delete
-// after it, so that nobody gives back a lock that is somebody else's by now.
+// Lock keeps two from working on one name at the same time: SET NX PX with an owner of its own
+// before the work, and compare-and-delete after it, so that nobody gives back a lock that is
+// somebody else's by now.
 //
 // What it does not protect against:
-//   - A repeat that comes after the lock was given back runs the work again: a lock alone makes nothing safe to repeat.
-//   - Work that takes longer than [Options.Life]: the lock ends, another begins, and two work at once. Run says so when it ends, which is
-//     too late; nothing renews the lock meanwhile, and no fence lets a resource refuse the first.
+//   - A repeat that comes after the lock was given back runs the work again: a lock alone makes
+//     nothing safe to repeat.
+//   - Work that takes longer than [Options.Life]: the lock ends, another begins, and two work at
+//     once. Run says so when it ends, which is too late; nothing renews the lock meanwhile, and no
+//     fence lets a resource refuse the first.
 //   - A primary that dies before its replica has the lock: two hold it.
 //
 // It is safe for concurrent use.
@@ -41,10 +44,11 @@ return redis.call('DEL', KEYS[1])`)
 // giveTime is how long giving a lock back may take; what is not given back ends by itself.
 const giveTime = 5 * time.Second
 
-// Run works under the lock of a name. retrysafe.ErrInProgress: somebody else has it, and nothing was run. An error of work is returned as
-// it is. An error that is retrysafe.ErrLeaseLost says that the work took longer than the lock was held, and that another may have worked
-// at the same time; it is joined to that of work. Where the server does not say whether it took the lock, nothing was run, and the lock
-// may stand for its life.
+// Run works under the lock of a name. retrysafe.ErrInProgress: somebody else has it, and nothing
+// was run. An error of work is returned as it is. An error that is retrysafe.ErrLeaseLost says that
+// the work took longer than the lock was held, and that another may have worked at the same time;
+// it is joined to that of work. Where the server does not say whether it took the lock, nothing was
+// run, and the lock may stand for its life.
 func (l *Lock) Run(ctx context.Context, name string, work func(context.Context) error) (err error) {
 	key, err := l.name("", name)
 	if err != nil {

@@ -19,7 +19,8 @@ type Options struct {
 	Namespace string
 	// Prefix stands before each key's text; default "rs-classic:". It must not be that of a store.
 	Prefix string
-	// Life is how long a token may be used, default 5 minutes, and how long a lock is held at most, default 30 seconds; at least 1 ms.
+	// Life is how long a token may be used, default 5 minutes, and how long a lock is held at most,
+	// default 30 seconds; at least 1 ms.
 	Life time.Duration
 }
 

@@ -1,5 +1,5 @@
-// Package broken holds stores that break the contract on purpose, each in one way and with the clause that must catch it. A suite
-// that they pass would prove nothing.
+// Package broken holds stores that break the contract on purpose, each in one way and with the
+// clause that must catch it. A suite that they pass would prove nothing.
 package broken
 
 import (

@@ -37,7 +37,8 @@ func owners() []Broken {
 			}
 		}),
 		rule("the attempt number owns", "S6", func(r *rules) {
-			// What a caller gets as its fence is the number of the attempt, as far as ownership goes.
+			// What a caller gets as its fence is the number of the attempt, as far as ownership
+			// goes.
 			r.release = func(cur row, now micros, req releaseReq) (row, bool, error) {
 				if req.Fence == retrysafe.Fence(cur.Attempt) {
 					req.Fence = cur.Fence

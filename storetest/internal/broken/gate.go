@@ -8,7 +8,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// gate stands before a store like a server and the connections to it: it can hang, and a key can be held by somebody's transaction.
+// gate stands before a store like a server and the connections to it: it can hang, and a key can be
+// held by somebody's transaction.
 type gate struct {
 	inner *store
 	// deaf: callers wait for the server past the end of their contexts.
@@ -83,8 +84,9 @@ func (g *gate) before(key retrysafe.StoreKey, write bool) (wait chan struct{}, h
 	return nil, false
 }
 
-// enter makes a call when the server takes it. A server that hangs has taken the request already and applies it when it goes on; a call
-// that waits for a transaction is withdrawn when its caller leaves.
+// enter makes a call when the server takes it. A server that hangs has taken the request already
+// and applies it when it goes on; a call that waits for a transaction is withdrawn when its caller
+// leaves.
 func enter[R any](ctx context.Context, g *gate, key retrysafe.StoreKey, write bool, apply func(context.Context) (R, error)) (zero R, err error) {
 	g.mu.Lock()
 	wait, hang := g.before(key, write)

@@ -43,7 +43,8 @@ func (d deaf) Watch(ctx context.Context, _ retrysafe.StoreKey, changed func()) e
 	return ctx.Err()
 }
 
-// Control is a right store with every hook; it passes every clause but List, which it does not claim.
+// Control is a right store with every hook; it passes every clause but List, which it does not
+// claim.
 func Control(singleWriter bool) Broken {
 	return world("right", "", func(w *worldly) { w.gate.oneLane, w.f.SingleWriter = singleWriter, singleWriter })
 }

@@ -1,5 +1,5 @@
-// Package packed is a store that keeps each record as the bytes of its packed form. It is here to show that the packed form carries all
-// that the protocol needs: it passes the whole suite.
+// Package packed is a store that keeps each record as the bytes of its packed form. It is here to
+// show that the packed form carries all that the protocol needs: it passes the whole suite.
 package packed
 
 import (

@@ -14,8 +14,9 @@ import (
 	"github.com/retrysafe/retrysafe/version"
 )
 
-// Main runs the command line and returns the exit code: 0 where all is harmless or guarded, 3 where something needs a guard or is unknown, 1 where the
-// text could not be read, 2 where the call was wrong.
+// Main runs the command line and returns the exit code: 0 where all is harmless or guarded, 3 where
+// something needs a guard or is unknown, 1 where the text could not be read, 2 where the call was
+// wrong.
 func Main(args []string, in io.Reader, out, errOut io.Writer) int {
 	c := command()
 	c.SetArgs(args)

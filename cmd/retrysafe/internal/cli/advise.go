@@ -14,7 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/version"
 )
 
-// adviser is a program of its own: its parsers of three dialects are as much as all the rest of this one.
+// adviser is a program of its own: its parsers of three dialects are as much as all the rest of
+// this one.
 const adviser = "retrysafe-advise"
 
 func adviseCommand() *cobra.Command {
@@ -45,7 +46,8 @@ func adviseCommand() *cobra.Command {
 	}
 }
 
-// adviserPath is where the program is, or empty. In the directory where somebody stands it is not looked for.
+// adviserPath is where the program is, or empty. In the directory where somebody stands it is not
+// looked for.
 func adviserPath() string {
 	name := adviser
 	if runtime.GOOS == "windows" {

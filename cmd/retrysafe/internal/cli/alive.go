@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// alive asks a gateway's /healthz, for health checks in images that have no other program. It does not ask /readyz: to start a gateway
-// anew because its service is away would help nobody.
+// alive asks a gateway's /healthz, for health checks in images that have no other program. It does
+// not ask /readyz: to start a gateway anew because its service is away would help nobody.
 func alive(ctx context.Context, admin string) error {
 	if admin == "" {
 		return &usageError{errors.New("gateway: --alive asks the address for operators, and there is none; give --admin")}

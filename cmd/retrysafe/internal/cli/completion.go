@@ -7,7 +7,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// schemes are how the address of a store or a broker begins. A flag's text names those that it takes.
+// schemes are how the address of a store or a broker begins. A flag's text names those that it
+// takes.
 var schemes = []string{
 	"memory:", "sqlite:", "redis://", "redis+sentinel://", "redis+cluster://", "postgres://", "mysql://", "amqp://", "nats://",
 }

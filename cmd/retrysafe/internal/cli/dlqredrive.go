@@ -100,7 +100,8 @@ func (f *dlqFlags) redrive(c *cobra.Command, hashes []string) error {
 	return f.at(c, func(ctx context.Context, d *desk) error {
 		sent, gone, seen := 0, 0, map[string]string{} // body by key
 		err := d.each(ctx, hashes, func(ctx context.Context, m *mqidem.Parked) (mqidem.Verdict, error) {
-			if body, ok := seen[m.Reason.Key]; ok && m.Reason.Key != "" && body == string(m.Message.Body) { // a second entry of one message
+			if body, ok := seen[m.Reason.Key]; ok && m.Reason.Key != "" && body == string(m.Message.Body) {
+				// a second entry of one message
 				gone++
 				return mqidem.Remove, nil
 			}

@@ -9,7 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// storeOfEnvironment is for addresses that have a password: a command line can be seen by all users of a machine.
+// storeOfEnvironment is for addresses that have a password: a command line can be seen by all users
+// of a machine.
 const storeOfEnvironment = "RETRYSAFE_STORE"
 
 // fromEnvironment sets --store where it was not given. The flag does not count as given then.
@@ -25,11 +26,13 @@ func fromEnvironment(c *cobra.Command) error {
 	return nil
 }
 
-// notFromEnvironment marks a flag of a command that makes records of its own: a store in use is to be named.
+// notFromEnvironment marks a flag of a command that makes records of its own: a store in use is to
+// be named.
 const notFromEnvironment = "not from the environment"
 
 func onlyByFlag(flags *pflag.FlagSet) {
-	_ = flags.SetAnnotation("store", notFromEnvironment, []string{"true"}) // it fails for a flag that is not there
+	// it fails for a flag that is not there
+	_ = flags.SetAnnotation("store", notFromEnvironment, []string{"true"})
 }
 
 // warnings are for those who change something: who only looks is told of failures alone.

@@ -98,7 +98,8 @@ func (f *keysFlags) engine(s retrysafe.Store, k retrysafe.StoreKey) *retrysafe.E
 	return f.engines[of]
 }
 
-// each calls see with the records that the flags select, until it returns false. A long walk says on errOut how far it is.
+// each calls see with the records that the flags select, until it returns false. A long walk says
+// on errOut how far it is.
 func (f *keysFlags) each(ctx context.Context, s retrysafe.Store, errOut io.Writer, see func(retrysafe.Record) bool) error {
 	lister, ok := s.(retrysafe.Lister)
 	if !ok {

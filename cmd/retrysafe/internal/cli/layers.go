@@ -12,7 +12,8 @@ import (
 // layers are those of this project's own surfaces. A program may name others.
 var layers = []string{"gw", "http", "rpc", "nginx", "fn", "tx", "mq", "callback", "token", "sig", "ids", "map"}
 
-// nobodys says what is wrong with a layer that no record has. One that is ours, or that some record has, may well have nothing to show.
+// nobodys says what is wrong with a layer that no record has. One that is ours, or that some record
+// has, may well have nothing to show.
 func (f *keysFlags) nobodys(ctx context.Context, s retrysafe.Store) error {
 	lister, ok := s.(retrysafe.Lister)
 	if f.layer == "" || slices.Contains(layers, f.layer) || !ok {

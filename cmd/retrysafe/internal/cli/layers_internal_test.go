@@ -17,7 +17,8 @@ var (
 	ofNginx    = regexp.MustCompile(`part\(namespace\) \.\. "/([a-z]+)/"`)
 )
 
-// TestLayersAreThoseOfTheCode: the layers that the command line knows are those that the code of this project names.
+// TestLayersAreThoseOfTheCode: the layers that the command line knows are those that the code of
+// this project names.
 func TestLayersAreThoseOfTheCode(t *testing.T) {
 	t.Parallel()
 	found := map[string]bool{}

@@ -9,7 +9,8 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-// manual writes the manual pages of root and of what is below it to a directory: go run -tags man . man-pages DIRECTORY.
+// manual writes the manual pages of root and of what is below it to a directory: go run -tags man .
+// man-pages DIRECTORY.
 func manual(root *cobra.Command, args []string) (done bool, err error) {
 	if len(args) != 2 || args[0] != "man-pages" {
 		return false, nil

@@ -43,8 +43,8 @@ func parseMySQL(name string) (*mysqlAddress, error) {
 		return nil, errors.New("store mysql: the driver takes no user with a colon")
 	}
 	a := &mysqlAddress{shown: "mysql " + u.Host + u.Path, conns: defaultConns}
-	// The driver looks for the last slash, the last @ before it, and the first colon: a password may hold all of them. The parameter makes
-	// one message of a statement.
+	// The driver looks for the last slash, the last @ before it, and the first colon: a password
+	// may hold all of them. The parameter makes one message of a statement.
 	password, _ := u.User.Password()
 	a.dsn = user + ":" + password + "@tcp(" + net.JoinHostPort(u.Hostname(), port) + ")/" + url.PathEscape(database) + "?interpolateParams=true"
 	q, err := url.ParseQuery(u.RawQuery)
@@ -76,7 +76,8 @@ func parseMySQL(name string) (*mysqlAddress, error) {
 func openMySQL(ctx context.Context, a *mysqlAddress, log *slog.Logger, how access, with storeSettings) (*sqlstore.Store, func() error, error) {
 	db, err := sql.Open("mysql", a.dsn)
 	if err != nil {
-		return nil, nil, fmt.Errorf("store %s: the address cannot be used; look at its parameters", a.shown) // the cause may quote it
+		// the cause may quote it
+		return nil, nil, fmt.Errorf("store %s: the address cannot be used; look at its parameters", a.shown)
 	}
 	db.SetMaxOpenConns(a.conns)
 	db.SetMaxIdleConns(a.conns)

@@ -49,7 +49,8 @@ func parsePostgres(name string) (*postgresAddress, error) {
 func openPostgres(ctx context.Context, a *postgresAddress, log *slog.Logger, how access, with storeSettings) (*sqlstore.Store, func() error, error) {
 	db, err := sql.Open("pgx", a.url)
 	if err != nil {
-		return nil, nil, fmt.Errorf("store %s: the address cannot be used; look at its parameters", a.shown) // the cause may quote it
+		// the cause may quote it
+		return nil, nil, fmt.Errorf("store %s: the address cannot be used; look at its parameters", a.shown)
 	}
 	db.SetMaxOpenConns(a.conns)
 	db.SetMaxIdleConns(a.conns)

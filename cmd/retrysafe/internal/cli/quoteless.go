@@ -5,8 +5,9 @@ import (
 	"io"
 )
 
-// quoteless is where the standard logger of this process writes. net/http tells it of bytes that a service has sent unasked, and quotes
-// them; they may be a part of somebody's answer, so that only the words before the quotation are passed on.
+// quoteless is where the standard logger of this process writes. net/http tells it of bytes that a
+// service has sent unasked, and quotes them; they may be a part of somebody's answer, so that only
+// the words before the quotation are passed on.
 type quoteless struct{ to io.Writer }
 
 // Write implements [io.Writer].

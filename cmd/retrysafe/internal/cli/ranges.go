@@ -51,7 +51,8 @@ func openRanges(ctx context.Context, n storeName, log *slog.Logger, f *idsFlags)
 	}
 	db, err := sql.Open(driver, dsn)
 	if err != nil {
-		return nil, nil, fmt.Errorf("store %s: the address cannot be used; look at its parameters", n) // the cause may quote it
+		// the cause may quote it
+		return nil, nil, fmt.Errorf("store %s: the address cannot be used; look at its parameters", n)
 	}
 	db.SetMaxOpenConns(rangeConns)
 	db.SetMaxIdleConns(rangeConns)

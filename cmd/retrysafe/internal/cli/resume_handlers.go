@@ -20,7 +20,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// exitNotDone is what a command exits with that has certainly done nothing; sysexits.h calls it EX_TEMPFAIL.
+// exitNotDone is what a command exits with that has certainly done nothing; sysexits.h calls it
+// EX_TEMPFAIL.
 const exitNotDone = 75
 
 // toldCall is what a program is told of the call that it finishes.

@@ -16,8 +16,8 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/demo"
 )
 
-// Main runs the command line and returns the exit code: 0, 1 where the work failed, 2 where the call was wrong, 3 where
-// advise has something to say.
+// Main runs the command line and returns the exit code: 0, 1 where the work failed, 2 where the
+// call was wrong, 3 where advise has something to say.
 func Main(args []string, out, errOut io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -39,13 +39,15 @@ type running struct {
 
 // runGateway serves until ctx ends, and then lets what runs come to its end.
 func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, s *setup) error {
-	hup := make(chan os.Signal, 1) // before anything is said to listen: unheard, the signal ends a process
+	// before anything is said to listen: unheard, the signal ends a process
+	hup := make(chan os.Signal, 1)
 	if reloadSignal != nil {
 		signal.Notify(hup, reloadSignal)
 		defer signal.Stop(hup)
 	}
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400) // what lives is little: a few megabytes more spare an eighth of the processor time
+		// what lives is little: a few megabytes more spare an eighth of the processor time
+		debug.SetGCPercent(400)
 	}
 	x := &running{flags: f, log: logger(errOut), out: out}
 	err := x.open(ctx, s)

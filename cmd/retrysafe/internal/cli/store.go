@@ -31,7 +31,8 @@ type storeSettings struct {
 	naive         bool  // each call travels, and is committed, by itself
 }
 
-// storeName is the name of a store, read: the path of a SQLite file, the address of Redis, PostgreSQL or MySQL servers, or none of them for memory.
+// storeName is the name of a store, read: the path of a SQLite file, the address of Redis,
+// PostgreSQL or MySQL servers, or none of them for memory.
 type storeName struct {
 	path     string
 	redis    *redisclient.Address
@@ -90,7 +91,8 @@ func needsSecret(store string, secret []byte) error {
 		"set the same random secret on all gateways of this store, such as the output of: openssl rand -hex 32")}
 }
 
-// needsNamespace says what is wrong with a store, or with a namespace that is missing: other services may use a server too.
+// needsNamespace says what is wrong with a store, or with a namespace that is missing: other
+// services may use a server too.
 func needsNamespace(store, namespace string) error {
 	n, err := parseStore(store)
 	if err == nil && namespace == "" && n.shared() {
@@ -134,10 +136,12 @@ func parseStore(name string) (n storeName, err error) {
 	return n, fmt.Errorf("store %q is not known; this build has memory:, sqlite:PATH, redis://HOST, postgres://HOST/DATABASE and mysql://HOST/DATABASE", scheme)
 }
 
-// sqliteConns are for those who read: one writes at a time, and to open a connection takes longer than a call.
+// sqliteConns are for those who read: one writes at a time, and to open a connection takes longer
+// than a call.
 const sqliteConns = 8
 
-// sqliteDSN opens a file in the way that keeps what it was given: write-ahead log, and a sync at each commit.
+// sqliteDSN opens a file in the way that keeps what it was given: write-ahead log, and a sync at
+// each commit.
 func sqliteDSN(path string, how access) string {
 	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_pragma=synchronous(FULL)"
 	if how == toServe {

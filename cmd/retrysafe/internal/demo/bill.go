@@ -10,7 +10,8 @@ import (
 // cents is what the page pays, time and again.
 const cents = 4200
 
-// bill is one payment that a person means to make once, however often they press. Both sides get every press with its one key.
+// bill is one payment that a person means to make once, however often they press. Both sides get
+// every press with its one key.
 type bill struct {
 	number        int
 	key           string
@@ -38,8 +39,9 @@ func newSide(number int, key string, protected bool) *side {
 
 // press is one press of the button, and what became of it as the customer sees it.
 type press struct {
-	N     int    `json:"n"`
-	State string `json:"state"` // sent, answered, lost (on the way), away (nobody to talk to), broken (in the middle)
+	N int `json:"n"`
+	// sent, answered, lost (on the way), away (nobody to talk to), broken (in the middle)
+	State string `json:"state"`
 	// Status, Payment, Code and Replayed are those of an answer.
 	Status     int    `json:"status,omitempty"`
 	Payment    int64  `json:"payment,omitempty"`

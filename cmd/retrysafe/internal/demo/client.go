@@ -48,7 +48,8 @@ func (c *client) post(ctx context.Context, path, key string, req request, extra 
 	if err != nil {
 		return answer{}, err
 	}
-	r.GetBody = nil // each call is one request on the wire, whatever net/http thinks of repeating it
+	// each call is one request on the wire, whatever net/http thinks of repeating it
+	r.GetBody = nil
 	r.SetBasicAuth(c.user, "demo")
 	r.Header.Set("Content-Type", "application/json")
 	if key != "" {
@@ -86,7 +87,8 @@ func (c *client) postMany(ctx context.Context, n int, path, key string, req requ
 	return answers, errors.Join(errs...)
 }
 
-// postAndLose sends a request and breaks the connection before the answer comes, once acted says that it had its effect.
+// postAndLose sends a request and breaks the connection before the answer comes, once acted says
+// that it had its effect.
 func (c *client) postAndLose(ctx context.Context, path, key string, req request, acted func() bool) error {
 	body, err := json.Marshal(req)
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// curl is a request as a line for a shell; the body is byte for byte what the page sends, or the gateway would call it another request.
+// curl is a request as a line for a shell; the body is byte for byte what the page sends, or the
+// gateway would call it another request.
 func curl(base, key string, req request, workMS int) string {
 	body, err := json.Marshal(req)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package demo shows what the gateway and DoTx are for: a small shop, real HTTP requests, and each scene twice, without protection and
-// with it.
+// Package demo shows what the gateway and DoTx are for: a small shop, real HTTP requests, and each
+// scene twice, without protection and with it.
 package demo
 
 import (
@@ -42,7 +42,8 @@ func Command(open Opener) *cobra.Command {
 	return c
 }
 
-// run plays the scenes. It opens the page, unless it is told not to, and then serves it until ctx ends.
+// run plays the scenes. It opens the page, unless it is told not to, and then serves it until ctx
+// ends.
 func run(ctx context.Context, out io.Writer, o *options) (err error) {
 	if os.Getenv(secretName) == "" {
 		if err := os.Setenv(secretName, ownSecret); err != nil { // the gateways have it from here
@@ -91,7 +92,8 @@ func run(ctx context.Context, out io.Writer, o *options) (err error) {
 	return nil
 }
 
-// look opens a store that is given before anything else is begun, so that what is wrong with it is said as every command says it.
+// look opens a store that is given before anything else is begun, so that what is wrong with it is
+// said as every command says it.
 func (o *options) look(ctx context.Context) error {
 	if o.store == "" {
 		return nil

@@ -30,7 +30,9 @@ type desk struct {
 	idem   *httpidem.Middleware
 	slow   time.Duration // how long the shop takes
 
-	pages atomic.Int64 // that were made, so that orders can be compared with what people wanted; it protects from nothing
+	// that were made, so that orders can be compared with what people wanted; it protects from
+	// nothing
+	pages atomic.Int64
 
 	mu    sync.Mutex
 	round int

@@ -39,14 +39,16 @@ func thanks(w http.ResponseWriter, path, order string) {
 	_ = thanksPage.Execute(w, struct{ Path, Order string }{path, order})
 }
 
-// framedPolicy is for the pages of the forms: they may send themselves, and the page of the demonstration may frame them.
+// framedPolicy is for the pages of the forms: they may send themselves, and the page of the
+// demonstration may frame them.
 const framedPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'self'"
 
 // framed loosens what the page of the demonstration says for itself.
 func framed(next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Security-Policy", framedPolicy)
-		w.Header().Set("Referrer-Policy", "same-origin") // without one a browser does not say where a form comes from
+		// without one a browser does not say where a form comes from
+		w.Header().Set("Referrer-Policy", "same-origin")
 		next.ServeHTTP(w, r)
 	})
 }

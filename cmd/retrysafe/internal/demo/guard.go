@@ -6,13 +6,15 @@ import (
 	"net/url"
 )
 
-// policy lets the page load what this server has, and nothing else; nobody may frame it and borrow a click.
+// policy lets the page load what this server has, and nothing else; nobody may frame it and borrow
+// a click.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 	"frame-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// guarded keeps other web sites out that are open in the same browser. They can send requests here, and would pay and kill: a name of
-// theirs that points to this machine is told by Host, a request from a page of theirs by Origin.
+// guarded keeps other web sites out that are open in the same browser. They can send requests here,
+// and would pay and kill: a name of theirs that points to this machine is told by Host, a request
+// from a page of theirs by Origin.
 func guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

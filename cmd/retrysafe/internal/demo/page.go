@@ -17,8 +17,9 @@ import (
 //go:embed page
 var files embed.FS
 
-// page is the demonstration for people who do not read tables: they press Pay and kill the gateway themselves. What it shows comes from
-// the shop's tables and the gateway's records. It has a shop and a gateway of its own, so that the scenes and it do not meet.
+// page is the demonstration for people who do not read tables: they press Pay and kill the gateway
+// themselves. What it shows comes from the shop's tables and the gateway's records. It has a shop
+// and a gateway of its own, so that the scenes and it do not meet.
 type page struct {
 	stage   *stage
 	desk    *desk
@@ -38,7 +39,8 @@ type page struct {
 
 // openPage starts the page and what it plays with. dir is for its files.
 func openPage(ctx context.Context, dir string, o *options) (*page, error) {
-	// The lease is long enough to see a repeat meet it after a kill, and the wait too short to sit it out.
+	// The lease is long enough to see a repeat meet it after a kill, and the wait too short to sit
+	// it out.
 	s, err := build(dir, "page", o.store, "--in-progress", "wait 1s", "--lease", "6s")
 	if err != nil {
 		return nil, err
@@ -72,7 +74,8 @@ func (p *page) close() {
 	p.cancel()
 	if p.server != nil {
 		soon, cancel := context.WithTimeout(context.Background(), time.Second)
-		_ = p.server.Shutdown(soon) // a browser may hold a connection on which it never asked anything
+		// a browser may hold a connection on which it never asked anything
+		_ = p.server.Shutdown(soon)
 		cancel()
 		_ = p.server.Close()
 	}

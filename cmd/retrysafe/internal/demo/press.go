@@ -20,7 +20,8 @@ const (
 
 // order is what the page asks for.
 type order struct {
-	How   string `json:"how"` // pay, lost (the answer does not arrive), killed (the gateway dies meanwhile)
+	// pay, lost (the answer does not arrive), killed (the gateway dies meanwhile)
+	How   string `json:"how"`
 	Times int    `json:"times"`
 	Slow  bool   `json:"slow"`
 }
@@ -59,8 +60,9 @@ func workMS(slow bool) int {
 	return 0
 }
 
-// pressAndKill kills the gateway once the shop has acted and before it has answered. That takes a payment that nobody has pressed yet.
-// Without protection there is no gateway to kill: there the customer only gets no answer.
+// pressAndKill kills the gateway once the shop has acted and before it has answered. That takes a
+// payment that nobody has pressed yet. Without protection there is no gateway to kill: there the
+// customer only gets no answer.
 func (p *page) pressAndKill() {
 	b := p.bill()
 	if b.pressed() {
@@ -84,7 +86,8 @@ func (p *page) pressAndKill() {
 	})
 }
 
-// send makes a press and returns at once; its answer is shown when it comes. ended, if not nil, is closed then.
+// send makes a press and returns at once; its answer is shown when it comes. ended, if not nil, is
+// closed then.
 func (p *page) send(s *side, lose, slow bool, workMS int, ended chan<- struct{}) {
 	n := s.begin(slow)
 	p.waiting.Add(1)

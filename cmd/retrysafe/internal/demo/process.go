@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// process is this program again, with other arguments, so that it can really be killed. It always listens on the same address.
+// process is this program again, with other arguments, so that it can really be killed. It always
+// listens on the same address.
 type process struct {
 	name string
 	args []string
@@ -26,7 +27,8 @@ type process struct {
 	listens bool // it has been seen to
 }
 
-// patience is how long a process may take for what it does at once on any machine that is not overwhelmed. Nothing else is done meanwhile.
+// patience is how long a process may take for what it does at once on any machine that is not
+// overwhelmed. Nothing else is done meanwhile.
 const patience = 2 * time.Minute
 
 // start runs the process and waits until it listens.

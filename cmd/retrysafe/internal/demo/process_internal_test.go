@@ -28,7 +28,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestProcessRunsWhenItListens: one that is there and does not listen yet is not shown as one that runs, since who asked it would be told that it is away.
+// TestProcessRunsWhenItListens: one that is there and does not listen yet is not shown as one that
+// runs, since who asked it would be told that it is away.
 func TestProcessRunsWhenItListens(t *testing.T) {
 	t.Parallel()
 	addrs, err := freeAddrs(1)

@@ -30,10 +30,11 @@ type records struct {
 
 // recordState is what the store knows of a key.
 type recordState struct {
-	State   string `json:"state"` // as in a record, or in-doubt, or nothing where there is none
-	LeaseS  int    `json:"lease_s,omitempty"`
-	List    string `json:"list,omitempty"`    // what an operator types to see what is in doubt,
-	Resolve string `json:"resolve,omitempty"` // and to settle this one by what the shop's table says
+	State  string `json:"state"` // as in a record, or in-doubt, or nothing where there is none
+	LeaseS int    `json:"lease_s,omitempty"`
+	List   string `json:"list,omitempty"` // what an operator types to see what is in doubt,
+	// and to settle this one by what the shop's table says
+	Resolve string `json:"resolve,omitempty"`
 }
 
 func openRecords(ctx context.Context, open Opener, s *stage) (*records, error) {
@@ -42,7 +43,8 @@ func openRecords(ctx context.Context, open Opener, s *stage) (*records, error) {
 	if err != nil {
 		return nil, fmt.Errorf("demo: the gateway's records: %w", err)
 	}
-	o := &retrysafe.Options{Namespace: "demo", Secret: []byte(os.Getenv(secretName)), Sweep: -1, Logger: quiet} // as the gateway has it
+	// as the gateway has it
+	o := &retrysafe.Options{Namespace: "demo", Secret: []byte(os.Getenv(secretName)), Sweep: -1, Logger: quiet}
 	engine := retrysafe.New(store, o).Layer("gw")
 	r := &http.Request{Header: http.Header{}}
 	r.SetBasicAuth(shopper, "demo")
@@ -51,7 +53,8 @@ func openRecords(ctx context.Context, open Opener, s *stage) (*records, error) {
 	return &records{s, store, end, engine, tenant, self()}, err
 }
 
-// close settles what is in doubt where the store stays, for a doubt would stay with it. The gateway is dead by now.
+// close settles what is in doubt where the store stays, for a doubt would stay with it. The gateway
+// is dead by now.
 func (r *records) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -132,7 +135,8 @@ func (r *records) say(rec *retrysafe.Record, paid []payment) recordState {
 	return st
 }
 
-// withoutPassword is the name of a store for the page to show: whoever copies it fills the password in.
+// withoutPassword is the name of a store for the page to show: whoever copies it fills the password
+// in.
 func withoutPassword(store string) string {
 	scheme, rest, ok := strings.Cut(store, "://")
 	at := strings.LastIndexByte(rest, '@')

@@ -51,7 +51,8 @@ func (d *desk) state(ctx context.Context) []formState {
 	return all
 }
 
-// attack sends the last request of each form again, byte for byte, as somebody would who has seen it on its way. base is where the forms are.
+// attack sends the last request of each form again, byte for byte, as somebody would who has seen
+// it on its way. base is where the forms are.
 func (d *desk) attack(ctx context.Context, base string) error {
 	d.mu.Lock()
 	round := d.round

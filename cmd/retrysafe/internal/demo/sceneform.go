@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// formAgain is a form of a web page, sent by two clicks at once and by another one after Back. Protection here is a hidden key and a
-// redirect, in the service that has the form.
+// formAgain is a form of a web page, sent by two clicks at once and by another one after Back.
+// Protection here is a hidden key and a redirect, in the service that has the form.
 func formAgain(ctx context.Context, s *stage, protected bool) (string, string, bool, error) {
 	d := newDesk(s.shop.addr, s.run)
 	d.slow = 100 * time.Millisecond

@@ -20,8 +20,9 @@ type row struct {
 	Error    string `json:"error,omitempty"`
 }
 
-// scene runs one side: protected or not. It returns what happened, what the answers were like, and whether both are as they should be
-// with protection. Without it they must not be, or the scene would show nothing.
+// scene runs one side: protected or not. It returns what happened, what the answers were like, and
+// whether both are as they should be with protection. Without it they must not be, or the scene
+// would show nothing.
 type scene struct {
 	name     string
 	requests int
@@ -88,7 +89,8 @@ func lostAnswer(ctx context.Context, s *stage, protected bool) (string, string, 
 	return payments(e), yes(equal), e.Payments == 1 && equal && first.status == http.StatusCreated, err
 }
 
-// killed: with protection it is the gateway that dies, without it the shop; either way the client only knows that nothing came back.
+// killed: with protection it is the gateway that dies, without it the shop; either way the client
+// only knows that nothing came back.
 func killed(ctx context.Context, s *stage, protected bool) (string, string, bool, error) {
 	c, name := s.client(protected, "ann"), s.scene("killed", protected)
 	earlier := request{Scene: name + "-earlier", Cents: 100}
@@ -100,7 +102,8 @@ func killed(ctx context.Context, s *stage, protected bool) (string, string, bool
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		_, _ = c.post(ctx, "/payments", s.key("pay-killed"), req, headWork, strconv.Itoa(deadMS)) // its connection breaks
+		// its connection breaks
+		_, _ = c.post(ctx, "/payments", s.key("pay-killed"), req, headWork, strconv.Itoa(deadMS))
 	}()
 	err = until(ctx, func() bool {
 		e, err := count(ctx, s.shop.addr, name)
@@ -185,7 +188,8 @@ func twice(ctx context.Context, c *client, key string, req request) (first answe
 	return first, first.same(again), err
 }
 
-// pressedAgain is the payment that is charged twice: the charge works, the answer is too slow, and the user presses again.
+// pressedAgain is the payment that is charged twice: the charge works, the answer is too slow, and
+// the user presses again.
 func pressedAgain(ctx context.Context, s *stage, protected bool) (string, string, bool, error) {
 	c, name := s.client(protected, "ann"), s.scene("pressed", protected)
 	req := request{Scene: name, Cents: 4200, WorkMS: 900}
@@ -195,8 +199,8 @@ func pressedAgain(ctx context.Context, s *stage, protected bool) (string, string
 		cancel()
 	}
 	first, err := c.post(ctx, "/payments", s.key("pay-again"), req)
-	// Where the disk was slow nobody waited for the claims of those presses, and they are being given back, or the file is busy: the gateway
-	// says when to come again.
+	// Where the disk was slow nobody waited for the claims of those presses, and they are being
+	// given back, or the file is busy: the gateway says when to come again.
 	for end := time.Now().Add(patience); err == nil && first.status != http.StatusCreated && first.retryAfter != "" && time.Now().Before(end); {
 		select {
 		case <-time.After(250 * time.Millisecond):
@@ -217,7 +221,8 @@ func pressedAgain(ctx context.Context, s *stage, protected bool) (string, string
 	return payments(e), yes(equal), e.Payments == 1 && equal && first.status == http.StatusCreated, err
 }
 
-// halfDone: the shop dies between the order and its payment. Protection here is in the shop itself: record and effect in one transaction.
+// halfDone: the shop dies between the order and its payment. Protection here is in the shop itself:
+// record and effect in one transaction.
 func halfDone(ctx context.Context, s *stage, protected bool) (string, string, bool, error) {
 	c, name := newClient(s.shop.addr, "ann"), s.scene("half-done", protected)
 	path := "/checkout"

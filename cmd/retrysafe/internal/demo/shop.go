@@ -20,8 +20,8 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// shop is the service that the demonstration protects: it takes orders and payments, and knows nothing of retries. Only /checkout-tx
-// uses the library itself.
+// shop is the service that the demonstration protects: it takes orders and payments, and knows
+// nothing of retries. Only /checkout-tx uses the library itself.
 type shop struct {
 	db     *sql.DB
 	store  *sqlstore.Store
@@ -134,7 +134,8 @@ func (s *shop) single(what string, insert func(context.Context, execer, string, 
 	}
 }
 
-// checkout is two effects one after the other; a crash between them leaves an order that nobody paid.
+// checkout is two effects one after the other; a crash between them leaves an order that nobody
+// paid.
 func (s *shop) checkout(w http.ResponseWriter, r *http.Request) {
 	req, ok := read(w, r)
 	if !ok {

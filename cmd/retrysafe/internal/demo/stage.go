@@ -35,8 +35,8 @@ func sceneName(name string, protected bool) string {
 	return name + "-without"
 }
 
-// build makes a stage. The shop's file is dir/name-shop.db, and that of the gateway's records dir/name.db where no store is given; how are
-// options of the gateway.
+// build makes a stage. The shop's file is dir/name-shop.db, and that of the gateway's records
+// dir/name.db where no store is given; how are options of the gateway.
 func build(dir, name, store string, how ...string) (*stage, error) {
 	addrs, err := freeAddrs(2)
 	if err != nil {

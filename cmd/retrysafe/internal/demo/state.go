@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// state is all that the page shows. It is told whole each time, so that a browser which has missed something has missed nothing.
+// state is all that the page shows. It is told whole each time, so that a browser which has missed
+// something has missed nothing.
 type state struct {
 	Number  int          `json:"number"`
 	Key     string       `json:"key"`

@@ -5,7 +5,8 @@ import (
 	"io"
 )
 
-// table prints a scene as it runs: its name first, then what happened without protection, then with it.
+// table prints a scene as it runs: its name first, then what happened without protection, then with
+// it.
 type table struct {
 	out  io.Writer
 	show bool

@@ -56,7 +56,8 @@ func (m *maker) claim(ctx context.Context) error {
 	return nil
 }
 
-// keep claims a number when one is lost. Until it has one there are only ids whose times were reserved before.
+// keep claims a number when one is lost. Until it has one there are only ids whose times were
+// reserved before.
 func (m *maker) keep() {
 	for {
 		select {

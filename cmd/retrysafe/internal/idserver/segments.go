@@ -9,8 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe/idgen"
 )
 
-// segments are those of the tags that have given ids, and of those that are asked for just now: anybody can ask for any number of tags that are not
-// there.
+// segments are those of the tags that have given ids, and of those that are asked for just now:
+// anybody can ask for any number of tags that are not there.
 type segments struct {
 	ranges idgen.Ranges
 

@@ -1,11 +1,12 @@
-// Package idserver gives out ids over HTTP, for programs in any language: those of a worker number that it leases, and those of tags from ranges.
-// Its paths are those of Meituan's Leaf.
+// Package idserver gives out ids over HTTP, for programs in any language: those of a worker number
+// that it leases, and those of tags from ranges. Its paths are those of Meituan's Leaf.
 //
 //	GET /api/snowflake/get/{key}   an id of 63 bits that sorts by time; the key does not matter
 //	GET /api/segment/get/{tag}     the next id of a tag
 //	GET /api/time                  this server's time in milliseconds since 1970
 //
-// An id is text, a number in decimal. With ?count=N it is a JSON array of N ids as strings, which JavaScript reads to the last digit.
+// An id is text, a number in decimal. With ?count=N it is a JSON array of N ids as strings, which
+// JavaScript reads to the last digit.
 package idserver
 
 import (
@@ -77,7 +78,8 @@ func (s *Server) Worker() string { return s.maker.current.Load().held.String() }
 // Drain lets /readyz say that no more requests should come.
 func (s *Server) Drain() { s.draining.Store(true) }
 
-// Close gives the worker number back, and ends what runs in the background. No request may run any more.
+// Close gives the worker number back, and ends what runs in the background. No request may run any
+// more.
 func (s *Server) Close(ctx context.Context) error {
 	s.segments.close()
 	return s.maker.close(ctx)
@@ -189,7 +191,8 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 var (
 	textPlain       = []string{"text/plain; charset=utf-8"}
 	applicationJSON = []string{"application/json"}
-	noStore         = []string{"no-store"} // an id that a cache gives out again is one that two have
+	// an id that a cache gives out again is one that two have
+	noStore = []string{"no-store"}
 )
 
 func header(w http.ResponseWriter, contentType []string) {

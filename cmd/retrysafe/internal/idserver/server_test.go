@@ -77,7 +77,8 @@ func get(t *testing.T, s *idserver.Server, path string) *httptest.ResponseRecord
 	return rec
 }
 
-// TestStoreAway: ids go on for a while, then errors say what to do, and all goes on when the store is back: with another worker number.
+// TestStoreAway: ids go on for a while, then errors say what to do, and all goes on when the store
+// is back: with another worker number.
 func TestStoreAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -115,7 +116,8 @@ func TestStoreAway(t *testing.T) {
 	})
 }
 
-// TestUnknownTags: those who ask for tags that are not there cost the source little and the server nothing, also while the source is away.
+// TestUnknownTags: those who ask for tags that are not there cost the source little and the server
+// nothing, also while the source is away.
 func TestUnknownTags(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
