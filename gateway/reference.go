@@ -32,14 +32,10 @@ func Reference() string {
 	for _, s := range sections {
 		table(&b, s.title, s.of)
 	}
-	b.WriteString("\nAbove the file stand, where they are set: ")
-	for i, v := range environment {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString("`" + v.name + "`")
+	b.WriteString("\nThese variables of the environment override the file:\n\n")
+	for _, v := range environment {
+		b.WriteString("- `" + v.name + "`\n")
 	}
-	b.WriteString(".\n")
 	return b.String()
 }
 

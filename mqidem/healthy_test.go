@@ -55,6 +55,7 @@ func TestHealthyConsumerIsSilent(t *testing.T) {
 		for i := range hours {
 			publish(broker, fmt.Sprint("order ", i))
 			time.Sleep(time.Minute)
+			synctest.Wait()
 		}
 		assert.Equal(t, done, hours, "orders")
 		assert.Equal(t, log.String(), "", "warnings and errors")

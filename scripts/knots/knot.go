@@ -48,9 +48,12 @@ func knotOf(dir string, fset *token.FileSet, pkg *types.Package, info *types.Inf
 	return p
 }
 
-func fileOf(fset *token.FileSet, at token.Pos) string { return filepath.Base(fset.Position(at).Filename) }
+func fileOf(fset *token.FileSet, at token.Pos) string {
+	return filepath.Base(fset.Position(at).Filename)
+}
 
-// shared reports whether other files can use obj: a declaration of the package, a method or a field.
+// shared reports whether other files can use obj: a declaration of the package, a method or a
+// field.
 func shared(pkg *types.Package, obj types.Object) bool {
 	switch obj := obj.(type) {
 	case *types.Var:
