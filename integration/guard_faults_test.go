@@ -70,7 +70,7 @@ func TestGuardCommitLost(t *testing.T) {
 						read, word = mysqlMessage, "COMMIT"
 					}
 					proxy := startSQLProxy(t, w.port, read)
-					lossy = openDB(t, w.driver, strings.Replace(direct.dsn, net.JoinHostPort("127.0.0.1", w.port), proxy.addr, 1))
+					lossy = openDB(t, w.driver, strings.Replace(direct.dsn, net.JoinHostPort("127.0.0.1", w.port), proxy.Addr, 1))
 					lose = func() { proxy.set(word, what) }
 				} else {
 					path := newFile(t)

@@ -168,7 +168,7 @@ func TestGuardMySQLWords(t *testing.T) {
 		sent[statement] = true
 		return 0
 	}
-	db := openDB(t, "mysql", strings.Replace(w.dsn, "127.0.0.1:"+w.port, proxy.addr, 1))
+	db := openDB(t, "mysql", strings.Replace(w.dsn, "127.0.0.1:"+w.port, proxy.Addr, 1))
 	all := []guardedCall{}
 	for _, op := range retryables(t) {
 		all = append(all, op.run, op.run)

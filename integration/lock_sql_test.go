@@ -126,13 +126,13 @@ func TestTableLockLostReplies(t *testing.T) {
 			t.Helper()
 			s := startPostgres(t)
 			p := startSQLProxy(t, s.port, postgresMessage)
-			return p, openDB(t, "pgx", s.at(p.addr, "default_query_exec_mode=simple_protocol"))
+			return p, openDB(t, "pgx", s.at(p.Addr, "default_query_exec_mode=simple_protocol"))
 		}},
 		"MariaDB": {sqllock.MySQL, func(t *testing.T) (*sqlProxy, *sql.DB) {
 			t.Helper()
 			s := startMySQL(t)
 			p := startSQLProxy(t, s.port, mysqlMessage)
-			return p, openDB(t, "mysql", s.at(p.addr))
+			return p, openDB(t, "mysql", s.at(p.Addr))
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

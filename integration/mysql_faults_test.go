@@ -25,7 +25,7 @@ func TestMySQLCommitComesLate(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)
 	proxy := startSQLProxy(t, server.port, mysqlMessage)
-	s, _ := mysqlOn(t, server.at(proxy.addr), nil)
+	s, _ := mysqlOn(t, server.at(proxy.Addr), nil)
 	direct, _ := mysqlOn(t, server.dsn(), nil)
 	now := func() time.Time {
 		rec, err := direct.Lookup(t.Context(), request("nobody").Key)
@@ -79,7 +79,7 @@ func TestMySQLConnectionCut(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)
 	proxy := startSQLProxy(t, server.port, mysqlMessage)
-	s, _ := mysqlOn(t, server.at(proxy.addr), nil)
+	s, _ := mysqlOn(t, server.at(proxy.Addr), nil)
 	answer := retrysafe.Answer{Kept: true, Codec: "raw", Size: 5, Body: []byte("first")}
 	n := 0
 	for _, word := range []string{mysqlBegins, mysqlLocks, mysqlWrites, mysqlCommits} {
@@ -123,7 +123,7 @@ func TestMySQLChargeIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)
 	proxy := startSQLProxy(t, server.port, mysqlMessage)
-	s, _ := mysqlOn(t, server.at(proxy.addr), nil)
+	s, _ := mysqlOn(t, server.at(proxy.Addr), nil)
 	chargeIsNotRepeated(t, s, proxy, mysqlBegins, mysqlCommits)
 }
 

@@ -56,7 +56,7 @@ func TestMySQLSameValues(t *testing.T) {
 		}
 		// Somebody else makes the row when this call has seen that there is none.
 		proxy := startSQLProxy(t, server.port, mysqlMessage)
-		slow, _ := mysqlOn(t, server.at(proxy.addr, found), nil)
+		slow, _ := mysqlOn(t, server.at(proxy.Addr, found), nil)
 		second := request(found + " again")
 		second.Owner = owner("slow")
 		release := proxy.set(mysqlWrites, lateRequest)

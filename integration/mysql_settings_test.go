@@ -57,7 +57,7 @@ func TestMySQLMigrateHalfWay(t *testing.T) {
 	for n, cutAt := range []string{"CREATE TABLE IF NOT EXISTS `half_0`", "CREATE TABLE IF NOT EXISTS `half_1_limits`", "CREATE TABLE IF NOT EXISTS `half_2_meta`", "INSERT INTO `half_3_meta`", mysqlCommits} {
 		for _, what := range []cut{loseRequest, loseReply} {
 			o := &sqlstore.Options{Table: fmt.Sprint("half_", n)}
-			db := mysqlOpen(t, server.at(proxy.addr))
+			db := mysqlOpen(t, server.at(proxy.Addr))
 			proxy.set(cutAt, what)
 			err := mysqlNew(t, db, o).Migrate(t.Context())
 			if cutAt == mysqlCommits {

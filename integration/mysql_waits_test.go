@@ -158,7 +158,7 @@ func TestMySQLSweepBlocksNobody(t *testing.T) {
 	server := startMySQL(t)
 	proxy := startSQLProxy(t, server.port, mysqlMessage)
 	s, _ := mysqlOn(t, server.dsn(), nil)
-	sweeper, _ := mysqlOn(t, server.at(proxy.addr), nil)
+	sweeper, _ := mysqlOn(t, server.at(proxy.Addr), nil)
 	_, others := mysqlOn(t, server.dsn(), nil)
 	for i := range 50 {
 		_, err := s.Acquire(t.Context(), request(fmt.Sprint("old ", i)))

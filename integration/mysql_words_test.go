@@ -29,7 +29,7 @@ func TestMySQLWords(t *testing.T) {
 		sent[statement] = true
 		return 0
 	}
-	s, db := mysqlOn(t, server.at(proxy.addr, "interpolateParams=false"), nil)
+	s, db := mysqlOn(t, server.at(proxy.Addr, "interpolateParams=false"), nil)
 	req := request("a")
 	req.NotAfter = time.Now().Add(time.Hour)
 	a, err := s.Acquire(t.Context(), req)
@@ -57,7 +57,7 @@ func TestMySQLWords(t *testing.T) {
 	n, err := s.Sweep(t.Context(), 10)
 	assert.NoError(t, err, "Sweep")
 	assert.Equal(t, n, 1, "swept")
-	off, _ := mysqlOn(t, server.at(proxy.addr, "autocommit=0"), nil)
+	off, _ := mysqlOn(t, server.at(proxy.Addr, "autocommit=0"), nil)
 	_, err = off.Lookup(t.Context(), req.Key)
 	assert.NoError(t, err, "Lookup without autocommit")
 

@@ -98,7 +98,7 @@ func TestPgxTxCommitLost(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
 	proxy := startSQLProxy(t, server.port, postgresMessage)
-	s := newPgxShop(t, server.at(proxy.addr))
+	s := newPgxShop(t, server.at(proxy.Addr))
 	direct := newPgxShop(t, server.url())
 	for what, applied := range map[cut]bool{loseRequest: false, loseReply: true} {
 		customer := map[bool]string{true: "reply", false: "request"}[applied]

@@ -21,7 +21,7 @@ func TestPostgresCommitComesLate(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
 	proxy := startSQLProxy(t, server.port, postgresMessage)
-	s, _ := postgresOn(t, server.at(proxy.addr), nil)
+	s, _ := postgresOn(t, server.at(proxy.Addr), nil)
 	direct, _ := postgresOn(t, server.url(), nil)
 	now := func() time.Time {
 		rec, err := direct.Lookup(t.Context(), request("nobody").Key)
@@ -76,7 +76,7 @@ func TestPostgresConnectionCut(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
 	proxy := startSQLProxy(t, server.port, postgresMessage)
-	s, _ := postgresOn(t, server.at(proxy.addr), nil)
+	s, _ := postgresOn(t, server.at(proxy.Addr), nil)
 	answer := retrysafe.Answer{Kept: true, Codec: "raw", Size: 5, Body: []byte("first")}
 	n := 0
 	for _, word := range []string{"BEGIN", aCommit} {
@@ -119,7 +119,7 @@ func TestPostgresChargeIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
 	proxy := startSQLProxy(t, server.port, postgresMessage)
-	s, _ := postgresOn(t, server.at(proxy.addr), nil)
+	s, _ := postgresOn(t, server.at(proxy.Addr), nil)
 	chargeIsNotRepeated(t, s, proxy, "BEGIN", aCommit)
 }
 

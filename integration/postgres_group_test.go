@@ -30,7 +30,7 @@ func TestPostgresGroup(t *testing.T) {
 		t.Parallel()
 		proxy := startSQLProxy(t, server.port, postgresMessage)
 		for what, name := range map[cut]string{loseRequest: "the request", loseReply: "the reply"} {
-			s, _ := postgresOn(t, server.at(proxy.addr), &sqlstore.Options{Table: newTable()})
+			s, _ := postgresOn(t, server.at(proxy.Addr), &sqlstore.Options{Table: newTable()})
 			proxy.set(aCommit, what)
 			assert.True(t, groupRepeats(t, s) > 0, "calls that were told that nobody knows, %s is lost", name)
 		}

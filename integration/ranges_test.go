@@ -139,12 +139,12 @@ func TestRangesLostReply(t *testing.T) {
 	}{
 		"PostgreSQL": {
 			sqlWorld{"pgx", server.url(), sqlranges.PostgreSQL},
-			sqlWorld{"pgx", server.at(pg.addr, "default_query_exec_mode=simple_protocol"), sqlranges.PostgreSQL},
+			sqlWorld{"pgx", server.at(pg.Addr, "default_query_exec_mode=simple_protocol"), sqlranges.PostgreSQL},
 			pg,
 		},
 		"MariaDB": {
 			sqlWorld{"mysql", maria.dsn(), sqlranges.MySQL},
-			sqlWorld{"mysql", maria.at(my.addr, "interpolateParams=true"), sqlranges.MySQL},
+			sqlWorld{"mysql", maria.at(my.Addr, "interpolateParams=true"), sqlranges.MySQL},
 			my,
 		},
 	} {

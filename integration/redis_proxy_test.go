@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/servertest"
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
@@ -33,9 +33,10 @@ const (
 // redisProxy stands between clients and a server, and does to scripts what its hook says: n counts
 // the runs of that script from 1.
 type redisProxy struct {
-	addr, to string
+	*servertest.Proxy
 
 	mu    sync.Mutex
+	to    string // for what is late
 	hook  func(script string, n int) cut
 	names map[string]string // of scripts, by digest
 	runs  map[string]int
@@ -44,21 +45,8 @@ type redisProxy struct {
 
 func startProxy(t *testing.T, to string) *redisProxy {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	assert.NoError(t, err, "listen")
-	p := &redisProxy{addr: l.Addr().String(), to: to, names: map[string]string{}, runs: map[string]int{}}
-	var all sync.WaitGroup
-	ctx, end := context.WithCancel(context.Background())
-	all.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			all.Go(func() { p.serve(ctx, c) })
-		}
-	})
-	t.Cleanup(func() { _ = l.Close(); end(); all.Wait() })
+	p := &redisProxy{to: to, names: map[string]string{}, runs: map[string]int{}}
+	p.Proxy = servertest.StartProxy(t, to, p.serve)
 	return p
 }
 
@@ -74,6 +62,7 @@ func (p *redisProxy) move(to string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.to = to
+	p.Move(to)
 }
 
 func (p *redisProxy) server() string {
@@ -123,14 +112,7 @@ func (p *redisProxy) ask(words [][]byte) cut {
 	return p.hook(name, p.runs[name])
 }
 
-func (p *redisProxy) serve(ctx context.Context, client net.Conn) {
-	defer client.Close()
-	server, err := net.Dial("tcp", p.server())
-	if err != nil {
-		return
-	}
-	defer server.Close()
-	defer context.AfterFunc(ctx, func() { _ = client.Close(); _ = server.Close() })()
+func (p *redisProxy) serve(client, server net.Conn) {
 	fates := make(chan cut, 1<<16)
 	gone := make(chan struct{}) // the client has
 	through := make(chan struct{})
@@ -282,5 +264,5 @@ func (c *proxied) EvalMany(ctx context.Context, calls []redisclient.Call) []redi
 // through connects by way of the proxy.
 func (p *redisProxy) through(t *testing.T, adapter string) redisclient.Client {
 	t.Helper()
-	return &proxied{redisClients[adapter](t, "redis://"+p.addr).(wholeClient), p} //nolint:errcheck,forcetypeassert // both adapters are
+	return &proxied{redisClients[adapter](t, "redis://"+p.Addr).(wholeClient), p} //nolint:errcheck,forcetypeassert // both adapters are
 }

@@ -1,7 +1,6 @@
 package integration_test
 
 import (
-	"context"
 	"encoding/binary"
 	"io"
 	"net"
@@ -9,14 +8,16 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/servertest"
 )
 
 // sqlProxy stands between clients and a database server, and does to messages with a statement in
 // them what its hook says.
 type sqlProxy struct {
-	addr, to string
-	read     readMessage
+	*servertest.Proxy
+
+	read  readMessage
+	ended chan struct{} // closed when the test has
 
 	mu   sync.Mutex
 	hook func(statement string) cut
@@ -30,21 +31,9 @@ type readMessage func(r io.Reader, first bool) (raw []byte, statement string, er
 // startSQLProxy is a proxy before the server on a port.
 func startSQLProxy(t *testing.T, port string, read readMessage) *sqlProxy {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	assert.NoError(t, err, "listen")
-	p := &sqlProxy{addr: l.Addr().String(), to: net.JoinHostPort("127.0.0.1", port), read: read, held: make(chan struct{})}
-	var all sync.WaitGroup
-	ctx, end := context.WithCancel(context.Background())
-	all.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			all.Go(func() { p.serve(ctx, c) })
-		}
-	})
-	t.Cleanup(func() { _ = l.Close(); end(); all.Wait() })
+	p := &sqlProxy{read: read, ended: make(chan struct{}), held: make(chan struct{})}
+	p.Proxy = servertest.StartProxy(t, net.JoinHostPort("127.0.0.1", port), p.serve)
+	t.Cleanup(func() { close(p.ended) })
 	return p
 }
 
@@ -80,14 +69,7 @@ func (p *sqlProxy) ask(statement string) (cut, <-chan struct{}) {
 	return p.hook(statement), p.held
 }
 
-func (p *sqlProxy) serve(ctx context.Context, client net.Conn) {
-	defer client.Close()
-	server, err := net.Dial("tcp", p.to)
-	if err != nil {
-		return
-	}
-	defer server.Close()
-	defer context.AfterFunc(ctx, func() { _ = client.Close(); _ = server.Close() })()
+func (p *sqlProxy) serve(client, server net.Conn) {
 	through, lose := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(through)
@@ -122,7 +104,7 @@ func (p *sqlProxy) serve(ctx context.Context, client net.Conn) {
 		case lateRequest:
 			select {
 			case <-held:
-			case <-ctx.Done():
+			case <-p.ended:
 			}
 		}
 		if what == loseRequest {

@@ -23,7 +23,7 @@ func behindProxy(t *testing.T) *place {
 	t.Helper()
 	s := rabbit(t)
 	p := &place{url: s.vhost(t), queue: unique(), proxy: startProxy(t, s.addr)}
-	p.cut = through(p.url, p.addr)
+	p.cut = through(p.url, p.Addr)
 	assert.NoError(t, amqpidem.Declare(t.Context(), p.url, p.queue, p.options()), "Declare")
 	return p
 }
@@ -39,9 +39,9 @@ func (p *place) open(t *testing.T) *amqpidem.Source {
 
 // broken cuts all connections, lets something happen meanwhile, and lets new ones in.
 func (p *place) broken(meanwhile func()) {
-	p.proxy.cut()
+	p.proxy.Cut()
 	meanwhile()
-	p.mend()
+	p.Mend()
 }
 
 // unavailable tells what a relay makes of an error.
@@ -106,7 +106,7 @@ func TestPublishUnconfirmed(t *testing.T) {
 	publish(t, out, p.queue, "other")
 	assert.Equal(t, depth(t, p.url, p.queue), 2, "messages in the queue")
 
-	p.stall()
+	p.Stall()
 	big := outgoing(p.queue, "a", "b", "c", "d", "e", "f", "g", "h", "i", "j")
 	for i := range big {
 		big[i].Payload = make([]byte, maxMessage) // the buffers of the connection do not hold it
@@ -115,7 +115,7 @@ func TestPublishUnconfirmed(t *testing.T) {
 	for i, err := range errs {
 		assert.True(t, unavailable(err), "message %d, which nobody reads: %v", i, err)
 	}
-	p.flow()
+	p.Flow()
 	publish(t, out, p.queue, "at last")
 
 	patient := publisher(t, p.cut, &amqpidem.PublisherOptions{Timeout: time.Hour})
@@ -215,8 +215,8 @@ func TestReconnect(t *testing.T) {
 	t.Parallel()
 	p := behindProxy(t)
 	s := p.open(t)
-	began, before := time.Now(), p.connections()
-	p.broken(func() { eventually(t, "five attempts", func() bool { return p.connections() >= before+5 }) })
+	began, before := time.Now(), p.Connections()
+	p.broken(func() { eventually(t, "five attempts", func() bool { return p.Connections() >= before+5 }) })
 	assert.True(t, time.Since(began) > 20*time.Millisecond, "five attempts take their time: %v", time.Since(began))
 	publish(t, publisher(t, p.url, nil), p.queue, "m")
 	assert.NoError(t, receive(t, s).Ack(t.Context()), "Ack")
@@ -228,10 +228,10 @@ func TestSilentBroker(t *testing.T) {
 	t.Parallel()
 	p := behindProxy(t)
 	s := open(t, p.cut+"?heartbeat=1", p.queue, p.options())
-	before := p.connections()
-	p.stall()
-	eventually(t, "another connection", func() bool { return p.connections() > before })
-	p.flow()
+	before := p.Connections()
+	p.Stall()
+	eventually(t, "another connection", func() bool { return p.Connections() > before })
+	p.Flow()
 	publish(t, publisher(t, p.url, nil), p.queue, "m")
 	assert.NoError(t, receive(t, s).Ack(t.Context()), "Ack")
 }
@@ -259,7 +259,7 @@ func TestCloseSilent(t *testing.T) {
 	s := p.open(t)
 	publish(t, publisher(t, p.url, nil), p.queue, "m")
 	d := receive(t, s)
-	p.stall()
+	p.Stall()
 	ended := make(chan error, 1)
 	go func() {
 		_, err := s.Receive(context.Background())

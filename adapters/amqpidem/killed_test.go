@@ -84,7 +84,7 @@ func TestWalkKilled(t *testing.T) {
 func TestWalkCut(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*proxy, *amqpidem.Parking, context.CancelFunc){
-		"cut":    func(p *proxy, _ *amqpidem.Parking, _ context.CancelFunc) { p.cut() },
+		"cut":    func(p *proxy, _ *amqpidem.Parking, _ context.CancelFunc) { p.Cut() },
 		"ended":  func(_ *proxy, _ *amqpidem.Parking, cancel context.CancelFunc) { cancel() },
 		"closed": func(_ *proxy, p *amqpidem.Parking, _ context.CancelFunc) { go func() { _ = p.Close() }() },
 	} {
@@ -93,7 +93,7 @@ func TestWalkCut(t *testing.T) {
 			url := rabbit(t).vhost(t)
 			park(t, url, 4, &amqpidem.Options{Dialing: quietly()})
 			cut := startProxy(t, rabbit(t).addr)
-			p := parking(t, through(url, cut.addr), "q")
+			p := parking(t, through(url, cut.Addr), "q")
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			n := 0

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/servertest"
 )
 
 // The methods that tests look for: class and number of the protocol, and who says it.
@@ -35,72 +35,24 @@ const (
 
 // proxy stands between a client and the server.
 type proxy struct {
-	addr, to string
-	work     sync.WaitGroup
+	*servertest.Proxy
 
 	mu     sync.Mutex
 	hook   func(m method, n int) fate // n counts the methods of that kind
 	counts map[method]int
-	down   bool
-	hold   chan struct{} // closed: goes on; nil: nothing is held back
-	lines  map[net.Conn]struct{}
-	lined  int // connections that there ever were
 }
 
 func startProxy(tb testing.TB, to string) *proxy {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	assert.NoError(tb, err, "listen")
-	p := &proxy{addr: l.Addr().String(), to: to, counts: map[method]int{}, lines: map[net.Conn]struct{}{}}
-	p.work.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
+	p := &proxy{counts: map[method]int{}}
+	p.Proxy = servertest.StartProxy(tb, to, func(client, server net.Conn) {
+		servertest.Both(client, server, func() {
+			if _, err := io.CopyN(server, client, 8); err == nil { // "AMQP" and the version
+				p.pump(client, server, false)
 			}
-			p.work.Go(func() { p.serve(c) })
-		}
+		}, func() { p.pump(server, client, true) })
 	})
-	tb.Cleanup(func() { _ = l.Close(); p.cut(); p.flow(); p.work.Wait() })
 	return p
-}
-
-// cut breaks all connections, and takes no more of them until mend.
-func (p *proxy) cut() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.down = true
-	for c := range p.lines {
-		_ = c.Close()
-	}
-}
-
-func (p *proxy) mend() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.down = false
-}
-
-// stall passes nothing on, until flow.
-func (p *proxy) stall() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.hold = make(chan struct{})
-}
-
-func (p *proxy) flow() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.hold != nil {
-		close(p.hold)
-		p.hold = nil
-	}
-}
-
-func (p *proxy) held() chan struct{} {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.hold
 }
 
 // on does something at the first method of a kind, from now on.
@@ -127,13 +79,6 @@ func (p *proxy) count(m method) int {
 	return p.counts[m]
 }
 
-// connections is how many there ever were.
-func (p *proxy) connections() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.lined
-}
-
 func (p *proxy) ask(m method) fate {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,37 +89,6 @@ func (p *proxy) ask(m method) fate {
 	return p.hook(m, p.counts[m])
 }
 
-func (p *proxy) serve(client net.Conn) {
-	defer client.Close()
-	to, err := net.Dial("tcp", p.to)
-	if err != nil {
-		return
-	}
-	defer to.Close()
-	p.mu.Lock()
-	if p.lined++; p.down {
-		p.mu.Unlock()
-		return
-	}
-	p.lines[client], p.lines[to] = struct{}{}, struct{}{}
-	p.mu.Unlock()
-	defer func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		delete(p.lines, client)
-		delete(p.lines, to)
-	}()
-	p.work.Go(func() {
-		defer client.Close()
-		defer to.Close()
-		p.pump(to, client, true)
-	})
-	if _, err := io.CopyN(to, client, 8); err != nil { // "AMQP" and the version
-		return
-	}
-	p.pump(client, to, false)
-}
-
 // pump passes frames on.
 func (p *proxy) pump(from, to net.Conn, server bool) {
 	for {
@@ -182,9 +96,7 @@ func (p *proxy) pump(from, to net.Conn, server bool) {
 		if err != nil {
 			return
 		}
-		if hold := p.held(); hold != nil {
-			<-hold
-		}
+		p.Wait()
 		then := pass
 		if f[0] == 1 && len(f) >= 12 {
 			then = p.ask(method{server, binary.BigEndian.Uint16(f[7:]), binary.BigEndian.Uint16(f[9:])})

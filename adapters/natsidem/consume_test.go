@@ -58,7 +58,7 @@ func TestConsumeThroughFaults(t *testing.T) {
 			return errors.New("no stock")
 		}
 		if effects[m.ID]++; len(effects)%40 == 0 {
-			p.cut(false)
+			p.Break()
 		}
 		return nil
 	})
@@ -77,7 +77,7 @@ func TestConsumeThroughFaults(t *testing.T) {
 	var consumers sync.WaitGroup
 	began := time.Now()
 	// both are open before the first connection is cut
-	sources := []mqidem.Source{q.openOn(t, connect(t, p.addr)), q.openOn(t, connect(t, p.addr))}
+	sources := []mqidem.Source{q.openOn(t, connect(t, p.Addr)), q.openOn(t, connect(t, p.Addr))}
 	for _, s := range sources {
 		consumers.Go(func() {
 			if err := mqidem.Consume(ctx, s, handler, &mqidem.Options{Backoff: func(int) time.Duration { return 50 * time.Millisecond }, Observe: observe, Logger: quiet}); err != nil {

@@ -21,7 +21,7 @@ func TestDeadWithoutAck(t *testing.T) {
 	})
 	q.publish(t, "1")
 	p := startProxy(t, sharedServer(t).addr())
-	s := q.openOn(t, connect(t, p.addr))
+	s := q.openOn(t, connect(t, p.Addr))
 	d := receive(t, s, "1")
 	p.loseAcks(true)
 	for n := range 3 {

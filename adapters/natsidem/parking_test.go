@@ -142,21 +142,21 @@ func TestWalkUnanswered(t *testing.T) {
 			p := startProxy(t, sharedServer(t).addr())
 			o := q.o
 			o.Timeout = timeout
-			parking, err := natsidem.OpenParking(t.Context(), connect(t, p.addr), o)
+			parking, err := natsidem.OpenParking(t.Context(), connect(t, p.Addr), o)
 			assert.NoError(t, err, "OpenParking")
 			for n := range 2 { // at the first question, and at that for the second message
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 				defer cancel()
 				silence := func() {
-					p.stall()
+					p.Stall()
 					if name != "the connection is cut" {
 						return
 					}
 					before := p.questions()
 					go func() {
-						defer p.flow()
+						defer p.Flow()
 						eventually(t, "it is asked", func() bool { return p.questions() > before })
-						p.cut(false)
+						p.Break()
 					}()
 				}
 				if n == 0 {
@@ -167,7 +167,7 @@ func TestWalkUnanswered(t *testing.T) {
 					return mqidem.Keep, nil
 				})
 				assert.True(t, err != nil && ctx.Err() == nil, "the walk ended by %v", err)
-				p.flow()
+				p.Flow()
 				eventually(t, "the connection is back", func() bool {
 					return parking.Walk(ctx, func(context.Context, *mqidem.Parked) (mqidem.Verdict, error) { return mqidem.Keep, nil }) == nil
 				})

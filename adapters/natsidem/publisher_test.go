@@ -67,7 +67,7 @@ func TestPermissionDenied(t *testing.T) {
 	})
 	q := newQueue(t, "admin:a%20secret@"+srv.addr(), short)
 	p := startProxy(t, srv.addr())
-	js := connect(t, "shop:a%20secret@"+p.addr)
+	js := connect(t, "shop:a%20secret@"+p.Addr)
 	pub, err := natsidem.NewPublisher(js, &natsidem.PublisherOptions{Timeout: 10 * time.Second})
 	assert.NoError(t, err, "publisher")
 	defer pub.Close()

@@ -23,6 +23,7 @@ import (
 	"github.com/retrysafe/retrysafe/adapters/natsidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/internal/freeport"
+	"github.com/retrysafe/retrysafe/internal/servertest"
 	"github.com/retrysafe/retrysafe/mqidem"
 	"github.com/retrysafe/retrysafe/outbox"
 )
@@ -194,61 +195,24 @@ func nothing(tb testing.TB, s mqidem.Source, within time.Duration) {
 	assert.ErrorIs(tb, err, context.DeadlineExceeded, "Receive of nothing")
 }
 
-// proxy stands between a client and the server.
+// proxy stands between a client and the server. A stall holds back what the server says.
 type proxy struct {
-	addr, to string
-	work     sync.WaitGroup
+	*servertest.Proxy
 
-	mu      sync.Mutex
-	lines   map[net.Conn]struct{}
-	down    bool
-	stalled chan struct{} // nil: the server's words pass
-	noAcks  bool          // acks get lost on their way to the server
-	lost    int           // of those
-	beats   int           // words that something is in work
-	asked   int           // questions to JetStream
+	mu     sync.Mutex
+	noAcks bool // acks get lost on their way to the server
+	lost   int  // of those
+	beats  int  // words that something is in work
+	asked  int  // questions to JetStream
 }
 
 func startProxy(tb testing.TB, to string) *proxy {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	assert.NoError(tb, err, "listen")
-	p := &proxy{addr: l.Addr().String(), to: to, lines: map[net.Conn]struct{}{}}
-	p.work.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			p.work.Go(func() { p.serve(c) })
-		}
+	p := new(proxy)
+	p.Proxy = servertest.StartProxy(tb, to, func(client, server net.Conn) {
+		servertest.Both(client, server, func() { _, _ = io.Copy(heard{server, p}, client) }, func() { p.Copy(client, server) })
 	})
-	tb.Cleanup(func() { _ = l.Close(); p.cut(true); p.flow(); p.work.Wait() })
 	return p
-}
-
-func (p *proxy) serve(c net.Conn) {
-	defer c.Close()
-	up, err := net.Dial("tcp", p.to)
-	if err != nil {
-		return
-	}
-	defer up.Close()
-	p.mu.Lock()
-	if p.down {
-		p.mu.Unlock()
-		return
-	}
-	p.lines[c], p.lines[up] = struct{}{}, struct{}{}
-	p.mu.Unlock()
-	var both sync.WaitGroup
-	both.Go(func() { _, _ = io.Copy(heard{up, p}, c); _ = up.Close(); _ = c.Close() })
-	both.Go(func() { _, _ = io.Copy(held{c, p}, up); _ = up.Close(); _ = c.Close() })
-	both.Wait()
-	p.mu.Lock()
-	delete(p.lines, c)
-	delete(p.lines, up)
-	p.mu.Unlock()
 }
 
 // heard drops acks while they are to get lost.
@@ -314,46 +278,4 @@ func (p *proxy) loseAcks(lose bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.noAcks = lose
-}
-
-// held waits while the server's words are held back.
-type held struct {
-	net.Conn
-	p *proxy
-}
-
-func (h held) Write(b []byte) (int, error) {
-	h.p.mu.Lock()
-	wait := h.p.stalled
-	h.p.mu.Unlock()
-	if wait != nil {
-		<-wait
-	}
-	return h.Conn.Write(b)
-}
-
-// cut breaks all connections; with down it takes no more of them.
-func (p *proxy) cut(down bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.down = down
-	for c := range p.lines {
-		_ = c.Close()
-	}
-}
-
-// stall holds back all that the server says, until flow.
-func (p *proxy) stall() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.stalled = make(chan struct{})
-}
-
-func (p *proxy) flow() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.stalled != nil {
-		close(p.stalled)
-		p.stalled = nil
-	}
 }

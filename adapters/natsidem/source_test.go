@@ -60,7 +60,7 @@ func TestConnectionCut(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedServer(t).addr(), func(o *natsidem.Options, _ *jetstream.StreamConfig) { o.AckWait = time.Minute })
 	p := startProxy(t, sharedServer(t).addr())
-	s := q.openOn(t, connect(t, p.addr))
+	s := q.openOn(t, connect(t, p.Addr))
 	q.publish(t, "acked", "again", "dead")
 	acked, again, dead := receive(t, s, "acked"), receive(t, s, "again"), receive(t, s, "dead")
 	next := make(chan mqidem.Delivery, 1)
@@ -68,11 +68,11 @@ func TestConnectionCut(t *testing.T) {
 		d, _ := s.Receive(t.Context())
 		next <- d
 	}()
-	p.cut(true)
+	p.Cut()
 	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	assert.ErrorIs(t, acked.Ack(soon), context.DeadlineExceeded, "Ack without a connection")
-	p.cut(false)
+	p.Mend()
 	q.publish(t, "behind")
 	d := <-next
 	assert.True(t, d != nil && d.Message().ID == "behind", "a Receive that waited gets what came behind the cut")
@@ -95,14 +95,14 @@ func TestServerHangs(t *testing.T) {
 		o.Timeout = time.Hour
 	})
 	p := startProxy(t, sharedServer(t).addr())
-	js := connect(t, p.addr)
+	js := connect(t, p.Addr)
 	s := q.openOn(t, js)
 	pub, err := natsidem.NewPublisher(js, &natsidem.PublisherOptions{Timeout: time.Hour})
 	assert.NoError(t, err, "publisher")
 	defer pub.Close()
 	q.publish(t, "1")
 	d := receive(t, s, "1")
-	p.stall()
+	p.Stall()
 	soon, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	began := time.Now()
@@ -113,7 +113,7 @@ func TestServerHangs(t *testing.T) {
 	defer cancel()
 	assert.ErrorIs(t, d.Retry(soon, 0), context.DeadlineExceeded, "Retry")
 	assert.True(t, time.Since(began) < 5*time.Minute, "calls end with their context, and took %v", time.Since(began))
-	p.flow()
+	p.Flow()
 	ids := map[string]bool{}
 	for range 2 { // the Retry has arrived after all
 		d, err := s.Receive(t.Context())

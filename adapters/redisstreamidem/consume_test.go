@@ -48,7 +48,7 @@ func TestConsumeThroughFaults(t *testing.T) {
 			return errors.New("no stock")
 		}
 		if effects[m.ID]++; len(effects)%40 == 0 {
-			p.cut(false)
+			p.Break()
 		}
 		return nil
 	})
@@ -64,7 +64,7 @@ func TestConsumeThroughFaults(t *testing.T) {
 	var consumers sync.WaitGroup
 	began := time.Now()
 	// both are open before the first connection is cut
-	sources := []mqidem.Source{q.openOn(t, dial(t, p.addr, nil)), q.openOn(t, dial(t, p.addr, nil))}
+	sources := []mqidem.Source{q.openOn(t, dial(t, p.Addr, nil)), q.openOn(t, dial(t, p.Addr, nil))}
 	for _, s := range sources {
 		consumers.Go(func() {
 			if err := mqidem.Consume(ctx, s, handler, &mqidem.Options{Backoff: func(int) time.Duration { return 50 * time.Millisecond }, Observe: observe, Logger: quiet}); err != nil {

@@ -82,15 +82,15 @@ func TestRobbed(t *testing.T) {
 	q := newQueue(t, sharedRedis(t).addr, idle(10*time.Second))
 	p := startProxy(t, q.addr)
 	q.publish(t, "1", "2", "3")
-	slow := q.openOn(t, dial(t, p.addr, nil))
+	slow := q.openOn(t, dial(t, p.Addr, nil))
 	first, second, third := receive(t, slow, "1"), receive(t, slow, "2"), receive(t, slow, "3")
-	p.cut(true)
+	p.Cut()
 	other := q.open(t)
 	for _, id := range []string{"1", "2"} {
 		assert.NoError(t, receive(t, other, id).Ack(t.Context()), "Ack by another one")
 	}
 	held := receive(t, other, "3")
-	p.cut(false)
+	p.Mend()
 	eventually(t, "Ack is stale", func() bool { return isStale(first.Ack(t.Context())) })
 	eventually(t, "Dead is stale", func() bool { return isStale(second.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison})) })
 	assert.Equal(t, len(q.parked(t)), 0, "parked messages")
@@ -104,7 +104,7 @@ func TestLostReply(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedRedis(t).addr, idle(time.Hour))
 	p := startProxy(t, q.addr)
-	s := q.openOn(t, dial(t, p.addr, nil))
+	s := q.openOn(t, dial(t, p.Addr, nil))
 	for round := range 3 {
 		next := make(chan mqidem.Delivery, 1)
 		go func() {

@@ -54,7 +54,7 @@ func TestCutAtEachRequest(t *testing.T) {
 func TestClientsOwnLockLeavesAnOrphan(t *testing.T) {
 	t.Parallel()
 	p := startProxy(t, zooKeeper(t))
-	conn, _, err := zk.Connect([]string{p.addr}, long, zk.WithLogger(silent{}))
+	conn, _, err := zk.Connect([]string{p.Addr}, long, zk.WithLogger(silent{}))
 	assert.NoError(t, err, "connect")
 	defer conn.Close()
 	name := rand.Text()
@@ -88,8 +88,8 @@ func TestHolderKeepsThroughCut(t *testing.T) {
 	go func() { waiting <- other.Wait(ctx, w) }()
 	eventually(t, "the other waits", func() bool { return other.proxy.count(opGetData) == 1 })
 	for _, one := range []*client{c, other} {
-		one.proxy.cut()
-		one.proxy.mend()
+		one.proxy.Cut()
+		one.proxy.Mend()
 	}
 	eventually(t, "the session is back", func() bool { return c.Extend(within(t), r) == nil })
 	again, err := c.TryLock(within(t), r)
@@ -125,14 +125,14 @@ func TestSessionExpiresWhileHeld(t *testing.T) {
 		next <- l
 	}()
 	eventually(t, "the other waits", func() bool { return other.proxy.count(opGetData) == 1 })
-	c.proxy.cut()
+	c.proxy.Cut()
 	<-held.Done()
 	assert.ErrorIs(t, held.Err(), lock.ErrLost, "Err")
 	assert.True(t, !<-early, "the holder was told before another one got the lock")
 	l := <-next
 	assert.True(t, l != nil && l.Fence() > held.Fence(), "the fence grows")
 	assert.ErrorIs(t, held.Release(within(t)), lock.ErrLost, "Release")
-	c.proxy.mend()
+	c.proxy.Mend()
 	eventually(t, "the client is back, and told that another one has the lock", func() bool {
 		_, err := locks.TryLock(within(t), name)
 		return errors.Is(err, lock.ErrHeld)
@@ -153,9 +153,9 @@ func TestDoneOfASession(t *testing.T) {
 	r := request(name)
 	g, err := c.TryLock(within(t), r)
 	assert.NoError(t, err, "TryLock")
-	c.proxy.cut()
+	c.proxy.Cut()
 	eventually(t, "the session is over", func() bool { return len(queue(t, look, name)) == 0 })
-	c.proxy.mend()
+	c.proxy.Mend()
 	<-g.Done
 	assert.ErrorIs(t, c.Extend(within(t), r), lock.ErrLost, "Extend")
 	assert.ErrorIs(t, c.Unlock(within(t), r), lock.ErrLost, "Unlock")
@@ -193,9 +193,9 @@ func TestWaiterOfASession(t *testing.T) {
 		}
 	}()
 	eventually(t, "it stands in line", func() bool { return len(queue(t, look, name)) == 2 })
-	c.proxy.cut()
+	c.proxy.Cut()
 	eventually(t, "the session is over", func() bool { return len(queue(t, look, name)) == 1 })
-	c.proxy.mend()
+	c.proxy.Mend()
 	eventually(t, "it stands in line again", func() bool { return len(queue(t, look, name)) == 2 })
 	assert.NoError(t, holder.Unlock(within(t), held), "Unlock")
 	assert.NoError(t, <-got, "the lock")
@@ -211,7 +211,7 @@ func TestContextsOfCalls(t *testing.T) {
 	assert.NoError(t, err, "TryLock")
 	_, err = connect(t, long).TryLock(within(t), request(name)) // keeps the parent there
 	assert.NoError(t, err, "TryLock")
-	c.proxy.stall()
+	c.proxy.Stall()
 	for what, call := range map[string]func(context.Context) error{
 		"TryLock": func(ctx context.Context) error { _, err := c.TryLock(ctx, request(name)); return err },
 		"Wait":    func(ctx context.Context) error { return c.Wait(ctx, request(name)) },
@@ -230,6 +230,6 @@ func TestContextsOfCalls(t *testing.T) {
 		assert.ErrorIs(t, <-ended, context.Canceled, "%s", what)
 	}
 	eventually(t, "the server has made the nodes", func() bool { return len(queue(t, look, name)) == 3 })
-	c.proxy.flow()
+	c.proxy.Flow()
 	eventually(t, "they are gone", func() bool { return len(queue(t, look, name)) == 1 && len(queue(t, look, held.Name)) == 0 })
 }

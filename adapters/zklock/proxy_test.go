@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/servertest"
 )
 
 // What clients ask for, by the numbers of the protocol.
@@ -33,70 +33,22 @@ const (
 
 // proxy stands between a client and the server.
 type proxy struct {
-	addr, to string
-	work     sync.WaitGroup
+	*servertest.Proxy
 
 	mu     sync.Mutex
 	hook   func(op int32, n int) fate // n counts the requests of that kind
 	counts map[int32]int
 	events int // that the server has sent
-	down   bool
-	hold   chan struct{} // closed: goes on; nil: nothing is held back
-	lines  map[net.Conn]struct{}
 }
 
 func startProxy(tb testing.TB, to string) *proxy {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	assert.NoError(tb, err, "listen")
-	p := &proxy{addr: l.Addr().String(), to: to, counts: map[int32]int{}, lines: map[net.Conn]struct{}{}}
-	p.work.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			p.work.Go(func() { p.serve(c) })
-		}
+	p := &proxy{counts: map[int32]int{}}
+	p.Proxy = servertest.StartProxy(tb, to, func(client, server net.Conn) {
+		c := &carried{proxy: p, fates: map[int32]fate{}}
+		servertest.Both(client, server, func() { c.requests(client, server) }, func() { c.replies(server, client) })
 	})
-	tb.Cleanup(func() { _ = l.Close(); p.cut(); p.flow(); p.work.Wait() })
 	return p
-}
-
-// cut breaks all connections, and takes no more of them until mend.
-func (p *proxy) cut() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.down = true
-	p.drop()
-}
-
-func (p *proxy) drop() {
-	for c := range p.lines {
-		_ = c.Close()
-	}
-}
-
-func (p *proxy) mend() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.down = false
-}
-
-// stall holds back all that the server says, until flow.
-func (p *proxy) stall() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.hold = make(chan struct{})
-}
-
-func (p *proxy) flow() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.hold != nil {
-		close(p.hold)
-		p.hold = nil
-	}
 }
 
 func (p *proxy) setHook(hook func(op int32, n int) fate) {
@@ -141,81 +93,66 @@ func (p *proxy) ask(op int32) fate {
 	return p.hook(op, p.counts[op])
 }
 
-func (p *proxy) serve(client net.Conn) {
-	defer client.Close()
-	to, err := net.Dial("tcp", p.to)
-	if err != nil {
-		return
-	}
-	defer to.Close()
-	p.mu.Lock()
-	if p.down {
-		p.mu.Unlock()
-		return
-	}
-	p.lines[client], p.lines[to] = struct{}{}, struct{}{}
-	p.mu.Unlock()
-	defer func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		delete(p.lines, client)
-		delete(p.lines, to)
-	}()
-	var mu sync.Mutex
-	fates := map[int32]fate{} // by the number of the request
-	p.work.Go(func() {
-		defer client.Close()
-		defer to.Close()
-		for first := true; ; first = false {
-			f, err := frame(to)
-			if err != nil {
-				return
-			}
-			p.mu.Lock()
-			hold := p.hold
-			p.mu.Unlock()
-			if hold != nil {
-				<-hold
-			}
-			if !first && len(f) >= 20 {
-				xid := int32(binary.BigEndian.Uint32(f[4:]))
-				mu.Lock()
-				what := fates[xid]
-				mu.Unlock()
-				switch {
-				case xid == -1:
-					p.mu.Lock()
-					p.events++
-					p.mu.Unlock()
-				case what == loseReply:
-					return
-				case what == refuse:
-					binary.BigEndian.PutUint32(f[16:], 0xfffffffa) // -6
-				}
-			}
-			if _, err := client.Write(f); err != nil {
-				return
-			}
-		}
-	})
+// carried is one connection.
+type carried struct {
+	*proxy
+
+	mu    sync.Mutex
+	fates map[int32]fate // by the number of the request
+}
+
+func (c *carried) requests(client, server net.Conn) {
 	for first := true; ; first = false {
 		f, err := frame(client)
 		if err != nil {
 			return
 		}
 		if !first && len(f) >= 12 {
-			what := p.ask(int32(binary.BigEndian.Uint32(f[8:])))
+			what := c.ask(int32(binary.BigEndian.Uint32(f[8:])))
 			if what == loseRequest {
 				return
 			}
-			mu.Lock()
-			fates[int32(binary.BigEndian.Uint32(f[4:]))] = what
-			mu.Unlock()
+			c.mu.Lock()
+			c.fates[int32(binary.BigEndian.Uint32(f[4:]))] = what
+			c.mu.Unlock()
 		}
-		if _, err := to.Write(f); err != nil {
+		if _, err := server.Write(f); err != nil {
 			return
 		}
 	}
+}
+
+func (c *carried) replies(server, client net.Conn) {
+	for first := true; ; first = false {
+		f, err := frame(server)
+		if err != nil {
+			return
+		}
+		c.Wait()
+		if !first && len(f) >= 20 {
+			xid := int32(binary.BigEndian.Uint32(f[4:]))
+			c.mu.Lock()
+			what := c.fates[xid]
+			c.mu.Unlock()
+			switch {
+			case xid == -1:
+				c.event()
+			case what == loseReply:
+				return
+			case what == refuse:
+				binary.BigEndian.PutUint32(f[16:], 0xfffffffa) // -6
+			}
+		}
+		if _, err := client.Write(f); err != nil {
+			return
+		}
+	}
+}
+
+func (p *proxy) event() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.events++
 }
 
 // frame is one message with its length before it.

@@ -135,7 +135,7 @@ func TestWorkersOfASession(t *testing.T) {
 	first := claim(t, c, o)
 	g := generator(t, first)
 	last := next(t, g)
-	c.proxy.cut()
+	c.proxy.Cut()
 	told(t, first.Done())
 	assert.True(t, next(t, g) > last, "ids go on")
 	stopped := make(chan error, 1)
@@ -322,8 +322,8 @@ func TestWorkersContexts(t *testing.T) {
 	for _, op := range []int32{opCreate, opSetData} {
 		o := numbersOf(1, 10*time.Second)
 		c.proxy.setHook(func(asked int32, n int) fate { // called under the proxy's mutex
-			if asked == op && n == 1 && c.proxy.hold == nil {
-				c.proxy.hold = make(chan struct{})
+			if asked == op && n == 1 {
+				c.proxy.Stall()
 			}
 			return pass
 		})
@@ -332,7 +332,7 @@ func TestWorkersContexts(t *testing.T) {
 		assert.ErrorIs(t, err, context.DeadlineExceeded, "Claim")
 		cancel()
 		c.proxy.setHook(nil)
-		c.proxy.flow()
+		c.proxy.Flow()
 		claim(t, other, o)
 	}
 }

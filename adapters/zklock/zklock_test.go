@@ -30,7 +30,7 @@ type client struct {
 func connect(tb testing.TB, session time.Duration) *client {
 	tb.Helper()
 	p := startProxy(tb, zooKeeper(tb))
-	return &client{open(tb, p.addr, session), p}
+	return &client{open(tb, p.Addr, session), p}
 }
 
 func TestSuite(t *testing.T) {
@@ -40,7 +40,7 @@ func TestSuite(t *testing.T) {
 			tb.Helper()
 			return connect(tb, brief)
 		},
-		Crash: func(b lock.Backend) { b.(*client).proxy.cut() }, //nolint:errcheck,forcetypeassert // Open makes them
+		Crash: func(b lock.Backend) { b.(*client).proxy.Cut() }, //nolint:errcheck,forcetypeassert // Open makes them
 	})
 }
 
@@ -267,8 +267,8 @@ func TestOpenRefusals(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	p := startProxy(t, zooKeeper(t))
-	p.cut()
-	_, err := zklock.Open(ctx, []string{p.addr}, &zklock.Options{Logger: quiet})
+	p.Cut()
+	_, err := zklock.Open(ctx, []string{p.Addr}, &zklock.Options{Logger: quiet})
 	assert.ErrorIs(t, err, context.DeadlineExceeded, "Open")
 	if errors.Is(err, lock.ErrLost) {
 		t.Error("it is no loss")

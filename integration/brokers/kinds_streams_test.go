@@ -104,8 +104,8 @@ func parkingOfStream(_ context.Context, url string) (mqidem.Parking, io.Closer, 
 func startStreams(t *testing.T) *broker {
 	t.Helper()
 	server := servertest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
-	p := startProxy(t, server.Addr)
-	return &broker{url: "redis://" + p.addr, cut: p.cut, restart: func(t *testing.T) {
+	p := servertest.StartProxy(t, server.Addr, nil)
+	return &broker{url: "redis://" + p.Addr, cut: p.Break, restart: func(t *testing.T) {
 		t.Helper()
 		server.Kill()
 		server.Restart(t)
@@ -180,7 +180,7 @@ func startNATS(t *testing.T) *broker {
 	}
 	start(t)
 	t.Cleanup(func() { stop() })
-	p := startProxy(t, net.JoinHostPort("127.0.0.1", port))
+	p := servertest.StartProxy(t, net.JoinHostPort("127.0.0.1", port), nil)
 	state := func(ctx context.Context) string {
 		nc, js, err := natsTo("nats://" + net.JoinHostPort("127.0.0.1", port))
 		if err != nil {
@@ -195,7 +195,7 @@ func startNATS(t *testing.T) *broker {
 		return fmt.Sprintf("delivered %+v, ack floor %+v, ack pending %d, redelivered %d, waiting %d, pending %d, configured %+v",
 			i.Delivered, i.AckFloor, i.NumAckPending, i.NumRedelivered, i.NumWaiting, i.NumPending, i.Config)
 	}
-	return &broker{url: "nats://" + p.addr, cut: p.cut, state: state, restart: func(t *testing.T) {
+	return &broker{url: "nats://" + p.Addr, cut: p.Break, state: state, restart: func(t *testing.T) {
 		t.Helper()
 		stop()
 		start(t)

@@ -66,8 +66,8 @@ var kinds = map[string]kind{
 		start: func(t *testing.T) *broker {
 			t.Helper()
 			server := servertest.StartRabbitMQ(t)
-			p := startProxy(t, server.Addr)
-			return &broker{url: strings.Replace(server.VHost(t), server.Addr, p.addr, 1), cut: p.cut, restart: func(t *testing.T) {
+			p := servertest.StartProxy(t, server.Addr, nil)
+			return &broker{url: strings.Replace(server.VHost(t), server.Addr, p.Addr, 1), cut: p.Break, restart: func(t *testing.T) {
 				t.Helper()
 				server.Kill()
 				server.Restart(t)

@@ -1,0 +1,201 @@
+package servertest
+
+import (
+	"io"
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/retrysafe/retrysafe/internal/assert"
+)
+
+// Proxy stands between clients and a server, and breaks or holds up their connections when a test
+// asks for it. Its methods may be called concurrently.
+type Proxy struct {
+	// Addr is where clients connect.
+	Addr string
+
+	serve func(client, server net.Conn)
+	work  sync.WaitGroup
+
+	mu    sync.Mutex
+	to    string
+	lines map[net.Conn]struct{}
+	taken int
+	down  bool
+	hold  chan struct{} // closed by Flow; nil: nothing is held up
+}
+
+// StartProxy passes connections on to the server at to, until the test ends. serve carries one
+// connection, and returns when it has ended; both sides are closed then. nil copies bytes both
+// ways.
+func StartProxy(tb testing.TB, to string, serve func(client, server net.Conn)) *Proxy {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	assert.NoError(tb, err, "listen")
+	p := &Proxy{Addr: l.Addr().String(), to: to, serve: serve, lines: map[net.Conn]struct{}{}}
+	if serve == nil {
+		p.serve = func(client, server net.Conn) {
+			Both(client, server, func() { p.Copy(server, client) }, func() { p.Copy(client, server) })
+		}
+	}
+	p.work.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			p.work.Go(func() { p.take(c) })
+		}
+	})
+	tb.Cleanup(func() {
+		_ = l.Close()
+		p.Cut()
+		p.Flow()
+		p.work.Wait()
+	})
+	return p
+}
+
+func (p *Proxy) take(client net.Conn) {
+	defer client.Close()
+	p.mu.Lock()
+	p.taken++
+	to, down := p.to, p.down
+	p.mu.Unlock()
+	if down {
+		return
+	}
+	server, err := net.Dial("tcp", to)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	if !p.keep(client, server) {
+		return
+	}
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.lines, client)
+		delete(p.lines, server)
+	}()
+	p.serve(client, server)
+}
+
+// keep is false where the connections have been cut meanwhile.
+func (p *Proxy) keep(client, server net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.down {
+		return false
+	}
+	p.lines[client], p.lines[server] = struct{}{}, struct{}{}
+	return true
+}
+
+// Both runs up, from the client to the server, and down beside it. When one of them has ended, both
+// connections are closed; it returns when the other has ended too.
+func Both(client, server net.Conn, up, down func()) {
+	var wait sync.WaitGroup
+	for _, pump := range []func(){up, down} {
+		wait.Go(func() {
+			defer client.Close()
+			defer server.Close()
+			pump()
+		})
+	}
+	wait.Wait()
+}
+
+// Copy passes on bytes until one side ends, and waits while the proxy is stalled.
+func (p *Proxy) Copy(to io.Writer, from io.Reader) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		p.Wait()
+		if n > 0 {
+			if _, err := to.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// Cut breaks all connections, and takes no more of them until Mend.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.down = true
+	p.drop(false)
+}
+
+// Mend takes connections again.
+func (p *Proxy) Mend() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.down = false
+}
+
+// Break breaks all connections in the middle of what they carry, and goes on to take new ones.
+func (p *Proxy) Break() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.drop(true)
+}
+
+func (p *Proxy) drop(reset bool) {
+	for c := range p.lines {
+		if tcp, ok := c.(*net.TCPConn); ok && reset {
+			_ = tcp.SetLinger(0)
+		}
+		_ = c.Close()
+	}
+}
+
+// Stall passes nothing on until Flow.
+func (p *Proxy) Stall() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.hold == nil {
+		p.hold = make(chan struct{})
+	}
+}
+
+// Flow ends a Stall.
+func (p *Proxy) Flow() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.hold != nil {
+		close(p.hold)
+		p.hold = nil
+	}
+}
+
+// Wait returns when the proxy is not stalled. Functions for StartProxy call it before they pass
+// something on.
+func (p *Proxy) Wait() {
+	p.mu.Lock()
+	hold := p.hold
+	p.mu.Unlock()
+	if hold != nil {
+		<-hold
+	}
+}
+
+// Move sends new connections to another server.
+func (p *Proxy) Move(to string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.to = to
+}
+
+// Connections is how many there ever were.
+func (p *Proxy) Connections() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.taken
+}
