@@ -14,7 +14,10 @@ import (
 // second ending is [ErrEnded] and changes nothing, so that "defer a.Doubt(ctx, err)" may stand
 // behind the others. Heartbeats go on until then. Methods may be called concurrently.
 type Attempt struct {
-	core    *core
+	rt      *runtime
+	beat    *heartbeat
+	waiting *waitRoom
+	quotas  *quotas
 	key     StoreKey
 	n       int
 	fence   Fence
@@ -27,15 +30,15 @@ type Attempt struct {
 	// retention is that of the policy, or zero: that of the record.
 	retention time.Duration
 	// leftover: the record has something that outlives a release.
-	leftover bool
-	call     *callTrace
+	outlivesRelease bool
+	call            *callTrace
 
 	ctx    attemptContext
 	cancel context.CancelCauseFunc
 	late   lateContext // of the call that ends it
 
-	steps   atomic.Pointer[book] // nil until there are any
-	settles bool                 // it ends the record for another, and runs no steps
+	steps   atomic.Pointer[stepJournal] // nil until there are any
+	noSteps bool                        // it ends the record for another, and runs no steps
 	// unattended: no caller is told of its end.
 	unattended bool
 
@@ -129,7 +132,7 @@ func (a *Attempt) Uncount(ctx context.Context, n int) error {
 
 // countFrom changes the attempt behind which tries are counted.
 func (a *Attempt) countFrom(ctx context.Context, from func(now int) int) error {
-	b := a.book()
+	b := a.journal()
 	b.mu.Lock()
 	if b.err != nil {
 		defer b.mu.Unlock()
@@ -158,7 +161,7 @@ func (a *Attempt) Context() context.Context { return &a.ctx }
 // LeaseLeft is how long Context still lives if no Extend is answered from now on; zero once the
 // attempt has ended or was lost.
 func (a *Attempt) LeaseLeft() time.Duration {
-	h := &a.core.beat
+	h := a.beat
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if a.index < 0 {
@@ -183,12 +186,12 @@ func (a *Attempt) Extend(ctx context.Context) error {
 	case !errors.Is(err, ErrLeaseLost):
 		err = unavailable(err)
 	}
-	return a.core.wrap(a.key, a.n, err, 0)
+	return a.rt.wrap(a.key, a.n, err, 0)
 }
 
 // extend makes one Extend call, with more than the lease where more says so.
 func (a *Attempt) extend(ctx context.Context, more ExtendRequest) error {
-	h := &a.core.beat
+	h := a.beat
 	h.mu.Lock()
 	live := a.index >= 0
 	h.mu.Unlock()
@@ -208,10 +211,6 @@ func (a *Attempt) extend(ctx context.Context, more ExtendRequest) error {
 
 // Ended tells whether the attempt was ended by one of its methods.
 func (a *Attempt) Ended() bool { return a.ended.Load() }
-
-// ackTime is how long an ending waits for the store before the caller gets the answer without a
-// confirmation.
-const ackTime = 2 * time.Second
 
 // Complete keeps the answer. Once it was called the attempt is never released.
 //
@@ -240,16 +239,16 @@ func (a *Attempt) Fail(ctx context.Context, f *Failure) error {
 }
 
 func (a *Attempt) finish(ctx context.Context, state State, answer Answer) error {
-	return a.end(ctx, a.completion(state, answer))
+	return a.finishWith(ctx, a.completion(state, answer))
 }
 
-func (a *Attempt) completion(state State, answer Answer) ending {
+func (a *Attempt) completion(state State, answer Answer) finishRequest {
 	answer = answer.limited(a.policy.MaxAnswer)
 	outcome := "executed"
 	if state == StateFailed {
 		outcome = "failed"
 	}
-	return ending{outcome: outcome, complete: CompleteRequest{
+	return finishRequest{outcome: outcome, complete: CompleteRequest{
 		Key: a.key, Owner: a.owner, Fence: a.fence, State: state, Answer: answer, Retention: a.retention, Quiet: a.policy.Wait <= 0,
 	}}
 }
@@ -282,7 +281,7 @@ func (a *Attempt) Release(ctx context.Context, why error) error {
 	if a.unattended {
 		cause = causeUnattended
 	}
-	return a.end(ctx, ending{outcome: "released", why: why, release: ReleaseRequest{
+	return a.finishWith(ctx, finishRequest{outcome: "released", why: why, release: ReleaseRequest{
 		Key: a.key, Owner: a.owner, Fence: a.fence, Retention: a.released(), Cause: cause, LastError: text(why),
 		Quiet: a.policy.Wait <= 0,
 	}})
@@ -290,7 +289,7 @@ func (a *Attempt) Release(ctx context.Context, why error) error {
 
 // released is how long the record is kept when it is released; zero: its own retention.
 func (a *Attempt) released() time.Duration {
-	if a.retention == 0 || a.leftover || a.steps.Load() != nil {
+	if a.retention == 0 || a.outlivesRelease || a.steps.Load() != nil {
 		return a.retention
 	}
 	return min(a.retention, a.policy.ReleasedFor)
@@ -303,12 +302,12 @@ func (a *Attempt) released() time.Duration {
 func (a *Attempt) Doubt(ctx context.Context, why error) error { return a.doubt(ctx, a.cause(why), why) }
 
 func (a *Attempt) doubt(ctx context.Context, cause string, why error) error {
-	err := a.end(ctx, ending{outcome: "doubt", why: why, release: ReleaseRequest{
+	err := a.finishWith(ctx, finishRequest{outcome: "doubt", why: why, release: ReleaseRequest{
 		Key: a.key, Owner: a.owner, Fence: a.fence, Retention: a.retention, Quiet: a.policy.Wait <= 0,
 		InDoubt: true, Cause: cause, LastError: text(why),
 	}})
-	if !errors.Is(err, ErrEnded) && a.core.trace.Doubt != nil {
-		a.core.trace.Doubt(ctx, a.Key(), a.n, cause)
+	if !errors.Is(err, ErrEnded) && a.rt.trace.Doubt != nil {
+		a.rt.trace.Doubt(ctx, a.Key(), a.n, cause)
 	}
 	return err
 }
@@ -318,7 +317,7 @@ func (a *Attempt) doubt(ctx context.Context, cause string, why error) error {
 // process has given up on it: a release would start a second run beside it.
 func (a *Attempt) Lapse(why error) {
 	if a.ended.CompareAndSwap(false, true) {
-		a.leave("doubt", why)
+		a.unregister("doubt", why)
 	}
 }
 

@@ -128,8 +128,8 @@ func (b *batchBegin) read(ctx context.Context, req *AcquireRequest, answer *Batc
 	}()
 	switch {
 	case answer.Err != nil && mayBeApplied(answer.Err):
-		c.reclaim(req, req.NotAfter, 0, nil)
-		call := b.traceCall(&ctx, req.Key.Key)
+		c.giveBack.reclaim(req, req.NotAfter, 0, nil)
+		call := c.traceCall(&ctx, req.Key)
 		err := c.wrap(req.Key, 0, unavailable(answer.Err), time.Second)
 		call.done(outcome(err), 0, err)
 		return Begun{Err: err}, true
@@ -139,7 +139,7 @@ func (b *batchBegin) read(ctx context.Context, req *AcquireRequest, answer *Batc
 	c.clock.learn(rec.Now, sent)
 	switch {
 	case answer.Value.Status == Won:
-		call := b.traceCall(&ctx, req.Key.Key)
+		call := c.traceCall(&ctx, req.Key)
 		var err error
 		if attempt, err = c.start(ctx, rec, sent, b.o); attempt == nil {
 			call.done(outcome(err), rec.Attempt, err)
@@ -148,7 +148,7 @@ func (b *batchBegin) read(ctx context.Context, req *AcquireRequest, answer *Batc
 		attempt.call = call
 		return Begun{Attempt: attempt}, true
 	case answer.Value.Status == Finished && b.o.policy.Duplicate != Reject:
-		b.traceCall(&ctx, req.Key.Key).done("replayed", rec.Attempt, nil)
+		c.traceCall(&ctx, req.Key).done("replayed", rec.Attempt, nil)
 		return Begun{Record: rec}, true
 	}
 	return Begun{}, false
@@ -164,7 +164,7 @@ func (e *Engine) CompleteBatch(ctx context.Context, attempts []*Attempt, answers
 		return errs
 	}
 	var places []int
-	var endings []ending
+	var endings []finishRequest
 	var requests []CompleteRequest
 	for i, a := range attempts {
 		if errs[i] = answers[i].unkept(); errs[i] != nil {
@@ -174,7 +174,7 @@ func (e *Engine) CompleteBatch(ctx context.Context, attempts []*Attempt, answers
 			continue
 		}
 		if !a.ended.CompareAndSwap(false, true) {
-			errs[i] = a.core.wrap(a.key, a.n, ErrEnded, 0)
+			errs[i] = a.rt.wrap(a.key, a.n, ErrEnded, 0)
 			continue
 		}
 		ending := a.completion(StateCompleted, answers[i])
@@ -192,9 +192,9 @@ func (e *Engine) CompleteBatch(ctx context.Context, attempts []*Attempt, answers
 	parallel.Each(len(places), atOnce, func(i int) {
 		a, failed := attempts[places[i]], results[i].Err
 		if err != nil {
-			failed = a.sendLate(ctx, &endings[i], begun)
+			failed = a.sendDetached(ctx, &endings[i], begun)
 		}
-		errs[places[i]] = a.endedBy(ctx, endings[i], begun, failed)
+		errs[places[i]] = a.afterSend(ctx, endings[i], begun, failed)
 	})
 	return errs
 }

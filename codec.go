@@ -99,3 +99,6 @@ func decodeAny[T any](c Codec, a *Answer) (T, error) {
 	}
 	return v, fmt.Errorf("retrysafe: the stored answer has codec %q, which this engine does not have; nothing was run again", a.Codec)
 }
+
+// handled is an answer that is kept as it is.
+type handled Answer

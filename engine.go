@@ -2,16 +2,9 @@ package retrysafe
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
-	"log/slog"
-	"slices"
-	"sync"
 	"time"
 )
 
@@ -23,31 +16,6 @@ type Engine struct {
 	layer    string
 	defaults *callOptions // of calls without options; never changed
 	ofDo     *callOptions // the same of Do
-}
-
-// core is what all views of an engine share.
-type core struct {
-	store     Store
-	namespace string
-	secret    []byte
-	macs      sync.Pool // of HMAC under secret
-	codec     Codec
-	trace     Trace
-	logger    *slog.Logger
-	warnOnce  sync.Once
-
-	clock    storeClock
-	life     life
-	beat     heartbeat
-	waiting  waitRoom
-	giveBack givingBack
-	charges  chan struct{} // of those that are under way in the background
-
-	// ctx ends when Shutdown gives up waiting, or is through; background goroutines go by it, and
-	// it waits for them.
-	ctx        context.Context
-	stop       context.CancelFunc
-	background background
 }
 
 // New returns an engine on s. It panics on options that [Options.Validate] refuses.
@@ -64,31 +32,8 @@ func New(s Store, o *Options) *Engine {
 	if shared, ok := s.(Sharer); ok && shared.Shared() && o.Namespace == "" {
 		panic(errNoNamespace)
 	}
-	c := &core{
-		store: s, namespace: o.Namespace, secret: slices.Clone(o.Secret), codec: o.Codec, logger: o.Logger,
-	}
-	c.macs.New = func() any { return hmac.New(sha256.New, c.secret) }
-	if c.namespace == "" {
-		c.namespace = "app"
-	}
-	if c.codec == nil {
-		c.codec = JSON
-	}
-	if o.Trace != nil {
-		c.trace = *o.Trace
-	}
-	if c.logger == nil {
-		c.logger = slog.Default()
-	}
-	c.clock.base = time.Now()
-	c.beat = heartbeat{core: c, kick: make(chan struct{}, 1)}
-	c.waiting = waitRoom{core: c, rooms: make(map[waitKey]*room)}
-	c.giveBack.core = c
-	c.charges = make(chan struct{}, chargesAtOnce)
-	c.life.sweep, c.life.closing = o.Sweep, make(chan struct{})
-	c.ctx, c.stop = context.WithCancel(context.Background())
 	policy := o.Policy.WithDefaults()
-	return newEngine(c, "fn", &policy)
+	return newEngine(newCore(newRuntime(s, o)), "fn", &policy)
 }
 
 var errNoNamespace = errors.New("retrysafe: options: Namespace is not set, and other services may keep their records in this store: " +
@@ -134,56 +79,6 @@ func (e *Engine) storeKey(k Key) StoreKey {
 	return StoreKey{Namespace: e.c.namespace, Layer: e.layer, Key: k}
 }
 
-func (c *core) digest(purpose string, data []byte) (sum [sha256.Size]byte) {
-	if len(c.secret) == 0 {
-		c.warnOnce.Do(func() {
-			c.logger.Warn("retrysafe: Options.Secret is not set: digests of credentials and keys are plain SHA-256 and can be guessed; set the same random secret on all processes of this store")
-		})
-		var space [512]byte // most keys and credentials fit
-		return sha256.Sum256(append(named(space[:0], purpose), data...))
-	}
-	mac := c.macs.Get().(hash.Hash) //nolint:errcheck,forcetypeassert // the pool has nothing else
-	mac.Reset()
-	var space [64]byte
-	mac.Write(named(space[:0], purpose))
-	mac.Write(data)
-	mac.Sum(sum[:0])
-	c.macs.Put(mac)
-	return sum
-}
-
-// named begins what is digested with what it is for, so that a digest for one purpose says nothing
-// for another.
-func named(b []byte, purpose string) []byte {
-	return append(append(append(b, "retrysafe "...), purpose...), '\n')
-}
-
-// binding is the digest of the credential that a call came with, or nil.
-func (c *core) binding(o *callOptions) []byte {
-	if len(o.binding) == 0 {
-		return nil
-	}
-	sum := c.digest("credential", o.binding)
-	return sum[:]
-}
-
-func (c *core) keyHash(k StoreKey) string {
-	var space [256]byte
-	text, _ := k.AppendText(space[:0])
-	sum := c.digest("key", text)
-	return hex.EncodeToString(sum[:8])
-}
-
-// wrap makes the error that callers see.
-func (c *core) wrap(k StoreKey, attempt int, err error, after time.Duration) *Error {
-	return &Error{Op: k.Operation, Key: c.keyHash(k), Attempt: attempt, Err: err, RetryAfter: after}
-}
-
-func newOwner() (o Owner) {
-	_, _ = rand.Read(o[:]) // never fails: it would end the process
-	return o
-}
-
 // Lookup returns what is known of a key. [ErrNotFound] where nothing is.
 func (e *Engine) Lookup(ctx context.Context, k Key) (Record, error) {
 	key := e.storeKey(k)
@@ -198,17 +93,6 @@ func (e *Engine) Lookup(ctx context.Context, k Key) (Record, error) {
 		return Record{}, e.c.wrap(key, 0, ErrNotFound, 0)
 	}
 	return rec, nil
-}
-
-func (c *core) lookup(ctx context.Context, key StoreKey) (Record, error) {
-	sent := time.Now()
-	done := c.trace.store(ctx, "lookup")
-	rec, err := c.store.Lookup(ctx, key)
-	done(err)
-	if err == nil {
-		c.clock.learn(rec.Now, sent)
-	}
-	return rec, err
 }
 
 // Shutdown takes no new attempts, waits for the live ones until ctx ends, and then ends their
@@ -240,3 +124,14 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	}
 	return err
 }
+
+// PolicyWith returns the policy that a call with opts goes by, every field filled, and what is
+// wrong with opts.
+func (e *Engine) PolicyWith(opts ...CallOption) (Policy, error) {
+	o := e.callOptions(opts)
+	return *o.policy, o.err
+}
+
+// callOptions returns what a call with opts goes by. Without options that is shared and costs
+// nothing.
+func (e *Engine) callOptions(opts []CallOption) *callOptions { return e.defaults.with(opts) }

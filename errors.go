@@ -25,7 +25,6 @@ var (
 	ErrTooManyRequests     = errors.New("requests come faster than the rate allows")
 	ErrNotFound            = errors.New("no such record")
 	ErrFenceChanged        = errors.New("the record has changed since it was read")
-	ErrInvalidKey          = errors.New("invalid key")
 	ErrTooLate             = errors.New("the call reached the store after its time limit and was not applied")
 	ErrInTransaction       = errors.New("the engine was called on the database of the open DoTx")
 	ErrTxEnded             = errors.New("the work has ended its transaction by itself")
@@ -111,34 +110,6 @@ func (e *Error) Error() string {
 
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
-
-// Retryable says whether the same call with the same key may be made again, and after how long. In
-// doubt, a mismatch and a duplicate are not retryable: the answer would be the same. A doubt that
-// [Policy].Reconcile will be asked about is retryable then.
-func Retryable(err error) (after time.Duration, ok bool) {
-	if f := (*Failure)(nil); errors.As(err, &f) && !errors.Is(err, ErrInDoubt) {
-		return 0, false // final, whatever it wraps
-	}
-	if errors.Is(err, ErrInDoubt) {
-		var e *Error
-		if errors.As(err, &e) {
-			after = e.RetryAfter
-		}
-		return after, after > 0
-	}
-	for _, base := range []error{ErrInProgress, ErrAttemptFailed, ErrLeaseLost, ErrUnconfirmed, ErrTooManyKeys, ErrTooManyRequests, ErrUnavailable, ErrClosed} {
-		if !errors.Is(err, base) {
-			continue
-		}
-		var e *Error
-		if errors.As(err, &e) {
-			after = e.RetryAfter
-		}
-		return after, true
-	}
-	var settled *settledError
-	return 0, errors.As(err, &settled) && settled.again
-}
 
 // mayBeApplied tells whether a store call that failed may have been applied all the same.
 func mayBeApplied(err error) bool {

@@ -37,7 +37,7 @@ type claim struct {
 // as many of them as there were calls, and must not meet each of them with a goroutine and a call a
 // second.
 type givingBack struct {
-	core *core
+	rt *runtime
 
 	mu      sync.Mutex
 	claims  claimHeap
@@ -49,15 +49,15 @@ type givingBack struct {
 //
 // A claim that made a new key stays counted, for its record is known from now on, also when it is
 // given back. So it does where nobody can tell.
-func (c *core) reclaim(req *AcquireRequest, notAfter time.Time, ours Fence, reserved *reservation) {
+func (g *givingBack) reclaim(req *AcquireRequest, notAfter time.Time, ours Fence, reserved *reservation) {
 	now := time.Now()
-	kept := c.giveBack.add(&claim{
+	kept := g.add(&claim{
 		key: req.Key, owner: req.Owner, ifFence: req.IfFence, notAfter: notAfter, ours: ours, reserved: reserved,
-		due: now.Add(max(0, notAfter.Sub(c.clock.at(now))) + claimSlack), giveUp: now.Add(giveBackTime),
+		due: now.Add(max(0, notAfter.Sub(g.rt.clock.at(now))) + claimSlack), giveUp: now.Add(giveBackTime),
 		rest: claimRest,
 	})
 	if !kept {
-		c.lapses(req.Key)
+		g.lapses(req.Key)
 	}
 }
 
@@ -68,20 +68,20 @@ func (g *givingBack) add(c *claim) bool {
 	if len(g.claims) == maxClaims {
 		return false
 	}
-	g.core.life.stay() // Shutdown waits for it
+	g.rt.life.stay() // Shutdown waits for it
 	heap.Push(&g.claims, c)
 	if g.running {
 		return true
 	}
-	if g.running = g.core.background.start(g.run); !g.running {
+	if g.running = g.rt.background.start(g.run); !g.running {
 		g.drop()
 	}
 	return true
 }
 
-func (c *core) lapses(key StoreKey) {
-	if c.trace.Lapse != nil {
-		c.trace.Lapse(c.ctx, key.Key)
+func (g *givingBack) lapses(key StoreKey) {
+	if g.rt.trace.Lapse != nil {
+		g.rt.trace.Lapse(g.rt.ctx, key.Key)
 	}
 }
 
@@ -95,7 +95,7 @@ func (g *givingBack) run() {
 			return
 		}
 		if next == nil {
-			if !g.core.sleep(min(wait, claimRest)) {
+			if !g.rt.sleep(min(wait, claimRest)) {
 				// no longer: a claim may come that is due earlier
 				g.end()
 				return
@@ -105,10 +105,10 @@ func (g *givingBack) run() {
 		answered, done := g.try(next)
 		switch {
 		case done:
-			g.core.life.leave()
+			g.rt.life.leave()
 		case time.Now().After(next.giveUp):
-			g.core.lapses(next.key)
-			g.core.life.leave()
+			g.lapses(next.key)
+			g.rt.life.leave()
 		default:
 			g.again(next)
 		}
@@ -117,7 +117,7 @@ func (g *givingBack) run() {
 			continue
 		}
 		away = min(max(2*away, claimSlack), storeRest)
-		if !g.core.sleep(away/2 + rand.N(away)) {
+		if !g.rt.sleep(away/2 + rand.N(away)) {
 			g.end()
 			return
 		}
@@ -156,7 +156,7 @@ func (g *givingBack) end() {
 
 func (g *givingBack) drop() {
 	for range g.claims {
-		g.core.life.leave()
+		g.rt.life.leave()
 	}
 	g.claims = nil
 }
@@ -164,20 +164,20 @@ func (g *givingBack) drop() {
 // try looks at a claim once. It is done when it is given back, or needs not be; answered: the store
 // is there.
 func (g *givingBack) try(c *claim) (answered, done bool) {
-	ctx, cancel := context.WithTimeout(g.core.ctx, acquireLimit)
+	ctx, cancel := context.WithTimeout(g.rt.ctx, acquireLimit)
 	defer cancel()
-	rec, err := g.core.lookup(ctx, c.key)
+	rec, err := g.rt.lookup(ctx, c.key)
 	if err == nil && !rec.Now.After(c.notAfter) {
 		c.due = time.Now().Add(c.notAfter.Sub(rec.Now) + claimSlack)
 		return true, false
 	}
 	if err == nil {
-		c.reserved.settle(began(&rec, c.owner))
+		c.reserved.finish(began(&rec, c.owner))
 		if rec.State != StateInProgress || rec.Owner != c.owner || rec.Fence == c.ours {
 			return true, true
 		}
-		err = g.core.release(ctx, ReleaseRequest{
-			Key: c.key, Owner: rec.Owner, Fence: rec.Fence, Cause: causeUnanswered, InDoubt: afterDoubt(&rec, c.ifFence),
+		err = g.rt.release(ctx, ReleaseRequest{
+			Key: c.key, Owner: rec.Owner, Fence: rec.Fence, Cause: causeUnanswered, InDoubt: mayFollowDoubt(&rec, c.ifFence),
 		})
 		if err == nil || !mayBeApplied(err) {
 			return true, true
@@ -201,4 +201,10 @@ func (h *claimHeap) Pop() any {
 	(*h)[last] = nil
 	*h = (*h)[:last]
 	return c
+}
+
+// mayFollowDoubt tells whether the record that was won may have been in doubt, or failed, before: then
+// it goes back to being in doubt. That this attempt did nothing says nothing of the one before.
+func mayFollowDoubt(rec *Record, ifFence Fence) bool {
+	return ifFence != 0 || rec.OnDoubt == Reexecute && rec.Attempt > 1
 }

@@ -14,7 +14,7 @@ import (
 // Extend calls themselves run apart, so that a store that hangs does not delay the end of a
 // context.
 type heartbeat struct {
-	core *core
+	rt   *runtime
 	kick chan struct{}
 
 	mu      sync.Mutex
@@ -36,7 +36,7 @@ func (h *heartbeat) add(a *Attempt) bool {
 	heap.Push(&h.queue, a)
 	switch {
 	case !h.running:
-		h.running = h.core.background.start(h.run)
+		h.running = h.rt.background.start(h.run)
 	case a.next.Before(h.wakeAt):
 		h.wake()
 	}
@@ -89,10 +89,10 @@ func (a *Attempt) due() time.Time {
 func (a *Attempt) lose(cause error) {
 	a.lost.Store(true)
 	a.cancel(cause)
-	if t := a.core.trace.Lost; t != nil && !a.ended.Load() {
+	if t := a.rt.trace.Lost; t != nil && !a.ended.Load() {
 		// its ending may have arrived, and the reply not
 		// Apart, since the lock is held and the function is the user's.
-		a.core.background.start(func() { t(&a.ctx, a.Key(), a.n, cause) })
+		a.rt.background.start(func() { t(&a.ctx, a.Key(), a.n, cause) })
 	}
 }
 
@@ -108,7 +108,7 @@ func (h *heartbeat) run() {
 		select {
 		case <-t.C:
 		case <-h.kick:
-		case <-h.core.ctx.Done():
+		case <-h.rt.ctx.Done():
 			// Shutdown: every attempt has ended or was told; nothing is left to look after.
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -133,7 +133,7 @@ func (h *heartbeat) tick(now time.Time) (next time.Time, more bool) {
 			a.lose(ErrLeaseLost)
 		default:
 			a.extending = true // also where the engine has ended and no call is made
-			h.core.background.start(func() { h.extend(a, now) })
+			h.rt.background.start(func() { h.extend(a, now) })
 			h.moved(a)
 		}
 	}
@@ -153,7 +153,7 @@ func (h *heartbeat) moved(a *Attempt) {
 
 // extend is what the heartbeat does when it is time.
 func (h *heartbeat) extend(a *Attempt, sent time.Time) {
-	err := h.call(h.core.ctx, a, sent, ExtendRequest{})
+	err := h.call(h.rt.ctx, a, sent, ExtendRequest{})
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	a.extending = false
@@ -178,8 +178,8 @@ func (h *heartbeat) call(ctx context.Context, a *Attempt, sent time.Time, more E
 	h.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, max(time.Until(until), 0))
 	defer cancel()
-	done := h.core.trace.store(ctx, "extend")
-	err := h.core.store.Extend(ctx, more)
+	done := h.rt.trace.store(ctx, "extend")
+	err := h.rt.store.Extend(ctx, more)
 	done(err)
 
 	h.mu.Lock()

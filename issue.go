@@ -73,19 +73,6 @@ func (e *Engine) StoreTime(ctx context.Context) (time.Time, error) {
 	return c.clock.at(time.Now()), nil
 }
 
-// issued is what a call knows of a key that must have been issued.
-type issued struct {
-	must        bool
-	signedUntil time.Time
-	life        time.Duration
-}
-
-// MustBeIssued refuses keys that the server has not issued, or whose time of first use has passed,
-// with [ErrNotIssued]. DoTx does not take it: redeem the key around the transaction.
-func MustBeIssued() CallOption {
-	return optionFunc(func(c *callOptions) { c.issued.must = true })
-}
-
 // issuedSlack is what a record outlives the time of first use by. Clocks are estimated, and never
 // that far off.
 const issuedSlack = time.Minute

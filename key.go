@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -13,6 +14,9 @@ import (
 // [ErrInvalidKey], never cut: a cut key makes two payments one. A source whose values may be longer
 // (a path, a message id) passes them through [KeyPart].
 const MaxPart = 512
+
+// ErrInvalidKey says that a part of a key is empty or too long, or that its text cannot be read.
+var ErrInvalidKey = errors.New("invalid key")
 
 // Key says who, what and which.
 //

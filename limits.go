@@ -84,3 +84,10 @@ func (l *Limits) validate() error {
 	}
 	return errors.Join(errs...)
 }
+
+func set[T comparable](field *T, base T) {
+	var zero T
+	if *field == zero {
+		*field = base
+	}
+}

@@ -9,12 +9,6 @@ import (
 	"time"
 )
 
-// Fence is the fencing token: for one key it only ever grows, through release, takeover, expiry and
-// re-creation. Give it to the resource that the work writes to and let it refuse a smaller one;
-// then a holder that was paused past its lease cannot do harm. See Kleppmann, "How to do
-// distributed locking" (2016). Values stay below 2^53 until the year 2255.
-type Fence uint64
-
 // Forever is a retention without end.
 const Forever time.Duration = math.MaxInt64
 
@@ -30,35 +24,6 @@ const (
 	Reject
 	// Succeed gives plain success and the zero value (over HTTP: a configured answer).
 	Succeed
-)
-
-// OnDoubt is what happens to work that may have taken effect when nobody knows: its process died,
-// its lease lapsed, its answer was cut.
-type OnDoubt uint8
-
-// The policies on doubt.
-const (
-	// Refuse starts work at most once: a call in doubt answers [ErrInDoubt] until it is resolved.
-	// It is the default.
-	Refuse OnDoubt = iota + 1
-	// Reexecute starts it again: at least once, with suppression of the repeats that can be told.
-	// For work that does no harm twice.
-	Reexecute
-)
-
-// Outcome is what became of the work, as far as it is known.
-type Outcome uint8
-
-// The outcomes of work.
-const (
-	// Done: it happened.
-	Done Outcome = iota + 1
-	// NotDone: certainly nothing happened; the record is released and a retry runs again.
-	NotDone
-	// Failed: a final refusal, kept and given to every repeat.
-	Failed
-	// Doubtful: it may have happened; [Policy].OnDoubt decides.
-	Doubtful
 )
 
 // Policy is how one operation behaves. A zero field takes the engine's default, and there the value
@@ -125,10 +90,6 @@ type Policy struct {
 	Classify func(error) Outcome
 }
 
-// MaxStored is the largest answer that every store takes, in bytes: 1 MiB for a body and 64 KiB for
-// what stands around it.
-const MaxStored = 1<<20 + 64<<10
-
 var defaultPolicy = Policy{
 	Lease: 30 * time.Second, Retention: 24 * time.Hour, ReleasedFor: 5 * time.Minute, Duplicate: Replay, Wait: -1, OnDoubt: Refuse, MaxAnswer: 1 << 20,
 }
@@ -159,13 +120,6 @@ func (p Policy) Or(base Policy) Policy {
 		p.Reconcile = base.Reconcile
 	}
 	return p
-}
-
-func set[T comparable](field *T, base T) {
-	var zero T
-	if *field == zero {
-		*field = base
-	}
 }
 
 // WithDefaults returns p with the documented defaults where it is zero.

@@ -6,6 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Progress is what a call has done so far, as its record keeps it until the call has ended: for
@@ -193,3 +196,16 @@ func parseProgress(a *Answer) (p Progress, err error) {
 }
 
 var errDamagedProgress = errors.New("retrysafe: what was done so far cannot be read; look at the record before you settle it")
+
+// stepName says what is wrong with a name.
+func stepName(name string) error {
+	switch {
+	case name == "":
+		return errors.New("the name of a step is empty")
+	case len(name) > maxStep:
+		return fmt.Errorf("the name of a step has %d bytes, at most %d are allowed", len(name), maxStep)
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return errors.New("the name of a step has characters that cannot be printed")
+	}
+	return nil
+}

@@ -59,7 +59,7 @@ func (e *Engine) Allow(ctx context.Context, tenant, thing string, r Rate) error 
 	}
 	var got Charged
 	err := askAgain(ctx, func() (err error) {
-		got, err = c.chargeOnce(ctx, store, &req, acquireLimit)
+		got, err = c.quotas.chargeOnce(ctx, store, &req, acquireLimit)
 		return err
 	})
 	switch {

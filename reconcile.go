@@ -14,8 +14,6 @@ const reconcileAfter = 2
 
 var errTooManyWorked = errors.New("more attempts may have worked than the record names; look at the other side and resolve it")
 
-var errNoReconcile = errors.New("the policy has no Reconcile; set it on the operation or the engine")
-
 // verdict is what became of asking about a doubt.
 type verdict struct {
 	attempt *Attempt // nothing was done: the caller may run the work under it
@@ -35,7 +33,7 @@ func (c *core) reconcile(ctx context.Context, rec *Record, o *callOptions) (v ve
 		return v, c.wrap(rec.Key, rec.Attempt, fmt.Errorf("%w: %w", ErrInDoubt, errTooManyWorked), 0)
 	}
 	doubt := *rec
-	a, err := c.take(ctx, rec, o, true)
+	a, err := c.takeOver(ctx, rec, o, true)
 	if a == nil {
 		return v, err
 	}
@@ -78,7 +76,7 @@ func (c *core) reconcile(ctx context.Context, rec *Record, o *callOptions) (v ve
 	case res.Outcome == Failed:
 		err = a.Fail(ctx, res.Failure)
 	default:
-		a.settles = true
+		a.noSteps = true
 		err = a.Complete(ctx, res.Answer)
 	}
 	if errors.Is(err, ErrLeaseLost) {
@@ -115,7 +113,7 @@ func tooEarly(rec *Record, p *Policy) time.Duration {
 
 // take wins a record, as it was seen, to work or only to ask. Neither an attempt nor an error: it
 // has changed since.
-func (c *core) take(ctx context.Context, rec *Record, o *callOptions, asks bool) (*Attempt, error) {
+func (c *core) takeOver(ctx context.Context, rec *Record, o *callOptions, asks bool) (*Attempt, error) {
 	req := AcquireRequest{Key: rec.Key, Owner: newOwner(), Lease: o.policy.Lease, OnDoubt: rec.OnDoubt, IfFence: rec.Fence, Asks: asks}
 	got, sent, err := c.acquire(ctx, &req, nil)
 	switch {
@@ -133,73 +131,4 @@ func (c *core) take(ctx context.Context, rec *Record, o *callOptions, asks bool)
 		return nil, c.wrap(rec.Key, rec.Attempt, ErrClosed, time.Second)
 	}
 	return a, nil
-}
-
-// ReconcileAll asks [Policy].Reconcile about the keys of an operation that are in doubt, one after
-// the other; an empty operation is all of the engine's layer. It returns how many were settled:
-// completed, failed, or released to the next call. What is too young, or stays in doubt, is left
-// for the next time: run it every few minutes, in any number of processes.
-//
-// Errors: one that wraps errors.ErrUnsupported (the store does not list), [ErrUnreadable] (all
-// others were asked about), [ErrUnavailable], [ErrClosed], the context's.
-func (e *Engine) ReconcileAll(ctx context.Context, operation string) (settled int, err error) {
-	return e.reconcileAll(ctx, operation, e.defaults)
-}
-
-// ReconcileAll is [Engine.ReconcileAll] for the operation.
-func (o *Operation[In, Out]) ReconcileAll(ctx context.Context) (settled int, err error) {
-	return o.engine.reconcileAll(ctx, o.name, &o.options)
-}
-
-func (e *Engine) reconcileAll(ctx context.Context, operation string, o *callOptions) (settled int, err error) {
-	if o.policy.Reconcile == nil {
-		return 0, &Error{Op: operation, Err: errNoReconcile}
-	}
-	lister, ok := e.c.store.(Lister)
-	if !ok {
-		return 0, &Error{Op: operation, Err: fmt.Errorf("the store does not list records: %w", errors.ErrUnsupported)}
-	}
-	req := ListRequest{Namespace: e.c.namespace, Layer: e.layer, Operation: operation, InDoubt: true}
-	var unreadable error
-	for {
-		page, err := lister.List(ctx, req)
-		if err != nil {
-			return settled, &Error{Op: operation, Err: unavailable(err), RetryAfter: time.Second}
-		}
-		for i := range page.Records {
-			done, err := e.c.reconcileOne(ctx, &page.Records[i], o)
-			if done {
-				settled++
-			}
-			if err != nil && !errors.Is(err, ErrInDoubt) {
-				return settled, err
-			}
-		}
-		if len(page.Unreadable) > 0 && unreadable == nil {
-			unreadable = &Error{Op: operation, Key: e.c.keyHash(page.Unreadable[0].Key), Err: fmt.Errorf("%w: %w", ErrUnreadable, page.Unreadable[0].Err)}
-		}
-		if req.After = page.Next; page.Next == "" {
-			return settled, errors.Join(ctx.Err(), unreadable)
-		}
-	}
-}
-
-// reconcileOne settles one record, if it can.
-func (c *core) reconcileOne(ctx context.Context, rec *Record, o *callOptions) (settled bool, err error) {
-	if !c.enter() {
-		return false, c.wrap(rec.Key, rec.Attempt, ErrClosed, time.Second)
-	}
-	var v verdict
-	defer func() {
-		if v.attempt == nil {
-			c.life.leave()
-		}
-	}()
-	v, err = c.reconcile(ctx, rec, o)
-	if v.attempt == nil {
-		return v.settled, err
-	}
-	v.attempt.unattended = true
-	err = v.attempt.Release(ctx, nil) // there is nobody here to run the work: the next call does
-	return err == nil, err
 }

@@ -117,3 +117,13 @@ func (r *Record) MayHaveWorked() []Worked {
 // InDoubt tells whether the work may have taken effect and nobody knows: in progress, and the lease
 // has passed or was given up.
 func (r *Record) InDoubt() bool { return r.State == StateInProgress && r.LeaseLeft <= 0 }
+
+// Fence is the fencing token: for one key it only ever grows, through release, takeover, expiry and
+// re-creation. Give it to the resource that the work writes to and let it refuse a smaller one;
+// then a holder that was paused past its lease cannot do harm. See Kleppmann, "How to do
+// distributed locking" (2016). Values stay below 2^53 until the year 2255.
+type Fence uint64
+
+// MaxStored is the largest answer that every store takes, in bytes: 1 MiB for a body and 64 KiB for
+// what stands around it.
+const MaxStored = 1<<20 + 64<<10

@@ -7,30 +7,6 @@ import (
 	"time"
 )
 
-// Resolution is what a person (or a program that asked the other side) found out about a key in
-// doubt.
-type Resolution struct {
-	// Fence is that of the record that was looked at: if it has changed since, nothing happens
-	// ([ErrFenceChanged]).
-	Fence Fence
-	// Force resolves also under a live lease. The holder may still act: its fence is the only
-	// guard.
-	Force bool
-	// Outcome: Done keeps Answer (an empty one says that it was done and nobody knows the answer),
-	// Failed keeps Failure, NotDone lets the next call run, Doubtful leaves it in doubt. NotDone is
-	// only safe where the first run is known to be dead, or the resource checks the fence: one that
-	// is paused can still act.
-	Outcome Outcome
-	Answer  Answer
-	Failure *Failure
-	// Reopen goes with NotDone: [Attempt.Tries] begins with 1 again, for those who give up after so
-	// many tries. The next call has to be the same one then: the record keeps its fingerprint and
-	// binding.
-	Reopen bool
-	// By names who resolved, for the record.
-	By string
-}
-
 // Resolve settles a key that is in doubt (or failed: NotDone lets it run again). It is a win of its
 // own: it takes a new fence, and a late answer of the old holder is refused with ErrLeaseLost. A
 // completed record is never changed.
@@ -59,7 +35,7 @@ func (e *Engine) Resolve(ctx context.Context, k Key, r Resolution) error {
 		c.life.leave()
 		return c.wrap(key, 0, err, 0)
 	}
-	a, err := e.seize(ctx, &rec, r)
+	a, err := e.claimToResolve(ctx, &rec, r)
 	if err != nil {
 		c.life.leave()
 		return err
@@ -76,33 +52,13 @@ func (e *Engine) Resolve(ctx context.Context, k Key, r Resolution) error {
 				return c.wrap(key, a.n, fmt.Errorf("%w: look the record up again before you resolve it: %w", ErrUnconfirmed, err), 0)
 			}
 		}
-		return a.end(ctx, ending{outcome: "released", release: a.resolved(r, false)})
+		return a.finishWith(ctx, finishRequest{outcome: "released", release: a.resolved(r, false)})
 	}
-	return a.end(ctx, ending{outcome: "doubt", release: a.resolved(r, true)})
-}
-
-func (r *Resolution) validate() error {
-	switch {
-	case r.Fence == 0:
-		return errors.New("retrysafe: Resolve: Fence is zero; give the fence of the record that you looked at")
-	case r.Outcome < Done || r.Outcome > Doubtful:
-		return fmt.Errorf("retrysafe: Resolve: Outcome is %d; use Done, NotDone, Failed or Doubtful", r.Outcome)
-	case r.Reopen && r.Outcome != NotDone:
-		return errors.New("retrysafe: Resolve: Reopen goes with NotDone")
-	case r.Outcome == Failed && r.Failure == nil:
-		return errors.New("retrysafe: Resolve: the outcome is Failed and Failure is nil; say what repeats are told")
-	case r.Outcome == Done && r.Answer.Body != nil && !r.Answer.Kept:
-		return errors.New("retrysafe: Resolve: Answer has a body and Kept is false; set Kept, or leave the answer empty if nobody knows it")
-	case r.Outcome == Done && r.Answer.Kept && r.Answer.Codec == "":
-		return errors.New("retrysafe: Resolve: Answer is kept and has no Codec, so that nobody can read it; name the one of the operation, \"json\" as a rule")
-	case r.Outcome == Done && len(r.Answer.Body) > MaxStored:
-		return fmt.Errorf("retrysafe: Resolve: the answer has %d bytes, at most %d are kept", len(r.Answer.Body), MaxStored)
-	}
-	return nil
+	return a.finishWith(ctx, finishRequest{outcome: "doubt", release: a.resolved(r, true)})
 }
 
 // seize wins the record for a person.
-func (e *Engine) seize(ctx context.Context, rec *Record, r Resolution) (*Attempt, error) {
+func (e *Engine) claimToResolve(ctx context.Context, rec *Record, r Resolution) (*Attempt, error) {
 	c, policy := e.c, *e.defaults.policy
 	policy.MaxAnswer = MaxStored // a person's answer is kept whatever the calls' limit
 	policy.Retention = 0         // that of the record stays
@@ -124,7 +80,7 @@ func (e *Engine) seize(ctx context.Context, rec *Record, r Resolution) (*Attempt
 		return nil, c.wrap(rec.Key, got.Record.Attempt, got.Err(), 0)
 	}
 	a := newAttempt(ctx, c, &got.Record, sent, &o)
-	a.settles = true
+	a.noSteps = true
 	if !c.beat.add(a) {
 		c.life.stay()
 		_ = a.Doubt(ctx, ErrClosed)

@@ -61,27 +61,12 @@ func NewHandler(e *Engine, name string, work func(ctx context.Context, input Ans
 
 type handler struct{ o *Operation[Answer, handled] }
 
-// handled is an answer that is kept as it is.
-type handled Answer
-
 func (h handler) resumer() *resumer {
 	return &resumer{h.o.engine, h.o.name, &h.o.options, func(ctx context.Context, a *Attempt, input *Answer) error {
-		a.settles = true
+		a.noSteps = true
 		_, err := execute(ctx, a, func(ctx context.Context) (handled, error) { return h.o.work(ctx, *input) })
 		return err
 	}}
-}
-
-// Progress is what the call of the attempt has done so far, by this attempt and those before it.
-// Its bytes are the engine's: do not change them.
-func (a *Attempt) Progress() (Progress, error) {
-	b := a.steps.Load()
-	if b == nil {
-		return Progress{}, nil
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.p, b.err
 }
 
 // inputOf is the input of a resumable operation as it is kept.
@@ -95,39 +80,4 @@ func inputOf[In any](c Codec, in *In) (*Answer, error) {
 	}
 	input.Body = bytes.Clone(input.Body) // it is written with each step again
 	return &input, nil
-}
-
-// keepInput writes the input into the record, unless it is there. Where that fails nothing has run,
-// and the attempt is released.
-func (a *Attempt) keepInput(ctx context.Context, input *Answer) error {
-	b := a.book()
-	order, needed := b.takeInput(input, a.policy.Steps)
-	if !needed {
-		return nil
-	}
-	err := a.save(ctx, b, order)
-	if err == nil {
-		return nil
-	}
-	_ = a.Release(ctx, NothingDone(err))
-	if !errors.Is(err, ErrLeaseLost) {
-		err = unavailable(err)
-	}
-	return a.core.wrap(a.key, a.n, fmt.Errorf("the input was not kept: %w", err), 0)
-}
-
-// takeInput puts the input in, where there is none and where the book can be read; what cannot is
-// told of by planned.
-func (b *book) takeInput(input *Answer, plan []string) (order int64, needed bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.err != nil || b.p.Input.Codec != "" {
-		return 0, false
-	}
-	b.p.Input = *input
-	if b.p.Plan == nil {
-		b.p.Plan = plan
-	}
-	b.order++
-	return b.order, true
 }

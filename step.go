@@ -61,7 +61,7 @@ func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, 
 	for _, opt := range opts {
 		opt.applyStep(&o)
 	}
-	b := a.book()
+	b := a.journal()
 	if o.once {
 		if err := a.save(ctx, b, b.put(StepRecord{Name: name})); err != nil {
 			b.drop(name)
@@ -104,7 +104,7 @@ func stepOf(ctx context.Context, name string) (*Attempt, *StepRecord, error) {
 	}
 	var found *StepRecord
 	if err == nil {
-		found, err = a.book().ask(name, a.policy.Steps)
+		found, err = a.journal().register(name, a.policy.Steps)
 	}
 	switch {
 	case errors.Is(err, ErrStepsChanged):
@@ -124,7 +124,7 @@ func (a *Attempt) stepAnswer(answer Answer, err error) (Answer, error) {
 }
 
 func (a *Attempt) stepError(name string, err error) error {
-	return a.core.wrap(a.key, a.n, fmt.Errorf("step %q: %w", name, err), 0)
+	return a.rt.wrap(a.key, a.n, fmt.Errorf("step %q: %w", name, err), 0)
 }
 
 // recall gives the answer of a step that an earlier attempt has done.
@@ -156,7 +156,7 @@ func (a *Attempt) changed(ctx context.Context, err error) error {
 	if a.policy.OnDoubt == Refuse {
 		err = fmt.Errorf("%w: %w", ErrInDoubt, err)
 	}
-	return a.core.wrap(a.key, a.n, err, 0)
+	return a.rt.wrap(a.key, a.n, err, 0)
 }
 
 // planned tells, before the work runs, whether it can go on where an earlier attempt has stopped.
@@ -172,11 +172,13 @@ func (a *Attempt) planned() error {
 // asking.
 func (a *Attempt) unasked() error {
 	b := a.steps.Load()
-	if b == nil || a.settles {
+	if b == nil || a.noSteps {
 		return nil
 	}
-	if names := b.left(); len(names) > 0 {
+	if names := b.unrequested(); len(names) > 0 {
 		return fmt.Errorf("%w: an earlier attempt has done %q, and this one has succeeded without asking for it", ErrStepsChanged, names)
 	}
 	return nil
 }
+
+type insideStepTx struct{}

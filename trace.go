@@ -33,16 +33,16 @@ type CallInfo struct {
 	Key   Key
 	Layer string
 
-	engine *Engine
+	hash func() string
 }
 
 // Hash is the engine's keyed hash of the key, for logs; see [Engine.KeyHash]. It is empty where no
 // engine has made i.
 func (i *CallInfo) Hash() string {
-	if i.engine == nil {
+	if i.hash == nil {
 		return ""
 	}
-	return i.engine.KeyHash(i.Key)
+	return i.hash()
 }
 
 // CallDone describes a call that has ended.

@@ -75,7 +75,7 @@ type TxSettler interface {
 // with the same key to learn what became of it.
 func DoTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn func(context.Context, Tx) (T, error), opts ...CallOption) (Result[T], error) {
 	e = e.Layer("tx")
-	call, o := e.traceCall(&ctx, k), e.callOptions(opts)
+	call, o := e.c.traceCall(&ctx, e.storeKey(k)), e.callOptions(opts)
 	outcome, attempt := "failed", 0
 	var res Result[T]
 	var err error
@@ -85,7 +85,7 @@ func DoTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn f
 	attempt = res.Attempt
 	switch {
 	case !ran:
-		outcome = told(err, o.policy.Duplicate)
+		outcome = duplicateOutcome(err, o.policy.Duplicate)
 	case err == nil:
 		outcome = "executed"
 	}
@@ -109,13 +109,13 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn f
 	defer cancel(ErrEnded)
 	// Shutdown has given up: what is open rolls back
 	defer context.AfterFunc(c.ctx, func() { cancel(ErrClosed) })()
-	reserved, err := c.reserve(ctx, db, key, o)
+	reserved, err := c.quotas.reserve(ctx, db, key, o.policy, o.payer(key))
 	if err != nil {
 		return res, false, err
 	}
-	defer func() { reserved.settle(false) }() // where fn panics
+	defer func() { reserved.finish(false) }() // where fn panics
 	req := TxRequest{Key: key, Owner: newOwner(), Fingerprint: o.fingerprint, Retention: o.policy.Retention, Wait: o.policy.Wait, Retries: o.retries}
-	req.Binding = c.binding(o)
+	req.Binding = c.binding(o.binding)
 
 	var value T
 	var workErr, encodeErr error
@@ -137,9 +137,9 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn f
 		return StateCompleted, kept, nil
 	})
 	mine := err == nil && rec.Owner == req.Owner
-	reserved.settle(mine && rec.Attempt == 1 || errors.Is(err, ErrUnconfirmed))
+	reserved.finish(mine && rec.Attempt == 1 || errors.Is(err, ErrUnconfirmed))
 	if mine {
-		c.countAnswer(db, key.Namespace, o.payer(key), o.policy, &kept)
+		c.quotas.countAnswer(db, key.Namespace, o.payer(key), o.policy, &kept)
 	}
 	res.Attempt, res.Fence = rec.Attempt, rec.Fence
 	switch {
@@ -158,7 +158,7 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn f
 	case o.policy.Duplicate == Reject:
 		return res, false, c.rejected(&rec)
 	}
-	res, err = replay[T](c, &rec, o.policy.Duplicate)
+	res, err = replay[T](c.runtime, &rec, o.policy.Duplicate)
 	return res, false, err
 }
 

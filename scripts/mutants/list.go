@@ -13,13 +13,13 @@ var mutants = []mutant{
 		".", ". TestNothingRunsUnconfirmed",
 	},
 	{
-		"a mark speaks for errors beside it", "mark.go",
+		"a mark speaks for errors beside it", "error_class.go",
 		"			all.inPart = true\n", "",
 		".", ". TestOutcomeOfJoined",
 	},
 	{
 		"a verdict has the asker's retention", "reconcile.go",
-		"	a.retention = 0 // that of the record stays\n", "",
+		"	a.retention = 0 ", "	_ = a.retention ",
 		".", ". TestVerdictKeepsTheRetention",
 	},
 	{
@@ -34,11 +34,11 @@ var mutants = []mutant{
 	},
 	{
 		"each lost claim is looked after by itself", "giveback.go",
-		"if !g.core.sleep(away/2 + rand.N(away)) {", "if !g.core.sleep(time.Microsecond + rand.N(away)/1e6) {",
+		"if !g.rt.sleep(away/2 + rand.N(away)) {", "if !g.rt.sleep(time.Microsecond + rand.N(away)/1e6) {",
 		".", ". TestOutageLeavesOneCaller",
 	},
 	{
-		"a caller that hangs up ends the work", "begin.go",
+		"a caller that hangs up ends the work", "attempt_start.go",
 		"if o.detached || o.outlives && !o.attached && !o.policy.Attached {", "if o.detached {",
 		".", ". TestCallerThatLeaves",
 	},
@@ -49,7 +49,7 @@ var mutants = []mutant{
 	},
 	{
 		"steps are dropped with a released record", "attempt.go",
-		"a.retention == 0 || a.leftover || a.steps.Load() != nil", "a.retention == 0 || a.leftover",
+		"a.retention == 0 || a.outlivesRelease || a.steps.Load() != nil", "a.retention == 0 || a.outlivesRelease",
 		".", ". TestReleasedFor",
 	},
 	{

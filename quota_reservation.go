@@ -8,12 +8,12 @@ import (
 // reservation is what a call has counted of its key before it is known whether the key begins. One
 // goroutine has it at a time.
 type reservation struct {
-	core    *core
-	store   Limiter
-	req     ChargeRequest
-	counted bool      // false where the key was known, or is one of work that runs
-	at      time.Time // when it was charged
-	settled bool
+	quotas   *quotas
+	store    Limiter
+	req      ChargeRequest
+	counted  bool      // false where the key was known, or is one of work that runs
+	at       time.Time // when it was charged
+	finished bool
 }
 
 // charge asks until it is answered, a few times. A try that was applied and not answered counts
@@ -26,11 +26,11 @@ func (r *reservation) charge(ctx context.Context) (got Charged, err error) {
 		got Charged
 		err error
 	}
-	c, whole := r.core, context.WithoutCancel(ctx)
+	whole := context.WithoutCancel(ctx)
 	ask := func() (a answer) {
 		a.err = askAgain(ctx, func() (err error) {
 			r.at = time.Now()
-			a.got, err = c.chargeOnce(whole, r.store, &r.req, acquireLimit)
+			a.got, err = r.quotas.chargeOnce(whole, r.store, &r.req, acquireLimit)
 			return err
 		})
 		return a
@@ -40,19 +40,19 @@ func (r *reservation) charge(ctx context.Context) (got Charged, err error) {
 		return a.got, a.err
 	}
 	answers := make(chan answer) // without room: what is in it was taken
-	c.life.stay()
-	started := c.background.start(func() {
-		defer c.life.leave()
+	r.quotas.rt.life.stay()
+	started := r.quotas.rt.background.start(func() {
+		defer r.quotas.rt.life.leave()
 		a := ask()
 		select {
 		case answers <- a:
 		case <-ctx.Done():
 			r.counted = a.err == nil && a.got.OK
-			r.settle(false)
+			r.finish(false)
 		}
 	})
 	if !started {
-		c.life.leave()
+		r.quotas.rt.life.leave()
 		return Charged{}, ErrClosed
 	}
 	select {
@@ -66,19 +66,19 @@ func (r *reservation) charge(ctx context.Context) (got Charged, err error) {
 // settle ends a reservation: a key that was counted and did not begin, or was not new, is given
 // back. One that began uncounted is counted now: it is one inside of other work, or its record has
 // passed since it was looked at. The first word counts.
-func (r *reservation) settle(began bool) {
-	if r == nil || r.settled {
+func (r *reservation) finish(began bool) {
+	if r == nil || r.finished {
 		return
 	}
-	r.settled = true
+	r.finished = true
 	switch {
 	case began == r.counted:
 	case began:
 		req := r.req
 		req.Limits = req.Limits.unrefused()
-		r.core.chargeLater(r.store, func() (ChargeRequest, bool) { return req, true })
+		r.quotas.chargeLater(r.store, func() (ChargeRequest, bool) { return req, true })
 	default:
-		r.core.chargeLater(r.store, r.refund)
+		r.quotas.chargeLater(r.store, r.refund)
 	}
 }
 

@@ -6,32 +6,29 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
-	"unicode"
-	"unicode/utf8"
 )
 
 // book is what an attempt knows of the steps of its call: what its record had when it was won, and
 // what it has done itself.
-type book struct {
+type stepJournal struct {
 	// turn is held while progress is written: what is written later has all that was written
 	// before.
-	turn chan struct{}
+	writing chan struct{}
 
 	mu    sync.Mutex // guards what follows
 	p     Progress
 	order int64           // of the book as it is; each change counts
 	saved int64           // the last that the store has confirmed
 	asked map[string]bool // by this attempt
-	draft int             // bytes of the step that is in a transaction
+	inTx  int             // bytes of the step that is in a transaction
 	err   error           // nothing can be decided any more
 }
 
-// openBook makes the book of an attempt whose record had progress, or none.
-func openBook(progress *Answer) *book {
-	b := &book{turn: make(chan struct{}, 1), asked: make(map[string]bool)}
+// openJournal makes the book of an attempt whose record had progress, or none.
+func openJournal(progress *Answer) *stepJournal {
+	b := &stepJournal{writing: make(chan struct{}, 1), asked: make(map[string]bool)}
 	if progress.Codec != "" {
 		b.p, b.err = parseProgress(progress)
 		b.order, b.saved = progress.Size, progress.Size
@@ -40,22 +37,22 @@ func openBook(progress *Answer) *book {
 }
 
 // book is that of the attempt; it is made when it is first needed.
-func (a *Attempt) book() *book {
+func (a *Attempt) journal() *stepJournal {
 	if b := a.steps.Load(); b != nil {
 		return b
 	}
-	a.steps.CompareAndSwap(nil, openBook(&Answer{}))
+	a.steps.CompareAndSwap(nil, openJournal(&Answer{}))
 	return a.steps.Load()
 }
 
 // check tells whether what was done so far can be that of a program with the plan.
-func (b *book) check(plan []string) error {
+func (b *stepJournal) check(plan []string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.fits(plan)
 }
 
-func (b *book) fits(plan []string) error {
+func (b *stepJournal) fits(plan []string) error {
 	if b.err != nil || len(plan) == 0 {
 		return b.err
 	}
@@ -71,7 +68,7 @@ func (b *book) fits(plan []string) error {
 }
 
 // ask is the first word of a step. found is what is known of it, or nil.
-func (b *book) ask(name string, plan []string) (found *StepRecord, err error) {
+func (b *stepJournal) register(name string, plan []string) (found *StepRecord, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.fits(plan); err != nil {
@@ -98,12 +95,12 @@ func (b *book) ask(name string, plan []string) (found *StepRecord, err error) {
 	return nil, nil //nolint:nilnil // as documented
 }
 
-func (b *book) find(name string) int {
+func (b *stepJournal) find(name string) int {
 	return slices.IndexFunc(b.p.Steps, func(s StepRecord) bool { return s.Name == name })
 }
 
 // put writes a step in, over one that was begun. It returns the order of the book that has it.
-func (b *book) put(s StepRecord) int64 {
+func (b *stepJournal) put(s StepRecord) int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.p.Steps = b.with(&s)
@@ -112,8 +109,8 @@ func (b *book) put(s StepRecord) int64 {
 }
 
 // with are the steps and s, whose answer is cut down to what there is room for.
-func (b *book) with(s *StepRecord) []StepRecord {
-	if len(s.Answer.Body)+b.p.bodies()+b.draft > maxStepBody {
+func (b *stepJournal) with(s *StepRecord) []StepRecord {
+	if len(s.Answer.Body)+b.p.bodies()+b.inTx > maxStepBody {
 		s.Answer = Answer{Codec: s.Answer.Codec, Size: int64(len(s.Answer.Body)), Digest: sha256.Sum256(s.Answer.Body)}
 	}
 	steps := slices.DeleteFunc(slices.Clone(b.p.Steps), func(other StepRecord) bool { return other.Name == s.Name })
@@ -121,7 +118,7 @@ func (b *book) with(s *StepRecord) []StepRecord {
 }
 
 // drop takes out a step that was begun and has certainly done nothing.
-func (b *book) drop(name string) int64 {
+func (b *stepJournal) drop(name string) int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.p.Steps = slices.DeleteFunc(slices.Clone(b.p.Steps), func(s StepRecord) bool { return s.Name == name })
@@ -130,7 +127,7 @@ func (b *book) drop(name string) int64 {
 }
 
 // left are steps of earlier attempts that this one has not asked for.
-func (b *book) left() (names []string) {
+func (b *stepJournal) unrequested() (names []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range b.p.Steps {
@@ -143,11 +140,11 @@ func (b *book) left() (names []string) {
 
 // take waits for the turn to write, as long as the lease lasts: whoever waits may have done
 // something already.
-func (a *Attempt) take(b *book) error {
+func (a *Attempt) lockJournal(b *stepJournal) error {
 	for {
 		t := time.NewTimer(a.LeaseLeft())
 		select {
-		case b.turn <- struct{}{}:
+		case b.writing <- struct{}{}:
 			t.Stop()
 			return nil
 		case <-t.C:
@@ -158,15 +155,15 @@ func (a *Attempt) take(b *book) error {
 	}
 }
 
-func (b *book) leave() { <-b.turn }
+func (b *stepJournal) unlock() { <-b.writing }
 
 // save returns when the store has the book as it was at order, and all before it. What is written
 // carries all that is in the book by then, so that steps that end at the same time cost one call.
-func (a *Attempt) save(ctx context.Context, b *book, order int64) error {
-	if err := a.take(b); err != nil {
+func (a *Attempt) save(ctx context.Context, b *stepJournal, order int64) error {
+	if err := a.lockJournal(b); err != nil {
 		return err
 	}
-	defer b.leave()
+	defer b.unlock()
 	b.mu.Lock()
 	if b.err != nil || b.saved >= order {
 		defer b.mu.Unlock()
@@ -203,7 +200,7 @@ func (a *Attempt) keep(ctx context.Context, what ExtendRequest) (err error) {
 			return told
 		}
 		err = told
-		if ctx.Err() != nil && time.Since(begun) >= ackTime || !a.core.sleep(wait) {
+		if ctx.Err() != nil && time.Since(begun) >= ackTime || !a.rt.sleep(wait) {
 			return fmt.Errorf("%w: %w", ErrUnconfirmed, err)
 		}
 	}
@@ -217,15 +214,49 @@ func (a *Attempt) lostOr(err error) error {
 	return err
 }
 
-// stepName says what is wrong with a name.
-func stepName(name string) error {
-	switch {
-	case name == "":
-		return errors.New("the name of a step is empty")
-	case len(name) > maxStep:
-		return fmt.Errorf("the name of a step has %d bytes, at most %d are allowed", len(name), maxStep)
-	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return errors.New("the name of a step has characters that cannot be printed")
+// keepInput writes the input into the record, unless it is there. Where that fails nothing has run,
+// and the attempt is released.
+func (a *Attempt) keepInput(ctx context.Context, input *Answer) error {
+	b := a.journal()
+	order, needed := b.takeInput(input, a.policy.Steps)
+	if !needed {
+		return nil
 	}
-	return nil
+	err := a.save(ctx, b, order)
+	if err == nil {
+		return nil
+	}
+	_ = a.Release(ctx, NothingDone(err))
+	if !errors.Is(err, ErrLeaseLost) {
+		err = unavailable(err)
+	}
+	return a.rt.wrap(a.key, a.n, fmt.Errorf("the input was not kept: %w", err), 0)
+}
+
+// takeInput puts the input in, where there is none and where the book can be read; what cannot is
+// told of by planned.
+func (b *stepJournal) takeInput(input *Answer, plan []string) (order int64, needed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err != nil || b.p.Input.Codec != "" {
+		return 0, false
+	}
+	b.p.Input = *input
+	if b.p.Plan == nil {
+		b.p.Plan = plan
+	}
+	b.order++
+	return b.order, true
+}
+
+// Progress is what the call of the attempt has done so far, by this attempt and those before it.
+// Its bytes are the engine's: do not change them.
+func (a *Attempt) Progress() (Progress, error) {
+	b := a.steps.Load()
+	if b == nil {
+		return Progress{}, nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.p, b.err
 }

@@ -12,7 +12,7 @@ import (
 // waitRoom lets the callers of this process that wait for one attempt share one look at the store.
 // An attempt that ends in this process wakes them at once; for others they poll.
 type waitRoom struct {
-	core *core
+	rt *runtime
 
 	mu    sync.Mutex
 	rooms map[waitKey]*room
@@ -26,11 +26,11 @@ type waitKey struct {
 }
 
 type room struct {
-	waiters int
-	kick    chan struct{} // look now
-	over    chan struct{} // closed when rec is the end of the attempt
-	deaf    func()        // ends listening; nil where nobody listens; the watcher's
-	rec     Record
+	waiters       int
+	kick          chan struct{} // look now
+	over          chan struct{} // closed when rec is the end of the attempt
+	stopListening func()        // ends listening; nil where nobody listens; the watcher's
+	rec           Record
 }
 
 const (
@@ -64,9 +64,9 @@ func (w *waitRoom) wait(ctx context.Context, found *Record, p *Policy, limit *wa
 	case <-t.C:
 		return Record{}, w.inProgress(found)
 	case <-ctx.Done():
-		return Record{}, w.core.wrap(found.Key, found.Attempt, context.Cause(ctx), 0)
-	case <-w.core.life.closing:
-		return Record{}, w.core.wrap(found.Key, found.Attempt, ErrClosed, time.Second)
+		return Record{}, w.rt.wrap(found.Key, found.Attempt, context.Cause(ctx), 0)
+	case <-w.rt.life.closing:
+		return Record{}, w.rt.wrap(found.Key, found.Attempt, ErrClosed, time.Second)
 	}
 	return w.verdict(found, r.rec, p)
 }
@@ -83,11 +83,11 @@ func (w *waitRoom) verdict(found *Record, rec Record, p *Policy) (Record, error)
 	case rec.State.Finished(), rec.InDoubt(), rec.State == StateInProgress && takeover:
 		return Record{}, nil
 	}
-	return Record{}, w.core.wrap(found.Key, found.Attempt, ErrAttemptFailed, time.Second+rand.N(2*time.Second))
+	return Record{}, w.rt.wrap(found.Key, found.Attempt, ErrAttemptFailed, time.Second+rand.N(2*time.Second))
 }
 
 func (w *waitRoom) inProgress(found *Record) error {
-	return w.core.wrap(found.Key, found.Attempt, ErrInProgress, max(time.Second, min(found.LeaseLeft, 5*time.Second)))
+	return w.rt.wrap(found.Key, found.Attempt, ErrInProgress, max(time.Second, min(found.LeaseLeft, 5*time.Second)))
 }
 
 // enter joins the room of k, or opens it; nil where too many wait.
@@ -100,7 +100,7 @@ func (w *waitRoom) enter(k waitKey) *room {
 	}
 	if r == nil {
 		r = &room{kick: make(chan struct{}, 1), over: make(chan struct{})}
-		if !w.core.background.start(func() { w.watch(k, r) }) {
+		if !w.rt.background.start(func() { w.watch(k, r) }) {
 			return nil
 		}
 		w.rooms[k] = r
@@ -142,13 +142,13 @@ func (r *room) look() {
 func (w *waitRoom) watch(k waitKey, r *room) {
 	interval, listening := shortPoll, w.listen(k, r)
 	defer func() {
-		if r.deaf != nil {
-			r.deaf()
+		if r.stopListening != nil {
+			r.stopListening()
 		}
 	}()
 	for {
-		ctx, cancel := context.WithTimeout(w.core.ctx, acquireLimit)
-		rec, err := w.core.lookup(ctx, k.key)
+		ctx, cancel := context.WithTimeout(w.rt.ctx, acquireLimit)
+		rec, err := w.rt.lookup(ctx, k.key)
 		cancel()
 		if err == nil && (rec.State != StateInProgress || rec.Fence != k.fence || rec.InDoubt()) {
 			w.close(k, r, rec)
@@ -165,10 +165,10 @@ func (w *waitRoom) watch(k waitKey, r *room) {
 		select {
 		case <-t.C:
 		case <-r.kick:
-		case <-w.core.ctx.Done():
+		case <-w.rt.ctx.Done():
 		}
 		t.Stop()
-		if w.core.ctx.Err() != nil || w.deserted(k, r) {
+		if w.rt.ctx.Err() != nil || w.deserted(k, r) {
 			return
 		}
 	}
@@ -178,12 +178,12 @@ func (w *waitRoom) watch(k waitKey, r *room) {
 // says whether it is so now.
 func (w *waitRoom) listen(k waitKey, r *room) *atomic.Bool {
 	listening := new(atomic.Bool)
-	n, ok := w.core.store.(Notifier)
+	n, ok := w.rt.store.(Notifier)
 	if !ok {
 		return listening
 	}
-	ctx, stop := context.WithCancel(w.core.ctx)
-	started := w.core.background.start(func() {
+	ctx, stop := context.WithCancel(w.rt.ctx)
+	started := w.rt.background.start(func() {
 		defer stop()
 		_ = n.Watch(ctx, k.key, func() { // else it is asked for more often
 			listening.Store(true)
@@ -195,7 +195,7 @@ func (w *waitRoom) listen(k waitKey, r *room) *atomic.Bool {
 		stop()
 		return listening
 	}
-	r.deaf = stop
+	r.stopListening = stop
 	return listening
 }
 

@@ -3,7 +3,6 @@ package retrysafe
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync"
 	"time"
 )
@@ -31,17 +30,6 @@ func (l *life) enter() (ok, begin bool) {
 	l.n++
 	begin, l.sweeping = !l.sweeping && l.sweep >= 0, true
 	return true, begin
-}
-
-// enter counts a call, and starts the sweeper with the first.
-func (c *core) enter() bool {
-	ok, first := c.life.enter()
-	if first {
-		if s, can := c.store.(Sweeper); can {
-			c.background.start(func() { c.runSweeper(s) })
-		}
-	}
-	return ok
 }
 
 // isClosing tells whether close was called.
@@ -141,45 +129,6 @@ func (b *background) end(ctx context.Context, least time.Duration) bool {
 	case <-through:
 		return true
 	case <-ctx.Done():
-		return false
-	}
-}
-
-const sweepBatch = 500
-
-// runSweeper removes what has expired until the engine ends, or the store says that it cannot.
-func (c *core) runSweeper(s Sweeper) {
-	every := c.life.sweep
-	if every == 0 {
-		every = time.Minute
-	}
-	for {
-		// Jitter keeps the processes of one store from sweeping all at once.
-		if !c.sleep(every/2 + rand.N(every)) {
-			return
-		}
-		for {
-			done := c.trace.store(c.ctx, "sweep")
-			n, err := s.Sweep(c.ctx, sweepBatch)
-			done(err)
-			if errors.Is(err, errors.ErrUnsupported) {
-				return
-			}
-			if err != nil || n < sweepBatch {
-				break
-			}
-		}
-	}
-}
-
-// sleep returns false when the engine ends first.
-func (c *core) sleep(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-c.ctx.Done():
 		return false
 	}
 }

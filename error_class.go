@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // NothingDone marks an error of the work as "certainly nothing happened": the key is released and a
@@ -212,4 +213,61 @@ func failureOf(err error) *Failure {
 		return f
 	}
 	return &Failure{Code: "failed", Message: err.Error(), cause: err}
+}
+
+// Retryable says whether the same call with the same key may be made again, and after how long. In
+// doubt, a mismatch and a duplicate are not retryable: the answer would be the same. A doubt that
+// [Policy].Reconcile will be asked about is retryable then.
+func Retryable(err error) (after time.Duration, ok bool) {
+	if f := (*Failure)(nil); errors.As(err, &f) && !errors.Is(err, ErrInDoubt) {
+		return 0, false // final, whatever it wraps
+	}
+	if errors.Is(err, ErrInDoubt) {
+		var e *Error
+		if errors.As(err, &e) {
+			after = e.RetryAfter
+		}
+		return after, after > 0
+	}
+	for _, base := range []error{ErrInProgress, ErrAttemptFailed, ErrLeaseLost, ErrUnconfirmed, ErrTooManyKeys, ErrTooManyRequests, ErrUnavailable, ErrClosed} {
+		if !errors.Is(err, base) {
+			continue
+		}
+		var e *Error
+		if errors.As(err, &e) {
+			after = e.RetryAfter
+		}
+		return after, true
+	}
+	var settled *settledError
+	return 0, errors.As(err, &settled) && settled.again
+}
+
+// Marked is what the mark of an error says ([NothingDone], [InDoubt], [Permanent]), for code that
+// finishes attempts itself; false: it has none. An error that is marked only in part is [Doubtful];
+// what it means under a policy says [Policy.OutcomeOf].
+func Marked(err error) (Outcome, bool) {
+	if err == nil {
+		return 0, false
+	}
+	m := marksOf(err)
+	if m.outcome != 0 && m.inPart {
+		return Doubtful, true
+	}
+	return m.outcome, m.outcome != 0
+}
+
+// Unmarked is an error without its marks, as the work's callers should see it. Those of a joined
+// error stay.
+func Unmarked(err error) error {
+	for {
+		if _, ok := Marked(err); !ok {
+			return err
+		}
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
 }

@@ -9,14 +9,14 @@ import (
 )
 
 // ending is the one call that ends an attempt: a completion (State is set) or a release.
-type ending struct {
+type finishRequest struct {
 	complete CompleteRequest
 	release  ReleaseRequest
 	outcome  string // for the trace
 	why      error
 }
 
-func (e *ending) completes() bool { return e.complete.State != 0 }
+func (e *finishRequest) completes() bool { return e.complete.State != 0 }
 
 // end sends the ending, and goes on in the background where the store does not answer: an answer
 // that was given to a caller must reach the record, and what certainly did not happen must not
@@ -26,47 +26,47 @@ func (e *ending) completes() bool { return e.complete.State != 0 }
 // An attempt that was lost is released only where the work itself has said that it did nothing:
 // owner and fence keep such a release from whoever has taken over. What an error means by a rule
 // says nothing of work that was told to stop.
-func (a *Attempt) end(ctx context.Context, e ending) error {
+func (a *Attempt) finishWith(ctx context.Context, e finishRequest) error {
 	if !a.ended.CompareAndSwap(false, true) {
-		return a.core.wrap(a.key, a.n, ErrEnded, 0)
+		return a.rt.wrap(a.key, a.n, ErrEnded, 0)
 	}
 	if !e.completes() && !e.release.InDoubt && a.lost.Load() && !nothingDoneSays(e.why) {
-		a.leave(e.outcome, e.why)
-		return a.core.wrap(a.key, a.n, ErrLeaseLost, 0)
+		a.unregister(e.outcome, e.why)
+		return a.rt.wrap(a.key, a.n, ErrLeaseLost, 0)
 	}
 	begun := time.Now()
-	return a.endedBy(ctx, e, begun, a.sendLate(ctx, &e, begun))
+	return a.afterSend(ctx, e, begun, a.sendDetached(ctx, &e, begun))
 }
 
-// sendLate makes the call once, also where ctx has ended, within the time that began at begun.
-func (a *Attempt) sendLate(ctx context.Context, e *ending, begun time.Time) error {
+// sendDetached makes the call once, also where ctx has ended, within the time that began at begun.
+func (a *Attempt) sendDetached(ctx context.Context, e *finishRequest, begun time.Time) error {
 	a.late.begin(ctx, begun.Add(ackTime))
 	defer a.late.stop()
 	return a.send(&a.late, e)
 }
 
-// endedBy is what follows the first answer to an ending, sent at begun.
-func (a *Attempt) endedBy(ctx context.Context, e ending, begun time.Time, err error) error {
+// afterSend is what follows the first answer to an ending, sent at begun.
+func (a *Attempt) afterSend(ctx context.Context, e finishRequest, begun time.Time, err error) error {
 	if errors.Is(err, ErrInTransaction) {
 		// certainly not applied: the caller can end the attempt elsewhere
 		a.ended.Store(false)
-		return a.core.wrap(a.key, a.n, err, 0)
+		return a.rt.wrap(a.key, a.n, err, 0)
 	}
 	if err == nil || !mayBeApplied(err) {
 		a.count(&e, err)
-		return a.settled(e.outcome, e.why, err)
+		return a.answered(e.outcome, e.why, err)
 	}
-	return a.endLater(ctx, e, begun, err)
+	return a.finishLater(ctx, e, begun, err)
 }
 
-// endLater repeats an ending that was not answered, and waits for it as long as the caller is
+// finishLater repeats an ending that was not answered, and waits for it as long as the caller is
 // willing to.
-func (a *Attempt) endLater(ctx context.Context, e ending, begun time.Time, err error) error {
+func (a *Attempt) finishLater(ctx context.Context, e finishRequest, begun time.Time, err error) error {
 	// The repeats outlive this call, and the caller may use its buffer again.
 	e.complete.Answer.Body = bytes.Clone(e.complete.Answer.Body)
 	result := make(chan error, 1)
-	if !a.core.background.start(func() { result <- a.settle(&e) }) {
-		a.leave(e.outcome, e.why)
+	if !a.rt.background.start(func() { result <- a.sendUntilAnswered(&e) }) {
+		a.unregister(e.outcome, e.why)
 		return a.unconfirmed(ctx, err)
 	}
 	t := time.NewTimer(ackTime - time.Since(begun))
@@ -83,24 +83,19 @@ func (a *Attempt) endLater(ctx context.Context, e ending, begun time.Time, err e
 }
 
 // send makes the call once.
-func (a *Attempt) send(ctx context.Context, e *ending) error {
+func (a *Attempt) send(ctx context.Context, e *finishRequest) error {
 	if !e.completes() {
-		return a.core.release(ctx, e.release)
+		return a.rt.release(ctx, e.release)
 	}
-	done := a.core.trace.store(ctx, "complete")
-	_, err := a.core.store.Complete(ctx, e.complete)
+	done := a.rt.trace.store(ctx, "complete")
+	_, err := a.rt.store.Complete(ctx, e.complete)
 	done(err)
 	return err
 }
 
-// giveBackTime is how long the engine goes on giving back what certainly did not happen, while the
-// store is away. Longer than an outage should take: what is not given back is in doubt under
-// Refuse, and a person has to look into nothing.
-const giveBackTime = time.Hour
-
 // settle repeats the call until it is answered, MaxRun (for a release: giveBackTime) has passed or
 // the engine ends.
-func (a *Attempt) settle(e *ending) error {
+func (a *Attempt) sendUntilAnswered(e *finishRequest) error {
 	err := ErrUnavailable
 	end := a.boundAt
 	if least := time.Now().Add(a.policy.Lease); least.After(end) {
@@ -110,46 +105,64 @@ func (a *Attempt) settle(e *ending) error {
 		end = long
 	}
 	for wait := 25 * time.Millisecond; time.Now().Before(end); wait = min(2*wait, time.Second) {
-		if !a.core.sleep(wait/2 + rand.N(wait)) {
+		if !a.rt.sleep(wait/2 + rand.N(wait)) {
 			break
 		}
-		ctx, cancel := context.WithTimeout(a.core.ctx, ackTime)
+		ctx, cancel := context.WithTimeout(a.rt.ctx, ackTime)
 		err = a.send(ctx, e)
 		cancel()
 		if err == nil || !mayBeApplied(err) {
 			a.count(e, err)
-			return a.settled(e.outcome, e.why, err)
+			return a.answered(e.outcome, e.why, err)
 		}
 	}
-	a.leave(e.outcome, e.why)
+	a.unregister(e.outcome, e.why)
 	return errors.Join(ErrUnconfirmed, err)
 }
 
 // settled ends an attempt that the store has answered.
-func (a *Attempt) settled(outcome string, why, err error) error {
+func (a *Attempt) answered(outcome string, why, err error) error {
 	if err != nil {
-		err = a.core.wrap(a.key, a.n, err, 0)
+		err = a.rt.wrap(a.key, a.n, err, 0)
 		if errors.Is(err, ErrLeaseLost) {
 			outcome = "lease-lost"
 		}
 		why = errors.Join(why, err)
 	}
-	a.leave(outcome, why)
+	a.unregister(outcome, why)
 	return err
 }
 
 // leave takes the attempt out of the engine's books.
-func (a *Attempt) leave(outcome string, why error) {
-	a.core.beat.remove(a)
+func (a *Attempt) unregister(outcome string, why error) {
+	a.beat.remove(a)
 	a.cancel(ErrEnded)
-	a.core.waiting.wake(a.key, a.fence)
+	a.waiting.wake(a.key, a.fence)
 	a.call.done(outcome, a.n, why)
-	a.core.life.leave()
+	a.rt.life.leave()
 }
 
 func (a *Attempt) unconfirmed(ctx context.Context, err error) error {
-	if a.core.trace.Unconfirmed != nil {
-		a.core.trace.Unconfirmed(ctx, a.Key(), a.n)
+	if a.rt.trace.Unconfirmed != nil {
+		a.rt.trace.Unconfirmed(ctx, a.Key(), a.n)
 	}
-	return a.core.wrap(a.key, a.n, errors.Join(ErrUnconfirmed, err), 0)
+	return a.rt.wrap(a.key, a.n, errors.Join(ErrUnconfirmed, err), 0)
+}
+
+var errCrashed = errors.New("the work panicked or ended its goroutine")
+
+// crashed ends an attempt whose work did not return.
+func (a *Attempt) crashed(ctx context.Context) {
+	if a.policy.OnDoubt == Reexecute {
+		_ = a.Release(ctx, errCrashed)
+		return
+	}
+	_ = a.doubt(ctx, "panic", errCrashed)
+}
+
+// count adds what the answer of an ending takes that the store has confirmed.
+func (a *Attempt) count(e *finishRequest, err error) {
+	if err == nil && e.completes() {
+		a.quotas.countAnswer(a.rt.store, a.key.Namespace, a.payer, a.policy, &e.complete.Answer)
+	}
 }

@@ -12,13 +12,15 @@ type callTrace struct {
 	end   func(CallDone)
 }
 
-func (e *Engine) traceCall(ctx *context.Context, k Key) *callTrace {
-	t := &e.c.trace
+// traceCall tells the trace that a call begins; nil where it does not listen. ctx becomes the
+// context that the trace returns.
+func (rt *runtime) traceCall(ctx *context.Context, key StoreKey) *callTrace {
+	t := &rt.trace
 	if t.Call == nil {
 		return nil
 	}
 	call := &callTrace{begun: time.Now()}
-	*ctx, call.end = t.Call(*ctx, CallInfo{Key: k, Layer: e.layer, engine: e})
+	*ctx, call.end = t.Call(*ctx, CallInfo{Key: key.Key, Layer: key.Layer, hash: func() string { return rt.keyHash(key) }})
 	return call
 }
 

@@ -3,7 +3,6 @@ package retrysafe
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -26,7 +25,7 @@ func (e *Engine) Begin(ctx context.Context, k Key, opts ...CallOption) (*Attempt
 // BeginTo is [Engine.Begin] for callers that have a place for the finished record. Without an
 // attempt and an error, rec is it.
 func (e *Engine) BeginTo(ctx context.Context, k Key, rec *Record, opts ...CallOption) (*Attempt, error) {
-	call := e.traceCall(&ctx, k)
+	call := e.c.traceCall(&ctx, e.storeKey(k))
 	a, err := e.claim(ctx, k, e.callOptions(opts), rec)
 	if a != nil {
 		a.call = call
@@ -35,11 +34,6 @@ func (e *Engine) BeginTo(ctx context.Context, k Key, rec *Record, opts ...CallOp
 	call.done(outcome(err), rec.Attempt, err)
 	return nil, err
 }
-
-const (
-	acquireTries = 3
-	acquireLimit = 5 * time.Second // the longest that an Acquire may be under way
-)
 
 // claim returns an attempt, or sets rec to the finished record, or returns an error (and rec has
 // what was found).
@@ -71,7 +65,7 @@ func (e *Engine) claim(ctx context.Context, k Key, o *callOptions, rec *Record) 
 // request asks for a key as a call's options say. It has no owner yet, and no limit.
 func (c *core) request(key StoreKey, o *callOptions) AcquireRequest {
 	return AcquireRequest{
-		Key: key, Fingerprint: o.fingerprint, Binding: c.binding(o), MustBeIssued: o.issued.must,
+		Key: key, Fingerprint: o.fingerprint, Binding: c.binding(o.binding), MustBeIssued: o.issued.must,
 		Lease: o.policy.Lease, Retention: o.policy.Retention, OnDoubt: o.policy.OnDoubt,
 	}
 }
@@ -92,12 +86,12 @@ func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Recor
 	if err != nil {
 		return nil, c.wrap(key, 0, err, time.Second)
 	}
-	reserved, err := c.reserve(ctx, c.store, key, o)
+	reserved, err := c.quotas.reserve(ctx, c.store, key, o.policy, o.payer(key))
 	if err != nil {
 		return nil, err
 	}
 	if err = c.issueSigned(ctx, key, o); err != nil {
-		reserved.settle(false)
+		reserved.finish(false)
 		return nil, c.wrap(key, 0, err, time.Second)
 	}
 	req := c.request(key, o)
@@ -180,7 +174,7 @@ func (c *core) acquire(ctx context.Context, req *AcquireRequest, reserved *reser
 		if err == nil {
 			c.clock.learn(got.Record.Now, sent)
 			if fresh := began(&got.Record, req.Owner); fresh || unanswered.IsZero() {
-				reserved.settle(fresh)
+				reserved.finish(fresh)
 			}
 			if !unanswered.IsZero() {
 				// An earlier try may still be on its way, and win when the key is free again.
@@ -188,7 +182,7 @@ func (c *core) acquire(ctx context.Context, req *AcquireRequest, reserved *reser
 				if got.Status == Won {
 					ours = got.Record.Fence
 				}
-				c.reclaim(req, unanswered, ours, reserved)
+				c.giveBack.reclaim(req, unanswered, ours, reserved)
 			}
 			return got, sent, nil
 		}
@@ -204,91 +198,9 @@ func (c *core) acquire(ctx context.Context, req *AcquireRequest, reserved *reser
 		}
 	}
 	if unanswered.IsZero() {
-		reserved.settle(false)
+		reserved.finish(false)
 	} else {
-		c.reclaim(req, unanswered, 0, reserved)
+		c.giveBack.reclaim(req, unanswered, 0, reserved)
 	}
 	return Acquired{}, sent, unavailable(err)
-}
-
-// readClock sets the estimate of the store's clock by a look at any key.
-func (c *core) readClock(ctx context.Context, key StoreKey) error {
-	ctx, cancel := context.WithTimeout(ctx, acquireLimit)
-	defer cancel()
-	_, err := c.lookup(ctx, key)
-	return err
-}
-
-// pause returns false when ctx ends first.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// afterDoubt tells whether the record that was won may have been in doubt, or failed, before: then
-// it goes back to being in doubt. That this attempt did nothing says nothing of the one before.
-func afterDoubt(rec *Record, ifFence Fence) bool {
-	return ifFence != 0 || rec.OnDoubt == Reexecute && rec.Attempt > 1
-}
-
-func (c *core) release(ctx context.Context, req ReleaseRequest) error {
-	done := c.trace.store(ctx, "release")
-	err := c.store.Release(ctx, req)
-	done(err)
-	return err
-}
-
-// newAttempt makes the attempt of a record that was won. It is not looked after yet.
-func newAttempt(ctx context.Context, c *core, rec *Record, sent time.Time, o *callOptions) *Attempt {
-	a := &Attempt{
-		core: c, key: rec.Key, retention: o.policy.Retention, payer: o.payer(rec.Key), n: rec.Attempt, fence: rec.Fence, owner: rec.Owner, born: rec.Created.UnixMicro(), policy: o.policy, codec: c.codec,
-		started: sent,
-	}
-	parent := ctx
-	if o.detached || o.outlives && !o.attached && !o.policy.Attached {
-		parent, a.ctx.values = context.Background(), ctx
-	}
-	a.leftover = rec.Issued || rec.EarlierCut || len(rec.Earlier) > 0
-	a.ctx.attempt = a
-	a.ctx.Context, a.cancel = context.WithCancelCause(parent)
-	if end, ok := ctx.Deadline(); ok && parent != ctx && !o.detached {
-		a.deadline(end)
-	}
-	a.until = sent.Add(o.policy.Lease - o.policy.Lease/10)
-	a.beatAt = sent.Add(o.policy.Lease / 3)
-	a.boundAt = sent.Add(o.policy.MaxRun)
-	if rec.Answer.Codec != "" { // what earlier attempts have done
-		a.steps.Store(openBook(&rec.Answer))
-	}
-	return a
-}
-
-// start makes the attempt of a claim that was won at rec and asked for at sent.
-func (c *core) start(ctx context.Context, rec *Record, sent time.Time, o *callOptions) (*Attempt, error) {
-	a := newAttempt(ctx, c, rec, sent, o)
-	// Nothing has run yet: a caller that has gone, or a reply that came after the lease, gives the
-	// key back.
-	err := ctx.Err()
-	if err == nil && !time.Now().Before(a.until) {
-		err = fmt.Errorf("%w: its answer came after the lease (%v) had passed", ErrUnavailable, o.policy.Lease)
-	}
-	if err == nil && !c.beat.add(a) {
-		err = ErrClosed
-	}
-	if err == nil {
-		return a, nil
-	}
-	c.life.stay() // the attempt leaves by itself; the caller of start leaves as well
-	if afterDoubt(rec, 0) {
-		_ = a.Doubt(ctx, err)
-	} else {
-		_ = a.Release(ctx, NothingDone(err))
-	}
-	return nil, c.wrap(rec.Key, rec.Attempt, err, time.Second)
 }

@@ -38,7 +38,7 @@ func (w *Worker) finish(ctx context.Context, r *resumer, seen *Record, p *passin
 	case !r.asks(&rec) && progress.Input.Codec == "":
 		return // it was begun by something that keeps no input
 	}
-	call := r.engine.traceCall(&ctx, rec.Key.Key)
+	call := c.traceCall(&ctx, rec.Key)
 	a, settled, err := r.take(ctx, &rec)
 	if a == nil {
 		call.done(outcome(err), rec.Attempt, err)
@@ -78,7 +78,7 @@ func (r *resumer) take(ctx context.Context, rec *Record) (a *Attempt, settled bo
 		}
 	}()
 	if !r.asks(rec) {
-		a, err = c.take(ctx, rec, r.options, false)
+		a, err = c.takeOver(ctx, rec, r.options, false)
 		return a, false, err
 	}
 	v, err := c.reconcileToRun(ctx, rec, r.options)
@@ -92,7 +92,7 @@ func (w *Worker) giveUp(ctx context.Context, r *resumer, rec *Record) bool {
 	if !c.enter() {
 		return false
 	}
-	a, err := c.take(ctx, rec, r.options, true)
+	a, err := c.takeOver(ctx, rec, r.options, true)
 	if a == nil || err != nil {
 		c.life.leave()
 		return false

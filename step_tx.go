@@ -30,8 +30,6 @@ type StepRequest struct {
 	Lease time.Duration
 }
 
-type insideStepTx struct{}
-
 // StepTx is [Step] with the effect and its recovery point in one database transaction: both are
 // there or neither, whatever dies, so that the step takes effect exactly once, under [Reexecute]
 // too. db is the engine's own store, for the record is there.
@@ -51,11 +49,11 @@ func StepTx[Tx, T any](ctx context.Context, db StepStore[Tx], name string, fn fu
 	if found != nil {
 		return recall[T](a, found)
 	}
-	b := a.book()
-	if err := a.take(b); err != nil {
+	b := a.journal()
+	if err := a.lockJournal(b); err != nil {
 		return v, a.stepError(name, err)
 	}
-	defer b.leave()
+	defer b.unlock()
 	step, order := StepRecord{Name: name, Finished: true}, int64(0)
 	var workErr, encodeErr error
 	req := StepRequest{Key: a.key, Owner: a.owner, Fence: a.fence, Lease: a.policy.Lease}
@@ -90,7 +88,7 @@ func StepTx[Tx, T any](ctx context.Context, db StepStore[Tx], name string, fn fu
 }
 
 // propose is the progress with a step that is not in the book yet. Its order is never used again.
-func (b *book) propose(s *StepRecord) (*Answer, int64, error) {
+func (b *stepJournal) propose(s *StepRecord) (*Answer, int64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err != nil {
@@ -98,7 +96,7 @@ func (b *book) propose(s *StepRecord) (*Answer, int64, error) {
 	}
 	p := b.p
 	p.Steps = b.with(s)
-	b.draft = len(s.Answer.Body)
+	b.inTx = len(s.Answer.Body)
 	b.order++
 	progress, err := p.answer(b.order)
 	return progress, b.order, err
@@ -106,10 +104,10 @@ func (b *book) propose(s *StepRecord) (*Answer, int64, error) {
 
 // decide puts the step in, if the store has it. Steps that have ended since it was proposed are not
 // in what was kept.
-func (b *book) decide(s *StepRecord, order int64, kept bool) {
+func (b *stepJournal) decide(s *StepRecord, order int64, kept bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.draft = 0
+	b.inTx = 0
 	if kept {
 		b.p.Steps = append(slices.Clone(b.p.Steps), *s)
 		b.saved = max(b.saved, order)
@@ -117,7 +115,7 @@ func (b *book) decide(s *StepRecord, order int64, kept bool) {
 }
 
 // fail ends the book: what the record has is not known.
-func (b *book) fail(err error) {
+func (b *stepJournal) fail(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.err = err

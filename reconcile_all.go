@@ -1,0 +1,79 @@
+package retrysafe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ReconcileAll asks [Policy].Reconcile about the keys of an operation that are in doubt, one after
+// the other; an empty operation is all of the engine's layer. It returns how many were settled:
+// completed, failed, or released to the next call. What is too young, or stays in doubt, is left
+// for the next time: run it every few minutes, in any number of processes.
+//
+// Errors: one that wraps errors.ErrUnsupported (the store does not list), [ErrUnreadable] (all
+// others were asked about), [ErrUnavailable], [ErrClosed], the context's.
+func (e *Engine) ReconcileAll(ctx context.Context, operation string) (settled int, err error) {
+	return e.reconcileAll(ctx, operation, e.defaults)
+}
+
+// ReconcileAll is [Engine.ReconcileAll] for the operation.
+func (o *Operation[In, Out]) ReconcileAll(ctx context.Context) (settled int, err error) {
+	return o.engine.reconcileAll(ctx, o.name, &o.options)
+}
+
+func (e *Engine) reconcileAll(ctx context.Context, operation string, o *callOptions) (settled int, err error) {
+	if o.policy.Reconcile == nil {
+		return 0, &Error{Op: operation, Err: errNoReconcile}
+	}
+	lister, ok := e.c.store.(Lister)
+	if !ok {
+		return 0, &Error{Op: operation, Err: fmt.Errorf("the store does not list records: %w", errors.ErrUnsupported)}
+	}
+	req := ListRequest{Namespace: e.c.namespace, Layer: e.layer, Operation: operation, InDoubt: true}
+	var unreadable error
+	for {
+		page, err := lister.List(ctx, req)
+		if err != nil {
+			return settled, &Error{Op: operation, Err: unavailable(err), RetryAfter: time.Second}
+		}
+		for i := range page.Records {
+			done, err := e.c.reconcileOne(ctx, &page.Records[i], o)
+			if done {
+				settled++
+			}
+			if err != nil && !errors.Is(err, ErrInDoubt) {
+				return settled, err
+			}
+		}
+		if len(page.Unreadable) > 0 && unreadable == nil {
+			unreadable = &Error{Op: operation, Key: e.c.keyHash(page.Unreadable[0].Key), Err: fmt.Errorf("%w: %w", ErrUnreadable, page.Unreadable[0].Err)}
+		}
+		if req.After = page.Next; page.Next == "" {
+			return settled, errors.Join(ctx.Err(), unreadable)
+		}
+	}
+}
+
+// reconcileOne settles one record, if it can.
+func (c *core) reconcileOne(ctx context.Context, rec *Record, o *callOptions) (settled bool, err error) {
+	if !c.enter() {
+		return false, c.wrap(rec.Key, rec.Attempt, ErrClosed, time.Second)
+	}
+	var v verdict
+	defer func() {
+		if v.attempt == nil {
+			c.life.leave()
+		}
+	}()
+	v, err = c.reconcile(ctx, rec, o)
+	if v.attempt == nil {
+		return v.settled, err
+	}
+	v.attempt.unattended = true
+	err = v.attempt.Release(ctx, nil) // there is nobody here to run the work: the next call does
+	return err == nil, err
+}
+
+var errNoReconcile = errors.New("the policy has no Reconcile; set it on the operation or the engine")

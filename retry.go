@@ -1,0 +1,47 @@
+package retrysafe
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+const (
+	acquireTries = 3
+	acquireLimit = 5 * time.Second // the longest that an Acquire may be under way
+)
+
+// ackTime is how long an ending waits for the store before the caller gets the answer without a
+// confirmation.
+const ackTime = 2 * time.Second
+
+// giveBackTime is how long the engine goes on giving back what certainly did not happen, while the
+// store is away. Longer than an outage should take: what is not given back is in doubt under
+// Refuse, and a person has to look into nothing.
+const giveBackTime = time.Hour
+
+// pause returns false when ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// askAgain makes a call until it is answered, a few times, as acquire does.
+func askAgain(ctx context.Context, call func() error) (err error) {
+	begun := time.Now()
+	for try := range acquireTries {
+		if try > 0 && (time.Since(begun) >= 2*acquireLimit || !pause(ctx, time.Duration(try*try)*50*time.Millisecond)) {
+			break
+		}
+		if err = call(); err == nil || !mayBeApplied(err) && !errors.Is(err, ErrTooLate) {
+			break
+		}
+	}
+	return err
+}

@@ -1,0 +1,159 @@
+package retrysafe
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"hash"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+)
+
+// runtime is what everything that outlives one call shares: the store and its clock, the secret,
+// the trace, the lifecycle and the background goroutines.
+type runtime struct {
+	store     Store
+	namespace string
+	secret    []byte
+	macs      sync.Pool // of HMAC under secret
+	codec     Codec
+	trace     Trace
+	logger    *slog.Logger
+	warnOnce  sync.Once
+
+	clock storeClock
+	life  life
+
+	// ctx ends when Shutdown gives up waiting, or has finished. Background goroutines stop then,
+	// and Shutdown waits for them.
+	ctx        context.Context
+	stop       context.CancelFunc
+	background background
+}
+
+// newRuntime returns the runtime of a new engine.
+func newRuntime(s Store, o *Options) *runtime {
+	rt := &runtime{
+		store: s, namespace: o.Namespace, secret: slices.Clone(o.Secret), codec: o.Codec, logger: o.Logger,
+	}
+	rt.macs.New = func() any { return hmac.New(sha256.New, rt.secret) }
+	if rt.namespace == "" {
+		rt.namespace = "app"
+	}
+	if rt.codec == nil {
+		rt.codec = JSON
+	}
+	if o.Trace != nil {
+		rt.trace = *o.Trace
+	}
+	if rt.logger == nil {
+		rt.logger = slog.Default()
+	}
+	rt.clock.base = time.Now()
+	rt.life.sweep, rt.life.closing = o.Sweep, make(chan struct{})
+	rt.ctx, rt.stop = context.WithCancel(context.Background())
+	return rt
+}
+
+func (rt *runtime) digest(purpose string, data []byte) (sum [sha256.Size]byte) {
+	if len(rt.secret) == 0 {
+		rt.warnOnce.Do(func() {
+			rt.logger.Warn("retrysafe: Options.Secret is not set: digests of credentials and keys are plain SHA-256 and can be guessed; set the same random secret on all processes of this store")
+		})
+		var space [512]byte // most keys and credentials fit
+		return sha256.Sum256(append(named(space[:0], purpose), data...))
+	}
+	mac := rt.macs.Get().(hash.Hash) //nolint:errcheck,forcetypeassert // the pool has nothing else
+	mac.Reset()
+	var space [64]byte
+	mac.Write(named(space[:0], purpose))
+	mac.Write(data)
+	mac.Sum(sum[:0])
+	rt.macs.Put(mac)
+	return sum
+}
+
+// named begins what is digested with what it is for, so that a digest for one purpose says nothing
+// for another.
+func named(b []byte, purpose string) []byte {
+	return append(append(append(b, "retrysafe "...), purpose...), '\n')
+}
+
+// binding returns the digest of a call's credential, or nil without one.
+func (rt *runtime) binding(credential []byte) []byte {
+	if len(credential) == 0 {
+		return nil
+	}
+	sum := rt.digest("credential", credential)
+	return sum[:]
+}
+
+func (rt *runtime) keyHash(k StoreKey) string {
+	var space [256]byte
+	text, _ := k.AppendText(space[:0])
+	sum := rt.digest("key", text)
+	return hex.EncodeToString(sum[:8])
+}
+
+// wrap makes the error that callers see.
+func (rt *runtime) wrap(k StoreKey, attempt int, err error, after time.Duration) *Error {
+	return &Error{Op: k.Operation, Key: rt.keyHash(k), Attempt: attempt, Err: err, RetryAfter: after}
+}
+
+func newOwner() (o Owner) {
+	_, _ = rand.Read(o[:]) // never fails: it would end the process
+	return o
+}
+
+func (rt *runtime) lookup(ctx context.Context, key StoreKey) (Record, error) {
+	sent := time.Now()
+	done := rt.trace.store(ctx, "lookup")
+	rec, err := rt.store.Lookup(ctx, key)
+	done(err)
+	if err == nil {
+		rt.clock.learn(rec.Now, sent)
+	}
+	return rec, err
+}
+
+func (rt *runtime) release(ctx context.Context, req ReleaseRequest) error {
+	done := rt.trace.store(ctx, "release")
+	err := rt.store.Release(ctx, req)
+	done(err)
+	return err
+}
+
+// readClock sets the estimate of the store's clock by a look at any key.
+func (rt *runtime) readClock(ctx context.Context, key StoreKey) error {
+	ctx, cancel := context.WithTimeout(ctx, acquireLimit)
+	defer cancel()
+	_, err := rt.lookup(ctx, key)
+	return err
+}
+
+// enter counts a call, and starts the sweeper with the first.
+func (rt *runtime) enter() bool {
+	ok, first := rt.life.enter()
+	if first {
+		if s, can := rt.store.(Sweeper); can {
+			rt.background.start(func() { rt.runSweeper(s) })
+		}
+	}
+	return ok
+}
+
+// sleep returns false when the engine ends first.
+func (rt *runtime) sleep(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-rt.ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,34 @@
+package retrysafe
+
+import (
+	"errors"
+	"math/rand/v2"
+	"time"
+)
+
+const sweepBatch = 500
+
+// runSweeper removes what has expired until the engine ends, or the store says that it cannot.
+func (rt *runtime) runSweeper(s Sweeper) {
+	every := rt.life.sweep
+	if every == 0 {
+		every = time.Minute
+	}
+	for {
+		// Jitter keeps the processes of one store from sweeping all at once.
+		if !rt.sleep(every/2 + rand.N(every)) {
+			return
+		}
+		for {
+			done := rt.trace.store(rt.ctx, "sweep")
+			n, err := s.Sweep(rt.ctx, sweepBatch)
+			done(err)
+			if errors.Is(err, errors.ErrUnsupported) {
+				return
+			}
+			if err != nil || n < sweepBatch {
+				break
+			}
+		}
+	}
+}
