@@ -46,7 +46,8 @@ type redisProxy struct {
 func startProxy(t *testing.T, to string) *redisProxy {
 	t.Helper()
 	p := &redisProxy{to: to, names: map[string]string{}, runs: map[string]int{}}
-	p.Proxy = servertest.StartProxy(t, to, p.serve)
+	p.Proxy = servertest.NewProxy(t, to)
+	p.Serve(p.serve)
 	return p
 }
 

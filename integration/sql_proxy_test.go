@@ -32,8 +32,9 @@ type readMessage func(r io.Reader, first bool) (raw []byte, statement string, er
 func startSQLProxy(t *testing.T, port string, read readMessage) *sqlProxy {
 	t.Helper()
 	p := &sqlProxy{read: read, ended: make(chan struct{}), held: make(chan struct{})}
-	p.Proxy = servertest.StartProxy(t, net.JoinHostPort("127.0.0.1", port), p.serve)
+	p.Proxy = servertest.NewProxy(t, net.JoinHostPort("127.0.0.1", port))
 	t.Cleanup(func() { close(p.ended) })
+	p.Serve(p.serve)
 	return p
 }
 

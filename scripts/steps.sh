@@ -1,8 +1,15 @@
 # Sourced by scripts that run named steps. Each step's output is kept in a file, and shown where it fails.
 logs=${LOGS:-$(mktemp -d "${TMPDIR:-/tmp}/retrysafe-test-XXXXXX")}
 mkdir -p "$logs"
-step_names=() step_results=() step_seconds=()
+step_names=() step_results=() step_seconds=() step_cpu=()
 steps_failed=0
+
+# count_cpu sets cpu to the processor time, in seconds, of all children that have ended. A subshell
+# would count its own.
+count_cpu() {
+  times >"$logs/times"
+  cpu=$(awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, t, /[ms]/); sum += t[1] * 60 + t[2] } printf "%d", sum }' "$logs/times")
+}
 
 # shown is a step whose output people want to see as it comes.
 shown() { # shown NAME COMMAND...
@@ -10,7 +17,9 @@ shown() { # shown NAME COMMAND...
 }
 
 step() { # step NAME COMMAND...
-  local name=$1 began=$SECONDS result=ok
+  local name=$1 began=$SECONDS result=ok cpu cpu_before
+  count_cpu
+  cpu_before=$cpu
   local log="$logs/${1//[^a-z0-9]/-}.log"
   shift
   printf '=== %s\n' "$name"
@@ -27,6 +36,8 @@ step() { # step NAME COMMAND...
   local took=$((SECONDS - began))
   printf -- '--- %s: %s, %d s%s\n' "$name" "$result" "$took" "$(packages_in "$log")"
   step_names+=("$name") step_results+=("$result") step_seconds+=("$took")
+  count_cpu
+  step_cpu+=($((cpu - cpu_before)))
 }
 
 # progress shows on a terminal how far a step is.
@@ -60,9 +71,9 @@ failures() {
 # summary prints what each step took, and ends the script.
 summary() {
   local i
-  printf '\n%-32s %8s  %s\n' step seconds result
+  printf '\n%-32s %8s %8s  %s\n' step seconds "of CPU" result
   for i in "${!step_names[@]}"; do
-    printf '%-32s %8d  %s\n' "${step_names[i]}" "${step_seconds[i]}" "${step_results[i]}"
+    printf '%-32s %8d %8d  %s\n' "${step_names[i]}" "${step_seconds[i]}" "${step_cpu[i]}" "${step_results[i]}"
   done
   local packages
   packages=$(cat "$logs"/*.log | grep -c '^ok ')

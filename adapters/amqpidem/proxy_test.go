@@ -45,7 +45,8 @@ type proxy struct {
 func startProxy(tb testing.TB, to string) *proxy {
 	tb.Helper()
 	p := &proxy{counts: map[method]int{}}
-	p.Proxy = servertest.StartProxy(tb, to, func(client, server net.Conn) {
+	p.Proxy = servertest.NewProxy(tb, to)
+	p.Serve(func(client, server net.Conn) {
 		servertest.Both(client, server, func() {
 			if _, err := io.CopyN(server, client, 8); err == nil { // "AMQP" and the version
 				p.pump(client, server, false)

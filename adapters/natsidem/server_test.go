@@ -209,7 +209,8 @@ type proxy struct {
 func startProxy(tb testing.TB, to string) *proxy {
 	tb.Helper()
 	p := new(proxy)
-	p.Proxy = servertest.StartProxy(tb, to, func(client, server net.Conn) {
+	p.Proxy = servertest.NewProxy(tb, to)
+	p.Serve(func(client, server net.Conn) {
 		servertest.Both(client, server, func() { _, _ = io.Copy(heard{server, p}, client) }, func() { p.Copy(client, server) })
 	})
 	return p

@@ -21,7 +21,8 @@ type proxy struct {
 func startProxy(tb testing.TB, to string) *proxy {
 	tb.Helper()
 	p := new(proxy)
-	p.Proxy = servertest.StartProxy(tb, to, func(client, server net.Conn) {
+	p.Proxy = servertest.NewProxy(tb, to)
+	p.Serve(func(client, server net.Conn) {
 		servertest.Both(client, server, func() { p.Copy(server, client) }, func() { p.Copy(held{client, p}, server) })
 	})
 	return p

@@ -44,7 +44,8 @@ type proxy struct {
 func startProxy(tb testing.TB, to string) *proxy {
 	tb.Helper()
 	p := &proxy{counts: map[int32]int{}}
-	p.Proxy = servertest.StartProxy(tb, to, func(client, server net.Conn) {
+	p.Proxy = servertest.NewProxy(tb, to)
+	p.Serve(func(client, server net.Conn) {
 		c := &carried{proxy: p, fates: map[int32]fate{}}
 		servertest.Both(client, server, func() { c.requests(client, server) }, func() { c.replies(server, client) })
 	})

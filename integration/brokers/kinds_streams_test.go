@@ -104,7 +104,7 @@ func parkingOfStream(_ context.Context, url string) (mqidem.Parking, io.Closer, 
 func startStreams(t *testing.T) *broker {
 	t.Helper()
 	server := servertest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
-	p := servertest.StartProxy(t, server.Addr, nil)
+	p := servertest.StartProxy(t, server.Addr)
 	return &broker{url: "redis://" + p.Addr, cut: p.Break, restart: func(t *testing.T) {
 		t.Helper()
 		server.Kill()
@@ -180,7 +180,7 @@ func startNATS(t *testing.T) *broker {
 	}
 	start(t)
 	t.Cleanup(func() { stop() })
-	p := servertest.StartProxy(t, net.JoinHostPort("127.0.0.1", port), nil)
+	p := servertest.StartProxy(t, net.JoinHostPort("127.0.0.1", port))
 	state := func(ctx context.Context) string {
 		nc, js, err := natsTo("nats://" + net.JoinHostPort("127.0.0.1", port))
 		if err != nil {

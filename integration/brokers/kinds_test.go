@@ -66,7 +66,7 @@ var kinds = map[string]kind{
 		start: func(t *testing.T) *broker {
 			t.Helper()
 			server := servertest.StartRabbitMQ(t)
-			p := servertest.StartProxy(t, server.Addr, nil)
+			p := servertest.StartProxy(t, server.Addr)
 			return &broker{url: strings.Replace(server.VHost(t), server.Addr, p.Addr, 1), cut: p.Break, restart: func(t *testing.T) {
 				t.Helper()
 				server.Kill()

@@ -15,8 +15,9 @@ type Proxy struct {
 	// Addr is where clients connect.
 	Addr string
 
-	serve func(client, server net.Conn)
-	work  sync.WaitGroup
+	listener net.Listener
+	serve    func(client, server net.Conn)
+	work     sync.WaitGroup
 
 	mu    sync.Mutex
 	to    string
@@ -26,28 +27,24 @@ type Proxy struct {
 	hold  chan struct{} // closed by Flow; nil: nothing is held up
 }
 
-// StartProxy passes connections on to the server at to, until the test ends. serve carries one
-// connection, and returns when it has ended; both sides are closed then. nil copies bytes both
-// ways.
-func StartProxy(tb testing.TB, to string, serve func(client, server net.Conn)) *Proxy {
+// StartProxy returns a proxy that copies bytes between its clients and the server at to, until the
+// test ends.
+func StartProxy(tb testing.TB, to string) *Proxy {
+	tb.Helper()
+	p := NewProxy(tb, to)
+	p.Serve(func(client, server net.Conn) {
+		Both(client, server, func() { p.Copy(server, client) }, func() { p.Copy(client, server) })
+	})
+	return p
+}
+
+// NewProxy returns a proxy for the server at to. It accepts connections once Serve was called, so
+// that what Serve is given may use the proxy.
+func NewProxy(tb testing.TB, to string) *Proxy {
 	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	assert.NoError(tb, err, "listen")
-	p := &Proxy{Addr: l.Addr().String(), to: to, serve: serve, lines: map[net.Conn]struct{}{}}
-	if serve == nil {
-		p.serve = func(client, server net.Conn) {
-			Both(client, server, func() { p.Copy(server, client) }, func() { p.Copy(client, server) })
-		}
-	}
-	p.work.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			p.work.Go(func() { p.take(c) })
-		}
-	})
+	p := &Proxy{Addr: l.Addr().String(), listener: l, to: to, lines: map[net.Conn]struct{}{}}
 	tb.Cleanup(func() {
 		_ = l.Close()
 		p.Cut()
@@ -55,6 +52,21 @@ func StartProxy(tb testing.TB, to string, serve func(client, server net.Conn)) *
 		p.work.Wait()
 	})
 	return p
+}
+
+// Serve starts to accept connections. serve carries one connection and returns when it has ended;
+// both sides are closed then.
+func (p *Proxy) Serve(serve func(client, server net.Conn)) {
+	p.serve = serve
+	p.work.Go(func() {
+		for {
+			c, err := p.listener.Accept()
+			if err != nil {
+				return
+			}
+			p.work.Go(func() { p.take(c) })
+		}
+	})
 }
 
 func (p *Proxy) take(client net.Conn) {
