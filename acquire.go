@@ -86,7 +86,8 @@ func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Recor
 	if err != nil {
 		return nil, c.wrap(key, 0, err, time.Second)
 	}
-	reserved, err := c.quotas.reserve(ctx, c.store, key, o.policy, o.payer(key))
+	_, inside := AttemptFrom(ctx)
+	reserved, err := c.quotas.reserve(ctx, c.store, key, o.policy, o.payer(key), inside)
 	if err != nil {
 		return nil, err
 	}

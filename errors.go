@@ -128,3 +128,17 @@ func unavailable(err error) error {
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
+
+// txError makes a failure of the database one of this package's errors. A database that says no has
+// rolled back, so that nothing happened, whether or not fn ran.
+func txError(err error) error {
+	for _, known := range []error{
+		ErrInProgress, ErrInDoubt, ErrFingerprintMismatch, ErrPrincipalChanged, ErrNotIssued, ErrLeaseLost, ErrInvalidKey,
+		ErrInTransaction, ErrTxEnded, ErrUnconfirmed, ErrUnavailable,
+	} {
+		if errors.Is(err, known) {
+			return err
+		}
+	}
+	return unavailable(err)
+}

@@ -30,7 +30,7 @@ type quotas struct {
 // at once are both charged, and the one that does not win gives back. What is not charged here and
 // begins all the same is counted when it is settled. s is the store that has the record. A nil
 // reservation: the policy has no limits.
-func (q *quotas) reserve(ctx context.Context, s any, key StoreKey, p *Policy, payer string) (*reservation, error) {
+func (q *quotas) reserve(ctx context.Context, s any, key StoreKey, p *Policy, payer string, inside bool) (*reservation, error) {
 	if !p.Limits.any() {
 		return nil, nil //nolint:nilnil // nothing is counted
 	}
@@ -41,7 +41,7 @@ func (q *quotas) reserve(ctx context.Context, s any, key StoreKey, p *Policy, pa
 	r := &reservation{quotas: q, store: store, req: ChargeRequest{
 		Namespace: key.Namespace, Tenant: payer, Keys: 1, For: p.Retention, Limits: p.Limits,
 	}}
-	if _, inside := AttemptFrom(ctx); inside {
+	if inside {
 		// work that runs already cannot be told to come later: its own key would be in doubt
 		return r, nil
 	}

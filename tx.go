@@ -109,7 +109,8 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn f
 	defer cancel(ErrEnded)
 	// Shutdown has given up: what is open rolls back
 	defer context.AfterFunc(c.ctx, func() { cancel(ErrClosed) })()
-	reserved, err := c.quotas.reserve(ctx, db, key, o.policy, o.payer(key))
+	_, inside := AttemptFrom(ctx)
+	reserved, err := c.quotas.reserve(ctx, db, key, o.policy, o.payer(key), inside)
 	if err != nil {
 		return res, false, err
 	}
@@ -163,20 +164,6 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn f
 }
 
 var errIssuedTx = fmt.Errorf("a transaction does not ask whether its key was issued; redeem the key around DoTx: %w", errors.ErrUnsupported)
-
-// txError makes a failure of the database one of this package's errors. A database that says no has
-// rolled back, so that nothing happened, whether or not fn ran.
-func txError(err error) error {
-	for _, known := range []error{
-		ErrInProgress, ErrInDoubt, ErrFingerprintMismatch, ErrPrincipalChanged, ErrNotIssued, ErrLeaseLost, ErrInvalidKey,
-		ErrInTransaction, ErrTxEnded, ErrUnconfirmed, ErrUnavailable,
-	} {
-		if errors.Is(err, known) {
-			return err
-		}
-	}
-	return unavailable(err)
-}
 
 func txRetry(err error) time.Duration {
 	if errors.Is(err, ErrInProgress) || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnconfirmed) {
