@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// fault is asked at each step that a driver takes: "open", "begin", "commit", "rollback", or the
-// text of a statement. run takes the step; a fault may leave it out, take it and say otherwise, or
-// do something around it.
+// fault is called at each step of a driver: "open", "begin", "commit", "rollback", or the text of a
+// statement. run does the step. A fault may skip the step, do it and return an error, or do
+// something around it.
 type fault func(step string, run func() error) error
 
-// faultyDriver stands around another driver.
+// faultyDriver wraps another driver.
 type faultyDriver struct {
 	inner driver.Driver
 	dsn   string
 	hook  *atomic.Pointer[fault]
 }
 
-// openFaulty is a handle on a SQLite file whose driver does what the fault says that is set at the
-// time; none at first.
+// openFaulty opens a SQLite file with a driver that calls the current fault. set sets it; there is
+// none at first.
 func openFaulty(t *testing.T, dsn string) (db *sql.DB, set func(fault)) {
 	t.Helper()
 	inner := openDB(t, "sqlite", dsn).Driver()
@@ -57,7 +57,7 @@ func (d *faultyDriver) Connect(context.Context) (conn driver.Conn, err error) {
 	return conn, err
 }
 
-// faultyConn forwards what database/sql asks of a connection of SQLite.
+// faultyConn forwards what database/sql calls on a connection of SQLite.
 type faultyConn struct {
 	driver.Conn
 	d *faultyDriver
@@ -99,7 +99,7 @@ func (c *faultyConn) PrepareContext(ctx context.Context, query string) (driver.S
 	return &faultyStmt{s, query, c.d}, nil
 }
 
-// faultyStmt is one that is read once and used again; the fault is asked when it is used.
+// faultyStmt is a prepared statement. It calls the fault when it is executed.
 type faultyStmt struct {
 	driver.Stmt
 	query string
@@ -154,10 +154,20 @@ type faultyTx struct {
 	d *faultyDriver
 }
 
-func (t *faultyTx) Commit() error   { return t.d.step("commit", t.Tx.Commit) }
+// Commit rolls back where the fault has kept it from the server, as a server does whose connection
+// is lost. A transaction that stays open would hold its locks from the pool.
+func (t *faultyTx) Commit() error {
+	sent := false
+	err := t.d.step("commit", func() error { sent = true; return t.Tx.Commit() })
+	if !sent {
+		_ = t.Tx.Rollback()
+	}
+	return err
+}
+
 func (t *faultyTx) Rollback() error { return t.d.step("rollback", t.Tx.Rollback) }
 
-// soon waits for what a goroutine of the test does next; a test that would hang fails instead.
+// soon waits for what a goroutine of the test does next, and fails instead of hanging.
 func soon[V any](t *testing.T, c <-chan V, what string) (v V) {
 	t.Helper()
 	select {
