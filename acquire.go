@@ -6,24 +6,31 @@ import (
 	"time"
 )
 
-// Begin is for callers that end the attempt themselves (a middleware, a consumer); [Do] is simpler.
+// Begin acquires a key for a caller that finishes the attempt itself, such as a middleware or a
+// consumer. [Do] is simpler.
 //
-// Exactly one of the three is not nil. An attempt: run the work with its Context and end it with
-// Complete, Fail, Release or Doubt. A record: it is finished, and the record has the answer
-// ([Record].Answer.Kept says whether it was kept). An error: neither. Under [Reject] finished work
-// is [ErrDuplicate], and what was refused for good [ErrFailedBefore].
+// Exactly one of the three results is not nil:
+//
+//   - An attempt: run the work with its Context, and finish it with Complete, Fail, Release or
+//     Doubt.
+//   - A record: the key is finished, and the record has the answer. [Record].Answer.Kept reports
+//     whether the answer was stored.
+//   - An error: neither.
+//
+// Under [Reject] completed work gets [ErrDuplicate], and work that was refused for good gets
+// [ErrFailedBefore].
 func (e *Engine) Begin(ctx context.Context, k Key, opts ...CallOption) (*Attempt, *Record, error) {
 	var rec Record
 	a, err := e.BeginTo(ctx, k, &rec, opts...)
 	if a != nil || err != nil {
 		return a, nil, err
 	}
-	finished := rec // apart, so that rec goes to the heap only here
+	finished := rec // a copy, so that rec escapes to the heap only here
 	return nil, &finished, nil
 }
 
-// BeginTo is [Engine.Begin] for callers that have a place for the finished record. Without an
-// attempt and an error, rec is it.
+// BeginTo is like [Engine.Begin], for callers that have a place for the finished record. If the
+// attempt and the error are both nil, the key is finished and *rec is its record.
 func (e *Engine) BeginTo(ctx context.Context, k Key, rec *Record, opts ...CallOption) (*Attempt, error) {
 	call := e.c.traceCall(&ctx, e.storeKey(k))
 	a, err := e.claim(ctx, k, e.callOptions(opts), rec)
@@ -35,8 +42,8 @@ func (e *Engine) BeginTo(ctx context.Context, k Key, rec *Record, opts ...CallOp
 	return nil, err
 }
 
-// claim returns an attempt, or sets rec to the finished record, or returns an error (and rec has
-// what was found).
+// claim returns an attempt, or sets *rec to the finished record, or returns an error and sets *rec
+// to the record that was found, if any.
 func (e *Engine) claim(ctx context.Context, k Key, o *callOptions, rec *Record) (*Attempt, error) {
 	c, key := e.c, e.storeKey(k)
 	err := o.err
@@ -50,7 +57,7 @@ func (e *Engine) claim(ctx context.Context, k Key, o *callOptions, rec *Record) 
 		return nil, c.wrap(key, 0, ErrClosed, time.Second)
 	}
 	var a *Attempt
-	defer func() { // also where Reconcile panics
+	defer func() { // also if Reconcile panics
 		if a == nil {
 			c.life.leave()
 		}
@@ -62,7 +69,8 @@ func (e *Engine) claim(ctx context.Context, k Key, o *callOptions, rec *Record) 
 	return a, err
 }
 
-// request asks for a key as a call's options say. It has no owner yet, and no limit.
+// request returns the AcquireRequest for a key and the options of a call. It has no owner and no
+// time limit yet.
 func (c *core) request(key StoreKey, o *callOptions) AcquireRequest {
 	return AcquireRequest{
 		Key: key, Fingerprint: o.fingerprint, Binding: c.binding(o.binding), MustBeIssued: o.issued.must,
@@ -70,7 +78,7 @@ func (c *core) request(key StoreKey, o *callOptions) AcquireRequest {
 	}
 }
 
-// notAfter is the store's time after which an Acquire that is sent at some time must not be
+// notAfter returns the store's time after which an Acquire that is sent at sent must not be
 // applied.
 func (c *core) notAfter(ctx context.Context, sent time.Time) time.Time {
 	limit := acquireLimit
@@ -80,7 +88,7 @@ func (c *core) notAfter(ctx context.Context, sent time.Time) time.Time {
 	return c.clock.at(sent).Add(limit)
 }
 
-// win acquires the key, and waits for another's attempt where the policy says so.
+// win acquires the key. If another attempt runs, it waits for that attempt if the policy says so.
 func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Record) (*Attempt, error) {
 	o, err := c.lasting(ctx, key, o)
 	if err != nil {
@@ -98,10 +106,11 @@ func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Recor
 	req := c.request(key, o)
 	var limit waitLimit
 	for {
-		// A new owner each time: what is left of an earlier round is given back by its owner.
+		// Each round has a new owner, since what is left of an earlier round is given back by its
+		// owner.
 		req.Owner = newOwner()
 		got, sent, err := c.acquire(ctx, &req, reserved)
-		reserved = nil // settled, or with reclaim
+		reserved = nil // finished, or passed on to reclaim
 		if err != nil {
 			return nil, c.wrap(key, 0, err, time.Second)
 		}
@@ -110,7 +119,7 @@ func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Recor
 		case Won:
 			a, err := c.start(ctx, rec, sent, o)
 			if a != nil && o.issuedTooLate(rec) {
-				c.life.stay() // the attempt leaves by itself
+				c.life.stay() // Release leaves once, and so does claim
 				_ = a.Release(ctx, nil)
 				return nil, c.wrap(key, 0, ErrNotIssued, 0)
 			}
@@ -128,8 +137,8 @@ func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Recor
 			case c.life.isClosing():
 				return nil, c.wrap(key, 0, ErrClosed, time.Second)
 			}
-			// In doubt, or taken over: ask again. Acquire decides, and of all that ask at most one
-			// wins.
+			// The attempt is in doubt, or another one has taken over. Acquire decides again: of all
+			// callers that ask, at most one acquires the key.
 		case StatusInDoubt:
 			if o.policy.Reconcile == nil {
 				return nil, c.wrap(key, rec.Attempt, ErrInDoubt, 0)
@@ -144,11 +153,12 @@ func (c *core) win(ctx context.Context, key StoreKey, o *callOptions, rec *Recor
 	}
 }
 
-// acquire asks until it is answered, a few times. Repeats carry the same owner, so that a lost
-// reply does no harm. An error says that the caller must not run; if a claim may have been made all
-// the same, it is given back in the background. A store that takes its time to fail is asked twice,
-// for the first may have been a connection that was dead; then the caller has waited long enough to
-// be told.
+// acquire calls Acquire until the store answers, at most a few times. All tries have the same
+// owner, so a lost reply does no harm. An error means that the caller must not run the work. If a
+// claim may have been made nevertheless, it is given back in the background.
+//
+// A store that fails slowly is asked only twice: the first try may have used a dead connection, and
+// after the second the caller has waited long enough.
 func (c *core) acquire(ctx context.Context, req *AcquireRequest, reserved *reservation) (got Acquired, sent time.Time, err error) {
 	var unanswered time.Time // the latest NotAfter of a try without an answer
 	begun := time.Now()
@@ -178,7 +188,8 @@ func (c *core) acquire(ctx context.Context, req *AcquireRequest, reserved *reser
 				reserved.finish(fresh)
 			}
 			if !unanswered.IsZero() {
-				// An earlier try may still be on its way, and win when the key is free again.
+				// An earlier try may still be in flight, and may acquire the key when it is free
+				// again.
 				var ours Fence
 				if got.Status == Won {
 					ours = got.Record.Fence

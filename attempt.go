@@ -10,9 +10,10 @@ import (
 	"time"
 )
 
-// Attempt is one run of the work of a key. It is ended once, by Complete, Fail, Release or Doubt; a
-// second ending is [ErrEnded] and changes nothing, so that "defer a.Doubt(ctx, err)" may stand
-// behind the others. Heartbeats go on until then. Methods may be called concurrently.
+// Attempt is one run of the work of a key. Finish it once, with Complete, Fail, Release or Doubt. A
+// second of these calls returns [ErrEnded] and changes nothing, so "defer a.Doubt(ctx, err)" is
+// safe together with the others. Heartbeats extend the lease until the attempt is finished. Methods
+// may be called concurrently.
 type Attempt struct {
 	rt      *runtime
 	beat    *heartbeat
@@ -22,52 +23,53 @@ type Attempt struct {
 	n       int
 	fence   Fence
 	owner   Owner
-	payer   string // whom limits count
-	born    int64  // when the record was made, by the store's clock, in microseconds
+	payer   string // the account that limits count
+	born    int64  // when the record was created, by the store's clock, in microseconds
 	policy  *Policy
 	codec   Codec
 	started time.Time
-	// retention is that of the policy, or zero: that of the record.
+	// retention is that of the policy; zero means that of the record.
 	retention time.Duration
-	// leftover: the record has something that outlives a release.
+	// outlivesRelease is set if the record has something that must be kept after a release.
 	outlivesRelease bool
 	call            *callTrace
 
 	ctx    attemptContext
 	cancel context.CancelCauseFunc
-	late   lateContext // of the call that ends it
+	late   lateContext // of the call that finishes it
 
-	steps   atomic.Pointer[stepJournal] // nil until there are any
-	noSteps bool                        // it ends the record for another, and runs no steps
-	// unattended: no caller is told of its end.
+	steps   atomic.Pointer[stepJournal] // nil until it is needed
+	noSteps bool                        // it runs no steps, and Complete checks none
+	// unattended is set if no caller gets the outcome.
 	unattended bool
 
-	ended atomic.Bool // an ending has begun
-	lost  atomic.Bool // its context was ended by the engine; see end
+	ended atomic.Bool // a finishing call has begun
+	lost  atomic.Bool // the engine has ended its context; see finishWith
 
-	// The rest is the heartbeat's.
+	// The heartbeat uses the fields below.
 	until, beatAt, boundAt time.Time
 	extending              bool
 	next                   time.Time
 	index                  int
 }
 
-// deadline ends the attempt's context at the caller's deadline.
+// deadline sets the caller's deadline for the attempt's context.
 func (a *Attempt) deadline(end time.Time) {
 	stop := a.cancel
 	within, done := context.WithDeadline(a.ctx.Context, end)
 	a.ctx.Context = within
 	a.cancel = func(cause error) {
-		stop(cause) // the cause that counts is the first one
+		stop(cause) // the first cause counts
 		done()
 	}
 }
 
-// attemptContext is the attempt's context: its own cancellation, and the attempt among its values.
+// attemptContext is the attempt's context. It has its own cancellation, and the attempt among its
+// values.
 type attemptContext struct {
 	context.Context
 	attempt *Attempt
-	values  context.Context // of a detached attempt: the caller's context, which gives values alone
+	values  context.Context // of a detached attempt: the caller's context, for its values only
 }
 
 type attemptKey struct{}
@@ -82,37 +84,42 @@ func (c *attemptContext) Value(key any) any {
 	return c.values.Value(key)
 }
 
-// AttemptFrom finds the attempt that ctx belongs to: in Do, in a guarded handler, in a consumer.
+// AttemptFrom returns the attempt that ctx belongs to, and reports whether there is one. There is
+// one in the work of [Do], in a guarded handler and in a consumer.
 func AttemptFrom(ctx context.Context) (*Attempt, bool) {
 	a, ok := ctx.Value(attemptKey{}).(*Attempt)
 	return a, ok
 }
 
-// Key returns the key.
+// Key returns the key of the attempt.
 func (a *Attempt) Key() Key { return a.key.Key }
 
-// KeyFor makes a key for a call that the work makes to another service, so that the call is made
-// once however often the work is tried: the same in every attempt of this record, another one for
-// another name, for other keys, and for the same key after its record has passed, when the work is
-// another piece of work. It is the SHA-256, in hex, of this key, the time of its record's birth and
-// the name, and tells nothing of the key to the other service. Give each call of the work a name of
+// KeyFor returns an idempotency key for a call that the work makes to another service, so that this
+// call takes effect once however often the work is tried. The key is the same in every attempt of
+// this record. It is another one for another name, for another key, and for the same key after its
+// record has expired, since the work is then another piece of work.
+//
+// It is the SHA-256, in hex, of this key, the time when its record was created, and name. It
+// discloses nothing of the key to the other service. Give each call that the work makes a name of
 // its own, for example "charge".
 func (a *Attempt) KeyFor(name string) string {
-	// a key with an attempt is valid
+	// No error is possible: the key of an attempt is valid.
 	text, _ := a.key.AppendText([]byte("retrysafe derived key 1\n"))
 	text = strconv.AppendInt(append(text, '\n'), a.born, 10)
 	sum := sha256.Sum256(append(append(text, '\n'), name...))
 	return hex.EncodeToString(sum[:])
 }
 
-// Layer is that of the engine's view that began the attempt.
+// Layer returns the layer of the engine's view that began the attempt.
 func (a *Attempt) Layer() string { return a.key.Layer }
 
-// N counts the attempts of the record's life, from 1: for people and retry limits.
+// N returns the number of the attempt in the record's life, from 1. It is for people and for retry
+// limits.
 func (a *Attempt) N() int { return a.n }
 
-// Tries counts the attempts since the record was made or reopened (see [Resolution].Reopen), from
-// 1: it is what a limit of tries goes by. Attempts that lapsed count, as those that failed do.
+// Tries returns the number of attempts since the record was created or reopened (see
+// [Resolution].Reopen), from 1. Use it to limit tries. It counts attempts whose lease expired as
+// well as those that failed.
 func (a *Attempt) Tries() int {
 	b := a.steps.Load()
 	if b == nil {
@@ -123,14 +130,14 @@ func (a *Attempt) Tries() int {
 	return max(1, a.n-b.p.Reopened)
 }
 
-// Uncount takes n tries out of the count, this one's included where n is that large: for attempts
-// that are known to have run nothing, and must not use up a limit. Errors are those of Extend, with
-// [ErrUnconfirmed] where the store does not answer.
+// Uncount subtracts n from the number that Tries returns; this attempt is included if n is large
+// enough. Use it for attempts that certainly ran nothing and must not use up a limit. Errors are
+// those of Extend, and [ErrUnconfirmed] if the store does not answer.
 func (a *Attempt) Uncount(ctx context.Context, n int) error {
 	return a.countFrom(ctx, func(from int) int { return min(a.n, from+max(0, n)) })
 }
 
-// countFrom changes the attempt behind which tries are counted.
+// countFrom changes the attempt after which tries are counted.
 func (a *Attempt) countFrom(ctx context.Context, from func(now int) int) error {
 	b := a.journal()
 	b.mu.Lock()
@@ -145,21 +152,28 @@ func (a *Attempt) countFrom(ctx context.Context, from func(now int) int) error {
 	return a.save(ctx, b, order)
 }
 
-// Fence is the fencing token of this attempt.
+// Fence returns the fence of this attempt.
 func (a *Attempt) Fence() Fence { return a.fence }
 
-// Policy is what the attempt goes by.
+// Policy returns the policy of this attempt.
 func (a *Attempt) Policy() Policy { return *a.policy }
 
-// Context ends when the attempt has ended, when its lease could not be extended in time (cause
-// [ErrLeaseLost]; it ends a tenth of the lease before the lease does, whether or not the store
-// answered), when MaxRun has passed (cause [ErrBound]), when Shutdown gives up (cause [ErrClosed]),
-// and with the caller's context unless the call was [Detached]. While the machine sleeps the
-// monotonic clock may stand still: then only the fence protects the resource.
+// Context returns the attempt's context. It ends
+//
+//   - when the attempt is finished;
+//   - when its lease could not be extended in time, with the cause [ErrLeaseLost]: a tenth of the
+//     lease before the lease expires, whether or not the store answered;
+//   - when MaxRun has passed, with the cause [ErrBound];
+//   - when Shutdown stops waiting, with the cause [ErrClosed];
+//   - with the caller's context, unless the call was [Detached]. In [Do] without [Attached] it ends
+//     at the caller's deadline, but not with the caller's cancellation.
+//
+// While the machine sleeps the monotonic clock may stand still. Then only the fence protects the
+// resource.
 func (a *Attempt) Context() context.Context { return &a.ctx }
 
-// LeaseLeft is how long Context still lives if no Extend is answered from now on; zero once the
-// attempt has ended or was lost.
+// LeaseLeft returns how long Context still lives if the store answers no Extend from now on. It is
+// zero after the attempt has ended or was lost.
 func (a *Attempt) LeaseLeft() time.Duration {
 	h := a.beat
 	h.mu.Lock()
@@ -170,14 +184,14 @@ func (a *Attempt) LeaseLeft() time.Duration {
 	return max(time.Until(a.until), 0)
 }
 
-// Extend renews the lease now. Heartbeats do that by themselves; it is for work that is about to do
-// what cannot be taken back, and wants to be sure that the time for it is its own. [ErrLeaseLost]:
-// somebody took over, or the attempt has ended; do not act. [ErrUnavailable]: the store has not
-// answered, and nothing is sure.
+// Extend renews the lease now. Heartbeats do that automatically. Call Extend before work that
+// cannot be undone, to be sure that the lease covers it. [ErrLeaseLost] means that another attempt
+// has taken over, or this one has ended: do not act. [ErrUnavailable] means that the store has not
+// answered, and the lease may or may not be held.
 func (a *Attempt) Extend(ctx context.Context) error {
 	err := a.extend(ctx, ExtendRequest{})
 	if err == nil && a.lost.Load() {
-		// its context has ended: the lease that it has now is for nobody
+		// Its context has ended, so no work uses the renewed lease.
 		err = ErrLeaseLost
 	}
 	switch {
@@ -189,7 +203,7 @@ func (a *Attempt) Extend(ctx context.Context) error {
 	return a.rt.wrap(a.key, a.n, err, 0)
 }
 
-// extend makes one Extend call, with more than the lease where more says so.
+// extend makes one Extend call. more has what the call asks for besides the lease.
 func (a *Attempt) extend(ctx context.Context, more ExtendRequest) error {
 	h := a.beat
 	h.mu.Lock()
@@ -209,16 +223,21 @@ func (a *Attempt) extend(ctx context.Context, more ExtendRequest) error {
 	return nil
 }
 
-// Ended tells whether the attempt was ended by one of its methods.
+// Ended reports whether one of the attempt's methods has ended it.
 func (a *Attempt) Ended() bool { return a.ended.Load() }
 
-// Complete keeps the answer. Once it was called the attempt is never released.
+// Complete stores the answer and ends the attempt. After a call of Complete the engine never
+// releases the attempt. ctx gives values only: its end does not stop the call.
 //
-// nil: kept, as durable as the store claims. [ErrLeaseLost]: somebody took over; what they do
-// counts, do not report success. [ErrUnconfirmed]: the store has not answered within 2 s; the
-// engine goes on until MaxRun. ctx gives values only: its end does not stop this.
-// [ErrStepsChanged]: an earlier attempt has done a [Step] that this one has not asked for; nothing
-// is kept, and the attempt is in doubt.
+// Complete returns nil if the answer is stored, as durably as the store promises. Otherwise the
+// error is one of these:
+//
+//   - [ErrLeaseLost]: another attempt has taken over, and its outcome counts. Do not report
+//     success.
+//   - [ErrUnconfirmed]: the store has not answered within 2 s. The engine goes on trying until
+//     MaxRun.
+//   - [ErrStepsChanged]: an earlier attempt has done a [Step] that this one has not asked for. The
+//     answer is not stored, and the attempt is in doubt.
 func (a *Attempt) Complete(ctx context.Context, answer Answer) error {
 	if err := answer.unkept(); err != nil {
 		return err
@@ -229,7 +248,7 @@ func (a *Attempt) Complete(ctx context.Context, answer Answer) error {
 	return a.finish(ctx, StateCompleted, answer)
 }
 
-// Fail keeps a final refusal; see [Permanent]. Errors are those of Complete.
+// Fail stores a final refusal and ends the attempt; see [Permanent]. Errors are those of Complete.
 func (a *Attempt) Fail(ctx context.Context, f *Failure) error {
 	answer, err := f.answer()
 	if err != nil {
@@ -253,15 +272,15 @@ func (a *Attempt) completion(state State, answer Answer) finishRequest {
 	}}
 }
 
-// unkept is an error for an answer whose body would be lost in silence.
+// unkept returns an error for an answer whose body would be dropped silently.
 func (a *Answer) unkept() error {
-	if a.Body != nil && !a.Kept && a.Size == 0 { // with a size it says itself that it was too large
+	if a.Body != nil && !a.Kept && a.Size == 0 { // a size says that the answer was too large
 		return errors.New("retrysafe: the answer has a body and Kept is false, so that repeats would not get it; set Kept, or leave the body out")
 	}
 	return nil
 }
 
-// limited returns a, or what stands for it where its body is larger than most.
+// limited returns a, or a description of it without the body if the body is larger than most.
 func (a Answer) limited(most int64) Answer {
 	if !a.Kept || int64(len(a.Body)) <= most {
 		return a
@@ -269,13 +288,14 @@ func (a Answer) limited(most int64) Answer {
 	return Answer{Codec: a.Codec, Size: int64(len(a.Body)), Digest: sha256.Sum256(a.Body)}
 }
 
-// Release gives the key back: certainly nothing happened, and the next call runs. why is kept for
+// Release gives the key back: certainly nothing happened, and the next call runs. why is stored for
 // operators; it may be nil.
 //
-// An attempt whose context the engine has ended is released only where why is marked with
-// [NothingDone], and nobody has taken over. Else [ErrLeaseLost], and its lease lapses: work that
-// was told to stop may have begun something. [ErrUnconfirmed]: the store has not answered within 2
-// s; the engine goes on until MaxRun.
+// If the engine has ended the attempt's context, the attempt is released only if why is marked with
+// [NothingDone] and no other attempt has taken over. Otherwise Release returns [ErrLeaseLost] and
+// the lease expires, since the work may have begun something before the engine stopped it.
+// [ErrUnconfirmed] means that the store has not answered within 2 s; the engine goes on trying for
+// an hour, or until MaxRun if that is later.
 func (a *Attempt) Release(ctx context.Context, why error) error {
 	cause := causeNothingDone
 	if a.unattended {
@@ -287,7 +307,8 @@ func (a *Attempt) Release(ctx context.Context, why error) error {
 	}})
 }
 
-// released is how long the record is kept when it is released; zero: its own retention.
+// released returns how long the record is kept after a release. Zero means the record's own
+// retention.
 func (a *Attempt) released() time.Duration {
 	if a.retention == 0 || a.outlivesRelease || a.steps.Load() != nil {
 		return a.retention
@@ -295,10 +316,10 @@ func (a *Attempt) released() time.Duration {
 	return min(a.retention, a.policy.ReleasedFor)
 }
 
-// Doubt says that the work may have happened: under Refuse repeats are told [ErrInDoubt] from now
-// on, until somebody resolves it; under Reexecute the next call runs. why is kept for operators;
-// one that has a method DoubtCause() string names the record's Cause. Errors are those of Release,
-// but a lost attempt is put in doubt too.
+// Doubt puts the attempt in doubt: the work may have taken effect. Under Refuse duplicates get
+// [ErrInDoubt] from now on, until the key is resolved. Under Reexecute the next call runs. why is
+// stored for operators; if it has a method DoubtCause() string, that returns the record's Cause.
+// Errors are those of Release, but an attempt that was lost is put in doubt too.
 func (a *Attempt) Doubt(ctx context.Context, why error) error { return a.doubt(ctx, a.cause(why), why) }
 
 func (a *Attempt) doubt(ctx context.Context, cause string, why error) error {
@@ -312,9 +333,9 @@ func (a *Attempt) doubt(ctx context.Context, cause string, why error) error {
 	return err
 }
 
-// Lapse ends the attempt without a word to the store: heartbeats stop, and the key stays taken
-// until the lease has passed. It is for work that may still be going on somewhere although this
-// process has given up on it: a release would start a second run beside it.
+// Lapse ends the attempt without a call to the store: heartbeats stop, and the key stays claimed
+// until the lease has expired. Use it for work that may continue somewhere although this process
+// has given up on it. A release would let a second run start beside it.
 func (a *Attempt) Lapse(why error) {
 	if a.ended.CompareAndSwap(false, true) {
 		a.unregister("doubt", why)
@@ -328,7 +349,7 @@ func text(err error) string {
 	return err.Error()
 }
 
-// cause is one word on why an attempt that ended with err is in doubt.
+// cause returns one word that says why an attempt that ended with err is in doubt.
 func (a *Attempt) cause(err error) string {
 	var named interface{ DoubtCause() string }
 	switch {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// ending is the one call that ends an attempt: a completion (State is set) or a release.
+// finishRequest is the one call that finishes an attempt: a completion (State is set) or a release.
 type finishRequest struct {
 	complete CompleteRequest
 	release  ReleaseRequest
@@ -18,14 +18,15 @@ type finishRequest struct {
 
 func (e *finishRequest) completes() bool { return e.complete.State != 0 }
 
-// end sends the ending, and goes on in the background where the store does not answer: an answer
-// that was given to a caller must reach the record, and what certainly did not happen must not
-// become a doubt. Whatever it is, no other ending is ever sent after it: a Release behind an
-// unanswered Complete would run the work twice.
+// finishWith sends the call that finishes the attempt. If the store does not answer, it repeats the
+// call in the background: an answer that a caller got must reach the record, and what certainly did
+// not happen must not become a doubt. The engine never sends another finishing call after it: a
+// Release after an unanswered Complete would run the work twice.
 //
-// An attempt that was lost is released only where the work itself has said that it did nothing:
-// owner and fence keep such a release from whoever has taken over. What an error means by a rule
-// says nothing of work that was told to stop.
+// An attempt that was lost is released only if the work itself has said that it did nothing. Owner
+// and fence make sure that such a release does not touch an attempt that has taken over. The
+// default outcome of an error, or that of Classify, says nothing about work that the engine has
+// stopped.
 func (a *Attempt) finishWith(ctx context.Context, e finishRequest) error {
 	if !a.ended.CompareAndSwap(false, true) {
 		return a.rt.wrap(a.key, a.n, ErrEnded, 0)
@@ -38,17 +39,17 @@ func (a *Attempt) finishWith(ctx context.Context, e finishRequest) error {
 	return a.afterSend(ctx, e, begun, a.sendDetached(ctx, &e, begun))
 }
 
-// sendDetached makes the call once, also where ctx has ended, within the time that began at begun.
+// sendDetached makes the call once, also if ctx has ended. It waits until ackTime after begun.
 func (a *Attempt) sendDetached(ctx context.Context, e *finishRequest, begun time.Time) error {
 	a.late.begin(ctx, begun.Add(ackTime))
 	defer a.late.stop()
 	return a.send(&a.late, e)
 }
 
-// afterSend is what follows the first answer to an ending, sent at begun.
+// afterSend handles the first result of a finishing call that was sent at begun.
 func (a *Attempt) afterSend(ctx context.Context, e finishRequest, begun time.Time, err error) error {
 	if errors.Is(err, ErrInTransaction) {
-		// certainly not applied: the caller can end the attempt elsewhere
+		// Certainly not applied: the caller can finish the attempt elsewhere.
 		a.ended.Store(false)
 		return a.rt.wrap(a.key, a.n, err, 0)
 	}
@@ -59,10 +60,10 @@ func (a *Attempt) afterSend(ctx context.Context, e finishRequest, begun time.Tim
 	return a.finishLater(ctx, e, begun, err)
 }
 
-// finishLater repeats an ending that was not answered, and waits for it as long as the caller is
-// willing to.
+// finishLater repeats a finishing call that the store has not answered. It waits for an answer
+// until ackTime after begun.
 func (a *Attempt) finishLater(ctx context.Context, e finishRequest, begun time.Time, err error) error {
-	// The repeats outlive this call, and the caller may use its buffer again.
+	// The tries outlive this call, and the caller may reuse its buffer.
 	e.complete.Answer.Body = bytes.Clone(e.complete.Answer.Body)
 	result := make(chan error, 1)
 	if !a.rt.background.start(func() { result <- a.sendUntilAnswered(&e) }) {
@@ -93,8 +94,9 @@ func (a *Attempt) send(ctx context.Context, e *finishRequest) error {
 	return err
 }
 
-// settle repeats the call until it is answered, MaxRun (for a release: giveBackTime) has passed or
-// the engine ends.
+// sendUntilAnswered repeats the call until the store answers, its time has passed or the engine
+// ends. The time is MaxRun, but at least one more lease; a release has giveBackTime if that is
+// longer.
 func (a *Attempt) sendUntilAnswered(e *finishRequest) error {
 	err := ErrUnavailable
 	end := a.boundAt
@@ -120,7 +122,7 @@ func (a *Attempt) sendUntilAnswered(e *finishRequest) error {
 	return errors.Join(ErrUnconfirmed, err)
 }
 
-// settled ends an attempt that the store has answered.
+// answered ends an attempt whose finishing call the store has answered.
 func (a *Attempt) answered(outcome string, why, err error) error {
 	if err != nil {
 		err = a.rt.wrap(a.key, a.n, err, 0)
@@ -133,7 +135,7 @@ func (a *Attempt) answered(outcome string, why, err error) error {
 	return err
 }
 
-// leave takes the attempt out of the engine's books.
+// unregister removes the attempt from the engine.
 func (a *Attempt) unregister(outcome string, why error) {
 	a.beat.remove(a)
 	a.cancel(ErrEnded)
@@ -151,7 +153,7 @@ func (a *Attempt) unconfirmed(ctx context.Context, err error) error {
 
 var errCrashed = errors.New("the work panicked or ended its goroutine")
 
-// crashed ends an attempt whose work did not return.
+// crashed finishes an attempt whose work did not return.
 func (a *Attempt) crashed(ctx context.Context) {
 	if a.policy.OnDoubt == Reexecute {
 		_ = a.Release(ctx, errCrashed)
@@ -160,7 +162,7 @@ func (a *Attempt) crashed(ctx context.Context) {
 	_ = a.doubt(ctx, "panic", errCrashed)
 }
 
-// count adds what the answer of an ending takes that the store has confirmed.
+// count counts the bytes of an answer, after the store has confirmed it.
 func (a *Attempt) count(e *finishRequest, err error) {
 	if err == nil && e.completes() {
 		a.quotas.countAnswer(a.rt.store, a.key.Namespace, a.payer, a.policy, &e.complete.Answer)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// newAttempt makes the attempt of a record that was won. It is not looked after yet.
+// newAttempt returns the attempt for a record that was acquired. It has no heartbeats yet.
 func newAttempt(ctx context.Context, c *core, rec *Record, sent time.Time, o *callOptions) *Attempt {
 	a := &Attempt{
 		rt: c.runtime, beat: &c.beat, waiting: &c.waiting, quotas: &c.quotas,
@@ -32,11 +32,12 @@ func newAttempt(ctx context.Context, c *core, rec *Record, sent time.Time, o *ca
 	return a
 }
 
-// start makes the attempt of a claim that was won at rec and asked for at sent.
+// start returns the attempt for a claim that was sent at sent and acquired rec, and starts its
+// heartbeats.
 func (c *core) start(ctx context.Context, rec *Record, sent time.Time, o *callOptions) (*Attempt, error) {
 	a := newAttempt(ctx, c, rec, sent, o)
-	// Nothing has run yet: a caller that has gone, or a reply that came after the lease, gives the
-	// key back.
+	// Nothing has run yet. If the caller has gone, or the reply came after the lease had expired,
+	// the key is given back.
 	err := ctx.Err()
 	if err == nil && !time.Now().Before(a.until) {
 		err = fmt.Errorf("%w: its answer came after the lease (%v) had passed", ErrUnavailable, o.policy.Lease)
@@ -47,7 +48,7 @@ func (c *core) start(ctx context.Context, rec *Record, sent time.Time, o *callOp
 	if err == nil {
 		return a, nil
 	}
-	c.life.stay() // the attempt leaves by itself; the caller of start leaves as well
+	c.life.stay() // the attempt leaves once, and so does the caller of start
 	if mayFollowDoubt(rec, 0) {
 		_ = a.Doubt(ctx, err)
 	} else {

@@ -7,26 +7,28 @@ import (
 	"github.com/retrysafe/retrysafe/internal/parallel"
 )
 
-// Begun is what one key of a batch was told, as by [Engine.Begin]: exactly one of the three is set.
+// Begun is the result for one key of a batch, as of [Engine.Begin]: exactly one field is set.
 type Begun struct {
 	Attempt *Attempt
 	Record  *Record
 	Err     error
 }
 
-// atOnce is how many calls of a batch are under way at once, where each is made by itself.
+// atOnce is how many calls of a batch are in flight at once, if each key has a call of its own.
 const atOnce = 16
 
 // BeginBatch is [Engine.Begin] for many keys, in as few round trips as the store can; see
-// [Batcher]. It is no transaction: each key is won, or not, by itself, and what it was told stands
-// at the key's place. Of equal keys the first is asked for, and the others are told at once what it
-// was told: the record or the error, and [ErrInProgress] where it has won, since the caller cannot
-// end that attempt while it waits.
+// [Batcher]. The result at index i is that of keys[i]. A batch is not a transaction: each key is
+// acquired, or not, by itself.
 //
-// A panic of [Policy].Reconcile reaches the caller when all keys were asked for, and what was won
-// is released.
+// Of equal keys only the first is requested. The others get the same record or error. If the first
+// was acquired, they get [ErrInProgress], since the caller cannot finish that attempt while it
+// waits.
+//
+// A panic of [Policy].Reconcile reaches the caller after all keys were requested. What was acquired
+// is then released.
 func (e *Engine) BeginBatch(ctx context.Context, keys []Key, opts ...CallOption) []Begun {
-	places := make(map[Key]int, len(keys)) // of the first ones, in single
+	places := make(map[Key]int, len(keys)) // of the first of equal keys, in single
 	single := make([]Key, 0, len(keys))
 	for _, k := range keys {
 		if _, again := places[k]; !again {
@@ -56,7 +58,7 @@ func (e *Engine) beginEach(ctx context.Context, keys []Key, opts []CallOption) [
 	b := &batchBegin{Engine: e, keys: keys, o: e.callOptions(opts), begun: make([]Begun, len(keys)), told: make([]bool, len(keys))}
 	through := false
 	defer func() {
-		if !through { // Reconcile has panicked: nobody is given what was won
+		if !through { // Reconcile has panicked: the caller does not get what was acquired
 			for _, one := range b.begun {
 				if one.Attempt != nil {
 					_ = one.Attempt.Release(ctx, errCrashed)
@@ -74,8 +76,8 @@ func (e *Engine) beginEach(ctx context.Context, keys []Key, opts []CallOption) [
 	return b.begun
 }
 
-// batchBegin is one call of BeginBatch. What the store's batch does not decide is asked again key
-// by key: it has won nothing there.
+// batchBegin is one call of BeginBatch. Keys that the store's batch does not decide are requested
+// again one by one: the batch has acquired nothing for them.
 type batchBegin struct {
 	*Engine
 	keys  []Key
@@ -84,7 +86,7 @@ type batchBegin struct {
 	told  []bool
 }
 
-// together makes one AcquireBatch of the keys, where that can be done.
+// together makes one AcquireBatch for the keys, if the store and the options allow that.
 func (b *batchBegin) together(ctx context.Context) {
 	c := b.c
 	store, can := c.store.(Batcher)
@@ -99,7 +101,7 @@ func (b *batchBegin) together(ctx context.Context) {
 	sent := time.Now()
 	for i, k := range b.keys {
 		if k.Validate() != nil || !c.enter() {
-			continue // Begin says why
+			continue // Begin returns the error
 		}
 		req := c.request(b.storeKey(k), b.o)
 		req.Owner, req.NotAfter = newOwner(), c.notAfter(ctx, sent)
@@ -109,7 +111,7 @@ func (b *batchBegin) together(ctx context.Context) {
 	answers, err := store.AcquireBatch(ctx, requests)
 	done(err)
 	for i, at := range places {
-		if err != nil { // nothing was asked
+		if err != nil { // no key was requested
 			c.life.leave()
 			continue
 		}
@@ -117,7 +119,8 @@ func (b *batchBegin) together(ctx context.Context) {
 	}
 }
 
-// read makes of a store's answer what Begin would return; false: ask again.
+// read converts a store's answer to the result of Begin. It returns false if the key has to be
+// requested again.
 func (b *batchBegin) read(ctx context.Context, req *AcquireRequest, answer *BatchResult[Acquired], sent time.Time) (Begun, bool) {
 	c, rec := b.c, &answer.Value.Record
 	var attempt *Attempt
@@ -154,8 +157,8 @@ func (b *batchBegin) read(ctx context.Context, req *AcquireRequest, answer *Batc
 	return Begun{}, false
 }
 
-// CompleteBatch is [Attempt.Complete] for attempts of this engine, in as few round trips as the
-// store can; answers and errors stand at the attempts' places.
+// CompleteBatch is [Attempt.Complete] for many attempts of this engine, in as few round trips as
+// the store can. answers[i] is the answer of attempts[i], and the error at index i is its error.
 func (e *Engine) CompleteBatch(ctx context.Context, attempts []*Attempt, answers []Answer) []error {
 	errs := make([]error, len(attempts))
 	store, can := e.c.store.(Batcher)

@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// batching is a store that makes batches, and loses the replies of some calls.
+// batching is a store that is a Batcher, and loses the replies of some calls.
 type batching struct {
 	*memstore.Store
 	acquires, completes, singles atomic.Int64
@@ -75,8 +75,8 @@ func batchKeys(n int) (keys []retrysafe.Key) {
 
 var answered = retrysafe.Answer{Codec: "json", Body: []byte(`"sent"`), Kept: true}
 
-// Every key of a batch is told what Begin alone would have told it, whether or not the store makes
-// batches.
+// Every key of a batch gets the result that Begin alone would return, whether or not the store is a
+// Batcher.
 func TestBatchIsAsSingleCalls(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]retrysafe.Store{
@@ -118,7 +118,7 @@ func TestBatchIsAsSingleCalls(t *testing.T) {
 	}
 }
 
-// Hundred keys are two calls of a store that makes batches.
+// A hundred keys cost two calls of a store that is a Batcher.
 func TestBatchCalls(t *testing.T) {
 	t.Parallel()
 	s := &batching{Store: newStore()}
@@ -132,7 +132,7 @@ func TestBatchCalls(t *testing.T) {
 	assert.Equal(t, [3]int64{s.acquires.Load(), s.completes.Load(), s.singles.Load()}, [3]int64{1, 1, 0}, "batches and single calls")
 }
 
-// A claim whose reply was lost is told as such and given back; an answer whose confirmation was
+// A claim whose reply was lost gets an error and is given back. An answer whose confirmation was
 // lost is sent again.
 func TestBatchLostReplies(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestBatchLostReplies(t *testing.T) {
 	})
 }
 
-// Tries begin again where a record is reopened; attempts go on.
+// Tries start again when a record is reopened; attempt numbers go on.
 func TestReopen(t *testing.T) {
 	t.Parallel()
 	e := engineOn(t, newStore(), retrysafe.Policy{OnDoubt: retrysafe.Reexecute})
@@ -196,7 +196,7 @@ func TestReopen(t *testing.T) {
 	assert.ErrorIs(t, err, retrysafe.ErrDuplicate, "reopen of what is completed")
 }
 
-// Steps that an earlier attempt has done are still done in a record that was reopened.
+// Steps that an earlier attempt has done stay done in a record that was reopened.
 func TestReopenKeepsSteps(t *testing.T) {
 	t.Parallel()
 	e, steps := engineOn(t, newStore(), retrysafe.Policy{OnDoubt: retrysafe.Reexecute}), new(counter)
@@ -220,7 +220,7 @@ func TestReopenKeepsSteps(t *testing.T) {
 	steps.started(t, 1)
 }
 
-// TestBeginBatchOfEqualKeys: equal keys are asked for once, and wait for nobody.
+// TestBeginBatchOfEqualKeys: equal keys are requested once, and never wait for each other.
 func TestBeginBatchOfEqualKeys(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		for _, s := range []retrysafe.Store{newStore(), &batching{Store: memstore.New(nil)}} {
@@ -249,8 +249,8 @@ func TestBeginBatchOfEqualKeys(t *testing.T) {
 	})
 }
 
-// TestBeginBatchWithPanics: a Reconcile that panics is the caller's to recover, and leaves no
-// attempt that nobody ends.
+// TestBeginBatchWithPanics: the caller can recover a panic of Reconcile, and no attempt is left
+// unfinished.
 func TestBeginBatchWithPanics(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore()

@@ -2,27 +2,27 @@ package retrysafe
 
 import "time"
 
-// Call is several options in one, for callers on a hot path: a pointer to it is an option. Zero
+// Call sets several options at once, for callers on a hot path. A *Call is a [CallOption]. Zero
 // fields change nothing.
 type Call struct {
-	// Fingerprint is as in [WithFingerprint].
+	// Fingerprint is the digest that [WithFingerprint] sets.
 	Fingerprint []byte
-	// FingerprintRule tells fingerprints of different rules apart, 1 to 127; they are not compared.
-	// Zero: there is only one rule.
+	// FingerprintRule is the number of the rule that made the fingerprint, 1 to 127. Fingerprints
+	// of different rules are not compared. Zero means that there is only one rule.
 	FingerprintRule uint8
-	// Binding is as in [WithBinding].
+	// Binding is the credential that [WithBinding] sets.
 	Binding []byte
-	// Account is as in [WithAccount].
+	// Account is the account that [WithAccount] sets.
 	Account string
-	// Detached is as in the function [Detached].
+	// Detached does the same as the function [Detached].
 	Detached bool
-	// MustBeIssued is as in the function [MustBeIssued].
+	// MustBeIssued does the same as the function [MustBeIssued].
 	MustBeIssued bool
-	// SignedUntil is for a key whose signature stands for having been issued: until then, by the
-	// store's clock, the store need not know it. It counts with MustBeIssued.
+	// SignedUntil is for a key whose signature proves that the server issued it: until this time,
+	// by the store's clock, the store need not know the key. It counts only with MustBeIssued.
 	SignedUntil time.Time
-	// Life is that of issued keys. A record is kept for a minute longer at least, so that a key
-	// that was given back can be used again.
+	// Life is how long issued keys may be used for the first time. Their records are kept for at
+	// least a minute longer, so that a key that was released can be used again.
 	Life time.Duration
 }
 

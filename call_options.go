@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// CallOption changes one call of Do, Run, Begin or DoTx.
+// CallOption changes one call of [Do], [Run], [Engine.Begin] or [DoTx].
 type CallOption interface{ apply(*callOptions) }
 
 type callOptions struct {
-	policy      *Policy // never changed: options make another
+	policy      *Policy // never modified: options replace it
 	fingerprint []byte
-	space       [1 + sha256.Size]byte // of a fingerprint of the usual size
-	binding     []byte                // the credential itself; digested by the engine
-	account     string                // whom Limits count, instead of the tenant
-	// the context keeps the deadline of the caller's, and not its cancellation: Do
+	space       [1 + sha256.Size]byte // for a fingerprint of the usual size
+	binding     []byte                // the credential itself; the engine stores a digest
+	account     string                // the account that Limits count, instead of the tenant
+	// The context keeps the caller's deadline, but not its cancellation. Set by Do.
 	outlives bool
-	attached bool // it ends with the caller's all the same
-	detached bool // it keeps neither
+	attached bool // the context ends with the caller's, even if outlives is set
+	detached bool // the context keeps neither deadline nor cancellation
 	issued   issued
-	retries  int     // of DoTx
-	input    *Answer // kept with the record before the work begins; nil: not
+	retries  int     // for DoTx
+	input    *Answer // stored in the record before the work begins; nil: none
 	err      error
 }
 
@@ -30,7 +30,7 @@ type optionFunc func(*callOptions)
 
 func (f optionFunc) apply(c *callOptions) { f(c) }
 
-// payer is whom limits count for a key.
+// payer returns the account that limits count for a key.
 func (c *callOptions) payer(key StoreKey) string {
 	if c.account != "" {
 		return c.account
@@ -38,7 +38,7 @@ func (c *callOptions) payer(key StoreKey) string {
 	return key.Tenant
 }
 
-// WithPolicy changes the policy of this call; a zero field keeps the engine's.
+// WithPolicy changes the policy of this call. A zero field of p keeps the engine's value.
 func WithPolicy(p Policy) CallOption {
 	return optionFunc(func(c *callOptions) {
 		p := p.Or(*c.policy)
@@ -46,35 +46,35 @@ func WithPolicy(p Policy) CallOption {
 	})
 }
 
-// WithBinding ties the key to a credential: a repeat with another one is refused with
-// [ErrPrincipalChanged]. Only a digest is kept.
+// WithBinding binds the key to a credential: a duplicate with another credential gets
+// [ErrPrincipalChanged]. Only a digest of the credential is stored.
 func WithBinding(credential []byte) CallOption {
 	return optionFunc(func(c *callOptions) { c.binding = credential })
 }
 
-// WithAccount names whom [Limits] count instead of the tenant, for callers whose tenant nobody has
-// verified: a stranger who only says that he is somebody must not use up what that one has. It is
-// no part of the key.
+// WithAccount sets the account that [Limits] count instead of the tenant. Use it for callers whose
+// tenant is not verified: otherwise a caller that only claims to be a tenant could use up that
+// tenant's quota. The account is not part of the key.
 func WithAccount(account string) CallOption {
 	return optionFunc(func(c *callOptions) { c.account = KeyPart(account) })
 }
 
-// Attached ends the work of [Do] when ctx is cancelled, as [Policy].Attached does. It is for work
-// that undoes itself then, or that does no harm when it is begun anew.
+// Attached ends the work of [Do] when ctx is cancelled, as [Policy].Attached does. Use it for work
+// that then undoes what it did, or that does no harm if it starts again.
 func Attached() CallOption {
 	return optionFunc(func(c *callOptions) { c.attached = true })
 }
 
-// Detached lets the attempt outlive ctx: its context keeps ctx's values, but neither its end nor
-// its deadline. Begin itself still ends with ctx.
+// Detached lets the attempt outlive ctx: the attempt's context has the values of ctx, but neither
+// its cancellation nor its deadline. Begin itself still ends with ctx.
 func Detached() CallOption {
 	return optionFunc(func(c *callOptions) { c.detached = true })
 }
 
-// RetryWork lets [DoTx] make its transaction anew, the work included, up to so many times, where
-// the database has rolled it back in favour of another one: a deadlock, or a failure to serialize.
-// Default 0: the caller is told, and tries again. Use it where the work does nothing outside of its
-// transaction. Other calls ignore it.
+// RetryWork lets [DoTx] run its transaction again, the work included, at most this many times, if
+// the database has rolled it back in favour of another one: a deadlock, or a serialization failure.
+// The default is 0: the caller gets the error and retries. Use it only if the work does nothing
+// outside its transaction. Other calls ignore it.
 func RetryWork(times int) CallOption {
 	return optionFunc(func(c *callOptions) {
 		if c.retries = times; times < 0 {
@@ -94,21 +94,22 @@ func (c *callOptions) with(opts []CallOption) *callOptions {
 	return &own
 }
 
-// outliving are the options of [Do]: work that has begun does not end because its caller has gone.
+// outliving returns the options with outlives set, for [Do]: work that has begun does not end
+// because its caller has gone.
 func (c callOptions) outliving() *callOptions {
 	c.outlives = true
 	return &c
 }
 
-// issued is what a call knows of a key that must have been issued.
+// issued holds the options of a call whose key the server must have issued.
 type issued struct {
 	must        bool
 	signedUntil time.Time
 	life        time.Duration
 }
 
-// MustBeIssued refuses keys that the server has not issued, or whose time of first use has passed,
-// with [ErrNotIssued]. DoTx does not take it: redeem the key around the transaction.
+// MustBeIssued refuses a key with [ErrNotIssued] if the server has not issued it, or if the time
+// for its first use has passed. [DoTx] does not support it: redeem the key around the transaction.
 func MustBeIssued() CallOption {
 	return optionFunc(func(c *callOptions) { c.issued.must = true })
 }

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// callTrace reports the end of one call; nil where nobody listens.
+// callTrace reports the end of one call to the trace. It is nil if the trace has no Call function.
 type callTrace struct {
 	begun time.Time
 	end   func(CallDone)
 }
 
-// traceCall tells the trace that a call begins; nil where it does not listen. ctx becomes the
-// context that the trace returns.
+// traceCall reports to the trace that a call begins, and sets *ctx to the context that the trace
+// returns. It returns nil if the trace has no Call function.
 func (rt *runtime) traceCall(ctx *context.Context, key StoreKey) *callTrace {
 	t := &rt.trace
 	if t.Call == nil {
@@ -56,7 +56,7 @@ var outcomes = []struct {
 	{context.DeadlineExceeded, "cancelled"},
 }
 
-// outcome names what a call that ran nothing was told.
+// outcome returns the trace's name for the result of a call that ran nothing.
 func outcome(err error) string {
 	if err == nil {
 		return "replayed"

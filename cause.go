@@ -1,11 +1,11 @@
 package retrysafe
 
-// Causes of records in doubt or released, beside those that [Attempt.Doubt] is given; see
+// Causes of records that are in doubt or released, besides those that [Attempt.Doubt] sets. See
 // [Record].Cause.
 const (
-	causeAttempts    = "attempts"     // too many for a worker
-	causeResolved    = "resolved"     // by a person
-	causeUnattended  = "unattended"   // released, and no caller was told so
+	causeAttempts    = "attempts"     // too many attempts for a worker
+	causeResolved    = "resolved"     // resolved by an operator
+	causeUnattended  = "unattended"   // released, and no caller got that outcome
 	causeUnanswered  = "unanswered"   // a claim whose reply was lost, given back
-	causeNothingDone = "nothing-done" // released, and its caller was told so
+	causeNothingDone = "nothing-done" // released, and its caller got that outcome
 )

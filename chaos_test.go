@@ -17,9 +17,10 @@ import (
 )
 
 // TestFaults sends callers of several processes at few keys through a network that loses requests
-// and replies, delays what it delivers and goes away altogether, while work fails, panics and is
-// too slow. Under Refuse no work starts twice, and whoever is told a final answer is told the same;
-// under Reexecute no key stays stuck. TestSoakFaults is the long form; a failure names its seed.
+// and replies, delays what it delivers and fails altogether, while work fails, panics and is too
+// slow. Under Refuse no work starts twice, and every caller that gets a final answer gets the same
+// one. Under Reexecute no key stays stuck. TestSoakFaults is the long form; a failure names its
+// seed.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	faults(t, 750)
@@ -94,7 +95,7 @@ func storm(t *testing.T, seed uint64, onDoubt retrysafe.OnDoubt) {
 	var mu sync.Mutex
 	starts, told := map[string]int{}, map[string]string{}
 	maybe := map[string]bool{} // a start that may have acted
-	// somebody has looked into it: a doubt that was none may be kept by that
+	// Keys that the operator has looked at: they may stay in doubt although no work started.
 	resolved := map[string]bool{}
 	call := func(e *retrysafe.Engine, id string) {
 		defer func() { _ = recover() }()
@@ -140,14 +141,14 @@ func storm(t *testing.T, seed uint64, onDoubt retrysafe.OnDoubt) {
 			call(e, id)
 		})
 	}
-	all.Go(func() { // what was delayed arrives some time
+	all.Go(func() { // a delayed request arrives at some time
 		for range 60 {
 			time.Sleep(2 * time.Second)
 			nets[w.n(processes)].Deliver()
 		}
 	})
 	if onDoubt == retrysafe.Refuse {
-		all.Go(func() { // somebody resolves what is in doubt, over the same network
+		all.Go(func() { // an operator resolves what is in doubt, over the same network
 			for range 20 {
 				time.Sleep(time.Duration(1+w.n(10)) * time.Second)
 				ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -176,7 +177,7 @@ func storm(t *testing.T, seed uint64, onDoubt retrysafe.OnDoubt) {
 	for _, n := range nets {
 		n.Deliver()
 	}
-	// leases lapse, answers that were under way arrive, claims are given back
+	// Leases expire, delayed answers arrive, and claims are given back.
 	time.Sleep(3 * time.Minute)
 	for i := range keys {
 		id := strconv.Itoa(i)
@@ -184,9 +185,9 @@ func storm(t *testing.T, seed uint64, onDoubt retrysafe.OnDoubt) {
 	}
 }
 
-// settled: once the weather is fine, a call ends: with an answer, or, where something was started
-// under Refuse, with the word that nobody knows. Nothing crashed here, so that there is no doubt
-// without a start.
+// settled checks that, when the network is good, a call ends with an answer or, if an attempt has
+// started under Refuse, with ErrInDoubt. No process crashed here, so there is no doubt without a
+// start.
 func settled(t *testing.T, e *retrysafe.Engine, id string, mayDoubt bool) {
 	t.Helper()
 	_, err := retrysafe.Do(ctx, e, retrysafe.Key{Operation: "storm", ID: id}, func(context.Context) (string, error) { return "fair weather", nil })

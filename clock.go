@@ -6,7 +6,7 @@ import (
 )
 
 // storeClock estimates the store's clock from its replies. The wall clock of this process does not
-// matter: what passes between replies is measured by the monotonic clock.
+// matter: the monotonic clock measures the time between replies.
 type storeClock struct {
 	base    time.Time
 	known   atomic.Bool
@@ -14,21 +14,22 @@ type storeClock struct {
 	learned atomic.Int64 // nanoseconds from base to the last reply that was used
 }
 
-// at is the store's time at a moment of this process.
+// at returns the store's time at a time of this process.
 func (c *storeClock) at(local time.Time) time.Time {
 	return c.base.Add(local.Sub(c.base) + time.Duration(c.offset.Load()))
 }
 
-// age is how old the last reply is that was used.
+// age returns the age of the last reply that was used.
 func (c *storeClock) age() time.Duration {
 	return time.Since(c.base) - time.Duration(c.learned.Load())
 }
 
-// learnEvery is how old the estimate may be before the next reply is used. Clocks do not drift
+// learnEvery is the age of the estimate from which the next reply is used. Clocks do not drift
 // apart in that time.
 const learnEvery = 100 * time.Millisecond
 
-// learn takes the store's time in a reply to a request sent at sent: it was read about half-way.
+// learn updates the estimate with the store's time in a reply to a request that was sent at sent.
+// It assumes that the store read its clock halfway between request and reply.
 func (c *storeClock) learn(storeNow, sent time.Time) {
 	begun := sent.Sub(c.base)
 	if storeNow.IsZero() || c.known.Load() && begun-time.Duration(c.learned.Load()) < learnEvery {

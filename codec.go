@@ -6,20 +6,20 @@ import (
 	"fmt"
 )
 
-// Codec turns answers into bytes and back. Its name is kept with each answer: an engine reads
-// answers of its own codec, JSON and Raw. Methods may be called concurrently.
+// Codec encodes answers as bytes and decodes them. Its name is stored with each answer. An engine
+// decodes answers of its own codec, of [JSON] and of [Raw]. Methods may be called concurrently.
 type Codec interface {
 	Name() string
 	Encode(v any) ([]byte, error)
-	// Decode reads b into the pointer v. It may keep b.
+	// Decode decodes b into the pointer v. It may keep b.
 	Decode(b []byte, v any) error
 }
 
 // The codecs of this package.
 var (
-	// JSON is encoding/json. It is the default.
+	// JSON uses encoding/json. It is the default.
 	JSON Codec = jsonCodec{}
-	// Raw keeps []byte and string as they are; other types are an error.
+	// Raw stores a []byte or string as it is. Other types are an error.
 	Raw Codec = rawCodec{}
 )
 
@@ -57,8 +57,8 @@ func (rawCodec) Decode(b []byte, v any) error {
 	return nil
 }
 
-// encode makes the answer of a finished call. []byte under Raw, the hot path, goes without the
-// interface.
+// encode returns the answer of a call that has succeeded. A []byte under Raw, the hot path,
+// bypasses the Codec interface.
 func encode[T any](c Codec, v *T) (Answer, error) {
 	if raw, ok := any(v).(*[]byte); ok && c == Raw {
 		return Answer{Codec: "raw", Body: *raw, Kept: true}, nil
@@ -73,7 +73,7 @@ func encode[T any](c Codec, v *T) (Answer, error) {
 	return Answer{Codec: c.Name(), Body: body, Kept: true}, nil
 }
 
-// decode reads a kept answer.
+// decode decodes a stored answer.
 func decode[T any](c Codec, a *Answer) (v T, err error) {
 	if a.Codec == "raw" {
 		if p, ok := any(&v).(*[]byte); ok {
@@ -84,7 +84,7 @@ func decode[T any](c Codec, a *Answer) (v T, err error) {
 	return decodeAny[T](c, a)
 }
 
-// decodeAny stands apart so that v escapes to the heap only here.
+// decodeAny is a function of its own so that v escapes to the heap only here.
 func decodeAny[T any](c Codec, a *Answer) (T, error) {
 	var v T
 	for _, known := range []Codec{c, JSON, Raw} {
@@ -92,7 +92,7 @@ func decodeAny[T any](c Codec, a *Answer) (T, error) {
 			continue
 		}
 		if err := known.Decode(a.Body, &v); err != nil {
-			// The cause may show the answer: it is left out.
+			// The codec's error may show the answer, so it is left out.
 			return v, fmt.Errorf("retrysafe: the stored answer (codec %s) does not fit %T; nothing was run again", a.Codec, v)
 		}
 		return v, nil
@@ -100,5 +100,5 @@ func decodeAny[T any](c Codec, a *Answer) (T, error) {
 	return v, fmt.Errorf("retrysafe: the stored answer has codec %q, which this engine does not have; nothing was run again", a.Codec)
 }
 
-// handled is an answer that is kept as it is.
+// handled is an answer that is stored as it is.
 type handled Answer

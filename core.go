@@ -1,6 +1,6 @@
 package retrysafe
 
-// core is what all views of an engine share: the runtime, and what looks after attempts.
+// core is what all views of an engine share: the runtime, and the parts that look after attempts.
 type core struct {
 	*runtime
 

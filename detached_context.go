@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// lateContext keeps the values of a context, but ends at a time of its own and not when that
-// context does: what ends an attempt must reach the store also when the caller has gone. Its timer
-// is made only when somebody asks for Done, so that a store that never waits costs none.
+// lateContext has the values of another context, but its own deadline, and does not end with that
+// context: the call that finishes an attempt must reach the store even if the caller has gone. Its
+// timer is created only when Done is called, so a store that never waits costs none.
 type lateContext struct {
 	values   context.Context
 	deadline time.Time
@@ -18,8 +18,8 @@ type lateContext struct {
 	timer *time.Timer
 }
 
-// begin makes it that of a call. There was one before where an ending was refused inside a
-// transaction.
+// begin prepares the context for one call. It has been used before if a finishing call was refused
+// inside a transaction.
 func (c *lateContext) begin(values context.Context, deadline time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,7 +47,7 @@ func (c *lateContext) Done() <-chan struct{} {
 	return c.done
 }
 
-// stop frees the timer once the call is over.
+// stop frees the timer after the call.
 func (c *lateContext) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestLateContextAgain: a second ending, after one that was refused inside a transaction, has a
-// time limit as well.
+// TestLateContextAgain: a second finishing call, after one that was refused inside a transaction,
+// has a time limit as well.
 func TestLateContextAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -6,34 +6,39 @@ import (
 	"fmt"
 )
 
-// Do runs fn at most once per key (under [Reexecute] at least once), and gives every repeat the
-// first answer.
+// Do runs fn at most once per key (under [Reexecute] at least once). Every duplicate gets the first
+// answer.
 //
-// A caller that has gone does not end what has begun: the context of fn has the values and the
-// deadline of ctx, but not its cancellation. It ends after Policy.MaxRun, when the lease is lost,
-// and when [Engine.Shutdown] stops waiting; fn must end then. [Attached] takes the cancellation
-// along. Where ctx has ended before fn begins, nothing runs.
+// A caller that goes away does not stop work that has begun: the context of fn has the values and
+// the deadline of ctx, but not its cancellation. It ends after [Policy].MaxRun, when the lease is
+// lost, and when [Engine.Shutdown] stops waiting; fn must return then. With [Attached] it also ends
+// when ctx is cancelled. If ctx has ended before fn begins, nothing runs.
 //
-// What its error means is said by [NothingDone], [Permanent] and [InDoubt]; any other error puts
-// the key in doubt under Refuse, and releases it under Reexecute. A panic or Goexit does the same,
-// and goes on up.
+// The error of fn decides the outcome. Mark it with [NothingDone], [Permanent] or [InDoubt]. Any
+// other error puts the key in doubt under Refuse, and releases it under Reexecute. A panic or
+// Goexit does the same, and continues up the stack.
 //
-// Errors: [ErrInProgress], [ErrAttemptFailed], [ErrInDoubt], [ErrFingerprintMismatch],
-// [ErrPrincipalChanged], [ErrDuplicate], [ErrAnswerNotKept], [ErrFailedBefore] (a kept refusal
-// under [Reject], or one whose text was not kept), [ErrNotIssued], [ErrTooManyKeys],
-// [ErrInvalidKey], [ErrUnavailable], [ErrClosed], and one that wraps errors.ErrUnsupported (limits
-// on a store that cannot count) come with nothing run in this call; [*Failure] is the kept refusal.
-// [ErrStepsChanged]: the work has other steps than an earlier attempt of the call; see [Step].
-// [ErrLeaseLost] comes with the value: the work succeeded, but another attempt had taken over. An
-// error of fn comes back wrapped, with ErrInDoubt where it leaves the key in doubt; errors.Is and
-// errors.As see through. Use [Retryable] to tell what may be retried. The marks of a call count for
-// that call alone: work that calls Do itself and returns its error has to mark it anew, since
-// "nothing was done" by the inner call says nothing of what the outer one did before.
+// Do returns these errors without running fn in this call: [ErrInProgress], [ErrAttemptFailed],
+// [ErrInDoubt], [ErrFingerprintMismatch], [ErrPrincipalChanged], [ErrDuplicate],
+// [ErrAnswerNotKept], [ErrFailedBefore] (a stored refusal under [Reject], or one whose text was not
+// stored), [ErrNotIssued], [ErrTooManyKeys], [ErrInvalidKey], [ErrUnavailable], [ErrClosed], and
+// one that wraps errors.ErrUnsupported (the policy has limits, and the store cannot count). A
+// duplicate of a refusal gets the stored [*Failure].
+//
+// [ErrStepsChanged] means that the work has other steps than an earlier attempt of the call; see
+// [Step]. [ErrLeaseLost] comes with the value: the work succeeded, but another attempt had taken
+// over. An error of fn comes back wrapped, together with ErrInDoubt if it leaves the key in doubt;
+// errors.Is and errors.As find it. [Retryable] reports whether a call can be retried.
+//
+// A mark counts only for the call whose fn returns it. If fn itself calls Do and returns that
+// error, it must mark the error again: "nothing was done" in the inner call says nothing about what
+// the outer fn did before.
 func Do[T any](ctx context.Context, e *Engine, k Key, fn func(context.Context) (T, error), opts ...CallOption) (Result[T], error) {
 	return do(ctx, e, k, fn, e.ofDo.with(opts))
 }
 
-// Run is Do for work without an answer.
+// Run is like [Do], for work without an answer. It reports whether the outcome is that of an
+// earlier call.
 func Run(ctx context.Context, e *Engine, k Key, fn func(context.Context) error, opts ...CallOption) (replayed bool, err error) {
 	res, err := Do(ctx, e, k, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) }, opts...)
 	return res.Replayed, err
@@ -60,12 +65,13 @@ func do[T any](ctx context.Context, e *Engine, k Key, fn func(context.Context) (
 	return res, err
 }
 
-// execute runs the work of an attempt and ends it.
+// execute runs the work of an attempt and finishes the attempt.
 func execute[T any](ctx context.Context, a *Attempt, fn func(context.Context) (T, error)) (res Result[T], err error) {
 	res.Attempt, res.Fence = a.n, a.fence
 	defer func() {
 		if !a.Ended() {
-			// a panic or Goexit, of the work or of a codec, is on its way up; it is not stopped
+			// A panic or Goexit of the work or of a codec is unwinding the stack. It is not
+			// recovered here.
 			a.crashed(ctx)
 		}
 	}()
@@ -79,7 +85,7 @@ func execute[T any](ctx context.Context, a *Attempt, fn func(context.Context) (T
 		f := failureOf(err)
 		return res, keptOr(&res.Stored, a.Fail(ctx, f), &settledError{err: f})
 	case NotDone:
-		_ = a.Release(ctx, err) // what cannot be released lapses
+		_ = a.Release(ctx, err) // if the release fails, the lease expires
 		return res, &settledError{err: err, again: true}
 	case Doubtful:
 		err = advised(err)
@@ -95,8 +101,8 @@ func execute[T any](ctx context.Context, a *Attempt, fn func(context.Context) (T
 	return res, keptOr(&res.Stored, err, encodeErr)
 }
 
-// keptOr sets stored by the error of an ending, and returns what the caller is told: that another
-// took over, or else what follows.
+// keptOr sets *stored to whether err, the error of Complete or Fail, is nil. It returns follows if
+// err is nil or ErrUnconfirmed, and otherwise err.
 func keptOr(stored *bool, err, follows error) error {
 	*stored = err == nil
 	if errors.Is(err, ErrUnconfirmed) {

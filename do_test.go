@@ -83,7 +83,7 @@ func TestEndings(t *testing.T) {
 
 var errDeclined = errors.New("declined")
 
-// apart runs f on a goroutine of its own, which it may panic out of or end.
+// apart runs f in a goroutine of its own, where it may panic or call Goexit.
 func apart(f func() error) (err error) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -230,7 +230,7 @@ func TestRawCodec(t *testing.T) {
 			res, err := retrysafe.Do(ctx, e, k, func(context.Context) ([]byte, error) { return want, nil })
 			assert.NoError(t, err, "call")
 			assert.Equal(t, res.Value, want, "value")
-			res.Value = append(res.Value, 'x') // must not change what is kept
+			res.Value = append(res.Value, 'x') // must not change what is stored
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// TestLostReplyOfResolve: a resolution that nobody heard of leaves the key in doubt; it must never
+// TestLostReplyOfResolve: a resolution whose reply was lost leaves the key in doubt; it must never
 // open it.
 func TestLostReplyOfResolve(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestLostReplyOfResolve(t *testing.T) {
 	})
 }
 
-// TestLostTakeover: the claim that was lost did nothing, but the attempt before it may have: its
+// TestLostTakeover: the claim that was lost did nothing, but the attempt before it may have. Its
 // payload still counts.
 func TestLostTakeover(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -67,8 +67,8 @@ func TestResolveKeepsTheRetention(t *testing.T) {
 	})
 }
 
-// TestVerdictKeepsTheRetention: what a question finds out is kept as long as the call that made the
-// record has promised, whoever asks.
+// TestVerdictKeepsTheRetention: the result of Reconcile is stored for the retention of the call
+// that made the record, whichever call asked.
 func TestVerdictKeepsTheRetention(t *testing.T) {
 	t.Parallel()
 	for _, outcome := range []retrysafe.Outcome{retrysafe.Done, retrysafe.Failed, retrysafe.NotDone} {
@@ -152,8 +152,8 @@ func TestCodecThatPanics(t *testing.T) {
 	})
 }
 
-// TestCompleteAfterMaxRun: work that took too long has an answer too, and one lost request does not
-// lose it.
+// TestCompleteAfterMaxRun: work that took too long also has an answer, and one lost request does
+// not lose it.
 func TestCompleteAfterMaxRun(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := storetest.NewFaulty(newStore(), only("complete", storetest.LoseRequest, 1, 2))
@@ -164,8 +164,8 @@ func TestCompleteAfterMaxRun(t *testing.T) {
 	})
 }
 
-// TestMarksCountForOneCall: what an inner call says of itself says nothing of what the outer one
-// did before.
+// TestMarksCountForOneCall: the mark of an inner call says nothing about what the outer call did
+// before.
 func TestMarksCountForOneCall(t *testing.T) {
 	t.Parallel()
 	for name, mark := range map[string]func(error) error{
@@ -214,7 +214,8 @@ func TestRetryable(t *testing.T) {
 	assert.True(t, !ok && (&retrysafe.Error{Op: "x"}).Error() != "", "an empty error does not panic")
 }
 
-// TestShutdownTellsWaiters at once; none of them takes over while the engine is going away.
+// TestShutdownTellsWaiters: they get ErrClosed at once, and none of them takes over during the
+// shutdown.
 func TestShutdownTellsWaiters(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore()
@@ -237,7 +238,7 @@ func TestShutdownTellsWaiters(t *testing.T) {
 	})
 }
 
-// TestClaimThatComesBehindShutdown starts nothing.
+// TestClaimThatComesBehindShutdown: a claim after Shutdown starts nothing.
 func TestClaimThatComesBehindShutdown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		slow := &slowAcquire{Store: newStore(), wait: 3 * time.Second}
@@ -258,7 +259,7 @@ func TestClaimThatComesBehindShutdown(t *testing.T) {
 	})
 }
 
-// TestShutdownEndsTransactions that are open when it gives up.
+// TestShutdownEndsTransactions: Shutdown ends the open transactions when it stops waiting.
 func TestShutdownEndsTransactions(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		e, told := retrysafe.New(newStore(), &retrysafe.Options{Sweep: -1}), make(chan error, 1)
@@ -293,7 +294,7 @@ func TestLargeFailures(t *testing.T) {
 	c.started(t, 1)
 }
 
-// TestSucceedIsNotForFailures: what was refused is not success the second time.
+// TestSucceedIsNotForFailures: a refusal is not a success the second time.
 func TestSucceedIsNotForFailures(t *testing.T) {
 	t.Parallel()
 	e := engineOn(t, newStore(), retrysafe.Policy{Duplicate: retrysafe.Succeed})
@@ -304,7 +305,7 @@ func TestSucceedIsNotForFailures(t *testing.T) {
 	}
 }
 
-// TestRetentionWithoutRoom: a retention just short of for ever does not wrap around.
+// TestRetentionWithoutRoom: a retention just short of Forever does not overflow.
 func TestRetentionWithoutRoom(t *testing.T) {
 	t.Parallel()
 	e, c := engineOn(t, newStore(), retrysafe.Policy{Retention: retrysafe.Forever - 1}), new(counter)
@@ -355,7 +356,7 @@ func TestTraceOutcomes(t *testing.T) {
 
 var errPanic = errors.New("panic")
 
-// TestNothingSecretIsPrinted: what one prints while looking for a bug.
+// TestNothingSecretIsPrinted: printing a value while debugging shows no secret.
 func TestNothingSecretIsPrinted(t *testing.T) {
 	t.Parallel()
 	secret := retrysafe.Key{Tenant: "tenant-secret", Operation: "charge", ID: "id-secret"}

@@ -8,17 +8,19 @@ import (
 	"time"
 )
 
-// Engine runs work at most (or at least) once per key, on a [Store]. It is safe for concurrent use;
-// an application has one per store. It starts goroutines only while there is work for them;
-// Shutdown ends them.
+// Engine runs work at most once per key (under [Reexecute] at least once) and keeps the records in
+// a [Store]. It is safe for concurrent use. An application needs one engine per store. An engine
+// starts goroutines only while there is work for them; [Engine.Shutdown] ends them.
 type Engine struct {
 	c        *core
 	layer    string
-	defaults *callOptions // of calls without options; never changed
-	ofDo     *callOptions // the same of Do
+	defaults *callOptions // options of calls without options; never modified
+	ofDo     *callOptions // the same for Do
 }
 
-// New returns an engine on s. It panics on options that [Options.Validate] refuses.
+// New returns an engine that keeps its records in s; o may be nil. It panics if s is nil or if
+// [Options.Validate] refuses o. It also panics if s is a [Sharer] that others may share and o has
+// no Namespace.
 func New(s Store, o *Options) *Engine {
 	if s == nil {
 		panic("retrysafe: New needs a store; memstore.New(nil) is one in memory")
@@ -44,15 +46,15 @@ func newEngine(c *core, layer string, p *Policy) *Engine {
 	return &Engine{c: c, layer: layer, defaults: &o, ofDo: o.outliving()}
 }
 
-// Layer is a view of the engine whose keys live apart, for a surface of its own: a gateway, a
-// middleware and a function that see one key never wait for each other. The layers of this project
-// are fn http gw tx mq rpc token step sig.
+// Layer returns a view of the engine whose keys are separate from those of other layers. A gateway,
+// a middleware and a function that use the same key on layers of their own never wait for each
+// other. The layers of this project are fn, http, gw, tx, mq, rpc, token, step and sig.
 func (e *Engine) Layer(name string) *Engine {
 	return &Engine{c: e.c, layer: name, defaults: e.defaults, ofDo: e.ofDo}
 }
 
-// WithPolicy is a view of the engine with other defaults; a zero field of p keeps the present one.
-// It panics on a policy that [Policy.Validate] refuses.
+// WithPolicy returns a view of the engine with another default policy. A zero field of p keeps the
+// engine's value. It panics if [Policy.Validate] refuses the result.
 func (e *Engine) WithPolicy(p Policy) *Engine {
 	p = p.Or(*e.defaults.policy)
 	if err := p.Validate(); err != nil {
@@ -61,25 +63,25 @@ func (e *Engine) WithPolicy(p Policy) *Engine {
 	return newEngine(e.c, e.layer, &p)
 }
 
-// Namespace is that of Options, or its default.
+// Namespace returns the namespace that [Options] set, or its default.
 func (e *Engine) Namespace() string { return e.c.namespace }
 
-// Policy returns the policy that calls without options go by, every field filled.
+// Policy returns the policy of calls without options, with every field set.
 func (e *Engine) Policy() Policy { return *e.defaults.policy }
 
-// Digest is HMAC-SHA-256 of data under Options.Secret, or plain SHA-256 without one: for what must
-// be told apart but not be read, such as credentials.
+// Digest returns the HMAC-SHA-256 of data under [Options].Secret, or its plain SHA-256 if there is
+// no secret. It is for data that must be compared but not be read, such as credentials.
 func (e *Engine) Digest(data []byte) [sha256.Size]byte { return e.c.digest("credential", data) }
 
-// KeyHash names a key in logs: 16 hex digits of its keyed digest. It is the same in all processes
-// with one secret and namespace.
+// KeyHash returns a name of the key for logs: 16 hex digits of its keyed digest. It is the same in
+// all processes that have the same secret and namespace.
 func (e *Engine) KeyHash(k Key) string { return e.c.keyHash(e.storeKey(k)) }
 
 func (e *Engine) storeKey(k Key) StoreKey {
 	return StoreKey{Namespace: e.c.namespace, Layer: e.layer, Key: k}
 }
 
-// Lookup returns what is known of a key. [ErrNotFound] where nothing is.
+// Lookup returns the record of a key, or [ErrNotFound] if there is none.
 func (e *Engine) Lookup(ctx context.Context, k Key) (Record, error) {
 	key := e.storeKey(k)
 	if err := key.Validate(); err != nil {
@@ -95,14 +97,14 @@ func (e *Engine) Lookup(ctx context.Context, k Key) (Record, error) {
 	return rec, nil
 }
 
-// Shutdown takes no new attempts, waits for the live ones until ctx ends, and then ends their
-// contexts. It never releases them: work that did not return may still act, so their leases lapse.
-// Calls that wait for others are told [ErrClosed] at once; transactions of DoTx that are open at
-// the end of ctx have their contexts ended. It returns nil when all have ended, and does not close
-// the store.
+// Shutdown starts no new attempts, waits for the live ones until ctx ends, and then ends their
+// contexts. It never releases their keys, since work that has not returned may still act; their
+// leases expire. Calls that wait for another attempt get [ErrClosed] at once. Shutdown ends the
+// contexts of transactions of [DoTx] that are still open when ctx ends. It returns nil if
+// everything has ended. It does not close the store.
 //
-// Calls of the store that go on although their contexts have ended are waited for until ctx ends,
-// and a second at least.
+// A store call may continue although its context has ended. Shutdown waits for such calls until ctx
+// ends, and for at least one second.
 func (e *Engine) Shutdown(ctx context.Context) error {
 	c := e.c
 	idle := c.life.close()
@@ -112,7 +114,7 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	}
 	var err error
 	select {
-	case <-idle: // also where ctx had ended before
+	case <-idle: // also if ctx had ended before
 	default:
 		err = fmt.Errorf("retrysafe: shutdown: %d calls had not ended; the keys of their attempts stay taken until the leases lapse: %w",
 			c.life.count(), context.Cause(ctx))
@@ -125,13 +127,13 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// PolicyWith returns the policy that a call with opts goes by, every field filled, and what is
-// wrong with opts.
+// PolicyWith returns the policy of a call with opts, with every field set, and an error if opts are
+// invalid.
 func (e *Engine) PolicyWith(opts ...CallOption) (Policy, error) {
 	o := e.callOptions(opts)
 	return *o.policy, o.err
 }
 
-// callOptions returns what a call with opts goes by. Without options that is shared and costs
-// nothing.
+// callOptions returns the options of a call with opts. Without opts it returns the engine's
+// defaults, and costs nothing.
 func (e *Engine) callOptions(opts []CallOption) *callOptions { return e.defaults.with(opts) }

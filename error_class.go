@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// NothingDone marks an error of the work as "certainly nothing happened": the key is released and a
-// retry runs the work again. Use it only where that is known: the connection was refused, the input
-// was rejected before anything was sent. NothingDone(nil) is nil.
+// NothingDone marks an error of the work as "certainly nothing happened": the key is released, and
+// a retry runs the work again. Use it only if that is certain: the connection was refused, or the
+// input was rejected before anything was sent. NothingDone(nil) is nil.
 func NothingDone(err error) error {
 	if err == nil {
 		return nil
@@ -22,7 +22,7 @@ type nothingDone struct{ err error }
 func (e *nothingDone) Error() string { return e.err.Error() }
 func (e *nothingDone) Unwrap() error { return e.err }
 
-// InDoubt marks an error of the work as "it may have happened", also under Reexecute. InDoubt(nil)
+// InDoubt marks an error of the work as "it may have happened", under Reexecute too. InDoubt(nil)
 // is nil.
 func InDoubt(err error) error {
 	if err == nil {
@@ -36,9 +36,9 @@ type inDoubt struct{ err error }
 func (e *inDoubt) Error() string { return e.err.Error() }
 func (e *inDoubt) Unwrap() error { return e.err }
 
-// Permanent marks an error of the work as a final refusal (the card was declined): it is kept, and
-// the first caller and every repeat get a [*Failure] with this code and the text of err.
-// Permanent(code, nil) is nil.
+// Permanent marks an error of the work as a final refusal, such as a declined card. The refusal is
+// stored, and the first caller and every duplicate get a [*Failure] with this code and the text of
+// err. Permanent(code, nil) is nil.
 func Permanent(code string, err error) error {
 	if err == nil {
 		return nil
@@ -46,12 +46,12 @@ func Permanent(code string, err error) error {
 	return &Failure{Code: code, Message: err.Error(), cause: err}
 }
 
-// Failure is a kept, final error. The first caller and every repeat get the same Code, Message and
-// Detail (use errors.As); only the first caller's wraps the cause.
+// Failure is a stored, final error. The first caller and every duplicate get the same Code, Message
+// and Detail (use errors.As). Only the first caller's Failure wraps the cause.
 type Failure struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
-	// Detail is for programs: any bytes, kept and replayed.
+	// Detail is data for programs: any bytes, stored and replayed.
 	Detail []byte `json:"detail,omitempty"`
 
 	cause error
@@ -60,12 +60,12 @@ type Failure struct {
 // Error returns the message.
 func (f *Failure) Error() string { return f.Message }
 
-// Unwrap returns the cause, which only the first caller has.
+// Unwrap returns the cause. Only the first caller's Failure has one.
 func (f *Failure) Unwrap() error { return f.cause }
 
 const failureCodec = "failure"
 
-// answer is the failure as it is stored: JSON {code, message, detail}, the format frozen as
+// answer returns the failure as it is stored: JSON {code, message, detail}. The format is frozen as
 // version 1.
 func (f *Failure) answer() (Answer, error) {
 	body, err := json.Marshal(f)
@@ -75,7 +75,7 @@ func (f *Failure) answer() (Answer, error) {
 	return Answer{Codec: failureCodec, Body: body, Kept: true, Size: 0}, nil
 }
 
-// FailureOf reads the failure that a failed record keeps.
+// FailureOf returns the failure that is stored in the answer of a failed record.
 func FailureOf(a Answer) (*Failure, error) {
 	if a.Codec != failureCodec {
 		return nil, fmt.Errorf("retrysafe: the stored failure has codec %q, not %q", a.Codec, failureCodec)
@@ -87,12 +87,12 @@ func FailureOf(a Answer) (*Failure, error) {
 	return f, nil
 }
 
-// OutcomeOf is what an error of the work means under p; nil is [Done]. The outermost mark counts
-// ([NothingDone], [Permanent], [InDoubt]), then what Classify says, then OnDoubt.
+// OutcomeOf returns the outcome that an error of the work has under p; nil is [Done]. The outermost
+// mark decides ([NothingDone], [Permanent], [InDoubt]), then Classify, then OnDoubt.
 //
-// Where several errors are joined, an InDoubt in any branch makes all of it [Doubtful], and the
+// If several errors are joined, an InDoubt in any branch makes the whole error [Doubtful]. The
 // other marks count only if every branch has one. An error that is marked only in part is Doubtful
-// under [Refuse] and is not given to Classify; under [Reexecute] a Permanent in any branch makes it
+// under [Refuse], and Classify is not called. Under [Reexecute] a Permanent in any branch makes it
 // [Failed].
 func (p Policy) OutcomeOf(err error) Outcome { return outcomeOf(err, &p) }
 
@@ -112,7 +112,7 @@ func outcomeOf(err error, p *Policy) Outcome {
 	}
 }
 
-// unmarkedOutcome is what an error without a mark means.
+// unmarkedOutcome returns the outcome of an error without a mark.
 func unmarkedOutcome(err error, p *Policy) Outcome {
 	if p.Classify != nil {
 		switch o := p.Classify(err); o {
@@ -120,7 +120,7 @@ func unmarkedOutcome(err error, p *Policy) Outcome {
 			return o
 		case 0:
 		default:
-			return Doubtful // an outcome that does not exist says nothing
+			return Doubtful // an unknown outcome says nothing
 		}
 	}
 	if p.OnDoubt == Reexecute {
@@ -129,22 +129,22 @@ func unmarkedOutcome(err error, p *Policy) Outcome {
 	return Doubtful
 }
 
-// nothingDoneSays tells whether err says by its own mark, in every branch, that nothing was done.
+// nothingDoneSays reports whether err itself is marked with NothingDone, in every branch.
 func nothingDoneSays(err error) bool {
 	m := marksOf(err)
 	return m.outcome == NotDone && !m.inPart
 }
 
-// marks are what an error says of itself. Marks that an inner call has settled do not count.
+// marks are what an error says about its own outcome. Marks of an inner call's error do not count:
+// that call has used them.
 type marks struct {
 	outcome Outcome
-	// inPart is set where a branch of a joined error has no mark: that branch may have had an
-	// effect.
+	// inPart is set if a branch of a joined error has no mark: that branch may have had an effect.
 	inPart bool
 }
 
 func marksOf(err error) marks {
-	switch e := err.(type) { //nolint:errorlint // this is the walk
+	switch e := err.(type) { //nolint:errorlint // this walks the chain itself
 	case *settledError, *Error:
 		return marks{}
 	case *inDoubt:
@@ -161,7 +161,7 @@ func marksOf(err error) marks {
 	return marks{}
 }
 
-// marksOfAll joins the marks of branches: a doubt wins, then a refusal.
+// marksOfAll joins the marks of all branches: InDoubt takes precedence, then Permanent.
 func marksOfAll(branches []error) (all marks) {
 	for _, err := range branches {
 		m := marksOf(err)
@@ -188,7 +188,7 @@ func (e *markedInPart) Error() string {
 func (e *markedInPart) Unwrap() error      { return e.err }
 func (e *markedInPart) DoubtCause() string { return "marked-in-part" }
 
-// advised adds advice to an error in doubt that has marks which do not count.
+// advised adds advice to an error in doubt if it has marks that do not count.
 func advised(err error) error {
 	if m := marksOf(err); m.inPart && m.outcome != 0 {
 		return &markedInPart{err}
@@ -196,17 +196,17 @@ func advised(err error) error {
 	return err
 }
 
-// settledError is what a call returns of an error that it has settled. Its marks do not count for a
-// call around it.
+// settledError is the error of the work as a call returns it after the attempt has been finished.
+// Its marks do not count for an outer call.
 type settledError struct {
 	err   error
-	again bool // a retry runs
+	again bool // a retry runs the work
 }
 
 func (e *settledError) Error() string { return e.err.Error() }
 func (e *settledError) Unwrap() error { return e.err }
 
-// failureOf is the failure that err stands for.
+// failureOf returns the failure in err, or makes one of err.
 func failureOf(err error) *Failure {
 	var f *Failure
 	if errors.As(err, &f) {
@@ -215,9 +215,9 @@ func failureOf(err error) *Failure {
 	return &Failure{Code: "failed", Message: err.Error(), cause: err}
 }
 
-// Retryable says whether the same call with the same key may be made again, and after how long. In
-// doubt, a mismatch and a duplicate are not retryable: the answer would be the same. A doubt that
-// [Policy].Reconcile will be asked about is retryable then.
+// Retryable reports whether the same call with the same key can be retried, and after how long. A
+// key in doubt, a mismatch and a duplicate are not retryable: the answer would be the same. A key
+// in doubt is retryable if [Policy].Reconcile will be called for it after that time.
 func Retryable(err error) (after time.Duration, ok bool) {
 	if f := (*Failure)(nil); errors.As(err, &f) && !errors.Is(err, ErrInDoubt) {
 		return 0, false // final, whatever it wraps
@@ -243,9 +243,10 @@ func Retryable(err error) (after time.Duration, ok bool) {
 	return 0, errors.As(err, &settled) && settled.again
 }
 
-// Marked is what the mark of an error says ([NothingDone], [InDoubt], [Permanent]), for code that
-// finishes attempts itself; false: it has none. An error that is marked only in part is [Doubtful];
-// what it means under a policy says [Policy.OutcomeOf].
+// Marked returns the outcome that the mark of an error stands for ([NothingDone], [InDoubt],
+// [Permanent]), and reports whether it has one. It is for code that finishes attempts itself. An
+// error that is marked only in part is [Doubtful]; [Policy.OutcomeOf] returns its outcome under a
+// policy.
 func Marked(err error) (Outcome, bool) {
 	if err == nil {
 		return 0, false
@@ -257,8 +258,8 @@ func Marked(err error) (Outcome, bool) {
 	return m.outcome, m.outcome != 0
 }
 
-// Unmarked is an error without its marks, as the work's callers should see it. Those of a joined
-// error stay.
+// Unmarked returns err without its marks, as callers of the work should see it. Marks inside a
+// joined error stay.
 func Unmarked(err error) error {
 	for {
 		if _, ok := Marked(err); !ok {

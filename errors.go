@@ -8,38 +8,129 @@ import (
 	"time"
 )
 
-// The errors of this package. Calls return them wrapped in an [*Error]; test with errors.Is.
+// Errors of this package. Calls return them wrapped in an [*Error]; test with errors.Is.
 var (
-	ErrInProgress          = errors.New("the first attempt is still running")
-	ErrAttemptFailed       = errors.New("the attempt that was waited for ended without an answer")
+	// ErrInProgress is returned while another attempt of the key is running. Retry with the same
+	// key later, or set [Policy].Wait to wait for the answer.
+	ErrInProgress = errors.New("the first attempt is still running")
+
+	// ErrAttemptFailed is returned to a caller that waited for an attempt which then ended without
+	// an answer. Retry with the same key.
+	ErrAttemptFailed = errors.New("the attempt that was waited for ended without an answer")
+
+	// ErrFingerprintMismatch is returned if the key was used before with another payload. Use a new
+	// key for a new request, and the old payload for a retry.
 	ErrFingerprintMismatch = errors.New("the key was used with another payload")
-	ErrPrincipalChanged    = errors.New("the key belongs to another credential of this caller")
-	ErrInDoubt             = errors.New("an earlier attempt may have taken effect")
-	ErrLeaseLost           = errors.New("lease lost")
-	ErrBound               = errors.New("the attempt ran longer than MaxRun")
-	ErrDuplicate           = errors.New("done before")
-	ErrAnswerNotKept       = errors.New("done before, but its answer was not kept")
-	ErrFailedBefore        = errors.New("refused for good before")
-	ErrNotIssued           = errors.New("key unknown, expired or another caller's")
-	ErrTooManyKeys         = errors.New("the tenant has as many keys as its limits allow")
-	ErrTooManyRequests     = errors.New("requests come faster than the rate allows")
-	ErrNotFound            = errors.New("no such record")
-	ErrFenceChanged        = errors.New("the record has changed since it was read")
-	ErrTooLate             = errors.New("the call reached the store after its time limit and was not applied")
-	ErrInTransaction       = errors.New("the engine was called on the database of the open DoTx")
-	ErrTxEnded             = errors.New("the work has ended its transaction by itself")
-	ErrUnavailable         = errors.New("store unavailable")
-	ErrUnconfirmed         = errors.New("the work is done, but the store has not confirmed its answer yet")
-	ErrNoAttempt           = errors.New("there is no attempt in this context")
-	ErrStepRepeated        = errors.New("this attempt has run a step of this name before")
-	ErrStepsChanged        = errors.New("the steps are not those of an earlier attempt")
-	ErrEnded               = errors.New("the attempt has ended")
-	ErrClosed              = errors.New("the engine is shut down")
-	ErrUnreadable          = errors.New("records that this build cannot read were left out")
+
+	// ErrPrincipalChanged is returned if the key was used before with another credential; see
+	// [WithBinding]. Retry with the credential that was used first.
+	ErrPrincipalChanged = errors.New("the key belongs to another credential of this caller")
+
+	// ErrInDoubt is returned if the work may have taken effect and its outcome is unknown. Find out
+	// the outcome, starting with [Engine.Lookup], and resolve the key with [Engine.Resolve]. Do not
+	// retry with a new key.
+	ErrInDoubt = errors.New("an earlier attempt may have taken effect")
+
+	// ErrLeaseLost is returned if another attempt has taken over the key, or if the lease of this
+	// one could not be extended in time. It is also the cause of a context that ended for that
+	// reason. Do not report success: a retry with the same key gets the answer of the attempt that
+	// took over.
+	ErrLeaseLost = errors.New("lease lost")
+
+	// ErrBound is the cause of an attempt's context that ended because the attempt ran longer than
+	// [Policy].MaxRun. The work must return.
+	ErrBound = errors.New("the attempt ran longer than MaxRun")
+
+	// ErrDuplicate is returned under [Reject] if the work was completed before, and by
+	// [Engine.Resolve] for a completed key. Nothing was run again. Look up what the first call
+	// made.
+	ErrDuplicate = errors.New("done before")
+
+	// ErrAnswerNotKept is returned if the work, or a [Step], was completed before and its answer
+	// was not stored, for example because it was larger than [Policy].MaxAnswer. Nothing was run
+	// again. Look up what the first call made.
+	ErrAnswerNotKept = errors.New("done before, but its answer was not kept")
+
+	// ErrFailedBefore is returned if the work was refused for good before: under [Reject], or if
+	// the stored refusal has no text. Nothing was done, and a retry would get the same error. A new
+	// request needs a new key.
+	ErrFailedBefore = errors.New("refused for good before")
+
+	// ErrNotIssued is returned under [MustBeIssued] if the server has not issued the key or the
+	// time for its first use has passed, and by [Engine.Issue] if the key has a record already. Ask
+	// for a new key, but find out first whether an earlier call with this one may have taken
+	// effect.
+	ErrNotIssued = errors.New("key unknown, expired or another caller's")
+
+	// ErrTooManyKeys is returned for a new key if the tenant is over its [Limits]. Nothing was run.
+	// Retry with the same key after the RetryAfter of the [*Error].
+	ErrTooManyKeys = errors.New("the tenant has as many keys as its limits allow")
+
+	// ErrTooManyRequests is returned by [Engine.Allow] if a request comes faster than the [Rate]
+	// allows. Nothing was run. Retry after the RetryAfter of the [*Error].
+	ErrTooManyRequests = errors.New("requests come faster than the rate allows")
+
+	// ErrNotFound is returned by [Engine.Lookup] and [Engine.Resolve] if the key has no record.
+	// Check the layer: a record is found only on the layer of the call that made it.
+	ErrNotFound = errors.New("no such record")
+
+	// ErrFenceChanged is returned by [Engine.Resolve] if the record has changed since it was read.
+	// Look the record up again, and decide again.
+	ErrFenceChanged = errors.New("the record has changed since it was read")
+
+	// ErrTooLate is returned by a [Store] that got a call after its time limit and did not apply
+	// it. The engine tries again; its callers get this error together with [ErrUnavailable].
+	ErrTooLate = errors.New("the call reached the store after its time limit and was not applied")
+
+	// ErrInTransaction is returned if the engine is called on the database of an open [DoTx] or
+	// [StepTx]. Give the call a store on another database, or move it out of the transaction.
+	ErrInTransaction = errors.New("the engine was called on the database of the open DoTx")
+
+	// ErrTxEnded is returned if the work of [DoTx] or [StepTx] has committed or rolled back its
+	// transaction itself. Let the work return nil to commit and an error to roll back. Look the key
+	// up to see what was stored.
+	ErrTxEnded = errors.New("the work has ended its transaction by itself")
+
+	// ErrUnavailable is returned if the store cannot be reached or fails. Nothing took effect.
+	// Retry with the same key.
+	ErrUnavailable = errors.New("store unavailable")
+
+	// ErrUnconfirmed is returned if the work is done and the store has not confirmed its answer
+	// yet. Do not do the work again in another way. Repeat the call with the same key to learn the
+	// outcome.
+	ErrUnconfirmed = errors.New("the work is done, but the store has not confirmed its answer yet")
+
+	// ErrNoAttempt is returned by [Step] and [StepTx] if the context belongs to no attempt. Call
+	// them inside the work, with the context that the work got.
+	ErrNoAttempt = errors.New("there is no attempt in this context")
+
+	// ErrStepRepeated is returned by [Step] and [StepTx] if the attempt has run a step of this name
+	// before. Give each step a name of its own: number the steps of a loop, and retry inside a
+	// step.
+	ErrStepRepeated = errors.New("this attempt has run a step of this name before")
+
+	// ErrStepsChanged is returned if the work has other steps than an earlier attempt of the call.
+	// Find out what that attempt has done ([Record.Progress]), and resolve the key with
+	// [Engine.Resolve] or run the program that began the call.
+	ErrStepsChanged = errors.New("the steps are not those of an earlier attempt")
+
+	// ErrEnded is returned by the methods of an [Attempt] that was finished before, and by its
+	// steps. It is also the cause of a finished attempt's context. Nothing was changed; a deferred
+	// [Attempt.Doubt] can ignore it.
+	ErrEnded = errors.New("the attempt has ended")
+
+	// ErrClosed is returned after [Engine.Shutdown] was called. Nothing was run. Retry with the
+	// same key on another process.
+	ErrClosed = errors.New("the engine is shut down")
+
+	// ErrUnreadable is returned by [Engine.ReconcileAll] if the store has records that this build
+	// cannot read. All other records were handled. Update this program, or look at those records
+	// with the store's own tools.
+	ErrUnreadable = errors.New("records that this build cannot read were left out")
 )
 
-// advice says what a caller can do next; the first entry that fits is told. An error without one
-// speaks for itself.
+// advice says what a caller can do next. Error returns the first entry that matches. An error
+// without an entry needs no advice.
 var advice = []struct {
 	err  error
 	text string
@@ -68,21 +159,23 @@ var advice = []struct {
 	{ErrClosed, "nothing was run; retry with the same key on another process"},
 }
 
-// Error is what the calls of this package return. It never carries a key or an answer in clear.
+// Error is the error type of the calls of this package. It never contains a key or an answer in
+// clear text.
 type Error struct {
 	// Op is the operation of the key, or the step that failed.
 	Op string
-	// Key is the engine's keyed hash of the key, for logs; may be empty.
+	// Key is the engine's keyed hash of the key, for logs. It may be empty.
 	Key string
-	// Attempt is the attempt that the error speaks of; zero where there is none.
+	// Attempt is the number of the attempt that the error is about, or zero if there is none.
 	Attempt int
 	// Err is one of the errors above, or wraps one together with its cause.
 	Err error
-	// RetryAfter is when a retry makes sense; zero where none does.
+	// RetryAfter is how long to wait before a retry. It is zero if a retry makes no sense or if no
+	// time is known; [Retryable] reports which.
 	RetryAfter time.Duration
 }
 
-// Error says what is wrong and what the caller can do next.
+// Error returns what is wrong and what the caller can do next.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("retrysafe")
@@ -111,7 +204,7 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// mayBeApplied tells whether a store call that failed may have been applied all the same.
+// mayBeApplied reports whether a store call that failed may have been applied nevertheless.
 func mayBeApplied(err error) bool {
 	for _, base := range []error{ErrLeaseLost, ErrInvalidKey, ErrTooLate, ErrInTransaction, errors.ErrUnsupported} {
 		if errors.Is(err, base) {
@@ -121,7 +214,8 @@ func mayBeApplied(err error) bool {
 	return true
 }
 
-// unavailable wraps the failure of a store. Its text may name hosts and files, never keys.
+// unavailable wraps an error of the store in ErrUnavailable. Its text may name hosts and files,
+// never keys.
 func unavailable(err error) error {
 	if errors.Is(err, ErrInvalidKey) || errors.Is(err, ErrInTransaction) || errors.Is(err, context.Canceled) {
 		return err
@@ -129,8 +223,8 @@ func unavailable(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-// txError makes a failure of the database one of this package's errors. A database that says no has
-// rolled back, so that nothing happened, whether or not fn ran.
+// txError converts an error of the database to one of this package's errors. A database that
+// returns an error has rolled back, so nothing happened, whether or not fn ran.
 func txError(err error) error {
 	for _, known := range []error{
 		ErrInProgress, ErrInDoubt, ErrFingerprintMismatch, ErrPrincipalChanged, ErrNotIssued, ErrLeaseLost, ErrInvalidKey,

@@ -11,7 +11,7 @@ import (
 )
 
 // Two processes on one store share the limits of a tenant. A new key over them is refused before
-// anything runs; a repeat is answered.
+// anything runs. A duplicate is answered.
 func ExampleLimits() {
 	ctx := context.Background()
 	store := memstore.New(nil)

@@ -12,8 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// A process dies behind the second of three steps. The retry goes on with the third: nobody pays
-// twice.
+// A process dies after the second of three steps. The retry continues with the third, and the
+// customer pays once.
 func ExampleStep() {
 	ctx := context.Background()
 	clock := storetest.NewClock()
@@ -48,7 +48,7 @@ func ExampleStep() {
 	})
 	fmt.Println("the first:", err != nil)
 
-	clock.Advance(time.Hour) // its lease has passed
+	clock.Advance(time.Hour) // its lease has expired
 	second := process()
 	defer second.Shutdown(ctx)
 	res, err := order(second, func() {})
@@ -61,7 +61,7 @@ func ExampleStep() {
 	// the retry: on its way <nil>
 }
 
-// A payment, and what is done behind it: whatever becomes of the mail, the payment is made once.
+// A payment, followed by a mail. If the mail fails, the payment is still made only once.
 func ExampleAtMostOnce() {
 	engine := retrysafe.New(memstore.New(nil), &retrysafe.Options{Logger: slog.New(slog.DiscardHandler)})
 	defer engine.Shutdown(context.Background())
@@ -87,8 +87,7 @@ func ExampleAtMostOnce() {
 	// <nil>
 }
 
-// Calls whose process died, and whose callers do not come back, are finished by a worker in any
-// process.
+// A worker in any process finishes calls whose process died and whose callers do not retry.
 func ExampleWorker() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()

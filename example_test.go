@@ -22,7 +22,8 @@ type Receipt struct{ ID string }
 // pay stands for a call of a payment provider.
 func pay(context.Context, Order) (Receipt, error) { return Receipt{ID: "r-1"}, nil }
 
-// A click, a retry, a redelivered message: however often it comes, the card is charged once.
+// A click, a retry, a redelivered message: the card is charged once, however often the request
+// arrives.
 func ExampleDo() {
 	ctx := context.Background()
 	engine := retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("from your configuration")})
@@ -41,8 +42,8 @@ func ExampleDo() {
 	// r-1 true <nil>
 }
 
-// An operation is declared once: its name, its policy and its work; the input is the fingerprint,
-// so that it cannot be forgotten.
+// An operation is declared once: its name, its policy and its work. The input is the fingerprint,
+// so a caller cannot forget to set one.
 func ExampleNewOperation() {
 	ctx := context.Background()
 	engine := retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("from your configuration")})
@@ -59,8 +60,8 @@ func ExampleNewOperation() {
 	// true
 }
 
-// What an error of the work means is said by a mark. Without one it may have happened, and under
-// Refuse nobody runs it again.
+// A mark says what an error of the work means. Without one the work may have taken effect, and
+// under Refuse it does not run again.
 func ExampleNothingDone() {
 	ctx := context.Background()
 	engine := retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("from your configuration")})
@@ -84,7 +85,7 @@ func ExampleNothingDone() {
 	// true
 }
 
-// Begin is for code that ends the attempt itself.
+// Begin is for code that finishes the attempt itself.
 func ExampleEngine_Begin() {
 	ctx := context.Background()
 	engine := retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("from your configuration")})
@@ -111,7 +112,7 @@ func ExampleEngine_Begin() {
 	// again: report of November
 }
 
-// A key in doubt is settled by whoever found out what became of it.
+// An operator, or a program, resolves a key in doubt after finding out its outcome.
 func ExampleEngine_Resolve() {
 	ctx := context.Background()
 	engine := retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("from your configuration")})
@@ -147,8 +148,8 @@ func ExampleRetryable() {
 	// false
 }
 
-// Work that is about to do what cannot be taken back makes sure of its lease first: the process may
-// have been held up since.
+// Work that is about to do what cannot be undone makes sure of its lease first: the process may
+// have been held up.
 func ExampleAttempt_Extend() {
 	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("16 random bytes!")})
 	defer e.Shutdown(context.Background())
@@ -168,7 +169,7 @@ func ExampleAttempt_Extend() {
 	// Output: the money is sent
 }
 
-// A payment whose answer was lost: the provider is asked what became of it, by the key that was
+// A payment whose answer was lost. Reconcile asks the provider for the outcome, by the key that was
 // sent along, and the customer gets the receipt of the one charge.
 func ExampleEngine_ReconcileAll() {
 	ctx := context.Background()
@@ -196,8 +197,8 @@ func ExampleEngine_ReconcileAll() {
 	_, err := charge.Do(ctx, "ann", "8e03978e", "tea")
 	fmt.Println("in doubt:", errors.Is(err, retrysafe.ErrInDoubt))
 	after, _ := retrysafe.Retryable(func() error { _, err := charge.Do(ctx, "ann", "8e03978e", "tea"); return err }())
-	clock.Advance(after) // in a program time passes by itself
-	// a program would do this every few minutes; a repeat of the call does it too
+	clock.Advance(after) // in a real program this time passes by itself
+	// A program would do this every few minutes. A duplicate of the call does it too.
 	settled, err := charge.ReconcileAll(ctx)
 	fmt.Println("settled:", settled, err)
 	res, err := charge.Do(ctx, "ann", "8e03978e", "tea")

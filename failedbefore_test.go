@@ -12,13 +12,13 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestFailedBefore: what was refused for good is no success in any form and under any policy.
+// TestFailedBefore: a final refusal is not a success in any form and under any policy.
 func TestFailedBefore(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		policy retrysafe.Policy
 		text   string
-		code   string // of the failure that a repeat gets; empty: none
+		code   string // of the failure that a duplicate gets; empty: none
 		before bool   // the error is ErrFailedBefore
 	}{
 		"replayed":            {retrysafe.Policy{}, "declined", "no-credit", false},
@@ -48,7 +48,7 @@ func TestFailedBefore(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreFinal: a refusal for good is not to be retried, whatever it wraps.
+// TestRefusalsAreFinal: a final refusal is not retryable, whatever it wraps.
 func TestRefusalsAreFinal(t *testing.T) {
 	t.Parallel()
 	e := engineOn(t, newStore(), retrysafe.Policy{})
@@ -61,7 +61,8 @@ func TestRefusalsAreFinal(t *testing.T) {
 	}
 }
 
-// TestAnswersThatNobodyCouldRead are refused, and the attempt can be ended after all.
+// TestAnswersThatNobodyCouldRead: answers that cannot be read are refused, and the attempt can
+// still be finished.
 func TestAnswersThatNobodyCouldRead(t *testing.T) {
 	t.Parallel()
 	e := engineOn(t, newStore(), retrysafe.Policy{})

@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// TestLostReplyOfAcquire: the repeat carries the same owner, so that the claim is the caller's own
+// TestLostReplyOfAcquire: the repeated call has the same owner, so the claim is the caller's own
 // and not a duplicate.
 func TestLostReplyOfAcquire(t *testing.T) {
 	t.Parallel()
@@ -30,7 +30,7 @@ func TestLostReplyOfAcquire(t *testing.T) {
 	}
 }
 
-// TestUnansweredClaimIsGivenBack is E2: without it an outage of the store would leave keys in doubt
+// TestUnansweredClaimIsGivenBack is E2. Otherwise an outage of the store would leave keys in doubt
 // although nothing ran.
 func TestUnansweredClaimIsGivenBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -53,8 +53,8 @@ func TestUnansweredClaimIsGivenBack(t *testing.T) {
 	})
 }
 
-// TestClaimThatArrivesLate: a request that the network delivers after its caller has gone wins
-// nothing.
+// TestClaimThatArrivesLate: a request that the network delivers after its caller has gone does not
+// acquire the key.
 func TestClaimThatArrivesLate(t *testing.T) {
 	t.Parallel()
 	for name, late := range map[string]time.Duration{"before its limit": time.Second, "after its limit": 7 * time.Second} {
@@ -75,8 +75,7 @@ func TestClaimThatArrivesLate(t *testing.T) {
 	}
 }
 
-// TestReclaimNeverTakesARunningAttempt: the claim was answered in the end, so that nothing may be
-// given back.
+// TestReclaimNeverTakesARunningAttempt: a later try was answered, so nothing may be given back.
 func TestReclaimNeverTakesARunningAttempt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := storetest.NewFaulty(newStore(), only("acquire", storetest.LoseReply, 1, 2))
@@ -109,7 +108,7 @@ func TestCallerGoneBeforeTheWork(t *testing.T) {
 	})
 }
 
-// TestNoReleaseAfterComplete is E1: an answer that may have been kept is never taken back.
+// TestNoReleaseAfterComplete is E1: an answer that may have been stored is never released.
 func TestNoReleaseAfterComplete(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]storetest.Fault{"request lost": storetest.LoseRequest, "reply lost": storetest.LoseReply} {
@@ -130,7 +129,7 @@ func TestNoReleaseAfterComplete(t *testing.T) {
 	}
 }
 
-// TestStoreAwayAtComplete is E8: after two seconds the caller has its value; the answer is stored
+// TestStoreAwayAtComplete is E8: after two seconds the caller has its value. The answer is stored
 // when the store is back.
 func TestStoreAwayAtComplete(t *testing.T) {
 	t.Parallel()
@@ -201,7 +200,7 @@ func TestStoreAwayFromTheStart(t *testing.T) {
 	})
 }
 
-// TestCertainReleaseSurvivesAnOutage: what certainly did not happen must not become a doubt because
+// TestCertainReleaseSurvivesAnOutage: work that certainly did nothing must not end in doubt because
 // the store was away.
 func TestCertainReleaseSurvivesAnOutage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -227,7 +226,7 @@ func TestAnswerAfterTheLease(t *testing.T) {
 	})
 }
 
-// slowAcquire answers late what it has done in time.
+// slowAcquire applies calls in time and answers them late.
 type slowAcquire struct {
 	*memstore.Store
 	wait time.Duration
@@ -258,8 +257,8 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-// TestShutdownGivesUp is E7: it ends contexts and lets leases lapse; it never releases what may
-// still act.
+// TestShutdownGivesUp is E7: Shutdown ends contexts and lets leases expire. It never releases work
+// that may still act.
 func TestShutdownGivesUp(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := storetest.NewFaulty(newStore(), nil)
@@ -285,8 +284,8 @@ func TestShutdownGivesUp(t *testing.T) {
 	})
 }
 
-// TestEarlierTryArrivesLate: the second try is told that another attempt runs; when that one gives
-// the key back, the first try, which the network has kept, must not hold it for nobody.
+// TestEarlierTryArrivesLate: the second try finds another attempt running. When that one gives the
+// key back, the first try, which the network has delayed, must not hold the key for no caller.
 func TestEarlierTryArrivesLate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore()
@@ -306,8 +305,8 @@ func TestEarlierTryArrivesLate(t *testing.T) {
 	})
 }
 
-// TestEarlierTryArrivesAfterTheEnd: the call was given its attempt by a later try, and is over; the
-// first try must hold nothing.
+// TestEarlierTryArrivesAfterTheEnd: a later try got the attempt, and the call is over. The first
+// try must hold nothing.
 func TestEarlierTryArrivesAfterTheEnd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore()
@@ -326,8 +325,8 @@ func TestEarlierTryArrivesAfterTheEnd(t *testing.T) {
 	})
 }
 
-// TestSlowFailures: a store that hangs until its own limit is asked twice, and the caller is told;
-// one that fails at once is asked a few times.
+// TestSlowFailures: a store that hangs until its own limit is asked twice, and the caller gets the
+// error. A store that fails at once is asked a few times.
 func TestSlowFailures(t *testing.T) {
 	t.Parallel()
 	for after, want := range map[time.Duration]int64{0: 3, 5 * time.Second: 2} {

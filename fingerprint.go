@@ -7,21 +7,20 @@ import (
 	"fmt"
 )
 
-// The versions of fingerprints, the first byte of what is stored. Fingerprints of different
-// versions are not compared, so that a new algorithm does not turn the retries in flight into
-// mismatches.
+// Versions of fingerprints: the first byte of what is stored. Fingerprints of different versions
+// are not compared, so a new algorithm does not turn retries in flight into mismatches.
 const (
 	fingerprintGiven   = 1
 	fingerprintPayload = 2
-	// fingerprintOfRules and above are those of [Call].FingerprintRule.
+	// fingerprintOfRules and the values above it stand for [Call].FingerprintRule.
 	fingerprintOfRules = 128
 )
 
 // maxFingerprint leaves room for a version byte in the one-byte length of the packed form.
 const maxFingerprint = 254
 
-// WithFingerprint gives a digest of the request (an empty one gives none): a repeat of the key with
-// another digest is refused with [ErrFingerprintMismatch]. At most 254 bytes.
+// WithFingerprint sets the digest of the request, of at most 254 bytes. A duplicate with another
+// digest gets [ErrFingerprintMismatch]. An empty digest sets none.
 func WithFingerprint(digest []byte) CallOption {
 	return optionFunc(func(c *callOptions) { c.give(digest) })
 }
@@ -37,9 +36,9 @@ func (c *callOptions) give(digest []byte) {
 	c.fingerprint = append(append(c.space[:0], fingerprintGiven), digest...)
 }
 
-// WithPayload makes the fingerprint of the request: SHA-256 of its JSON form (of a []byte or
-// string: of its bytes). The form must be the same in each retry: leave out times of sending and
-// random values.
+// WithPayload sets the fingerprint to the SHA-256 of the request in JSON; of a []byte or string, to
+// that of its bytes. The JSON must be the same in each retry: leave out send times and random
+// values.
 func WithPayload(v any) CallOption {
 	return optionFunc(func(c *callOptions) {
 		fp, err := payloadFingerprint(v)

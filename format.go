@@ -5,19 +5,20 @@ import (
 	"log/slog"
 )
 
-// What can be printed by mistake shows no key, no answer and no secret.
+// The methods below show no key, no answer and no secret, so that printing a value by mistake
+// discloses nothing.
 
-// String names the attempt by operation and number.
+// String returns the operation and the number of the attempt.
 func (a *Attempt) String() string { return fmt.Sprintf("attempt %d of %s", a.n, a.key.Operation) }
 
-// GoString is String.
+// GoString returns the same as String.
 func (a *Attempt) GoString() string { return a.String() }
 
-// LogValue is String.
+// LogValue returns the same as String.
 func (a *Attempt) LogValue() slog.Value { return slog.StringValue(a.String()) }
 
-// String says what state the record is in, without key and answer. JSON and other encodings do show
-// them.
+// String returns the operation and the state of the record, without key and answer. JSON and other
+// encodings do show them.
 func (r Record) String() string {
 	state := r.State.String()
 	if r.InDoubt() {
@@ -26,32 +27,32 @@ func (r Record) String() string {
 	return fmt.Sprintf("%s: %s, attempt %d, fence %d, cause %q", r.Key.Operation, state, r.Attempt, r.Fence, r.Cause)
 }
 
-// GoString is String.
+// GoString returns the same as String.
 func (r Record) GoString() string { return r.String() }
 
-// LogValue is String.
+// LogValue returns the same as String.
 func (r Record) LogValue() slog.Value { return slog.StringValue(r.String()) }
 
-// String says how large the answer is.
+// String returns the codec and the size of the answer, without its body.
 func (a Answer) String() string {
 	return fmt.Sprintf("answer (%s, %d bytes, kept %v)", a.Codec, max(a.Size, int64(len(a.Body))), a.Kept)
 }
 
-// GoString is String.
+// GoString returns the same as String.
 func (a Answer) GoString() string { return a.String() }
 
-// LogValue is String.
+// LogValue returns the same as String.
 func (a Answer) LogValue() slog.Value { return slog.StringValue(a.String()) }
 
-// String leaves the secret out.
+// String returns the namespace, and whether a secret is set, without the secret.
 func (o Options) String() string {
 	return fmt.Sprintf("options (namespace %q, secret set %v)", o.Namespace, len(o.Secret) > 0)
 }
 
-// GoString is String.
+// GoString returns the same as String.
 func (o Options) GoString() string { return o.String() }
 
-// LogValue is String.
+// LogValue returns the same as String.
 func (o Options) LogValue() slog.Value { return slog.StringValue(o.String()) }
 
 func name[E ~uint8](e E, names ...string) string {

@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// Bounds of what is given back.
+// Bounds for claims that are given back.
 const (
-	// claims that wait to be given back; each takes some 500 bytes
+	// maxClaims bounds the claims that wait to be given back; each takes about 500 bytes.
 	maxClaims    = 1 << 16
-	claimSlack   = 100 * time.Millisecond // after a claim cannot be applied any more
+	claimSlack   = 100 * time.Millisecond // after the time when a claim can no longer be applied
 	claimRest    = time.Second            // between two looks at one claim
 	maxClaimRest = 30 * time.Second
 	storeRest    = 5 * time.Second // between two looks at a store that is away, at most
 )
 
-// claim is one whose reply was lost. After notAfter nothing of it can be applied any more, and a
-// record that is in progress under its owner was given to nobody, for owners are made for one call;
-// ours is the fence that this call was given in the end, if it was.
+// claim is a claim whose reply was lost. After notAfter the store can no longer apply it. If the
+// record is then in progress under its owner, no caller got that attempt, since an owner is made
+// for one call. ours is the fence that this call got in the end, if it got one.
 type claim struct {
 	key      StoreKey
 	owner    Owner
@@ -33,9 +33,9 @@ type claim struct {
 	rest        time.Duration
 }
 
-// givingBack gives back the claims of an engine, one after the other: an outage of the store leaves
-// as many of them as there were calls, and must not meet each of them with a goroutine and a call a
-// second.
+// givingBack gives back the claims of an engine, one after the other. An outage of the store leaves
+// as many claims as there were calls; a goroutine and a call a second for each of them would be too
+// many.
 type givingBack struct {
 	rt *runtime
 
@@ -44,11 +44,12 @@ type givingBack struct {
 	running bool
 }
 
-// reclaim gives back a claim whose reply was lost. Without this, an outage of the store would leave
-// keys in doubt although nothing ran. Where too many wait, it is left to lapse.
+// reclaim gives back a claim whose reply was lost. Otherwise an outage of the store would leave
+// keys in doubt although nothing ran. If too many claims wait already, the lease of this one
+// expires instead.
 //
-// A claim that made a new key stays counted, for its record is known from now on, also when it is
-// given back. So it does where nobody can tell.
+// A claim that made a new key stays counted, also when it is given back, since its record is known
+// from now on. It also stays counted if its outcome remains unknown.
 func (g *givingBack) reclaim(req *AcquireRequest, notAfter time.Time, ours Fence, reserved *reservation) {
 	now := time.Now()
 	kept := g.add(&claim{
@@ -61,7 +62,7 @@ func (g *givingBack) reclaim(req *AcquireRequest, notAfter time.Time, ours Fence
 	}
 }
 
-// add begins to run where nothing ran; false where there is no room.
+// add queues a claim, and starts run if it is not running. It returns false if the queue is full.
 func (g *givingBack) add(c *claim) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -85,8 +86,8 @@ func (g *givingBack) lapses(key StoreKey) {
 	}
 }
 
-// run gives back what is due, until nothing is left or the engine ends. While the store is away it
-// looks less and less often.
+// run gives back the claims that are due, until none is left or the engine ends. While the store is
+// away it looks less and less often.
 func (g *givingBack) run() {
 	var away time.Duration
 	for {
@@ -96,7 +97,7 @@ func (g *givingBack) run() {
 		}
 		if next == nil {
 			if !g.rt.sleep(min(wait, claimRest)) {
-				// no longer: a claim may come that is due earlier
+				// No longer than that: another claim may be added that is due earlier.
 				g.end()
 				return
 			}
@@ -124,8 +125,8 @@ func (g *givingBack) run() {
 	}
 }
 
-// next takes the first claim that is due, or says how long to wait; neither: there is none, and run
-// has ended.
+// next returns the first claim if it is due, and otherwise how long to wait for it. If it returns
+// neither, there is no claim and run must return.
 func (g *givingBack) next() (*claim, time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -146,7 +147,7 @@ func (g *givingBack) again(c *claim) {
 	heap.Push(&g.claims, c)
 }
 
-// end leaves all to lapse: the engine has ended.
+// end drops all claims, since the engine has ended. Their leases expire.
 func (g *givingBack) end() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -161,8 +162,8 @@ func (g *givingBack) drop() {
 	g.claims = nil
 }
 
-// try looks at a claim once. It is done when it is given back, or needs not be; answered: the store
-// is there.
+// try looks at a claim once. done reports whether the claim was given back or need not be; answered
+// reports whether the store answered.
 func (g *givingBack) try(c *claim) (answered, done bool) {
 	ctx, cancel := context.WithTimeout(g.rt.ctx, acquireLimit)
 	defer cancel()
@@ -188,7 +189,7 @@ func (g *givingBack) try(c *claim) (answered, done bool) {
 	return false, false
 }
 
-// claimHeap has the claim that is due first at its top.
+// claimHeap is a heap of claims, with the one that is due first at its top.
 type claimHeap []*claim
 
 func (h claimHeap) Len() int           { return len(h) }
@@ -203,8 +204,9 @@ func (h *claimHeap) Pop() any {
 	return c
 }
 
-// mayFollowDoubt tells whether the record that was won may have been in doubt, or failed, before: then
-// it goes back to being in doubt. That this attempt did nothing says nothing of the one before.
+// mayFollowDoubt reports whether the record that was acquired may have been in doubt, or failed,
+// before. It then goes back to being in doubt: that this attempt did nothing says nothing about the
+// one before it.
 func mayFollowDoubt(rec *Record, ifFence Fence) bool {
 	return ifFence != 0 || rec.OnDoubt == Reexecute && rec.Attempt > 1
 }

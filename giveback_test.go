@@ -13,7 +13,7 @@ import (
 )
 
 // TestOutageLeavesOneCaller: however many claims an outage leaves unanswered, one goroutine looks
-// whether the store is back, less and less often, and then gives all of them back.
+// whether the store is back, less and less often, and then gives back all claims.
 func TestOutageLeavesOneCaller(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const calls = 2000
@@ -28,7 +28,7 @@ func TestOutageLeavesOneCaller(t *testing.T) {
 			return storetest.LoseRequest
 		})
 		e := engineOn(t, f, retrysafe.Policy{})
-		// the engine knows the store's clock
+		// So that the engine knows the store's clock.
 		_, err := retrysafe.Do(ctx, e, charge, new(counter).work)
 		assert.NoError(t, err, "before the outage")
 		away.Store(true)
@@ -54,7 +54,7 @@ func TestOutageLeavesOneCaller(t *testing.T) {
 	})
 }
 
-// TestClaimsThatDoNotFit lapse, and the trace is told of each.
+// TestClaimsThatDoNotFit: claims over the bound expire, and the trace gets each of them.
 func TestClaimsThatDoNotFit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const room, over, callers = 1 << 16, 100, 512
@@ -85,7 +85,7 @@ func TestClaimsThatDoNotFit(t *testing.T) {
 	})
 }
 
-// deaf is a store whose look-ups do not end with their contexts.
+// deaf is a store whose lookups do not end with their contexts.
 type deaf struct {
 	retrysafe.Store
 	hangs, end chan struct{}
@@ -104,7 +104,7 @@ func (d *deaf) Lookup(ctx context.Context, k retrysafe.StoreKey) (retrysafe.Reco
 	return d.Store.Lookup(ctx, k)
 }
 
-// TestShutdownReturns though a call of the store ignores its context.
+// TestShutdownReturns: Shutdown returns although a store call ignores its context.
 func TestShutdownReturns(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := &deaf{Store: newStore(), hangs: make(chan struct{}), end: make(chan struct{})}
@@ -112,7 +112,7 @@ func TestShutdownReturns(t *testing.T) {
 		_, err := retrysafe.Do(ctx, e, charge, new(counter).work)
 		assert.ErrorIs(t, err, retrysafe.ErrUnavailable, "a claim whose reply is lost")
 		close(d.hangs)
-		time.Sleep(20 * time.Second) // it is looked at
+		time.Sleep(20 * time.Second) // a lookup of it runs
 		begun := time.Now()
 		within, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()

@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// heartbeat extends the leases of all live attempts of an engine and ends their contexts in time.
-// One goroutine keeps the times; it runs only while attempts live, and sleeps until the first is
-// due: an attempt that ends within a third of its lease costs neither a timer nor a goroutine. The
-// Extend calls themselves run apart, so that a store that hangs does not delay the end of a
-// context.
+// heartbeat extends the leases of all live attempts of an engine, and ends their contexts in time.
+// One goroutine keeps the times. It runs only while attempts are live, and sleeps until the first
+// is due, so an attempt that ends within a third of its lease costs neither a timer nor a
+// goroutine. The Extend calls run in goroutines of their own, so that a store that hangs does not
+// delay the end of a context.
 type heartbeat struct {
 	rt   *runtime
 	kick chan struct{}
 
 	mu      sync.Mutex
-	queue   attemptQueue // by next
+	queue   attemptQueue // ordered by next
 	running bool
 	wakeAt  time.Time
 	stopped bool
 }
 
-// add begins to look after a; false, and it does not, once the engine has been stopped.
+// add starts the heartbeats of a. It returns false, and does not, once the engine has been stopped.
 func (h *heartbeat) add(a *Attempt) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -50,7 +50,7 @@ func (h *heartbeat) wake() {
 	}
 }
 
-// remove ends that; a is in the queue or was lost before.
+// remove ends the heartbeats of a, which is in the queue or was lost before.
 func (h *heartbeat) remove(a *Attempt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -59,7 +59,7 @@ func (h *heartbeat) remove(a *Attempt) {
 	}
 }
 
-// stopAll ends the contexts of all live attempts. Their leases lapse.
+// stopAll ends the contexts of all live attempts. Their leases expire.
 func (h *heartbeat) stopAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -72,7 +72,7 @@ func (h *heartbeat) stopAll() {
 	h.wake()
 }
 
-// due is when the next thing is to be done for a.
+// due returns when the heartbeat next has to act for a.
 func (a *Attempt) due() time.Time {
 	next := a.until
 	if a.boundAt.Before(next) {
@@ -84,14 +84,15 @@ func (a *Attempt) due() time.Time {
 	return next
 }
 
-// lose ends the attempt's context; from now on it is never released. Callers hold the heartbeat's
-// lock.
+// lose ends the attempt's context. From now on the attempt is released only if the work itself
+// returns NothingDone. The caller must hold the heartbeat's lock.
 func (a *Attempt) lose(cause error) {
 	a.lost.Store(true)
 	a.cancel(cause)
 	if t := a.rt.trace.Lost; t != nil && !a.ended.Load() {
-		// its ending may have arrived, and the reply not
-		// Apart, since the lock is held and the function is the user's.
+		// No report after a finishing call has begun: it may have arrived although its reply has
+		// not. The report has its own goroutine, since the lock is held and the function is the
+		// user's.
 		a.rt.background.start(func() { t(&a.ctx, a.Key(), a.n, cause) })
 	}
 }
@@ -109,7 +110,7 @@ func (h *heartbeat) run() {
 		case <-t.C:
 		case <-h.kick:
 		case <-h.rt.ctx.Done():
-			// Shutdown: every attempt has ended or was told; nothing is left to look after.
+			// Shutdown: every attempt has ended, or its context has. Nothing is left to look after.
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			h.running = false
@@ -118,7 +119,7 @@ func (h *heartbeat) run() {
 	}
 }
 
-// tick does what is due and says when to come again; more is false when nothing lives.
+// tick does what is due and returns when to call it again. more is false if no attempt is live.
 func (h *heartbeat) tick(now time.Time) (next time.Time, more bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -132,7 +133,7 @@ func (h *heartbeat) tick(now time.Time) (next time.Time, more bool) {
 			heap.Pop(&h.queue)
 			a.lose(ErrLeaseLost)
 		default:
-			a.extending = true // also where the engine has ended and no call is made
+			a.extending = true // also if the engine has ended and no call is made
 			h.rt.background.start(func() { h.extend(a, now) })
 			h.moved(a)
 		}
@@ -145,13 +146,13 @@ func (h *heartbeat) tick(now time.Time) (next time.Time, more bool) {
 	return h.wakeAt, true
 }
 
-// moved puts a where its next time belongs.
+// moved moves a to its place in the queue after its times have changed.
 func (h *heartbeat) moved(a *Attempt) {
 	a.next = a.due()
 	heap.Fix(&h.queue, a.index)
 }
 
-// extend is what the heartbeat does when it is time.
+// extend extends the lease of a, and sets the time of the next heartbeat.
 func (h *heartbeat) extend(a *Attempt, sent time.Time) {
 	err := h.call(h.rt.ctx, a, sent, ExtendRequest{})
 	h.mu.Lock()
@@ -167,9 +168,9 @@ func (h *heartbeat) extend(a *Attempt, sent time.Time) {
 	h.wake()
 }
 
-// call makes one Extend call, and takes its answer. The new end counts from when the call was sent:
-// that is the latest time from which the store can have counted at least a whole lease. more is
-// what is asked for beside the lease.
+// call makes one Extend call and applies its result. The new lease counts from when the call was
+// sent, since the store counts from then or later. more has what the call asks for besides the
+// lease.
 func (h *heartbeat) call(ctx context.Context, a *Attempt, sent time.Time, more ExtendRequest) error {
 	lease := a.policy.Lease
 	more.Key, more.Owner, more.Fence, more.Lease = a.key, a.owner, a.fence, lease
@@ -188,7 +189,7 @@ func (h *heartbeat) call(ctx context.Context, a *Attempt, sent time.Time, more E
 	case a.index < 0: // ended or lost meanwhile
 	case err == nil:
 		if end := sent.Add(lease - lease/10); end.After(a.until) {
-			// of two calls the later one counts
+			// Of two calls the later one counts.
 			a.until, a.beatAt = end, sent.Add(lease/3)
 		}
 	case errors.Is(err, ErrLeaseLost):

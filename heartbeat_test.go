@@ -43,8 +43,8 @@ func TestAShortRunCostsNoHeartbeat(t *testing.T) {
 	})
 }
 
-// TestContextEndsInTime is E3: a tenth of the lease before the lease does, counted from when the
-// call was sent, whether the store loses calls, blocks, or is gone.
+// TestContextEndsInTime is E3: a context ends a tenth of the lease before the lease does, counted
+// from when the call was sent, whether the store loses calls, blocks, or is gone.
 func TestContextEndsInTime(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]storetest.Fault{
@@ -66,8 +66,7 @@ func TestContextEndsInTime(t *testing.T) {
 	}
 }
 
-// TestContextEndsInTimeAfterAnExtend: the end counts from when the last call that succeeded was
-// sent.
+// TestContextEndsInTimeAfterAnExtend: the end counts from when the last successful call was sent.
 func TestContextEndsInTimeAfterAnExtend(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		e := engineOn(t, storetest.NewFaulty(newStore(), only("extend", storetest.Block, 3, 1000)), retrysafe.Policy{Lease: 30 * time.Second})
@@ -91,7 +90,8 @@ func TestLeaseOutlivesALostExtend(t *testing.T) {
 	})
 }
 
-// TestMaxRun is E5: after MaxRun nothing is extended, and the context ends with its own cause.
+// TestMaxRun is E5: after MaxRun the lease is not extended, and the context ends with its own
+// cause.
 func TestMaxRun(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		lost := make(chan error, 1)
@@ -108,7 +108,7 @@ func TestMaxRun(t *testing.T) {
 		})
 		assert.ErrorIs(t, err, errWork, "the caller's error")
 		assert.ErrorIs(t, <-lost, retrysafe.ErrBound, "the trace was told")
-		// E4: not released, although Reexecute would; its lease has to lapse first.
+		// E4: not released, although Reexecute would release it. Its lease has to expire first.
 		rec := lookup(t, e, charge)
 		assert.Equal(t, rec.State, retrysafe.StateInProgress, "state")
 		time.Sleep(10 * time.Second)
@@ -117,8 +117,8 @@ func TestMaxRun(t *testing.T) {
 	})
 }
 
-// TestReleaseAfterLoss is E4 and E7: what the work itself says is believed also when its context
-// has ended. What a rule says is not.
+// TestReleaseAfterLoss is E4 and E7: an error that the work itself marks counts also after its
+// context has ended. What a default or Classify says does not.
 func TestReleaseAfterLoss(t *testing.T) {
 	t.Parallel()
 	nothing := func(error) retrysafe.Outcome { return retrysafe.NotDone }
@@ -162,7 +162,7 @@ func TestReleaseAfterLoss(t *testing.T) {
 						return "", c.err
 					})
 					assert.ErrorIs(t, err, errWork, "the caller's error")
-					time.Sleep(10 * time.Second) // what was not answered is sent again
+					time.Sleep(10 * time.Second) // an unanswered call is sent again
 					assert.Equal(t, lookup(t, engineOn(t, s, retrysafe.Policy{}), charge).State, c.want, "state")
 					_ = e.Shutdown(ctx)
 				})
@@ -171,8 +171,8 @@ func TestReleaseAfterLoss(t *testing.T) {
 	}
 }
 
-// TestCompleteAfterLoss is E4's other half, and E8: work that was done in spite of a lost lease is
-// recorded if nobody took over.
+// TestCompleteAfterLoss is the other half of E4, and E8: work that was done in spite of a lost
+// lease is recorded if no attempt took over.
 func TestCompleteAfterLoss(t *testing.T) {
 	t.Parallel()
 	for name, takeover := range map[string]bool{"nobody took over": false, "somebody took over": true} {
@@ -201,7 +201,7 @@ func TestCompleteAfterLoss(t *testing.T) {
 	}
 }
 
-// TestClocksAnHourApart is S13 seen from the engine: only the store's clock counts.
+// TestClocksAnHourApart is S13 for the engine: only the store's clock counts.
 func TestClocksAnHourApart(t *testing.T) {
 	t.Parallel()
 	for name, skew := range map[string]time.Duration{"store ahead": time.Hour, "store behind": -time.Hour} {
@@ -219,8 +219,8 @@ func TestClocksAnHourApart(t *testing.T) {
 	}
 }
 
-// TestStoreClockJumps: the estimate of the store's clock is wrong after a jump; the call finds out
-// and goes on.
+// TestStoreClockJumps: after a jump of the store's clock the estimate is wrong. The call detects
+// that and continues.
 func TestStoreClockJumps(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var skew atomic.Int64
@@ -267,8 +267,8 @@ func TestAttemptContext(t *testing.T) {
 	})
 }
 
-// TestExtendNow: work that is about to act makes sure of its lease, and one that was taken over,
-// has ended or cannot be sure is told.
+// TestExtendNow: work that is about to act makes sure of its lease. It gets an error if another
+// attempt took over, if it has ended, or if the lease is uncertain.
 func TestExtendNow(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := storetest.NewFaulty(newStore(), only("extend", storetest.LoseRequest, 2, 2))
@@ -293,8 +293,8 @@ func TestExtendNow(t *testing.T) {
 	})
 }
 
-// TestExtendOfALostAttempt: who asks for more time after the engine has ended the attempt's context
-// is told so, also where the store gives it.
+// TestExtendOfALostAttempt: after the engine has ended the attempt's context, Extend returns an
+// error, even if the store extends the lease.
 func TestExtendOfALostAttempt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		e := engineOn(t, newStore(), retrysafe.Policy{Lease: 10 * time.Second, MaxRun: 20 * time.Second})

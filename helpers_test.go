@@ -17,10 +17,10 @@ import (
 
 var errWork = errors.New("the card machine is on fire")
 
-// charge is a key; each test has a store of its own.
+// charge is a key. Each test has its own store.
 var charge = retrysafe.Key{Tenant: "ann", Operation: "charge", ID: "k-1"}
 
-// bubble runs f under a clock of its own, on which waiting takes no time.
+// bubble runs f with a fake clock, by which waiting takes no time.
 func bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	t.Parallel()
@@ -45,7 +45,7 @@ func engineWith(t *testing.T, s retrysafe.Store, o *retrysafe.Options) *retrysaf
 	return e
 }
 
-// crashed claims charge in a process that dies: its heartbeats stop, and its lease lapses.
+// crashed claims charge in a process that dies: its heartbeats stop, and its lease expires.
 func crashed(t *testing.T, s retrysafe.Store, p retrysafe.Policy) {
 	t.Helper()
 	e := retrysafe.New(s, &retrysafe.Options{Policy: p})
@@ -73,7 +73,7 @@ func (c *counter) started(t *testing.T, want int64) {
 	assert.Equal(t, c.n.Load(), want, "starts of the work")
 }
 
-// only is a hook that faults the given calls of one op.
+// only returns a hook that faults the given calls of one op.
 func only(op string, f storetest.Fault, from, to int) func(string, int) storetest.Fault {
 	return func(o string, call int) storetest.Fault {
 		if o == op && call >= from && call <= to {

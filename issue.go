@@ -7,15 +7,16 @@ import (
 	"time"
 )
 
-// Issue makes a key that calls with [MustBeIssued] accept. Its first use must come within life, by
-// the store's clock; a call that has won it is not bound by that. The package token makes such keys
-// and hands them out; it calls this on its layer.
+// Issue makes a key that calls with [MustBeIssued] accept. The key must be used for the first time
+// within life, by the store's clock. A call that has acquired the key is not bound by that. Package
+// token makes such keys and hands them out; it calls Issue on its layer.
 //
-// The store is asked once. After an error nobody knows whether the key was issued: do not hand it
-// out, make another one. A copy of the request that arrives late then issues a key that nobody has.
+// Issue asks the store once. After an error it is unknown whether the key was issued: do not hand
+// it out, and make another one. A copy of the request that arrives late then issues a key that no
+// caller has.
 //
-// Errors: [ErrNotIssued] (there is a record of this key), [ErrInvalidKey], [ErrUnavailable],
-// [ErrClosed], and one that wraps errors.ErrUnsupported where the store issues no keys.
+// Errors: [ErrNotIssued] (the key has a record), [ErrInvalidKey], [ErrUnavailable], [ErrClosed],
+// and one that wraps errors.ErrUnsupported if the store issues no keys.
 func (e *Engine) Issue(ctx context.Context, k Key, life time.Duration) error {
 	c, key := e.c, e.storeKey(k)
 	err := key.Validate()
@@ -59,9 +60,9 @@ func (c *core) issue(ctx context.Context, key StoreKey, life time.Duration) (Sta
 	return status, err
 }
 
-// StoreTime is the store's clock as the engine knows it from the store's replies. It asks the store
-// where the last reply is more than a minute old. [ErrUnavailable]: there was no reply yet; an old
-// one is good enough where the store is away.
+// StoreTime returns the store's clock as the engine estimates it from the store's replies. It asks
+// the store if the last reply is more than a minute old. If the store does not answer, an old reply
+// is good enough; without any reply the error is [ErrUnavailable].
 func (e *Engine) StoreTime(ctx context.Context) (time.Time, error) {
 	c := e.c
 	if !c.clock.known.Load() || c.clock.age() > time.Minute {
@@ -73,13 +74,13 @@ func (e *Engine) StoreTime(ctx context.Context) (time.Time, error) {
 	return c.clock.at(time.Now()), nil
 }
 
-// issuedSlack is what a record outlives the time of first use by. Clocks are estimated, and never
-// that far off.
+// issuedSlack is how much longer a record is kept than the time of first use. Clocks are estimated,
+// and never that far off.
 const issuedSlack = time.Minute
 
-// lasting makes the retention right for an issued key. Its record has to outlive the time of first
-// use: else a key that was given back would be gone too early, and one that is signed could be
-// issued anew.
+// lasting makes the retention of an issued key long enough: its record has to outlive the time of
+// first use. Otherwise the record of a released key would expire too early, and a signed key could
+// be issued again.
 func (c *core) lasting(ctx context.Context, key StoreKey, o *callOptions) (*callOptions, error) {
 	if !o.issued.must {
 		return o, nil
@@ -97,8 +98,8 @@ func (c *core) lasting(ctx context.Context, key StoreKey, o *callOptions) (*call
 	return o, nil
 }
 
-// timeLeft is how long a signed key may still be used first, once the clock is known; of others
-// zero, for the store knows.
+// timeLeft returns how long a signed key may still be used for the first time; the clock must be
+// known. For other keys it returns zero, since the store knows.
 func (c *core) timeLeft(o *callOptions) time.Duration {
 	if o.issued.signedUntil.IsZero() {
 		return 0
@@ -106,13 +107,13 @@ func (c *core) timeLeft(o *callOptions) time.Duration {
 	return o.issued.signedUntil.Sub(c.clock.at(time.Now()))
 }
 
-// issueSigned issues a signed key, by its first use.
+// issueSigned issues a signed key at its first use.
 func (c *core) issueSigned(ctx context.Context, key StoreKey, o *callOptions) error {
 	left := c.timeLeft(o)
 	if !o.issued.must || left <= 0 {
 		return nil
 	}
-	// AlreadyIssued: it was used before, perhaps by another process just now
+	// AlreadyIssued means that it was used before, perhaps by another process just now.
 	_, err := c.issue(ctx, key, left)
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		err = unavailable(err)
@@ -120,9 +121,9 @@ func (c *core) issueSigned(ctx context.Context, key StoreKey, o *callOptions) er
 	return err
 }
 
-// issuedTooLate tells of a signed key that was won although it was issued after its time: by a
-// process that was held up between its look at the clock and the store. The key may have been used
-// long ago, and its record be gone.
+// issuedTooLate reports whether a signed key was acquired although it was issued after its time, by
+// a process that was delayed between reading the clock and calling the store. The key may have been
+// used long ago, and its record may have expired.
 func (c *callOptions) issuedTooLate(rec *Record) bool {
 	return !c.issued.signedUntil.IsZero() && rec.Created.After(c.issued.signedUntil)
 }

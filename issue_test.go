@@ -12,10 +12,10 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// plainStore is a store that can do nothing but what every store can.
+// plainStore is a store without any optional interface.
 type plainStore struct{ retrysafe.Store }
 
-// refusingStore has the method and cannot do it.
+// refusingStore has the method and does not support it.
 type refusingStore struct{ retrysafe.Store }
 
 func (refusingStore) Issue(context.Context, retrysafe.IssueRequest) (retrysafe.Status, error) {
@@ -63,7 +63,7 @@ func TestIssueWithoutAnIssuer(t *testing.T) {
 	}
 }
 
-// TestIssueUnanswered: an error says that the key must not be handed out, whatever the store has
+// TestIssueUnanswered: an error means that the key must not be handed out, whatever the store has
 // done.
 func TestIssueUnanswered(t *testing.T) {
 	t.Parallel()
@@ -80,8 +80,8 @@ func TestIssuedKeysAreNotForTransactions(t *testing.T) {
 	assert.ErrorIs(t, err, errors.ErrUnsupported, "DoTx")
 }
 
-// heldUp is a store whose Issue comes late: the process was stopped between its look at the clock
-// and the call.
+// heldUp is a store whose Issue comes late: the process was stopped between reading the clock and
+// the call.
 type heldUp struct {
 	retrysafe.Store
 	issuer retrysafe.Issuer
@@ -93,8 +93,8 @@ func (h heldUp) Issue(_ context.Context, req retrysafe.IssueRequest) (retrysafe.
 	return h.issuer.Issue(ctx, req)
 }
 
-// TestSignedKeyIssuedTooLate: a signed key was used and its record is gone; a process that saw it
-// in time and was held up issues it once more. That does not run, nor does what comes after.
+// TestSignedKeyIssuedTooLate: a signed key was used and its record has expired. A process that read
+// the clock in time and was held up issues it once more. That call does not run, nor do later ones.
 func TestSignedKeyIssuedTooLate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore()
@@ -116,7 +116,8 @@ func TestSignedKeyIssuedTooLate(t *testing.T) {
 	})
 }
 
-// TestStoreTime: it is the store's, is asked for rarely, and goes on where the store is away.
+// TestStoreTime: the time is the store's. The engine asks for it rarely, and estimates it while the
+// store is away.
 func TestStoreTime(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		o, looks := new(outage), 0

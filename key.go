@@ -10,33 +10,34 @@ import (
 	"strings"
 )
 
-// MaxPart is the longest that one part of a key may be, in bytes. A longer part is refused with
-// [ErrInvalidKey], never cut: a cut key makes two payments one. A source whose values may be longer
-// (a path, a message id) passes them through [KeyPart].
+// MaxPart is the maximum length of one part of a key, in bytes. A longer part is refused with
+// [ErrInvalidKey] and never truncated: a truncated key would make two payments one. Pass values
+// that may be longer, such as a path or a message id, through [KeyPart].
 const MaxPart = 512
 
-// ErrInvalidKey says that a part of a key is empty or too long, or that its text cannot be read.
+// ErrInvalidKey is returned if a part of a key is empty or too long, or if the text of a key cannot
+// be read. Correct the key; a retry would get the same error.
 var ErrInvalidKey = errors.New("invalid key")
 
-// Key says who, what and which.
+// Key identifies a call by who makes it, which operation it is for, and which call it is.
 //
-// Tenant keeps one caller from reading another's answer; it may be empty where there is only one.
-// Operation keeps one key from crossing operations. ID is the client's key, a message id, or a
-// digest of business parameters. Operation and ID are never empty. Each part is at most [MaxPart]
-// bytes; every byte value is allowed, and no two different strings are the same key (no case
-// folding, no trimming, no Unicode normalisation).
+// Tenant keeps one caller from reading another's answer; it may be empty if there is only one.
+// Operation separates the same id of different operations. ID is the client's key, a message id, or
+// a digest of business parameters. Operation and ID must not be empty. Each part has at most
+// [MaxPart] bytes. Every byte value is allowed, and two different strings are always different
+// keys: there is no case folding, no trimming and no Unicode normalisation.
 //
-// A key may be a secret (who knows it can read the answer): String and LogValue show the operation
-// alone. MarshalText is the real one.
+// A key may be a secret, since anyone who knows it can read the answer. String and LogValue show
+// only the operation. MarshalText returns the whole key.
 type Key struct{ Tenant, Operation, ID string }
 
 // String returns the operation alone, so that a key can be printed safely.
 func (k Key) String() string { return k.Operation }
 
-// GoString keeps %#v from showing what String hides.
+// GoString returns the operation alone, so that %#v does not show what String hides.
 func (k Key) GoString() string { return fmt.Sprintf("retrysafe.Key{Operation: %q, …}", k.Operation) }
 
-// LogValue keeps structured logs from showing what String hides.
+// LogValue returns the operation alone, so that structured logs do not show what String hides.
 func (k Key) LogValue() slog.Value { return slog.StringValue(k.Operation) }
 
 // Validate returns an error that wraps [ErrInvalidKey] and names the part that is wrong, or nil.
@@ -59,9 +60,9 @@ func tooLong(name, s string) error {
 	return fmt.Errorf("%w: the %s has %d bytes, at most %d are allowed; pass it through retrysafe.KeyPart", ErrInvalidKey, name, len(s), MaxPart)
 }
 
-// MarshalText returns the canonical text tenant/operation/id. Every byte but A–Z a–z 0–9 - . _ ~ is
-// percent-encoded (upper-case hex), a leading ~ too, unless the part is a digest made by [KeyPart].
-// The text carries the secret: keep it out of logs.
+// MarshalText returns the canonical text tenant/operation/id. Every byte except A–Z a–z 0–9 - . _ ~
+// is percent-encoded in upper-case hex. A leading ~ is encoded too, unless the part is a digest
+// made by [KeyPart]. The text contains the secret: keep it out of logs.
 func (k Key) MarshalText() ([]byte, error) {
 	if err := k.Validate(); err != nil {
 		return nil, err
@@ -75,8 +76,8 @@ func (k Key) appendText(b []byte) []byte {
 	return appendPart(b, k.ID)
 }
 
-// UnmarshalText reads what MarshalText wrote, and nothing else: another spelling of the same key is
-// an error.
+// UnmarshalText parses the text that MarshalText returns, and nothing else: another spelling of the
+// same key is an error.
 func (k *Key) UnmarshalText(text []byte) error {
 	p, err := parseParts(text, 3)
 	if err != nil {
@@ -90,9 +91,9 @@ func (k *Key) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// KeyPart returns s as a part of a key, however long it is: up to [MaxPart] bytes s itself, else
-// its digest "~sha256.<hex>". A short s that itself looks like such a digest is digested too, so
-// that nobody can name the digest of another's value.
+// KeyPart returns s as a part of a key, however long it is: s itself if it has at most [MaxPart]
+// bytes, otherwise its digest "~sha256.<hex>". A short s that itself looks like such a digest is
+// digested too, so that no caller can name the digest of another's value.
 func KeyPart(s string) string {
 	if len(s) <= MaxPart && !isDigest(s) {
 		return s
@@ -103,8 +104,8 @@ func KeyPart(s string) string {
 
 const digestPrefix = "~sha256."
 
-// isDigest tells the digest form of a part. Such a part is written as it is; any other leading ~ is
-// escaped.
+// isDigest reports whether s has the form of a digest made by KeyPart. Such a part is written as it
+// is; any other leading ~ is escaped.
 func isDigest(s string) bool {
 	rest, ok := strings.CutPrefix(s, digestPrefix)
 	if !ok || len(rest) != 2*sha256.Size {
@@ -113,15 +114,15 @@ func isDigest(s string) bool {
 	return strings.Trim(rest, "0123456789abcdef") == ""
 }
 
-// StoreKey is a [Key] as stores see it: the engine's namespace and the surface's layer stand before
-// it, so that a gateway, a middleware and a transaction that see one key on one store never wait
-// for each other. It is comparable.
+// StoreKey is a [Key] as stores see it: with the engine's namespace and layer before it. So a
+// gateway, a middleware and a transaction that use the same key on one store never wait for each
+// other. It is comparable.
 type StoreKey struct {
 	Namespace, Layer string
 	Key
 }
 
-// Validate is like [Key.Validate]; namespace and layer are not empty either.
+// Validate is like [Key.Validate]. Namespace and layer must not be empty either.
 func (k StoreKey) Validate() error {
 	if k.Namespace == "" || k.Layer == "" {
 		return fmt.Errorf("%w: namespace and layer must not be empty", ErrInvalidKey)
@@ -150,7 +151,7 @@ func (k StoreKey) AppendText(b []byte) ([]byte, error) {
 	return k.appendText(b), nil
 }
 
-// UnmarshalText reads what MarshalText wrote, and nothing else.
+// UnmarshalText parses the text that MarshalText returns, and nothing else.
 func (k *StoreKey) UnmarshalText(text []byte) error {
 	p, err := parseParts(text, 5)
 	if err != nil {
@@ -191,7 +192,7 @@ func parseParts(text []byte, n int) ([]string, error) {
 	parts := make([]string, n)
 	for i, r := range raw {
 		s, ok := parsePart(r)
-		// Only one spelling of a key is accepted, or two texts would name one record.
+		// Only one spelling of a key is accepted. Otherwise two texts would name one record.
 		if !ok || !bytes.Equal(appendPart(nil, s), r) {
 			return nil, fmt.Errorf("%w: part %d of the text is not in canonical percent-encoding", ErrInvalidKey, i+1)
 		}

@@ -62,7 +62,7 @@ func TestKeysAreNotShown(t *testing.T) {
 	assert.NotEqual(t, other.KeyHash(secret), e.KeyHash(secret), "the hash is keyed")
 }
 
-// TestFormats freezes version 1: a change here is a new version, not an edit.
+// TestFormats freezes version 1: a change here needs a new version.
 func TestFormats(t *testing.T) {
 	t.Parallel()
 	e := engineOn(t, newStore(), retrysafe.Policy{})

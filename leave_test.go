@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestCallerThatLeaves: work that has begun goes on when its caller hangs up, by a function and by
-// an operation, and the retry gets the answer.
+// TestCallerThatLeaves: work that has begun continues when its caller hangs up, in a function and
+// in an operation, and the retry gets the answer.
 func TestCallerThatLeaves(t *testing.T) {
 	t.Parallel()
 	type call func(ctx context.Context, e *retrysafe.Engine, work func(context.Context) (string, error)) (retrysafe.Result[string], error)
@@ -58,8 +58,8 @@ func TestCallerThatLeaves(t *testing.T) {
 	}
 }
 
-// TestCallerThatTakesItsWorkAlong: with Attached, by option, policy, engine or operation, the work
-// ends with its caller.
+// TestCallerThatTakesItsWorkAlong: with Attached, as option or policy, of an engine or operation,
+// the work ends with its caller.
 func TestCallerThatTakesItsWorkAlong(t *testing.T) {
 	t.Parallel()
 	attached := retrysafe.Policy{Attached: true}
@@ -98,7 +98,7 @@ func TestCallerThatTakesItsWorkAlong(t *testing.T) {
 	}
 }
 
-// TestCallersDeadline: a deadline is a caller's word on how long the work may take, and ends it.
+// TestCallersDeadline: the caller's deadline bounds the work, and ends it.
 func TestCallersDeadline(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		e := engineOn(t, newStore(), retrysafe.Policy{})
@@ -131,8 +131,8 @@ func TestCallerThatHasLeft(t *testing.T) {
 	})
 }
 
-// TestShutdownEndsWorkWithoutACaller: a program that is told to end waits for such work as long as
-// it says, and then ends it.
+// TestShutdownEndsWorkWithoutACaller: Shutdown waits for such work until its context ends, and then
+// ends it.
 func TestShutdownEndsWorkWithoutACaller(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore()

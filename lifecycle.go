@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// life counts what Shutdown waits for: live attempts, answers that are still being stored, claims
-// that must be given back.
+// life counts what Shutdown waits for: live attempts, answers that are still being stored, and
+// claims that must be given back.
 type life struct {
 	mu       sync.Mutex
 	closed   bool
@@ -19,8 +19,8 @@ type life struct {
 	sweeping bool
 }
 
-// enter counts one more; false once the engine is closed. begin tells that the caller should start
-// the sweeper.
+// enter counts one more. ok is false once the engine is closed. begin reports whether the caller
+// should start the sweeper.
 func (l *life) enter() (ok, begin bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -32,7 +32,7 @@ func (l *life) enter() (ok, begin bool) {
 	return true, begin
 }
 
-// isClosing tells whether close was called.
+// isClosing reports whether close was called.
 func (l *life) isClosing() bool {
 	select {
 	case <-l.closing:
@@ -42,14 +42,14 @@ func (l *life) isClosing() bool {
 	}
 }
 
-// count is how many have not left.
+// count returns how many have not left.
 func (l *life) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.n
 }
 
-// stay counts one more for work that is already counted, also after close.
+// stay counts one more for work that is already counted. It works after close too.
 func (l *life) stay() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,7 +66,7 @@ func (l *life) leave() {
 	}
 }
 
-// close refuses what comes next. The channel is closed when nothing is left.
+// close makes enter refuse. It returns a channel that is closed when all have left.
 func (l *life) close() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,14 +85,15 @@ func (l *life) close() <-chan struct{} {
 	return l.idle
 }
 
-// background counts goroutines; after wait none is started.
+// background counts goroutines. It starts none after end.
 type background struct {
 	mu    sync.Mutex
 	ended bool
 	group sync.WaitGroup
 }
 
-// start runs f on a goroutine of its own; false, and f is not run, once the engine has ended.
+// start runs f in a goroutine of its own. It returns false, and does not run f, once the engine has
+// ended.
 func (b *background) start(f func()) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -107,8 +108,8 @@ const shutdownGrace = time.Second
 
 var errStoreHangs = errors.New("retrysafe: shutdown: calls of the store have not returned, though their contexts have ended")
 
-// end waits for all goroutines until ctx ends, and for least, and starts none any more; false: some
-// have not ended.
+// end starts no more goroutines, and waits for all of them until ctx ends, but at least for least.
+// It reports whether all have ended.
 func (b *background) end(ctx context.Context, least time.Duration) bool {
 	b.mu.Lock()
 	b.ended = true

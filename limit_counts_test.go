@@ -13,9 +13,9 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// What is counted of a tenant when callers leave, replies are lost and the store is busy.
+// The counts of a tenant when callers leave, replies are lost and the store is busy.
 
-// hooked is a memory store with a word before and after some of its calls. A nil hook is none.
+// hooked is a memory store with hooks before and after some of its calls. A nil hook does nothing.
 type hooked struct {
 	*memstore.Store
 	look   func(retrysafe.Record) retrysafe.Record
@@ -47,7 +47,7 @@ func (s *hooked) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (ret
 	return apply()
 }
 
-// room wants a tenant to have room for exactly n new keys under the limit.
+// room requires that the tenant has room for exactly n new keys under the limit.
 func room(t *testing.T, e *retrysafe.Engine, n int, what string) {
 	t.Helper()
 	synctest.Wait()
@@ -57,8 +57,8 @@ func room(t *testing.T, e *retrysafe.Engine, n int, what string) {
 	begins(t, e, retrysafe.Key{Tenant: "ann", Operation: "room", ID: what}, false, fmt.Sprintf("%s: one more than %d", what, n))
 }
 
-// TestLimitsLookFirst: a new key costs one look and one charge, a repeat one look; it is never
-// charged.
+// TestLimitsLookFirst: a new key costs one look and one charge. A duplicate costs one look and is
+// never charged.
 func TestLimitsLookFirst(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := storetest.NewFaulty(newStore(), nil)
@@ -102,8 +102,8 @@ func TestLimitsOfCopies(t *testing.T) {
 	})
 }
 
-// TestLimitsOfARecordThatPassed: a key that was known when it was looked at and is new when it is
-// claimed is counted all the same.
+// TestLimitsOfARecordThatPassed: a key that was known at the look and is new at the claim is
+// counted.
 func TestLimitsOfARecordThatPassed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := &hooked{Store: newStore()}
@@ -119,8 +119,8 @@ func TestLimitsOfARecordThatPassed(t *testing.T) {
 	})
 }
 
-// TestLimitsOfLostClaims: a claim that was made stays counted although its caller never learnt of
-// it: its key runs later, as one that is known. Without that a tenant has as many keys as callers
+// TestLimitsOfLostClaims: a claim that was made stays counted although its caller never got the
+// reply: its key runs later, as a known one. Otherwise a tenant could have as many keys as callers
 // that hang up.
 func TestLimitsOfLostClaims(t *testing.T) {
 	t.Parallel()
@@ -167,8 +167,9 @@ func TestLimitsOfLostClaims(t *testing.T) {
 	}
 }
 
-// TestLimitsOfClaimsThatWereNotMade: what did not arrive is given back when it cannot arrive any
-// more; not where the engine has ended before, for nobody can tell then.
+// TestLimitsOfClaimsThatWereNotMade: a claim that did not arrive is given back when it cannot
+// arrive any more. It stays counted if the engine has ended before, since its outcome is then
+// unknown.
 func TestLimitsOfClaimsThatWereNotMade(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore()
@@ -189,8 +190,8 @@ func TestLimitsOfClaimsThatWereNotMade(t *testing.T) {
 	})
 }
 
-// TestLimitsOfCallersThatLeave: a charge goes on when its caller leaves, who is told at once; it is
-// given back when its answer comes.
+// TestLimitsOfCallersThatLeave: a charge continues when its caller leaves. The caller returns at
+// once, and the charge is given back when its answer comes.
 func TestLimitsOfCallersThatLeave(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := &hooked{Store: newStore()}
@@ -220,8 +221,8 @@ func TestLimitsOfCallersThatLeave(t *testing.T) {
 	})
 }
 
-// TestLimitsInside: a call inside the work of another is counted and never refused, for the outer
-// key would be in doubt.
+// TestLimitsInside: a call inside other work is counted and never refused, since that would put the
+// outer key in doubt.
 func TestLimitsInside(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		e := engineOn(t, newStore(), limited(retrysafe.Limits{Live: 3, PerSecond: 0.001, Burst: 1}))
@@ -273,8 +274,8 @@ func (p passing) RunTx(context.Context, retrysafe.TxRequest, func(context.Contex
 	return retrysafe.Record{}, errWork
 }
 
-// TestLimitsGiveBackWhatIsThere: what is given back late is not taken from others: what has passed
-// by itself stays.
+// TestLimitsGiveBackWhatIsThere: a late give-back takes nothing from other keys: what has expired
+// by itself is not given back.
 func TestLimitsGiveBackWhatIsThere(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -304,8 +305,8 @@ func TestLimitsGiveBackWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestLimitsGiveBackAgain: what certainly was not given back is given back again, a few times and
-// no more; what may have been is not.
+// TestLimitsGiveBackAgain: a give-back that certainly was not applied is repeated, a few times at
+// most. One that may have been applied is not.
 func TestLimitsGiveBackAgain(t *testing.T) {
 	t.Parallel()
 	busy := fmt.Errorf("%w: the file is busy", retrysafe.ErrTooLate)
@@ -340,8 +341,8 @@ func TestLimitsGiveBackAgain(t *testing.T) {
 	}
 }
 
-// TestLimitsOfIssuedKeysLast: an issued key counts for as long as its record is kept, which is
-// longer than the retention where its time of first use is.
+// TestLimitsOfIssuedKeysLast: an issued key counts as long as its record is kept, which is longer
+// than the retention if its time of first use is.
 func TestLimitsOfIssuedKeysLast(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		e := engineOn(t, newStore(), limited(retrysafe.Limits{Live: 1}))

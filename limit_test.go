@@ -17,7 +17,7 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// limited is a policy with limits.
+// limited returns a policy with limits.
 func limited(l retrysafe.Limits) retrysafe.Policy {
 	return retrysafe.Policy{Limits: l, Retention: time.Hour}
 }
@@ -26,7 +26,7 @@ func numbered(tenant string, n int) retrysafe.Key {
 	return retrysafe.Key{Tenant: tenant, Operation: "charge", ID: fmt.Sprint("k-", n)}
 }
 
-// begins wants new keys of the tenant to run, or not to.
+// begins requires that new keys of the tenant run, or do not.
 func begins(t *testing.T, e *retrysafe.Engine, k retrysafe.Key, want bool, what string) {
 	t.Helper()
 	_, err := retrysafe.Do(ctx, e, k, new(counter).work)
@@ -37,7 +37,7 @@ func begins(t *testing.T, e *retrysafe.Engine, k retrysafe.Key, want bool, what 
 	assert.ErrorIs(t, err, retrysafe.ErrTooManyKeys, "%s", what)
 }
 
-// tooMany wants the call to be refused, and returns when to ask again.
+// tooMany requires that the call is refused, and returns when to ask again.
 func tooMany(t *testing.T, e *retrysafe.Engine, k retrysafe.Key, opts ...retrysafe.CallOption) time.Duration {
 	t.Helper()
 	c := new(counter)
@@ -77,7 +77,7 @@ func TestLimitsLive(t *testing.T) {
 	})
 }
 
-// TestLimitsRepeats: what is known gets its answer over the limit and under it, and never counts.
+// TestLimitsRepeats: a known key gets its answer over the limit and under it, and is never counted.
 func TestLimitsRepeats(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		e := engineOn(t, newStore(), limited(retrysafe.Limits{Live: 3}))
@@ -136,7 +136,7 @@ func TestLimitsRate(t *testing.T) {
 			begins(t, e, next(), true, "one more")
 			time.Sleep(time.Second)
 		}
-		for range 20 { // repeats are not new
+		for range 20 { // duplicates are not new
 			begins(t, e, numbered("ann", 1), true, "a repeat")
 			synctest.Wait()
 		}
@@ -159,8 +159,8 @@ func TestLimitsBytes(t *testing.T) {
 	})
 }
 
-// TestLimitsBytesOfTheLast: an engine that ends counts first what its last answer takes, also one
-// that was confirmed late.
+// TestLimitsBytesOfTheLast: an engine that ends first counts the bytes of its last answer, also of
+// one that was confirmed late.
 func TestLimitsBytesOfTheLast(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore()
@@ -174,7 +174,7 @@ func TestLimitsBytesOfTheLast(t *testing.T) {
 }
 
 // TestLimitsAreShared: of many new keys that come to two engines at once, exactly as many run as
-// may live.
+// Live allows.
 func TestLimitsAreShared(t *testing.T) {
 	t.Parallel()
 	s := newStore()
@@ -198,7 +198,7 @@ func TestLimitsAreShared(t *testing.T) {
 	assert.Equal(t, s.Len(), 20, "records")
 }
 
-// TestLimitsStoreAway: without an answer to the charge nothing runs, and nothing is claimed.
+// TestLimitsStoreAway: without an answer to the charge nothing runs and nothing is claimed.
 func TestLimitsStoreAway(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore()
@@ -212,7 +212,7 @@ func TestLimitsStoreAway(t *testing.T) {
 		f = storetest.NewFaulty(s, only("charge", storetest.LoseReply, 1, 1))
 		e = engineOn(t, f, limited(retrysafe.Limits{Live: 3}))
 		begins(t, e, numbered("ann", 1), true, "a reply that is lost is asked for again")
-		tooMany(t, e, numbered("ann", 2)) // the two tries count both
+		tooMany(t, e, numbered("ann", 2)) // both tries count
 
 		f = storetest.NewFaulty(s, only("lookup", storetest.LoseRequest, 1, 5))
 		e = engineOn(t, f, limited(retrysafe.Limits{Live: 10}))
@@ -248,8 +248,8 @@ func TestLimitsNeedALimiter(t *testing.T) {
 	}
 }
 
-// TestNoLimitsCostNothing: without limits the store is asked for none, nor is it where a person
-// settles a doubt.
+// TestNoLimitsCostNothing: without limits the store gets no charge, nor when an operator resolves a
+// key.
 func TestNoLimitsCostNothing(t *testing.T) {
 	t.Parallel()
 	f := storetest.NewFaulty(newStore(), nil)
@@ -267,8 +267,8 @@ func TestNoLimitsCostNothing(t *testing.T) {
 	assert.Equal(t, f.Calls("charge"), 1, "charges after a resolution")
 }
 
-// TestLimitsOfIssuedKeys: a key that was issued is new until its first use. Over the limit it stays
-// as it is, and bad ones are told the same.
+// TestLimitsOfIssuedKeys: an issued key is new until its first use. Over the limit it stays as it
+// is, and keys that were not issued get the same error.
 func TestLimitsOfIssuedKeys(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore()
@@ -293,8 +293,8 @@ func TestLimitsOfIssuedKeys(t *testing.T) {
 	})
 }
 
-// TestManyCopiesAtOnce: where the store hangs on what is given back, copies of a key that all look
-// before the first begins do not leave goroutines without end behind them.
+// TestManyCopiesAtOnce: if the store hangs on give-backs, copies of a key that all look before the
+// first begins do not leave goroutines without bound.
 func TestManyCopiesAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		e := engineOn(t, slowRefunds{newStore()}, limited(retrysafe.Limits{Live: 5000}))
@@ -317,7 +317,7 @@ func TestManyCopiesAtOnce(t *testing.T) {
 	})
 }
 
-// slowRefunds hangs where something is given back, and shows nobody what is there already.
+// slowRefunds hangs on give-backs, and hides known keys from lookups.
 type slowRefunds struct{ *memstore.Store }
 
 func (s slowRefunds) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
@@ -340,7 +340,7 @@ func TestLimitsOfPolicies(t *testing.T) {
 		{retrysafe.Limits{}, base},
 		{retrysafe.Limits{Live: 9, Bytes: -1}, retrysafe.Limits{Live: 9, PerSecond: 2, Burst: 3, Bytes: -1}},
 		{retrysafe.Limits{Burst: 7}, retrysafe.Limits{Live: 1, PerSecond: 2, Burst: 7, Bytes: 4}},
-		// a burst of its own
+		// A burst of its own.
 		{retrysafe.Limits{PerSecond: 50}, retrysafe.Limits{Live: 1, PerSecond: 50, Bytes: 4}},
 	} {
 		got := retrysafe.Policy{Limits: tt.own}.Or(retrysafe.Policy{Limits: base})

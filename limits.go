@@ -6,37 +6,39 @@ import (
 	"math"
 )
 
-// Limits bound what one tenant may have in the store, whichever process it comes through: the store
-// keeps the counts ([Limiter]), one for each namespace and tenant. They are over all layers: a
-// transaction inside a guarded handler is a second key. A new key that is over a limit is refused
-// with [ErrTooManyKeys] before anything is stored; a key that is known is answered all the same,
-// and not counted again. Callers without a tenant are one tenant.
+// Limits bound what one tenant may have in the store, across all processes: the store keeps the
+// counts ([Limiter]), one for each namespace and tenant. They cover all layers, so a transaction
+// inside a guarded handler is a second key. A new key that is over a limit gets [ErrTooManyKeys]
+// before anything is stored. A known key is answered as usual, and not counted again. Callers
+// without a tenant count as one tenant.
 //
-// A call inside the work of another one (where [AttemptFrom] finds its attempt) is counted and
-// never refused: the outer key would be in doubt for what is only too early. A refusal that comes
-// from elsewhere, over HTTP say, is the work's to handle.
+// A call inside the work of another call (where [AttemptFrom] returns that call's attempt) is
+// counted and never refused: a refusal would put the outer key in doubt although the call is only
+// too early. The work itself must handle a refusal that comes from elsewhere, over HTTP for
+// example.
 //
-// In a [Policy] a zero field takes the engine's default, and there it is no limit; a negative field
-// is no limit. Different policies compare the one count with limits of their own. What comes by a
-// policy without any limits is not counted.
+// In a [Policy] a zero field takes the engine's default; in the engine's policy it means no limit.
+// A negative field means no limit. Different policies compare the same count with limits of their
+// own. Calls under a policy without any limits are not counted.
 type Limits struct {
 	// Live is how many keys may be within their retention, counted from when they began. A key
-	// stops to count up to a sixteenth of its retention late, never early; with [Forever] it counts
-	// for ever.
+	// stops counting at most a sixteenth of its retention late, never early. With [Forever] it
+	// counts for ever.
 	Live int64
 	// PerSecond is how many new keys may begin in a second on average, 0.0001 to 100000, by the
 	// generic cell rate algorithm (GCRA; ATM Forum, Traffic Management 4.0). Policies with the same
 	// PerSecond share one rate.
 	PerSecond float64
-	// Burst is how many of them may begin at once, at most 100000; default PerSecond, rounded up.
+	// Burst is how many new keys may begin at once, at most 100000; default PerSecond, rounded up.
 	Burst int64
-	// Bytes is how many bytes the kept answers may have before new keys are refused. An answer is
-	// counted once it is stored, and no answer is refused: what runs already may go over it. Only
-	// answers under a policy with this limit count.
+	// Bytes is how many bytes the stored answers may have before new keys are refused. An answer is
+	// counted after it is stored, and no answer is refused, so work that already runs may exceed
+	// the limit. Only answers under a policy with this limit count.
 	Bytes int64
 }
 
-// or returns l with each zero field taken from base. A rate of its own has a burst of its own.
+// or returns l with each zero field taken from base. If l has its own rate, it also keeps its own
+// burst.
 func (l Limits) or(base Limits) Limits {
 	if l.PerSecond == 0 {
 		set(&l.Burst, base.Burst)
@@ -47,11 +49,11 @@ func (l Limits) or(base Limits) Limits {
 	return l
 }
 
-// any tells whether there is a limit at all.
+// any reports whether there is a limit at all.
 func (l *Limits) any() bool { return l.Live > 0 || l.PerSecond > 0 || l.Bytes > 0 }
 
-// unrefused is l for keys that are counted and not refused, unless the largest burst is ahead of
-// the rate.
+// unrefused returns the limits for a key that is counted and not refused. Only a key that is more
+// than the largest burst ahead of the rate is still refused.
 func (l *Limits) unrefused() Limits {
 	if l.PerSecond <= 0 {
 		return Limits{}
@@ -59,7 +61,7 @@ func (l *Limits) unrefused() Limits {
 	return Limits{PerSecond: l.PerSecond, Burst: maxBurst}
 }
 
-// Bounds of a rate, so that times stay within what every store can count.
+// Bounds of a rate, which keep times within what every store can count.
 const (
 	minRate  = 0.0001
 	maxRate  = 100_000

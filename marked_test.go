@@ -37,8 +37,8 @@ func TestMarked(t *testing.T) {
 	assert.Equal(t, retrysafe.Unmarked(joined), joined, "a joined error stays")
 }
 
-// TestOutcomeOfJoined: what several errors in one mean. A branch without a mark may have had an
-// effect.
+// TestOutcomeOfJoined: the outcome of several errors in one. A branch without a mark may have had
+// an effect.
 func TestOutcomeOfJoined(t *testing.T) {
 	t.Parallel()
 	bare, domain := errors.New("the card was declined"), errors.New("shop: payment failed")
@@ -71,7 +71,7 @@ func TestOutcomeOfJoined(t *testing.T) {
 	assert.Equal(t, retrysafe.Policy{}.OutcomeOf(nil), retrysafe.Done, "no error")
 }
 
-// TestMarkedInPart: work that timed out and whose clean-up did nothing is not run again, and its
+// TestMarkedInPart: work that timed out and whose clean-up did nothing does not run again, and its
 // record says how to mark an error.
 func TestMarkedInPart(t *testing.T) {
 	t.Parallel()
@@ -90,8 +90,8 @@ func TestMarkedInPart(t *testing.T) {
 	assert.Contains(t, rec.LastError, "mark the outermost error", "the advice")
 }
 
-// TestKeyFor: a derived key is the same in every attempt, and another one for another name, key,
-// tenant or operation, and for the same key after its record has passed.
+// TestKeyFor: a derived key is the same in every attempt. It is another one for another name, key,
+// tenant or operation, and for the same key after its record has expired.
 func TestKeyFor(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

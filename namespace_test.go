@@ -16,8 +16,8 @@ type everybodys struct{ *memstore.Store }
 
 func (everybodys) Shared() bool { return true }
 
-// TestNamespaceOfASharedStore: New asks for a namespace where others may keep their records in the
-// same place, also through a wrapper, and not where nobody else can.
+// TestNamespaceOfASharedStore: New requires a namespace if others may keep their records in the
+// same place, also through a wrapper, and only then.
 func TestNamespaceOfASharedStore(t *testing.T) {
 	t.Parallel()
 	refused := func(s retrysafe.Store, o *retrysafe.Options) (said string) {

@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// Operation is work that is declared once: its name, its policy and what it does. The input is the
-// fingerprint, so that it cannot be forgotten. It is safe for concurrent use.
+// Operation is work that is declared once: its name, its policy and its function. Its input is the
+// fingerprint of a call, so a caller cannot forget to set one. It is safe for concurrent use.
 type Operation[In, Out any] struct {
 	engine  *Engine
 	name    string
@@ -16,7 +16,7 @@ type Operation[In, Out any] struct {
 	resumable bool
 }
 
-// NewOperation declares an operation; p may be nil. It panics on an empty name and on a policy that
+// NewOperation returns an operation; p may be nil. It panics on an empty name and on a policy that
 // [Policy.Validate] refuses.
 func NewOperation[In, Out any](e *Engine, name string, work func(context.Context, In) (Out, error), p *Policy) *Operation[In, Out] {
 	if p == nil {

@@ -7,31 +7,32 @@ import (
 	"time"
 )
 
-// Options configure an [Engine]; nil and every zero field are fine.
+// Options configure an [Engine]. A nil *Options and zero fields select the defaults.
 type Options struct {
-	// Namespace is part of every key: two applications on one store do not meet, and the processes
-	// of one have the same. It is required on stores that others may share ([Sharer]: Redis,
-	// PostgreSQL, MySQL); in memory and on SQLite the default is "app". Another namespace is
-	// another key space: retries that meet it run again.
+	// Namespace is part of every key, so two applications on one store never share keys. All
+	// processes of one application use the same namespace. It is required for a store that others
+	// may share ([Sharer]: Redis, PostgreSQL, MySQL); in memory and on SQLite the default is "app".
+	// Another namespace is another key space: after a change, retries of earlier calls run again.
 	Namespace string
-	// Policy is what calls and operations inherit.
+	// Policy is the default policy of calls and operations.
 	Policy Policy
-	// Secret keys the digests of credentials and the hashes of keys that people see. It is the same
-	// on all processes of one store, at least 16 bytes. Without one they are plain SHA-256, which
-	// can be guessed for short keys; the engine warns of that once.
+	// Secret keys the digests of credentials and the hashes of keys that people see. It must be the
+	// same in all processes of one store, and must have at least 16 bytes. Without a secret they
+	// are plain SHA-256, which can be guessed for short keys; the engine logs one warning about
+	// that.
 	Secret []byte
-	// Codec turns answers into bytes; default [JSON].
+	// Codec encodes answers as bytes; default [JSON].
 	Codec Codec
-	// Trace is told of calls, for logs, metrics and spans.
+	// Trace receives the events of calls, for logs, metrics and spans.
 	Trace *Trace
-	// Sweep is how often expired records are removed, where the store can; default 1 minute,
+	// Sweep is how often expired records are removed, if the store can do that; default 1 minute,
 	// negative never.
 	Sweep time.Duration
-	// Logger gets the engine's few warnings; default slog.Default().
+	// Logger receives the engine's few warnings; default slog.Default().
 	Logger *slog.Logger
 }
 
-// Validate says what is wrong with o; [New] panics on what it refuses.
+// Validate returns an error that says what is wrong with o, or nil. [New] panics with that error.
 func (o *Options) Validate() error {
 	if o == nil {
 		return nil

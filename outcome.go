@@ -1,30 +1,32 @@
 package retrysafe
 
-// OnDoubt is what happens to work that may have taken effect when nobody knows: its process died,
-// its lease lapsed, its answer was cut.
+// OnDoubt is the policy for work that may have taken effect and whose outcome is unknown, because
+// its process died, its lease expired or its answer was cut off.
 type OnDoubt uint8
 
-// The policies on doubt.
+// The policies for an outcome in doubt.
 const (
-	// Refuse starts work at most once: a call in doubt answers [ErrInDoubt] until it is resolved.
-	// It is the default.
+	// Refuse starts the work at most once: calls for a key in doubt get [ErrInDoubt] until it is
+	// resolved. It is the default.
 	Refuse OnDoubt = iota + 1
-	// Reexecute starts it again: at least once, with suppression of the repeats that can be told.
-	// For work that does no harm twice.
+	// Reexecute starts the work again, so it runs at least once. Duplicates that can be recognised
+	// are suppressed. Use it for work that does no harm if it runs twice.
 	Reexecute
 )
 
-// Outcome is what became of the work, as far as it is known.
+// Outcome is the outcome of the work, as far as it is known.
 type Outcome uint8
 
 // The outcomes of work.
 const (
-	// Done: it happened.
+	// Done means that the work took effect.
 	Done Outcome = iota + 1
-	// NotDone: certainly nothing happened; the record is released and a retry runs again.
+	// NotDone means that certainly nothing happened. The record is released, and a retry runs
+	// again.
 	NotDone
-	// Failed: a final refusal, kept and given to every repeat.
+	// Failed means that the work refused for good. The refusal is stored, and every duplicate gets
+	// it.
 	Failed
-	// Doubtful: it may have happened; [Policy].OnDoubt decides.
+	// Doubtful means that the work may have taken effect. [Policy].OnDoubt decides.
 	Doubtful
 )

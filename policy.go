@@ -9,84 +9,91 @@ import (
 	"time"
 )
 
-// Forever is a retention without end.
+// Forever is a retention that never ends.
 const Forever time.Duration = math.MaxInt64
 
-// Duplicate is what a repeat of finished work is told.
+// Duplicate is how a duplicate of finished work is answered.
 type Duplicate uint8
 
-// The ways to answer a repeat of finished work.
+// The ways to answer a duplicate of finished work.
 const (
-	// Replay gives the first answer again: idempotency. It is the default.
+	// Replay returns the first answer again: idempotency. It is the default.
 	Replay Duplicate = iota + 1
-	// Reject gives [ErrDuplicate]: duplicate suppression. What was refused for good is
+	// Reject returns [ErrDuplicate]: duplicate suppression. Work that was refused for good gets
 	// [ErrFailedBefore].
 	Reject
-	// Succeed gives plain success and the zero value (over HTTP: a configured answer).
+	// Succeed returns plain success and the zero value (over HTTP: a configured answer).
 	Succeed
 )
 
-// Policy is how one operation behaves. A zero field takes the engine's default, and there the value
-// named here.
+// Policy is the behaviour of one operation. A zero field takes the engine's default. In the
+// engine's policy it takes the default named here.
 type Policy struct {
-	// Lease is how long an attempt is believed to live without a heartbeat; default 30 s, at least
-	// 10 ms. Heartbeats go out after a third of it. After a crash a key is in doubt when its lease
-	// has passed.
+	// Lease is how long an attempt is believed to be alive without a heartbeat; default 30 s, at
+	// least 10 ms. Heartbeats are sent after a third of it. After a crash a key is in doubt when
+	// its lease has expired.
 	Lease time.Duration
-	// MaxRun is how long heartbeats go on; default 10 leases. After it the attempt's context ends
-	// with [ErrBound] as its cause.
+	// MaxRun is how long heartbeats go on; default 10 leases. After that the attempt's context ends
+	// with the cause [ErrBound].
 	MaxRun time.Duration
-	// Retention is how long an answer is kept, counted from the end of the attempt; default 24 h,
+	// Retention is how long an answer is stored, counted from the end of the attempt; default 24 h,
 	// at least one lease. See [Forever].
 	Retention time.Duration
-	// ReleasedFor is how long the record of a call that was released is kept, which certainly did
-	// nothing: so that a late repeat of its claim meets it, and [Attempt].N goes on counting;
-	// default 5 min, never longer than Retention. Records of issued keys, and those that keep an
+	// ReleasedFor is how long the record of a released call is kept, which certainly did nothing;
+	// default 5 min, never longer than Retention. In that time a late copy of its claim finds the
+	// record, and [Attempt].N goes on counting. Records of issued keys, and records that have an
 	// input, steps or attempts that may have worked, are kept for Retention.
 	ReleasedFor time.Duration
-	// Duplicate is what a repeat of finished work is told; default [Replay].
+	// Duplicate is how a duplicate of finished work is answered; default [Replay].
 	Duplicate Duplicate
-	// Wait is how long a repeat waits while the first attempt runs. Negative (the default) means
-	// that it is told [ErrInProgress] at once.
+	// Wait is how long a duplicate waits while the first attempt runs. A negative value (the
+	// default) means that it gets [ErrInProgress] at once.
 	Wait time.Duration
-	// OnDoubt is [Refuse] by default. The call that wins writes it into the record: a takeover
-	// needs the record and the request to allow it.
+	// OnDoubt is the policy for an outcome in doubt; default [Refuse]. The call that acquires the
+	// key writes it into the record. A takeover needs both the record and the new request to allow
+	// it.
 	OnDoubt OnDoubt
-	// MaxAnswer is the largest answer that is kept, in bytes; default 1 MiB, at most [MaxStored]. A
-	// larger one is given to the first caller; repeats are told [ErrAnswerNotKept]. It never leads
+	// MaxAnswer is the largest answer that is stored, in bytes; default 1 MiB, at most [MaxStored].
+	// A larger one goes to the first caller, and duplicates get [ErrAnswerNotKept]. It never leads
 	// to a second run.
 	MaxAnswer int64
-	// Attached ends the work of [Do] when the caller's context is cancelled. By default it goes on,
-	// since work that ends in the middle leaves the key in doubt; a caller's deadline counts either
-	// way.
+	// Attached ends the work of [Do] when the caller's context is cancelled. By default the work
+	// goes on, since work that ends in the middle leaves the key in doubt. A caller's deadline
+	// counts either way.
 	Attached bool
 	// Limits bound what a tenant may have in the store; default none.
 	Limits Limits
 	// Steps are the names of all steps of the work (see [Step]) in the order of the program, at
-	// most 128; nil: not declared. With them a retry by a program that has others is found before
-	// anything runs, and is [ErrStepsChanged]; a step that is not among them is an error. To tell a
-	// program from one with the same names, add a name that stands for its version.
+	// most 128; nil means that they are not declared. If they are, a retry by a program with other
+	// steps gets [ErrStepsChanged] before anything runs, and a step that is not among them is an
+	// error. To distinguish a program from another with the same names, add a name that stands for
+	// its version.
 	Steps []string
-	// Reconcile finds out what became of a key in doubt: it asks the other side, by the key or the
-	// fence that the work has sent along. It is called when a repeat meets a doubt under Refuse, by
-	// one caller at a time, under an attempt of its own whose context it gets, and not before the
-	// doubt is two leases old; [Engine.ReconcileAll] calls it for all. Nil (the default): people
-	// resolve.
+	// Reconcile finds out the outcome of a key in doubt by asking the other side, with the key or
+	// the fence that the work has sent along. The engine calls it when a duplicate finds a key in
+	// doubt under Refuse: for one caller at a time, under an attempt of its own whose context it
+	// gets, and not before the key has been in doubt for two leases. [Engine.ReconcileAll] calls it
+	// for all keys in doubt. Without it (nil, the default) an operator resolves the key.
 	//
 	// The record's Attempt and Fence are those of the last attempt that may have worked, never of
-	// one that only asked. Where the work ran several times, [Record.MayHaveWorked] names each:
-	// nothing was done if none of them has done anything.
+	// one that only asked. If the work ran several times, [Record.MayHaveWorked] returns each
+	// attempt: nothing was done only if none of them has done anything.
 	//
-	// The verdict's Outcome: Done keeps Answer, which this caller and all repeats get; Failed keeps
-	// Failure; NotDone lets this caller run the work, under the attempt of the question, once the
-	// store has confirmed that it begins; Doubtful, or an error, leaves the doubt for two leases
-	// more. Fence, Force and By are not used. NotDone is only safe if the first request cannot
-	// arrive any more, or the other side checks the fence.
+	// Reconcile returns one of these outcomes:
+	//
+	//   - Done stores Answer, which this caller and all duplicates get.
+	//   - Failed stores Failure.
+	//   - NotDone lets this caller run the work, under the attempt that asked, once the store has
+	//     confirmed that the work begins. It is safe only if the first request cannot arrive any
+	//     more, or if the other side checks the fence.
+	//   - Doubtful, or an error, leaves the key in doubt for two more leases.
+	//
+	// Fence, Force and By of the [Resolution] are not used.
 	Reconcile func(context.Context, Record) (Resolution, error)
-	// Classify says what an error of the work means; it is not asked about errors that are marked,
-	// whole or in part, with [NothingDone], [Permanent] or [InDoubt]. A zero Outcome leaves it to
-	// the default: in doubt under Refuse, not done under Reexecute. Done drops the error: it was
-	// none.
+	// Classify returns the outcome of an error of the work. It is not called for an error that is
+	// marked, whole or in part, with [NothingDone], [Permanent] or [InDoubt]. A zero Outcome
+	// selects the default: in doubt under Refuse, not done under Reexecute. Done drops the error:
+	// the work has succeeded.
 	Classify func(error) Outcome
 }
 
@@ -94,8 +101,8 @@ var defaultPolicy = Policy{
 	Lease: 30 * time.Second, Retention: 24 * time.Hour, ReleasedFor: 5 * time.Minute, Duplicate: Replay, Wait: -1, OnDoubt: Refuse, MaxAnswer: 1 << 20,
 }
 
-// Or returns p with each zero field taken from base. A p with a Lease of its own and no MaxRun gets
-// ten of its leases.
+// Or returns p with each zero field taken from base. If p has its own Lease and no MaxRun, MaxRun
+// is ten of its leases.
 func (p Policy) Or(base Policy) Policy {
 	if p.Lease != 0 && p.MaxRun == 0 {
 		p.MaxRun = tenLeases(p.Lease)
@@ -122,7 +129,7 @@ func (p Policy) Or(base Policy) Policy {
 	return p
 }
 
-// WithDefaults returns p with the documented defaults where it is zero.
+// WithDefaults returns p with the documented defaults for its zero fields.
 func (p Policy) WithDefaults() Policy {
 	p = p.Or(defaultPolicy)
 	set(&p.MaxRun, tenLeases(p.Lease))
@@ -131,7 +138,8 @@ func (p Policy) WithDefaults() Policy {
 
 func tenLeases(lease time.Duration) time.Duration { return 10 * min(lease, Forever/10) }
 
-// Validate says what is wrong with p, whose zero fields stand for the documented defaults.
+// Validate returns an error that says what is wrong with p, or nil. A zero field stands for its
+// documented default.
 func (p Policy) Validate() error {
 	p = p.WithDefaults()
 	var errs []error

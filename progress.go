@@ -11,35 +11,34 @@ import (
 	"unicode/utf8"
 )
 
-// Progress is what a call has done so far, as its record keeps it until the call has ended: for
-// lists, for [Policy].Reconcile, and for whoever has to settle a doubt by hand.
+// Progress is what a call has done so far, as its record stores it until the call has ended. It is
+// for lists, for [Policy].Reconcile, and for an operator who resolves a key in doubt by hand.
 type Progress struct {
-	// Plan is the [Policy].Steps of the attempt that kept it; nil where it declared none.
+	// Plan is the [Policy].Steps of the attempt that stored it; nil if that declared none.
 	Plan []string
-	// Input is that of a resumable operation, in the engine's codec; its Codec is empty where none
-	// is kept.
+	// Input is the input of a resumable operation, in the engine's codec. Its Codec is empty if
+	// none is stored.
 	Input Answer
-	// Steps are those that were finished, in the order in which they were, and those that were
-	// begun at most once.
+	// Steps are the steps that were finished, in the order in which they were, and those under
+	// [AtMostOnce] that were begun.
 	Steps []StepRecord
-	// Reopened is the attempt that reopened the record last (see [Resolution].Reopen):
-	// [Attempt.Tries] counts from the next one. Zero: none.
+	// Reopened is the number of the attempt that last reopened the record (see
+	// [Resolution].Reopen). [Attempt.Tries] counts from the next one. Zero means none.
 	Reopened int
 }
 
 // StepRecord is one step of a half-done call.
 type StepRecord struct {
 	Name string
-	// Finished is false of a step under [AtMostOnce] that was begun: nobody knows what became of
-	// it.
+	// Finished is false for a step under [AtMostOnce] that was begun and whose outcome is unknown.
 	Finished bool
-	// Answer is what it returned. It is not kept where all together were too large.
+	// Answer is what the step returned. It is not stored if all answers together were too large.
 	Answer Answer
 }
 
-// Progress reads what a call that has not ended has done so far; the zero Progress where nothing is
-// kept, and of finished records. Lists leave it out: look the record up. Its bytes are parts of the
-// record's.
+// Progress returns what a call that has not ended has done so far. It returns the zero Progress if
+// nothing is stored, and for a finished record. Records from lists do not have it: look the record
+// up. The returned bytes are parts of the record's.
 func (r *Record) Progress() (Progress, error) {
 	if r.State.Finished() || r.Answer.Codec == "" {
 		return Progress{}, nil
@@ -51,14 +50,14 @@ const (
 	progressCodec   = "retrysafe/steps"
 	progressVersion = 1
 
-	// With as much of each as is allowed, names and what stands around them have 100 KB: all fits
-	// into MaxStored.
+	// At the maximum of each, the names and the encoding around them take 100 KB, so everything
+	// fits into MaxStored.
 	maxStep     = 128       // bytes of a name
 	maxSteps    = 128       // in a call
 	maxStepBody = 960 << 10 // bytes of all bodies, the input included
 )
 
-// progressHead is the first line of the body, in JSON; the bodies of the parts follow, in their
+// progressHead is the first line of the body, in JSON. The bodies of the parts follow in the same
 // order, with nothing in between. docs/formats.md shows it.
 type progressHead struct {
 	Version int            `json:"v"`
@@ -71,10 +70,10 @@ type progressHead struct {
 
 type progressPart struct {
 	Name  string `json:"name,omitempty"`
-	Begun bool   `json:"begun,omitempty"` // and not finished
+	Begun bool   `json:"begun,omitempty"` // begun and not finished
 	Codec string `json:"codec,omitempty"`
-	Bytes *int   `json:"bytes,omitempty"` // of its body here; absent: nil
-	// Of an answer that is not kept:
+	Bytes *int   `json:"bytes,omitempty"` // size of its body here; absent: nil
+	// For an answer that is not stored:
 	Lost   bool   `json:"lost,omitempty"`
 	Size   int64  `json:"size,omitempty"`
 	SHA256 string `json:"sha256,omitempty"`
@@ -92,7 +91,7 @@ func partOf(a *Answer) progressPart {
 	return p
 }
 
-// head is the first line.
+// head returns the first line.
 func (p *Progress) head() ([]byte, error) {
 	h := progressHead{Version: progressVersion, Plan: p.Plan, Steps: []progressPart{}, Reopened: p.Reopened}
 	if p.Input.Codec != "" {
@@ -117,7 +116,7 @@ func (p *Progress) head() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// answer is the progress as stores keep it, at a place in their order.
+// answer returns the progress as it is stored; order becomes its Size.
 func (p *Progress) answer(order int64) (*Answer, error) {
 	body, err := p.head()
 	if err != nil {
@@ -130,7 +129,7 @@ func (p *Progress) answer(order int64) (*Answer, error) {
 	return &Answer{Codec: progressCodec, Body: body, Size: order}, nil
 }
 
-// bodies is how many bytes the parts have.
+// bodies returns how many bytes the bodies of all parts have.
 func (p *Progress) bodies() int {
 	n := len(p.Input.Body)
 	for i := range p.Steps {
@@ -141,7 +140,7 @@ func (p *Progress) bodies() int {
 
 var errProgressBody = errors.New("retrysafe: this record was listed, and lists leave out what was done; look it up")
 
-// parseProgress reads what is kept. Bodies are parts of a.Body.
+// parseProgress decodes stored progress. The bodies are parts of a.Body.
 func parseProgress(a *Answer) (p Progress, err error) {
 	if a.Codec != progressCodec {
 		return p, fmt.Errorf("retrysafe: what was done so far has codec %q; this build reads %q", a.Codec, progressCodec)
@@ -197,7 +196,7 @@ func parseProgress(a *Answer) (p Progress, err error) {
 
 var errDamagedProgress = errors.New("retrysafe: what was done so far cannot be read; look at the record before you settle it")
 
-// stepName says what is wrong with a name.
+// stepName returns an error that says what is wrong with a step's name, or nil.
 func stepName(name string) error {
 	switch {
 	case name == "":

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// limiting is what a store of records needs to have for limits.
+// limiting is what limits need of a store that has the records.
 type limiting interface {
 	Limiter
 	Lookup(context.Context, StoreKey) (Record, error)
@@ -15,21 +15,21 @@ type limiting interface {
 
 var errNoLimiter = fmt.Errorf("the store counts nothing, and the policy has Limits; use a store that implements retrysafe.Limiter, or leave the limits out: %w", errors.ErrUnsupported)
 
-// latestRetry bounds what a caller over its limits is told: a rate that is slow, or a clock that
-// was set back, must not send it away for hours.
+// latestRetry bounds the RetryAfter of a caller over its limits: a slow rate, or a clock that was
+// set back, must not send it away for hours.
 const latestRetry = time.Minute
 
 // quotas counts what the tenants of an engine use, in its store.
 type quotas struct {
 	rt    *runtime
-	slots chan struct{} // one for each charge that is under way in the background
+	slots chan struct{} // one for each charge in flight in the background
 }
 
-// reserve counts a new key, before anything is stored. It looks first: a key that is known is not
-// charged, so that its repeats write nothing and need no room. Two calls of one new key that look
-// at once are both charged, and the one that does not win gives back. What is not charged here and
-// begins all the same is counted when it is settled. s is the store that has the record. A nil
-// reservation: the policy has no limits.
+// reserve counts a new key, before anything is stored. It looks the key up first: a known key is
+// not charged, so its duplicates write nothing and need no room. If two calls for one new key look
+// at once, both are charged, and the one that does not acquire it gives back. finish counts a key
+// that is not charged here and begins nevertheless. s is the store that has the record. A nil
+// reservation means that the policy has no limits.
 func (q *quotas) reserve(ctx context.Context, s any, key StoreKey, p *Policy, payer string, inside bool) (*reservation, error) {
 	if !p.Limits.any() {
 		return nil, nil //nolint:nilnil // nothing is counted
@@ -42,7 +42,7 @@ func (q *quotas) reserve(ctx context.Context, s any, key StoreKey, p *Policy, pa
 		Namespace: key.Namespace, Tenant: payer, Keys: 1, For: p.Retention, Limits: p.Limits,
 	}}
 	if inside {
-		// work that runs already cannot be told to come later: its own key would be in doubt
+		// Work that already runs must not be refused: its own key would be in doubt.
 		return r, nil
 	}
 	known, err := q.known(ctx, store, key)
@@ -65,8 +65,8 @@ func (q *quotas) reserve(ctx context.Context, s any, key StoreKey, p *Policy, pa
 	return r, nil
 }
 
-// known tells whether an attempt of the key has begun before, so that no new key is made of it. One
-// that was only issued is new.
+// known reports whether an attempt of the key has begun before, so that the call makes no new key.
+// A key that was only issued is new.
 func (q *quotas) known(ctx context.Context, store limiting, key StoreKey) (bool, error) {
 	var rec Record
 	err := askAgain(ctx, func() (err error) {
@@ -89,16 +89,17 @@ func (q *quotas) chargeOnce(ctx context.Context, store Limiter, req *ChargeReque
 	return got, err
 }
 
-// Bounds of what is charged in the background.
+// Bounds of charges in the background.
 const (
-	chargesAtOnce = 256 // of an engine
-	chargeTries   = 5   // of what certainly was not applied
+	chargesAtOnce = 256 // in flight for one engine
+	chargeTries   = 5   // of a charge that certainly was not applied
 )
 
-// chargeLater charges what nobody waits for, and what is never refused; next says what, and false
-// when it is of no use any more. What certainly was not applied is tried again. What was not
-// answered is not: it counts wrongly until its time has passed. Where too many are under way
-// already the caller makes the call, once, which holds up those who make them.
+// chargeLater makes a charge that no caller waits for and that is never refused. next returns the
+// charge, or false if it is no longer of use. A charge that certainly was not applied is tried
+// again. One that was not answered is not, and counts wrongly until its time has passed. If too
+// many charges are in flight, the caller makes the call itself, once, which slows down those who
+// make them.
 func (q *quotas) chargeLater(store Limiter, next func() (ChargeRequest, bool)) {
 	once := func() (again bool) {
 		req, ok := next()

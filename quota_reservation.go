@@ -5,22 +5,23 @@ import (
 	"time"
 )
 
-// reservation is what a call has counted of its key before it is known whether the key begins. One
-// goroutine has it at a time.
+// reservation is what a call has counted for its key before it is known whether the key begins.
+// Only one goroutine uses it at a time.
 type reservation struct {
 	quotas   *quotas
 	store    Limiter
 	req      ChargeRequest
-	counted  bool      // false where the key was known, or is one of work that runs
+	counted  bool      // false if the key was known, or the call is inside other work
 	at       time.Time // when it was charged
 	finished bool
 }
 
-// charge asks until it is answered, a few times. A try that was applied and not answered counts
-// beside the next one, until its time has passed: too much is counted rather than too little.
+// charge calls Charge until the store answers, at most a few times. A try that was applied and not
+// answered counts in addition to the next one, until its time has passed: it is better to count too
+// much than too little.
 //
-// The call does not end with its caller, who may hang up at any time: a count that nobody knows of
-// would stay. What is counted after the caller has left is given back.
+// The call does not end with its caller, who may hang up at any time: a count that no caller knows
+// of would stay. What is counted after the caller has left is given back.
 func (r *reservation) charge(ctx context.Context) (got Charged, err error) {
 	type answer struct {
 		got Charged
@@ -39,7 +40,7 @@ func (r *reservation) charge(ctx context.Context) (got Charged, err error) {
 		a := ask()
 		return a.got, a.err
 	}
-	answers := make(chan answer) // without room: what is in it was taken
+	answers := make(chan answer) // unbuffered: an answer that was sent was received
 	r.quotas.rt.life.stay()
 	started := r.quotas.rt.background.start(func() {
 		defer r.quotas.rt.life.leave()
@@ -63,9 +64,9 @@ func (r *reservation) charge(ctx context.Context) (got Charged, err error) {
 	}
 }
 
-// settle ends a reservation: a key that was counted and did not begin, or was not new, is given
-// back. One that began uncounted is counted now: it is one inside of other work, or its record has
-// passed since it was looked at. The first word counts.
+// finish ends a reservation. It gives back a key that was counted and did not begin, or was not
+// new. It counts a key that began uncounted: its call is inside other work, or its record has
+// expired since it was looked up. The first call decides; later calls do nothing.
 func (r *reservation) finish(began bool) {
 	if r == nil || r.finished {
 		return
@@ -82,8 +83,8 @@ func (r *reservation) finish(began bool) {
 	}
 }
 
-// refund is what is given back now. What has passed by itself is not: it would be taken from the
-// keys of others.
+// refund returns the charge that gives back what still counts. What has expired by itself is left
+// out: it would be taken from other keys.
 func (r *reservation) refund() (req ChargeRequest, ok bool) {
 	req = r.req
 	req.Keys = -req.Keys
@@ -94,5 +95,5 @@ func (r *reservation) refund() (req ChargeRequest, ok bool) {
 	return req, age < req.For
 }
 
-// began tells whether rec says that owner has made a new key of it, whatever became of it since.
+// began reports whether owner has made a new key of rec, whatever happened to rec since then.
 func began(rec *Record, owner Owner) bool { return rec.Attempt == 1 && rec.Owner == owner }

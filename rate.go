@@ -8,18 +8,19 @@ import (
 	"time"
 )
 
-// Rate bounds how often something may be asked for, by the generic cell rate algorithm (GCRA; ATM
+// Rate bounds how often something may be requested, by the generic cell rate algorithm (GCRA; ATM
 // Forum, Traffic Management 4.0). Unlike [Limits], which count new keys, it counts every request,
-// repeats too.
+// duplicates included.
 type Rate struct {
-	// PerSecond is how many may come in a second on average, 0.0001 to 100000; 0.1 is six in a
-	// minute.
+	// PerSecond is how many requests may come in a second on average, 0.0001 to 100000; 0.1 is six
+	// in a minute.
 	PerSecond float64
-	// Burst is how many of them may come at once, 1 to 100000; default PerSecond, rounded up.
+	// Burst is how many requests may come at once, 1 to 100000; default PerSecond, rounded up.
 	Burst int64
 }
 
-// Validate says what is wrong with r. The zero Rate is wrong: it says nothing.
+// Validate returns an error that says what is wrong with r, or nil. The zero Rate is an error,
+// since it has no rate.
 func (r Rate) Validate() error {
 	l := Limits{PerSecond: r.PerSecond, Burst: r.Burst}
 	switch {
@@ -31,17 +32,20 @@ func (r Rate) Validate() error {
 	return nil
 }
 
-// rateSpace is behind the namespace where rates are counted, so that they meet no tenant's keys.
+// rateSpace is appended to the namespace for the counts of rates, so that they never meet those of
+// a tenant's keys.
 const rateSpace = "\x00rate"
 
-// Allow counts a request of a tenant for a thing (an operation, a route), in the store, so that all
-// its processes share one rate; it is one trip. [ErrTooManyRequests] says that it came too early,
-// and when to come again; it was not counted then. A store that does not answer is
-// [ErrUnavailable]: a request that cannot be counted should not run. A store without a [Limiter] is
+// Allow counts a request of a tenant for a thing, such as an operation or a route. The count is in
+// the store, so all processes share one rate. A call costs one round trip.
+//
+// [ErrTooManyRequests] means that the request came too early and was not counted; RetryAfter of the
+// [*Error] says when to retry. [ErrUnavailable] means that the store does not answer: a request
+// that cannot be counted should not run. If the store has no [Limiter], the error wraps
 // errors.ErrUnsupported.
 //
-// A reply that is lost may have counted; it costs the tenant one request too many, never one too
-// few. Allow does not depend on the engine's layer and policy.
+// A request whose reply is lost may have been counted. That costs the tenant one request too many,
+// never one too few. Allow does not depend on the engine's layer and policy.
 func (e *Engine) Allow(ctx context.Context, tenant, thing string, r Rate) error {
 	if err := r.Validate(); err != nil {
 		return err
@@ -54,7 +58,7 @@ func (e *Engine) Allow(ctx context.Context, tenant, thing string, r Rate) error 
 	}
 	req := ChargeRequest{
 		Namespace: KeyPart(c.namespace + rateSpace), Tenant: KeyPart(strconv.Itoa(len(thing)) + ":" + thing + tenant),
-		// how long keys live is not asked
+		// The lifetime of keys does not matter here.
 		Keys: 1, For: time.Millisecond, Limits: Limits{PerSecond: r.PerSecond, Burst: r.Burst},
 	}
 	var got Charged

@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// TestAllow: a burst, then the rate, each tenant and thing for itself; what is refused is not
+// TestAllow: a burst, then the rate, separately for each tenant and thing. A refused request is not
 // counted.
 func TestAllow(t *testing.T) {
 	t.Parallel()
@@ -44,7 +44,7 @@ func TestAllow(t *testing.T) {
 	assert.ErrorIs(t, e.Allow(t.Context(), "ann", "orders", r), retrysafe.ErrTooManyRequests, "and no more")
 }
 
-// TestAllowMeetsNoLimits: rates of requests and limits of keys are counted apart.
+// TestAllowMeetsNoLimits: rates of requests and limits of keys are counted separately.
 func TestAllowMeetsNoLimits(t *testing.T) {
 	t.Parallel()
 	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Policy: retrysafe.Policy{Limits: retrysafe.Limits{PerSecond: 0.001, Burst: 1}}})

@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// reconcileAfter is how many leases a doubt has to be old before it is asked about: a request that
-// was given up may still be on its way, and what it does would come after the answer that nothing
-// was done.
+// reconcileAfter is how many leases a key must have been in doubt before Reconcile is called: a
+// request that was given up may still be in flight, and would take effect after the answer that
+// nothing was done.
 const reconcileAfter = 2
 
 var errTooManyWorked = errors.New("more attempts may have worked than the record names; look at the other side and resolve it")
 
-// verdict is what became of asking about a doubt.
+// verdict is the result of reconciling a key in doubt.
 type verdict struct {
 	attempt *Attempt // nothing was done: the caller may run the work under it
 	settled bool     // the record is finished now
 }
 
-// reconcile asks the policy's Reconcile about the attempt of rec, whose end nobody knows, under an
-// attempt of its own: it is asked by one caller at a time, and the old holder cannot finish any
-// more. Neither an attempt nor an error: the store has to be asked again, since the record is
-// another one now. The attempt that it returns is in the care of the caller; rec is its record
-// then.
+// reconcile calls the policy's Reconcile for the attempt of rec, whose outcome is unknown. It first
+// acquires an attempt of its own: so one caller at a time asks, and the old holder can no longer
+// finish. If it returns neither an attempt nor an error, the record has changed and the caller must
+// ask the store again. The caller must finish the attempt that it returns; rec is then the record
+// of that attempt.
 func (c *core) reconcile(ctx context.Context, rec *Record, o *callOptions) (v verdict, err error) {
 	if wait := tooEarly(rec, o.policy); wait > 0 {
 		return v, c.wrap(rec.Key, rec.Attempt, ErrInDoubt, wait)
@@ -37,22 +37,22 @@ func (c *core) reconcile(ctx context.Context, rec *Record, o *callOptions) (v ve
 	if a == nil {
 		return v, err
 	}
-	// what was done so far; lists leave it out
+	// The progress, which lists leave out.
 	doubt.Answer = rec.Answer
 	if worked := doubt.MayHaveWorked(); len(worked) > 0 {
-		// the other side has not heard of those who only asked
+		// The other side knows nothing of attempts that only asked.
 		last := worked[len(worked)-1]
 		doubt.Attempt, doubt.Fence = last.Attempt, last.Fence
 	}
 	defer func() {
 		if !a.Ended() && v.attempt == nil {
-			// Reconcile panicked or ended its goroutine, which goes on
+			// Reconcile panicked or ended its goroutine, and that goes on.
 			c.life.stay()
 			_ = a.Doubt(ctx, errCrashed)
 		}
 	}()
 	res, err := o.policy.Reconcile(a.Context(), doubt)
-	res.Fence = a.fence // which it does not use
+	res.Fence = a.fence // the caller's Fence is not used
 	if err == nil {
 		err = res.validate()
 	}
@@ -62,9 +62,9 @@ func (c *core) reconcile(ctx context.Context, rec *Record, o *callOptions) (v ve
 			return v, nil
 		}
 	}
-	c.life.stay() // the attempt leaves by itself, and the caller leaves as well
+	c.life.stay() // the attempt leaves once, and so does the caller
 	if (err != nil || res.Outcome == Doubtful) && doubt.Answer.Codec == progressCodec {
-		_ = a.Uncount(ctx, 1) // a question is no try; where this is not answered, it counts
+		_ = a.Uncount(ctx, 1) // asking is not a try; if this is not confirmed, it counts
 	}
 	switch {
 	case err != nil:
@@ -80,14 +80,14 @@ func (c *core) reconcile(ctx context.Context, rec *Record, o *callOptions) (v ve
 		err = a.Complete(ctx, res.Answer)
 	}
 	if errors.Is(err, ErrLeaseLost) {
-		return v, nil // somebody was quicker
+		return v, nil // another caller was quicker
 	}
 	v.settled = err == nil
 	return v, err
 }
 
-// reconcileToRun is reconcile for a caller that runs the work where nothing was done. The record
-// says so before the work begins: if that is not confirmed, nothing runs.
+// reconcileToRun is like reconcile, for a caller that runs the work if nothing was done. The store
+// has to confirm that the work begins; otherwise nothing runs.
 func (c *core) reconcileToRun(ctx context.Context, rec *Record, o *callOptions) (verdict, error) {
 	v, err := c.reconcile(ctx, rec, o)
 	if v.attempt == nil {
@@ -96,13 +96,13 @@ func (c *core) reconcileToRun(ctx context.Context, rec *Record, o *callOptions) 
 	if err = v.attempt.keep(ctx, ExtendRequest{Works: true}); err == nil {
 		return v, nil
 	}
-	c.life.stay() // the attempt leaves by itself, and the caller leaves as well
+	c.life.stay() // the attempt leaves once, and so does the caller
 	_ = v.attempt.Doubt(ctx, err)
 	return verdict{}, c.wrap(rec.Key, rec.Attempt, fmt.Errorf("%w: the store has not confirmed that the work begins: %w", ErrInDoubt, err), reconcileAfter*o.policy.Lease)
 }
 
-// tooEarly is how long a doubt is not asked about yet. One that an attempt has told of began then,
-// any other when its lease had passed.
+// tooEarly returns how long to wait before Reconcile may be called. The time counts from when an
+// attempt reported that it is in doubt, and otherwise from the end of its lease.
 func tooEarly(rec *Record, p *Policy) time.Duration {
 	began := rec.Updated
 	if rec.Cause == "" {
@@ -111,8 +111,8 @@ func tooEarly(rec *Record, p *Policy) time.Duration {
 	return began.Add(reconcileAfter * p.Lease).Sub(rec.Now)
 }
 
-// take wins a record, as it was seen, to work or only to ask. Neither an attempt nor an error: it
-// has changed since.
+// takeOver acquires a record with the fence that was seen, to work or only to ask. If it returns
+// neither an attempt nor an error, the record has changed since.
 func (c *core) takeOver(ctx context.Context, rec *Record, o *callOptions, asks bool) (*Attempt, error) {
 	req := AcquireRequest{Key: rec.Key, Owner: newOwner(), Lease: o.policy.Lease, OnDoubt: rec.OnDoubt, IfFence: rec.Fence, Asks: asks}
 	got, sent, err := c.acquire(ctx, &req, nil)
@@ -124,7 +124,7 @@ func (c *core) takeOver(ctx context.Context, rec *Record, o *callOptions, asks b
 	}
 	*rec = got.Record
 	a := newAttempt(ctx, c, rec, sent, o)
-	a.retention = 0 // that of the record stays
+	a.retention = 0 // the record's retention stays
 	if !c.beat.add(a) {
 		c.life.stay()
 		_ = a.Doubt(ctx, ErrClosed)

@@ -7,18 +7,19 @@ import (
 	"time"
 )
 
-// ReconcileAll asks [Policy].Reconcile about the keys of an operation that are in doubt, one after
-// the other; an empty operation is all of the engine's layer. It returns how many were settled:
-// completed, failed, or released to the next call. What is too young, or stays in doubt, is left
-// for the next time: run it every few minutes, in any number of processes.
+// ReconcileAll calls [Policy].Reconcile for the keys of an operation that are in doubt, one after
+// the other. An empty operation means all operations of the engine's layer. It returns how many
+// keys were settled: completed, failed, or released to the next call. Keys that have not been in
+// doubt long enough, or stay in doubt, are left for the next time: run it every few minutes, in any
+// number of processes.
 //
 // Errors: one that wraps errors.ErrUnsupported (the store does not list), [ErrUnreadable] (all
-// others were asked about), [ErrUnavailable], [ErrClosed], the context's.
+// other records were handled), [ErrUnavailable], [ErrClosed], and the error of ctx.
 func (e *Engine) ReconcileAll(ctx context.Context, operation string) (settled int, err error) {
 	return e.reconcileAll(ctx, operation, e.defaults)
 }
 
-// ReconcileAll is [Engine.ReconcileAll] for the operation.
+// ReconcileAll is like [Engine.ReconcileAll], for this operation.
 func (o *Operation[In, Out]) ReconcileAll(ctx context.Context) (settled int, err error) {
 	return o.engine.reconcileAll(ctx, o.name, &o.options)
 }
@@ -56,7 +57,7 @@ func (e *Engine) reconcileAll(ctx context.Context, operation string, o *callOpti
 	}
 }
 
-// reconcileOne settles one record, if it can.
+// reconcileOne reconciles one record, if it can.
 func (c *core) reconcileOne(ctx context.Context, rec *Record, o *callOptions) (settled bool, err error) {
 	if !c.enter() {
 		return false, c.wrap(rec.Key, rec.Attempt, ErrClosed, time.Second)
@@ -72,7 +73,7 @@ func (c *core) reconcileOne(ctx context.Context, rec *Record, o *callOptions) (s
 		return v.settled, err
 	}
 	v.attempt.unattended = true
-	err = v.attempt.Release(ctx, nil) // there is nobody here to run the work: the next call does
+	err = v.attempt.Release(ctx, nil) // no caller here can run the work: the next call does
 	return err == nil, err
 }
 

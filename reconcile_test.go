@@ -15,7 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// detective is a Reconcile that counts what it is asked.
+// detective is a Reconcile that counts its calls.
 type detective struct {
 	counter
 	says  retrysafe.Resolution
@@ -39,20 +39,20 @@ func (d *detective) ask(ctx context.Context, r retrysafe.Record) (retrysafe.Reso
 	return d.says, d.err
 }
 
-// reconciling has a lease of a minute.
+// policy returns a policy with a lease of a minute.
 func (d *detective) policy() retrysafe.Policy {
 	return retrysafe.Policy{Lease: time.Minute, Reconcile: d.ask}
 }
 
-// TestReconcile: the verdicts, asked for by fifty callers at once, of a doubt that was told and of
-// one that lapsed.
+// TestReconcile: fifty callers at once get each outcome of Reconcile, for an attempt that reported
+// its doubt and for one whose lease expired.
 func TestReconcile(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		says   retrysafe.Resolution
 		err    error
 		starts int64
-		want   string // what callers are told
+		want   string // what callers get
 	}{
 		"done":           {says: retrysafe.Resolution{Outcome: retrysafe.Done, Answer: found}, want: "found out <nil>"},
 		"failed":         {says: retrysafe.Resolution{Outcome: retrysafe.Failed, Failure: &retrysafe.Failure{Code: "declined"}}, want: " declined"},
@@ -93,7 +93,7 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
-// said is the answer, or the error in a word.
+// said returns the answer, or one word for the error.
 func said(res retrysafe.Result[string], err error) string {
 	var f *retrysafe.Failure
 	switch {
@@ -105,8 +105,8 @@ func said(res retrysafe.Result[string], err error) string {
 	return fmt.Sprint(res.Value, " ", err)
 }
 
-// TestReconcileNotTooEarly: a doubt is asked about when it is two leases old, and callers are told
-// when that is.
+// TestReconcileNotTooEarly: Reconcile is called when a doubt is two leases old, and callers get the
+// time until then.
 func TestReconcileNotTooEarly(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := &detective{says: retrysafe.Resolution{Outcome: retrysafe.Doubtful}}
@@ -134,14 +134,14 @@ func TestReconcileNotTooEarly(t *testing.T) {
 	})
 }
 
-// TestReconcileFencesTheOldHolder: whoever was slow cannot finish any more once it was asked about,
-// and one that is quicker counts.
+// TestReconcileFencesTheOldHolder: a slow holder cannot finish any more after Reconcile was called
+// for it. One that finishes before that counts.
 func TestReconcileFencesTheOldHolder(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, d := newStore(), &detective{says: retrysafe.Resolution{Outcome: retrysafe.Done, Answer: found}}
 		slow := storetest.NewFaulty(s, func(op string, _ int) storetest.Fault {
 			if op == "complete" {
-				return storetest.Delay // it hangs on its way
+				return storetest.Delay // it hangs in the network
 			}
 			return 0
 		})
@@ -158,7 +158,7 @@ func TestReconcileFencesTheOldHolder(t *testing.T) {
 	})
 }
 
-// TestReconcileLeavesALiveHolder: the holder has come back between the look and the question.
+// TestReconcileLeavesALiveHolder: the holder has come back between the look and the takeover.
 func TestReconcileLeavesALiveHolder(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, d := newStore(), &detective{says: retrysafe.Resolution{Outcome: retrysafe.NotDone}}
@@ -181,7 +181,7 @@ func TestReconcileLeavesALiveHolder(t *testing.T) {
 	})
 }
 
-// TestReconcileCrashes: a panic of it leaves the doubt, and goes on.
+// TestReconcileCrashes: a panic of Reconcile leaves the key in doubt, and continues up the stack.
 func TestReconcileCrashes(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := retrysafe.Policy{Lease: time.Minute, Reconcile: func(context.Context, retrysafe.Record) (retrysafe.Resolution, error) { panic("crash") }}
@@ -200,8 +200,8 @@ func TestReconcileCrashes(t *testing.T) {
 	})
 }
 
-// TestReconcileUnderFaults: any one store call of it is lost on its way, there or back. The work is
-// never run beside a verdict that says that it was done, and in the end the verdict counts.
+// TestReconcileUnderFaults: any one store call of it is lost, on its way there or back. The work
+// never runs if Reconcile says that it was done, and in the end that outcome counts.
 func TestReconcileUnderFaults(t *testing.T) {
 	t.Parallel()
 	for _, op := range []string{"acquire", "complete", "release", "lookup"} {
@@ -233,7 +233,7 @@ func TestReconcileUnderFaults(t *testing.T) {
 	}
 }
 
-// TestReconcileAll settles what is old enough, and nothing else.
+// TestReconcileAll: it settles what is old enough, and nothing else.
 func TestReconcileAll(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := &detective{}
@@ -280,7 +280,7 @@ func TestReconcileAll(t *testing.T) {
 	})
 }
 
-// TestReconcileAllNeedsALister, and says how far it came when the store goes away.
+// TestReconcileAllNeedsALister: it also returns how far it came when the store goes away.
 func TestReconcileAllNeedsALister(t *testing.T) {
 	t.Parallel()
 	d := new(detective)
@@ -294,7 +294,7 @@ func TestReconcileAllNeedsALister(t *testing.T) {
 	assert.ErrorIs(t, err, retrysafe.ErrUnavailable, "a store that is away")
 }
 
-// TestReconcileAtShutdown: the question ends with the engine, and the doubt stays.
+// TestReconcileAtShutdown: Reconcile ends with the engine, and the key stays in doubt.
 func TestReconcileAtShutdown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := retrysafe.Policy{Lease: time.Minute, Reconcile: func(ctx context.Context, _ retrysafe.Record) (retrysafe.Resolution, error) {

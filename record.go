@@ -7,25 +7,26 @@ import (
 	"time"
 )
 
-// Owner is a random id made for one Begin. All repeats of its store calls carry it, so that a lost
-// reply is harmless.
+// Owner is a random id made for one Begin. All its store calls carry it, repeated ones too, so a
+// lost reply is harmless.
 type Owner [16]byte
 
-// State is what a record says of its key.
+// State is the state of a record.
 type State uint8
 
 // The states of a record. A record that is in progress and has no lease left is in doubt; see
 // [Record.InDoubt].
 const (
-	// StateIssued: the key was issued by the server and not used yet.
+	// StateIssued means that the server issued the key, and that it was not used yet.
 	StateIssued State = iota + 1
-	// StateInProgress: an attempt runs, or ran and nobody knows what became of it.
+	// StateInProgress means that an attempt runs, or ran and its outcome is unknown.
 	StateInProgress
-	// StateCompleted: it happened; the answer is kept (or known to be too large).
+	// StateCompleted means that the work took effect. The answer is stored, or known to be too
+	// large.
 	StateCompleted
-	// StateFailed: a final refusal is kept.
+	// StateFailed means that a final refusal is stored.
 	StateFailed
-	// StateReleased: the last attempt certainly did nothing; the next call runs.
+	// StateReleased means that the last attempt certainly did nothing. The next call runs.
 	StateReleased
 )
 
@@ -39,19 +40,19 @@ func (s State) String() string {
 	return fmt.Sprintf("state-%d", uint8(s))
 }
 
-// Finished tells whether s has an answer that repeats are given.
+// Finished reports whether s has an answer that duplicates get.
 func (s State) Finished() bool { return s == StateCompleted || s == StateFailed }
 
-// Answer is what repeats are given. Empty and nil bodies are told apart.
+// Answer is the answer that duplicates get. An empty Body and a nil Body differ.
 type Answer struct {
-	// Codec names the form of Body: "json", "raw", "message/http", …
+	// Codec names the format of Body: "json", "raw", "message/http", …
 	Codec string
-	// Body is the answer; of one that is not kept, what the codec keeps in its place (HTTP: the
-	// head), or nil.
+	// Body is the answer. If the answer is not stored, Body is what the codec stores in its place
+	// (HTTP: the head), or nil.
 	Body []byte
-	// Kept is false where the answer was too large to keep or did not end.
+	// Kept is false if the answer was too large to store or did not end.
 	Kept bool
-	// Size and Digest (SHA-256) are those of the whole answer. They are set where Kept is false.
+	// Size and Digest (SHA-256) are those of the whole answer. They are set if Kept is false.
 	Size   int64
 	Digest [sha256.Size]byte
 }
@@ -62,51 +63,53 @@ type Worked struct {
 	Fence   Fence
 }
 
-// Record is what a store knows of a key.
+// Record is what a store keeps for a key.
 type Record struct {
 	Key   StoreKey
 	State State
-	// Attempt counts the wins: for people and retry limits, never for ownership.
+	// Attempt counts how often the key was acquired. It is for people and retry limits, and never
+	// proves ownership.
 	Attempt int
-	// Fence grows with every win; with Owner it is the ownership.
+	// Fence grows each time the key is acquired. Fence and Owner together prove ownership.
 	Fence Fence
 	Owner Owner
-	// Asks is set while the attempt only asks what became of the ones before it, or settles them:
-	// it has not worked.
+	// Asks is set while the attempt only asks for the outcome of earlier ones, or resolves them. It
+	// has not worked.
 	Asks bool
-	// Earlier are the attempts before this one that may have had an effect, oldest first; nil of a
+	// Earlier are the attempts before this one that may have had an effect, oldest first; nil for a
 	// finished record. At most 16 are kept: EarlierCut says that there were more.
 	Earlier    []Worked
 	EarlierCut bool
-	// OnDoubt is the policy of the call that won.
+	// OnDoubt is the policy of the call that acquired the key.
 	OnDoubt OnDoubt
-	// Fingerprint tells a repeat from another request with the same key: a version byte and a
-	// digest. Nil where the call gave none.
+	// Fingerprint distinguishes a duplicate from another request with the same key: a version byte
+	// and a digest. It is nil if the call gave none.
 	Fingerprint []byte
 	// Binding is a keyed digest of the caller's credential, or nil.
 	Binding []byte
-	// Issued: the key was made by the server.
+	// Issued says that the server made the key.
 	Issued bool
-	// LeaseLeft is relative to Now. An attempt in progress with nothing left is in doubt.
+	// LeaseLeft is relative to Now. An attempt in progress with no lease left is in doubt.
 	LeaseLeft time.Duration
-	// Now is the store's clock when it answered; the other times are of the same clock. A zero
+	// Now is the store's clock when it answered. The other times are by the same clock. A zero
 	// Expires means never.
 	Now, Created, Updated, Expires time.Time
-	// Answer is what repeats are given. Before the end it is what the attempt has done so far; see
-	// [Record.Progress].
+	// Answer is the answer that duplicates get. Before the attempt has ended it is what has been
+	// done so far; see [Record.Progress].
 	Answer Answer
-	// Cause is one word on why the record is in doubt or released: timeout panic bound error
-	// nothing-done unattended (nothing done, and no caller was told) unanswered resolved attempts;
-	// the gateway's own are not-sent timeout reset truncated garbage. Empty after a crash, when the
-	// lease lapsed.
+	// Cause is one word that says why the record is in doubt or released: timeout, panic, bound,
+	// error, marked-in-part, steps-changed, input, nothing-done, unattended (nothing was done, and
+	// no caller got that outcome), unanswered, resolved or attempts. The gateway's own are
+	// not-sent, timeout, reset, truncated and garbage. An error with a method DoubtCause can name
+	// another; see [Attempt.Doubt]. Cause is empty after a crash, when the lease expired.
 	Cause string
-	// LastError is for operators and never sent to clients.
+	// LastError is for operators. It is never sent to clients.
 	LastError string
 }
 
-// MayHaveWorked are all attempts that may have had an effect that the record does not know of,
-// oldest first; nil once it is finished. Under [Refuse] an attempt that was released has certainly
-// done nothing.
+// MayHaveWorked returns all attempts that may have had an effect which the record does not know,
+// oldest first; nil for a finished record. Under [Refuse] a released attempt has certainly done
+// nothing.
 func (r *Record) MayHaveWorked() []Worked {
 	if r.State == StateInProgress && !r.Asks || r.State == StateReleased && !r.Asks && r.OnDoubt == Reexecute {
 		return append(slices.Clip(r.Earlier), Worked{r.Attempt, r.Fence})
@@ -114,16 +117,16 @@ func (r *Record) MayHaveWorked() []Worked {
 	return r.Earlier
 }
 
-// InDoubt tells whether the work may have taken effect and nobody knows: in progress, and the lease
-// has passed or was given up.
+// InDoubt reports whether the work may have taken effect and its outcome is unknown: the record is
+// in progress, and its lease has expired or was given up.
 func (r *Record) InDoubt() bool { return r.State == StateInProgress && r.LeaseLeft <= 0 }
 
 // Fence is the fencing token: for one key it only ever grows, through release, takeover, expiry and
-// re-creation. Give it to the resource that the work writes to and let it refuse a smaller one;
-// then a holder that was paused past its lease cannot do harm. See Kleppmann, "How to do
-// distributed locking" (2016). Values stay below 2^53 until the year 2255.
+// re-creation. Pass it to the resource that the work writes to, and let the resource refuse a
+// smaller one. Then a holder that was paused past its lease cannot do harm. See Kleppmann, "How to
+// do distributed locking" (2016). Values stay below 2^53 until the year 2255.
 type Fence uint64
 
-// MaxStored is the largest answer that every store takes, in bytes: 1 MiB for a body and 64 KiB for
-// what stands around it.
+// MaxStored is the largest answer that every store accepts, in bytes: 1 MiB for a body and 64 KiB
+// for what is stored with it.
 const MaxStored = 1<<20 + 64<<10

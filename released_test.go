@@ -10,8 +10,8 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// TestReleasedFor: a record that a release leaves nothing to keep is kept for minutes, any other
-// for its retention.
+// TestReleasedFor: a record with nothing to keep after a release is kept for minutes, any other for
+// its retention.
 func TestReleasedFor(t *testing.T) {
 	t.Parallel()
 	nothing := func(context.Context) (string, error) { return "", retrysafe.NothingDone(errWork) }
@@ -81,8 +81,8 @@ func TestReleasedFor(t *testing.T) {
 	}
 }
 
-// TestReleasedMeetsLateClaims: a record that was released is there as long as a copy of its claim
-// may be on its way.
+// TestReleasedMeetsLateClaims: a released record is kept as long as a copy of its claim may be in
+// flight.
 func TestReleasedMeetsLateClaims(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := storetest.NewFaulty(newStore(), only("acquire", storetest.Delay, 1, 1))
@@ -90,7 +90,7 @@ func TestReleasedMeetsLateClaims(t *testing.T) {
 		_, err := retrysafe.Do(ctx, e, charge, func(context.Context) (string, error) { return "", retrysafe.NothingDone(errWork) })
 		assert.ErrorIs(t, err, errWork, "the call")
 		time.Sleep(4 * time.Second)
-		f.Deliver() // the first claim, whose repeat has won and was released
+		f.Deliver() // the first claim; its second try acquired the key and was released
 		time.Sleep(time.Minute)
 		ran := false
 		_, err = retrysafe.Do(ctx, e, charge, func(context.Context) (string, error) { ran = true; return "", nil })

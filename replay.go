@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// rejected is what a repeat of finished work is told under Reject.
+// rejected returns the error of a duplicate of finished work under Reject.
 func (rt *runtime) rejected(rec *Record) error {
 	if rec.State == StateFailed {
 		return rt.failedBefore(rec)
@@ -13,8 +13,8 @@ func (rt *runtime) rejected(rec *Record) error {
 	return rt.wrap(rec.Key, rec.Attempt, ErrDuplicate, 0)
 }
 
-// failedBefore is the error of work that was refused for good, with the refusal where it was kept:
-// it is no success, as a duplicate is.
+// failedBefore returns the error for work that was refused for good, with the refusal if it was
+// stored. Unlike a duplicate of completed work this is not a success.
 func (rt *runtime) failedBefore(rec *Record) error {
 	err := ErrFailedBefore
 	if f, bad := FailureOf(rec.Answer); bad == nil {
@@ -23,7 +23,7 @@ func (rt *runtime) failedBefore(rec *Record) error {
 	return rt.wrap(rec.Key, rec.Attempt, err, 0)
 }
 
-// told names what a repeat was told.
+// duplicateOutcome returns the trace's name for how a duplicate was answered.
 func duplicateOutcome(err error, d Duplicate) string {
 	switch {
 	case err == nil && d == Succeed:
@@ -38,7 +38,7 @@ func duplicateOutcome(err error, d Duplicate) string {
 	return outcome(err)
 }
 
-// replay gives the answer of a finished record.
+// replay returns the answer of a finished record.
 func replay[T any](rt *runtime, rec *Record, d Duplicate) (res Result[T], err error) {
 	res = Result[T]{Replayed: true, Stored: true, Attempt: rec.Attempt, Fence: rec.Fence}
 	switch {
@@ -58,13 +58,13 @@ func replay[T any](rt *runtime, rec *Record, d Duplicate) (res Result[T], err er
 	return res, err
 }
 
-// Result is what a call of Do is told.
+// Result is what a call of [Do] returns.
 type Result[T any] struct {
 	Value T
-	// Replayed: the work did not run in this call; Value is the first answer (under [Succeed] the
-	// zero value).
+	// Replayed says that the work did not run in this call. Value is then the first answer (under
+	// [Succeed] the zero value).
 	Replayed bool
-	// Stored is false where the work succeeded but the store has not confirmed its answer yet, or
+	// Stored is false if the work succeeded but the store has not confirmed its answer yet, or if
 	// the lease was lost.
 	Stored  bool
 	Attempt int

@@ -5,27 +5,27 @@ import (
 	"fmt"
 )
 
-// Resolution is what a person (or a program that asked the other side) found out about a key in
+// Resolution is what an operator, or a program that asked the other side, found out about a key in
 // doubt.
 type Resolution struct {
-	// Fence is that of the record that was looked at: if it has changed since, nothing happens
+	// Fence is the fence of the record that was looked at. If it has changed since, nothing happens
 	// ([ErrFenceChanged]).
 	Fence Fence
-	// Force resolves also under a live lease. The holder may still act: its fence is the only
-	// guard.
+	// Force resolves the key under a live lease too. The holder may still act: only its fence
+	// guards the resource.
 	Force bool
-	// Outcome: Done keeps Answer (an empty one says that it was done and nobody knows the answer),
-	// Failed keeps Failure, NotDone lets the next call run, Doubtful leaves it in doubt. NotDone is
-	// only safe where the first run is known to be dead, or the resource checks the fence: one that
-	// is paused can still act.
+	// Outcome is the outcome of the work. Done stores Answer (an empty one says that the work was
+	// done and its answer is unknown). Failed stores Failure. NotDone lets the next call run.
+	// Doubtful leaves the key in doubt. NotDone is safe only if the first run is known to be dead,
+	// or if the resource checks the fence: a run that is paused can still act.
 	Outcome Outcome
 	Answer  Answer
 	Failure *Failure
-	// Reopen goes with NotDone: [Attempt.Tries] begins with 1 again, for those who give up after so
-	// many tries. The next call has to be the same one then: the record keeps its fingerprint and
-	// binding.
+	// Reopen goes with NotDone: [Attempt.Tries] starts at 1 again, for callers that give up after a
+	// number of tries. The next call then has to be the same one: the record keeps its fingerprint
+	// and binding.
 	Reopen bool
-	// By names who resolved, for the record.
+	// By names who resolved the key, for the record.
 	By string
 }
 

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Resolve settles a key that is in doubt (or failed: NotDone lets it run again). It is a win of its
-// own: it takes a new fence, and a late answer of the old holder is refused with ErrLeaseLost. A
-// completed record is never changed.
+// Resolve resolves a key that is in doubt. It also accepts a failed key, which NotDone lets run
+// again. Resolve acquires the key with a new fence, so a late answer of the old holder gets
+// ErrLeaseLost. A completed record is never changed.
 //
 // The record keeps its retention. Use the layer of the call that made it: e.Layer("http"), "gw" or
 // "tx" for those surfaces.
 //
 // Errors: [ErrNotFound], [ErrFenceChanged], [ErrInProgress] (a live lease, without Force),
-// [ErrDuplicate] (completed), [ErrUnavailable], [ErrUnconfirmed] (it may have begun: look the
-// record up again).
+// [ErrDuplicate] (completed), [ErrUnavailable], [ErrUnconfirmed] (the resolution may have begun:
+// look the record up again).
 func (e *Engine) Resolve(ctx context.Context, k Key, r Resolution) error {
 	c, key := e.c, e.storeKey(k)
 	if err := errors.Join(r.validate(), key.Validate()); err != nil {
@@ -57,12 +57,12 @@ func (e *Engine) Resolve(ctx context.Context, k Key, r Resolution) error {
 	return a.finishWith(ctx, finishRequest{outcome: "doubt", release: a.resolved(r, true)})
 }
 
-// seize wins the record for a person.
+// claimToResolve acquires the record for an operator.
 func (e *Engine) claimToResolve(ctx context.Context, rec *Record, r Resolution) (*Attempt, error) {
 	c, policy := e.c, *e.defaults.policy
-	policy.MaxAnswer = MaxStored // a person's answer is kept whatever the calls' limit
-	policy.Retention = 0         // that of the record stays
-	policy.Limits = Limits{}     // nothing new begins
+	policy.MaxAnswer = MaxStored // an operator's answer is stored whatever the limit of the calls
+	policy.Retention = 0         // the record's retention stays
+	policy.Limits = Limits{}     // no new key begins
 	o := callOptions{policy: &policy, detached: true}
 	req := AcquireRequest{
 		Key: rec.Key, Owner: newOwner(), Lease: policy.Lease,
@@ -70,7 +70,8 @@ func (e *Engine) claimToResolve(ctx context.Context, rec *Record, r Resolution) 
 	}
 	got, sent, err := c.acquire(ctx, &req, nil)
 	if err != nil {
-		// It may have begun: then the record has another fence, and goes back to being in doubt.
+		// The claim may have been applied: then the record has another fence, and goes back to
+		// being in doubt.
 		return nil, c.wrap(rec.Key, 0, fmt.Errorf("%w: look the record up again before you resolve it: %w", ErrUnconfirmed, err), 0)
 	}
 	if got.Status == Finished {

@@ -85,7 +85,7 @@ func TestResolveRefuses(t *testing.T) {
 	assert.ErrorIs(t, e.Resolve(ctx, charge, done), retrysafe.ErrDuplicate, "a completed record stays what it is")
 }
 
-// TestResolveUnderALiveLease: not unless forced, and then the holder's answer is refused.
+// TestResolveUnderALiveLease: only with Force, and then the holder's answer is refused.
 func TestResolveUnderALiveLease(t *testing.T) {
 	t.Parallel()
 	e := engineOn(t, newStore(), retrysafe.Policy{})
@@ -101,8 +101,8 @@ func TestResolveUnderALiveLease(t *testing.T) {
 	assert.Equal(t, res.Value, "found out", "one answer for one key")
 }
 
-// TestResolveWithLostReplies: each call of it may be lost, and it still comes out right or says
-// that it did not.
+// TestResolveWithLostReplies: each call of Resolve may be lost. It still succeeds, or returns an
+// error.
 func TestResolveWithLostReplies(t *testing.T) {
 	t.Parallel()
 	for _, op := range []string{"acquire", "complete"} {
@@ -118,7 +118,7 @@ func TestResolveWithLostReplies(t *testing.T) {
 	}
 }
 
-// TestDoubtsStay: under Refuse only a person ends a doubt; under Reexecute it ends with the
+// TestDoubtsStay: under Refuse only an operator ends a doubt. Under Reexecute it ends with the
 // retention.
 func TestDoubtsStay(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -7,24 +7,24 @@ import (
 	"fmt"
 )
 
-// Resumable is what a [Worker] can finish without the caller who began it: an operation that keeps
-// its input, made by [Operation.Resumable], or a [NewHandler] of such an operation's calls.
+// Resumable is work that a [Worker] can finish without the caller that began it: an operation that
+// stores its input, made by [Operation.Resumable], or a [NewHandler] for such an operation's calls.
 type Resumable interface{ resumer() *resumer }
 
-// resumer is how the abandoned calls of one operation are finished.
+// resumer finishes the abandoned calls of one operation.
 type resumer struct {
 	engine  *Engine
 	name    string
 	options *callOptions
-	// run does the work of an attempt that was won, and ends it.
+	// run does the work of an attempt that was acquired, and finishes the attempt.
 	run func(ctx context.Context, a *Attempt, input *Answer) error
 }
 
-// Resumable is the operation with its input kept in the record of each call, in the engine's codec,
-// before the work begins: then a [Worker] can finish what was abandoned. It costs one more call of
-// the store, and room for the input until the call has ended; an input over 960 KiB is refused with
-// nothing run. Work that a worker runs has no caller: of the context's values it sees the attempt
-// alone.
+// Resumable returns a copy of the operation that stores the input of each call in its record, in
+// the engine's codec, before the work begins. A [Worker] can then finish abandoned calls. It costs
+// one more store call, and room for the input until the call has ended. An input over 960 KiB is
+// refused and nothing runs. Work that a worker runs has no caller: of the context's values it has
+// only the attempt.
 func (o *Operation[In, Out]) Resumable() *Operation[In, Out] {
 	kept := *o
 	kept.resumable = true
@@ -37,7 +37,8 @@ func (o *Operation[In, Out]) resumer() *resumer {
 	}
 	return &resumer{o.engine, o.name, &o.options, func(ctx context.Context, a *Attempt, input *Answer) error {
 		own := *input
-		own.Body = bytes.Clone(own.Body) // the value may be these bytes, and the work's to change
+		// The value may be these bytes, and the work may change them.
+		own.Body = bytes.Clone(own.Body)
 		in, err := decode[In](a.codec, &own)
 		if err != nil {
 			_ = a.doubt(ctx, "input", err)
@@ -48,10 +49,10 @@ func (o *Operation[In, Out]) resumer() *resumer {
 	}}
 }
 
-// NewHandler finishes calls of an operation that another program has begun. work gets the input as
-// it was kept and returns the answer as it is to be kept; what its error means is as in [Do]. It
-// runs no steps: the names of those that were done are in [Attempt.Progress]. It panics on what
-// [NewOperation] panics on.
+// NewHandler returns a [Resumable] that finishes calls of an operation that another program has
+// begun. work gets the input as it is stored, and returns the answer as it is to be stored. Its
+// error means the same as in [Do]. It runs no steps; [Attempt.Progress] names those that were done.
+// NewHandler panics on what [NewOperation] panics on.
 func NewHandler(e *Engine, name string, work func(ctx context.Context, input Answer) (Answer, error), p *Policy) Resumable {
 	return handler{NewOperation(e, name, func(ctx context.Context, input Answer) (handled, error) {
 		answer, err := work(ctx, input)
@@ -69,7 +70,7 @@ func (h handler) resumer() *resumer {
 	}}
 }
 
-// inputOf is the input of a resumable operation as it is kept.
+// inputOf returns the input of a resumable operation as it is stored.
 func inputOf[In any](c Codec, in *In) (*Answer, error) {
 	input, err := encode(c, in)
 	switch {
@@ -78,6 +79,6 @@ func inputOf[In any](c Codec, in *In) (*Answer, error) {
 	case len(input.Body) > maxStepBody:
 		return nil, fmt.Errorf("retrysafe: the input of a resumable operation has %d bytes, at most %d are kept, and nothing was run", len(input.Body), maxStepBody)
 	}
-	input.Body = bytes.Clone(input.Body) // it is written with each step again
+	input.Body = bytes.Clone(input.Body) // it is written again with each step
 	return &input, nil
 }

@@ -8,19 +8,19 @@ import (
 
 const (
 	acquireTries = 3
-	acquireLimit = 5 * time.Second // the longest that an Acquire may be under way
+	acquireLimit = 5 * time.Second // the longest that an Acquire may be in flight
 )
 
-// ackTime is how long an ending waits for the store before the caller gets the answer without a
-// confirmation.
+// ackTime is how long a finishing call waits for the store before the caller gets the answer
+// without a confirmation.
 const ackTime = 2 * time.Second
 
-// giveBackTime is how long the engine goes on giving back what certainly did not happen, while the
-// store is away. Longer than an outage should take: what is not given back is in doubt under
-// Refuse, and a person has to look into nothing.
+// giveBackTime is how long the engine tries to give back what certainly did not happen, while the
+// store is away. It is longer than an outage should take: what is not given back is in doubt under
+// Refuse, and an operator looks into a call that did nothing.
 const giveBackTime = time.Hour
 
-// pause returns false when ctx ends first.
+// pause waits for d. It returns false if ctx ends first.
 func pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -32,7 +32,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// askAgain makes a call until it is answered, a few times, as acquire does.
+// askAgain makes a call until it is answered, at most a few times, as acquire does.
 func askAgain(ctx context.Context, call func() error) (err error) {
 	begun := time.Now()
 	for try := range acquireTries {

@@ -19,7 +19,7 @@ type runtime struct {
 	store     Store
 	namespace string
 	secret    []byte
-	macs      sync.Pool // of HMAC under secret
+	macs      sync.Pool // HMACs under secret
 	codec     Codec
 	trace     Trace
 	logger    *slog.Logger
@@ -28,8 +28,8 @@ type runtime struct {
 	clock storeClock
 	life  life
 
-	// ctx ends when Shutdown gives up waiting, or has finished. Background goroutines stop then,
-	// and Shutdown waits for them.
+	// ctx ends when Shutdown stops waiting, or has finished. Background goroutines stop then, and
+	// Shutdown waits for them.
 	ctx        context.Context
 	stop       context.CancelFunc
 	background background
@@ -77,8 +77,8 @@ func (rt *runtime) digest(purpose string, data []byte) (sum [sha256.Size]byte) {
 	return sum
 }
 
-// named begins what is digested with what it is for, so that a digest for one purpose says nothing
-// for another.
+// named appends the purpose of a digest to b, so that a digest for one purpose says nothing for
+// another.
 func named(b []byte, purpose string) []byte {
 	return append(append(append(b, "retrysafe "...), purpose...), '\n')
 }
@@ -99,13 +99,13 @@ func (rt *runtime) keyHash(k StoreKey) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// wrap makes the error that callers see.
+// wrap returns the error that callers see.
 func (rt *runtime) wrap(k StoreKey, attempt int, err error, after time.Duration) *Error {
 	return &Error{Op: k.Operation, Key: rt.keyHash(k), Attempt: attempt, Err: err, RetryAfter: after}
 }
 
 func newOwner() (o Owner) {
-	_, _ = rand.Read(o[:]) // never fails: it would end the process
+	_, _ = rand.Read(o[:]) // never returns an error: it would end the process
 	return o
 }
 
@@ -127,7 +127,7 @@ func (rt *runtime) release(ctx context.Context, req ReleaseRequest) error {
 	return err
 }
 
-// readClock sets the estimate of the store's clock by a look at any key.
+// readClock reads the store's clock by looking up a key; any key will do.
 func (rt *runtime) readClock(ctx context.Context, key StoreKey) error {
 	ctx, cancel := context.WithTimeout(ctx, acquireLimit)
 	defer cancel()
@@ -135,7 +135,7 @@ func (rt *runtime) readClock(ctx context.Context, key StoreKey) error {
 	return err
 }
 
-// enter counts a call, and starts the sweeper with the first.
+// enter counts a call, and starts the sweeper with the first one.
 func (rt *runtime) enter() bool {
 	ok, first := rt.life.enter()
 	if first {
@@ -146,7 +146,7 @@ func (rt *runtime) enter() bool {
 	return ok
 }
 
-// sleep returns false when the engine ends first.
+// sleep waits for d. It returns false if the engine ends first.
 func (rt *runtime) sleep(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

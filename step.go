@@ -16,39 +16,42 @@ type stepOptionFunc func(*stepOptions)
 
 func (f stepOptionFunc) applyStep(o *stepOptions) { f(o) }
 
-// AtMostOnce is for a step that must not be run again when nobody knows what became of it, such as
-// a payment: its start is kept before it runs, and a later attempt that finds it begun and not
-// finished does not run it but is told [ErrInDoubt], also under [Reexecute]. An error marked with
-// [NothingDone] takes the start back. It costs one more call of the store.
+// AtMostOnce is for a step that must not run again if its outcome is unknown, such as a payment.
+// The start of the step is stored before it runs. A later attempt that finds the step begun and not
+// finished does not run it, and gets [ErrInDoubt], also under [Reexecute]. An error marked with
+// [NothingDone] takes the start back. AtMostOnce costs one more store call.
 func AtMostOnce() StepOption { return stepOptionFunc(func(o *stepOptions) { o.once = true }) }
 
-// Step is a recovery point inside the work of a call: its answer is kept with the record, by the
-// owner and the fence of the attempt, before Step returns. When a later attempt of the same call
-// comes to the same name, it gets that answer, and fn is not run again: a retry of a half-done call
-// goes on behind the last step that was finished.
+// Step runs fn as a recovery point inside the work of a call: the answer of fn is stored with the
+// record, under the owner and the fence of the attempt, before Step returns. If a later attempt of
+// the same call reaches a step of the same name, it gets that answer and fn does not run again. So
+// a retry of a half-done call continues after the last step that was finished.
 //
-// ctx is that of the work in Do, of an [Operation], of a guarded handler or consumer, or one made
-// of it; fn gets it, and finds fence and attempt by [AttemptFrom]. Anything that fn does between
-// its effect and its return can still be lost with the process, so that under [Reexecute] a step
-// runs at least once; see [AtMostOnce] and [StepTx]. Under [Refuse] a call that crashed is in
-// doubt, and goes on with its steps once Reconcile or a person has said that the rest was not done.
+// ctx is the context of the work in [Do], of an [Operation], of a guarded handler or of a consumer,
+// or one derived from it. fn gets it, and finds the fence and the attempt with [AttemptFrom]. A
+// process can die after the effect of fn and before its answer is stored, so under [Reexecute] a
+// step runs at least once; see [AtMostOnce] and [StepTx]. Under [Refuse] a call that crashed is in
+// doubt. It continues with its steps after Reconcile or an operator has said that the rest was not
+// done.
 //
-// Do not call it inside of the work of [DoTx] or StepTx on the database of the engine: nothing can
-// be kept from there ([ErrInTransaction]).
+// Do not call Step inside the work of [DoTx] or [StepTx] on the database of the engine: nothing can
+// be stored from there ([ErrInTransaction]).
 //
-// The name is fixed by the program: 1 to 128 printable bytes, once in an attempt
-// ([ErrStepRepeated]; a loop numbers them, and what has to be tried again is tried inside of fn).
-// Steps may run beside each other; a call has at most 128. An attempt that succeeds without having
-// asked for a step that was done before has run another program: that is [ErrStepsChanged], and the
-// call is in doubt. With [Policy].Steps it is found before anything runs.
+// The program fixes the name: 1 to 128 printable bytes, used once in an attempt
+// ([ErrStepRepeated]). A loop numbers its steps, and fn itself retries what has to be tried again.
+// Steps may run concurrently; a call has at most 128. An attempt that succeeds without having asked
+// for a step that was done before has run another program: that is [ErrStepsChanged], and the call
+// is in doubt. With [Policy].Steps the change is found before anything runs.
 //
-// An error of fn is not kept and comes back as it is, so that [NothingDone], [Permanent] and
-// [InDoubt] mean for the call what they mean without steps; a call that is released this way keeps
-// its steps, its fingerprint and its binding. [ErrLeaseLost]: somebody took over, so stop; fn may
-// have run. [ErrUnconfirmed]: fn has run, and the store did not answer while ctx or the lease
-// lasted. [ErrAnswerNotKept]: it was done by an earlier attempt, and its answer was too large; all
-// of a call together have 960 KiB. [ErrNoAttempt], [ErrEnded], [ErrStepRepeated] and
-// [ErrStepsChanged] come with nothing run.
+// An error of fn is not stored and is returned as it is, so [NothingDone], [Permanent] and
+// [InDoubt] mean the same for the call as without steps. A call that is released this way keeps its
+// steps, its fingerprint and its binding. The other errors are:
+//
+//   - [ErrLeaseLost]: another attempt has taken over, so stop; fn may have run.
+//   - [ErrUnconfirmed]: fn has run, and the store did not answer while ctx or the lease lasted.
+//   - [ErrAnswerNotKept]: an earlier attempt did the step, and its answer was too large. All
+//     answers of a call together have 960 KiB.
+//   - [ErrNoAttempt], [ErrEnded], [ErrStepRepeated] and [ErrStepsChanged]: nothing ran.
 func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, error), opts ...StepOption) (v T, err error) {
 	a, found, err := stepOf(ctx, name)
 	if err != nil {
@@ -84,7 +87,7 @@ func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, 
 	return v, nil
 }
 
-// stepOf finds the attempt of a step, and what is known of it.
+// stepOf returns the attempt of a step, and what earlier attempts have left of the step.
 func stepOf(ctx context.Context, name string) (*Attempt, *StepRecord, error) {
 	a, ok := AttemptFrom(ctx)
 	if !ok {
@@ -115,8 +118,8 @@ func stepOf(ctx context.Context, name string) (*Attempt, *StepRecord, error) {
 	return a, found, nil
 }
 
-// stepAnswer is what is kept of an answer. Its bytes are its own: it is written with each later
-// step again, and the caller may use its value.
+// stepAnswer returns an answer as it is stored with its step. It copies the bytes, since each later
+// step writes them again and the caller may use its value.
 func (a *Attempt) stepAnswer(answer Answer, err error) (Answer, error) {
 	answer = answer.limited(a.policy.MaxAnswer)
 	answer.Body = bytes.Clone(answer.Body)
@@ -127,7 +130,7 @@ func (a *Attempt) stepError(name string, err error) error {
 	return a.rt.wrap(a.key, a.n, fmt.Errorf("step %q: %w", name, err), 0)
 }
 
-// recall gives the answer of a step that an earlier attempt has done.
+// recall returns the answer of a step that an earlier attempt has done.
 func recall[T any](a *Attempt, s *StepRecord) (v T, err error) {
 	switch {
 	case !s.Finished:
@@ -136,7 +139,7 @@ func recall[T any](a *Attempt, s *StepRecord) (v T, err error) {
 		return v, InDoubt(a.stepError(s.Name, ErrAnswerNotKept))
 	}
 	answer := s.Answer
-	// the value may be these bytes, and the caller's to change
+	// The value may be these bytes, and the caller may change them.
 	answer.Body = bytes.Clone(answer.Body)
 	if v, err = decode[T](a.codec, &answer); err != nil {
 		return v, InDoubt(a.stepError(s.Name, err))
@@ -144,8 +147,8 @@ func recall[T any](a *Attempt, s *StepRecord) (v T, err error) {
 	return v, nil
 }
 
-// changed puts an attempt in doubt whose steps are not those of the attempts before it. It returns
-// nil where they fit.
+// changed puts the attempt in doubt if err says that its steps are not those of earlier attempts.
+// It returns nil if err is nil.
 func (a *Attempt) changed(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -159,7 +162,8 @@ func (a *Attempt) changed(ctx context.Context, err error) error {
 	return a.rt.wrap(a.key, a.n, err, 0)
 }
 
-// planned tells, before the work runs, whether it can go on where an earlier attempt has stopped.
+// planned returns an error, before the work runs, if the work cannot continue where an earlier
+// attempt has stopped.
 func (a *Attempt) planned() error {
 	b := a.steps.Load()
 	if b == nil {
@@ -168,8 +172,8 @@ func (a *Attempt) planned() error {
 	return b.check(a.policy.Steps)
 }
 
-// unasked tells, of work that has succeeded, whether it has done again what was done before without
-// asking.
+// unasked returns an error if work that has succeeded did not ask for a step that was done before,
+// and so may have done it again.
 func (a *Attempt) unasked() error {
 	b := a.steps.Load()
 	if b == nil || a.noSteps {

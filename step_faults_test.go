@@ -16,7 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// TestStepIsKeptThroughFaults: a step that is not answered for is kept again, until the store
+// TestStepIsKeptThroughFaults: a step without a confirmation is stored again, until the store
 // answers.
 func TestStepIsKeptThroughFaults(t *testing.T) {
 	t.Parallel()
@@ -37,7 +37,7 @@ func TestStepIsKeptThroughFaults(t *testing.T) {
 					_, err := w.all(ctx, "a", "b", "c")
 					assert.NoError(t, err, "three steps")
 				})
-				f.Deliver() // what was late undoes nothing
+				f.Deliver() // a late call undoes nothing
 				time.Sleep(time.Minute)
 				_, err := retrysafe.Do(ctx, engineOn(t, s, again), charge, func(ctx context.Context) (string, error) { return w.all(ctx, "a", "b", "c") })
 				assert.NoError(t, err, "the call that goes on")
@@ -47,8 +47,8 @@ func TestStepIsKeptThroughFaults(t *testing.T) {
 	}
 }
 
-// TestStepWithoutAnAnswer: while nobody answers the work does not go on, and the lease bounds the
-// wait.
+// TestStepWithoutAnAnswer: while the store does not answer, the work does not continue, and the
+// lease bounds the wait.
 func TestStepWithoutAnAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, begun := newTrip(), time.Now()
@@ -66,8 +66,7 @@ func TestStepWithoutAnAnswer(t *testing.T) {
 	})
 }
 
-// TestStepOfACallerThatLeaves: what was done is kept, although nobody waits for it, where a caller
-// takes its work along.
+// TestStepOfACallerThatLeaves: with Attached, what was done is stored although the caller has gone.
 func TestStepOfACallerThatLeaves(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, w := newStore(), newTrip()
@@ -99,7 +98,7 @@ func TestStepOfACallerThatLeaves(t *testing.T) {
 	})
 }
 
-// TestStepOfAStaleHolder: whoever was taken over is told, and keeps nothing.
+// TestStepOfAStaleHolder: a holder that was taken over gets an error and stores nothing.
 func TestStepOfAStaleHolder(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, w := newStore(), newTrip()
@@ -122,9 +121,9 @@ func TestStepOfAStaleHolder(t *testing.T) {
 }
 
 // TestStepFaults sends calls of several steps through a network that loses requests and replies,
-// delays what it delivers and goes away, while processes die in the middle. What Step has said is
-// done is never done again, however often the call is taken over, and the answers of the steps are
-// the same for all. TestSoakSteps is the long form; a failure names its seed.
+// delays what it delivers and fails, while processes die in the middle. A step that Step has
+// reported as done never runs again, however often the call is taken over, and all callers get the
+// same answers of the steps. TestSoakSteps is the long form; a failure names its seed.
 func TestStepFaults(t *testing.T) {
 	t.Parallel()
 	stepFaults(t, 300)
@@ -159,7 +158,7 @@ func stepStorm(t *testing.T, seed uint64, sum *soakSums) {
 	s := newStore()
 	var mu sync.Mutex
 	var net *storetest.Faulty
-	kept := map[string]string{} // what Step has said is done
+	kept := map[string]string{} // Step has reported it as done
 	work := func(ctx context.Context) (string, error) {
 		sum.attempts++
 		for i := range 4 {
@@ -190,7 +189,7 @@ func stepStorm(t *testing.T, seed uint64, sum *soakSums) {
 			}
 			mu.Unlock()
 			time.Sleep(time.Duration(w.n(12)) * time.Second)
-			net.Deliver() // what was late comes behind what was not
+			net.Deliver() // delayed calls arrive after the others
 			if w.n(4) == 0 {
 				panic("storm")
 			}

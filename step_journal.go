@@ -10,23 +10,23 @@ import (
 	"time"
 )
 
-// book is what an attempt knows of the steps of its call: what its record had when it was won, and
-// what it has done itself.
+// stepJournal is what an attempt knows about the steps of its call: what its record had when it was
+// acquired, and what it has done itself.
 type stepJournal struct {
-	// turn is held while progress is written: what is written later has all that was written
-	// before.
+	// writing is held while progress is written. So later progress has everything that was written
+	// earlier.
 	writing chan struct{}
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	p     Progress
-	order int64           // of the book as it is; each change counts
-	saved int64           // the last that the store has confirmed
-	asked map[string]bool // by this attempt
+	order int64           // of the journal as it is; each change counts
+	saved int64           // the last order that the store has confirmed
+	asked map[string]bool // the names that this attempt has asked for
 	inTx  int             // bytes of the step that is in a transaction
-	err   error           // nothing can be decided any more
+	err   error           // set if what is stored cannot be read or is unknown
 }
 
-// openJournal makes the book of an attempt whose record had progress, or none.
+// openJournal returns the journal of an attempt whose record had progress, or none.
 func openJournal(progress *Answer) *stepJournal {
 	b := &stepJournal{writing: make(chan struct{}, 1), asked: make(map[string]bool)}
 	if progress.Codec != "" {
@@ -36,7 +36,7 @@ func openJournal(progress *Answer) *stepJournal {
 	return b
 }
 
-// book is that of the attempt; it is made when it is first needed.
+// journal returns the journal of the attempt, and creates it when it is first needed.
 func (a *Attempt) journal() *stepJournal {
 	if b := a.steps.Load(); b != nil {
 		return b
@@ -45,7 +45,7 @@ func (a *Attempt) journal() *stepJournal {
 	return a.steps.Load()
 }
 
-// check tells whether what was done so far can be that of a program with the plan.
+// check returns an error if what was done so far cannot be that of a program with this plan.
 func (b *stepJournal) check(plan []string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -67,7 +67,8 @@ func (b *stepJournal) fits(plan []string) error {
 	return nil
 }
 
-// ask is the first word of a step. found is what is known of it, or nil.
+// register notes that the attempt asks for a step. found is what earlier attempts have left of it,
+// or nil.
 func (b *stepJournal) register(name string, plan []string) (found *StepRecord, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -99,7 +100,8 @@ func (b *stepJournal) find(name string) int {
 	return slices.IndexFunc(b.p.Steps, func(s StepRecord) bool { return s.Name == name })
 }
 
-// put writes a step in, over one that was begun. It returns the order of the book that has it.
+// put adds a step to the journal, in the place of one that was begun. It returns the order of the
+// journal that has it.
 func (b *stepJournal) put(s StepRecord) int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -108,7 +110,7 @@ func (b *stepJournal) put(s StepRecord) int64 {
 	return b.order
 }
 
-// with are the steps and s, whose answer is cut down to what there is room for.
+// with returns the steps and s. If there is no room for the answer of s, its body is dropped.
 func (b *stepJournal) with(s *StepRecord) []StepRecord {
 	if len(s.Answer.Body)+b.p.bodies()+b.inTx > maxStepBody {
 		s.Answer = Answer{Codec: s.Answer.Codec, Size: int64(len(s.Answer.Body)), Digest: sha256.Sum256(s.Answer.Body)}
@@ -117,7 +119,7 @@ func (b *stepJournal) with(s *StepRecord) []StepRecord {
 	return append(steps, *s)
 }
 
-// drop takes out a step that was begun and has certainly done nothing.
+// drop removes a step that was begun and has certainly done nothing.
 func (b *stepJournal) drop(name string) int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -126,7 +128,7 @@ func (b *stepJournal) drop(name string) int64 {
 	return b.order
 }
 
-// left are steps of earlier attempts that this one has not asked for.
+// unrequested returns the steps of earlier attempts that this one has not asked for.
 func (b *stepJournal) unrequested() (names []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -138,8 +140,8 @@ func (b *stepJournal) unrequested() (names []string) {
 	return names
 }
 
-// take waits for the turn to write, as long as the lease lasts: whoever waits may have done
-// something already.
+// lockJournal waits for the right to write. It waits as long as the lease lasts, since the caller
+// may have done something already.
 func (a *Attempt) lockJournal(b *stepJournal) error {
 	for {
 		t := time.NewTimer(a.LeaseLeft())
@@ -157,8 +159,8 @@ func (a *Attempt) lockJournal(b *stepJournal) error {
 
 func (b *stepJournal) unlock() { <-b.writing }
 
-// save returns when the store has the book as it was at order, and all before it. What is written
-// carries all that is in the book by then, so that steps that end at the same time cost one call.
+// save returns when the store has the journal as it was at order. It writes everything that is in
+// the journal by then, so steps that end at the same time cost one call.
 func (a *Attempt) save(ctx context.Context, b *stepJournal, order int64) error {
 	if err := a.lockJournal(b); err != nil {
 		return err
@@ -184,9 +186,9 @@ func (a *Attempt) save(ctx context.Context, b *stepJournal, order int64) error {
 	return nil
 }
 
-// keep writes progress, or that the work begins, and asks again until the store has answered or the
-// lease has passed: what has happened must reach the record. A caller that has gone is waited for
-// no longer than an ending would be.
+// keep stores progress, or that the work begins. It tries until the store has answered or the lease
+// has expired: what has happened must reach the record. After ctx has ended, it tries no longer
+// than a finishing call would.
 func (a *Attempt) keep(ctx context.Context, what ExtendRequest) (err error) {
 	begun := time.Now()
 	for wait := 25 * time.Millisecond; ; wait = min(2*wait, time.Second) {
@@ -206,7 +208,8 @@ func (a *Attempt) keep(ctx context.Context, what ExtendRequest) (err error) {
 	}
 }
 
-// lostOr is why nothing can be kept any more: the attempt was ended, or else what it was told.
+// lostOr returns why nothing can be stored any more: ErrEnded if the attempt has ended, otherwise
+// err.
 func (a *Attempt) lostOr(err error) error {
 	if a.Ended() {
 		return ErrEnded
@@ -214,8 +217,8 @@ func (a *Attempt) lostOr(err error) error {
 	return err
 }
 
-// keepInput writes the input into the record, unless it is there. Where that fails nothing has run,
-// and the attempt is released.
+// keepInput stores the input in the record, unless it is there. If that fails, nothing has run and
+// the attempt is released.
 func (a *Attempt) keepInput(ctx context.Context, input *Answer) error {
 	b := a.journal()
 	order, needed := b.takeInput(input, a.policy.Steps)
@@ -233,8 +236,8 @@ func (a *Attempt) keepInput(ctx context.Context, input *Answer) error {
 	return a.rt.wrap(a.key, a.n, fmt.Errorf("the input was not kept: %w", err), 0)
 }
 
-// takeInput puts the input in, where there is none and where the book can be read; what cannot is
-// told of by planned.
+// takeInput puts the input into the journal, if there is none and if the journal can be read.
+// planned reports a journal that cannot be read.
 func (b *stepJournal) takeInput(input *Answer, plan []string) (order int64, needed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -249,8 +252,8 @@ func (b *stepJournal) takeInput(input *Answer, plan []string) (order int64, need
 	return b.order, true
 }
 
-// Progress is what the call of the attempt has done so far, by this attempt and those before it.
-// Its bytes are the engine's: do not change them.
+// Progress returns what the call of the attempt has done so far, in this attempt and earlier ones.
+// Its bytes belong to the engine: do not change them.
 func (a *Attempt) Progress() (Progress, error) {
 	b := a.steps.Load()
 	if b == nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// trip is work of three steps that counts what it does.
+// trip is work of three steps that counts its runs.
 type trip struct {
 	mu     sync.Mutex
 	did    map[string]int
@@ -23,7 +23,7 @@ type trip struct {
 
 func newTrip() *trip { return &trip{did: map[string]int{}, fences: map[string]retrysafe.Fence{}} }
 
-// step does the named thing once more.
+// step runs the named step and counts it.
 func (w *trip) step(ctx context.Context, name string, opts ...retrysafe.StepOption) (string, error) {
 	return retrysafe.Step(ctx, name, func(ctx context.Context) (string, error) {
 		a, _ := retrysafe.AttemptFrom(ctx)
@@ -42,7 +42,7 @@ func (w *trip) times(t *testing.T, want map[string]int) {
 	assert.Equal(t, w.did, want, "how often each step was done")
 }
 
-// all asks for the steps one after the other.
+// all runs the steps one after the other.
 func (w *trip) all(ctx context.Context, names ...string) (string, error) {
 	var got []string
 	for _, name := range names {
@@ -55,7 +55,7 @@ func (w *trip) all(ctx context.Context, names ...string) (string, error) {
 	return strings.Join(got, ", "), nil
 }
 
-// dies runs f in a process that dies in the middle: its heartbeats stop, and its lease lapses.
+// dies runs f in a process that dies in the middle: its heartbeats stop, and its lease expires.
 func dies(t *testing.T, s retrysafe.Store, p retrysafe.Policy, f func(ctx context.Context)) {
 	t.Helper()
 	e := retrysafe.New(s, &retrysafe.Options{Policy: p})
@@ -69,7 +69,7 @@ func dies(t *testing.T, s retrysafe.Store, p retrysafe.Policy, f func(ctx contex
 
 var again = retrysafe.Policy{Lease: 10 * time.Second, OnDoubt: retrysafe.Reexecute}
 
-// TestStepsResume: a call whose process died goes on behind the last step that was finished,
+// TestStepsResume: a call whose process died continues after the last step that was finished,
 // however it is taken over.
 func TestStepsResume(t *testing.T) {
 	t.Parallel()
@@ -132,7 +132,7 @@ func TestStepsResume(t *testing.T) {
 	}
 }
 
-// TestStepsAreNoAnswer: nobody takes for an answer what was done so far.
+// TestStepsAreNoAnswer: no reader takes progress for an answer.
 func TestStepsAreNoAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, w := newStore(), newTrip()
@@ -148,7 +148,7 @@ func TestStepsAreNoAnswer(t *testing.T) {
 		assert.ErrorIs(t, err, retrysafe.ErrInDoubt, "when it has died")
 		rec := lookup(t, e, charge)
 		assert.True(t, !rec.Answer.Kept && !strings.Contains(fmt.Sprint(rec), "reserve"), "the record: %v", rec)
-		// A person who settles it need not know of steps.
+		// An operator who resolves it need not know about steps.
 		done := retrysafe.Resolution{Fence: rec.Fence, Outcome: retrysafe.Done, Answer: retrysafe.Answer{Codec: "json", Body: []byte(`"found"`), Kept: true}}
 		assert.NoError(t, e.Resolve(ctx, charge, done), "resolve")
 		res, err := retrysafe.Do(ctx, e, charge, func(context.Context) (string, error) { return "", errWork })
@@ -156,7 +156,7 @@ func TestStepsAreNoAnswer(t *testing.T) {
 	})
 }
 
-// TestStepMistakes: nothing is run.
+// TestStepMistakes: nothing runs.
 func TestStepMistakes(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newTrip()
@@ -236,7 +236,7 @@ func TestStepsChanged(t *testing.T) {
 	}
 }
 
-// TestStepNotDeclared: where steps are declared, no other one runs.
+// TestStepNotDeclared: if steps are declared, no other one runs.
 func TestStepNotDeclared(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newTrip()
@@ -247,8 +247,8 @@ func TestStepNotDeclared(t *testing.T) {
 	})
 }
 
-// TestStepErrors: an error of a step means for the call what it means without steps, and is not
-// kept.
+// TestStepErrors: an error of a step means the same for the call as without steps, and is not
+// stored.
 func TestStepErrors(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, w := newStore(), newTrip()
@@ -274,8 +274,7 @@ func TestStepErrors(t *testing.T) {
 	})
 }
 
-// TestStepAtMostOnce: a step that may be run once is not run again when nobody knows what became of
-// it.
+// TestStepAtMostOnce: a step under AtMostOnce does not run again if its outcome is unknown.
 func TestStepAtMostOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, w := newStore(), newTrip()
@@ -310,7 +309,7 @@ func TestStepAtMostOnce(t *testing.T) {
 	})
 }
 
-// TestStepsTooLarge: a step whose answer is not kept is not run again.
+// TestStepsTooLarge: a step whose answer is not stored does not run again.
 func TestStepsTooLarge(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, ran := newStore(), 0
@@ -339,7 +338,7 @@ func TestStepsTooLarge(t *testing.T) {
 	})
 }
 
-// TestStepsBesideEachOther: what is saved carries all that was finished, whoever saves it.
+// TestStepsBesideEachOther: each save has everything that was finished, whichever step saves it.
 func TestStepsBesideEachOther(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, w := newStore(), newTrip()
@@ -364,8 +363,8 @@ func TestStepsBesideEachOther(t *testing.T) {
 	})
 }
 
-// TestStepBytesAreTheirOwn: what a caller does with the bytes that it has given or got changes
-// nothing that is kept.
+// TestStepBytesAreTheirOwn: a caller that changes bytes which it gave or got changes nothing that
+// is stored.
 func TestStepBytesAreTheirOwn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore()

@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// StepStore writes the progress of an attempt in a transaction of the caller's work. sqlstore is a
-// StepStore[*sql.Tx], and adapters/pgxidem one of pgx.Tx.
+// StepStore stores the progress of an attempt in a transaction of the caller's work. sqlstore is a
+// StepStore[*sql.Tx], and adapters/pgxidem has a StepStore for pgx.Tx.
 type StepStore[Tx any] interface {
-	// StepTx begins a transaction on the database of the records, runs work once in it if the
-	// record is r.Owner's and r.Fence's, then renews the lease and keeps the progress that work has
-	// returned, as Extend does, and commits.
+	// StepTx begins a transaction on the database of the records, and runs work once in it if the
+	// record belongs to r.Owner and r.Fence. It then renews the lease, stores the progress that
+	// work has returned, as Extend does, and commits.
 	//
-	// An error of work (or a panic) rolls back, and is returned as it is. [ErrLeaseLost]: the
-	// record is not the caller's, or was not at the end, and all was rolled back; [ErrTxEnded]:
-	// work has ended the transaction by itself. A COMMIT whose reply is lost is settled by what
-	// progress the record has, or is [ErrUnconfirmed]. Any other error says that nothing was
-	// committed.
+	// An error of work (or a panic) rolls back, and the error is returned as it is. [ErrLeaseLost]
+	// means that the record is not the caller's, or was not at the end; everything was rolled back.
+	// [ErrTxEnded] means that work has ended the transaction itself. If the reply to COMMIT is
+	// lost, the progress in the record decides what is returned, or the error is [ErrUnconfirmed].
+	// Any other error means that nothing was committed.
 	StepTx(ctx context.Context, r StepRequest, work func(context.Context, Tx) (Answer, error)) error
 }
 
-// StepRequest names the attempt that a transaction is made for.
+// StepRequest identifies the attempt that a transaction is for.
 type StepRequest struct {
 	Key   StoreKey
 	Owner Owner
@@ -30,17 +30,17 @@ type StepRequest struct {
 	Lease time.Duration
 }
 
-// StepTx is [Step] with the effect and its recovery point in one database transaction: both are
-// there or neither, whatever dies, so that the step takes effect exactly once, under [Reexecute]
-// too. db is the engine's own store, for the record is there.
+// StepTx is [Step] with the effect and its recovery point in one database transaction. Either both
+// are there or neither, whatever dies, so the step takes effect exactly once, under [Reexecute]
+// too. db is the engine's own store, since the record is there.
 //
-// fn gets the transaction and must do its work in it, must not commit or roll back, and must not
+// fn gets the transaction and must do its work in it. It must not commit or roll back, and must not
 // call an engine on the same database or another step ([ErrInTransaction]). Other steps of the same
-// attempt wait until it has ended. Where the database has one writer (SQLite), heartbeats wait too:
+// attempt wait until it has ended. If the database has one writer (SQLite), heartbeats wait too:
 // the lease has to be longer than fn takes, or the step is rolled back with [ErrLeaseLost].
 //
-// Errors are those of Step. With [ErrUnavailable] nothing was committed; with [ErrUnconfirmed]
-// nobody knows, and no other step of this attempt runs.
+// Errors are those of Step. With [ErrUnavailable] nothing was committed. With [ErrUnconfirmed] it
+// is unknown whether it was, and no other step of this attempt runs.
 func StepTx[Tx, T any](ctx context.Context, db StepStore[Tx], name string, fn func(context.Context, Tx) (T, error)) (v T, err error) {
 	a, found, err := stepOf(ctx, name)
 	if err != nil {
@@ -87,7 +87,8 @@ func StepTx[Tx, T any](ctx context.Context, db StepStore[Tx], name string, fn fu
 	return v, a.stepError(name, txError(err))
 }
 
-// propose is the progress with a step that is not in the book yet. Its order is never used again.
+// propose returns the progress with a step that is not in the journal yet. Its order is never used
+// again.
 func (b *stepJournal) propose(s *StepRecord) (*Answer, int64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -102,8 +103,8 @@ func (b *stepJournal) propose(s *StepRecord) (*Answer, int64, error) {
 	return progress, b.order, err
 }
 
-// decide puts the step in, if the store has it. Steps that have ended since it was proposed are not
-// in what was kept.
+// decide puts the step into the journal if the store has it. The stored progress does not have
+// steps that ended after propose.
 func (b *stepJournal) decide(s *StepRecord, order int64, kept bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -114,7 +115,7 @@ func (b *stepJournal) decide(s *StepRecord, order int64, kept bool) {
 	}
 }
 
-// fail ends the book: what the record has is not known.
+// fail ends the use of the journal: it is unknown what the record has.
 func (b *stepJournal) fail(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

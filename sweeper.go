@@ -8,7 +8,8 @@ import (
 
 const sweepBatch = 500
 
-// runSweeper removes what has expired until the engine ends, or the store says that it cannot.
+// runSweeper removes expired records until the engine ends, or until the store says that it cannot
+// do that.
 func (rt *runtime) runSweeper(s Sweeper) {
 	every := rt.life.sweep
 	if every == 0 {

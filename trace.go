@@ -6,25 +6,27 @@ import (
 	"time"
 )
 
-// Trace is told what the engine does, for logs, metrics and spans. Any field may be nil. Functions
+// Trace receives what the engine does, for logs, metrics and spans. Any field may be nil. Functions
 // are called on the caller's goroutine or the engine's, concurrently, and should not block.
 type Trace struct {
-	// Call stands around Do, DoTx, and Begin to the attempt's end. The context that it returns is
-	// that of the work.
+	// Call is called when a call begins, and the function that it returns when the call ends. A
+	// call is one of Do and DoTx, or goes from Begin to the end of the attempt. The context that
+	// Call returns is that of the work.
 	Call func(context.Context, CallInfo) (context.Context, func(CallDone))
-	// Store stands around each store call.
+	// Store is called before each store call, and the function that it returns after it.
 	Store func(context.Context, StoreInfo) func(error)
-	// Lost: the attempt's context has ended, since its lease could not be extended or MaxRun has
-	// passed.
+	// Lost is called when the engine has ended an attempt's context, because its lease could not be
+	// extended, MaxRun has passed or Shutdown has stopped waiting. cause says which.
 	Lost func(ctx context.Context, key Key, attempt int, cause error)
-	// Doubt: an attempt ended in doubt; somebody has to resolve it, or a retry re-executes.
+	// Doubt is called when an attempt has ended in doubt: it has to be resolved, or a retry runs
+	// the work again.
 	Doubt func(ctx context.Context, key Key, attempt int, cause string)
-	// Unconfirmed: the work is done and the store has not confirmed its answer in time; repeats go
-	// on.
+	// Unconfirmed is called when the work is done and the store has not confirmed its answer in
+	// time. The engine goes on trying.
 	Unconfirmed func(ctx context.Context, key Key, attempt int)
-	// Lapse: a claim of key whose reply was lost may have been applied and is not given back, since
-	// too many wait for that or the store was away for an hour. If it was applied, its lease
-	// lapses, and the key is in doubt although nothing ran.
+	// Lapse is called when a claim of key whose reply was lost may have been applied and is not
+	// given back, because too many claims wait for that or the store was away for an hour. If it
+	// was applied, its lease expires, and the key is in doubt although nothing ran.
 	Lapse func(ctx context.Context, key Key)
 }
 
@@ -36,8 +38,8 @@ type CallInfo struct {
 	hash func() string
 }
 
-// Hash is the engine's keyed hash of the key, for logs; see [Engine.KeyHash]. It is empty where no
-// engine has made i.
+// Hash returns the engine's keyed hash of the key, for logs; see [Engine.KeyHash]. It is empty if
+// no engine has made i.
 func (i *CallInfo) Hash() string {
 	if i.hash == nil {
 		return ""
@@ -47,12 +49,13 @@ func (i *CallInfo) Hash() string {
 
 // CallDone describes a call that has ended.
 type CallDone struct {
-	// Outcome is one of executed failed released doubt replayed succeeded duplicate not-kept
-	// failed-before in-progress attempt-failed mismatch principal-changed in-doubt not-issued
-	// too-many-keys lease-lost unconfirmed unavailable closed invalid cancelled error.
+	// Outcome is one of executed, failed, released, doubt, replayed, succeeded, duplicate,
+	// not-kept, failed-before, in-progress, attempt-failed, mismatch, principal-changed, in-doubt,
+	// not-issued, too-many-keys, lease-lost, unconfirmed, unavailable, closed, invalid, cancelled
+	// and error.
 	Outcome string
 	Attempt int
-	// Took is the time since the call began, waiting included.
+	// Took is the time since the call began, including the time that it waited.
 	Took time.Duration
 	Err  error
 }
@@ -63,7 +66,7 @@ type StoreInfo struct {
 	Op string
 }
 
-// store reports one store call; done may be called once.
+// store reports one store call. The function that it returns is called at most once.
 func (t *Trace) store(ctx context.Context, op string) func(error) {
 	if t.Store == nil {
 		return func(error) {}
@@ -71,7 +74,7 @@ func (t *Trace) store(ctx context.Context, op string) func(error) {
 	done := t.Store(ctx, StoreInfo{Op: op})
 	return func(err error) {
 		if errors.Is(err, errors.ErrUnsupported) {
-			err = nil // the store cannot, and the engine does without: that is no failure
+			err = nil // the engine does without what the store cannot do: that is no failure
 		}
 		done(err)
 	}

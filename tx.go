@@ -13,14 +13,14 @@ type TxStore[Tx any] interface {
 	// RunTx begins a transaction, claims the key in it, runs work once, writes its answer into the
 	// record and commits.
 	//
-	// work says how it ended: StateCompleted commits effect and answer; StateFailed undoes the
-	// effect and commits the answer; an error (or a panic) rolls everything back, and the error is
-	// returned as it is.
+	// work returns its outcome: StateCompleted commits effect and answer; StateFailed undoes the
+	// effect and commits the answer; an error (or a panic) rolls everything back, and RunTx returns
+	// the error as it is.
 	//
-	// The record returned has r.Owner where this call's work was committed; else it is that of an
-	// earlier call, and work was not run. Errors without work having run are those of
-	// [Acquired.Err]. A COMMIT whose reply is lost is settled before RunTx returns, or is
-	// [ErrUnconfirmed].
+	// The record that RunTx returns has r.Owner if this call's work was committed. Otherwise it is
+	// the record of an earlier call, and work did not run. If work did not run, errors are those of
+	// [Acquired.Err]. If the reply to COMMIT is lost, RunTx finds out what happened before it
+	// returns, or returns [ErrUnconfirmed].
 	RunTx(ctx context.Context, r TxRequest, work func(context.Context, Tx) (State, Answer, error)) (Record, error)
 }
 
@@ -30,56 +30,57 @@ type TxRequest struct {
 	Owner                Owner
 	Fingerprint, Binding []byte
 	Retention            time.Duration
-	// Wait is how long to wait for another transaction that holds the key; negative: not at all.
+	// Wait is how long to wait for another transaction that holds the key. A negative value means
+	// not at all.
 	Wait time.Duration
-	// Retries is how often the whole transaction is made anew, work included, where the database
-	// has rolled it back in favour of another one (a deadlock, a serialization failure) after work
-	// was called. Before that it is made anew in any case.
+	// Retries is how often the whole transaction is run again, work included, if the database has
+	// rolled it back in favour of another one (a deadlock, a serialization failure) after work was
+	// called. Before that it is run again in any case.
 	Retries int
-	// Gate has the last word before COMMIT; nil: nobody asks.
+	// Gate can refuse the transaction before COMMIT; nil means no gate.
 	Gate *TxGate
 }
 
-// TxGate lets somebody refuse a transaction at the last moment, and wait for all those that were
-// not refused: shardstore moves keys so.
+// TxGate lets its owner refuse a transaction at the last moment, and wait for all transactions that
+// were not refused. shardstore moves keys with it.
 type TxGate struct {
 	// Lock names a record that exists. After the work the transaction takes a shared lock on it,
-	// which others may have as well, and keeps that until it has ended.
+	// which others may hold too, and keeps the lock until it has ended.
 	Lock StoreKey
-	// Check is called when the lock is held. lookup reads a record as it is committed at that
+	// Check is called while the lock is held. lookup reads a record as it is committed at that
 	// moment. An error rolls everything back, and RunTx returns it as it is.
 	Check func(ctx context.Context, lookup func(StoreKey) (Record, error)) error
 }
 
-// TxSettler is a [Store] on a database whose [TxStore] keeps to [TxGate]. sqlstore implements it.
+// TxSettler is a [Store] on a database whose [TxStore] supports [TxGate]. sqlstore implements it.
 type TxSettler interface {
-	// SettleTx returns when every transaction that has the shared lock on the record of key has
+	// SettleTx returns when every transaction that holds the shared lock on the record of key has
 	// ended.
 	SettleTx(ctx context.Context, key StoreKey) error
 }
 
-// DoTx runs fn and keeps its answer in one database transaction: the effect happens exactly once,
-// and there is never a doubt. Whatever dies, either both are there or neither; a half-done call
-// leaves nothing behind.
+// DoTx runs fn and stores its answer in one database transaction: the effect happens exactly once,
+// and the outcome is never in doubt. Whatever dies, either both are there or neither. A call that
+// does not finish leaves nothing in the database.
 //
-// fn gets the transaction and must do its work in it: what it does elsewhere is not covered. It
+// fn gets the transaction and must do its work in it; what it does elsewhere is not covered. It
 // must not commit or roll back, and must not call an engine on the same database
 // ([ErrInTransaction]). An error of fn rolls back and comes back wrapped, except that a [Permanent]
-// one is kept, without its effect. The record's layer is "tx"; the context of fn ends when Shutdown
-// gives up.
+// one is stored, without its effect. The record's layer is "tx". The context of fn ends when
+// Shutdown stops waiting.
 //
-// Under an HTTP middleware or a consumer, put DoTx inside and set their policy to [Reexecute]: a
-// second run meets the database.
+// In an HTTP middleware or a consumer, put DoTx inside and set their policy to [Reexecute]: a
+// second run reaches the database, which knows whether the first one committed.
 //
-// Errors are those of [Do]. [ErrUnconfirmed]: the COMMIT was sent and not answered; repeat the call
-// with the same key to learn what became of it.
+// Errors are those of [Do]. [ErrUnconfirmed] means that COMMIT was sent and not answered: repeat
+// the call with the same key to learn the outcome.
 func DoTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn func(context.Context, Tx) (T, error), opts ...CallOption) (Result[T], error) {
 	e = e.Layer("tx")
 	call, o := e.c.traceCall(&ctx, e.storeKey(k)), e.callOptions(opts)
 	outcome, attempt := "failed", 0
 	var res Result[T]
 	var err error
-	defer func() { call.done(outcome, attempt, err) }() // also when fn panics
+	defer func() { call.done(outcome, attempt, err) }() // also if fn panics
 	var ran bool
 	res, ran, err = doTx(ctx, e, db, k, fn, o)
 	attempt = res.Attempt
@@ -107,14 +108,14 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db TxStore[Tx], k Key, fn f
 	defer c.life.leave()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(ErrEnded)
-	// Shutdown has given up: what is open rolls back
+	// When Shutdown stops waiting, an open transaction rolls back.
 	defer context.AfterFunc(c.ctx, func() { cancel(ErrClosed) })()
 	_, inside := AttemptFrom(ctx)
 	reserved, err := c.quotas.reserve(ctx, db, key, o.policy, o.payer(key), inside)
 	if err != nil {
 		return res, false, err
 	}
-	defer func() { reserved.finish(false) }() // where fn panics
+	defer func() { reserved.finish(false) }() // if fn panics
 	req := TxRequest{Key: key, Owner: newOwner(), Fingerprint: o.fingerprint, Retention: o.policy.Retention, Wait: o.policy.Wait, Retries: o.retries}
 	req.Binding = c.binding(o.binding)
 

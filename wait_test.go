@@ -15,7 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// many calls Do n times at once and returns what each was told.
+// many calls Do n times at once and returns the result of each.
 func many(n int, call func() (retrysafe.Result[string], error)) ([]retrysafe.Result[string], []error) {
 	results, errs := make([]retrysafe.Result[string], n), make([]error, n)
 	var wg sync.WaitGroup
@@ -122,8 +122,8 @@ func TestWaitersOfADoubt(t *testing.T) {
 	})
 }
 
-// TestTakeoverAfterACrash: under Reexecute one of those who wait takes over, and the others wait
-// for it.
+// TestTakeoverAfterACrash: under Reexecute one of the waiters takes over, and the others wait for
+// it.
 func TestTakeoverAfterACrash(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore()
@@ -206,7 +206,7 @@ func TestSecondAttemptIsNotWhatWasWaitedFor(t *testing.T) {
 	})
 }
 
-// notifying tells watchers when it is told to.
+// notifying is a store that notifies its watchers when the test says so.
 type notifying struct {
 	*storetest.Faulty
 	watches atomic.Int64
@@ -229,8 +229,8 @@ func (n *notifying) Watch(ctx context.Context, _ retrysafe.StoreKey, changed fun
 	}
 }
 
-// TestWaitersAreToldOfTheEnd: where the store notifies, an end in another process is known at once,
-// and waiting costs few questions; where it stops notifying they ask on.
+// TestWaitersAreToldOfTheEnd: if the store notifies, waiters learn at once of an end in another
+// process, and waiting costs few lookups. If it stops notifying, they go on asking.
 func TestWaitersAreToldOfTheEnd(t *testing.T) {
 	t.Parallel()
 	for name, lost := range map[string]bool{"told": false, "not told any more": true} {

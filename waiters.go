@@ -10,7 +10,8 @@ import (
 )
 
 // waitRoom lets the callers of this process that wait for one attempt share one look at the store.
-// An attempt that ends in this process wakes them at once; for others they poll.
+// An attempt that ends in this process wakes them at once. For other attempts the room polls the
+// store.
 type waitRoom struct {
 	rt *runtime
 
@@ -19,7 +20,8 @@ type waitRoom struct {
 	total int
 }
 
-// waitKey: a waiter waits for the attempt that it found, not for any later one.
+// waitKey identifies the attempt that a waiter found. A waiter waits for that one, not for any
+// later one.
 type waitKey struct {
 	key   StoreKey
 	fence Fence
@@ -29,7 +31,7 @@ type room struct {
 	waiters       int
 	kick          chan struct{} // look now
 	over          chan struct{} // closed when rec is the end of the attempt
-	stopListening func()        // ends listening; nil where nobody listens; the watcher's
+	stopListening func()        // ends listening; nil without a listener; used by the watcher
 	rec           Record
 }
 
@@ -40,11 +42,11 @@ const (
 	longPoll         = time.Second
 )
 
-// waitLimit is the end of a caller's patience, which begins when it first has to wait.
+// waitLimit is the time until which a caller waits. It is set when the caller first has to wait.
 type waitLimit struct{ end time.Time }
 
-// wait waits for the attempt found, as long as p says. The record is finished, or is one that
-// Acquire has to decide on; the error is what the caller is told.
+// wait waits for the end of the attempt in found, as long as p says. It returns the finished
+// record, or the zero Record if Acquire has to decide again, or the error for the caller.
 func (w *waitRoom) wait(ctx context.Context, found *Record, p *Policy, limit *waitLimit) (Record, error) {
 	if p.Wait <= 0 {
 		return Record{}, w.inProgress(found)
@@ -71,8 +73,8 @@ func (w *waitRoom) wait(ctx context.Context, found *Record, p *Policy, limit *wa
 	return w.verdict(found, r.rec, p)
 }
 
-// verdict is what the end of the attempt means to a waiter. It never makes the waiter run what
-// others saw fail: fifty waiters would run it fifty times.
+// verdict returns what the end of the attempt means for a waiter. It never makes the waiter run
+// what has just failed: fifty waiters would run it fifty times.
 func (w *waitRoom) verdict(found *Record, rec Record, p *Policy) (Record, error) {
 	takeover := p.OnDoubt == Reexecute && rec.OnDoubt == Reexecute
 	switch {
@@ -90,7 +92,7 @@ func (w *waitRoom) inProgress(found *Record) error {
 	return w.rt.wrap(found.Key, found.Attempt, ErrInProgress, max(time.Second, min(found.LeaseLeft, 5*time.Second)))
 }
 
-// enter joins the room of k, or opens it; nil where too many wait.
+// enter joins the room of k, or opens it. It returns nil if too many callers wait.
 func (w *waitRoom) enter(k waitKey) *room {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -117,11 +119,11 @@ func (w *waitRoom) leave(k waitKey, r *room) {
 	w.total--
 	if r.waiters == 0 && w.rooms[k] == r {
 		delete(w.rooms, k)
-		r.look() // its watcher sees that nobody is left
+		r.look() // its watcher sees that no waiter is left
 	}
 }
 
-// wake tells those who wait for an attempt that it ended in this process.
+// wake wakes the callers that wait for an attempt which has ended in this process.
 func (w *waitRoom) wake(key StoreKey, fence Fence) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,8 +139,8 @@ func (r *room) look() {
 	}
 }
 
-// watch looks at the record until the attempt is over or nobody waits any more. It looks first,
-// since the attempt may have ended before anybody listened.
+// watch looks at the record until the attempt is over or no caller waits any more. It looks at
+// once, since the attempt may have ended before the listener was ready.
 func (w *waitRoom) watch(k waitKey, r *room) {
 	interval, listening := shortPoll, w.listen(k, r)
 	defer func() {
@@ -159,7 +161,7 @@ func (w *waitRoom) watch(k waitKey, r *room) {
 			pause = min(pause, rec.LeaseLeft+time.Millisecond)
 		}
 		if interval = min(2*interval, longPoll); listening.Load() {
-			interval = longPoll // what ends is told
+			interval = longPoll // the listener reports the end
 		}
 		t := time.NewTimer(pause)
 		select {
@@ -174,8 +176,8 @@ func (w *waitRoom) watch(k waitKey, r *room) {
 	}
 }
 
-// listen has the room told of the end, where the store can, until nobody waits any more. The result
-// says whether it is so now.
+// listen lets the store report the end to the room, if it can, until no caller waits any more. The
+// result says whether it does so now.
 func (w *waitRoom) listen(k waitKey, r *room) *atomic.Bool {
 	listening := new(atomic.Bool)
 	n, ok := w.rt.store.(Notifier)
@@ -185,7 +187,7 @@ func (w *waitRoom) listen(k waitKey, r *room) *atomic.Bool {
 	ctx, stop := context.WithCancel(w.rt.ctx)
 	started := w.rt.background.start(func() {
 		defer stop()
-		_ = n.Watch(ctx, k.key, func() { // else it is asked for more often
+		_ = n.Watch(ctx, k.key, func() { // after an error the room polls more often
 			listening.Store(true)
 			r.look()
 		})

@@ -11,7 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// fences are those of the attempts that a question is told of.
+// fences returns the fences of the attempts that Reconcile gets.
 func fences(r *retrysafe.Record) (all []retrysafe.Fence) {
 	for _, w := range r.MayHaveWorked() {
 		all = append(all, w.Fence)
@@ -19,7 +19,7 @@ func fences(r *retrysafe.Record) (all []retrysafe.Fence) {
 	return all
 }
 
-// remembers is work that keeps its fences and ends in doubt.
+// remembers is work that remembers its fences and ends in doubt.
 type remembers struct{ fences []retrysafe.Fence }
 
 func (w *remembers) work(ctx context.Context) (string, error) {
@@ -28,9 +28,9 @@ func (w *remembers) work(ctx context.Context) (string, error) {
 	return "", errWork
 }
 
-// TestEveryQuestionIsAboutTheWork: a question that fails, one whose end does not reach the store
-// and one whose asker dies are followed by others. All ask by the fence that the work has sent
-// along, not by that of an asker.
+// TestEveryQuestionIsAboutTheWork: after a Reconcile that fails, one whose result does not reach
+// the store, and one whose process dies, others follow. All ask by the fence that the work has sent
+// along, not by that of an attempt that asked.
 func TestEveryQuestionIsAboutTheWork(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, d, w := newStore(), &detective{err: errWork}, new(remembers)
@@ -73,8 +73,8 @@ func TestEveryQuestionIsAboutTheWork(t *testing.T) {
 	})
 }
 
-// TestQuestionAfterWorkAfterAQuestion: an asker that is told that nothing was done runs the work
-// itself. If that ends in doubt, the next question is about both.
+// TestQuestionAfterWorkAfterAQuestion: if Reconcile says that nothing was done, its caller runs the
+// work itself. If that ends in doubt, the next Reconcile is about both attempts.
 func TestQuestionAfterWorkAfterAQuestion(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, w := newStore(), new(remembers)
@@ -97,8 +97,7 @@ func TestQuestionAfterWorkAfterAQuestion(t *testing.T) {
 	})
 }
 
-// TestNothingRunsUnconfirmed: while the store has not confirmed that the work begins, it does not
-// begin.
+// TestNothingRunsUnconfirmed: the work does not begin until the store has confirmed that it begins.
 func TestNothingRunsUnconfirmed(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []storetest.Fault{storetest.LoseRequest, storetest.LoseReply} {
@@ -127,7 +126,7 @@ func TestNothingRunsUnconfirmed(t *testing.T) {
 	}
 }
 
-// TestQuestionAfterReopen: what a person has settled is not asked about again.
+// TestQuestionAfterReopen: Reconcile is not called again for what an operator has resolved.
 func TestQuestionAfterReopen(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, d, w := newStore(), &detective{}, new(remembers)
@@ -144,9 +143,9 @@ func TestQuestionAfterReopen(t *testing.T) {
 	})
 }
 
-// TestQuestionAboutReexecute: attempts under Reexecute that were taken over, or released by any
-// error, are all asked about once a caller under Refuse wants to know. More than a record names are
-// for a person.
+// TestQuestionAboutReexecute: if a caller under Refuse calls Reconcile, it gets all attempts under
+// Reexecute that were taken over, or released by any error. If there are more than a record names,
+// an operator has to look.
 func TestQuestionAboutReexecute(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, d, w := newStore(), &detective{says: retrysafe.Resolution{Outcome: retrysafe.Doubtful}}, new(remembers)

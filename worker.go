@@ -11,28 +11,29 @@ import (
 	"time"
 )
 
-// WorkerOptions configure a [Worker]; nil and every zero field are fine.
+// WorkerOptions configure a [Worker]. A nil *WorkerOptions and zero fields select the defaults.
 type WorkerOptions struct {
-	// Every is how often Run looks for what was abandoned; default 10 s, more or less by half.
+	// Every is how often Run looks for abandoned calls; default 10 s, varied by up to half.
 	Every time.Duration
-	// Rate is how many calls are begun in a second, at most; default 10.
+	// Rate is how many calls begin in a second, at most; default 10.
 	Rate float64
 	// Parallel is how many run at once, at most; default 4.
 	Parallel int
 	// Backoff is how long a call rests after its first attempt was given up or its lease has
-	// passed; default 1 s. Each further attempt doubles it, up to MaxBackoff; default 5 min.
+	// expired; default 1 s. Each further attempt doubles it, up to MaxBackoff; default 5 min.
 	Backoff, MaxBackoff time.Duration
-	// MaxAttempts is how many attempts a call may have had, those of its callers included;
-	// default 10. Questions of Reconcile do not count, nor what came before [Resolution].Reopen.
-	// One that had as many is left in doubt with the cause "attempts", which [Trace].Doubt and the
-	// log are told, and no worker takes it again.
+	// MaxAttempts is how many attempts a call may have had, those of its callers included; default
+	// 10. Calls of Reconcile do not count, nor does what came before [Resolution].Reopen. A call
+	// that had this many is left in doubt with the cause "attempts". The worker reports it to
+	// [Trace].Doubt and to Logger, and no worker takes it over again.
 	MaxAttempts int
-	// Logger is told of what is given up and of a store that is away; default slog.Default(). It is
-	// shown no keys.
+	// Logger receives what the worker gives up, and failures of the store; default slog.Default().
+	// It gets hashes of keys, never the keys.
 	Logger *slog.Logger
 }
 
-// Validate says what is wrong with o; [NewWorker] panics on what it refuses.
+// Validate returns an error that says what is wrong with o, or nil. [NewWorker] panics with that
+// error.
 func (o *WorkerOptions) Validate() error {
 	if o == nil {
 		return nil
@@ -43,28 +44,29 @@ func (o *WorkerOptions) Validate() error {
 	return nil
 }
 
-// Worker finishes calls that were abandoned: their process died, or gave them up, and nobody calls
-// again. It goes by what their records keep, the input and the steps that were done, and knows the
-// operations that it was given alone.
+// Worker finishes calls that were abandoned: their process died or gave them up, and no caller
+// retries them. It works from their records, which have the input and the steps that were done. It
+// handles only the operations that it was given.
 //
-// A call under [Reexecute] whose lease has passed, or that was put in doubt or released with its
-// input kept, runs again, in the order of the store's lists, after the steps that were done. A call
-// in doubt under [Refuse] is asked about with [Policy].Reconcile, where there is one, and runs only
-// if the verdict is that nothing was done. What a call under Refuse released runs when it is called
-// again, since its caller was told that nothing happened; what Reconcile, [Engine.Resolve] or a
-// worker released has no such caller, and runs. Any number of processes may have workers: the lease
-// decides who runs.
+// A call under [Reexecute] runs again if its lease has expired, or if it was put in doubt or
+// released with its input stored. Calls run in the order of the store's lists, and each continues
+// after the steps that were done. For a call in doubt under [Refuse] the worker calls
+// [Policy].Reconcile, if there is one, and runs the call only if the outcome is that nothing was
+// done. A call that was released under Refuse runs when its caller calls it again, since that
+// caller knows that nothing happened. If Reconcile, [Engine.Resolve] or a worker released it, it
+// has no such caller, and the worker runs it. Any number of processes may have workers: the lease
+// decides which one runs a call.
 type Worker struct {
 	o        WorkerOptions
 	resumers []*resumer
 	room     chan struct{}
 
 	mu   sync.Mutex
-	next time.Time // when the next may begin
+	next time.Time // when the next call may begin
 }
 
-// NewWorker makes a worker for operations. It panics on options that [WorkerOptions.Validate]
-// refuses, and on an operation that keeps no input.
+// NewWorker returns a worker for operations. It panics on options that [WorkerOptions.Validate]
+// refuses, and on an operation that does not store its input.
 func NewWorker(o *WorkerOptions, operations ...Resumable) *Worker {
 	if err := o.Validate(); err != nil {
 		panic(err)
@@ -89,18 +91,18 @@ func NewWorker(o *WorkerOptions, operations ...Resumable) *Worker {
 	return w
 }
 
-// Passed is what one pass of a worker has done.
+// Passed is the result of one pass of a worker.
 type Passed struct {
-	// Found is how many abandoned calls it could have finished, Early how many of these had to rest
-	// longer.
+	// Found is how many abandoned calls it could have finished. Early is how many of these had to
+	// rest longer.
 	Found, Early int
-	// Finished have an answer or a refusal now; Unfinished were begun and are left for another
-	// time.
+	// Finished is how many calls now have an answer or a refusal. Unfinished is how many were begun
+	// and are left for another pass.
 	Finished, Unfinished int
-	// GivenUp had too many attempts.
+	// GivenUp is how many calls had too many attempts.
 	GivenUp int
-	// Unreadable are records that this build cannot read: of a newer version, or damaged. A worker
-	// of a newer one has them.
+	// Unreadable is how many records this build cannot read, since they are of a newer version or
+	// damaged. A worker of a newer build handles the former.
 	Unreadable int
 }
 
@@ -110,10 +112,10 @@ func (p *passing) passed() Passed {
 	return Passed{int(p.found.Load()), int(p.early.Load()), int(p.finished.Load()), int(p.unfinished.Load()), int(p.givenUp.Load()), int(p.unreadable.Load())}
 }
 
-// Run looks for what was abandoned, again and again, until ctx ends; then it begins nothing more,
-// waits for what it has begun, and returns nil. A store that is away is logged and asked again. Any
-// other end is an error: one that wraps errors.ErrUnsupported where the store does not list,
-// [ErrClosed] after Shutdown.
+// Run looks for abandoned calls, again and again, until ctx ends. Then it begins nothing more,
+// waits for what it has begun, and returns nil. If the store is away, Run logs that and looks again
+// later. Any other end is an error: one that wraps errors.ErrUnsupported if the store does not
+// list, or [ErrClosed] after Shutdown.
 func (w *Worker) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -133,8 +135,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 }
 
-// Pass looks once, and returns when all that it has begun has ended. Errors are those of Run, and
-// [ErrUnavailable].
+// Pass looks for abandoned calls once, and returns when all that it has begun has ended. Errors are
+// those of Run, and [ErrUnavailable].
 func (w *Worker) Pass(ctx context.Context) (Passed, error) {
 	var all sync.WaitGroup
 	var p passing
@@ -143,7 +145,7 @@ func (w *Worker) Pass(ctx context.Context) (Passed, error) {
 	return p.passed(), err
 }
 
-// look begins what is due.
+// look begins the calls that are due.
 func (w *Worker) look(ctx context.Context, p *passing, begin func(func())) error {
 	for _, r := range w.resumers {
 		c := r.engine.c
@@ -178,7 +180,8 @@ func (w *Worker) look(ctx context.Context, p *passing, begin func(func())) error
 	return nil
 }
 
-// offer begins one record, if it is one for this worker and it is time. The error is the context's.
+// offer begins the call of one record, if this worker handles it and it is due. The error is the
+// context's.
 func (w *Worker) offer(ctx context.Context, r *resumer, rec *Record, p *passing, begin func(func())) error {
 	asks := r.asks(rec)
 	switch {
@@ -204,11 +207,11 @@ func (w *Worker) offer(ctx context.Context, r *resumer, rec *Record, p *passing,
 	return nil
 }
 
-// asks tells whether a record may run again only after Reconcile has said so.
+// asks reports whether a record may run again only after Reconcile has said so.
 func (r *resumer) asks(rec *Record) bool { return rec.InDoubt() && r.refuses(rec) }
 
-// callerKnows tells whether a caller was told that nothing happened, who may have gone another way
-// since.
+// callerKnows reports whether a caller knows that nothing happened, and may have done something
+// else since.
 func (r *resumer) callerKnows(rec *Record) bool {
 	told := rec.Cause != causeUnattended && rec.Cause != causeResolved
 	return rec.State == StateReleased && told && r.refuses(rec)
@@ -218,8 +221,8 @@ func (r *resumer) refuses(rec *Record) bool {
 	return rec.OnDoubt != Reexecute || r.options.policy.OnDoubt != Reexecute
 }
 
-// early tells whether a record has to rest longer: since it was given up, or since its lease has
-// passed.
+// early reports whether a record has to rest longer since it was given up, or since its lease
+// expired.
 func (w *Worker) early(rec *Record, p *Policy) bool {
 	since := rec.Updated
 	if rec.State == StateInProgress && rec.Cause == "" {
@@ -234,7 +237,7 @@ func (w *Worker) early(rec *Record, p *Policy) bool {
 	return rec.Now.Before(since.Add(min(rest, w.o.MaxBackoff)))
 }
 
-// turn waits until another one may begin, and takes its room.
+// turn waits until another call may begin, by Rate and by Parallel.
 func (w *Worker) turn(ctx context.Context) error {
 	w.mu.Lock()
 	now := time.Now()

@@ -17,8 +17,8 @@ import (
 
 var errLineCut = errors.New("the line is cut")
 
-// TestHealthyWorkerIsSilent: a day in which a worker finishes what its callers leave logs no
-// warning and has no failed call of the store; and the bubble sees that no goroutine is left.
+// TestHealthyWorkerIsSilent: during a day in which a worker finishes abandoned calls, it logs no
+// warning and no store call fails. The bubble checks that no goroutine is left.
 func TestHealthyWorkerIsSilent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -37,7 +37,7 @@ func TestHealthyWorkerIsSilent(t *testing.T) {
 		tries, sent := map[string]int{}, 0
 		op := retrysafe.NewOperation(e, "send", func(_ context.Context, p parcel) (string, error) {
 			if tries[p.To]++; tries[p.To] == 1 && strings.HasSuffix(p.To, "0") {
-				return "", errLineCut // its caller does not come again
+				return "", errLineCut // its caller does not retry
 			}
 			sent++
 			return "sent", nil

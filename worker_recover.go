@@ -8,21 +8,22 @@ import (
 
 var errTooManyAttempts = errors.New("the call had as many attempts as its worker allows")
 
-// finish takes one record over as it was seen, and runs its work. Whatever happens is told to the
+// finish takes over one record as it was seen, and runs its work. It reports the result to the
 // record, the trace and the log.
 func (w *Worker) finish(ctx context.Context, r *resumer, seen *Record, p *passing) {
 	c := r.engine.c
 	log := w.o.Logger.With("operation", r.name, "key", c.keyHash(seen.Key), "attempts", seen.Attempt)
 	defer func() {
 		if crash := recover(); crash != nil {
-			// what panicked has left its attempt as it should; its value may be secret
+			// The attempt of work that panicked was finished as usual. The value of the panic may
+			// be secret.
 			p.unfinished.Add(1)
 			log.Error("retrysafe: worker: the work has panicked")
 		}
 	}()
-	rec, err := c.lookup(ctx, seen.Key) // with what was done so far, which lists leave out
+	rec, err := c.lookup(ctx, seen.Key) // with its progress, which lists leave out
 	if err != nil || rec.Fence != seen.Fence || rec.State != seen.State {
-		return // the next pass sees what has become of it
+		return // the next pass sees the new state
 	}
 	progress, err := rec.Progress()
 	switch {
@@ -36,7 +37,7 @@ func (w *Worker) finish(ctx context.Context, r *resumer, seen *Record, p *passin
 		log.Error("retrysafe: worker: the record cannot be gone on with", "error", err.Error())
 		return
 	case !r.asks(&rec) && progress.Input.Codec == "":
-		return // it was begun by something that keeps no input
+		return // its call stored no input
 	}
 	call := c.traceCall(&ctx, rec.Key)
 	a, settled, err := r.take(ctx, &rec)
@@ -49,8 +50,8 @@ func (w *Worker) finish(ctx context.Context, r *resumer, seen *Record, p *passin
 	}
 	a.call, a.unattended = call, true
 	if progress.Input.Codec == "" {
-		// Reconcile says that nothing was done, and there is nothing to run it with: the next call
-		// does
+		// Reconcile says that nothing was done, and there is no input to run the work with: the
+		// next call runs it.
 		err = a.Release(ctx, nil)
 		settled = err == nil
 	} else {
@@ -65,15 +66,15 @@ func (w *Worker) finish(ctx context.Context, r *resumer, seen *Record, p *passin
 	p.unfinished.Add(1)
 }
 
-// take wins the record, after Reconcile was asked where it has to be. Without an attempt settled
-// says whether that has finished it.
+// take acquires the record, after a call of Reconcile if the record needs one. Without an attempt,
+// settled says whether Reconcile has finished the record.
 func (r *resumer) take(ctx context.Context, rec *Record) (a *Attempt, settled bool, err error) {
 	c := r.engine.c
 	if !c.enter() {
 		return nil, false, c.wrap(rec.Key, rec.Attempt, ErrClosed, time.Second)
 	}
 	defer func() {
-		if a == nil { // also where Reconcile panics
+		if a == nil { // also if Reconcile panics
 			c.life.leave()
 		}
 	}()
@@ -86,7 +87,7 @@ func (r *resumer) take(ctx context.Context, rec *Record) (a *Attempt, settled bo
 	return a, v.settled, err
 }
 
-// giveUp leaves the record in doubt, for people.
+// giveUp leaves the record in doubt, for an operator.
 func (w *Worker) giveUp(ctx context.Context, r *resumer, rec *Record) bool {
 	c := r.engine.c
 	if !c.enter() {

@@ -12,8 +12,8 @@ import (
 
 var errBankClosed = errors.New("the bank is closed")
 
-// TestWorkerLeavesWhatCallersWereTold: under Refuse, work whose caller was told that nothing
-// happened runs only if somebody calls again.
+// TestWorkerLeavesWhatCallersWereTold: under Refuse, work whose caller knows that nothing happened
+// runs only if it is called again.
 func TestWorkerLeavesWhatCallersWereTold(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		for _, mode := range []retrysafe.OnDoubt{retrysafe.Refuse, retrysafe.Reexecute} {
@@ -42,8 +42,8 @@ func TestWorkerLeavesWhatCallersWereTold(t *testing.T) {
 	})
 }
 
-// TestWorkerTakesWhatNobodyWasTold: what a question, a person or a worker has released has no
-// caller who calls again.
+// TestWorkerTakesWhatNobodyWasTold: what Reconcile, an operator or a worker has released has no
+// caller that retries.
 func TestWorkerTakesWhatNobodyWasTold(t *testing.T) {
 	released := map[string]func(t *testing.T, op *retrysafe.Operation[parcel, string], e *retrysafe.Engine){
 		"by ReconcileAll": func(t *testing.T, op *retrysafe.Operation[parcel, string], _ *retrysafe.Engine) {
@@ -94,8 +94,8 @@ func TestWorkerTakesWhatNobodyWasTold(t *testing.T) {
 	}
 }
 
-// TestWorkerCountsTries: questions do not use tries up, and a record that was reopened has all of
-// them again.
+// TestWorkerCountsTries: calls of Reconcile do not use up tries, and a record that was reopened has
+// all of them again.
 func TestWorkerCountsTries(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		asked, runs, heal := 0, 0, false

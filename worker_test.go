@@ -28,7 +28,7 @@ func (w *trip) sending(e *retrysafe.Engine, p retrysafe.Policy) *retrysafe.Opera
 
 var errDies = errors.New("the process dies here")
 
-// abandoned begins a call in a process that dies behind two of its steps.
+// abandoned begins a call in a process that dies after two of its steps.
 func (w *trip) abandoned(t *testing.T, s retrysafe.Store, p retrysafe.Policy, id string) {
 	t.Helper()
 	e := retrysafe.New(s, &retrysafe.Options{Policy: p, Secret: []byte("a secret of tests"), Sweep: -1})
@@ -37,7 +37,7 @@ func (w *trip) abandoned(t *testing.T, s retrysafe.Store, p retrysafe.Policy, id
 		assert.NoError(t, err, "two steps")
 		gone, cancel := context.WithCancel(ctx)
 		cancel()
-		_ = e.Shutdown(gone) // nothing that this process says from now on reaches anybody
+		_ = e.Shutdown(gone) // from now on no call of this process reaches the store
 		return "", errDies
 	}, nil).Resumable()
 	_, err := op.Do(ctx, "ann", id, parcel{To: id})
@@ -62,8 +62,8 @@ func works(t *testing.T, o *retrysafe.WorkerOptions, ops ...retrysafe.Resumable)
 	})
 }
 
-// TestWorker: what a process has left is finished by another, with its input and behind its steps,
-// and repeats get the answer.
+// TestWorker: another process finishes an abandoned call, with its input and after its steps, and
+// duplicates get the answer.
 func TestWorker(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, w := newStore(), newTrip()
@@ -84,11 +84,12 @@ func TestWorker(t *testing.T) {
 	})
 }
 
-// TestWorkerRefuses: what may have been done is run again only if Reconcile says that it was not.
+// TestWorkerRefuses: work that may have been done runs again only if Reconcile says that it was not
+// done.
 func TestWorkerRefuses(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		outcome retrysafe.Outcome // zero: nobody is asked
+		outcome retrysafe.Outcome // zero: no Reconcile
 		state   retrysafe.State
 		posted  int
 	}{
@@ -122,7 +123,7 @@ func TestWorkerRefuses(t *testing.T) {
 	}
 }
 
-// TestWorkersShare: several workers finish each call once, and none of them at the same time.
+// TestWorkersShare: several workers finish each call once, and never two of them at the same time.
 func TestWorkersShare(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, w := newStore(), newTrip()
@@ -161,8 +162,8 @@ func TestWorkersShare(t *testing.T) {
 	})
 }
 
-// TestWorkerBacksOff: what fails again and again rests longer each time, and is given up in the
-// end.
+// TestWorkerBacksOff: a call that fails again and again rests longer each time, and is given up in
+// the end.
 func TestWorkerBacksOff(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, w := newStore(), newTrip()
@@ -195,7 +196,7 @@ func TestWorkerBacksOff(t *testing.T) {
 	})
 }
 
-// TestWorkerRate: no more are begun in a second than the rate says.
+// TestWorkerRate: no more calls begin in a second than Rate allows.
 func TestWorkerRate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, w := newStore(), newTrip()
@@ -220,7 +221,7 @@ func TestWorkerRate(t *testing.T) {
 	})
 }
 
-// TestWorkerStops: what runs comes to its end, and nothing more is begun.
+// TestWorkerStops: running calls end normally, and no more calls begin.
 func TestWorkerStops(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, w := newStore(), newTrip()
@@ -249,7 +250,7 @@ func TestWorkerStops(t *testing.T) {
 	})
 }
 
-// TestInputIsKept: work whose input cannot be kept does not begin.
+// TestInputIsKept: work whose input cannot be stored does not begin.
 func TestInputIsKept(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, w := newStore(), newTrip()
