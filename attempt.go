@@ -302,15 +302,16 @@ func (a *Attempt) Release(ctx context.Context, why error) error {
 		cause = causeUnattended
 	}
 	return a.finishWith(ctx, finishRequest{outcome: "released", why: why, release: ReleaseRequest{
-		Key: a.key, Owner: a.owner, Fence: a.fence, Retention: a.released(), Cause: cause, LastError: text(why),
+		Key: a.key, Owner: a.owner, Fence: a.fence, Retention: a.released(why), Cause: cause, LastError: text(why),
 		Quiet: a.policy.Wait <= 0,
 	}})
 }
 
 // released returns how long the record is kept after a release. Zero means the record's own
 // retention.
-func (a *Attempt) released() time.Duration {
-	if a.retention == 0 || a.outlivesRelease || a.steps.Load() != nil {
+func (a *Attempt) released(why error) time.Duration {
+	mayHaveWorked := a.policy.OnDoubt == Reexecute && !nothingDoneSays(why)
+	if a.retention == 0 || a.outlivesRelease || a.steps.Load() != nil || mayHaveWorked {
 		return a.retention
 	}
 	return min(a.retention, a.policy.ReleasedFor)

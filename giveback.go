@@ -39,9 +39,15 @@ type claim struct {
 type givingBack struct {
 	rt *runtime
 
-	mu      sync.Mutex
-	claims  claimHeap
-	running bool
+	mu sync.Mutex
+	// A store may have parts, and one of them may be away. So that its claims do not hold up those
+	// of the others, fresh ones and failed ones take turns, and of the fresh ones that are due
+	// (ready) the latest comes first.
+	fresh, failed claimHeap
+	ready         []*claim
+	failedNext    bool
+	count         int // of all claims, the one that run holds included
+	running       bool
 }
 
 // reclaim gives back a claim whose reply was lost. Otherwise an outage of the store would leave
@@ -66,11 +72,12 @@ func (g *givingBack) reclaim(req *AcquireRequest, notAfter time.Time, ours Fence
 func (g *givingBack) add(c *claim) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.claims) == maxClaims {
+	if g.count >= maxClaims {
 		return false
 	}
+	g.count++
 	g.rt.life.stay() // Shutdown waits for it
-	heap.Push(&g.claims, c)
+	heap.Push(&g.fresh, c)
 	if g.running {
 		return true
 	}
@@ -96,23 +103,19 @@ func (g *givingBack) run() {
 			return
 		}
 		if next == nil {
+			// No longer than a second: another claim may be added that is due earlier.
 			if !g.rt.sleep(min(wait, claimRest)) {
-				// No longer than that: another claim may be added that is due earlier.
 				g.end()
 				return
 			}
 			continue
 		}
 		answered, done := g.try(next)
-		switch {
-		case done:
-			g.rt.life.leave()
-		case time.Now().After(next.giveUp):
+		if !done && time.Now().After(next.giveUp) {
 			g.lapses(next.key)
-			g.rt.life.leave()
-		default:
-			g.again(next)
+			done = true
 		}
+		g.put(next, answered, done)
 		if answered {
 			away = 0
 			continue
@@ -125,26 +128,54 @@ func (g *givingBack) run() {
 	}
 }
 
-// next returns the first claim if it is due, and otherwise how long to wait for it. If it returns
-// neither, there is no claim and run must return.
+// next returns a claim that is due, or how long to wait for one. If it returns neither, there is no
+// claim and run must return.
 func (g *givingBack) next() (*claim, time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.claims) == 0 {
+	if g.count == 0 {
 		g.running = false
 		return nil, 0
 	}
-	if wait := time.Until(g.claims[0].due); wait > 0 {
-		return nil, wait
+	for len(g.fresh) > 0 && time.Until(g.fresh[0].due) <= 0 {
+		c, _ := heap.Pop(&g.fresh).(*claim)
+		g.ready = append(g.ready, c)
 	}
-	next, _ := heap.Pop(&g.claims).(*claim)
-	return next, 0
+	failedIsDue := len(g.failed) > 0 && time.Until(g.failed[0].due) <= 0
+	if last := len(g.ready) - 1; last >= 0 && !(failedIsDue && g.failedNext) {
+		c := g.ready[last]
+		g.ready[last] = nil
+		g.ready = g.ready[:last]
+		g.failedNext = true
+		return c, 0
+	}
+	if failedIsDue {
+		g.failedNext = false
+		c, _ := heap.Pop(&g.failed).(*claim)
+		return c, 0
+	}
+	wait := claimRest
+	for _, h := range []claimHeap{g.fresh, g.failed} {
+		if len(h) > 0 {
+			wait = min(wait, max(time.Until(h[0].due), time.Millisecond))
+		}
+	}
+	return nil, wait
 }
 
-func (g *givingBack) again(c *claim) {
+// put takes back a claim that was tried: it is done, or tried again when it is due.
+func (g *givingBack) put(c *claim, answered, done bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	heap.Push(&g.claims, c)
+	switch {
+	case done:
+		g.count--
+		g.rt.life.leave()
+	case answered:
+		heap.Push(&g.fresh, c)
+	default:
+		heap.Push(&g.failed, c)
+	}
 }
 
 // end drops all claims, since the engine has ended. Their leases expire.
@@ -156,10 +187,10 @@ func (g *givingBack) end() {
 }
 
 func (g *givingBack) drop() {
-	for range g.claims {
+	for range g.count {
 		g.rt.life.leave()
 	}
-	g.claims = nil
+	g.fresh, g.failed, g.ready, g.count = nil, nil, nil, 0
 }
 
 // try looks at a claim once. done reports whether the claim was given back or need not be; answered

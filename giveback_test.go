@@ -123,3 +123,57 @@ func TestShutdownReturns(t *testing.T) {
 		close(d.end)
 	})
 }
+
+// split is a store whose keys of the tenant "away" are on a part that is away.
+type split struct {
+	retrysafe.Store
+	lose atomic.Bool
+}
+
+func (s *split) Acquire(ctx context.Context, r retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
+	if r.Key.Tenant == "away" {
+		return retrysafe.Acquired{}, storetest.ErrFault
+	}
+	got, err := s.Store.Acquire(ctx, r)
+	if s.lose.Load() {
+		return retrysafe.Acquired{}, storetest.ErrFault
+	}
+	return got, err
+}
+
+func (s *split) Lookup(ctx context.Context, k retrysafe.StoreKey) (retrysafe.Record, error) {
+	if k.Tenant == "away" {
+		return retrysafe.Record{}, storetest.ErrFault
+	}
+	return s.Store.Lookup(ctx, k)
+}
+
+// TestPartThatIsAwayHoldsUpNoOther: a part of the store is away. A reply of another part is lost
+// once: its key is given back soon.
+func TestPartThatIsAwayHoldsUpNoOther(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := &split{Store: newStore()}
+		e := engineOn(t, s, retrysafe.Policy{})
+		_, _ = retrysafe.Do(ctx, e, charge, new(counter).work)
+		for i := range 300 {
+			k := numbered("x", i)
+			k.Tenant = "away"
+			go func() { _, _ = retrysafe.Do(ctx, e, k, new(counter).work) }()
+		}
+		time.Sleep(time.Minute)
+		k := retrysafe.Key{Tenant: "here", Operation: "charge", ID: "2"}
+		s.lose.Store(true)
+		_, err := retrysafe.Do(ctx, e, k, new(counter).work)
+		s.lose.Store(false)
+		assert.True(t, err != nil, "the reply was lost")
+		begun := time.Now()
+		for {
+			time.Sleep(time.Second)
+			_, err = retrysafe.Do(ctx, e, k, new(counter).work)
+			if err == nil || time.Since(begun) > time.Hour {
+				break
+			}
+		}
+		assert.True(t, time.Since(begun) < time.Minute, "the key of a healthy shard is free soon")
+	})
+}

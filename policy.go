@@ -39,7 +39,8 @@ type Policy struct {
 	// Retention is how long an answer is stored, counted from the end of the attempt; default 24 h,
 	// at least one lease. See [Forever].
 	Retention time.Duration
-	// ReleasedFor is how long the record of a released call is kept, which certainly did nothing;
+	// ReleasedFor is how long the record of a released call is kept, which certainly did nothing
+	// (under Reexecute: whose error is marked with [NothingDone]; others may have worked);
 	// default 5 min, never longer than Retention. In that time a late copy of its claim finds the
 	// record, and [Attempt].N goes on counting. Records of issued keys, and records that have an
 	// input, steps or attempts that may have worked, are kept for Retention.

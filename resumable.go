@@ -36,6 +36,11 @@ func (o *Operation[In, Out]) resumer() *resumer {
 		panic(fmt.Sprintf("retrysafe: operation %q does not keep its input; give the worker what Resumable returns, and call that", o.name))
 	}
 	return &resumer{o.engine, o.name, &o.options, func(ctx context.Context, a *Attempt, input *Answer) error {
+		defer func() {
+			if !a.Ended() {
+				a.crashed(ctx) // the codec panicked; the panic goes on
+			}
+		}()
 		own := *input
 		// The value may be these bytes, and the work may change them.
 		own.Body = bytes.Clone(own.Body)

@@ -1,0 +1,59 @@
+package retrysafe
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+type awayStore struct{ Store }
+
+var errAway = errors.New("away")
+
+func (awayStore) Acquire(context.Context, AcquireRequest) (Acquired, error) {
+	return Acquired{}, errAway
+}
+func (awayStore) Lookup(ctx context.Context, k StoreKey) (Record, error) {
+	time.Sleep(time.Second) // the server takes its time to fail
+	return Record{}, errAway
+}
+
+// TestClaimsAreBounded: the claim that is being looked at counts, so that there is never one too
+// many.
+func TestClaimsAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lapsed := 0
+		e := New(awayStore{}, &Options{Sweep: -1, Trace: &Trace{Lapse: func(context.Context, Key) { lapsed++ }}})
+		g := &e.c.giveBack
+		add := func() {
+			now := time.Now()
+			g.reclaim(&AcquireRequest{Key: StoreKey{Namespace: "n", Layer: "fn", Key: Key{Operation: "o", ID: "x"}}}, now.Add(-time.Hour), 0, nil)
+		}
+		for range maxClaims {
+			add()
+		}
+		time.Sleep(200 * time.Millisecond) // one is popped, and looked at
+		synctest.Wait()
+		add() // fills the place of the one that is being looked at
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		for range maxClaims {
+			add()
+		}
+		g.mu.Lock()
+		n := g.count
+		g.mu.Unlock()
+		if n > maxClaims {
+			t.Errorf("%d claims wait, at most %d should", n, maxClaims)
+		}
+		if lapsed < maxClaims {
+			t.Errorf("%d claims were told to expire, at least %d should", lapsed, maxClaims)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = e.Shutdown(ctx)
+	})
+}
