@@ -7,59 +7,59 @@ import (
 	"strings"
 )
 
-// Dialect is a database's SQL.
+// Dialect is the SQL dialect of a database.
 type Dialect string
 
 // The dialects.
 const (
-	// Any tries SQLite, MySQL and PostgreSQL in this order, and takes the first whose parser
-	// accepts all of the text.
+	// Any tries SQLite, MySQL and PostgreSQL in this order, and uses the first whose parser accepts
+	// all of the text.
 	Any        Dialect = ""
-	MySQL      Dialect = "mysql" // and MariaDB, as far as it is the same
+	MySQL      Dialect = "mysql" // also MariaDB, as far as they agree
 	PostgreSQL Dialect = "postgres"
 	SQLite     Dialect = "sqlite"
 )
 
-// Verdict says what a repeat of a statement does.
+// Verdict says what happens when a statement runs again.
 type Verdict string
 
-// The verdicts, from the best to the worst.
+// The verdicts, from best to worst.
 const (
-	// Harmless: a repeat changes nothing more.
+	// Harmless means that running it again changes nothing more.
 	Harmless Verdict = "harmless"
-	// Guarded: the statement carries a guard, under the condition that Why names.
+	// Guarded means that the statement carries a guard, under the condition that Why names.
 	Guarded Verdict = "guarded"
-	// Unknown: it depends on what the text does not say.
+	// Unknown means that it depends on what the text does not say.
 	Unknown Verdict = "unknown"
-	// NeedsGuard: a repeat takes effect again.
+	// NeedsGuard means that running it again has an effect again.
 	NeedsGuard Verdict = "needs a guard"
 )
 
 // rank orders verdicts.
 var rank = map[Verdict]int{Harmless: 0, Guarded: 1, Unknown: 2, NeedsGuard: 3}
 
-// Advice is what is to be said of one statement.
+// Advice is the advice on one statement.
 type Advice struct {
-	// Line and Column are where it begins, from 1; a column is a character.
+	// Line and Column are where the statement begins, from 1. A column is a character.
 	Line   int `json:"line"`
 	Column int `json:"column"`
-	// Statement is its text.
+	// Statement is the statement's text.
 	Statement string  `json:"statement"`
 	Verdict   Verdict `json:"verdict"`
-	// Why has whole sentences, the one that decides first.
+	// Why has full sentences. The first one gives the decisive reason.
 	Why []string `json:"why"`
-	// Guards are the ones that fit, the best first: names of package guard, or "retrysafe.DoTx".
+	// Guards are the suitable guards, the best first: names of package guard, or "retrysafe.DoTx".
 	Guards []string `json:"guards,omitempty"`
 }
 
 // Report is the advice on a text.
 type Report struct {
-	// Dialect is the one that it was read in.
+	// Dialect is the dialect in which the text was parsed.
 	Dialect Dialect  `json:"dialect"`
 	Advice  []Advice `json:"advice"`
 }
 
-// Worst is the worst verdict; Harmless where there is no statement.
+// Worst returns the worst verdict, or Harmless if there is no statement.
 func (r *Report) Worst() Verdict {
 	worst := Harmless
 	for i := range r.Advice {
@@ -70,17 +70,16 @@ func (r *Report) Worst() Verdict {
 	return worst
 }
 
-// Bounds of a text: parsers call themselves for what is nested, and a stack that overflows ends the
-// process.
+// Limits of a text: parsers recurse into nested parts, and a stack overflow would end the process.
 const (
 	mostBytes = 256 << 10
 	mostDepth = 500
 )
 
-// Advise reads statements, separated by semicolons. schema is more text of the same dialect, of
-// which only CREATE TABLE, CREATE UNIQUE INDEX and ALTER TABLE count; it may be empty, and such
-// statements in text count as well. The error is a [*SyntaxError] for each dialect that was tried,
-// joined, or says what else is wrong with the text.
+// Advise gives advice on statements, which are separated by semicolons. schema is more text of the
+// same dialect, of which only CREATE TABLE, CREATE UNIQUE INDEX and ALTER TABLE count. It may be
+// empty. Such statements in text count as well. The error joins a [*SyntaxError] for each dialect
+// that was tried, or says what else is wrong with the text.
 //
 // It is safe for concurrent use.
 func Advise(text, schema string, d Dialect) (*Report, error) {
@@ -104,7 +103,7 @@ func Advise(text, schema string, d Dialect) (*Report, error) {
 	return nil, errors.Join(errs...)
 }
 
-// bounded says what is wrong with a text before any parser sees it.
+// bounded checks the limits of a text before a parser sees it.
 func bounded(text string) error {
 	if len(text) > mostBytes {
 		return fmt.Errorf("advise: the text has %d bytes; at most %d are read at once: divide it", len(text), mostBytes)
@@ -118,7 +117,7 @@ func bounded(text string) error {
 	return nil
 }
 
-// adviseIn reads both texts in one dialect.
+// adviseIn parses both texts in one dialect.
 func adviseIn(text, schema string, d Dialect) (*Report, error) {
 	parse, ok := parsers[d]
 	if !ok {
@@ -136,12 +135,12 @@ func adviseIn(text, schema string, d Dialect) (*Report, error) {
 	return report(statements, schemaOf(slices.Concat(tables, statements)), text, d), nil
 }
 
-// parsers turn text into statements of this package. A *SyntaxError of theirs needs no dialect.
+// parsers convert text to statements of this package. Their *SyntaxError need not set the dialect.
 var parsers = map[Dialect]func(text string) ([]statement, error){
 	MySQL: parseMySQL, PostgreSQL: parsePostgres, SQLite: parseSQLite,
 }
 
-// parsed makes an error of a parser that panics.
+// parsed calls a parser, and converts a panic to an error.
 func parsed(parse func(string) ([]statement, error), text string, d Dialect) (all []statement, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -169,7 +168,7 @@ func report(statements []statement, s *schema, text string, d Dialect) *Report {
 	return r
 }
 
-// deep tells whether too many brackets are open at once, those in quotes too.
+// deep reports whether too many brackets are open at once, also counting those in quotes.
 func deep(text string) bool {
 	open := 0
 	for _, c := range []byte(text) {

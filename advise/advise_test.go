@@ -12,7 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// rule is a statement, its verdict, the guards that fit and a part of the reason.
+// rule is a statement, its verdict, the suitable guards and a part of the reason.
 type rule struct {
 	sql     string
 	verdict advise.Verdict
@@ -27,7 +27,7 @@ const (
 	needs    = advise.NeedsGuard
 )
 
-// everywhere are statements that all dialects read; P is a parameter.
+// everywhere are statements that all dialects accept; P is a parameter.
 var everywhere = []rule{
 	{"SELECT * FROM orders WHERE id = P", harmless, "", "reads"},
 	{"SELECT count(*), max(total) FROM orders GROUP BY customer HAVING sum(total) > 5", harmless, "", "reads"},
@@ -251,7 +251,8 @@ func check(t *testing.T, d advise.Dialect, r rule) {
 	}
 }
 
-// TestTexts: many statements, their places, a schema beside them, comments, and text without any.
+// TestTexts: many statements, their positions, a separate schema, comments, and text without any
+// statement.
 func TestTexts(t *testing.T) {
 	t.Parallel()
 	text := "-- one\nUPDATE t SET x = 1;\n\n  /* zwölf */ INSERT INTO t (id) VALUES (?);;\nSELECT 1"
@@ -276,8 +277,8 @@ func TestTexts(t *testing.T) {
 	assert.True(t, len(r.Advice) == 3 && r.Advice[1].Line == 4 && r.Advice[1].Column == 15 && r.Advice[2].Line == 5, "postgres: %+v", r.Advice)
 }
 
-// TestMyBatis: parameters as MyBatis writes them are read in each dialect, the same name as the
-// same value, at the places where they stand. In quotes and comments they are text.
+// TestMyBatis: MyBatis parameters are read in each dialect at their positions, and the same name
+// means the same value. In quotes and comments they are text.
 func TestMyBatis(t *testing.T) {
 	t.Parallel()
 	for _, d := range []advise.Dialect{advise.MySQL, advise.SQLite, advise.PostgreSQL} {
@@ -303,7 +304,7 @@ func TestMyBatis(t *testing.T) {
 	assert.True(t, err != nil, "a brace that is not closed")
 }
 
-// TestAny: the first dialect that reads the whole text is taken.
+// TestAny: the first dialect that accepts the whole text is used.
 func TestAny(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]advise.Dialect{
@@ -322,7 +323,7 @@ func TestAny(t *testing.T) {
 	}
 }
 
-// TestSyntaxErrors: where a text stops being SQL, and in which dialect.
+// TestSyntaxErrors: the position of a syntax error, and the dialect.
 func TestSyntaxErrors(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -363,7 +364,7 @@ func TestSyntaxErrors(t *testing.T) {
 	}
 }
 
-// TestLongTexts: what is nested or chained as far as the bounds let it ends no process.
+// TestLongTexts: text that is nested or chained up to the limits does not end the process.
 func TestLongTexts(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
@@ -406,8 +407,8 @@ func copied(columns, deep int) string {
 	return text
 }
 
-// TestCopies: a query that is shared by columns is read, and one that would be copied without end
-// is refused.
+// TestCopies: a query that columns share is parsed, and one that would be copied too often is
+// refused.
 func TestCopies(t *testing.T) {
 	t.Parallel()
 	r, err := advise.Advise(copied(3, 2), "", advise.PostgreSQL)
@@ -416,7 +417,7 @@ func TestCopies(t *testing.T) {
 	assert.True(t, err != nil && strings.Contains(err.Error(), "nested too often"), "%v", err)
 }
 
-// TestOldFiles: bytes of older character sets stay what they are.
+// TestOldFiles: bytes of older character sets stay unchanged.
 func TestOldFiles(t *testing.T) {
 	t.Parallel()
 	text := "SELECT 'gr\xfc\xdfe'; -- \xe4\nUPDATE t SET \xe4 = 1"

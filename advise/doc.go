@@ -1,12 +1,12 @@
-// Package advise reads SQL and says of each statement what happens when it is sent again: after a
-// retry, a redelivered message, a double click.
+// Package advise reads SQL and says of each statement what happens if it runs again: after a retry,
+// a redelivered message or a double click.
 //
-// A read and an update that sets plain values repeat harmlessly. What is computed from what is
-// stored, or differs each time it is computed, does not, and neither does an insert without a
-// unique key. [Advise] says which guard fits, by the names of package guard, or retrysafe.DoTx,
-// which keeps the record of a key in the transaction of the effect.
+// Reads, and updates that set fixed values, are harmless. A value that is computed from stored
+// values, or differs each time, is not; nor is an insert without a unique key. [Advise] says which
+// guard fits: one of package guard, or retrysafe.DoTx, which keeps the record of a key in the
+// transaction of the effect.
 //
-// Statements are read by a parser of each database's grammar; what a table's unique indexes are it
-// learns from CREATE TABLE, CREATE UNIQUE INDEX and ALTER TABLE in the same text. It knows no
-// triggers, no functions of one's own and no data: where those decide, it says so.
+// A parser for each database's grammar reads the statements. The unique indexes of a table come
+// from CREATE TABLE, CREATE UNIQUE INDEX and ALTER TABLE in the same text. The package does not
+// know triggers, user-defined functions or data. Where those matter, it says so.
 package advise

@@ -12,7 +12,7 @@ import (
 
 var shown = regexp.MustCompile("(?s)```sql ([a-z]+)\n(.*?)```\n\n```text\n(.*?)```\n")
 
-// TestDocs: what docs/advise.md shows is what is said.
+// TestDocs: the output in docs/advise.md is the real output.
 func TestDocs(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/advise.md")

@@ -6,12 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// SyntaxError says where a text is not of a dialect.
+// SyntaxError says where a text does not follow a dialect.
 type SyntaxError struct {
 	Dialect Dialect
-	// Line and Column are where the parser stopped, from 1; zero where it did not say.
+	// Line and Column are where the parser stopped, from 1, or zero if it did not say.
 	Line, Column int
-	// Message is the parser's.
+	// Message is the parser's message.
 	Message string
 }
 
@@ -23,7 +23,7 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("advise: read as %s:%s %s", e.Dialect, where, e.Message)
 }
 
-// position is line and column of a byte of text.
+// position returns the line and the column of a byte of text.
 func position(text string, at int) (line, column int) {
 	at = max(0, min(at, len(text)))
 	before := text[:at]
@@ -31,7 +31,7 @@ func position(text string, at int) (line, column int) {
 	return 1 + strings.Count(before, "\n"), 1 + utf8.RuneCountInString(before[last+1:])
 }
 
-// start moves at past white space and comments.
+// start returns the first position from at that is not white space or a comment.
 func start(text string, at int) int {
 	for at < len(text) {
 		rest := text[at:]

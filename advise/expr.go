@@ -2,41 +2,41 @@ package advise
 
 import "slices"
 
-// exprKind says what an expression is.
+// exprKind is the kind of an expression.
 type exprKind uint8
 
 const (
-	// plain: a literal or a parameter; text tells two apart.
+	// plain is a literal or a parameter; text distinguishes the two.
 	plain exprKind = iota + 1
-	// column: of the row, or of another table.
+	// column is a column of the row or of another table.
 	column
-	// offered: the value that an insert has offered for a column: excluded.x, VALUES(x).
+	// offered is the value that an insert offers for a column: excluded.x, VALUES(x).
 	offered
-	// call: a function, by its lower-case name.
+	// call is a function call, with its lower-case name.
 	call
-	// op: an operator, by its sign or lower-case name; others that have parts and no name are ops
-	// too.
+	// op is an operator, with its sign or lower-case name. Other expressions with parts and no name
+	// are ops too.
 	op
-	// query: a subquery. Its parts are those of the expressions in it.
+	// query is a subquery. Its parts are the expressions in it.
 	query
-	// standard: DEFAULT.
+	// standard is DEFAULT.
 	standard
-	// list: values in brackets.
+	// list is a list of values in brackets.
 	list
-	// variable: of the session.
+	// variable is a session variable.
 	variable
 )
 
-// expr is an expression, as far as it matters here.
+// expr is an expression, as far as the rules need it.
 type expr struct {
 	kind  exprKind
 	name  string // of a column, a call, an op
-	table string // of a column, where it is named
+	table string // of a column, if it is given
 	text  string // of a plain value
 	args  []*expr
 }
 
-// walk calls f for e and all that is in it, subqueries too.
+// walk calls f for e and all expressions in it, also in subqueries.
 func (e *expr) walk(f func(*expr)) {
 	if e == nil {
 		return
@@ -47,13 +47,13 @@ func (e *expr) walk(f func(*expr)) {
 	}
 }
 
-// has tells whether any part is as f says.
+// has reports whether f is true for any part.
 func (e *expr) has(f func(*expr) bool) (found bool) {
 	e.walk(func(e *expr) { found = found || f(e) })
 	return found
 }
 
-// columns are the names of those that are read, each once.
+// columns returns the names of the columns that e reads, each once.
 func (e *expr) columns() (names []string) {
 	e.walk(func(e *expr) {
 		if e.kind == column && !slices.Contains(names, e.name) {
@@ -63,7 +63,7 @@ func (e *expr) columns() (names []string) {
 	return names
 }
 
-// calls are the names of the functions, each once.
+// calls returns the names of the functions, each once.
 func (e *expr) calls() (names []string) {
 	e.walk(func(e *expr) {
 		if e.kind == call && !slices.Contains(names, e.name) {
@@ -73,7 +73,7 @@ func (e *expr) calls() (names []string) {
 	return names
 }
 
-// constant tells whether e comes out the same each time it is computed, whatever is stored.
+// constant reports whether e has the same value each time, whatever is stored.
 func (e *expr) constant() bool {
 	return !e.has(func(e *expr) bool {
 		switch e.kind {
@@ -86,7 +86,7 @@ func (e *expr) constant() bool {
 	})
 }
 
-// conjuncts are the parts of a condition that all have to hold.
+// conjuncts returns the parts of a condition that must all be true.
 func (e *expr) conjuncts() []*expr {
 	if e == nil {
 		return nil
@@ -104,8 +104,8 @@ func (e *expr) conjuncts() []*expr {
 	return []*expr{e}
 }
 
-// compared is a part of a condition that compares a column with something; sign is = < <= > >= in
-// or another, as if the column stood on the left.
+// compared is a part of a condition that compares a column with something. sign is = < <= > >= in
+// or another one, as if the column were on the left.
 type compared struct {
 	column, sign string
 	with         *expr
@@ -113,7 +113,8 @@ type compared struct {
 
 var mirrored = map[string]string{"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
-// comparisons are those among the conjuncts of e. with is nil where there are none, as in IS NULL.
+// comparisons returns the comparisons among the conjuncts of e. with is nil for those without a
+// second operand, as in IS NULL.
 func (e *expr) comparisons() (all []compared) {
 	for _, c := range e.conjuncts() {
 		if c.kind != op || len(c.args) == 0 {

@@ -2,7 +2,7 @@ package advise
 
 import "strings"
 
-// words is the set of the words in text.
+// words returns the set of the words in text.
 func words(text string) map[string]bool {
 	set := map[string]bool{}
 	for _, w := range strings.Fields(text) {
@@ -11,8 +11,8 @@ func words(text string) map[string]bool {
 	return set
 }
 
-// pure are functions of the three databases that come out the same for the same arguments and rows,
-// and write nothing.
+// pure are functions of the three databases that give the same result for the same arguments and
+// rows, and write nothing.
 var pure = words(`
 abs acos asin atan atan2 avg bit_and bit_count bit_length bit_or cast ceil ceiling char char_length character_length chr coalesce concat concat_ws
 convert cos cot count count_star crc32 cume_dist date date_add date_format date_part date_sub date_trunc datediff dayofmonth dayofweek dayofyear degrees
@@ -29,7 +29,7 @@ array array_agg array_append array_length array_position array_remove array_to_s
 justify_days lower_inc upper_inc variance var_pop var_samp stddev_pop stddev_samp week weekday weekofyear year yearweek values grouping
 `)
 
-// shifting come out another way each time, or as the clock says.
+// shifting are functions whose result differs each time or depends on the clock.
 var shifting = words(`
 now current_timestamp current_time current_date localtime localtimestamp clock_timestamp statement_timestamp transaction_timestamp timeofday sysdate curdate
 curtime utc_date utc_time utc_timestamp unix_timestamp random rand randomblob gen_random_uuid gen_random_bytes uuid uuidv4 uuidv7 uuid_short
@@ -37,10 +37,10 @@ uuid_generate_v1 uuid_generate_v1mc uuid_generate_v4 random_bytes random_normal 
 connection_id last_insert_id last_insert_rowid lastval currval changes total_changes found_rows row_count
 `)
 
-// numbering draw from a counter: each call takes the next number.
+// numbering are functions that draw from a counter: each call takes the next number.
 var numbering = words(`nextval setval`)
 
-// holding take or give back locks, or wait; they change no data.
+// holding are functions that acquire or release locks, or wait. They change no data.
 var holding = words(`
 pg_advisory_lock pg_advisory_xact_lock pg_try_advisory_lock pg_try_advisory_xact_lock pg_advisory_unlock pg_advisory_unlock_all
 pg_advisory_lock_shared pg_advisory_xact_lock_shared pg_try_advisory_lock_shared pg_try_advisory_xact_lock_shared
@@ -48,7 +48,7 @@ get_lock release_lock release_all_locks is_free_lock is_used_lock pg_sleep sleep
 session_user user schema pg_backend_pid current_setting set_config sqlite_version pg_is_in_recovery
 `)
 
-// unknownCalls are functions of e of which nobody here knows what they do.
+// unknownCalls returns the functions in e that this package does not know.
 func unknownCalls(e *expr) (names []string) {
 	for _, name := range e.calls() {
 		if !pure[name] && !shifting[name] && !numbering[name] && !holding[name] {
@@ -58,7 +58,7 @@ func unknownCalls(e *expr) (names []string) {
 	return names
 }
 
-// shiftingCalls are functions of e that come out another way each time.
+// shiftingCalls returns the functions in e whose result differs each time.
 func shiftingCalls(e *expr) (names []string) {
 	for _, name := range e.calls() {
 		if shifting[name] || numbering[name] {
@@ -68,6 +68,6 @@ func shiftingCalls(e *expr) (names []string) {
 	return names
 }
 
-// settling are calls and ops that give the same again when they are applied to their own result
+// settling are calls and ops that do not change their own result when they are applied to it again
 // with the same other arguments.
 var settling = words(`coalesce ifnull greatest least | & max min or and`)

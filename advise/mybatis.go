@@ -2,10 +2,10 @@ package advise
 
 import "strconv"
 
-// parameters writes those of MyBatis, #{id} and ${id}, as the dialect has them, with blanks before
-// them, so that all places stay as they are. What stands in quotes and comments is left alone.
+// parameters replaces MyBatis parameters, #{id} and ${id}, by those of the dialect, padded with
+// blanks before them so that all positions stay the same. It does not change quotes and comments.
 func parameters(text string, d Dialect) string {
-	var out []byte // nil: there were none
+	var out []byte // nil: no parameters found
 	numbers := map[string]int{}
 	for i := 0; i < len(text); {
 		if end := skipped(text, i); end > i {
@@ -22,7 +22,7 @@ func parameters(text string, d Dialect) string {
 			numbers[name] = len(numbers) + 1
 		}
 		with := "?"
-		if d != MySQL { // the same name is the same value
+		if d != MySQL { // the same name means the same value
 			with = map[Dialect]string{PostgreSQL: "$", SQLite: "?"}[d] + strconv.Itoa(numbers[name])
 		}
 		if len(with) > end-i {
@@ -44,10 +44,11 @@ func parameters(text string, d Dialect) string {
 	return string(out)
 }
 
-// mostName is the longest parameter that is looked for, in bytes.
+// mostName is the length in bytes of the longest parameter that is recognized.
 const mostName = 200
 
-// placeholder is the end of a parameter of MyBatis that begins at i; below zero: there is none.
+// placeholder returns the end of a MyBatis parameter that begins at i, or a negative number if
+// there is none.
 func placeholder(text string, i int) int {
 	if i+3 >= len(text) || text[i] != '#' && text[i] != '$' || text[i+1] != '{' {
 		return -1
@@ -63,7 +64,7 @@ func placeholder(text string, i int) int {
 	return -1
 }
 
-// skipped is the end of a text in quotes or a comment that begins at i, or i.
+// skipped returns the end of a quoted text or a comment that begins at i, or i if there is none.
 func skipped(text string, i int) int {
 	rest := text[i:]
 	until := func(end string, from int) int {

@@ -9,7 +9,7 @@ import (
 	"github.com/sqlc-dev/marino/parser"
 )
 
-// parseMySQL reads with a parser of MySQL 8, in the default sql_mode.
+// parseMySQL parses text as MySQL 8, in the default sql_mode.
 func parseMySQL(text string) ([]statement, error) {
 	p := parser.New()
 	p.SetMariaDB(true)
@@ -137,7 +137,7 @@ func mysqlSets(list []*ast.Assignment) (sets []assignment) {
 	return sets
 }
 
-// mysqlTable is the first table of a clause.
+// mysqlTable returns the first table of a clause.
 func mysqlTable(refs *ast.TableRefsClause) (name, alias string) {
 	if refs == nil || refs.TableRefs == nil {
 		return "", ""

@@ -2,7 +2,7 @@ package advise
 
 import "github.com/sqlc-dev/marino/ast"
 
-// mysqlDefinition is DDL, and what is left.
+// mysqlDefinition converts DDL, and all other statements.
 func mysqlDefinition(n ast.StmtNode) statement {
 	switch n := n.(type) {
 	case *ast.CreateTableStmt:

@@ -10,7 +10,7 @@ import (
 	"github.com/sqlc-dev/marino/opcode"
 )
 
-// mysqlExpr is an expression of MySQL. What is not known by its kind is an op of its parts.
+// mysqlExpr converts an expression of MySQL. An unknown kind becomes an op of its parts.
 func mysqlExpr(x ast.ExprNode) *expr {
 	if x == nil || reflect.ValueOf(x).IsZero() {
 		return nil
@@ -72,7 +72,7 @@ func mysqlExpr(x ast.ExprNode) *expr {
 func mysqlCall(x *ast.FuncCallExpr) *expr {
 	e := &expr{kind: call, name: x.FnName.L, args: mysqlList(x.Args)}
 	if e.name == "unix_timestamp" && len(e.args) > 0 {
-		e.name = "length" // of a time that is given: one that is pure
+		e.name = "length" // it has a time argument; length stands for a pure function
 	}
 	if x.Schema.L != "" {
 		e.name = x.Schema.L + "." + e.name
@@ -112,7 +112,7 @@ func mysqlList(list []ast.ExprNode) (all []*expr) {
 	return all
 }
 
-// mysqlChildren are the outermost expressions below a node, those of subqueries and joins too.
+// mysqlChildren returns the outermost expressions below a node, also those of subqueries and joins.
 func mysqlChildren(n ast.Node) []*expr {
 	if n == nil || reflect.ValueOf(n).IsZero() {
 		return nil

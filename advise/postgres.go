@@ -10,10 +10,11 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// mostNodes is more than a text of mostBytes has by itself: "SELECT a,a,…" has three for each byte.
+// mostNodes is more than a text of mostBytes has without copies: "SELECT a,a,…" has three for each
+// byte.
 const mostNodes = 1 << 20
 
-// parsePostgres reads with a parser of the grammar of PostgreSQL 18.
+// parsePostgres parses text with the grammar of PostgreSQL 18.
 func parsePostgres(text string) ([]statement, error) {
 	if err := postgresBounded(text); err != nil {
 		return nil, err
@@ -44,9 +45,9 @@ func parsePostgres(text string) ([]statement, error) {
 	return all, nil
 }
 
-// postgresTree is the tree as JSON. The parser lets the columns of (a, b) = (SELECT …) share the
-// query, and JSON has a copy for each: what is nested so grows with the power of its depth, and is
-// refused before it is written.
+// postgresTree returns the tree as JSON. In the parser's tree the columns of (a, b) = (SELECT …)
+// share the query, but JSON has a copy for each. Nested queries of this form grow exponentially
+// with their depth, so postgresTree refuses them before it writes the JSON.
 func postgresTree(text string) (string, error) {
 	tree, err := parser.ParseToTree(text)
 	if err != nil {
@@ -58,8 +59,8 @@ func postgresTree(text string) (string, error) {
 	return parser.ParseToJSON(text)
 }
 
-// fewNodes counts down for each message in m, those that are shared each time, and tells whether
-// there were enough.
+// fewNodes counts down for each message in m, and counts a shared message each time. It reports
+// whether left was enough.
 func fewNodes(m protoreflect.Message, left *int) bool {
 	if *left--; *left < 0 {
 		return false
@@ -79,8 +80,8 @@ func fewNodes(m protoreflect.Message, left *int) bool {
 	return *left >= 0
 }
 
-// utf8Only has a letter for each byte that is not UTF-8, as in files of older character sets: the
-// places stay as they are.
+// utf8Only replaces each byte that is not UTF-8, as in files of older character sets, by a letter,
+// so that positions stay the same.
 func utf8Only(text string) string {
 	if utf8.ValidString(text) {
 		return text
@@ -96,7 +97,7 @@ func utf8Only(text string) string {
 	return string(out)
 }
 
-// postgresError finds the place in the parser's error: it counts runes.
+// postgresError computes the position from the parser's error, which counts runes.
 func postgresError(text string, err error) error {
 	out := &SyntaxError{Message: err.Error()}
 	if e, ok := errors.AsType[*parser.Error](err); ok && e.Cursorpos > 0 {
@@ -109,10 +110,10 @@ func postgresError(text string, err error) error {
 	return out
 }
 
-// node is a part of the tree: one name, and what it holds.
+// node is a part of the tree: one name and its content.
 type node map[string]any
 
-// only is the name and the fields of {"Name": {…}}.
+// only returns the name and the fields of {"Name": {…}}.
 func only(v any) (name string, fields node) {
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -146,7 +147,7 @@ func (n node) in(name string) node {
 	return m
 }
 
-// strs are the texts of a list of {"String": {"sval": …}}.
+// strs returns the texts of a list of {"String": {"sval": …}}.
 func strs(list []any) (all []string) {
 	for _, v := range list {
 		if name, f := only(v); name == "String" {

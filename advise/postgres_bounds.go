@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// Bounds of a statement of PostgreSQL. Its parser calls itself for what is nested, without a bound
-// of its own, and a stack that overflows ends the process: far below that.
+// Limits of a statement of PostgreSQL. The parser recurses into nested parts without a limit of its
+// own, and a stack overflow would end the process. These limits are far below that.
 const (
-	mostChained = 400 // words and signs without a comma, those of open brackets together
-	mostOpen    = 100 // brackets at once
-	mostUnions  = 150 // set operators in a statement, between which commas may stand
+	mostChained = 400 // words and signs without a comma, over all open brackets
+	mostOpen    = 100 // open brackets at once
+	mostUnions  = 150 // set operators in a statement, which commas may separate
 )
 
 // chain measures how deep a tree can be: each level takes a word or a sign, and commas separate
-// what stands side by side.
+// parts of the same level.
 type chain struct {
-	open        []int // words since the last comma, for each bracket that is open
+	open        []int // words since the last comma, for each open bracket
 	sum, unions int
 	tooDeep     bool
 }
@@ -51,7 +51,7 @@ func (c *chain) count() {
 	c.sum++
 }
 
-// postgresBounded refuses what the parser might not come back from.
+// postgresBounded refuses statements on which the parser might overflow the stack.
 func postgresBounded(text string) error {
 	c := &chain{open: []int{0}}
 	for at := 0; at < len(text) && !c.tooDeep; {
@@ -72,8 +72,8 @@ func inName(b byte) bool {
 	return b == '_' || b == '$' || b >= 0x80 || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
 }
 
-// postgresWord is the length of the first word, sign, string or comment of text, which is not
-// empty.
+// postgresWord returns the length of the first word, sign, string or comment of text, which must
+// not be empty.
 func postgresWord(text string, inside bool) int {
 	switch b := text[0]; {
 	case strings.HasPrefix(text, "--"):
@@ -101,7 +101,7 @@ func postgresWord(text string, inside bool) int {
 	return 1
 }
 
-// tag tells whether a name may stand between the dollars of a string.
+// tag reports whether a name can be between the dollars of a string.
 func tag(name string) bool {
 	for i := range len(name) {
 		if !inName(name[i]) || name[i] == '$' || i == 0 && name[i] >= '0' && name[i] <= '9' {
@@ -111,7 +111,7 @@ func tag(name string) bool {
 	return true
 }
 
-// upTo is the length up to the end of what ends it, looked for from a place on.
+// upTo returns the length up to and including end, searched for from a position on.
 func upTo(text, end string, from int) int {
 	if i := strings.Index(text[from:], end); i >= 0 {
 		return from + i + len(end)
@@ -119,7 +119,7 @@ func upTo(text, end string, from int) int {
 	return len(text)
 }
 
-// nested is the length of a comment that may have others in it.
+// nested returns the length of a comment that may contain others.
 func nested(text string) int {
 	open := 0
 	for i := 0; i < len(text)-1; i++ {
@@ -137,7 +137,7 @@ func nested(text string) int {
 	return len(text)
 }
 
-// escaped is the length of a string in which a backslash takes the next byte along.
+// escaped returns the length of a string in which a backslash escapes the next byte.
 func escaped(text string) int {
 	for i := 2; i < len(text); i++ {
 		switch text[i] {

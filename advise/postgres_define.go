@@ -2,7 +2,7 @@ package advise
 
 import "strings"
 
-// postgresDefinition is DDL, and what is left.
+// postgresDefinition converts DDL, and all other statements.
 func postgresDefinition(name string, n node) statement {
 	switch name {
 	case "CreateStmt":
@@ -70,8 +70,8 @@ func postgresCreate(n node) statement {
 	return st
 }
 
-// postgresConstraint is the unique index that a constraint makes, of its keys or of the column that
-// it stands behind.
+// postgresConstraint returns the unique index that a constraint creates, on its keys or on the
+// column that it follows.
 func postgresConstraint(table, column string, n node) []unique {
 	u := unique{table: table, columns: strs(n.list("keys")), primary: n.text("contype") == "CONSTR_PRIMARY"}
 	if !u.primary && n.text("contype") != "CONSTR_UNIQUE" {
@@ -83,7 +83,7 @@ func postgresConstraint(table, column string, n node) []unique {
 	return []unique{u}
 }
 
-// postgresIndex is an index of those elements; partial where one is an expression.
+// postgresIndex returns an index of these elements. It is partial if one is an expression.
 func postgresIndex(table string, elems []any) unique {
 	u := unique{table: table}
 	for _, v := range elems {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// pgExpr is an expression of PostgreSQL. What is not known by its kind is an op of its parts.
+// pgExpr converts an expression of PostgreSQL. An unknown kind becomes an op of its parts.
 func pgExpr(v any) *expr {
 	name, n := only(v)
 	switch name {
@@ -58,7 +58,7 @@ func pgExpr(v any) *expr {
 	return &expr{kind: op, name: "other", args: pgFields(n)}
 }
 
-// pgValueFunction tells CURRENT_TIMESTAMP and its like from CURRENT_USER.
+// pgValueFunction distinguishes CURRENT_TIMESTAMP and similar functions from CURRENT_USER.
 func pgValueFunction(name string) string {
 	if strings.Contains(name, "DATE") || strings.Contains(name, "TIME") {
 		return "current_timestamp"
@@ -76,7 +76,7 @@ func pgConst(n node) *expr {
 			continue
 		}
 		text, _ := json.Marshal(f[k])
-		if f[k] == nil { // the tree leaves out zero and false
+		if f[k] == nil { // the tree omits zero and false
 			text = []byte(map[string]string{"ival": "0", "boolval": "false"}[k])
 		}
 		if k == "sval" {
@@ -137,7 +137,7 @@ func pgCall(n node) *expr {
 		e.args = append(e.args, pgParts(n[k])...)
 	}
 	if e.name == "age" && len(e.args) == 2 {
-		e.name = "length" // of two times that are given: one that is pure
+		e.name = "length" // it has two time arguments; length stands for a pure function
 	}
 	return e
 }
@@ -151,7 +151,7 @@ func pgList(list []any) (all []*expr) {
 	return all
 }
 
-// pgParts are the expressions in any part of a tree.
+// pgParts returns the expressions in any part of a tree.
 func pgParts(v any) []*expr {
 	switch v := v.(type) {
 	case []any:
@@ -174,7 +174,7 @@ func pgParts(v any) []*expr {
 	return nil
 }
 
-// pgFields are the expressions in the fields of a node, in the order of their names.
+// pgFields returns the expressions in the fields of a node, in the order of their names.
 func pgFields(n node) (all []*expr) {
 	names := make([]string, 0, len(n))
 	for name := range n {

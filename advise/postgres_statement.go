@@ -2,7 +2,7 @@ package advise
 
 import "strings"
 
-// postgresDone are statements whose repeat finds it done, or that change no data.
+// postgresDone are statements that do nothing new when they run again, or that change no data.
 var postgresDone = words(`VariableSetStmt VariableShowStmt GrantStmt GrantRoleStmt LockStmt ListenStmt UnlistenStmt AnalyzeStmt VacuumStmt ReindexStmt CheckPointStmt
 	DiscardStmt DeallocateStmt ConstraintsSetStmt CommentStmt AlterRoleSetStmt AlterDatabaseSetStmt AlterOwnerStmt AlterDefaultPrivilegesStmt ClosePortalStmt FetchStmt
 	DeclareCursorStmt ClusterStmt`)
@@ -80,7 +80,7 @@ func postgresSelect(n node) statement {
 	return st
 }
 
-// postgresWith are the statements of WITH that write.
+// postgresWith returns the statements in WITH that write.
 func postgresWith(n node) (inner []statement) {
 	for _, v := range n.in("withClause").list("ctes") {
 		if name, cte := only(v); name == "CommonTableExpr" {
@@ -90,7 +90,7 @@ func postgresWith(n node) (inner []statement) {
 	return inner
 }
 
-// postgresInner is a statement inside another one.
+// postgresInner converts a statement inside another one.
 func postgresInner(v any) []statement {
 	if name, _ := only(v); name == "" {
 		return nil

@@ -18,7 +18,7 @@ const (
 	withUpsert    = "guard.Upsert"
 )
 
-// say makes an advice.
+// say returns an advice.
 func say(v Verdict, why string, guards ...string) Advice {
 	return Advice{Verdict: v, Why: []string{why}, Guards: guards}
 }
@@ -28,7 +28,7 @@ func (a Advice) and(why string) Advice {
 	return a
 }
 
-// adviseOn is what is to be said of one statement, and of those inside it: the worst of them
+// adviseOn returns the advice on a statement and the statements inside it. The worst verdict
 // decides.
 func adviseOn(st *statement, s *schema) Advice {
 	a := adviseAlone(st, s)

@@ -2,11 +2,12 @@ package advise
 
 import "slices"
 
-// adviseInsert asks whether a unique index judges a repeat, and what the statement does then.
+// adviseInsert decides whether a unique index refuses the second insert, and what the statement
+// does then.
 func adviseInsert(st *statement, s *schema) Advice {
 	judge := s.judge(st)
 	if judge == nil && st.target != nil && (s.covers(st, st.target) || st.fromQuery) {
-		// there is such an index, or the database refuses the statement
+		// Such an index exists, or the database refuses the statement.
 		judge = &unique{table: st.table, columns: st.target}
 	}
 	switch {
@@ -34,7 +35,7 @@ func adviseInsert(st *statement, s *schema) Advice {
 	return a
 }
 
-// adviseUnjudged is about an insert that no unique index is known to refuse.
+// adviseUnjudged advises on an insert for which no unique index is known.
 func adviseUnjudged(st *statement, s *schema) Advice {
 	why := "A repeat inserts another row: the text shows no unique index on " + st.table + " whose columns all come with the request."
 	if s.knows(st.table) {
@@ -57,7 +58,8 @@ func adviseUnjudged(st *statement, s *schema) Advice {
 	return a
 }
 
-// computesUpsert tells whether the part for a row that is there does not repeat.
+// computesUpsert reports whether the part for an existing row has another effect when it runs
+// again.
 func computesUpsert(st *statement) bool {
 	own := func(e *expr) bool { return e.table == "" || e.table == st.table || e.table == st.alias }
 	return slices.ContainsFunc(st.sets, func(a assignment) bool {
@@ -66,7 +68,7 @@ func computesUpsert(st *statement) bool {
 	})
 }
 
-// judged is about an insert that a unique index refuses the second time.
+// judged advises on an insert that a unique index refuses the second time.
 func judged(st *statement, by *unique) Advice {
 	index, with := "the unique index on ("+by.String()+")", withUnique
 	if by.primary {
@@ -119,7 +121,7 @@ func judged(st *statement, by *unique) Advice {
 		and("A retry that comes late undoes what others have set since (ABA): where others write these columns, take guard.Version or guard.Fence.")
 }
 
-// moving are the columns, of those that count, whose inserted values come out another way each
+// moving returns the columns, of those for which counts is true, whose inserted values differ each
 // time.
 func moving(st *statement, counts func(string) bool) (names []string) {
 	for _, row := range st.rows {

@@ -4,26 +4,26 @@ import (
 	"slices"
 )
 
-// way is how a value that is set comes about.
+// way is how a value that is set is computed.
 type way uint8
 
 const (
-	// settled: the same again, also after it was set.
+	// settled: the same value again, also after it was set.
 	settled way = iota
-	// derived: from columns that the statement leaves alone.
+	// derived: from columns that the statement does not set.
 	derived
 	// relative: from a column that the statement sets.
 	relative
-	// shifts: another one each time.
+	// shifts: another value each time.
 	shifts
 	// lookedUp: from other rows.
 	lookedUp
-	// obscure: from a function that nobody here knows, a default, or a variable.
+	// obscure: from an unknown function, a default, or a variable.
 	obscure
 )
 
-// wayOf says how a is set in a statement that sets those columns; own tells whether a column in an
-// expression is of the same row.
+// wayOf returns how a is computed, in a statement that sets the columns of sets. own reports
+// whether a column in an expression is of the same row.
 func wayOf(a assignment, sets []assignment, own func(*expr) bool) way {
 	v := a.value
 	isOwn := func(e *expr) bool { return e.kind == column && e.name == a.column && own(e) }
@@ -46,8 +46,8 @@ func wayOf(a assignment, sets []assignment, own func(*expr) bool) way {
 	return derived
 }
 
-// settles1 tells forms such as greatest(x, ?) and coalesce(x, ?), whose second application changes
-// nothing.
+// settles1 reports whether v has a form such as greatest(x, ?) or coalesce(x, ?), which changes
+// nothing when it is applied again.
 func settles1(v *expr, isOwn func(*expr) bool) bool {
 	if v.kind != call && v.kind != op || !settling[v.name] {
 		return false
@@ -64,8 +64,8 @@ func settles1(v *expr, isOwn func(*expr) bool) bool {
 	return mine == 1 && (v.name != "coalesce" && v.name != "ifnull" || isOwn(v.args[0]))
 }
 
-// adviseUpdate looks for what the statement carries against repeats, and then for what does not
-// repeat.
+// adviseUpdate first looks for a guard that the statement carries, and then for values that differ
+// when it runs again.
 func adviseUpdate(st *statement) Advice {
 	if st.limited {
 		return say(NeedsGuard, "Its LIMIT changes other rows each time.", doTx).and("Name the rows by their key.")
@@ -100,7 +100,7 @@ func adviseUpdate(st *statement) Advice {
 	return adviseSettled(st, ways[derived])
 }
 
-// adviseRelative is about x = x + 1.
+// adviseRelative advises on x = x + 1.
 func adviseRelative(st *statement, columns []string, compares []compared) Advice {
 	what := "A repeat changes " + listed(columns) + " again: it is computed from what is stored."
 	for _, c := range compares {
@@ -116,7 +116,7 @@ func adviseRelative(st *statement, columns []string, compares []compared) Advice
 	return say(NeedsGuard, what, doTx, withVersion).and("Keep a key in the same transaction, or let the request bring the version of the row that it saw.")
 }
 
-// adviseSettled is about plain values.
+// adviseSettled advises on fixed values.
 func adviseSettled(st *statement, fromOthers []string) Advice {
 	if names := slices.Concat(shiftingCalls(st.where), unknownCalls(st.where)); len(names) > 0 {
 		return say(Unknown, "Which rows it changes depends on when it runs ("+listed(names)+").", doTx)
@@ -138,14 +138,15 @@ func adviseSettled(st *statement, fromOthers []string) Advice {
 	return a
 }
 
-// namesRow tells whether a condition names rows by another column than that one.
+// namesRow reports whether a condition selects rows by a column other than but.
 func namesRow(compares []compared, but string) bool {
 	return slices.ContainsFunc(compares, func(c compared) bool {
 		return c.column != but && (c.sign == "=" || c.sign == "in") && c.with != nil && c.with.constant()
 	})
 }
 
-// unless is a guard, or none where the statement names no row.
+// unless returns a. If the statement selects no row, the verdict becomes NeedsGuard, with why as a
+// reason.
 func (a Advice) unless(named bool, why string) Advice {
 	if !named {
 		a.Verdict = NeedsGuard
@@ -154,7 +155,7 @@ func (a Advice) unless(named bool, why string) Advice {
 	return a
 }
 
-// carried tells whether a column that is set and compared makes a guard.
+// carried reports whether a column that is both set and compared acts as a guard.
 func carried(a assignment, c compared, w way, ways map[way][]string, named bool) (Advice, bool) {
 	v := a.value
 	if v == nil {
@@ -186,7 +187,7 @@ func carried(a assignment, c compared, w way, ways map[way][]string, named bool)
 	return Advice{}, false
 }
 
-// advances tells version + 1, and the like.
+// advances reports whether a is version + 1 or similar.
 func advances(a assignment) bool {
 	v := a.value
 	for v.kind == list && len(v.args) == 1 {
@@ -196,12 +197,12 @@ func advances(a assignment) bool {
 		slices.ContainsFunc(v.args, func(e *expr) bool { return e.kind == plain && isLiteral(e) && e.text != "0" })
 }
 
-// computes tells whether any column is set to what a repeat would change.
+// computes reports whether any column gets a value that another run would change.
 func computes(ways map[way][]string) bool {
 	return len(ways[relative])+len(ways[shifts])+len(ways[lookedUp])+len(ways[obscure]) > 0
 }
 
-// leaves tells whether a row that matches c does not match it any more once the column has v.
+// leaves reports whether a row that matches c stops matching it once the column has v.
 func leaves(v *expr, c compared, given bool, w way) bool {
 	isNull := v.kind == plain && v.text == "NULL"
 	switch c.sign {
@@ -224,5 +225,5 @@ func leaves(v *expr, c compared, given bool, w way) bool {
 	return false
 }
 
-// isLiteral tells a literal from a parameter.
+// isLiteral reports whether e is a literal and not a parameter.
 func isLiteral(e *expr) bool { return e.name != "param" }

@@ -10,12 +10,12 @@ type unique struct {
 	table   string
 	columns []string
 	primary bool
-	partial bool // it is of some rows or of an expression, and no general judge
+	partial bool // it covers only some rows, or has an expression
 }
 
 func (u *unique) String() string { return strings.Join(u.columns, ", ") }
 
-// schema is what a text says of its tables.
+// schema is what a text says about its tables.
 type schema struct {
 	columns map[string][]string // by table, in their order
 	auto    map[string][]string
@@ -36,11 +36,11 @@ func schemaOf(all []statement) *schema {
 	return s
 }
 
-// knows tells whether the text has the table's CREATE TABLE.
+// knows reports whether the text has the table's CREATE TABLE.
 func (s *schema) knows(table string) bool { return s.columns[table] != nil }
 
-// judge finds a unique index all of whose columns the insert fills with values of the request; nil
-// if the text has none.
+// judge returns a unique index whose columns the insert fills completely with values of the
+// request, or nil if the text has none.
 func (s *schema) judge(st *statement) *unique {
 	for _, u := range s.unique[st.table] {
 		if !u.partial && s.covers(st, u.columns) {
@@ -50,8 +50,8 @@ func (s *schema) judge(st *statement) *unique {
 	return nil
 }
 
-// covers tells whether the insert fills all of these columns in each row, with values that are the
-// same when it is sent again.
+// covers reports whether the insert fills all of these columns in each row with values that are the
+// same when it runs again.
 func (s *schema) covers(st *statement, columns []string) bool {
 	named := st.columns
 	if len(named) == 0 {
@@ -66,7 +66,7 @@ func (s *schema) covers(st *statement, columns []string) bool {
 			if i < 0 || i >= len(row) || !row[i].constant() || row[i].text == "NULL" {
 				return false
 			}
-			// A value 0 in a column that the database numbers asks for the next number (MySQL).
+			// In MySQL, 0 in an auto-increment column asks for the next number.
 			if row[i].text == "0" && slices.Contains(s.auto[st.table], name) {
 				return false
 			}

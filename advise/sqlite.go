@@ -8,8 +8,8 @@ import (
 	"github.com/sqlc-dev/meyer/parser"
 )
 
-// parseSQLite reads with a parser that follows SQLite's grammar, ORDER BY and LIMIT on UPDATE and
-// DELETE included, as some builds have them.
+// parseSQLite parses text with SQLite's grammar, including ORDER BY and LIMIT on UPDATE and DELETE,
+// which some builds support.
 func parseSQLite(text string) ([]statement, error) {
 	parsed, err := parser.Options{UpdateDeleteLimit: true}.ParseString(text)
 	if err != nil {
@@ -86,7 +86,8 @@ func sqliteStatement(p ast.Stmt) statement {
 	return statement{kind: strange, name: "statement"}
 }
 
-// define is the kind of DDL: with IF [NOT] EXISTS a repeat finds it done.
+// define returns the kind of a DDL statement. With IF [NOT] EXISTS it does nothing when it runs
+// again.
 func define(ifExists bool) kind {
 	if ifExists {
 		return settles
@@ -170,7 +171,7 @@ func sqliteCreate(p *ast.CreateTableStmt) statement {
 	return st
 }
 
-// sqliteTerms are the columns of an index; odd, if one is an expression.
+// sqliteTerms returns the columns of an index. isOdd is true if one is an expression, or if odd is.
 func sqliteTerms(terms []*ast.OrderingTerm, odd bool) (columns []string, isOdd bool) {
 	for _, t := range terms {
 		e := sqliteExpr(t.Expr)

@@ -8,7 +8,7 @@ import (
 	"github.com/sqlc-dev/meyer/ast"
 )
 
-// sqliteExpr is an expression of SQLite. What is not known by its kind is an op of its parts.
+// sqliteExpr converts an expression of SQLite. An unknown kind becomes an op of its parts.
 func sqliteExpr(x ast.Expr) *expr {
 	if x == nil || reflect.ValueOf(x).IsZero() {
 		return nil
@@ -83,7 +83,7 @@ func sqliteExpr(x ast.Expr) *expr {
 	return e
 }
 
-// sqliteIs is x IS NULL, and IS in place of =.
+// sqliteIs converts x IS NULL, and IS used as =.
 func sqliteIs(x *ast.IsExpr) *expr {
 	left, right := sqliteExpr(x.X), sqliteExpr(x.Y)
 	if right != nil && right.text == "NULL" && right.kind == plain {
@@ -100,13 +100,13 @@ func sqliteIs(x *ast.IsExpr) *expr {
 
 func sqliteCall(x *ast.FuncCall) *expr {
 	e := &expr{kind: call, name: ident(x.Name), args: sqliteList(x.Args)}
-	// The time functions ask the clock only without a time, or for 'now'.
+	// The time functions read the clock only without a time argument, or with 'now'.
 	if words("date time datetime julianday unixepoch strftime timediff")[e.name] {
 		asks := len(e.args) == 0 || e.name == "strftime" && len(e.args) == 1
 		for _, a := range e.args {
 			asks = asks || a.kind == plain && a.text == "'now'"
 		}
-		e.name = "length" // one that is pure
+		e.name = "length" // length stands for a pure function
 		if asks {
 			e.name = "current_timestamp"
 		}
@@ -131,7 +131,7 @@ func sqliteColumn(x *ast.QualifiedRef) *expr {
 	return e
 }
 
-// operation is an op of those parts that are there.
+// operation returns an op of the parts that are not nil.
 func operation(name string, parts ...*expr) *expr {
 	e := &expr{kind: op, name: name}
 	for _, p := range parts {
@@ -151,7 +151,7 @@ func sqliteList(list []ast.Expr) (all []*expr) {
 	return all
 }
 
-// sqliteParts are the expressions of a query.
+// sqliteParts returns the expressions of a query.
 func sqliteParts(s *ast.SelectStmt) []*expr {
 	if s == nil {
 		return nil
@@ -159,7 +159,7 @@ func sqliteParts(s *ast.SelectStmt) []*expr {
 	return sqliteChildren(s)
 }
 
-// sqliteChildren are the expressions below a node.
+// sqliteChildren returns the expressions below a node.
 func sqliteChildren(n ast.Node) (all []*expr) {
 	for _, c := range n.Children() {
 		if c == nil || reflect.ValueOf(c).IsZero() {
@@ -171,7 +171,7 @@ func sqliteChildren(n ast.Node) (all []*expr) {
 				all = append(all, &expr{kind: call, name: sqliteTable(c.Name), args: sqliteList(c.Args)})
 			}
 			all = append(all, sqliteChildren(c)...)
-		case *ast.Ident, *ast.QualifiedName, *ast.TypeName: // names that are no columns
+		case *ast.Ident, *ast.QualifiedName, *ast.TypeName: // names that are not columns
 		case ast.Expr:
 			if e := sqliteExpr(c); e != nil {
 				all = append(all, e)

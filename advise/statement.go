@@ -1,6 +1,6 @@
 package advise
 
-// kind says what a statement does.
+// kind is what a statement does.
 type kind uint8
 
 const (
@@ -8,14 +8,14 @@ const (
 	inserts
 	updates
 	deletes
-	// settles: it changes what is so by its words alone, and a repeat finds it so: CREATE … IF NOT
+	// settles: it sets a fixed state, and does nothing new when it runs again: CREATE … IF NOT
 	// EXISTS, GRANT, SET, BEGIN.
 	settles
-	// defines: DDL whose repeat fails or does something else.
+	// defines: DDL that fails or does something else when it runs again.
 	defines
 	// empties: TRUNCATE.
 	empties
-	// runs: a procedure, a block of code, a prepared statement: nobody here knows what it does.
+	// runs: a procedure, a block of code or a prepared statement, whose effect is unknown here.
 	runs
 	// loads: rows from a file or a stream.
 	loads
@@ -25,49 +25,49 @@ const (
 	tells
 	// merges: MERGE.
 	merges
-	// strange: what is not known here.
+	// strange: unknown to this package.
 	strange
 )
 
-// conflict is what an insert does where a unique index refuses its row.
+// conflict is what an insert does if a unique index refuses its row.
 type conflict uint8
 
 const (
 	fails conflict = iota
 	ignores
-	overwrites // REPLACE: the old row goes, and the new one comes
+	overwrites // REPLACE: deletes the old row and inserts the new one
 	changes    // ON CONFLICT DO UPDATE, ON DUPLICATE KEY UPDATE
 )
 
-// assignment is one column that is set.
+// assignment is one column that is set, with its value.
 type assignment struct {
 	column string
 	value  *expr
 }
 
-// statement is what the rules look at; the parsers make it.
+// statement is the input of the rules; the parsers make it.
 type statement struct {
-	at, end int // bytes of the text
+	at, end int // byte positions in the text
 	kind    kind
-	name    string // of what it is, as one says it: CREATE TABLE, CALL
-	table   string // lower case, without its schema
-	alias   string // what else the table is called in it
+	name    string // its usual name: CREATE TABLE, CALL
+	table   string // in lower case, without its schema
+	alias   string // the table's alias in the statement
 
 	where        *expr
 	limited      bool // LIMIT on an update or a delete, or FETCH FIRST
-	others       bool // it reads other tables, by FROM or a join
+	others       bool // reads other tables, in FROM or a join
 	returning    bool
-	locks        bool // SELECT … FOR UPDATE and its like
+	locks        bool // SELECT … FOR UPDATE and similar
 	sets         []assignment
-	setWhere     *expr       // of an upsert: when it changes a row that is there
-	columns      []string    // of an insert
-	rows         [][]*expr   // of an insert, where its values stand in it
-	fromQuery    bool        // the rows of an insert come from a query
-	onConflict   conflict    //
-	target       []string    // columns that ON CONFLICT names; nil where it names none
+	setWhere     *expr     // of an upsert: when it changes an existing row
+	columns      []string  // of an insert
+	rows         [][]*expr // of an insert with literal rows
+	fromQuery    bool      // an insert takes its rows from a query
+	onConflict   conflict
+	target       []string    // columns that ON CONFLICT names; nil if none
 	reading      []*expr     // expressions of a read
-	inner        []statement // statements in it that write: of WITH, EXPLAIN ANALYZE, PREPARE
-	defined      []unique    // what it says of unique indexes
-	definedTable bool        // it makes the table, so that columns are all of them
-	autoColumns  []string    // columns whose values the database makes
+	inner        []statement // statements in it that write: in WITH, EXPLAIN ANALYZE, PREPARE
+	defined      []unique    // the unique indexes that it declares
+	definedTable bool        // it creates the table, so columns has all columns
+	autoColumns  []string    // columns whose values the database assigns
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Text is the report for people, a paragraph for each statement.
+// Text returns the report for people, with a paragraph for each statement.
 func (r *Report) Text() string {
 	var b strings.Builder
 	for i := range r.Advice {
@@ -25,7 +25,7 @@ func (r *Report) Text() string {
 	return b.String()
 }
 
-// brief is the begin of a statement on one line.
+// brief returns the beginning of a statement on one line.
 func brief(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if r := []rune(text); len(r) > 100 {

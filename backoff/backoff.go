@@ -1,10 +1,9 @@
-// Package backoff spaces out the tries of a call that may be made again: each wait is a random part
-// of a limit that doubles ("full jitter"), on top of what the server asks for, and within the
+// Package backoff spaces out the tries of a call that can be repeated: each wait is a random part
+// of a limit that doubles ("full jitter"), added to what the server asks for, and within the
 // caller's deadline. The clients in httpidem and rpcidem use it between tries, and the adapters of
-// brokers while they connect again.
+// brokers use it while they reconnect.
 //
-// The scheme is the one of "Exponential Backoff And Jitter" (Marc Brooker, AWS Architecture Blog,
-// 2015).
+// The scheme is from "Exponential Backoff And Jitter" (Marc Brooker, AWS Architecture Blog, 2015).
 package backoff
 
 import (
@@ -14,15 +13,15 @@ import (
 	"time"
 )
 
-// Backoff bounds the tries of one call. A field that is zero or negative has its default, so that
-// the zero Backoff is ready to use. It may be used by several goroutines at once.
+// Backoff limits the tries of one call. A field that is zero or negative has its default, so the
+// zero Backoff is ready to use. It is safe for concurrent use.
 type Backoff struct {
-	// Max is the number of tries, the first included. The default is 4. math.MaxInt sets no limit.
+	// Max is the number of tries, including the first; default 4. math.MaxInt means no limit.
 	Max int
-	// MinWait bounds the wait before the second try; the bound doubles with each further try. The
-	// default is 100 ms.
+	// MinWait limits the wait before the second try; the limit doubles with each further try.
+	// Default 100 ms.
 	MinWait time.Duration
-	// MaxWait bounds every wait. The default is 10 s.
+	// MaxWait limits every wait; default 10 s.
 	MaxWait time.Duration
 }
 
@@ -30,13 +29,13 @@ type Backoff struct {
 // ended.
 func (b Backoff) Last(ctx context.Context, n int) bool { return n >= or(b.Max, 4) || ctx.Err() != nil }
 
-// Next reports whether another try follows the n-th, and how long to wait before it. The first try
-// is number 1. after is the least wait that the server asked for (Retry-After), or 0.
+// Next reports whether another try follows the n-th, and returns how long to wait before it. The
+// first try is number 1. after is the least wait that the server asked for (Retry-After), or 0.
 //
-// No try follows the last one, one whose server asks for more than MaxWait, and one whose successor
-// would begin after ctx's deadline.
+// No try follows the last one. None follows if the server asks for more than MaxWait, or if the
+// next try would begin after ctx's deadline.
 func (b Backoff) Next(ctx context.Context, n int, after time.Duration) (wait time.Duration, again bool) {
-	most := min(or(b.MaxWait, 10*time.Second), math.MaxInt64/4) // sums of two stay in range
+	most := min(or(b.MaxWait, 10*time.Second), math.MaxInt64/4) // the sum of two does not overflow
 	if b.Last(ctx, n) || after > most {
 		return 0, false
 	}
@@ -47,7 +46,7 @@ func (b Backoff) Next(ctx context.Context, n int, after time.Duration) (wait tim
 	return wait, true
 }
 
-// jitter is a random part of the n-th wait, so that callers that failed together do not return
+// jitter returns a random part of the n-th wait, so that callers that failed together do not retry
 // together.
 func jitter(first, most time.Duration, n int) time.Duration {
 	wait := most
@@ -69,7 +68,7 @@ func Pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// or returns v, or its default where it is not set.
+// or returns v, or its default if v is not set.
 func or[N ~int | ~int64](v, otherwise N) N {
 	if v > 0 {
 		return v

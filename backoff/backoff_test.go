@@ -10,7 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestNext: how often, how long at most, and never longer than the caller waits.
+// TestNext: the number of tries, the longest wait, and that no wait exceeds the caller's deadline.
 func TestNext(t *testing.T) {
 	t.Parallel()
 	b := backoff.Backoff{Max: 40, MinWait: time.Millisecond, MaxWait: time.Second}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// usage is the processor time of this process so far, by the kernel's accounting.
+// usage returns the CPU time of this process so far, by the kernel's accounting.
 func usage() (time.Duration, error) {
 	var u syscall.Rusage
 	err := syscall.Getrusage(syscall.RUSAGE_SELF, &u)

@@ -1,3 +1,3 @@
-// Package bench measures this library beside its rivals, on one machine and in
-// one run, and holds the assertions on allocations. It is never tagged.
+// Package bench compares this library with its rivals, on one machine and in one run, and has the
+// tests of allocations. It has no version tags.
 package bench

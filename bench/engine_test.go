@@ -20,7 +20,7 @@ func newEngine(tb testing.TB) *retrysafe.Engine {
 	return e
 }
 
-// keys are made before the clock runs.
+// keys makes n keys before the timer starts.
 func keys(n int) []retrysafe.Key {
 	all := make([]retrysafe.Key, n)
 	for i := range all {
@@ -50,7 +50,7 @@ func firstRun(tb testing.TB, n int) func() {
 	}
 }
 
-// TestEngineAllocations holds the goals: a replay costs one allocation (the copy of the answer), a
+// TestEngineAllocations checks the goals: a replay costs one allocation (the copy of the answer), a
 // first run six.
 func TestEngineAllocations(t *testing.T) {
 	call := replay(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/fingerprint"
 )
 
-// order is the JSON body of 1 kB that the benchmarks read: an order with twelve items and the time
-// of sending, its keys in no order.
+// order returns the JSON body of 1 kB that the benchmarks use: an order with twelve items and the
+// time of sending, with unsorted keys.
 func order() []byte {
 	var b strings.Builder
 	b.WriteString(`{"timestamp":1700000000123,"customer":{"name":"Ann Example","id":90071992547,"address":{"street":"Long Street 7","city":"Zürich","zip":"8001"}},"currency":"CHF","items":[`)
@@ -37,8 +37,8 @@ func compiled(tb testing.TB, r fingerprint.Rule) *fingerprint.Compiled {
 	return c
 }
 
-// TestFingerprintAllocations holds the goal of five allocations for a JSON body of 1 kB; there is
-// one, the sum.
+// TestFingerprintAllocations checks the goal of at most five allocations for a JSON body of 1 kB.
+// There is one, the sum.
 func TestFingerprintAllocations(t *testing.T) {
 	c, body := compiled(t, fingerprint.Rule{Ignore: fingerprint.Times}), order()
 	got := testing.AllocsPerRun(1000, func() {
@@ -81,7 +81,7 @@ func BenchmarkFingerprint(b *testing.B) {
 	})
 }
 
-// canonical is the JSON text within the form that is hashed.
+// canonical returns the JSON text within the form that is hashed.
 func canonical(tb testing.TB, c *fingerprint.Compiled, body []byte) ([]byte, error) {
 	tb.Helper()
 	form, err := c.Form("application/json", "", body)
@@ -95,9 +95,9 @@ func canonical(tb testing.TB, c *fingerprint.Compiled, body []byte) ([]byte, err
 	return text, nil
 }
 
-// TestCanonicalLikeJCS: where every number is a 64-bit float with at most 15 digits, the canonical
-// text is that of RFC 8785, as another program writes it; and what that program refuses is refused
-// here.
+// TestCanonicalLikeJCS: if every number is a 64-bit float with at most 15 digits, the canonical
+// text is the one of RFC 8785, as another program writes it. What that program refuses is also
+// refused here.
 func TestCanonicalLikeJCS(t *testing.T) {
 	t.Parallel()
 	c := compiled(t, fingerprint.Rule{})
@@ -124,8 +124,8 @@ func TestCanonicalLikeJCS(t *testing.T) {
 	}
 }
 
-// TestDigitsThatJCSLoses: where numbers have more digits than a float, RFC 8785 makes different
-// bodies one. Here they differ.
+// TestDigitsThatJCSLoses: if numbers have more digits than a float, RFC 8785 makes different bodies
+// equal. Here they differ.
 func TestDigitsThatJCSLoses(t *testing.T) {
 	t.Parallel()
 	c := compiled(t, fingerprint.Rule{})
@@ -153,8 +153,8 @@ var pieces = []string{
 	`\n`, `\u0000`, `\u001f`, `\"`, `\\`, `\/`, `\b`, `\f`, `\t`, `\u0041`, `\u20AC`, `\ud83d\uDE00`,
 }
 
-// randomJSON writes a JSON text with keys in random order. The first piece of a key tells it from
-// the others.
+// randomJSON returns a JSON text with keys in random order. The first part of a key makes it
+// unique.
 func randomJSON(r *rand.Rand, depth int) string {
 	text := func() string {
 		s := ""

@@ -9,8 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// TestLimitsAllocations: what a call costs under limits. One that its caller can end is charged on
-// a goroutine of its own.
+// TestLimitsAllocations: the cost of a call under limits. If its caller can cancel it, the charge
+// runs in a separate goroutine.
 func TestLimitsAllocations(t *testing.T) {
 	end, cancel := context.WithCancel(context.Background())
 	defer cancel()

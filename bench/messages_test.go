@@ -34,7 +34,7 @@ const inFlight = 64
 
 var noLog = slog.New(slog.DiscardHandler)
 
-// brokers are the servers of the benchmarks of messages, for all of them.
+// brokers are the servers that all benchmarks of messages share.
 type brokers struct {
 	once   sync.Once
 	rabbit *servertest.RabbitMQ
@@ -87,7 +87,7 @@ func (w *queueWork) options() *amqpidem.Options {
 	return &amqpidem.Options{Prefetch: inFlight, Dialing: amqpidem.Dialing{Logger: noLog}}
 }
 
-// batches wants more ahead: the next batch is to be there when this one is done.
+// batches prefetches more: the next batch must be there when this one is done.
 func (w *queueWork) batches() *amqpidem.Options {
 	o := w.options()
 	o.Prefetch = 4 * inFlight
@@ -120,7 +120,7 @@ func (w *queueWork) consume(run func(context.Context, *mqidem.Options) error) {
 	assert.NoError(w, <-ended, "consume")
 }
 
-// BenchmarkMessagesPlain is the anchor: RabbitMQ's client with manual acks.
+// BenchmarkMessagesPlain is the baseline: RabbitMQ's client with manual acks.
 func BenchmarkMessagesPlain(b *testing.B) {
 	w := newWork(b)
 	conn, err := amqp.Dial(w.url)
@@ -176,7 +176,8 @@ func benchmarkBatch(b *testing.B, s retrysafe.Store) {
 	b.ReportMetric(float64(trips.Load())/float64(b.N), "storecalls/op")
 }
 
-// storeCalls counts what an engine asks of its store: each is a round trip, and a batch is one.
+// storeCalls counts an engine's calls of its store. Each is a round trip, and a batch counts as
+// one.
 type storeCalls struct{ atomic.Int64 }
 
 func newMessageEngine(s retrysafe.Store, n *storeCalls) *retrysafe.Engine {
@@ -226,8 +227,8 @@ func benchmarkWatermill(b *testing.B, m message.HandlerMiddleware) {
 	r, err := message.NewRouter(message.RouterConfig{}, watermill.NopLogger{})
 	assert.NoError(b, err, "router")
 	r.AddMiddleware(m)
-	// Watermill works on one message of a subscription at a time: as many subscriptions as others
-	// have in flight would be other consumers.
+	// Watermill processes one message of a subscription at a time. As many subscriptions as the
+	// others have messages in flight would be more consumers.
 	r.AddConsumerHandler("bench", w.queue, s, func(*message.Message) error {
 		w.done(1)
 		return nil

@@ -36,7 +36,7 @@ func guarded(tb testing.TB) http.Handler {
 	return m.Handler(http.HandlerFunc(bare))
 }
 
-// sink takes an answer and keeps nothing of it.
+// sink accepts an answer and discards it.
 type sink struct{ header http.Header }
 
 func (s *sink) Header() http.Header         { return s.header }
@@ -47,8 +47,8 @@ type body struct{ bytes.Reader }
 
 func (*body) Close() error { return nil }
 
-// calls returns a function that makes one request after the other to h; next is the key of each, an
-// empty one sends none.
+// calls returns a function that sends one request to h each time it is called. next returns the
+// key; with an empty one, no key is sent.
 func calls(h http.Handler, next func() string) func() {
 	request, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://shop.example/orders", nil)
 	request.Header.Set("Content-Type", "application/json")
@@ -72,8 +72,8 @@ func texts(n int) func() string {
 	return func() string { i++; return all[i] }
 }
 
-// TestMiddlewareAllocations holds the goals: 20 allocations over the bare handler on a first run,
-// none where nothing is guarded.
+// TestMiddlewareAllocations checks the goals: 20 allocations more than the bare handler on a first
+// run, and none for requests that are not guarded.
 func TestMiddlewareAllocations(t *testing.T) {
 	plain := testing.AllocsPerRun(1000, calls(http.HandlerFunc(bare), func() string { return "" }))
 	first := testing.AllocsPerRun(1000, calls(guarded(t), texts(1001)))
@@ -121,9 +121,9 @@ func BenchmarkHandlerReplay(b *testing.B) {
 	}
 }
 
-// serverCPU runs b.N requests over 64 connections against a net/http server, all in this process,
-// and reports the processor time of a request, client included. Compare two of them: the client's
-// part is the same.
+// serverCPU sends b.N requests over 64 connections to a net/http server, all in this process, and
+// reports the CPU time a request, client included. Compare two of them: the client's part is the
+// same.
 func serverCPU(b *testing.B, h http.Handler) {
 	b.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -164,7 +164,7 @@ func empty(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer)
 }
 
-// BenchmarkServerEmpty is the anchor of BenchmarkServerReplay.
+// BenchmarkServerEmpty is the baseline of BenchmarkServerReplay.
 func BenchmarkServerEmpty(b *testing.B) { serverCPU(b, http.HandlerFunc(empty)) }
 
 func BenchmarkServerReplay(b *testing.B) { serverCPU(b, guarded(b)) }

@@ -27,8 +27,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// serverEnv makes the test binary a server of the kind that it names, so that each one's processor
-// time is a process's own.
+// serverEnv makes the test binary a server of the kind that it names, so that each server's CPU
+// time can be measured as a process's.
 const serverEnv = "RETRYSAFE_BENCH_SERVER"
 
 func TestMain(m *testing.M) {
@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 // runs counts how often the handler of a server process ran.
 var runs atomic.Int64
 
-// serve tells its address, and for each line that it reads its processor time in nanoseconds and
+// serve prints its address. For each line that it reads it prints its CPU time in nanoseconds and
 // the runs of the handler.
 func serve(kind string) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -64,8 +64,8 @@ func serve(kind string) error {
 	return nil
 }
 
-// side is one of the two that are compared: how it serves, the field of its key, and what an answer
-// must show.
+// side is one of the compared servers: how it serves, the field of its key, and what an answer must
+// contain.
 type side struct {
 	serve func(net.Listener) error
 	key   string
@@ -87,14 +87,14 @@ func serveOurs(l net.Listener) error {
 	})))
 }
 
-// serveEmpty is the most that any middleware of net/http could reach: a handler that answers the
-// bytes of a replay.
+// serveEmpty is the upper limit for any middleware of net/http: a handler that answers the bytes of
+// a replay.
 func serveEmpty(l net.Listener) error {
-	runs.Store(hotKeys) // it has no records: it passes for one whose handler ran once a key
+	runs.Store(hotKeys) // it has no records: report one run of the handler for each key
 	return http.Serve(l, http.HandlerFunc(empty))
 }
 
-// serveFiber is the rival as it comes: its own server, defaults everywhere, records in memory.
+// serveFiber is the rival with all defaults: its own server, and records in memory.
 func serveFiber(l net.Listener) error {
 	app := fiber.New()
 	app.Use(idempotency.New())
@@ -107,7 +107,7 @@ func serveFiber(l net.Listener) error {
 	return app.Listener(l, fiber.ListenConfig{DisableStartupMessage: true})
 }
 
-// process is a server in a process of its own.
+// process is a server in a separate process.
 type process struct {
 	side
 	addr string
@@ -152,7 +152,7 @@ func (p *process) line(tb testing.TB) string {
 	return strings.TrimSpace(s)
 }
 
-// used asks the process for its processor time, and how often its handler ran.
+// used asks the process for its CPU time, and how often its handler ran.
 func (p *process) used(tb testing.TB) (cpu time.Duration, runs int) {
 	tb.Helper()
 	_, _ = io.WriteString(p.in, "\n")
@@ -167,7 +167,7 @@ const (
 	hotKeys = 8
 )
 
-// load sends n requests over 64 connections; the hot keys take turns. Every answer is looked at.
+// load sends n requests over 64 connections, with the hot keys in turn, and checks every answer.
 func (p *process) load(tb testing.TB, conns, n int, shows string) {
 	tb.Helper()
 	requests := make([][]byte, hotKeys)
@@ -185,8 +185,7 @@ func (p *process) load(tb testing.TB, conns, n int, shows string) {
 	all.Wait()
 }
 
-// prepare completes the hot keys and warms up, and makes sure that what comes from now on are
-// replays.
+// prepare completes the hot keys and warms up, and checks that all later requests are replays.
 func (p *process) prepare(tb testing.TB, warm int) {
 	tb.Helper()
 	p.load(tb, 1, hotKeys, "")
@@ -201,7 +200,7 @@ func (p *process) onlyReplays(tb testing.TB) {
 	}
 }
 
-// round is one measurement: requests per second of the server's processor time.
+// round is one measurement: requests per second of the server's CPU time.
 func (p *process) round(tb testing.TB, n int) float64 {
 	tb.Helper()
 	before, _ := p.used(tb)
@@ -260,16 +259,16 @@ func TestRivals(t *testing.T) {
 	}
 }
 
-// post is a request with a key, as it goes over the wire.
+// post returns a request with a key, as sent over the wire.
 func post(field, key string) []byte {
 	const body = `{"item":"tea","cents":4200}`
 	return []byte("POST /orders HTTP/1.1\r\nHost: shop.example\r\nContent-Type: application/json\r\n" + field + ": " + key +
 		"\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
 }
 
-// drive sends n requests on one connection, one after the other in turn, and looks at each answer:
-// 201, the answer's bytes, and what else it shows. It is as small as a client can be, so that the
-// server's part shows.
+// drive sends n requests on one connection, one after the other in turn. It checks each answer for
+// 201, the answer's bytes, and shows. The client does as little as possible, so that the server's
+// part dominates.
 func drive(addr string, requests [][]byte, n int, shows string) error {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {

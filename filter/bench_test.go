@@ -13,14 +13,14 @@ import (
 
 const manyIDs = 100_000_000
 
-// put is id without an allocation.
+// put returns the id of n without an allocation.
 func put(b *[16]byte, n uint64) []byte {
 	binary.LittleEndian.PutUint64(b[:8], n*0x9E3779B97F4A7C15)
 	binary.LittleEndian.PutUint64(b[8:], n)
 	return b[:]
 }
 
-// full is a filter with manyIDs ids, made once: it takes a minute.
+// full is a filter with manyIDs ids. It is made once, since that takes a minute.
 var full = sync.OnceValue(func() *filter.Bloom {
 	b, err := filter.NewBloom(filter.Options{Empty: true, Items: manyIDs})
 	if err != nil {
@@ -39,8 +39,8 @@ var full = sync.OnceValue(func() *filter.Bloom {
 	return b
 })
 
-// BenchmarkBloom asks a filter of 100 million ids. maybe is the share of ids that it says maybe to,
-// bits is what an id takes.
+// BenchmarkBloom queries a filter of 100 million ids. maybe is the share of ids that get "maybe";
+// bits is the memory of one id.
 func BenchmarkBloom(b *testing.B) {
 	ids := map[string]func(r *rand.Rand) uint64{
 		"new":  func(r *rand.Rand) uint64 { return manyIDs + r.Uint64()>>16 },
@@ -71,7 +71,7 @@ func BenchmarkBloom(b *testing.B) {
 			})
 		}
 	}
-	// Last, since it puts in what it asks for.
+	// Last, since it adds what it asks for.
 	b.Run("Add/seen/1", func(b *testing.B) {
 		f, r, buf := full(), rand.New(rand.NewPCG(7, 7)), new([16]byte)
 		for b.Loop() {
@@ -86,8 +86,8 @@ func BenchmarkBloom(b *testing.B) {
 	})
 }
 
-// BenchmarkBloomSmall asks a filter of 100 000 ids, which fits into the caches: what is left is the
-// work of the processor.
+// BenchmarkBloomSmall queries a filter of 100 000 ids, which fits into the caches. So it measures
+// only the processor's work.
 func BenchmarkBloomSmall(b *testing.B) {
 	const n = 100_000
 	f := newBloom(b, filter.Options{Empty: true, Items: n})
@@ -106,7 +106,7 @@ func BenchmarkBloomSmall(b *testing.B) {
 	}
 }
 
-// BenchmarkHyperLogLogCurve tells the share of new ids that are recognised after so many.
+// BenchmarkHyperLogLogCurve reports the share of new ids that are recognised after a number of ids.
 func BenchmarkHyperLogLogCurve(b *testing.B) {
 	for _, precision := range []int{14, 18} {
 		b.Run(fmt.Sprint("precision ", precision), func(b *testing.B) {

@@ -7,29 +7,30 @@ import (
 	"github.com/dgryski/go-metro"
 )
 
-// Bloom is a Bloom filter in this process (Bloom 1970), in windows that rotate. It is safe for
+// Bloom is a Bloom filter (Bloom 1970) in this process, with windows that rotate. It is safe for
 // concurrent use.
 //
-// What other processes insert it does not know: where several of them insert into one table, its
-// "surely new" is wrong for what the others have inserted, and only the unique index keeps a second
-// row out. [RedisBloom] is the form that they share.
+// Bloom does not know what other processes insert. If several processes insert into one table,
+// "surely new" is wrong for the ids of the others, and only the unique index prevents a second row.
+// Use [RedisBloom] to share a filter.
 //
-// An id takes −1.44·log2(p) bits, where p is [Options].FalsePositive by Windows; 9.6 bits for 1 %
-// and one window. All of it is allocated when the filter is made. Hashes have no secret: whoever
-// chooses ids can make them look alike, and costs look-ups by that, nothing else.
+// An id takes −1.44·log2(p) bits, where p is [Options].FalsePositive divided by Windows: 9.6 bits
+// for 1 % and one window. All memory is allocated when the filter is created. The hashes have no
+// secret. A client that chooses its ids can make them collide, which costs lookups and nothing
+// else.
 type Bloom struct {
 	o     Options
 	shape shape
 	clock windowClock
 	parts []part
 	whole wholeness
-	// warned is the turn of the last warning, plus one.
+	// warned is the number of the window of the last warning, plus one.
 	warned atomic.Int64
-	saved  atomic.Int64 // when that was written which was read
-	each   int          // ids of a part above which it is overfull
+	saved  atomic.Int64 // when the filter that was read was written
+	each   int          // number of ids above which a part is overfull
 }
 
-// NewBloom makes a filter. The error says which option is wrong.
+// NewBloom returns a new filter. The error says which option is invalid.
 func NewBloom(o Options) (*Bloom, error) {
 	o, err := o.checked()
 	if err != nil {
@@ -45,12 +46,12 @@ func NewBloom(o Options) (*Bloom, error) {
 	return b, nil
 }
 
-// partOf is chosen by another hash than the bits in it.
+// partOf uses another hash than the bits within the part.
 func partOf(id []byte, parts int) int {
 	return int(metro.Hash64(id, 0x7e74) % uint64(parts)) //nolint:gosec // parts is positive and small
 }
 
-// lock gives the part of an id, locked and in the window of now.
+// lock returns the part of an id, locked and rotated to the current window.
 func (b *Bloom) lock(id []byte) *part {
 	p := &b.parts[partOf(id, len(b.parts))]
 	turn := b.clock.turn()
@@ -61,11 +62,11 @@ func (b *Bloom) lock(id []byte) *part {
 	return p
 }
 
-// Add puts id in, and says whether it was surely new: never added by this process before, as far as
-// the windows reach. Both are one step: of many that add one id at the same time, one is told so.
-// Call it before the work. While the filter is not whole nothing is surely new.
+// Add adds id and reports whether it was surely new: this process has not added it before, within
+// the time of the windows. Both are one step: of concurrent calls with the same id, only one gets
+// true. Call Add before the work. While the filter is not whole, no id is surely new.
 func (b *Bloom) Add(id []byte) (surelyNew bool) {
-	// before: what is added after a rebuild has ended was tested against all of it
+	// Read before adding: an id that is added after the end of a rebuild is tested against all ids.
 	whole := b.whole.is()
 	p := b.lock(id)
 	surelyNew = !p.add(id) && whole
@@ -81,9 +82,9 @@ func (b *Bloom) Add(id []byte) (surelyNew bool) {
 	return surelyNew
 }
 
-// MaybeSeen tells whether id may have been added. false says that it was surely not; while the
-// filter is not whole it is always true. To look first and to add then lets two be told that one id
-// is new: use [Bloom.Add] for that.
+// MaybeSeen reports whether id may have been added. If it returns false, id was surely not added.
+// While the filter is not whole, it always returns true. If two callers first call MaybeSeen and
+// then Add, both may see the same id as new; call only [Bloom.Add] to avoid that.
 func (b *Bloom) MaybeSeen(id []byte) bool {
 	whole := b.whole.is()
 	p := b.lock(id)
@@ -91,8 +92,8 @@ func (b *Bloom) MaybeSeen(id []byte) bool {
 	return p.maybe(id) || !whole
 }
 
-// AddBatch is Add for many, in their order: of an id that stands twice among them only the first is
-// surely new. The error is always nil; it is there for [Prefilter].
+// AddBatch is Add for many ids, in order: if an id occurs twice, only the first one is surely new.
+// The error is always nil; it is there for [Prefilter].
 func (b *Bloom) AddBatch(_ context.Context, ids [][]byte) (surelyNew []bool, err error) {
 	surelyNew = make([]bool, len(ids))
 	for i, id := range ids {
@@ -101,7 +102,7 @@ func (b *Bloom) AddBatch(_ context.Context, ids [][]byte) (surelyNew []bool, err
 	return surelyNew, nil
 }
 
-// MaybeSeenBatch is MaybeSeen for many.
+// MaybeSeenBatch is MaybeSeen for many ids.
 func (b *Bloom) MaybeSeenBatch(ids [][]byte) []bool {
 	maybe := make([]bool, len(ids))
 	for i, id := range ids {
@@ -116,7 +117,7 @@ func (b *Bloom) warn(turn int64) {
 	}
 }
 
-// wholeness says whether everything that was inserted is in the filter.
+// wholeness says whether all inserted ids are in the filter.
 type wholeness struct{ v atomic.Bool }
 
 func (w *wholeness) set(whole bool) { w.v.Store(whole) }

@@ -14,7 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// id is the name of a number, 16 bytes that look like chance.
+// id returns a number as 16 bytes that look random.
 func id(n uint64) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, n*0x9E3779B97F4A7C15)
 	return binary.LittleEndian.AppendUint64(b, n)
@@ -27,8 +27,8 @@ func newBloom(tb testing.TB, o filter.Options) *filter.Bloom {
 	return b
 }
 
-// TestBloomNeverForgets: what was added is never said to be new, and of new ids as many are said to
-// be seen as theory has it, give or take a tenth.
+// TestBloomNeverForgets: an added id is never reported as new. The share of new ids that get
+// "maybe" is that of the formula, within a tenth.
 func TestBloomNeverForgets(t *testing.T) {
 	t.Parallel()
 	const n = 100_000
@@ -59,7 +59,7 @@ func TestBloomNeverForgets(t *testing.T) {
 	}
 }
 
-// TestBloomOneIsNew: of many that add one id at the same time exactly one is told that it is new.
+// TestBloomOneIsNew: of concurrent calls that add one id, exactly one learns that it is new.
 func TestBloomOneIsNew(t *testing.T) {
 	t.Parallel()
 	b := newBloom(t, filter.Options{Empty: true, Items: 10_000, FalsePositive: 1e-9})
@@ -89,8 +89,8 @@ func TestBloomOneIsNew(t *testing.T) {
 	}
 }
 
-// TestWindows: an id is remembered for all windows but one at least, counted from its last add, and
-// is forgotten after all of them at the latest.
+// TestWindows: an id is remembered for at least all windows but one, counted from its last Add, and
+// at most for all of them.
 func TestWindows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -118,8 +118,8 @@ func TestWindows(t *testing.T) {
 	})
 }
 
-// TestWindowsKeepWhatTheyMistake: an id that an old window takes for another goes into the current
-// one all the same, so that it is not forgotten with the old one.
+// TestWindowsKeepWhatTheyMistake: an id that an old window takes for another is also added to the
+// current window, so that it is not forgotten with the old one.
 func TestWindowsKeepWhatTheyMistake(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -140,8 +140,7 @@ func TestWindowsKeepWhatTheyMistake(t *testing.T) {
 	})
 }
 
-// TestOverfull: more ids than there is room for are told of, once in a window, and make nothing
-// forget.
+// TestOverfull: too many ids are reported once in a window, and no id is forgotten because of them.
 func TestOverfull(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

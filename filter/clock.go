@@ -2,9 +2,9 @@ package filter
 
 import "time"
 
-// windowClock tells which window it is. Windows are counted on the wall clock, so that what was
-// saved finds its place again; while a filter lives the monotonic clock goes on from there, so that
-// a clock that is set moves nothing.
+// windowClock returns the current window. Windows are numbered by the wall clock, so that saved
+// windows keep their numbers. While a filter lives, the monotonic clock continues from there, so
+// that setting the clock has no effect.
 type windowClock struct {
 	window time.Duration
 	began  time.Time
@@ -16,7 +16,7 @@ func newWindowClock(window time.Duration) windowClock {
 	return windowClock{window: window, began: now, wall: now.UnixNano()}
 }
 
-// turn is the number of the window of now; always zero without windows.
+// turn returns the number of the current window; it is always zero without windows.
 func (c *windowClock) turn() int64 {
 	if c.window == 0 {
 		return 0

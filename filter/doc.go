@@ -1,24 +1,24 @@
-// Package filter answers one question before a look-up in a large table: was this id surely never
-// seen? "Surely new" spares the SELECT; "maybe seen" goes to the database, which stays the judge.
+// Package filter answers one question before a lookup in a large table: was this id surely never
+// seen? "Surely new" saves the SELECT. After "maybe seen" the database decides.
 //
-// What a filter may skip is a SELECT that precedes an INSERT under a unique index. It never skips
-// the INSERT, nor the claim of a key: then a filter that is wrong, in either direction, costs a
-// look-up more or less and changes no effect and no answer. (The engine's own claim is one INSERT
-// already, so it has no use for a filter.)
+// A filter may only replace a SELECT before an INSERT under a unique index. It never replaces the
+// INSERT, or the claim of a key. So a wrong answer of a filter, in either direction, costs or saves
+// a lookup and changes no effect and no answer. (The engine's own claim is a single INSERT, so it
+// does not need a filter.)
 //
-// The id goes into the filter before the work: an id whose work fails afterwards costs one look-up,
-// and nothing else.
+// Add the id before the work. If the work fails afterwards, that costs one lookup and nothing else.
 //
 //	if !seen.Add(id) {
 //		// maybe seen: SELECT, and return what is there
 //	}
 //	// INSERT … ON CONFLICT DO NOTHING: still the judge
 //
-// [Bloom] and [HyperLogLog] live in one process and know only what that process has put in: where
-// several processes insert into one table, "surely new" is wrong for what the others have inserted.
-// [RedisBloom] and [RedisHyperLogLog] are shared by all of them.
+// [Bloom] and [HyperLogLog] are in one process and know only the ids of that process. If several
+// processes insert into one table, "surely new" is wrong for the ids of the others. [RedisBloom]
+// and [RedisHyperLogLog] are shared by all processes.
 //
-// A Bloom filter of 1 % false positives takes 9.6 bits for each id and spares 99 % of the look-ups
-// for new ids. HyperLogLog takes 12 KiB on Redis (a byte for each register in memory) however many
-// ids there are, and recognises ever fewer of the new ones; docs/benchmarks.md has its curve.
+// A Bloom filter with 1 % false positives takes 9.6 bits for each id and saves 99 % of the lookups
+// for new ids. A HyperLogLog takes 12 KiB on Redis (one byte for each register in memory), whatever
+// the number of ids. The more ids there are, the fewer of the new ones it recognises;
+// docs/benchmarks.md has its curve.
 package filter

@@ -10,7 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// Imports of orders, kept for 30 days: two look-ups for a new one become one insert.
+// Orders are imported and kept for 30 days: a new order needs one insert instead of two lookups.
 func ExampleBloom() {
 	seen, err := filter.NewBloom(filter.Options{
 		Empty:  true,
@@ -25,12 +25,12 @@ func ExampleBloom() {
 		if !seen.Add([]byte(order)) { // before the work
 			fmt.Println("maybe seen: look it up:", order)
 		}
-		// INSERT … ON CONFLICT DO NOTHING: still the judge
+		// INSERT … ON CONFLICT DO NOTHING: the database decides
 	}
 	// Output: maybe seen: look it up: a-1
 }
 
-// A table that has rows: until the rebuild has ended the filter says maybe to all.
+// The table has rows: the filter says maybe to every id until the rebuild has ended.
 func ExampleBloom_Rebuild() {
 	seen, err := filter.NewBloom(filter.Options{Items: 1_000_000})
 	if err != nil {
@@ -51,8 +51,8 @@ func ExampleBloom_Rebuild() {
 	// surely new: false true
 }
 
-// A restart in order need not rebuild: what the last process wrote after its last insert is read,
-// removed, and taken for whole.
+// After a clean shutdown no rebuild is needed: the new process reads what the last one wrote after
+// its last insert, removes the file, and marks the filter as whole.
 func ExampleBloom_ReadFrom() {
 	o := filter.Options{Items: 1000}
 	last, _ := filter.NewBloom(o)
@@ -72,7 +72,7 @@ func ExampleBloom_ReadFrom() {
 	// Output: false true
 }
 
-// A batch of which only what may have been seen is looked up.
+// In a batch, only ids that may have been seen are looked up.
 func ExampleLookUp() {
 	seen, _ := filter.NewBloom(filter.Options{Empty: true, Items: 1000})
 	seen.Add([]byte("a-1"))
@@ -88,7 +88,7 @@ func ExampleLookUp() {
 	// map[a-1:20] 1 <nil>
 }
 
-// 16 KiB tell most new ids of the first ten thousand, and how many there are.
+// 16 KiB recognise most new ids of the first ten thousand, and estimate their number.
 func ExampleHyperLogLog() {
 	seen, _ := filter.NewHyperLogLog(filter.Options{Empty: true})
 	fmt.Println(seen.Add([]byte("a-1")), seen.Add([]byte("a-1")))
@@ -98,10 +98,10 @@ func ExampleHyperLogLog() {
 	// 1
 }
 
-// client is a server's; rueidisclient.Open and goredisclient.New make one.
+// client is connected to a server; rueidisclient.Open and goredisclient.New return one.
 var client redisclient.Client
 
-// The form that processes share.
+// A Bloom filter that processes share.
 func ExampleRedisBloom() {
 	ctx := context.Background()
 	seen, err := filter.NewRedisBloom(client, "orders", filter.Options{Empty: true, Items: 100_000_000})
@@ -111,21 +111,21 @@ func ExampleRedisBloom() {
 	}
 	isNew, err := seen.Add(ctx, []byte("a-1"))
 	if err != nil {
-		fmt.Println(err) // and look it up: it is not surely new
+		fmt.Println(err) // look it up: the id is not surely new
 	}
 	if !isNew {
 		fmt.Println("maybe seen: look it up")
 	}
 }
 
-// The form that processes share, in 12 KiB.
+// A HyperLogLog of 12 KiB that processes share.
 func ExampleRedisHyperLogLog() {
 	seen, err := filter.NewRedisHyperLogLog(client, "visits", filter.Options{Empty: true})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	if err := seen.MarkWhole(context.Background()); err != nil { // of a table that is empty
+	if err := seen.MarkWhole(context.Background()); err != nil { // the table is empty
 		fmt.Println(err)
 	}
 }

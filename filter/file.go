@@ -12,21 +12,20 @@ import (
 	"github.com/bits-and-blooms/bloom/v3"
 )
 
-// ErrDamaged says that what was read is no filter that was written whole: cut short, changed, or
-// something else.
+// ErrDamaged means that the data is no complete filter: it is cut off, changed, or something else.
 var ErrDamaged = errors.New("filter: what was read is damaged or no filter; rebuild it from the table")
 
-// magic begins what is written; its last byte is the version.
+// magic is the beginning of a file; its last byte is the version.
 const magic = "RSBLOOM\x01"
 
-// header is what a reader has to have in common with what was written, and when that was.
+// header has what a reader must have in common with the file, and when the file was written.
 type header struct {
 	Parts, K, Windows uint32
 	Bits              uint64
-	Window, Saved     int64 // nanoseconds; since 1970
+	Window, Saved     int64 // nanoseconds; Saved since 1970
 }
 
-// chunk is one window of one part. It comes before its words, if it has ids.
+// chunk is one window of one part. Its words follow if it has ids.
 type chunk struct {
 	Turn int64
 	IDs  uint64
@@ -41,8 +40,8 @@ func (b *Bloom) header() header {
 	}
 }
 
-// sealed is v, or v and words, with their checksum behind them. No fixed-size value fails to be
-// encoded.
+// sealed returns v, and words if any, with their checksum at the end. Encoding a fixed-size value
+// cannot fail.
 func sealed(buf *bytes.Buffer, v any, words []uint64) []byte {
 	buf.Reset()
 	_ = binary.Write(buf, binary.LittleEndian, v)
@@ -50,9 +49,9 @@ func sealed(buf *bytes.Buffer, v any, words []uint64) []byte {
 	return binary.LittleEndian.AppendUint32(buf.Bytes(), crc32.Checksum(buf.Bytes(), castagnoli))
 }
 
-// WriteTo writes the filter, so that a restart need not rebuild it: about as many bytes as Stats
-// says. It may be called while the filter is in use: ids whose Add begins after WriteTo may be in
-// it or not. Write to a new file and rename it, as one does.
+// WriteTo writes the filter, so that a restart needs no rebuild. It writes about as many bytes as
+// Stats says. It can be called while the filter is in use: ids whose Add begins after WriteTo may
+// be missing. Write to a new file and then rename it.
 func (b *Bloom) WriteTo(w io.Writer) (n int64, err error) {
 	put := func(p []byte) {
 		if err == nil {
@@ -84,16 +83,18 @@ func (b *Bloom) WriteTo(w io.Writer) (n int64, err error) {
 	return n, err
 }
 
-// ReadFrom adds what WriteTo has written to a filter of the same options, and says since when ids
-// may be missing by [Bloom.Saved]. From then on the filter says maybe to all, until
-//   - [Bloom.Rebuild] has gone through the ids that were inserted since Saved, with a margin for
-//     clocks and open transactions; or
-//   - [Bloom.MarkWhole] was called by one who knows that there are none: the file was written at
-//     the end of the last process, after its last insert, and has been removed before this one
-//     inserts anything, so that no third start takes it for new.
+// ReadFrom adds what WriteTo has written to a filter with the same options. [Bloom.Saved] then
+// returns the time from which ids may be missing. After ReadFrom the filter says maybe to every id,
+// until one of these calls:
 //
-// [ErrDamaged] says that the file is not whole; what was read up to there stays, does no harm, and
-// a Rebuild goes through all ids then. Windows that have passed since are left out.
+//   - [Bloom.Rebuild] with the ids that were inserted since Saved, with a margin for clock
+//     differences and open transactions
+//   - [Bloom.MarkWhole], if the caller knows that no id is missing: the last process wrote the file
+//     at its end, after its last insert, and the file was removed before this process inserts
+//     anything, so that a third process does not use it again
+//
+// [ErrDamaged] means that the file is incomplete. What was read before the damage stays in the
+// filter and does no harm; run a Rebuild with all ids. Windows that have ended since are left out.
 func (b *Bloom) ReadFrom(r io.Reader) (n int64, err error) {
 	b.whole.set(false)
 	from := &counting{r: r}
@@ -126,8 +127,8 @@ func (b *Bloom) ReadFrom(r io.Reader) (n int64, err error) {
 	return from.n, nil
 }
 
-// Saved is when that was written which ReadFrom has read, by the clock of who wrote it; zero if
-// nothing was.
+// Saved returns when the data that ReadFrom has read was written, by the writer's clock. It is zero
+// if nothing was read.
 func (b *Bloom) Saved() time.Time {
 	if at := b.saved.Load(); at != 0 {
 		return time.Unix(0, at)
@@ -135,8 +136,8 @@ func (b *Bloom) Saved() time.Time {
 	return time.Time{}
 }
 
-// merge adds a window that was read. One that lies ahead, since the clock was set back, is taken
-// for the current one.
+// merge adds a window that was read. A window in the future, since the clock was set back, is added
+// to the current one.
 func (p *part) merge(c chunk, words []uint64, s shape, turn int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -149,7 +150,7 @@ func (p *part) merge(c chunk, words []uint64, s shape, turn int64) {
 	w.ids += int(min(c.IDs, mostItems))
 }
 
-// counting reads and counts.
+// counting is a reader that counts.
 type counting struct {
 	r io.Reader
 	n int64
@@ -164,7 +165,7 @@ func (c *counting) full(p []byte) error {
 	return err
 }
 
-// sealed reads v, the words of a chunk that has ids, and their checksum.
+// sealed reads v, the words of a chunk with ids, and their checksum.
 func (c *counting) sealed(v any, words []uint64) error {
 	text := make([]byte, binary.Size(v))
 	if err := c.full(text); err != nil {

@@ -21,14 +21,14 @@ func saved(tb testing.TB, b *filter.Bloom) []byte {
 	return buf.Bytes()
 }
 
-// TestFile: what was written is there after it was read, in its windows, and the filter says maybe
-// until somebody has said that nothing is missing.
+// TestFile: a written filter has its ids in their windows after it was read. It says maybe until it
+// is marked as whole.
 func TestFile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := filter.Options{Empty: true, Items: 20_000, FalsePositive: 1e-6, Window: time.Hour, Windows: 3}
 		b := newBloom(t, o)
-		b.Add(id(1)) // in the window before
+		b.Add(id(1)) // in the previous window
 		time.Sleep(time.Hour)
 		for i := range uint64(15_000) {
 			b.Add(id(100 + i))
@@ -58,8 +58,8 @@ func TestFile(t *testing.T) {
 	})
 }
 
-// TestFileDamaged: whatever is changed or cut off is an error, and the filter does not take itself
-// for whole.
+// TestFileDamaged: any changed or truncated file is an error, and the filter is not marked as
+// whole.
 func TestFileDamaged(t *testing.T) {
 	t.Parallel()
 	o := filter.Options{Empty: true, Items: 40, FalsePositive: 0.1}

@@ -11,16 +11,17 @@ import (
 	"github.com/dgryski/go-metro"
 )
 
-// HyperLogLog is the registers of a HyperLogLog sketch (Flajolet and others 2007), asked in another
-// way: an add that changes a register is of an id that was surely never added. It takes a byte for
-// each register and window, whatever comes, and recognises ever fewer of the new ids: of n ids in m
-// registers the next one changes a register with a probability of about 0.72·m/n. At 16 384
-// registers that is 68 % at 10 000 ids, 12 % at 100 000, 1 % at a million, and a hundredth of a
-// percent at 100 million; docs/benchmarks.md has the curve. Beyond that only a [Bloom] filter
-// spares look-ups; HyperLogLog still says how many there are.
+// HyperLogLog has the registers of a HyperLogLog sketch (Flajolet and others 2007), and uses them
+// in another way: if adding an id changes a register, the id was surely never added. It takes one
+// byte for each register and window, whatever the number of ids. The more ids there are, the fewer
+// of the new ones it recognises: after n ids in m registers, the next one changes a register with a
+// probability of about 0.72·m/n. With 16 384 registers that is 68 % after 10 000 ids, 12 % after
+// 100 000, 1 % after a million, and 0.01 % after 100 million; docs/benchmarks.md has the curve.
+// Beyond that only a [Bloom] filter saves lookups. HyperLogLog still estimates how many ids there
+// are.
 //
-// It lives in this process and knows nothing of others; see [Bloom]. [RedisHyperLogLog] is the form
-// that they share. It is safe for concurrent use.
+// It is in this process and does not know what other processes insert; see [Bloom]. Use
+// [RedisHyperLogLog] to share one. It is safe for concurrent use.
 type HyperLogLog struct {
 	o     Options
 	clock windowClock
@@ -28,13 +29,12 @@ type HyperLogLog struct {
 
 	mu      sync.Mutex
 	turn    int64
-	windows [][]byte // registers, laid out as the library does
+	windows [][]byte // registers, in the library's layout
 
 	added, surelyNew uint64
 }
 
-// NewHyperLogLog makes one of 2^Precision registers. Of the options Items and FalsePositive are not
-// used.
+// NewHyperLogLog returns one with 2^Precision registers. It ignores Items and FalsePositive.
 func NewHyperLogLog(o Options) (*HyperLogLog, error) {
 	o.Items, o.FalsePositive = 1, 0
 	o, err := o.checked()
@@ -50,8 +50,8 @@ func NewHyperLogLog(o Options) (*HyperLogLog, error) {
 	return h, nil
 }
 
-// register is where an id goes, and how high: as the library has it, which does not tell whether an
-// insert changes something.
+// register returns the register of an id and its height. It is computed as in the library, which
+// does not report whether an insert changed a register.
 func (h *HyperLogLog) register(id []byte) (place uint64, height byte) {
 	x := metro.Hash64(id, 1337)
 	p := h.o.Precision
@@ -59,7 +59,8 @@ func (h *HyperLogLog) register(id []byte) (place uint64, height byte) {
 	return x >> (64 - p), byte(bits.LeadingZeros64(rest) + 1) //nolint:gosec // at most 61
 }
 
-// rotated empties the windows that have begun since the last call. The caller holds the lock.
+// rotated clears the windows that have begun since the last call and returns the current one. The
+// caller holds the lock.
 func (h *HyperLogLog) rotated() (current []byte) {
 	turn, n := h.clock.turn(), int64(len(h.windows))
 	for t := max(h.turn, turn-n) + 1; t <= turn; t++ {
@@ -69,7 +70,7 @@ func (h *HyperLogLog) rotated() (current []byte) {
 	return h.windows[h.turn%n]
 }
 
-// highest is the height of a register in all windows.
+// highest returns the height of a register over all windows.
 func (h *HyperLogLog) highest(place uint64) (height byte) {
 	for _, w := range h.windows {
 		height = max(height, w[place])
@@ -77,7 +78,7 @@ func (h *HyperLogLog) highest(place uint64) (height byte) {
 	return height
 }
 
-// Add puts id in, and says whether it was surely new; see [Bloom.Add]. Call it before the work.
+// Add adds id and reports whether it was surely new; see [Bloom.Add]. Call it before the work.
 func (h *HyperLogLog) Add(id []byte) (surelyNew bool) {
 	whole := h.whole.is()
 	place, height := h.register(id)
@@ -93,7 +94,7 @@ func (h *HyperLogLog) Add(id []byte) (surelyNew bool) {
 	return surelyNew
 }
 
-// MaybeSeen tells whether id may have been added; see [Bloom.MaybeSeen].
+// MaybeSeen reports whether id may have been added; see [Bloom.MaybeSeen].
 func (h *HyperLogLog) MaybeSeen(id []byte) bool {
 	whole := h.whole.is()
 	place, height := h.register(id)
@@ -103,7 +104,7 @@ func (h *HyperLogLog) MaybeSeen(id []byte) bool {
 	return !whole || height <= h.highest(place)
 }
 
-// AddBatch is Add for many, in their order. The error is always nil; it is there for [Prefilter].
+// AddBatch is Add for many ids, in order. The error is always nil; it is there for [Prefilter].
 func (h *HyperLogLog) AddBatch(_ context.Context, ids [][]byte) (surelyNew []bool, err error) {
 	surelyNew = make([]bool, len(ids))
 	for i, id := range ids {
@@ -112,7 +113,7 @@ func (h *HyperLogLog) AddBatch(_ context.Context, ids [][]byte) (surelyNew []boo
 	return surelyNew, nil
 }
 
-// Rebuild is as [Bloom.Rebuild].
+// Rebuild is like [Bloom.Rebuild].
 func (h *HyperLogLog) Rebuild(ctx context.Context, ids iter.Seq2[[]byte, error], progress func(n int)) (n int, err error) {
 	h.whole.set(false)
 	n, err = each(ctx, ids, progress, func(id []byte) error {
@@ -129,10 +130,10 @@ func (h *HyperLogLog) Rebuild(ctx context.Context, ids iter.Seq2[[]byte, error],
 	return n, err
 }
 
-// MarkWhole is as [Bloom.MarkWhole].
+// MarkWhole is like [Bloom.MarkWhole].
 func (h *HyperLogLog) MarkWhole() { h.whole.set(true) }
 
-// Estimate is how many different ids there are in all windows together, give or take 0.8 % at the
+// Estimate returns the number of different ids in all windows together, within about 0.8 % at the
 // default precision.
 func (h *HyperLogLog) Estimate() uint64 {
 	h.mu.Lock()
@@ -150,8 +151,8 @@ func (h *HyperLogLog) Estimate() uint64 {
 	return s.Estimate()
 }
 
-// Stats has the counters; Items is [HyperLogLog.Estimate], Fill and FalsePositive are estimates
-// from it: FalsePositive is the share of new ids that are said to be maybe seen.
+// Stats returns the counters. Items is [HyperLogLog.Estimate]; Fill and FalsePositive are estimated
+// from it. FalsePositive is the share of new ids that get "maybe seen".
 func (h *HyperLogLog) Stats() Stats {
 	s := Stats{Whole: h.whole.is(), Items: int(h.Estimate())} //nolint:gosec // a count
 	h.mu.Lock()

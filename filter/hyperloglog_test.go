@@ -9,8 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestHyperLogLog: what was added is never new; the share of new ids that are recognised is that of
-// the formula; and the registers are those of the library.
+// TestHyperLogLog: an added id is never new. The share of new ids that are recognised is that of
+// the formula. The registers are those of the library.
 func TestHyperLogLog(t *testing.T) {
 	t.Parallel()
 	for _, precision := range []int{14, 18} {

@@ -5,30 +5,30 @@ import (
 	"fmt"
 )
 
-// Prefilter is what all filters of this package can do for many ids at once. surelyNew has a place
-// for each id. With an error nothing is surely new, and what was put in nobody knows.
+// Prefilter adds many ids at once; all filters of this package implement it. surelyNew has one
+// element for each id. After an error no id is surely new, and it is unknown which ids were added.
 type Prefilter interface {
 	AddBatch(ctx context.Context, ids [][]byte) (surelyNew []bool, err error)
 }
 
-// Found is what [LookUp] has found.
+// Found is the result of [LookUp].
 type Found[T any] struct {
-	// Rows are those that find has returned, by their id.
+	// Rows are the rows that find has returned, by id.
 	Rows map[string]T
 	// Asked is how many ids were looked up.
 	Asked int
-	// FilterErr is what was wrong with the filter, or nil. All ids were looked up then: it is no
-	// reason to refuse the work, and one to look at.
+	// FilterErr is the error of the filter, or nil. If it is set, all ids were looked up. It is no
+	// reason to refuse the work, but look into it.
 	FilterErr error
 }
 
-// LookUp puts ids into the filter, before their work, and calls find for those that are maybe seen,
-// at most size of them at once (zero: 1000) and not at all where there are none. find is the
-// SELECT: it returns the rows that are there, by id, as one `WHERE id IN (…)` does.
+// LookUp adds ids to the filter, before their work, and calls find for those that are maybe seen:
+// at most size of them at once (zero: 1000), and not at all if there are none. find is the SELECT:
+// it returns the existing rows by id, like `WHERE id IN (…)`.
 //
-// What is in no row is to be inserted, under a unique index: "surely new" is no promise that nobody
-// else has inserted it. An error is that of find; the filter has the ids by then, so that a second
-// try looks all of them up.
+// Insert the ids that have no row, under a unique index: "surely new" does not exclude that another
+// process has inserted it. An error is one of find. The filter has the ids by then, so a second try
+// looks all of them up.
 func LookUp[T any](ctx context.Context, f Prefilter, ids []string, size int, find func(ctx context.Context, maybe []string) (map[string]T, error)) (Found[T], error) {
 	found := Found[T]{Rows: map[string]T{}}
 	raw := make([][]byte, len(ids))

@@ -9,7 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestLookUp: only what may have been seen is looked up, in parts; where the filter fails all is.
+// TestLookUp: only ids that may have been seen are looked up, in batches. If the filter fails, all
+// ids are.
 func TestLookUp(t *testing.T) {
 	t.Parallel()
 	table := map[string]int{}

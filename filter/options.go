@@ -10,48 +10,47 @@ import (
 	"github.com/bits-and-blooms/bloom/v3"
 )
 
-// Options say how large a filter is and how long it remembers. Only Items is required.
+// Options set the size of a filter and how long it remembers. Only Items is required.
 type Options struct {
-	// Items is how many different ids come in one window at most, or in all where Window is zero; 1
-	// to 10 billion. With more than that the filter says "maybe" more often, and reports it
-	// (Stats.Overfull). [HyperLogLog] has no use for it.
+	// Items is the largest number of different ids in one window, or in total if Window is zero; 1
+	// to 10 billion. With more ids, the filter says "maybe" more often, and reports it
+	// (Stats.Overfull). [HyperLogLog] ignores it.
 	Items int
-	// FalsePositive is the share of new ids that are said to be maybe seen when all windows are
-	// full. Default 0.01; above 0, below 1. [HyperLogLog] has no use for it.
+	// FalsePositive is the share of new ids that get "maybe seen" when all windows are full; above
+	// 0, below 1; default 0.01. [HyperLogLog] ignores it.
 	FalsePositive float64
-	// Window is the time after which the filter begins with an empty window and forgets the oldest;
-	// at least a millisecond. Zero: it forgets nothing. Time is counted by the wall clock as it was
-	// when the filter was made, and on from there.
+	// Window is the time after which the filter starts an empty window and forgets the oldest; at
+	// least a millisecond. Zero: it forgets nothing. Time starts at the wall clock at the creation
+	// of the filter, and is monotonic from there.
 	Window time.Duration
-	// Windows is how many windows there are, 2 to 64. An id is remembered for at least (Windows−1)
-	// × Window after it was last added. So that nothing is forgotten while its row is there, let
-	// that cover the time for which rows are kept. Zero: as many as Retention needs, or 2.
+	// Windows is the number of windows, 2 to 64. An id is remembered for at least (Windows−1) ×
+	// Window after it was last added. That should cover the time for which rows are kept, so that
+	// no id is forgotten while its row exists. Zero: as many as Retention needs, or 2.
 	Windows int
-	// Retention is how long rows are kept. Where it is given the filter refuses windows that are
-	// too few for it.
+	// Retention is how long rows are kept. If it is set, the filter refuses too few windows.
 	Retention time.Duration
-	// Empty says that the table has no rows yet, so that the filter has all of them from its
-	// beginning. Default: it says "maybe" to all until a Rebuild has come to its end, or MarkWhole
-	// was called, as a process has to that starts again. Filters on Redis have no use for it: they
-	// know whether the one there is whole.
+	// Empty says that the table has no rows yet, so that the filter has all ids from its beginning.
+	// By default the filter says "maybe" to every id until a Rebuild has ended or MarkWhole was
+	// called; a restarted process must do one of them. Filters on Redis ignore it: they know
+	// whether the existing filter is whole.
 	Empty bool
-	// Precision is for HyperLogLog alone: it has 2^Precision registers, 4 to 18. Default 14, as on
-	// Redis, where it cannot be changed.
+	// Precision is only for HyperLogLog, which has 2^Precision registers; 4 to 18. Default 14,
+	// which is fixed on Redis.
 	Precision int
-	// Prefix stands before the keys of filters on Redis; default "rs-filter:".
+	// Prefix is put before the keys of filters on Redis; default "rs-filter:".
 	Prefix string
-	// Logger is told once in each window that more ids came than Items, and by filters on Redis
-	// that ids were lost. Default slog.Default().
+	// Logger gets a warning, once in each window, if more ids came than Items. Filters on Redis
+	// also log that ids were lost. Default slog.Default().
 	Logger *slog.Logger
 }
 
-// most are the largest numbers that are taken.
+// Upper limits of the options.
 const (
 	mostItems   = 10_000_000_000
 	mostWindows = 64
 )
 
-// checked is a copy with the defaults, or what is wrong with o.
+// checked returns a copy with the defaults, or an error that says what is invalid.
 func (o Options) checked() (Options, error) {
 	if o.FalsePositive == 0 {
 		o.FalsePositive = 0.01
@@ -104,17 +103,17 @@ func (o *Options) checkWindows() error {
 	return nil
 }
 
-// shape is how the bits of one window are laid out: parts that are filters of their own, of which
-// an id has one. In a process each part has a lock; on Redis it has a key.
+// shape is the layout of the bits of one window: several parts, each a filter of its own. An id
+// belongs to one part. In a process each part has a lock; on Redis it has a key.
 type shape struct {
 	parts int
 	bits  uint // of a part, a multiple of 64
 	k     uint // bits for each id
 }
 
-// shape divides what a window needs, so that the windows together keep to FalsePositive. The size
-// of a part is such that chance, by which some parts get more ids than others, raises the share of
-// false positives by less than a hundredth.
+// shape divides the bits of a window into parts, so that all windows together keep to
+// FalsePositive. By chance some parts get more ids than others. The parts are large enough that
+// this raises the share of false positives by less than a hundredth.
 func (o *Options) shape(most int, least uint) shape {
 	m, k := bloom.EstimateParameters(uint(o.Items), o.FalsePositive/float64(o.Windows))
 	parts := max(1, min(most, int(m/least)))
@@ -122,12 +121,12 @@ func (o *Options) shape(most int, least uint) shape {
 	return shape{parts: parts, bits: bits, k: max(1, k)}
 }
 
-// filled is the share of bits that ids have set, by the usual formula.
+// filled returns the share of bits that ids have set, by the usual formula.
 func (s shape) filled(ids float64) float64 {
 	return 1 - math.Exp(-float64(s.k)*ids/(float64(s.bits)*float64(s.parts)))
 }
 
-// falsePositive is the share of new ids that a window with so many ids says maybe to.
+// falsePositive returns the share of new ids that a window with so many ids says maybe to.
 func (s shape) falsePositive(ids float64) float64 {
 	return math.Pow(s.filled(ids), float64(s.k))
 }

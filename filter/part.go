@@ -6,11 +6,12 @@ import (
 	"github.com/bits-and-blooms/bloom/v3"
 )
 
-// part is a share of all ids, with a lock of its own: the library is not safe for concurrent use,
-// and to test and to add must be one step.
+// part has a share of all ids, and its own lock: the library is not safe for concurrent use, and
+// testing and adding must be one step.
 type part struct {
 	mu sync.Mutex
-	// turn is the number of the current window. Window number n is at n modulo their count.
+	// turn is the number of the current window. Window n is at index n modulo the number of
+	// windows.
 	turn    int64
 	windows []window
 
@@ -20,7 +21,7 @@ type part struct {
 
 type window struct {
 	bits *bloom.BloomFilter
-	ids  int // different ones, but for those that were taken for others
+	ids  int // different ids, except those that were taken for others
 }
 
 func (p *part) make(o *Options, s shape, turn int64) {
@@ -33,8 +34,8 @@ func (p *part) make(o *Options, s shape, turn int64) {
 
 func (p *part) at(turn int64) *window { return &p.windows[turn%int64(len(p.windows))] }
 
-// rotate empties the windows that have begun since the last call. A turn that lies behind changes
-// nothing: to remember for longer harms nobody.
+// rotate clears the windows that have begun since the last call. A turn in the past changes
+// nothing: remembering longer does no harm.
 func (p *part) rotate(turn int64) {
 	from := max(p.turn, turn-int64(len(p.windows)))
 	for n := from + 1; n <= turn; n++ {
@@ -45,8 +46,8 @@ func (p *part) rotate(turn int64) {
 	p.turn = max(p.turn, turn)
 }
 
-// add puts id into the current window in any case: where an older one takes it for another id, it
-// would else be forgotten with that.
+// add always adds id to the current window. If an older window takes it for another id, it would
+// otherwise be forgotten with that window.
 func (p *part) add(id []byte) (seen bool) {
 	current := p.at(p.turn)
 	if seen = current.bits.TestOrAdd(id); !seen {
@@ -55,7 +56,7 @@ func (p *part) add(id []byte) (seen bool) {
 	return seen || p.older(id)
 }
 
-// older tells whether a window before the current one may have id.
+// older reports whether a window before the current one may have id.
 func (p *part) older(id []byte) bool {
 	for n := range len(p.windows) - 1 {
 		if w := p.at(p.turn + 1 + int64(n)); w.ids > 0 && w.bits.Test(id) {

@@ -7,22 +7,24 @@ import (
 	"iter"
 )
 
-// errNoIDs is an iterator that is none.
+// errNoIDs means that the iterator is nil.
 var errNoIDs = errors.New("filter: Rebuild without ids; give it an iterator, such as that of Rows or Records")
 
-// perLook is how many ids pass between two looks at the context, and between two calls of progress.
+// perLook is how many ids pass between two checks of the context, and between two calls of
+// progress.
 const perLook = 1024
 
-// Rebuild puts in all ids of an iterator, in the current window, so that none is forgotten too
-// early, and marks the filter as whole. It says maybe to all from the begin of the first call until
-// then. progress, where it is not nil, is told now and then how many there have been.
+// Rebuild adds all ids of an iterator to the current window, so that none is forgotten too early,
+// and then marks the filter as whole. From the beginning of the first call until then, the filter
+// says maybe to every id. progress, if not nil, is called now and then with the number of ids so
+// far.
 //
-// Begin the iteration after the filter was made, over all rows that are visible by then, and let
-// every insert of this process go through Add first, also meanwhile: such ids are kept.
+// Begin the iteration after the filter was created, over all rows that are visible then. Every
+// insert of this process must call Add first, also during the rebuild; those ids are kept.
 //
-// After an error of the iterator or the end of ctx the filter goes on to say maybe; what was put in
-// stays. Call it again: with all ids, or with those behind the last n, since to put an id in again
-// changes nothing.
+// After an error of the iterator, or if ctx ends, the filter continues to say maybe, and keeps the
+// ids that were added. Call Rebuild again, with all ids or with those after the first n: adding an
+// id again changes nothing.
 func (b *Bloom) Rebuild(ctx context.Context, ids iter.Seq2[[]byte, error], progress func(n int)) (n int, err error) {
 	b.whole.set(false)
 	n, err = each(ctx, ids, progress, func(id []byte) error {
@@ -37,11 +39,11 @@ func (b *Bloom) Rebuild(ctx context.Context, ids iter.Seq2[[]byte, error], progr
 	return n, err
 }
 
-// MarkWhole says that everything that was inserted is in the filter: after [Bloom.ReadFrom] of a
-// file that was written when the last process ended in order, or for a table that is empty.
+// MarkWhole says that all inserted ids are in the filter: after [Bloom.ReadFrom] of a file that the
+// last process wrote at its clean shutdown, or for an empty table.
 func (b *Bloom) MarkWhole() { b.whole.set(true) }
 
-// each goes through ids.
+// each calls put for each id.
 func each(ctx context.Context, ids iter.Seq2[[]byte, error], progress func(int), put func(id []byte) error) (n int, err error) {
 	if ids == nil {
 		return 0, errNoIDs
@@ -64,7 +66,7 @@ func each(ctx context.Context, ids iter.Seq2[[]byte, error], progress func(int),
 		}
 		n++
 	}
-	if err := ctx.Err(); err != nil { // an iterator may end early for it, and say nothing
+	if err := ctx.Err(); err != nil { // an iterator may end early because of ctx, without an error
 		return n, fmt.Errorf("filter: the rebuild stopped after %d ids, and the filter goes on to say maybe: call it again: %w", n, err)
 	}
 	tell()

@@ -15,7 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// logTo is a logger and what it has said.
+// logTo returns a logger and its output.
 func logTo() (*slog.Logger, *said) {
 	s := new(said)
 	return slog.New(slog.NewTextHandler(s, nil)), s
@@ -38,7 +38,7 @@ func (s *said) String() string {
 	return s.b.String()
 }
 
-// numbers are ids from a to b; before the one whose place is at, do is called.
+// numbers returns the ids of a to b; it calls do before the id of at.
 func numbers(a, b uint64, at uint64, do func() error) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for n := a; n < b; n++ {
@@ -55,7 +55,7 @@ func numbers(a, b uint64, at uint64, do func() error) iter.Seq2[[]byte, error] {
 	}
 }
 
-// rebuilder is what filters in a process have in common.
+// rebuilder has the methods that filters in a process have in common.
 type rebuilder interface {
 	filter.Prefilter
 	Add(id []byte) bool
@@ -74,8 +74,8 @@ func inProcess(t *testing.T, o filter.Options) map[string]rebuilder {
 
 var errSource = errors.New("connection reset")
 
-// TestRebuild: nothing is surely new until it has come to its end; an error or a context that ends
-// leaves that as it is, and another call makes it whole. What is added meanwhile stays.
+// TestRebuild: no id is surely new until the rebuild has ended. After an error, or a context that
+// ends, another call makes the filter whole. Ids that are added meanwhile stay.
 func TestRebuild(t *testing.T) {
 	t.Parallel()
 	for name, f := range inProcess(t, filter.Options{Items: 20_000, FalsePositive: 1e-6, Precision: 18}) {
@@ -93,7 +93,7 @@ func TestRebuild(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			_, err = f.Rebuild(ctx, numbers(0, 9000, 3000, func() error { cancel(); return nil }), nil)
 			assert.ErrorIs(t, err, context.Canceled, "the end of the context")
-			// An iterator may end early by itself when the context ends.
+			// An iterator may end early when the context ends.
 			_, err = f.Rebuild(ctx, numbers(0, 10, 99, nil), nil)
 			assert.ErrorIs(t, err, context.Canceled, "a context that has ended")
 			maybe("after the end of a context")
@@ -127,8 +127,8 @@ func TestRebuild(t *testing.T) {
 	}
 }
 
-// TestRebuildFromAStore: the ids of records, page by page; an error of the store is one of the
-// rebuild.
+// TestRebuildFromAStore: reads the ids of records page by page. An error of the store is an error
+// of the rebuild.
 func TestRebuildFromAStore(t *testing.T) {
 	t.Parallel()
 	store := memstore.New(nil)
@@ -154,7 +154,7 @@ func TestRebuildFromAStore(t *testing.T) {
 	assert.ErrorIs(t, err, errSource, "a store that is away")
 	for _, err := range filter.Records(t.Context(), store, retrysafe.ListRequest{}, func(*retrysafe.Record) []byte { return []byte("x") }) {
 		assert.NoError(t, err, "the first")
-		break // who has enough may go
+		break // the caller may stop early
 	}
 }
 

@@ -31,23 +31,22 @@ var (
 	statsScript = redisclient.NewScript("filter-stats", "#!lua flags=no-writes\n"+headLua+statsLua)
 )
 
-// ErrLost says that the server has lost ids while they were put in: it has started again, another
-// one has taken its place, or keys were evicted or deleted. The filter says maybe to all; begin the
-// rebuild anew.
+// ErrLost means that the server has lost ids while they were added: it has restarted, another
+// server has replaced it, or keys were evicted or deleted. The filter says maybe to every id; start
+// the rebuild again.
 var ErrLost = errors.New("filter: ids were lost on the server during the rebuild; begin it anew, and keep maxmemory-policy from evicting the filter")
 
-// perCall is how many ids one script takes, so that it holds up the server for some milliseconds at
-// most.
+// perCall is how many ids one script takes, so that a script takes at most a few milliseconds.
 const perCall = 256
 
-// shared is what the filters on Redis have in common: a hash that says whether all is there, and
-// what goes on with it.
+// shared is what the filters on Redis have in common: a hash that says whether the filter is whole,
+// and what belongs to it.
 type shared struct {
 	client redisclient.Client
 	o      Options
 	name   string   // of the hash
-	first  []string // arguments of each script
-	// said is whether the filter was whole by the last answer: 0 none yet, 1 yes, 2 no.
+	first  []string // arguments of every script
+	// said is whether the filter was whole by the last answer: 0 no answer yet, 1 yes, 2 no.
 	said             atomic.Int32
 	added, surelyNew atomic.Uint64
 }
@@ -76,7 +75,7 @@ func (s *shared) call(script *redisclient.Script, args ...string) redisclient.Ca
 	return redisclient.Call{Script: script, Keys: []string{s.name}, Args: append(s.first[:len(s.first):len(s.first)], args...)}
 }
 
-// text is the answer of a script.
+// text returns the answer of a script.
 func (s *shared) text(r redisclient.Reply) (string, error) {
 	if r.Err != nil {
 		return "", refusal(r.Err)
@@ -88,8 +87,8 @@ func (s *shared) text(r redisclient.Reply) (string, error) {
 	return text, nil
 }
 
-// many runs a script for all ids, in one trip where the client can. No id is surely new where
-// anything went wrong.
+// many runs a script for all ids, in one round trip if the client can. If anything fails, no id is
+// surely new.
 func (s *shared) many(ctx context.Context, script *redisclient.Script, args, ids []string) ([]bool, error) {
 	yes := make([]bool, len(ids))
 	var calls []redisclient.Call
@@ -129,7 +128,7 @@ func (s *shared) many(ctx context.Context, script *redisclient.Script, args, ids
 	return yes, nil
 }
 
-// say tells the log when the filter has become one that is not whole.
+// say logs when the filter has stopped being whole.
 func (s *shared) say(whole bool) {
 	now := int32(2)
 	if whole {
@@ -151,14 +150,14 @@ func (s *shared) count(surelyNew []bool) {
 	s.surelyNew.Add(n)
 }
 
-// MarkWhole says that everything that was inserted is in the filter: for a table that is empty.
-// Until then, or until a Rebuild has ended, the filter says maybe to all.
+// MarkWhole says that all inserted ids are in the filter: for an empty table. Until then, or until
+// a Rebuild has ended, the filter says maybe to every id.
 func (s *shared) MarkWhole(ctx context.Context) error {
 	_, err := s.text(s.client.Eval(ctx, s.call(markScript, "mark")))
 	return err
 }
 
-// rebuild puts in all ids, in batches.
+// rebuild adds all ids, in batches.
 func (s *shared) rebuild(ctx context.Context, ids iter.Seq2[[]byte, error], progress func(int), put func(ids [][]byte) error) (n int, err error) {
 	epoch, err := s.text(s.client.Eval(ctx, s.call(markScript, "begin")))
 	if err != nil {
@@ -217,7 +216,7 @@ func (s *shared) stats(ctx context.Context) (out Stats, ids []int, err error) {
 	return out, ids, nil
 }
 
-// refusal explains what the server refused. The error still is a [redisclient.Error].
+// refusal explains a refusal of the server. The error still is a [redisclient.Error].
 func refusal(err error) error {
 	e, ok := errors.AsType[redisclient.Error](err)
 	if !ok {
@@ -234,7 +233,7 @@ func refusal(err error) error {
 	return fmt.Errorf("filter: the server refuses, so all ids are maybe seen: %w", e)
 }
 
-// windowsFit says what is wrong with a window on Redis, which counts milliseconds.
+// windowsFit returns an error if the window does not fit Redis, which counts in milliseconds.
 func windowsFit(o *Options) error {
 	if o.Window%time.Millisecond != 0 {
 		return fmt.Errorf("filter: Window is %v; on Redis it is whole milliseconds", o.Window)

@@ -12,7 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// server says one thing, and keeps what it is asked. What real servers do is tested in integration.
+// server always gives the same reply, and records its calls. The integration tests use real
+// servers.
 type server struct {
 	says  redisclient.Reply
 	asked []redisclient.Call
@@ -23,8 +24,8 @@ func (s *server) Eval(_ context.Context, c redisclient.Call) redisclient.Reply {
 	return s.says
 }
 
-// TestRedisAnswers: whatever a server says that is not the answer of a script that found the filter
-// whole, nothing is surely new.
+// TestRedisAnswers: no id is surely new unless the server's reply is the answer of a script that
+// found the filter whole.
 func TestRedisAnswers(t *testing.T) {
 	t.Parallel()
 	for _, says := range []redisclient.Reply{

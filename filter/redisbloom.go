@@ -24,26 +24,27 @@ var (
 	bloomLook = redisclient.NewScript("filter-bloom-look", "#!lua flags=no-writes\n"+headLua+bloomLookLua)
 )
 
-// RedisBloom is a Bloom filter that processes share, on Redis 7: one server, Sentinel, or Cluster,
-// where it is in one slot. Its bits are in plain strings of at most a mebibyte, in the layout of
-// this package. It is safe for concurrent use.
+// RedisBloom is a Bloom filter that processes share, on Redis 7: a single server, Sentinel, or
+// Cluster, where it is in one slot. Its bits are in plain strings of at most a mebibyte, in this
+// package's layout. It is safe for concurrent use.
 //
-// It says "surely new" only while it is whole, and "maybe" to all else:
-//   - until a Rebuild has ended, or MarkWhole was called;
-//   - after the server has started again, or another one has taken its place (a failover, a slot
-//     that moved): it may have lost what came last;
-//   - after keys of it were evicted or deleted, from the first call that misses one.
+// It says "surely new" only while it is whole. It says "maybe" to every id:
 //
-// While the server is away, or refuses, every call is an error, and nothing is surely new.
-// Windows go by the server's clock: one that jumps ahead forgets early.
+//   - until a Rebuild has ended, or MarkWhole was called
+//   - after the server has restarted or another one has replaced it (a failover, a slot that
+//     moved), since it may have lost the latest ids
+//   - after some of its keys were evicted or deleted, from the first call that misses one
+//
+// While the server is unavailable or refuses calls, every call returns an error, and no id is
+// surely new. Windows follow the server's clock: if it jumps ahead, ids are forgotten early.
 type RedisBloom struct {
 	*shared
 	shape shape
 	args  []string
 }
 
-// NewRedisBloom makes a filter of that name. All processes that use one name give the same options;
-// where they do not, calls are refused. It does not connect.
+// NewRedisBloom returns a filter with a name. All processes that use a name must use the same
+// options; otherwise calls are refused. It does not connect.
 func NewRedisBloom(c redisclient.Client, name string, o Options) (*RedisBloom, error) {
 	o, err := o.checked()
 	if err == nil {
@@ -64,7 +65,7 @@ func NewRedisBloom(c redisclient.Client, name string, o Options) (*RedisBloom, e
 	return b, nil
 }
 
-// places are the part of an id and its bits, as the scripts read them.
+// places returns the part of each id and its bits, in the format of the scripts.
 func (b *RedisBloom) places(ids [][]byte) []string {
 	all := make([]string, len(ids))
 	buf := make([]byte, 0, 2+4*b.shape.k)
@@ -78,29 +79,30 @@ func (b *RedisBloom) places(ids [][]byte) []string {
 	return all
 }
 
-// Add puts id in and says whether it was surely new, in one step on the server: of many that add
-// one id at the same time, in any process, one is told so. Call it before the work. With an error
-// it is not surely new, and may have been put in or not; a second try harms nobody.
+// Add adds id and reports whether it was surely new, in one step on the server: of concurrent calls
+// with the same id, in any process, only one gets true. Call Add before the work. If it returns an
+// error, the id is not surely new, and it is unknown whether it was added; a second try is safe.
 func (b *RedisBloom) Add(ctx context.Context, id []byte) (surelyNew bool, err error) {
 	yes, err := b.AddBatch(ctx, [][]byte{id})
 	return yes[0], err
 }
 
-// AddBatch is Add for many, in one trip where the client is a redisclient.Pipeliner. It is no
-// transaction: each 256 of them are one step.
+// AddBatch is Add for many ids, in one round trip if the client is a redisclient.Pipeliner. It is
+// no transaction: each step adds up to 256 ids.
 func (b *RedisBloom) AddBatch(ctx context.Context, ids [][]byte) (surelyNew []bool, err error) {
 	surelyNew, err = b.many(ctx, bloomAdd, b.args, b.places(ids))
 	b.count(surelyNew)
 	return surelyNew, err
 }
 
-// MaybeSeen tells whether id may have been added, and puts nothing in. With an error it is true.
+// MaybeSeen reports whether id may have been added, and adds nothing. With an error it returns
+// true.
 func (b *RedisBloom) MaybeSeen(ctx context.Context, id []byte) (bool, error) {
 	maybe, err := b.MaybeSeenBatch(ctx, [][]byte{id})
 	return maybe[0], err
 }
 
-// MaybeSeenBatch is MaybeSeen for many. With an error all are true.
+// MaybeSeenBatch is MaybeSeen for many ids. With an error all are true.
 func (b *RedisBloom) MaybeSeenBatch(ctx context.Context, ids [][]byte) ([]bool, error) {
 	maybe, err := b.many(ctx, bloomLook, b.args, b.places(ids))
 	for i := range maybe {
@@ -109,8 +111,8 @@ func (b *RedisBloom) MaybeSeenBatch(ctx context.Context, ids [][]byte) ([]bool, 
 	return maybe, err
 }
 
-// Rebuild is as [Bloom.Rebuild], for all processes: it may run beside their calls, and several at
-// once do no harm. [ErrLost] says that the server has lost ids meanwhile.
+// Rebuild is like [Bloom.Rebuild], for all processes. It can run during their calls, and several
+// concurrent rebuilds are safe. [ErrLost] means that the server has lost ids meanwhile.
 func (b *RedisBloom) Rebuild(ctx context.Context, ids iter.Seq2[[]byte, error], progress func(n int)) (n int, err error) {
 	return b.rebuild(ctx, ids, progress, func(batch [][]byte) error {
 		_, err := b.many(ctx, bloomAdd, b.args, b.places(batch))
@@ -118,7 +120,7 @@ func (b *RedisBloom) Rebuild(ctx context.Context, ids iter.Seq2[[]byte, error], 
 	})
 }
 
-// Stats has the counters of this process, and the server's account of the rest. Rotations is not
+// Stats returns the counters of this process; the rest is from the server. Rotations are not
 // counted.
 func (b *RedisBloom) Stats(ctx context.Context) (Stats, error) {
 	s, ids, err := b.stats(ctx)

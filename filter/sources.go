@@ -8,9 +8,9 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Rows are the ids of a query that has one column, for Rebuild. They are read as they come, and the
-// rows are closed at the end. Give it the answer of QueryContext as it is: an error of the query is
-// one of the iteration.
+// Rows returns the ids of a query with one column, for Rebuild. It reads them as they arrive and
+// closes the rows at the end. Pass the results of QueryContext directly: an error of the query
+// becomes an error of the iteration.
 func Rows(rows *sql.Rows, err error) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		if err != nil {
@@ -34,8 +34,8 @@ func Rows(rows *sql.Rows, err error) iter.Seq2[[]byte, error] {
 	}
 }
 
-// Records are the ids of records that a store lists, for Rebuild: id says of each what was or would
-// be given to Add, nil that it is to be left out. Pages are as large as r.Limit says.
+// Records returns the ids of a store's records, for Rebuild. For each record, id returns the bytes
+// that Add gets, or nil to leave it out. The page size is r.Limit.
 func Records(ctx context.Context, store retrysafe.Lister, r retrysafe.ListRequest, id func(*retrysafe.Record) []byte) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for r := r; ; {

@@ -1,29 +1,28 @@
 package filter
 
-// Stats are counters since the filter was made, and what it is like now. Estimates are those of the
-// usual formula, from the number of ids.
+// Stats has the counters since the filter was created, and its current state. Estimates are
+// computed from the number of ids, by the usual formula.
 type Stats struct {
-	// Added is how many calls of Add there were; SurelyNew and Maybe are what they were told.
+	// Added counts the calls of Add; SurelyNew and Maybe count their answers.
 	Added, SurelyNew, Maybe uint64
 	// Rotations is how many windows have ended.
 	Rotations int64
-	// Items is how many different ids the current window has.
+	// Items is the number of different ids in the current window.
 	Items int
 	// Fill is the share of bits that are set in the current window.
 	Fill float64
-	// FalsePositive is the share of new ids that are said to be maybe seen now, by all windows
-	// together.
+	// FalsePositive is the current share of new ids that get "maybe seen", by all windows together.
 	FalsePositive float64
 	// Overfull: the current window has more ids than [Options].Items.
 	Overfull bool
-	// Whole: everything that was inserted is in it, as far as it has been told. If not it says
-	// maybe to all.
+	// Whole: all inserted ids are in the filter, as far as it knows. If not, it says maybe to every
+	// id.
 	Whole bool
 	// Bytes is the memory of the bits.
 	Bytes int64
 }
 
-// Stats asks each part in turn, so that it shows no single moment.
+// Stats reads the parts one after the other, so the values are not from a single moment.
 func (b *Bloom) Stats() Stats {
 	turn := b.clock.turn()
 	s := Stats{Whole: b.whole.is()}

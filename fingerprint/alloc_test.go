@@ -7,8 +7,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestAllocations: the sum of a small body costs its own 33 bytes; the rest is used again. The race
-// detector allocates by itself, and makes pools forget.
+// TestAllocations: the sum of a small body allocates only its own 33 bytes; all other memory is
+// reused. The race detector allocates memory itself, and makes pools drop their contents.
 func TestAllocations(t *testing.T) {
 	if raceDetector {
 		return

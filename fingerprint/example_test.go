@@ -8,7 +8,7 @@ import (
 	"github.com/retrysafe/retrysafe/fingerprint"
 )
 
-// A double click: the form is sent twice, with another time and its keys in another order.
+// A double click: the form is sent twice, with another time and another order of its keys.
 func ExampleRule() {
 	rule, err := fingerprint.Rule{Ignore: fingerprint.Times}.Compile()
 	if err != nil {

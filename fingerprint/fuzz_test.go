@@ -16,8 +16,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// decode reads a JSON text with encoding/json, with its numbers exact. It does not see keys that
-// stand twice.
+// decode reads a JSON text with encoding/json, with exact numbers. It does not detect duplicate
+// keys.
 func decode(body []byte) (any, bool) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
@@ -29,13 +29,13 @@ func decode(body []byte) (any, bool) {
 	return v, errors.Is(err, io.EOF)
 }
 
-// exact puts numbers that are equal by value into one spelling.
+// exact writes equal numbers in the same spelling.
 func exact(v any) any {
 	switch v := v.(type) {
 	case json.Number:
 		digits, _, _ := strings.Cut(strings.ToLower(v.String()), "e")
 		if strings.Trim(digits, "-0.") == "" {
-			return json.Number("0") // its exponent may be more than math/big reads
+			return json.Number("0") // its exponent may be too large for math/big
 		}
 		r, ok := new(big.Rat).SetString(v.String())
 		if !ok {
@@ -54,7 +54,7 @@ func exact(v any) any {
 	return v
 }
 
-// altered is v with one value changed.
+// altered returns v with one value changed.
 func altered(v any) any {
 	switch v := v.(type) {
 	case json.Number:
@@ -88,7 +88,8 @@ func altered(v any) any {
 	}
 }
 
-// FuzzJSON: two bodies have one form if and only if encoding/json reads equal values from them.
+// FuzzJSON: two bodies have the same form if and only if encoding/json reads equal values from
+// them.
 func FuzzJSON(f *testing.F) {
 	for _, b := range [][2]string{
 		{`{"a":1,"b":[1.0,null]}`, `{"b":[1,null],"a":1e0}`},
@@ -117,7 +118,7 @@ type read struct {
 	value any
 }
 
-// checked reads a body in both ways, and its canonical form once more.
+// checked reads a body in both ways, and also reads its canonical form.
 func checked(t *testing.T, c *fingerprint.Compiled, body []byte) (read, bool) {
 	t.Helper()
 	form, err := c.Form(jsonType, "", body)
@@ -148,7 +149,7 @@ func checked(t *testing.T, c *fingerprint.Compiled, body []byte) (read, bool) {
 	return read{form, value}, true
 }
 
-// FuzzForm: two forms have one sum if and only if net/url reads the same values from them.
+// FuzzForm: two forms have the same sum if and only if net/url reads the same values from them.
 func FuzzForm(f *testing.F) {
 	f.Add("a=1&b=2", "b=%32&a=1")
 	f.Add("a=1%26b=2", "a=1&b=2")
@@ -157,7 +158,7 @@ func FuzzForm(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b string) {
 		sa, errA := c.Sum("", a, nil)
 		sb, errB := c.Sum("", b, nil)
-		// which net/url refuses as it is
+		// net/url refuses them unescaped
 		va, refA := url.ParseQuery(strings.ReplaceAll(a, ";", "%3B"))
 		vb, refB := url.ParseQuery(strings.ReplaceAll(b, ";", "%3B"))
 		assert.Equal(t, errA == nil, refA == nil, "whether %q is read", a)
@@ -168,8 +169,8 @@ func FuzzForm(f *testing.F) {
 	})
 }
 
-// FuzzRequest: nothing panics, whatever is sent; of one request every sum is the same; and a field
-// that Only names counts.
+// FuzzRequest: no input causes a panic, a request always has the same sums, and a field that Only
+// names counts.
 func FuzzRequest(f *testing.F) {
 	f.Add(jsonType, "q=1", []byte(`{"a":[{"at":1,"b":2}],"ts":1}`))
 	f.Add(formType, "", []byte("a=1&ts=2"))

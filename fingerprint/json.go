@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// reader reads a JSON text (RFC 8259) once and writes its canonical form behind what the writer
-// has: that of RFC 8785, but numbers are exact and not rounded to 64 bits.
+// reader reads a JSON text (RFC 8259) in one pass and appends its canonical form to the writer's
+// output. The form is that of RFC 8785, but with exact numbers, not rounded to 64 bits.
 type reader struct {
 	*writer
 	src   []byte
@@ -16,11 +16,11 @@ type reader struct {
 	err   error
 }
 
-// member is a member of an object that is being read, as offsets into out. An empty segment is one
-// that is left out; its key is kept until the object ends, to see whether it stands twice.
+// member is a member of an object that is being read, as offsets into out. If its segment is empty,
+// the member is left out; its key stays until the object ends, to detect duplicate keys.
 type member struct{ key, keyEnd, segment, segmentEnd int }
 
-// json writes a JSON body and tells whether anything of it is kept.
+// json writes a JSON body and reports whether anything of it is kept.
 func (w *writer) json(body []byte) (kept bool, err error) {
 	if !utf8.Valid(body) {
 		return false, fmt.Errorf("%w: the JSON body is not UTF-8", ErrMalformed)
@@ -37,7 +37,7 @@ func (w *writer) json(body []byte) (kept bool, err error) {
 	return kept, r.err
 }
 
-// fail keeps the first error, since the readers above only pass on that there is one.
+// fail stores the first error; its callers only pass on that there is one.
 func (r *reader) fail(what string) bool {
 	if r.err == nil {
 		r.err = malformed("JSON body", r.pos, what)
@@ -46,7 +46,7 @@ func (r *reader) fail(what string) bool {
 }
 
 func (r *reader) space() {
-	if r.pos < len(r.src) && r.src[r.pos] <= ' ' { // most are none: this is inlined
+	if r.pos < len(r.src) && r.src[r.pos] <= ' ' { // usually there are none; this part is inlined
 		r.spaces()
 	}
 }
@@ -62,8 +62,7 @@ func (r *reader) spaces() {
 	}
 }
 
-// next is the byte to read, 0 at the end; a 0 byte has no place in JSON outside of what is refused
-// anyway.
+// next returns the next byte, or 0 at the end. A 0 byte is never valid in JSON.
 func (r *reader) next() byte {
 	if r.pos < len(r.src) {
 		return r.src[r.pos]
@@ -71,8 +70,8 @@ func (r *reader) next() byte {
 	return 0
 }
 
-// value reads a value. What is not kept is read and checked all the same, and nothing of it is left
-// in out. Without keep only the fields inside count that Only names.
+// value reads a value. A value that is not kept is also read and checked, but leaves nothing in
+// out. If keep is false, only the fields in it that Only names are kept.
 func (r *reader) value(keep bool, at *node) (kept, ok bool) {
 	start := len(r.out)
 	kept = keep
@@ -163,7 +162,7 @@ func (r *reader) object(keep bool, at *node) (kept, ok bool) {
 	kept = keep
 	first := len(r.members)
 	start := len(r.out) + 1
-	sorted, whole := true, true // whole: out has the members and nothing between them
+	sorted, whole := true, true // whole: out has exactly the members
 	r.out = append(r.out, '{')
 	r.pos++
 	r.space()
@@ -217,8 +216,8 @@ func (r *reader) object(keep bool, at *node) (kept, ok bool) {
 	return kept, true
 }
 
-// memberValue reads what stands behind a key and tells whether it is kept. The key stays in out
-// either way.
+// memberValue reads what follows a key and reports whether it is kept. The key stays in out either
+// way.
 func (r *reader) memberValue(m member, keep bool, at *node) (has, ok bool) {
 	r.space()
 	if r.next() != ':' {
@@ -240,7 +239,7 @@ func (r *reader) memberValue(m member, keep bool, at *node) (has, ok bool) {
 
 func (r *reader) key(m member) []byte { return r.out[m.key:m.keyEnd] }
 
-// sort tells whether all keys differ.
+// sort sorts the members by key and reports whether all keys differ.
 func (r *reader) sort(members []member) bool {
 	slices.SortFunc(members, func(a, b member) int { return compare(r.key(a), r.key(b)) })
 	for i := 1; i < len(members); i++ {
@@ -251,8 +250,7 @@ func (r *reader) sort(members []member) bool {
 	return true
 }
 
-// join writes the segments of the members again, in their order and without what stood between
-// them.
+// join writes the segments of the members again, in their order and without the bytes between them.
 func (r *reader) join(start int, members []member) {
 	b := r.scratch[:0]
 	for _, m := range members {
@@ -268,9 +266,9 @@ func (r *reader) join(start int, members []member) {
 	r.out = append(r.out[:start], b...)
 }
 
-// compare orders keys by their UTF-16 units, as RFC 8785 does. In UTF-8 that is the order of bytes,
-// but for characters outside of the basic plane (F0 and up), which UTF-16 writes with units below
-// E000 (EE and up).
+// compare orders keys by their UTF-16 units, as RFC 8785 does. In UTF-8 that is the order of the
+// bytes, except for characters outside the basic plane (first byte F0 and up): their UTF-16 units
+// are smaller than E000 (first byte EE and up).
 func compare(a, b []byte) int {
 	for i := range min(len(a), len(b)) {
 		x, y := a[i], b[i]

@@ -2,7 +2,7 @@ package fingerprint
 
 import (
 	"bytes"
-	"crypto/md5" //nolint:gosec // for keys that exist already
+	"crypto/md5" //nolint:gosec // for existing keys
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Legacy is Compile and the Legacy of what it gives.
+// Legacy compiles the rule and calls [Compiled.Legacy].
 func (r Rule) Legacy(prefix, user, method, query string, body []byte) (string, error) {
 	c, err := r.Compile()
 	if err != nil {
@@ -19,25 +19,25 @@ func (r Rule) Legacy(prefix, user, method, query string, body []byte) (string, e
 	return c.Legacy(prefix, user, method, query, body)
 }
 
-// Legacy is a key in a form that is often written by hand, prefix:U=<user>M=<method>P=<MD5 in
-// lower-case hex>, to share keys with programs that make it. Method is the name of the interface
-// that is called. What is hashed is the text of [Compiled.LegacyParams].
+// Legacy returns a key in a form that is often written by hand: prefix:U=<user>M=<method>P=<MD5 in
+// lower-case hex>. It is for sharing keys with programs that use this form. method is the name of
+// the called interface. The hashed text is that of [Compiled.LegacyParams].
 //
-// For compatibility only: the joined text can be read in several ways, so requests that differ can
-// have one key, and MD5 has collisions that anybody can make. A user or a method that contains the
-// letters of the form makes another such place. Use [Compiled.Sum] for everything new.
+// Use it for compatibility only. The joined text is ambiguous, so different requests can have the
+// same key, and anyone can make MD5 collisions. A user or a method that contains the letters of the
+// form is ambiguous too. Use [Compiled.Sum] for everything new.
 func (c *Compiled) Legacy(prefix, user, method, query string, body []byte) (string, error) {
 	params, err := c.LegacyParams(query, body)
 	if err != nil {
 		return "", err
 	}
-	sum := md5.Sum([]byte(params)) //nolint:gosec // for keys that exist already
+	sum := md5.Sum([]byte(params)) //nolint:gosec // for existing keys
 	return prefix + ":U=" + user + "M=" + method + "P=" + hex.EncodeToString(sum[:]), nil
 }
 
-// LegacyPlain is the form that came before that of Legacy: user:method:params, not hashed. All that
-// is said of Legacy holds for it, and the values of the request stand in the key, for everybody to
-// read.
+// LegacyPlain returns the form that is older than that of Legacy: user:method:params, without a
+// hash. The warnings of Legacy apply. In addition, the values of the request are readable in the
+// key.
 func (c *Compiled) LegacyPlain(user, method, query string, body []byte) (string, error) {
 	params, err := c.LegacyParams(query, body)
 	if err != nil {
@@ -46,11 +46,11 @@ func (c *Compiled) LegacyPlain(user, method, query string, body []byte) (string,
 	return user + ":" + method + ":" + params, nil
 }
 
-// LegacyParams is the text k=v&k=v of query and body as one list, sorted by name, those of the
-// query first where both have one. A body that begins with "{" is a JSON object, with its members
-// as the list: strings without quotes, other values as canonical JSON. Any other body is read as a
-// form. Values are decoded. It is ambiguous: {"a":"1&b=2"} and {"a":"1","b":"2"} have the same
-// text.
+// LegacyParams returns the text k=v&k=v of query and body as one list, sorted by name; if both have
+// a name, those of the query come first. A body that begins with "{" is a JSON object, whose
+// members are the list: strings without quotes, other values as canonical JSON. Any other body is
+// read as a form. Values are decoded. The text is ambiguous: {"a":"1&b=2"} and {"a":"1","b":"2"}
+// have the same one.
 func (c *Compiled) LegacyParams(query string, body []byte) (string, error) {
 	if len(query)+len(body) > c.maxBytes {
 		return "", fmt.Errorf("%w: %d bytes, at most %d are read", ErrTooLarge, len(query)+len(body), c.maxBytes)
@@ -91,7 +91,7 @@ func (c *Compiled) LegacyParams(query string, body []byte) (string, error) {
 	return b.String(), nil
 }
 
-// appendMembers adds the members of an object in canonical form.
+// appendMembers appends the members of an object in canonical form.
 func appendMembers(list []param, object []byte) ([]param, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(object, &members); err != nil {

@@ -29,8 +29,8 @@ func TestLegacy(t *testing.T) {
 	assert.ErrorIs(t, err, fingerprint.ErrMalformed, "Legacy of half a body")
 }
 
-// TestLegacyIsAmbiguous shows why the form is for compatibility only: requests that differ have one
-// key, where Sum tells them apart.
+// TestLegacyIsAmbiguous shows why the form is for compatibility only: different requests have the
+// same key, while their Sums differ.
 func TestLegacyIsAmbiguous(t *testing.T) {
 	t.Parallel()
 	c := compile(t, everything)

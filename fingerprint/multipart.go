@@ -11,14 +11,13 @@ import (
 )
 
 // multipart writes the parts of a multipart/form-data body (RFC 7578), sorted by name. The bytes of
-// a part count as sent, with the transfer encoding that they have, if any.
+// a part count as they were sent, in their transfer encoding, if any.
 func (w *writer) multipart(contentType string, body []byte) (kept bool, err error) {
 	_, options, err := mime.ParseMediaType(contentType)
 	if err != nil || options["boundary"] == "" {
 		return false, fmt.Errorf("%w: the content type of the multipart body has no boundary that can be read", ErrMalformed)
 	}
-	// A body that ends in the head of a part looks like a whole one to the standard library's
-	// reader.
+	// The standard library's reader accepts a body that ends within the head of a part.
 	if last := []byte("\n--" + options["boundary"] + "--"); !bytes.Contains(body, last) && !bytes.HasPrefix(body, last[1:]) {
 		return false, fmt.Errorf("%w: the multipart body has no end", ErrMalformed)
 	}
@@ -26,7 +25,7 @@ func (w *writer) multipart(contentType string, body []byte) (kept bool, err erro
 	parts := multipart.NewReader(bytes.NewReader(body), options["boundary"])
 	for i := 1; ; i++ {
 		part, err := parts.NextRawPart()
-		if err == io.EOF { // one that is wrapped is in the middle of a part
+		if err == io.EOF { // a wrapped io.EOF is in the middle of a part
 			break
 		}
 		if err != nil {
@@ -66,8 +65,8 @@ func (w *writer) multipart(contentType string, body []byte) (kept bool, err erro
 	return len(w.params) > 0, nil
 }
 
-// readPart reads the head of a part. A name is needed, and a second line of one header is refused:
-// programs differ in which they take.
+// readPart reads the head of a part. It requires a name, and refuses a repeated header line:
+// programs differ in which one they use.
 func readPart(part *multipart.Part) (param, bool) {
 	lines := part.Header["Content-Disposition"]
 	if len(lines) != 1 || len(part.Header["Content-Type"]) > 1 || len(part.Header["Content-Transfer-Encoding"]) > 1 {

@@ -2,8 +2,8 @@ package fingerprint
 
 import "strconv"
 
-// number reads a number and writes it: as it stands, or by value, in the shape that ECMAScript and
-// so RFC 8785 give a number of these digits. All digits count: nothing is rounded.
+// number reads a number and writes it, either as it stands or by value, in the format of ECMAScript
+// and so of RFC 8785. All digits count: nothing is rounded.
 func (r *reader) number() bool {
 	start := r.pos
 	negative := r.next() == '-'
@@ -31,7 +31,7 @@ func (r *reader) number() bool {
 	}
 	written := r.src[start:r.pos]
 	if len(whole) <= 21 && len(written) <= len(whole)+1 && (whole[0] != '0' || r.asWritten) {
-		// nothing but a sign beside the digits: an integer, which is its own form
+		// only a sign and digits: an integer is its own canonical form
 		r.out = append(r.out, written...)
 		return true
 	}
@@ -70,8 +70,8 @@ func (r *reader) digits() []byte {
 	return r.src[start:r.pos]
 }
 
-// exponent reads what stands behind the e. One of more than mostBytes is cut there: no body has as
-// many digits, so the number is out of range all the same.
+// exponent reads what follows the e. Once the value exceeds mostBytes it ignores further digits: no
+// body has as many digits, so the number is out of range anyway.
 func (r *reader) exponent() (int, bool) {
 	negative := r.next() == '-'
 	if negative || r.next() == '+' {
@@ -90,7 +90,7 @@ func (r *reader) exponent() (int, bool) {
 	return n, len(digits) > 0
 }
 
-// decimal writes 0.digits × 10^point as ECMAScript's Number::toString does with the same digits.
+// decimal writes 0.digits × 10^point like ECMAScript's Number::toString with the same digits.
 func (r *reader) decimal(digits []byte, point int) {
 	b := r.out
 	switch n := len(digits); {

@@ -10,14 +10,14 @@ import (
 // param is one field of a query or a form.
 type param struct {
 	name, value string
-	// Of a part of a multipart body: its file name, content type and transfer encoding, and whether
-	// there is a file name at all.
+	// For a part of a multipart body: its file name, content type and transfer encoding, and
+	// whether it has a file name.
 	file, media, encoding string
 	isFile                bool
 }
 
-// urlencoded writes the parameters of a query or a form. Order between names is lost, order of the
-// values of a name is kept.
+// urlencoded writes the parameters of a query or a form. The order of different names does not
+// count; the order of the values of one name does.
 func (w *writer) urlencoded(where, text string, paths *node) (kept bool, err error) {
 	if err := w.readParams(where, text, paths); err != nil {
 		return false, err
@@ -30,8 +30,8 @@ func (w *writer) urlencoded(where, text string, paths *node) (kept bool, err err
 	return len(w.params) > 0, nil
 }
 
-// readParams fills w.params, sorted by name, with those that count. A parameter without "=" has an
-// empty value, and "+" is a space, as everywhere; ";" is a character as any other.
+// readParams fills w.params with the parameters that count, sorted by name. A parameter without "="
+// has an empty value, "+" is a space as usual, and ";" is an ordinary character.
 func (w *writer) readParams(where, text string, paths *node) error {
 	w.noParams()
 	for at, rest := 0, text; rest != ""; at = len(text) - len(rest) {
@@ -43,7 +43,7 @@ func (w *writer) readParams(where, text string, paths *node) error {
 		name, value, _ := strings.Cut(pair, "=")
 		name, err := url.QueryUnescape(name)
 		if err != nil {
-			// not err: it quotes what was sent
+			// not err: it contains what was sent
 			return malformed(where, at, "a percent sign in a name is not followed by two hex digits")
 		}
 		if value, err = url.QueryUnescape(value); err != nil {
@@ -61,7 +61,7 @@ func (w *writer) sortParams() {
 	slices.SortStableFunc(w.params, func(a, b param) int { return strings.Compare(a.name, b.name) })
 }
 
-// counts tells whether a field of a query or form is kept.
+// counts reports whether a field of a query or form is kept.
 func (w *writer) counts(name string, paths *node) bool {
 	does := w.names[name]
 	if paths != nil {

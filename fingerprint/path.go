@@ -13,7 +13,7 @@ const (
 	only
 )
 
-// node is a place in a body that paths go through or end at; a nil node is where no path leads.
+// node is a place in a body on a path of the rule; it is nil if no path leads there.
 type node struct {
 	does    action
 	members map[string]*node

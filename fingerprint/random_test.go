@@ -11,7 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// A tree is a JSON value as the random tests build it: nil, bool, string, number, []any, or fields.
+// A tree is a JSON value in the random tests: nil, bool, string, number, []any, or fields.
 type (
 	fields []field
 	field  struct {
@@ -63,8 +63,8 @@ func randomFields(r *rand.Rand, depth int) fields {
 	return f
 }
 
-// spell writes the tree with its keys in random order, with random spelling, and with random values
-// of ignored fields.
+// spell writes the tree with its keys in random order, random spelling, and random values of
+// ignored fields.
 func spell(b *strings.Builder, r *rand.Rand, tree any) {
 	if r.IntN(4) == 0 {
 		b.WriteString(" \n\t"[:1+r.IntN(3)])
@@ -137,7 +137,7 @@ func spellUnit(b *strings.Builder, unit rune) {
 	}
 }
 
-// leaves counts the places where change can change the tree.
+// leaves counts the places that change can change.
 func leaves(tree any) int {
 	n := 1
 	switch v := tree.(type) {
@@ -155,7 +155,7 @@ func leaves(tree any) int {
 	return n
 }
 
-// change is the tree with one kept value changed, the nth.
+// change returns the tree with the nth kept value changed.
 func change(tree any, n *int) any {
 	*n--
 	here := *n < 0
@@ -204,8 +204,8 @@ func change(tree any, n *int) any {
 	return tree
 }
 
-// TestRandomBodies: keys in another order, other spellings and other values of what is left out do
-// not change the sum; any other change does.
+// TestRandomBodies: another order of keys, other spellings and other values of ignored fields do
+// not change the sum. Any other change does.
 func TestRandomBodies(t *testing.T) {
 	t.Parallel()
 	c := compile(t, fingerprint.Rule{Ignore: []string{"ts"}})
@@ -216,7 +216,7 @@ func TestRandomBodies(t *testing.T) {
 		spell(&b, r, tree)
 		return b.String()
 	}
-	of := func(body string) string { // without what the helpers spend on a failure's words
+	of := func(body string) string { // without the allocations of the helpers' failure messages
 		got, err := c.Sum(jsonType, "", []byte(body))
 		if err != nil {
 			t.Fatalf("seed %d: %v of %s", seed, err, body)

@@ -18,9 +18,9 @@ const (
 	mostBytes = 64 << 20
 )
 
-// Times are names that fields with the time of sending usually have. Names that may as well mean
-// what is asked for are not in it: "time" and "date" of a booking, "t", and "nonce", which is no
-// time. Do not change it; slices.Concat joins it with names of yours.
+// Times are common names of fields with the time of sending. It leaves out names that may as well
+// be part of the request: "time" and "date" of a booking, "t", and "nonce", which is no time. Do
+// not change it; use slices.Concat to add your own names.
 var Times = []string{
 	"timestamp", "timeStamp", "time_stamp", "ts", "_ts", "_t", "_",
 	"requestTime", "request_time", "requestTimestamp", "request_timestamp",
@@ -28,54 +28,55 @@ var Times = []string{
 	"sentAt", "sent_at", "sendTime", "send_time",
 }
 
-// Positions are names that fields with the position of the sender's device usually have: it moves
-// between two clicks. Leave them in where a position is what is asked for, such as the place where
-// a driver shall come to.
+// Positions are common names of fields with the position of the sender's device, which changes
+// between two clicks. Do not ignore them if a position is part of the request, such as where a
+// driver should come to.
 var Positions = []string{
 	"lat", "latitude", "lng", "lon", "longitude", "accuracy", "altitude", "altitudeAccuracy",
 }
 
-// Rule says what of a request counts. The zero Rule counts everything. A field is given as
+// Rule says what counts in a request. The zero Rule counts everything. A field is written as
 //
 //	timestamp       by name: a parameter of the query, a field of a form, and a member of a JSON object at any level
 //	$.order.at      by path: a member of a JSON body; $.at is a field of a form, too
 //	$.items[*].at   in each element of an array; $[*].at where the body is an array
 //
-// Letters of either case differ. A path matches exactly what it says: $.order.at is not found in an
-// array. In a path a name has no "." and no brackets; such a field can be given by name, unless it
-// begins as a path does. In a form, items[0][at] is one name.
+// Names are case-sensitive. A path matches exactly what it says: $.order.at does not match in an
+// array. A name within a path has no "." and no brackets. Such a field can be given by name, unless
+// it begins like a path. In a form, items[0][at] is one name.
 type Rule struct {
-	// Ignore are the fields that are left out, with all that they hold.
+	// Ignore are the fields that are left out, with everything in them.
 	Ignore []string
-	// Only are the fields that are kept, with all that they hold; empty: all. Objects and arrays
-	// around them are kept for their sake, without the elements that hold none. A body that has no
-	// fields (text, an image) counts as a whole. What Ignore names is left out of them.
+	// Only are the fields that are kept, with everything in them; empty: all fields. The objects
+	// and arrays around them are kept too, without elements that have none of the fields. A body
+	// without fields (text, an image) counts as a whole. Fields in Ignore are left out of Only.
 	Only []string
-	// NumbersAsWritten tells 10 from 10.0 and 1e1 in a JSON body. By default these are one number,
-	// and -0 is 0; in both cases numbers are exact, however many digits they have. Set it where the
-	// spelling has a meaning.
+	// NumbersAsWritten makes 10, 10.0 and 1e1 different numbers in a JSON body. By default they are
+	// equal, and -0 is 0. In both cases numbers are exact, however many digits they have. Set it if
+	// the spelling has a meaning.
 	NumbersAsWritten bool
-	// MaxBytes is the size of query and body together that is read, in bytes, at most 64 MiB; 0: 1
-	// MiB. A larger request is [ErrTooLarge].
+	// MaxBytes is the largest size of query and body together, in bytes, at most 64 MiB; 0: 1 MiB.
+	// A larger request returns [ErrTooLarge].
 	MaxBytes int
-	// MaxDepth is how deep arrays and objects of a JSON body may be nested, at most 1000; 0: 64.
+	// MaxDepth is the deepest nesting of arrays and objects in a JSON body, at most 1000; 0: 64.
 	MaxDepth int
 }
 
-// Compiled is a rule that was checked and is ready to use. It is safe for concurrent use.
+// Compiled is a checked rule, ready for use. It is safe for concurrent use.
 type Compiled struct {
-	names     map[string]action
-	lengths   uint64 // which lengths names have, modulo 64: most names are not looked up
+	names map[string]action
+	// bit set of the lengths of names, modulo 64, so that most names need no lookup
+	lengths   uint64
 	paths     *node
-	keepAll   bool // there is no Only
+	keepAll   bool // Only is empty
 	asWritten bool
 	maxBytes  int
 	maxDepth  int
 	id        [sha256.Size]byte
 }
 
-// Compile checks the rule and makes it ready; do it once, at start. Later changes of the rule's
-// slices do not matter.
+// Compile checks the rule and prepares it. Call it once, at start. Later changes of the rule's
+// slices have no effect.
 func (r Rule) Compile() (*Compiled, error) {
 	c := &Compiled{
 		names: map[string]action{}, paths: &node{}, keepAll: len(r.Only) == 0,
@@ -107,7 +108,7 @@ func (r Rule) Compile() (*Compiled, error) {
 	return c, nil
 }
 
-// digest is of what changes sums; limits do not.
+// digest covers what changes sums; limits do not.
 func (r Rule) digest() [sha256.Size]byte {
 	var b []byte
 	for _, fields := range [][]string{r.Ignore, r.Only} {
@@ -123,9 +124,9 @@ func (r Rule) digest() [sha256.Size]byte {
 	return sha256.Sum256(b)
 }
 
-// ID tells rules apart: two rules that give a request different sums have different IDs, whatever
-// the order of their fields. Keep it, or a part of it, beside a sum, so that the repeat of a
-// request is not taken for another one because the rule was changed in between.
+// ID identifies the rule: two rules that give a request different sums have different IDs, whatever
+// the order of their fields. Store it, or a part of it, with a sum, so that after a change of the
+// rule a duplicate does not count as another request.
 func (c *Compiled) ID() [sha256.Size]byte { return c.id }
 
 func (c *Compiled) add(field string, what action) error {
@@ -140,7 +141,7 @@ func (c *Compiled) add(field string, what action) error {
 	return nil
 }
 
-// named is what the rule says about the name, wherever it stands.
+// named returns what the rule says about a name, at any place.
 func (c *Compiled) named(name []byte) action {
 	if c.lengths&(1<<(len(name)&63)) == 0 {
 		return 0

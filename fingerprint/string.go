@@ -5,9 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// str reads a string and writes it with quotes and as few escapes as can be. Of a key the decoded
-// text is found between key and keyEnd of what it returns; where that is not what stands between
-// the quotes, it is in out before the segment.
+// str reads a string and writes it in quotes with as few escapes as possible. For a key, the
+// decoded text is between key and keyEnd of the returned member. If it differs from the text
+// between the quotes, it is in out before the segment.
 func (r *reader) str(isKey bool) (member, bool) {
 	start, i := len(r.out), r.pos+1
 	for i < len(r.src) && !special[r.src[i]] {
@@ -21,8 +21,8 @@ func (r *reader) str(isKey bool) (member, bool) {
 	return member{key: start + 1, keyEnd: len(r.out) - 1, segment: start}, true
 }
 
-// special are the bytes that have a meaning in a string, or no place in it: a table is one look for
-// each byte.
+// special are the bytes that have a meaning in a string or are not allowed in it. A table needs one
+// lookup for each byte.
 var special = func() (t [256]bool) {
 	for c := range ' ' {
 		t[c] = true
@@ -31,10 +31,10 @@ var special = func() (t [256]bool) {
 	return t
 }()
 
-// escaped reads a string that has no quote in front of i, from there on.
+// escaped reads the rest of a string from i on; there is no quote before i.
 func (r *reader) escaped(i int, isKey bool) (member, bool) {
 	start := len(r.out)
-	r.out = append(r.out, r.src[r.pos:i]...) // with the quote
+	r.out = append(r.out, r.src[r.pos:i]...) // including the opening quote
 	r.pos = i
 	quote := false
 	for {
@@ -74,7 +74,7 @@ func (r *reader) escaped(i int, isKey bool) (member, bool) {
 	return member{}, true
 }
 
-// escape reads one escape, or the two of a surrogate pair.
+// escape reads one escape, or both escapes of a surrogate pair.
 func (r *reader) escape() (rune, bool) {
 	r.pos++
 	c := r.next()
@@ -133,7 +133,7 @@ func (r *reader) hex4() (rune, bool) {
 	return char, true
 }
 
-// quote writes the text that stands in out from start to end once more, as a JSON string.
+// quote appends the text in out from start to end as a JSON string.
 func (r *reader) quote(start, end int) {
 	const hex = "0123456789abcdef"
 	b := append(r.out, '"')

@@ -9,12 +9,12 @@ import (
 	"sync"
 )
 
-// version is the first byte of a sum. A change of the form is a new version, since sums of the old
-// one are stored.
+// version is the first byte of a sum. A change of the form needs a new version, since old sums are
+// stored.
 const version = 1
 
-// The kinds of body. Each stands in the form, so that no body of one kind is taken for a body of
-// another.
+// The kinds of body. The kind is part of the form, so that bodies of different kinds never have the
+// same form.
 const (
 	kindNone      = 'n'
 	kindJSON      = 'j'
@@ -26,7 +26,7 @@ const (
 // Size is the length of a sum in bytes: its version and a SHA-256.
 const Size = 1 + sha256.Size
 
-// writer builds the form of one request. Writers are used again, so that a small body costs no
+// writer builds the form of one request. Writers are reused, so that a small body allocates no
 // memory.
 type writer struct {
 	*Compiled
@@ -38,8 +38,8 @@ type writer struct {
 
 var writers = sync.Pool{New: func() any { return new(writer) }}
 
-// keptSpace is the largest buffer that is used again: one large request must not hold its memory
-// for ever.
+// keptSpace is the largest buffer that is reused: one large request must not keep its memory for
+// ever.
 const keptSpace = 64 << 10
 
 func (w *writer) free() {
@@ -50,13 +50,13 @@ func (w *writer) free() {
 	}
 }
 
-// noParams forgets the parameters, which point into a request.
+// noParams drops the parameters, which refer to a request's memory.
 func (w *writer) noParams() {
 	clear(w.params)
 	w.params = w.params[:0]
 }
 
-// Sum is Compile and the Sum of what it gives; compile a rule that is used more than once.
+// Sum compiles the rule and calls [Compiled.Sum]. Compile a rule that is used more than once.
 func (r Rule) Sum(contentType, query string, body []byte) ([]byte, error) {
 	c, err := r.Compile()
 	if err != nil {
@@ -65,20 +65,20 @@ func (r Rule) Sum(contentType, query string, body []byte) ([]byte, error) {
 	return c.Sum(contentType, query, body)
 }
 
-// Sum is the digest of a request: [Size] bytes, the version first; docs/formats.md has the form.
-// The content type is the header's value, the query is as sent, without "?", and the body is
-// decoded of any Content-Encoding.
+// Sum returns the digest of a request: [Size] bytes, the version first; docs/formats.md has the
+// form. contentType is the header's value, query is the query as sent, without "?", and body is the
+// body without any Content-Encoding.
 //
 //   - application/json and types that end in +json: by value, so key order, white space and escapes
-//     do not matter. Refused are keys that stand twice in an object, bad UTF-8, half surrogate
-//     pairs, anything behind the value, and numbers of 1e309 and more or below 1e-324.
+//     do not matter. Sum refuses duplicate keys in an object, invalid UTF-8, half surrogate pairs,
+//     anything after the value, and numbers of 1e309 and more or below 1e-324.
 //   - application/x-www-form-urlencoded, and the query: parameters by name; the order of the values
 //     of one name matters.
 //   - multipart/form-data: parts by name, each with its file name, content type, transfer encoding
 //     and the digest of its bytes; the boundary does not matter.
 //   - anything else: the bytes. An empty body is the same with every content type.
 //
-// The media type counts too, without its parameters. Errors are [ErrMalformed], [ErrTooLarge] and
+// The media type also counts, without its parameters. Errors are [ErrMalformed], [ErrTooLarge] and
 // [ErrNothingKept].
 func (c *Compiled) Sum(contentType, query string, body []byte) ([]byte, error) {
 	w := writers.Get().(*writer) //nolint:errcheck // the pool has nothing else
@@ -93,8 +93,8 @@ func (c *Compiled) Sum(contentType, query string, body []byte) ([]byte, error) {
 	return sum, nil
 }
 
-// Form is what Sum hashes: to see in a test or at a desk why two requests differ. It has the values
-// of the request; keep it out of logs.
+// Form returns what Sum hashes, to find out in a test or by hand why two requests differ. It
+// contains the values of the request; do not log it.
 func (c *Compiled) Form(contentType, query string, body []byte) ([]byte, error) {
 	w := writers.Get().(*writer) //nolint:errcheck // the pool has nothing else
 	defer w.free()
@@ -129,7 +129,7 @@ func (w *writer) form(c *Compiled, contentType, query string, body []byte) error
 	return nil
 }
 
-// body tells whether anything of the body is kept.
+// body reports whether anything of the body is kept.
 func (w *writer) body(contentType string, body []byte) (kept bool, err error) {
 	if len(body) == 0 {
 		w.out = append(w.out, kindNone)
@@ -166,7 +166,7 @@ func kindOf(media string) byte {
 	}
 }
 
-// text writes a text behind its length, so that where it ends is certain.
+// text writes a text after its length, so that its end is unambiguous.
 func (w *writer) text(s string) {
 	w.out = binary.AppendUvarint(w.out, uint64(len(s)))
 	w.out = append(w.out, s...)

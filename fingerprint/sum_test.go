@@ -57,8 +57,8 @@ func TestForms(t *testing.T) {
 	assert.ErrorIs(t, err, fingerprint.ErrNothingKept, "no field of Only")
 }
 
-// TestKindsDoNotMeet: what is sent as one kind of body, or in the query, is never taken for another
-// kind.
+// TestKindsDoNotMeet: what is sent as one kind of body, or in the query, never has the sum of
+// another kind.
 func TestKindsDoNotMeet(t *testing.T) {
 	t.Parallel()
 	c := compile(t, everything)

@@ -10,20 +10,21 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// The questions to the catalogues. Each answers with one row.
+// questions are the queries to the catalogue of one dialect. Each returns one row.
 //
-// indexes takes the table (PostgreSQL: quoted, with its schema; else the schema and the table), and
-// the columns, sorted and joined by commas. It tells what the table is ("" where there is none,
-// "plain" where it keeps no transactions, "parent" where other tables inherit from it, "late" where
-// it has unique or exclusion constraints that ON CONFLICT does not go with, else "ok"), and how
-// many unique indexes it has on just these columns. Indexes on a part of the rows, on expressions
-// or on the beginnings of values hold no two rows apart, and those that PostgreSQL looks at when
-// the transaction commits come too late.
+// indexes takes the table and the columns. PostgreSQL gets the table quoted and with its schema;
+// the others get the schema and the table separately. The columns are sorted and joined by commas.
+// The query returns what the table is, and how many unique indexes it has on exactly these columns.
+// The table is "" if it does not exist, "plain" if its engine has no transactions, "parent" if
+// other tables inherit from it, "late" if it has a unique or exclusion constraint that ON CONFLICT
+// does not support, and else "ok". Indexes on a part of the rows, on expressions or on prefixes of
+// values do not keep two rows apart, so they do not count. Nor do those that PostgreSQL checks only
+// when the transaction commits.
 //
-// key takes the table and a column, and tells whether digests fit in; moment whether microseconds
-// do; kind which kind it is of, or "". numbered tells whether the database gives the column its
-// values by itself; SQLite, whose INTEGER PRIMARY KEY does no more than fill in what is missing, is
-// not asked.
+// The others take the table and a column. key reports whether the column has room for digests, and
+// moment whether it keeps microseconds. kind returns the column's kind, or "". numbered reports
+// whether the database assigns the column's values itself. It is not used on SQLite, whose INTEGER
+// PRIMARY KEY only fills in missing values.
 type questions struct{ indexes, key, moment, kind, numbered string }
 
 var asks = map[dbtx.Dialect]questions{
@@ -74,19 +75,19 @@ var asks = map[dbtx.Dialect]questions{
 				THEN 1 ELSE 0 END`,
 		key:    `SELECT count(*) FROM pragma_table_info(?2, ?1) WHERE lower(name) = lower(?3)`,
 		moment: `SELECT count(*) FROM pragma_table_info(?2, ?1) WHERE lower(name) = lower(?3)`,
-		// By the words that decide on a column's affinity; dates and whatever else is of no such
-		// word may be written as anything.
+		// This follows the substrings that decide a column's affinity. A column whose type has none
+		// of them, such as a date, accepts any value.
 		kind: `SELECT CASE WHEN upper(type) LIKE '%INT%' THEN 'integer' WHEN upper(type) LIKE '%CHAR%' OR upper(type) LIKE '%CLOB%' OR upper(type) LIKE '%TEXT%' THEN 'text'
 				WHEN upper(type) LIKE '%REAL%' OR upper(type) LIKE '%FLOAT%' OR upper(type) LIKE '%DOUBLE%' OR upper(type) LIKE 'NUM%' OR upper(type) LIKE 'DEC%' THEN 'number' ELSE '' END
 			FROM pragma_table_info(?2, ?1) WHERE lower(name) = lower(?3)`,
 	},
 }
 
-// look asks the catalogue whether the table is as the guard needs it.
+// look checks in the catalogue that the table is as the guard needs it.
 func (p *plan) look(ctx context.Context, tx dbtx.Tx) error {
 	if p.d == dbtx.SQLite {
-		// First the lock: a transaction that has read and then writes is refused where another one
-		// has written in between.
+		// SQLite refuses a write in a transaction that has read before another one wrote, so take
+		// the write lock first.
 		if err := p.lockFile(ctx, tx); err != nil {
 			return p.noTable(err)
 		}
@@ -177,7 +178,8 @@ func orMisuse(err error, format string, args ...any) error {
 	return misuse(format, args...)
 }
 
-// noTable is the error where there is no table; err is another reason.
+// noTable is the error for a table that does not exist. If err has another reason, noTable returns
+// err.
 func (p *plan) noTable(err error) error {
 	if err != nil && (errors.Is(err, ErrLocked) || sqliteCode(err)&0xff != sqliteGenericFailed) {
 		return err
@@ -189,7 +191,7 @@ func (p *plan) noTable(err error) error {
 	return misuse(text, p.table, p.unique[0])
 }
 
-// lockFile takes the write lock of SQLite's file, and changes nothing.
+// lockFile acquires the write lock of SQLite's file and changes nothing.
 func (p *plan) lockFile(ctx context.Context, tx dbtx.Tx) error {
 	s := newStatement(p.d).add("UPDATE ", p.quoted, " SET ").name(p.unique[0]).add(" = ").name(p.unique[0]).add(" WHERE 1 = 0")
 	_, err := p.run(ctx, tx, s)

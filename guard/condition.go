@@ -8,30 +8,30 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// Condition guards a balance: it takes away only what is there.
+// Condition guards a balance: it subtracts only what is there.
 //
 //	UPDATE account SET amount = amount - ? WHERE id = ? AND amount >= ?
 //
-// One statement; one more where nothing was taken. Of any number at once no more is taken than
-// there is.
+// It costs one statement, and a second one if nothing was subtracted. Concurrent calls never
+// subtract more than there is.
 //
-// It is no guard against repeats, since a second deduction is as good as the first: use it inside
-// of retrysafe.DoTx, which keeps the request's key in the same transaction. And a balance that is
-// too small is no sign of a repeat.
+// It does not detect duplicates: a second subtraction succeeds like the first. Use it inside
+// retrysafe.DoTx, which keeps the request's key in the same transaction. A balance that is too
+// small does not mean that the request is a duplicate.
 //
 // Table may be schema.table. ID is a column with a unique index. Column is the amount, in whole
-// units of the smallest coin. A Condition is safe for concurrent use, is meant to be a variable of
-// the package, and must not be copied after its first use.
+// units of the smallest coin. A Condition is safe for concurrent use. It is meant to be a package
+// variable and must not be copied after its first use.
 type Condition struct {
 	Table, ID, Column string
 
 	plans plans
 }
 
-// Subtract takes n, which is more than zero.
+// Subtract subtracts n, which must be greater than zero.
 //
-// Errors: [ErrRefused] where less is there, or NULL; [ErrMissing], [ErrMisuse], [ErrLocked], those
-// of the database, wrapped. After each roll back.
+// Errors: [ErrRefused] if the balance is smaller than n or NULL, [ErrMissing], [ErrMisuse],
+// [ErrLocked], and wrapped errors of the database. After each of them, roll back.
 func (c *Condition) Subtract(ctx context.Context, tx dbtx.Tx, id any, n int64) error {
 	p, err := c.plans.open(ctx, tx, func() spec {
 		return spec{guard: "Condition", table: c.Table, unique: []string{c.ID}, column: c.Column}

@@ -7,22 +7,22 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// DigestLen is how many characters a digest has.
+// DigestLen is the number of characters in a digest.
 const DigestLen = 2 * sha256.Size
 
 const digestPrefix = "retrysafe guard 1\n"
 
-// Digest is what a key column keeps: the SHA-256 of "retrysafe guard 1\n" and the key's text, in 64
-// lower-case hexadecimal digits. The key itself is in no table, since who knows it may be told its
-// answer. Inserts that are not a guard's own write it by this.
+// Digest returns what a key column stores: the SHA-256 of "retrysafe guard 1\n" and the key's text,
+// as 64 lower-case hexadecimal digits. No table stores the key itself, because a caller that knows
+// a key may get its answer. Use Digest to fill the key column in your own INSERT statements.
 //
-// Declare the column VARCHAR(64), or TEXT on PostgreSQL and SQLite, and let it be NULL for rows
-// that no request has written.
+// Declare the column VARCHAR(64), or TEXT on PostgreSQL and SQLite. Allow NULL for rows that no
+// request has written.
 func Digest(by retrysafe.Key) (string, error) { return digestFor(by, "") }
 
-// digestFor is the digest of a key as one guard uses it: use says for what, and ends with a line's
-// end. A request with one key may change a row by several guards, and none of them may take what
-// another has written for its own.
+// digestFor returns the digest of a key for one guard. use names the guard's purpose and ends with
+// a newline. A request with one key may change a row through several guards, and no guard may
+// mistake another's digest for its own.
 func digestFor(by retrysafe.Key, use string) (string, error) {
 	text, err := by.MarshalText()
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/dberr"
 )
 
-// sqliteCode is SQLite's extended result code, or zero: some drivers have a method, others a field.
+// sqliteCode returns SQLite's extended result code, or zero. Some drivers have a method for it,
+// others a field.
 func sqliteCode(err error) int {
 	if code := dberr.SQLiteCode(err); code != 0 {
 		return code
@@ -20,11 +21,11 @@ func sqliteCode(err error) int {
 	return 0
 }
 
-// Numbers and codes that say that another transaction was in the way.
+// Error numbers and codes that mean that another transaction was in the way.
 const (
 	mysqlLockWait       = 1205
 	mysqlDeadlock       = 1213
-	mysqlSnapshot       = 1020 // MariaDB: the row was changed since the transaction began to see
+	mysqlSnapshot       = 1020 // MariaDB: the row changed after the transaction's snapshot
 	mysqlNoWait         = 3572
 	stateSerialization  = "40001"
 	stateDeadlock       = "40P01"
@@ -36,8 +37,8 @@ const (
 	sqliteGenericFailed = 1
 )
 
-// explain makes the error of a statement what callers see. The driver's error stays in it, so that
-// DoTx knows what may be tried again.
+// explain converts the error of a statement to the one that callers see. It wraps the driver's
+// error, so that DoTx knows what it can retry.
 func explain(where string, err error) error {
 	const again = "begin a new transaction and make all of it again; retrysafe.DoTx does with RetryWork"
 	code := sqliteCode(err)

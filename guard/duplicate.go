@@ -7,36 +7,36 @@ import (
 	"github.com/retrysafe/retrysafe/internal/dberr"
 )
 
-// Duplicate is what a duplicate-key error says of the unique index that was hit.
+// Duplicate describes the unique index that a duplicate-key error is about.
 type Duplicate struct {
-	// Table is the table, where the database names it: PostgreSQL, SQLite, and MySQL 8 but not
-	// MariaDB.
+	// Table is the table, if the database names it: PostgreSQL, SQLite and MySQL 8 do, MariaDB does
+	// not.
 	Table string
-	// Index is the name of the index, PRIMARY for the primary key on MySQL. SQLite names the
+	// Index is the name of the index; on MySQL it is PRIMARY for the primary key. SQLite names the
 	// columns instead, unless the index has expressions.
 	Index string
-	// Columns are those of the index, where the database names them: SQLite.
+	// Columns are the columns of the index, if the database names them. Only SQLite does.
 	Columns []string
 }
 
-// Numbers and codes of duplicate keys.
+// Error numbers and codes of duplicate keys.
 const (
 	mysqlDuplicate       = 1062
 	mysqlDuplicateNamed  = 1586
 	stateDuplicate       = "23505"
 	sqliteDuplicate      = 2067
 	sqliteDuplicateKey   = 1555
-	sqliteDuplicateRow   = 2579 // a rowid that was given
+	sqliteDuplicateRow   = 2579 // an explicit rowid
 	sqliteConstraint     = 19
 	sqliteDuplicateWords = "UNIQUE constraint failed: "
 )
 
-// DuplicateKey tells whether err, of any driver, says that a row with the same values in a unique
-// index is there: MySQL 1062, PostgreSQL 23505, SQLite 2067 and 1555. What cannot be read of the
-// index is empty.
+// DuplicateKey reports whether err, from any driver, says that a row with the same values in a
+// unique index exists: MySQL 1062, PostgreSQL 23505, SQLite 2067 and 1555. Fields that err does not
+// give are empty.
 //
-// GORM with TranslateError puts an error of its own in place of the driver's, which does not say
-// which index it was: it is not known here.
+// GORM with TranslateError replaces the driver's error with its own, which does not name the index.
+// DuplicateKey does not recognize that error.
 func DuplicateKey(err error) (Duplicate, bool) {
 	if err == nil {
 		return Duplicate{}, false
@@ -59,9 +59,9 @@ func DuplicateKey(err error) (Duplicate, bool) {
 	return Duplicate{}, false
 }
 
-// mysqlIndex reads "Duplicate entry 'values' for key 'index'", in any of the server's languages:
-// the index stands in the last pair of quotes, the values, which are anybody's, before it. MySQL 8
-// writes 'table.index'.
+// mysqlIndex parses "Duplicate entry 'values' for key 'index'", in any of the server's languages.
+// The index is in the last pair of quotes; the values before it can be anything. MySQL 8 writes
+// 'table.index'.
 func mysqlIndex(texts ...string) (d Duplicate) {
 	for _, text := range texts {
 		text, closed := strings.CutSuffix(strings.TrimRight(text, " ."), "'")
@@ -78,8 +78,8 @@ func mysqlIndex(texts ...string) (d Duplicate) {
 	return d
 }
 
-// sqliteIndex reads "UNIQUE constraint failed: table.column, table.column", or "…: index 'name'".
-// Drivers put words before it, and a code in brackets behind it.
+// sqliteIndex parses "UNIQUE constraint failed: table.column, table.column", or "…: index 'name'".
+// Drivers put text before it and a code in brackets after it.
 func sqliteIndex(text string) (d Duplicate, ok bool) {
 	_, text, ok = strings.Cut(text, sqliteDuplicateWords)
 	if !ok {
@@ -102,7 +102,7 @@ func sqliteIndex(text string) (d Duplicate, ok bool) {
 	return d, true
 }
 
-// named is what an error says of the index.
+// named describes the index in an error.
 func (d Duplicate) named() string {
 	switch {
 	case d.Index != "":
@@ -113,7 +113,7 @@ func (d Duplicate) named() string {
 	return "another unique index"
 }
 
-// text is a field of the driver's error, or empty.
+// text returns a field of the driver's error, or "".
 func text(err error, names ...string) string {
 	if f, ok := dberr.Field(err, reflect.String, names...); ok {
 		return f.String()

@@ -3,10 +3,10 @@ package guard
 // MySQLIndex reads the message of a duplicate key.
 var MySQLIndex = mysqlIndex
 
-// Passed tells whether a row has certainly made a move.
+// Passed reports whether a row has certainly made a move.
 func Passed[S comparable](moves map[S][]S, from, to, now S) bool {
 	return graph[S](moves).passed(from, to, now)
 }
 
-// IsDecimal tells whether a text is a number to all databases.
+// IsDecimal reports whether every database reads a text as a number.
 var IsDecimal = isDecimal

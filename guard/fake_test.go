@@ -12,19 +12,19 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// fakeTx is a transaction that answers as it was told to, and remembers what it was asked.
-// Questions to the catalogue find all as it should be.
+// fakeTx is a transaction that returns prepared answers and records its statements. Queries to the
+// catalogue find everything as a guard needs it.
 type fakeTx struct {
 	mu      sync.Mutex
 	d       dbtx.Dialect
 	sent    []string
-	asked   int // questions to the catalogue
+	asked   int // queries to the catalogue
 	results []result
 	answers []answer
 	noIndex bool
-	table   string // what the table is; empty: as it should be
+	table   string // the answer to what the table is; empty means as it should be
 	narrow  bool   // the columns are not as they should be
-	kind    string // that of the columns of the index; empty: one that takes anything
+	kind    string // of the columns of the index; empty means one that accepts anything
 }
 
 type result struct {
@@ -32,7 +32,7 @@ type result struct {
 	err error
 }
 
-// answer is a row; nil values: there is none.
+// answer is a row; nil values mean no row.
 type answer struct {
 	values []any
 	err    error
@@ -42,7 +42,7 @@ func fake(d dbtx.Dialect) *fakeTx { return &fakeTx{d: d} }
 
 func (f *fakeTx) Dialect() dbtx.Dialect { return f.d }
 
-// Exec takes the results in turn; without one a statement has changed one row.
+// Exec returns the results in turn. When there are none left, a statement changes one row.
 func (f *fakeTx) Exec(_ context.Context, query string, args ...any) (int64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -69,7 +69,7 @@ func (f *fakeTx) QueryRow(_ context.Context, query string, args []any, dest ...a
 		}
 	}
 	if strings.Contains(query, "transaction_isolation") {
-		*dest[0].(*string) = "read committed" //nolint:errcheck // it asks for one
+		*dest[0].(*string) = "read committed" //nolint:errcheck // the query has one destination, a string
 		return nil
 	}
 	f.sent = append(f.sent, shown(query, args))
@@ -96,13 +96,13 @@ func (f *fakeTx) QueryRow(_ context.Context, query string, args []any, dest ...a
 func (f *fakeTx) catalogue(query string, dest []any) error {
 	if n, ok := dest[0].(*int64); ok {
 		*n = 1
-		if f.narrow || strings.Contains(query, "nextval") { // the program gives the ids
+		if f.narrow || strings.Contains(query, "nextval") { // the program assigns the ids
 			*n = 0
 		}
 		return nil
 	}
 	if len(dest) == 1 {
-		*dest[0].(*string) = f.kind //nolint:errcheck // it asks for one
+		*dest[0].(*string) = f.kind //nolint:errcheck // the query has one destination, a string
 		return nil
 	}
 	table, indexes := "ok", int64(1)
@@ -115,11 +115,11 @@ func (f *fakeTx) catalogue(query string, dest []any) error {
 	if f.noIndex {
 		indexes = 0
 	}
-	*dest[0].(*string), *dest[1].(*int64) = table, indexes //nolint:errcheck // it asks for these
+	*dest[0].(*string), *dest[1].(*int64) = table, indexes //nolint:errcheck // the query has these destinations
 	return nil
 }
 
-// shown is a statement with its values behind it.
+// shown returns a statement followed by its values.
 func shown(query string, args []any) string {
 	for i, a := range args {
 		if s, ok := a.(string); ok && len(s) == guard.DigestLen {

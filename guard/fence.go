@@ -10,22 +10,22 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// Fence refuses the writes of a holder that was paused, and does not know that another one has the
-// lease or lock by now.
+// Fence refuses the writes of a holder that was paused and does not know that another one has the
+// lease or lock now.
 //
 //	UPDATE job SET fence = ? WHERE id = ? AND (fence IS NULL OR fence <= ?)
 //
-// One statement, and one more where it changed nothing. The row is locked from then on until the
-// transaction ends, so that a later holder's first write comes behind all that this one still does
-// in it. Check it first in every transaction of the holder.
+// It costs one statement, and a second one if the first changed nothing. The row stays locked until
+// the transaction ends, so the first write of a later holder comes after everything that this
+// holder does in the transaction. Call Check first in every transaction of the holder.
 //
-// It stops a stale holder once a later one has written, and not before: until then nobody can know
-// that there is a later one. It is no guard against repeats by the holder itself.
+// It stops a stale holder only after a later holder has written. Before that, no one can know that
+// there is a later one. It does not detect duplicates of the holder's own writes.
 //
-// Table may be schema.table. ID is a column with a unique index. Column keeps the largest fence
-// that was seen, a BIGINT; NULL is less than any. Fences come from retrysafe: of an attempt, or of
-// a lock. A Fence is safe for concurrent use, is meant to be a variable of the package, and must
-// not be copied after its first use.
+// Table may be schema.table. ID is a column with a unique index. Column stores the largest fence
+// that was seen, as a BIGINT; NULL is less than any fence. Fences come from retrysafe: from an
+// attempt or from a lock. A Fence is safe for concurrent use. It is meant to be a package variable
+// and must not be copied after its first use.
 //
 // Source: Martin Kleppmann, "How to do distributed locking" (2016), on fencing tokens.
 type Fence struct {
@@ -34,11 +34,12 @@ type Fence struct {
 	plans plans
 }
 
-// Check lets the holder with this fence, and none before it, write to the row in the rest of the
-// transaction. It may be called again.
+// Check refuses the holder if the row has seen a larger fence. Otherwise this holder, and no
+// earlier one, can write to the row in the rest of the transaction. Check can be called more than
+// once.
 //
-// Errors: [ErrFenced], [ErrMissing], [ErrMisuse], [ErrLocked], those of the database, wrapped.
-// After each roll back.
+// Errors: [ErrFenced], [ErrMissing], [ErrMisuse], [ErrLocked], and wrapped errors of the database.
+// After each of them, roll back.
 func (f *Fence) Check(ctx context.Context, tx dbtx.Tx, id any, fence retrysafe.Fence) error {
 	p, err := f.plans.open(ctx, tx, func() spec {
 		return spec{guard: "Fence", table: f.Table, unique: []string{f.ID}, column: f.Column}
@@ -63,7 +64,7 @@ func (f *Fence) Check(ctx context.Context, tx dbtx.Tx, id any, fence retrysafe.F
 	if done, err := p.one(ctx, tx, s); done || err != nil {
 		return err
 	}
-	// MySQL has met the row and counts none, where the fence is the same as before.
+	// MySQL matched the row but counts no change if the fence is the same as before.
 	s = newStatement(p.d).add("SELECT CASE WHEN ").name(f.Column).add(" = ").value(n).add(" THEN 1 ELSE 0 END FROM ", p.quoted, " WHERE ").name(f.ID).add(" = ").value(id).current()
 	var own int64
 	switch err := tx.QueryRow(ctx, string(s.text), s.args, &own); {

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// graph is what leads to what.
+// graph maps each state to the states that it leads to.
 type graph[S comparable] map[S][]S
 
-// declared is a copy of moves, checked.
+// declared checks moves and returns a copy of them.
 func declared[S comparable](moves map[S][]S) (graph[S], error) {
 	if len(moves) == 0 {
 		return nil, misuse("the machine has no moves; declare which state leads to which")
@@ -34,7 +34,7 @@ func declared[S comparable](moves map[S][]S) (graph[S], error) {
 	switch {
 	case valuer, kind >= reflect.Int && kind <= reflect.Uint64:
 	case kind == reflect.String:
-		// MySQL takes texts for equal that differ in case, or in spaces at the end.
+		// To MySQL, texts that differ only in case or in trailing spaces are equal.
 		for i, a := range states {
 			for _, b := range states[:i] {
 				if a != b && strings.EqualFold(trimmed(a), trimmed(b)) {
@@ -50,8 +50,8 @@ func declared[S comparable](moves map[S][]S) (graph[S], error) {
 
 func trimmed[S comparable](s S) string { return strings.TrimRight(fmt.Sprint(s), " ") }
 
-// reaches tells whether a way leads from one state to another, of one move at least, without the
-// move that is left out.
+// reaches reports whether a path of at least one move leads from one state to another, without the
+// moves that without excludes.
 func (g graph[S]) reaches(from, to S, without func(a, b S) bool) bool {
 	seen := map[S]bool{}
 	todo := []S{from}
@@ -74,7 +74,7 @@ func (g graph[S]) reaches(from, to S, without func(a, b S) bool) bool {
 	return false
 }
 
-// cycle is a state that leads back to itself, if there is one.
+// cycle returns a state that leads back to itself, if there is one.
 func (g graph[S]) cycle() (at S, found bool) {
 	for s := range g {
 		if g.reaches(s, s, nil) {
@@ -84,8 +84,8 @@ func (g graph[S]) cycle() (at S, found bool) {
 	return at, false
 }
 
-// passed tells, of a row that is in now, whether it has certainly made the move: from no first
-// state, to which nothing leads, there is another way.
+// passed reports whether a row that is in state now has certainly made the move. It has if no path
+// from an initial state, which is one that no state leads to, reaches now without this move.
 func (g graph[S]) passed(from, to, now S) bool {
 	if now != to && !g.reaches(to, now, nil) {
 		return false
@@ -102,8 +102,8 @@ func (g graph[S]) passed(from, to, now S) bool {
 	return true
 }
 
-// known finds a state as the machine declares it: a database may give back a text with spaces at
-// its end, or in another case.
+// known returns the state as the machine declares it. A database may return a text with trailing
+// spaces, or in another case.
 func (g graph[S]) known(s S) S {
 	if reflect.TypeFor[S]().Kind() != reflect.String {
 		return s

@@ -31,8 +31,8 @@ func machine(tb testing.TB, moves map[status][]status, opts ...guard.MachineOpti
 type call struct {
 	name string
 	run  func(ctx context.Context, tx dbtx.Tx) (guard.Outcome, error)
-	// added is how many statements it costs beside the one that the caller would send in any case,
-	// and more what it costs on a dialect.
+	// added is how many statements the guard costs beyond the one that the caller would send
+	// anyway. more is what it costs in addition on some dialects.
 	added int
 	more  map[dbtx.Dialect]int
 	want  map[dbtx.Dialect]string
@@ -45,7 +45,7 @@ func errOnly(err error) (guard.Outcome, error) {
 	return guard.Applied, nil
 }
 
-// calls are one of each guard, of new values.
+// calls returns one call of each guard, with new values.
 func calls(tb testing.TB) []call {
 	tb.Helper()
 	version := &guard.Version{Table: "shop.account", ID: "id", Column: "version", LastKey: "last_key"}
@@ -96,7 +96,7 @@ func calls(tb testing.TB) []call {
 		{name: "Condition", run: func(ctx context.Context, tx dbtx.Tx) (guard.Outcome, error) {
 			return errOnly(condition.Subtract(ctx, tx, 7, 100))
 		}, want: map[dbtx.Dialect]string{dbtx.PostgreSQL: `UPDATE "account" SET "amount" = "amount" - $1 WHERE "id" = $2 AND "amount" >= $3 [100 7 100]`}},
-		// To look is the caller's own statement.
+		// The caller would send the first SELECT anyway.
 		{name: "RowLock", added: 1, more: map[dbtx.Dialect]int{dbtx.SQLite: -1}, run: locked(lock), want: map[dbtx.Dialect]string{
 			dbtx.SQLite:     "SELECT `amount`, `version` FROM `account` WHERE `id` = ? [7]",
 			dbtx.PostgreSQL: `SELECT "amount", "version" FROM "account" WHERE "id" = $1 [7]|SELECT "amount", "version" FROM "account" WHERE "id" = $1 FOR UPDATE [7]`,
@@ -111,7 +111,7 @@ func calls(tb testing.TB) []call {
 		{name: "Machine.MoveBy", run: func(ctx context.Context, tx dbtx.Tx) (guard.Outcome, error) {
 			return again.MoveBy(ctx, tx, 7, by, "on", "off", nil)
 		}, want: map[dbtx.Dialect]string{dbtx.MySQL: "UPDATE `orders` SET `status` = ?, `last_key` = ? WHERE `id` = ? AND `status` = ? AND (`last_key` IS NULL OR `last_key` <> ?) [off digest 7 on digest]"}},
-		// It is a statement beside the caller's own.
+		// It is sent in addition to the caller's own statement.
 		{name: "Fence", added: 1, run: func(ctx context.Context, tx dbtx.Tx) (guard.Outcome, error) {
 			_, _ = tx.Exec(ctx, "UPDATE of the caller's own")
 			return errOnly(fence.Check(ctx, tx, 7, 12))
@@ -126,8 +126,8 @@ func calls(tb testing.TB) []call {
 	}
 }
 
-// TestStatements: what each guard sends, and how many statements it adds to those that the caller
-// would send without it. The catalogue is asked once.
+// TestStatements: the statements that each guard sends, and how many it adds to those that the
+// caller would send without it. The catalogue is queried once.
 func TestStatements(t *testing.T) {
 	t.Parallel()
 	for _, d := range dialects {
@@ -143,7 +143,7 @@ func TestStatements(t *testing.T) {
 				}
 				assert.Equal(t, len(tx.sent), 1+c.added+c.more[d], "statements of %s on %s, call %d: %q", c.name, d, i, tx.sent)
 				if i > 0 && !strings.HasPrefix(c.name, "RowLock") {
-					// which locks SQLite's file by such a statement
+					// RowLock locks SQLite's file with such a statement.
 					assert.Equal(t, tx.asked, 0, "questions to the catalogue, %s on %s", c.name, d)
 				}
 				tx.asked = 0
@@ -152,8 +152,8 @@ func TestStatements(t *testing.T) {
 	}
 }
 
-// TestCatalogueOnlySuccessIsRemembered: a table without the index is looked at each time, with the
-// statement that makes it in the error, and once it is there no more.
+// TestCatalogueOnlySuccessIsRemembered: a table without the index is checked each time, and the
+// error has the statement that creates the index. Once the index exists, it is not checked again.
 func TestCatalogueOnlySuccessIsRemembered(t *testing.T) {
 	t.Parallel()
 	for _, d := range dialects {
@@ -185,8 +185,7 @@ func TestCatalogueOnlySuccessIsRemembered(t *testing.T) {
 	}
 }
 
-// BenchmarkGuards is on a transaction that costs nothing, so that what is counted is the guard's
-// own.
+// BenchmarkGuards uses a transaction that costs nothing, so it measures only the guard.
 func BenchmarkGuards(b *testing.B) {
 	for _, c := range calls(b) {
 		b.Run(c.name, func(b *testing.B) {
@@ -201,7 +200,7 @@ func BenchmarkGuards(b *testing.B) {
 	}
 }
 
-// nothing is a transaction in which all is well.
+// nothing is a transaction in which everything succeeds.
 type nothing struct {
 	d    dbtx.Dialect
 	asks *fakeTx

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// kind is what the values of a column are, as far as it decides how a database compares them with a
-// value of another type: to MySQL "7 or so" is the number 7, and 123 the text "0123"; to SQLite and
-// PostgreSQL " 1" is 1.
+// kind is the type of a column, as far as it decides how a database compares the column with a
+// value of another type. To MySQL "7 or so" is the number 7, and 123 equals the text "0123". To
+// SQLite and PostgreSQL " 1" is 1.
 type kind string
 
 const (
 	wholeNumbers kind = "integer"
-	numbers      kind = "number" // with a fraction, or in decimals, which drivers take as texts
-	texts        kind = "text"   // bytes too
+	numbers      kind = "number" // with a fraction or decimals; drivers accept decimals as text
+	texts        kind = "text"   // also bytes
 	days         kind = "day"
-	// moments are followed by the digits of a second that the column keeps. It rounds a time that
-	// has more, and then is not equal to it.
+	// moments is followed by the number of digits of a second that the column keeps. The column
+	// rounds a time that has more digits, and the rounded time is not equal to the original.
 	moments = "moment "
 )
 
@@ -38,8 +38,8 @@ func (k kind) String() string {
 	return "times to " + strings.TrimPrefix(string(k), moments) + " digits of a second"
 }
 
-// takes tells whether a value is compared as what it is. Of other kinds of columns, and of other
-// values, such as times, the driver and the database know.
+// takes reports whether the database compares a value with the column by type. Other kinds of
+// columns and other values, such as times, are left to the driver and the database.
 func (k kind) takes(v any) bool {
 	v = plainValue(v)
 	if at, ok := v.(time.Time); ok {
@@ -58,7 +58,7 @@ func (k kind) takes(v any) bool {
 	}
 	switch k {
 	case wholeNumbers:
-		const exact = 1 << 53 // beyond it a float stands for several whole numbers
+		const exact = 1 << 53 // above it a float represents several integers
 		return !isText && (!r.CanFloat() || r.Float() == math.Trunc(r.Float()) && math.Abs(r.Float()) < exact)
 	case numbers:
 		return !isText || isDecimal(text)
@@ -68,7 +68,7 @@ func (k kind) takes(v any) bool {
 	return true
 }
 
-// keeps tells whether a column has a time as it was given.
+// keeps reports whether a column stores a time without rounding it.
 func (k kind) keeps(at time.Time) bool {
 	unit := 24 * time.Hour
 	if digits, ok := strings.CutPrefix(string(k), moments); ok {
@@ -79,11 +79,11 @@ func (k kind) keeps(at time.Time) bool {
 	} else if k != days {
 		return true
 	}
-	// beyond microseconds drivers cut off by themselves, each time
+	// drivers always cut off what is finer than microseconds
 	return unit <= time.Microsecond || at.Equal(at.Truncate(unit))
 }
 
-// isDecimal tells whether a text is what every database reads as one number, and all of it.
+// isDecimal reports whether every database reads all of a text as the same number.
 func isDecimal(s string) bool {
 	s = strings.TrimPrefix(s, "-")
 	whole, fraction, dotted := strings.Cut(s, ".")
@@ -91,10 +91,10 @@ func isDecimal(s string) bool {
 	return digits(whole) && (!dotted || digits(fraction))
 }
 
-// plainValue is what the driver is given in the end: behind pointers, and what a driver.Valuer
-// makes. It is nil where that is NULL.
+// plainValue returns the value that the driver gets in the end: it follows pointers and calls
+// driver.Valuer. It returns nil if the value is NULL.
 func plainValue(v any) any {
-	const most = 8 // pointers to pointers, and Valuers that make Valuers
+	const most = 8 // pointers to pointers, and Valuers that return Valuers
 	for range most {
 		r := reflect.ValueOf(v)
 		if !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil() {
@@ -103,7 +103,7 @@ func plainValue(v any) any {
 		if valuer, ok := v.(driver.Valuer); ok {
 			made, err := valuer.Value()
 			if err != nil {
-				return v // the driver will say so
+				return v // the driver will report it
 			}
 			v = made
 			continue
@@ -116,8 +116,8 @@ func plainValue(v any) any {
 	return v
 }
 
-// compares wants a value that stands beside a column of the unique index to be of the column's
-// kind.
+// compares returns an error if a value that is compared with a column of the unique index is not of
+// the column's kind.
 func (p *plan) compares(column string, v any) error {
 	for i, c := range p.unique {
 		if !sameName(c, column) || p.kinds[i].takes(v) {

@@ -17,7 +17,8 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// Things that look like those of libraries: what can begin and not end a transaction is none.
+// Types that look like those of libraries: a value that can begin a transaction but not end one is
+// not a transaction.
 type (
 	pool   struct{ dbtx.Conn }
 	nested struct{ pool }
@@ -27,7 +28,7 @@ type (
 func (pool) BeginTx(context.Context, *sql.TxOptions) (*sql.Tx, error) { return nil, sql.ErrConnDone }
 func (nested) Commit() error                                          { return nil }
 
-// TestInTransaction: a guard on a pool or on a connection would be no guard.
+// TestInTransaction: a guard refuses a pool or a connection, on which it would protect nothing.
 func TestInTransaction(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -48,7 +49,7 @@ func TestInTransaction(t *testing.T) {
 	}
 }
 
-// TestMisuse: what can be seen to be wrong is refused before a statement is sent, and says what to
+// TestMisuse: visible mistakes are refused before a statement is sent, and the error says what to
 // do.
 func TestMisuse(t *testing.T) {
 	t.Parallel()
@@ -231,7 +232,7 @@ func TestMisuse(t *testing.T) {
 	}
 }
 
-// TestMachineDeclaration: what cannot be told apart later is refused when it is declared.
+// TestMachineDeclaration: states that could not be told apart later are refused in the declaration.
 func TestMachineDeclaration(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -264,7 +265,7 @@ func TestMachineDeclaration(t *testing.T) {
 	assert.ErrorIs(t, err, guard.ErrIllegal, "the map is copied")
 }
 
-// FuzzNames: a name that is taken cannot leave its quotes.
+// FuzzNames: an accepted name cannot escape its quotes.
 func FuzzNames(f *testing.F) {
 	for _, s := range []string{"id", "a`b", `a"b`, "a.b", "a b", "a;", "ä", "\x00", "1a", "_", "a\\", "\xff", "a'b", "--"} {
 		f.Add(s)
@@ -288,7 +289,7 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// FuzzIsDecimal: a text that counts as a number is one to whoever reads all of it.
+// FuzzIsDecimal: a text that counts as a number parses as one as a whole.
 func FuzzIsDecimal(f *testing.F) {
 	for _, s := range []string{"1", "-1.50", "", "-", ".", "1.", ".5", " 1", "1 ", "1e5", "0x1", "1_0", "--1", "+1", "1.2.3", "\xd9\xa1", "1\x00", "NaN"} {
 		f.Add(s)

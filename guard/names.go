@@ -8,12 +8,12 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// maxName is the longest identifier that all three databases take whole, in bytes: PostgreSQL cuts
-// longer ones, and would name another table.
+// maxName is the length in bytes of the longest identifier that all three databases accept.
+// PostgreSQL cuts longer ones, which could then name another table.
 const maxName = 63
 
-// checkName tells whether s may stand for a column, or for a part of a table's name. Names come
-// from the program and not from a request; the check is for the day when one does.
+// checkName returns an error if s cannot be a column, or a part of a table's name. Names come from
+// the program and not from a request; the check is a second line of defence.
 func checkName(what, s string) error {
 	switch {
 	case s == "":
@@ -30,7 +30,7 @@ func checkName(what, s string) error {
 	return nil
 }
 
-// splitTable is the schema, if one is named, and the table.
+// splitTable returns the schema, if there is one, and the table.
 func splitTable(s string) (schema, table string) {
 	if schema, table, ok := strings.Cut(s, "."); ok {
 		return schema, table
@@ -48,8 +48,8 @@ func checkTable(s string) error {
 	return checkName("a table", table)
 }
 
-// quote writes a checked name. SQLite gets `…` and not "…", which it takes for a text where there
-// is no such column.
+// quote quotes a checked name. On SQLite it uses `…` and not "…", because SQLite reads "…" as a
+// text if there is no such column.
 func quote(d dbtx.Dialect, name string) string {
 	if d == dbtx.PostgreSQL {
 		return `"` + name + `"`
@@ -65,7 +65,7 @@ func quoteTable(d dbtx.Dialect, s string) string {
 	return quote(d, schema) + "." + quote(d, table)
 }
 
-// sameName tells whether two names may be one column: MySQL and SQLite do not tell case apart.
+// sameName reports whether two names can be the same column: MySQL and SQLite ignore case.
 func sameName(a, b string) bool { return strings.EqualFold(a, b) }
 
 func hasName(all []string, name string) bool {

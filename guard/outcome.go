@@ -5,15 +5,16 @@ import (
 	"fmt"
 )
 
-// Outcome is how a guarded write ended well. All else is an error, so that `if err != nil` is never
-// wrong.
+// Outcome is the result of a successful guarded write. Everything else is an error, so `if err !=
+// nil` is always correct.
 type Outcome uint8
 
 const (
-	// Applied says that this call has written, and its transaction has to be committed.
+	// Applied means that this call has written. The caller must commit its transaction.
 	Applied Outcome = iota + 1
-	// Repeat says that the same request has written before, and that this call has written nothing.
-	// Leave out what else the request does to the database, and answer as if it had been done.
+	// Repeat means that the same request has written before, and that this call has written
+	// nothing. Skip the request's other writes to the database, and answer as if they had been
+	// done.
 	Repeat
 )
 
@@ -27,33 +28,34 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("outcome %d", uint8(o))
 }
 
-// Errors of guards. Each comes wrapped in one that says on which table, and what to do. After any
-// of them roll back.
+// Errors of guards. A guard wraps each in an error that says which table it is about, and what to
+// do. Roll back after any of them.
 var (
-	// ErrStale: the row was changed since the request was decided on. Read it again, and let the
+	// ErrStale means that the row changed after the client read it. Read it again, and let the
 	// client decide again.
 	ErrStale = errors.New("guard: another writer was first")
-	// ErrMissing: there is no row with this id.
+	// ErrMissing means that there is no row with this id.
 	ErrMissing = errors.New("guard: no such row")
-	// ErrRefused: the condition does not hold, and nothing was changed. It is no sign of a repeat.
+	// ErrRefused means that the condition does not hold. Nothing was changed. It does not mean that
+	// the request is a duplicate.
 	ErrRefused = errors.New("guard: the condition does not hold")
-	// ErrIllegal: the state that the row is in does not lead to the one asked for.
+	// ErrIllegal means that the row's state does not lead to the requested one.
 	ErrIllegal = errors.New("guard: the move is not allowed")
-	// ErrFenced: a later holder has written. This one must stop.
+	// ErrFenced means that a later holder has written. This holder must stop.
 	ErrFenced = errors.New("guard: the holder is out of date")
-	// ErrConflict: a row with the same values in a unique index is there, and is not this
-	// request's.
+	// ErrConflict means that there is a row with the same values in a unique index, and that it is
+	// not this request's.
 	ErrConflict = errors.New("guard: another request's row is there")
-	// ErrLocked: another transaction has the row, or SQLite's file, for longer than this one may
-	// wait. The same in a new transaction may succeed.
+	// ErrLocked means that another transaction has locked the row, or SQLite's file, for longer
+	// than this one can wait. The same call in a new transaction may succeed.
 	ErrLocked = errors.New("guard: another transaction is in the way")
-	// ErrMisuse: the program or the table is not as the guard needs it. The text says what to
-	// change; trying again does not help.
+	// ErrMisuse means that the program or the table is not as the guard needs it. The text says
+	// what to change. A retry does not help.
 	ErrMisuse = errors.New("guard: misuse")
 )
 
-// failure is an error of a kind, with a text that says what to do, and the driver's error where
-// there is one. The driver's text is left out: it may have values of the row.
+// failure is an error of one kind, with a text that says what to do, and the driver's error if
+// there is one. It leaves out the driver's text, which may contain values of the row.
 type failure struct {
 	kind, cause error
 	text        string
@@ -68,7 +70,7 @@ func (f *failure) Unwrap() []error {
 	return []error{f.kind, f.cause}
 }
 
-// fail is an error of a kind; format goes on behind the kind's own text.
+// fail returns an error of the given kind. Its text is the kind's own text and then format.
 func fail(kind, cause error, format string, args ...any) error {
 	return &failure{kind, cause, kind.Error() + ": " + fmt.Sprintf(format, args...)}
 }

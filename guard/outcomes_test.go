@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// Errors as drivers make them.
+// Errors in the form of drivers' errors.
 type (
 	postgresError struct{ Code, Message, ConstraintName, TableName string }
 	pqError       struct{ Code, Constraint, Table string }
@@ -41,8 +41,8 @@ func (e *sqliteError) Error() string      { return e.text }
 func (e *sqliteError) Code() int          { return e.code }
 func (e otherSQLite) Error() string       { return e.text }
 
-// TestDuplicateKey: the errors of all drivers are known, wrapped and joined too, and which index it
-// was.
+// TestDuplicateKey: DuplicateKey recognizes the errors of all drivers, also wrapped and joined, and
+// says which index was hit.
 func TestDuplicateKey(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -79,7 +79,7 @@ func TestDuplicateKey(t *testing.T) {
 	}
 }
 
-// FuzzDuplicateKey: whatever stands in the values of an entry, the index is the one behind it.
+// FuzzDuplicateKey: whatever the values of an entry contain, the index after them is found.
 func FuzzDuplicateKey(f *testing.F) {
 	f.Add("1-ann", "vote_key")
 	f.Add("' for key 'other'", "PRIMARY")
@@ -97,7 +97,7 @@ func FuzzDuplicateKey(f *testing.F) {
 	})
 }
 
-// TestPassed: a row that has gone on has made the move if there is no other way to where it is.
+// TestPassed: a row that has moved on has made the move if no other path leads to its state.
 func TestPassed(t *testing.T) {
 	t.Parallel()
 	m := map[string][]string{"placed": {"paid", "cancelled"}, "paid": {"sent", "cancelled"}, "sent": {"done"}}
@@ -108,9 +108,9 @@ func TestPassed(t *testing.T) {
 		{"placed", "paid", "paid", true},
 		{"placed", "paid", "sent", true},
 		{"placed", "paid", "done", true},
-		{"placed", "paid", "cancelled", false},      // it may have been cancelled at once
+		{"placed", "paid", "cancelled", false},      // it may have been cancelled from placed
 		{"placed", "cancelled", "cancelled", false}, // it may have been paid before
-		{"paid", "cancelled", "cancelled", false},   // it may have been cancelled at once
+		{"paid", "cancelled", "cancelled", false},   // it may have been cancelled from placed
 		{"paid", "sent", "sent", true},
 		{"paid", "sent", "done", true},
 		{"placed", "cancelled", "paid", false},
@@ -121,7 +121,7 @@ func TestPassed(t *testing.T) {
 	}
 }
 
-// TestOutcomes: what a row that was not changed says, and how it is told.
+// TestOutcomes: the result for a row that was not changed.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	none := result{n: 0}
@@ -137,7 +137,7 @@ func TestOutcomes(t *testing.T) {
 	for _, c := range []struct {
 		call    string
 		answers []answer
-		want    error // nil: Repeat
+		want    error // nil means Repeat
 		text    string
 	}{
 		{"Version", row(int64(1)), nil, ""},
@@ -187,8 +187,8 @@ func TestOutcomes(t *testing.T) {
 	assert.ErrorIs(t, err, guard.ErrMisuse, "an update of two rows")
 }
 
-// TestErrorsOfTheDatabase: they say what to do, stay to be found by DoTx, and do not show what the
-// driver's text has of a row.
+// TestErrorsOfTheDatabase: errors say what to do, DoTx can still recognize them, and they do not
+// contain the row's values from the driver's text.
 func TestErrorsOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -210,7 +210,7 @@ func TestErrorsOfTheDatabase(t *testing.T) {
 	} {
 		for _, run := range calls(t) {
 			if run.name == "Unique.Try" || run.name == "Fence" || strings.HasPrefix(run.name, "RowLock") || run.name == "Upsert" {
-				continue // which have statements of the caller's own, or make results themselves
+				continue // they have statements of the caller's own, or return results themselves
 			}
 			tx := fake(dbtx.PostgreSQL)
 			tx.results = []result{{err: c.err}}
@@ -230,8 +230,8 @@ func TestErrorsOfTheDatabase(t *testing.T) {
 	assert.True(t, !strings.Contains(err.Error(), "secret"), "the error shows no value: %v", err)
 }
 
-// TestTry: an INSERT of the caller's own; same is asked whichever index was hit, since a repeat
-// meets its row in all of them.
+// TestTry: an INSERT of the caller's own. same is called whichever index was hit, because a
+// duplicate request conflicts with its row in every index.
 func TestTry(t *testing.T) {
 	t.Parallel()
 	for _, d := range dialects {
@@ -278,7 +278,7 @@ func TestTry(t *testing.T) {
 	}
 }
 
-// TestDigestIsFrozen: rows of old versions are to be known by new ones.
+// TestDigestIsFrozen: new versions must recognize rows that old versions wrote.
 func TestDigestIsFrozen(t *testing.T) {
 	t.Parallel()
 	got, err := guard.Digest(retrysafe.Key{Tenant: "ann", Operation: "pay", ID: "8e03978e/ü"})

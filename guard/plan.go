@@ -14,41 +14,41 @@ import (
 type spec struct {
 	// guard is its name in errors.
 	guard, table string
-	// unique are the columns of the unique index that it stands on.
+	// unique are the columns of the unique index that it needs.
 	unique []string
-	// column is another one that it uses, or empty.
+	// column is another column that it uses, or empty.
 	column string
 	// key is the column of digests, or empty.
 	key string
-	// moment: column is a time, to the microsecond.
+	// moment reports whether column is a time with microseconds.
 	moment bool
-	// given: the values of unique come from the request, and are not numbers that the database
-	// gives.
+	// given reports whether the values of unique come from the request. The database must not
+	// assign them.
 	given bool
 }
 
-// plan is a spec on one kind of database, after its catalogue was asked.
+// plan is a spec on one kind of database, after the catalogue was checked.
 type plan struct {
 	spec
 	d dbtx.Dialect
-	// where is the table as errors name it, and quoted as statements do.
+	// where is the table as errors name it. quoted is the table as statements name it.
 	where, quoted string
-	// late: on PostgreSQL the table has a unique constraint that may be looked at when the
-	// transaction commits, with which ON CONFLICT does not go.
+	// late reports whether, on PostgreSQL, the table has a unique constraint that may be checked
+	// when the transaction commits. ON CONFLICT does not support those.
 	late bool
-	// kinds are those of the columns of the unique index.
+	// kinds are the kinds of the columns of the unique index.
 	kinds []kind
 }
 
-// plans are what a guard remembers: one plan for each kind of database that it was used on. What
-// was not as it should be is looked at again the next time. It is safe for concurrent use, and must
-// not be copied.
+// plans caches one plan for each kind of database that a guard was used on. It does not cache a
+// check that failed; the next call checks again. It is safe for concurrent use and must not be
+// copied.
 type plans struct {
 	of [dbtx.MySQL + 1]atomic.Pointer[plan]
 }
 
-// open looks whether tx is a transaction, and returns what the guard knows of its database; the
-// first time it asks.
+// open checks that tx is a transaction, and returns the plan for its database. The first call
+// checks the catalogue.
 func (p *plans) open(ctx context.Context, tx dbtx.Tx, s func() spec) (*plan, error) {
 	if tx == nil {
 		return nil, misuse("the transaction is nil; begin one, and give the guard dbtx.SQL(tx, …) of it")
@@ -76,7 +76,7 @@ func (p *plans) open(ctx context.Context, tx dbtx.Tx, s func() spec) (*plan, err
 	return made, nil
 }
 
-// check looks at the names.
+// check checks the names.
 func (s *spec) check() error {
 	if err := checkTable(s.table); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (p *plan) run(ctx context.Context, tx dbtx.Tx, s *statement) (int64, error)
 	return n, explain(p.where, err)
 }
 
-// row reads the one row of a statement; sql.ErrNoRows is returned as it is.
+// row scans the one row of a statement. It returns sql.ErrNoRows unwrapped.
 func (p *plan) row(ctx context.Context, tx dbtx.Tx, s *statement, dest ...any) error {
 	if err := p.fits(s); err != nil {
 		return err
@@ -127,7 +127,7 @@ func (p *plan) row(ctx context.Context, tx dbtx.Tx, s *statement, dest ...any) e
 	return explain(p.where, err)
 }
 
-// fits wants each value in a statement to be of the kind of the column beside it.
+// fits returns an error if a value in a statement is not of the kind of its column.
 func (p *plan) fits(s *statement) error {
 	for _, b := range s.beside {
 		if err := p.compares(b.column, b.value); err != nil {
@@ -137,8 +137,8 @@ func (p *plan) fits(s *statement) error {
 	return nil
 }
 
-// one wants a write to have met one row at most. More: the id was compared as something else than
-// it is.
+// one runs a write that must match at most one row. If it matches more, the database compared the
+// id as another value than it is.
 func (p *plan) one(ctx context.Context, tx dbtx.Tx, s *statement) (bool, error) {
 	n, err := p.run(ctx, tx, s)
 	if err == nil && n > 1 {
@@ -148,7 +148,7 @@ func (p *plan) one(ctx context.Context, tx dbtx.Tx, s *statement) (bool, error) 
 	return n == 1, err
 }
 
-// createIndex is the statement that is missing.
+// createIndex returns the statement that creates the missing index.
 func (p *plan) createIndex() string {
 	_, table := splitTable(p.table)
 	name := table + "_" + strings.Join(p.unique, "_") + "_key"

@@ -11,49 +11,50 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// RowLock guards what is decided in Go on what a row says: look, lock the row, look again, and
-// write.
+// RowLock guards a decision that Go code makes from a row: read the row, lock it, read it again,
+// and write.
 //
 //	SELECT amount FROM account WHERE id = ?             -- a request that is refused anyway waits for nobody
 //	SELECT amount FROM account WHERE id = ? FOR UPDATE  -- what it says now stays so until the transaction ends
 //
-// That is one statement more than to read and to write. Everybody else who locks the row waits:
-// keep the transaction short, and lock rows in one order in all places.
+// This costs one statement more than a read and a write. Every other transaction that locks the row
+// waits. Keep the transaction short, and lock rows in the same order everywhere.
 //
-// It is no guard against repeats, since a retry finds the row free and does the work again: use it
-// inside of retrysafe.DoTx, which keeps the request's key in the same transaction. And a refusal by
-// check is no sign of a repeat.
+// It does not detect duplicates: a retry finds the row unlocked and does the work again. Use it
+// inside retrysafe.DoTx, which keeps the request's key in the same transaction. An error of check
+// does not mean that the request is a duplicate.
 //
-// The first look sees what the transaction sees. At REPEATABLE READ, which MySQL begins with, that
-// is the state of its first statement, so that an old one may refuse by an old state: let the lock
-// be the first statement, or use READ COMMITTED, as DoTx does. At a level above READ COMMITTED
-// PostgreSQL ends the transaction with a serialization failure where the row was changed since.
+// The first read sees the transaction's snapshot. At REPEATABLE READ, which is MySQL's default,
+// that is the state at its first statement, so an old transaction may refuse because of an old
+// state. Make the lock the first statement, or use READ COMMITTED, as DoTx does. Above READ
+// COMMITTED, PostgreSQL aborts the transaction with a serialization failure if the row changed
+// after the snapshot.
 //
-// On SQLite, where a writer has the whole file, the lock is the file's, and there is one look
-// behind it. A deferred transaction that has read before, while another has written, is refused
-// with [ErrLocked]: begin it with BEGIN IMMEDIATE.
+// On SQLite a writer locks the whole file, so the lock is the file's, and there is only one read,
+// after the lock. If a deferred transaction has read before another one wrote, the lock fails with
+// [ErrLocked]. Begin it with BEGIN IMMEDIATE.
 //
-// Table may be schema.table. ID is a column with a unique index. Columns are what is read. A
-// RowLock is safe for concurrent use, is meant to be a variable of the package, and must not be
-// copied after its first use.
+// Table may be schema.table. ID is a column with a unique index. Columns are the columns to read. A
+// RowLock is safe for concurrent use. It is meant to be a package variable and must not be copied
+// after its first use.
 type RowLock struct {
 	Table, ID string
 	Columns   []string
-	// Wait is how long to wait for the row: zero as long as the database's settings say, less than
-	// zero not at all. MySQL counts in whole seconds, rounded up, and a Wait costs it two
-	// statements more, which set its session and put it back. SQLite waits as long as its
-	// busy_timeout says.
+	// Wait is how long to wait for the row. Zero means as long as the database's settings say. A
+	// negative value means not at all. MySQL counts in whole seconds, rounded up, and a Wait costs
+	// two more statements there, which set its session variable and restore it. SQLite always waits
+	// as long as its busy_timeout says.
 	Wait time.Duration
 
 	plans plans
 }
 
-// Lock reads Columns into dest, calls check, locks the row, reads again and calls check again. An
-// error of check is returned as it is. When Lock returns nil, dest is what the row says, until the
-// transaction ends or writes to it.
+// Lock reads Columns into dest, calls check, locks the row, reads it again and calls check again.
+// It returns an error of check unchanged. When Lock returns nil, dest stays valid until the
+// transaction ends or writes to the row.
 //
-// Errors: [ErrLocked] where the wait was too long, [ErrMissing], [ErrMisuse], those of the
-// database, wrapped. After each roll back.
+// Errors: [ErrLocked] if the wait was too long, [ErrMissing], [ErrMisuse], and wrapped errors of
+// the database. After each of them, roll back.
 func (l *RowLock) Lock(ctx context.Context, tx dbtx.Tx, id any, check func() error, dest ...any) error {
 	p, err := l.plans.open(ctx, tx, func() spec {
 		return spec{guard: "RowLock", table: l.Table, unique: []string{l.ID}}
@@ -88,7 +89,7 @@ func (l *RowLock) Lock(ctx context.Context, tx dbtx.Tx, id any, check func() err
 		return check()
 	default:
 		switch err := l.read(ctx, tx, p, l.selectRow(p, id), dest); {
-		case errors.Is(err, ErrMissing): // it may be new since the transaction began to see
+		case errors.Is(err, ErrMissing): // the row may be newer than the transaction's snapshot
 		case err != nil:
 			return err
 		default:
@@ -145,9 +146,9 @@ func (l *RowLock) lock(ctx context.Context, tx dbtx.Tx, p *plan, id any, dest []
 	return l.read(ctx, tx, p, l.selectRow(p, id).add(" FOR UPDATE"), dest)
 }
 
-// lockWithin sets lock_timeout, locks, and puts lock_timeout back, in one statement: the innermost
-// part is made first, and each part reads from the one inside of it. Where no row is found or the
-// wait was too long, the rollback puts it back.
+// lockWithin sets lock_timeout, locks the row and restores lock_timeout, in one statement:
+// PostgreSQL evaluates the innermost part first, and each part reads from the one inside it. If it
+// finds no row, or waits too long, the rollback restores the setting.
 func (l *RowLock) lockWithin(ctx context.Context, tx dbtx.Tx, p *plan, id any, dest []any) error {
 	s := newStatement(p.d).add("WITH before AS MATERIALIZED (SELECT current_setting('lock_timeout') AS v), ")
 	s.add("now AS MATERIALIZED (SELECT set_config('lock_timeout', ").value(strconv.FormatInt(max(1, l.Wait.Milliseconds()), 10)).add(", true) AS v FROM before), ")

@@ -8,18 +8,17 @@ import (
 	"slices"
 )
 
-// Set is what a write puts into which columns. Values are parameters of the statement, never a part
-// of its text; what the driver takes may be one.
+// Set maps the columns of a write to their values. Values are parameters of the statement, never a
+// part of its text. Any value that the driver accepts is allowed.
 type Set map[string]any
 
-// addition is what Add makes.
+// addition is the value that Add returns.
 type addition struct{ n any }
 
-// Add makes a column grow by n, which may be negative: `points = points + n`. A NULL counts as 0. n
-// is a number of Go, or a driver.Valuer for decimals.
+// Add adds n, which may be negative, to a column: `points = points + n`. NULL counts as 0. n is a
+// Go number, or a driver.Valuer for decimals.
 //
-// Each time it is carried out it adds: it is why the writes that take it need a guard against
-// repeats.
+// Each run adds again, so a write with Add needs a guard that detects duplicates.
 func Add(n any) any { return addition{n} }
 
 func (a addition) check(column string) error {
@@ -38,8 +37,8 @@ func (a addition) check(column string) error {
 	return misuse("Add for the column %s was given a %T; give it a number, or a driver.Valuer for a decimal", column, a.n)
 }
 
-// columns checks a Set, and tells its columns in an order that does not change, so that equal calls
-// are equal statements. own are the columns that the guard writes itself.
+// columns checks a Set and returns its columns in a fixed order, so that equal calls send equal
+// statements. own are the columns that the guard writes itself.
 func (s Set) columns(what string, mayAdd bool, own ...string) ([]string, error) {
 	all := slices.AppendSeq(make([]string, 0, len(s)), maps.Keys(s))
 	slices.Sort(all)
@@ -67,7 +66,7 @@ func (s Set) columns(what string, mayAdd bool, own ...string) ([]string, error) 
 	return all, nil
 }
 
-// checkID refuses ids that are none: most of them come from a field that was forgotten.
+// checkID refuses empty ids; most of them come from a field that the caller forgot to set.
 func checkID(id any) error {
 	if id == nil {
 		return misuse("the id is nil; give the id of the one row that is meant")
@@ -76,7 +75,7 @@ func checkID(id any) error {
 	for v.Kind() == reflect.Pointer && !v.IsNil() {
 		v = v.Elem()
 	}
-	// the id itself may be another value than what the driver is given
+	// the driver may get another value than the id itself
 	made := reflect.ValueOf(plainValue(id))
 	if isNull(id) || v.IsZero() || !made.IsValid() || made.IsZero() || made.Kind() == reflect.Slice && made.Len() == 0 {
 		return misuse("the id is the zero value of %T; give the id of the one row that is meant", id)
@@ -84,7 +83,7 @@ func checkID(id any) error {
 	return nil
 }
 
-// isNull tells whether a value would be NULL in the database.
+// isNull reports whether the database would store the value as NULL.
 func isNull(v any) bool {
 	if v == nil {
 		return true

@@ -7,12 +7,13 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// statement is a text of SQL with places, and the values of the places.
+// statement is SQL text with placeholders, and their values.
 type statement struct {
 	d    dbtx.Dialect
 	text []byte
 	args []any
-	// beside are the columns that are compared with a value, or set to one, and the value.
+	// beside are the columns that the statement compares with a value or sets to one, with the
+	// value.
 	beside []beside
 	named  string
 }
@@ -26,7 +27,7 @@ func newStatement(d dbtx.Dialect) *statement {
 	return &statement{d: d, text: make([]byte, 0, 256), args: make([]any, 0, 8)}
 }
 
-// add appends SQL that is the program's own.
+// add appends fixed SQL.
 func (s *statement) add(parts ...string) *statement {
 	for _, p := range parts {
 		s.text = append(s.text, p...)
@@ -47,7 +48,7 @@ func (s *statement) name(n string) *statement {
 
 var equals = []byte(" = ")
 
-// value appends the place of a value.
+// value appends a placeholder for a value.
 func (s *statement) value(v any) *statement {
 	s.args = append(s.args, v)
 	if bytes.HasSuffix(s.text, equals) {
@@ -61,12 +62,13 @@ func (s *statement) value(v any) *statement {
 	return s
 }
 
-// assign appends `column = value`; row is the name by which an Add reads the column, with a dot, or empty.
+// assign appends `column = value`. row is the qualifier with which an Add reads the column, with
+// its dot, or empty.
 func (s *statement) assign(column string, v any, row string) *statement {
 	return s.name(column).add(" = ").expression(column, v, row)
 }
 
-// expression appends what assign puts into the column.
+// expression appends the value that assign gives the column.
 func (s *statement) expression(column string, v any, row string) *statement {
 	if a, ok := v.(addition); ok {
 		return s.add("COALESCE(", row).name(column).add(", 0) + ").value(a.n)
@@ -93,8 +95,10 @@ func (s *statement) insert(table, as string, columns []string, values func(colum
 	return s.add(")")
 }
 
-// current makes a SELECT read what is there now, and not what was there when the transaction began: on MySQL a plain one reads an old snapshot, in which the row
-// that an UPDATE of the same transaction has met may look otherwise. The lock is a shared one, since many repeats may read at once.
+// current makes a SELECT read the row as it is now, and not as it was when the transaction began.
+// On MySQL a plain SELECT reads an old snapshot, in which the row that an UPDATE of the same
+// transaction has matched may look different. The lock is shared, because many duplicates may read
+// at once.
 func (s *statement) current() *statement {
 	if s.d == dbtx.MySQL {
 		s.add(" LOCK IN SHARE MODE")

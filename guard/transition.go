@@ -14,21 +14,21 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// Machine guards the moves of a row from state to state:
+// Machine guards the transitions of a row from state to state:
 //
 //	UPDATE orders SET status = to, … WHERE id = ? AND status = from
 //
-// One statement, and one more where it changed nothing, to find out why. In a machine whose states
-// are never entered again, a row that cannot have come to where it is in another way than by this
-// move has made it: the call is a [Repeat]. Where there is another way, as to "cancelled" from
-// several states, it is [ErrStale]. It may have been another request that made the move: without a
-// key column a Repeat says that it was made, and not by whom, so that the Set of this request may
-// not be in the row.
+// It costs one statement, and a second one if the first changed nothing, to find out why. In a
+// machine without cycles, a row that can only have reached its state by this move has made it: the
+// call returns [Repeat]. If there is another path, as to "cancelled" from several states, it
+// returns [ErrStale]. Another request may have made the move: without a key column, Repeat says
+// that the move was made, but not by which request. So the Set of this request may not be in the
+// row.
 //
-// With a key column ([LastKey]) the row keeps the key of its last move. Then states may be entered
-// again, and [Machine.MoveBy] says Repeat for this request's own move alone, from this state to
-// that one. It knows the last move and no earlier one: where others have moved the row on and it is
-// back in `from`, a late retry moves it once more. Inside of retrysafe.DoTx it does not.
+// With a key column ([LastKey]) the row stores the key of its last move. Then the machine may have
+// cycles, and [Machine.MoveBy] returns Repeat only for this request's own move between these two
+// states. It knows only the last move. If others have moved the row on and it is back in `from`, a
+// late retry moves it again. Inside retrysafe.DoTx it does not.
 //
 // A Machine is safe for concurrent use.
 type Machine[S comparable] struct {
@@ -38,20 +38,20 @@ type Machine[S comparable] struct {
 	plans plans
 }
 
-// MachineOption is for [NewMachine].
+// MachineOption is an option of [NewMachine].
 type MachineOption func(*machineOptions)
 
 type machineOptions struct{ key string }
 
-// LastKey names the column that keeps the digest of the key of the last move (see [Digest]).
+// LastKey names the column that stores the digest of the key of the last move (see [Digest]).
 func LastKey(column string) MachineOption { return func(o *machineOptions) { o.key = column } }
 
-// NewMachine declares which state leads to which. table may be schema.table, id is a column with a
-// unique index, column has the state, and is not NULL. S is a type of integers or texts, or one
-// that the driver can read and write.
+// NewMachine declares which states each state leads to. table may be schema.table, id is a column
+// with a unique index, and column has the state and is not NULL. S is an integer or string type, or
+// one that the driver can read and write.
 //
-// A machine in which a state can be entered again is refused unless it has a [LastKey]: a late
-// retry would find the row in `from` once more.
+// NewMachine refuses a machine with a cycle unless it has a [LastKey]: a late retry would find the
+// row in `from` again.
 func NewMachine[S comparable](table, id, column string, moves map[S][]S, opts ...MachineOption) (*Machine[S], error) {
 	o := machineOptions{}
 	for _, opt := range opts {
@@ -80,12 +80,12 @@ func (m *Machine[S]) spec() spec {
 	return spec{guard: "Machine", table: m.table, unique: []string{m.id}, column: m.column, key: m.key}
 }
 
-// Move brings the row from one state to another, and writes also, which may be nil. It is for
-// machines without a key column.
+// Move moves the row from one state to another, and also writes the columns in also, which may be
+// nil. It is for machines without a key column.
 //
-// Errors: [ErrIllegal] where the move is not declared, or the row is in a state that does not lead
-// there; [ErrMissing], [ErrMisuse], [ErrLocked], those of the database, wrapped. After each roll
-// back.
+// Errors: [ErrIllegal] if the move is not declared or the row is in a state that does not lead to
+// it, [ErrStale] if the row may have reached its state by another path, [ErrMissing], [ErrMisuse],
+// [ErrLocked], and wrapped errors of the database. After each of them, roll back.
 func (m *Machine[S]) Move(ctx context.Context, tx dbtx.Tx, id any, from, to S, also Set) (Outcome, error) {
 	if m != nil && m.key != "" {
 		return 0, misuse("the machine on table %s keeps keys in %s; call MoveBy with the key of the request", m.table, m.key)
@@ -93,8 +93,8 @@ func (m *Machine[S]) Move(ctx context.Context, tx dbtx.Tx, id any, from, to S, a
 	return m.move(ctx, tx, id, "", from, to, also)
 }
 
-// MoveBy is Move for machines with a key column: by is the key of the request. A row that another
-// request has brought to `to` is [ErrStale].
+// MoveBy is like Move, for machines with a key column; by is the key of the request. It returns
+// [ErrStale] if another request has moved the row to `to`.
 func (m *Machine[S]) MoveBy(ctx context.Context, tx dbtx.Tx, id any, by retrysafe.Key, from, to S, also Set) (Outcome, error) {
 	if m != nil && m.key == "" {
 		return 0, misuse("the machine on table %s has no column for keys; declare it with guard.LastKey, or call Move", m.table)
@@ -178,7 +178,7 @@ func (m *Machine[S]) why(ctx context.Context, tx dbtx.Tx, p *plan, id any, diges
 	return 0, fail(ErrIllegal, nil, "%s: the row is in %v, and the move from %v to %v is not open to it; refuse the request, or read the row and decide again", p.where, now, from, to)
 }
 
-// plain is a state as drivers take it, whatever its named type.
+// plain converts a state to a value that drivers accept, whatever its named type.
 func plain[S comparable](s S) any {
 	if _, ok := any(s).(driver.Valuer); ok {
 		return s

@@ -11,25 +11,25 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// Unique guards an INSERT by a unique index, of one column or of several: of any number of requests
-// at once one makes the row.
+// Unique guards an INSERT by a unique index on one or more columns: of any number of concurrent
+// requests, one inserts the row.
 //
-// Whoever finds it made is told [Repeat] only if the row is this request's own, by the digest in
-// the column Key, and [ErrConflict] else: a vote, a name or a number that somebody else has is not
-// this request's success. It works as long as the row is there; what removes the row lets the
-// request in again.
+// If the row exists already, the call returns [Repeat] only if the row is this request's own, by
+// the digest in the column Key. Otherwise it returns [ErrConflict]: a vote, a name or a number that
+// another caller has is not this request's success. The guard lasts as long as the row: after the
+// row is deleted, the request can insert it again.
 //
-// Columns are those of the index, and have no NULL, which no index takes for equal to anything. Key
-// is a column for digests (see [Digest]) that nobody changes. It may be one of Columns: that is a
-// table of nothing but keys, with the operation beside it, which is written in the same transaction
-// as all else that the request does.
+// Columns are the columns of the index. They must not be NULL, because to an index NULL equals
+// nothing. Key is a column for digests (see [Digest]) that no other code changes. It may be one of
+// Columns: then the table only has keys, with the operation beside each. Insert its row in the same
+// transaction as the request's other writes.
 //
-// [Unique.Insert] is one statement, and one more where the row is there; a PostgreSQL table that
-// has a DEFERRABLE unique constraint costs two more, for a savepoint. [Unique.Try] is for an INSERT
-// of your own.
+// [Unique.Insert] costs one statement, and a second one if the row exists. On a PostgreSQL table
+// with a DEFERRABLE unique constraint it costs two more, for a savepoint. [Unique.Try] is for your
+// own INSERT.
 //
-// Table may be schema.table. A Unique is safe for concurrent use, is meant to be a variable of the
-// package, and must not be copied after its first use.
+// Table may be schema.table. A Unique is safe for concurrent use. It is meant to be a package
+// variable and must not be copied after its first use.
 type Unique struct {
 	Table   string
 	Columns []string
@@ -39,11 +39,11 @@ type Unique struct {
 	plans plans
 }
 
-// Insert makes the row of a request. row has all of Columns, and not Key unless that is all there
-// is.
+// Insert inserts the row of a request. row has all of Columns, but not Key, unless Key is the only
+// one.
 //
-// Errors: [ErrConflict], [ErrMisuse], [ErrLocked], those of the database, wrapped. After each roll
-// back.
+// Errors: [ErrConflict], [ErrMisuse], [ErrLocked], and wrapped errors of the database. After each
+// of them, roll back.
 func (u *Unique) Insert(ctx context.Context, tx dbtx.Tx, by retrysafe.Key, row Set) (Outcome, error) {
 	p, err := u.open(ctx, tx)
 	if err != nil {
@@ -67,12 +67,12 @@ func (u *Unique) Insert(ctx context.Context, tx dbtx.Tx, by retrysafe.Key, row S
 		}
 		return row[c]
 	})
-	if p.d != dbtx.MySQL && !p.late { // where the statement fails, and what it has done is undone
-		// By whatever index: a repeat is in the way of its row in all of them, and which one is
-		// found first depends on the moment.
+	if p.d != dbtx.MySQL && !p.late { // there the statement fails and its effects are undone
+		// No index is named: a duplicate request conflicts with its row in every index, and which
+		// one the database finds first depends on timing.
 		s.add(" ON CONFLICT DO NOTHING")
 	}
-	const tries = 3 // a row that was in the way may be gone when it is looked at
+	const tries = 3 // a conflicting row may be deleted before we read it
 	for range tries {
 		n, err := u.exec(ctx, tx, p, s)
 		hit, duplicate := DuplicateKey(err)
@@ -97,7 +97,8 @@ func (u *Unique) Insert(ctx context.Context, tx dbtx.Tx, by retrysafe.Key, row S
 	return 0, p.conflict(Duplicate{}, nil)
 }
 
-// exec keeps a statement that fails from ending PostgreSQL's transaction, where it may fail.
+// exec runs the statement. On a table with late constraints it uses a savepoint, so that an error
+// does not abort PostgreSQL's transaction.
 func (u *Unique) exec(ctx context.Context, tx dbtx.Tx, p *plan, s *statement) (n int64, err error) {
 	if !p.late {
 		return tx.Exec(ctx, string(s.text), s.args...)
@@ -109,19 +110,19 @@ func (u *Unique) exec(ctx context.Context, tx dbtx.Tx, p *plan, s *statement) (n
 	return n, err
 }
 
-// Try carries out an INSERT of your own, in whatever way. Where it fails by a duplicate key, same
-// is asked whether the row that has the values of Columns is this request's own; [Unique.Own]
-// answers that from the key column, which insert writes by [Digest]. It is asked whichever index
-// was hit: a repeat meets its row in all of them, and databases differ in which one they name. Any
-// other error of insert is returned as it is.
+// Try runs insert, which is your own INSERT. If it fails with a duplicate key, Try calls same to
+// ask whether the row with the values of Columns is this request's own. [Unique.Own] answers that
+// from the key column, which insert fills with [Digest]. Try calls same whichever index was hit: a
+// duplicate request conflicts with its row in every index, and databases differ in which one they
+// name. Try returns any other error of insert unchanged.
 //
-// On PostgreSQL above READ COMMITTED a row that was made since the transaction began is in the way
-// and cannot be seen. Then, and where same has found no row by Own, the error is a serialization
-// failure (SQLSTATE 40001) and not ErrConflict: made anew, as retrysafe.DoTx does with RetryWork,
-// the transaction sees it.
+// On PostgreSQL above READ COMMITTED, a row that was inserted after the snapshot causes a conflict
+// but cannot be read. If same has found no row through Own, Try then returns a serialization
+// failure (SQLSTATE 40001) and not ErrConflict. If the transaction runs again, as with
+// retrysafe.DoTx and RetryWork, it sees the row.
 //
-// A savepoint stands around insert, two statements more: where it fails, whatever it has done is
-// undone, and the transaction goes on.
+// Try puts a savepoint around insert, which costs two more statements. If insert fails, its effects
+// are undone and the transaction continues.
 func (u *Unique) Try(ctx context.Context, tx dbtx.Tx, insert func(context.Context) error, same func(context.Context) (bool, error)) (Outcome, error) {
 	if insert == nil || same == nil {
 		return 0, misuse("Try on table %s needs both functions; same may be one that calls Own", u.Table)
@@ -141,7 +142,7 @@ func (u *Unique) Try(ctx context.Context, tx dbtx.Tx, insert func(context.Contex
 	switch {
 	case err == nil:
 		return Applied, nil
-	case own == nil || err != error(own): //nolint:errorlint // the savepoint joins its own error to this one; what insert has done may still be there
+	case own == nil || err != error(own): //nolint:errorlint // the savepoint joins its own error to this one; the effects of insert may still be there
 		return 0, explain(p.where+": the savepoint around the INSERT", err)
 	}
 	err = own.error
@@ -164,16 +165,16 @@ func (u *Unique) Try(ctx context.Context, tx dbtx.Tx, insert func(context.Contex
 	return 0, p.unseen(ctx, tx, hit, err)
 }
 
-// failed is an error of insert, by which it is told from one of the savepoint.
+// failed wraps an error of insert, to tell it apart from an error of the savepoint.
 type failed struct{ error }
 
 func (f *failed) Unwrap() error { return f.error }
 
-// seen is the key in the context by which Own tells Try whether there was a row: a *bool.
+// seen is the context key of a *bool through which Own reports to Try whether there was a row.
 type seen struct{}
 
-// Own tells whether the row with these values in Columns was made by this request. at may have
-// other columns, which are not looked at.
+// Own reports whether this request inserted the row with these values in Columns. at may have other
+// columns, which Own ignores.
 func (u *Unique) Own(ctx context.Context, tx dbtx.Tx, by retrysafe.Key, at Set) (bool, error) {
 	p, err := u.open(ctx, tx)
 	if err != nil {
@@ -203,7 +204,7 @@ func (u *Unique) open(ctx context.Context, tx dbtx.Tx) (*plan, error) {
 	return p, err
 }
 
-// values looks whether all of Columns have one, of their kind.
+// values checks that each of Columns has a value of its kind.
 func (u *Unique) values(p *plan, row Set) error {
 	for _, c := range u.Columns {
 		if c == u.Key {
@@ -239,8 +240,8 @@ func (u *Unique) own(ctx context.Context, tx dbtx.Tx, p *plan, digest string, at
 	return n == 1, err == nil, err
 }
 
-// unseen is the error where a duplicate was hit and the row cannot be found by Columns: another
-// index was hit, or this transaction is too old to see the row, which may be the request's own.
+// unseen returns the error for a duplicate key whose row cannot be found by Columns. Either another
+// index was hit, or the row is newer than this transaction's snapshot and may be the request's own.
 func (p *plan) unseen(ctx context.Context, tx dbtx.Tx, hit Duplicate, cause error) error {
 	if p.d != dbtx.PostgreSQL {
 		return p.conflict(hit, cause)
@@ -250,14 +251,14 @@ func (p *plan) unseen(ctx context.Context, tx dbtx.Tx, hit Duplicate, cause erro
 		return explain(p.where, err)
 	}
 	if level == "read committed" || level == "read uncommitted" {
-		// each statement sees what is there
+		// each statement sees all committed rows
 		return p.conflict(hit, cause)
 	}
 	return &tooOld{fmt.Sprintf("guard: %s: %s has a row with these values that this transaction, at %s, is too old to see, so that nobody knows whether it is this request's own; begin a new transaction "+
 		"and make all of it again; retrysafe.DoTx does with RetryWork. Where that does not help the row is another's: at READ COMMITTED that is told", p.where, hit.named(), level)}
 }
 
-// tooOld is an error that callers know as PostgreSQL's own serialization failures.
+// tooOld is an error that callers recognize as one of PostgreSQL's serialization failures.
 type tooOld struct{ text string }
 
 func (e *tooOld) Error() string  { return e.text }

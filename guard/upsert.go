@@ -9,22 +9,22 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// Upsert stands in the place of "select, then insert or update", which two requests at once get
-// through together: both find no row, and both make one.
+// Upsert replaces "select, then insert or update". With those, two concurrent requests both find no
+// row, and both insert one.
 //
 //	INSERT INTO points (member, total) VALUES (?, ?) ON CONFLICT (member) DO UPDATE SET total = total + ?
 //
-// One statement. MySQL takes a row of any unique index for the one that is meant; where that
-// happens the statement fails and has changed nothing, and the row of this index is changed by a
-// second one, and looked at by a third where that has changed nothing.
+// It costs one statement. On MySQL a conflict in any unique index counts. If the conflict is in
+// another index, the statement fails and changes nothing. A second statement then updates the row
+// of this index, and a third reads it if the second changed nothing.
 //
-// It is no guard against repeats where the update has an [Add], and a late retry undoes what others
-// have written since where it has plain values: use it inside of retrysafe.DoTx, which keeps the
-// request's key in the same transaction.
+// It does not detect duplicates. If the update has an [Add], a retry adds again; if it has plain
+// values, a late retry overwrites what others have written since. Use it inside retrysafe.DoTx,
+// which keeps the request's key in the same transaction.
 //
-// Columns are those of a unique index, and have no NULL. Table may be schema.table. An Upsert is
-// safe for concurrent use, is meant to be a variable of the package, and must not be copied after
-// its first use.
+// Columns are the columns of a unique index. They must not be NULL. Table may be schema.table. An
+// Upsert is safe for concurrent use. It is meant to be a package variable and must not be copied
+// after its first use.
 type Upsert struct {
 	Table   string
 	Columns []string
@@ -32,12 +32,12 @@ type Upsert struct {
 	plans plans
 }
 
-// Put makes the row that has the values of at in Columns, with those of insert beside them, or
-// changes the one that is there as update says. insert may be nil.
+// Put inserts the row with the values of at in Columns and those of insert in other columns, or
+// changes the existing row as update says. insert may be nil.
 //
-// Errors: [ErrConflict] where the row would be a second one in another unique index (also where
-// another request makes the very same row at this moment: a new transaction finds it there, and
-// changes it), [ErrMisuse], [ErrLocked], those of the database, wrapped. After each roll back.
+// Errors: [ErrConflict] if the row would be a duplicate in another unique index; also if another
+// request inserts the very same row at this moment (a new transaction finds that row and updates
+// it). [ErrMisuse], [ErrLocked], and wrapped errors of the database. After each of them, roll back.
 func (u *Upsert) Put(ctx context.Context, tx dbtx.Tx, at, insert, update Set) error {
 	p, err := u.plans.open(ctx, tx, func() spec { return spec{guard: "Upsert", table: u.Table, unique: u.Columns} })
 	if err != nil {
@@ -103,20 +103,20 @@ func (u *Upsert) Put(ctx context.Context, tx dbtx.Tx, at, insert, update Set) er
 		return explain(p.where, err)
 	}
 	if n == 0 && p.d != dbtx.MySQL {
-		// which counts none where the row has the new values already, and whose triggers cannot
-		// leave a write out
+		// MySQL counts no rows if the row has the new values already, and its triggers cannot skip
+		// a write.
 		return misuse("%s: the database took the statement and wrote nothing; look for a trigger, a rule or a policy on the table that leaves the write out, and let it fail instead, or write without Upsert", p.where)
 	}
 	return nil
 }
 
-// mysqlManyRows is the number of the error by which the statement says that it has met a row of
+// mysqlManyRows is the error number with which the statement reports that it matched a row of
 // another unique index.
 const mysqlManyRows = 1242
 
-// onDuplicate changes the row that is meant. On a row that another unique index has found the
-// statement fails, and undoes itself: by its count of rows nobody could tell that from a row that
-// has the new values already.
+// onDuplicate updates the row that at names. If another unique index matched a different row, the
+// statement fails and undoes itself. The count of rows could not show that: it is the same for a
+// row that has the new values already.
 func (u *Upsert) onDuplicate(s *statement, at, update Set, changed []string) {
 	s.add(" ON DUPLICATE KEY UPDATE ")
 	for i, c := range changed {
@@ -126,12 +126,12 @@ func (u *Upsert) onDuplicate(s *statement, at, update Set, changed []string) {
 		}
 		s.name(c).add(" = IF(")
 		u.where(s, at)
-		// two rows in the place of one value
+		// a subquery that returns two rows where one value is expected, so the statement fails
 		s.add(", ").expression(c, update[c], "").add(", (SELECT ").name(c).add(" UNION ALL SELECT ").name(c).add("))")
 	}
 }
 
-// other changes the row that is meant where the INSERT has met another one too.
+// other updates the row that at names after the INSERT has matched a row of another index.
 func (u *Upsert) other(ctx context.Context, tx dbtx.Tx, p *plan, cause error, at, update Set, changed []string) error {
 	s := newStatement(p.d).add("UPDATE ", p.quoted, " SET ")
 	for i, c := range changed {
@@ -148,7 +148,7 @@ func (u *Upsert) other(ctx context.Context, tx dbtx.Tx, p *plan, cause error, at
 	if err != nil || n > 0 {
 		return explain(p.where, err)
 	}
-	// None was met, or one that has these values already.
+	// Either no row matched, or it has these values already.
 	s = newStatement(p.d).add("SELECT 1 FROM ", p.quoted, " WHERE ")
 	u.where(s, at)
 	var one int64

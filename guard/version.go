@@ -16,34 +16,35 @@ import (
 //
 //	UPDATE account SET …, version = version + 1, last_key = digest WHERE id = ? AND version = ? AND last_key is not this digest
 //
-// One statement; one more where it changed nothing, to find out why. A version that the server
-// itself reads inside of the request only puts concurrent writers in order: a retry would read the
-// new one and write again.
+// It costs one statement, and a second one if the first changed nothing, to find out why. A version
+// that the server reads within the request only orders concurrent writers: a retry would read the
+// new version and write again.
 //
-// The row keeps the key of its last writer, by which a repeat is told from a lost race: [Repeat],
-// whatever version it names. Once another request has written, a late retry that names its first
-// version gets [ErrStale], although it was carried out at the time; one that names the newer
-// version writes again, since the row knows nothing of it any more. Inside of retrysafe.DoTx both
-// get the first answer. A key is for one change: with another Set it is taken for a repeat.
+// The row stores the key of its last writer, which tells a duplicate from a lost race. A duplicate
+// returns [Repeat], whatever version it names. After another request has written, a late retry that
+// names its first version gets [ErrStale], although it was applied at the time. One that names the
+// newer version writes again, since the row does not have its key any more. Inside retrysafe.DoTx
+// both get the first answer. A key is for one change: a request with the same key and another Set
+// counts as a duplicate.
 //
-// Table may be schema.table. ID is a column with a unique index, of itself or as the primary key.
-// Column is the version, an integer for [Version.Update] or a time for [Version.UpdateAt], and not
-// NULL. LastKey is a column for digests (see [Digest]); without one a repeat cannot be told from a
-// lost race, and both are ErrStale.
+// Table may be schema.table. ID is a column with a unique index of its own, or the primary key.
+// Column is the version: an integer for [Version.Update] or a time for [Version.UpdateAt], and not
+// NULL. LastKey is a column for digests (see [Digest]). Without one, duplicates and lost races
+// cannot be told apart, and both return ErrStale.
 //
-// A Version is safe for concurrent use, is meant to be a variable of the package, since it looks at
-// the table's indexes once, and must not be copied after its first use.
+// A Version is safe for concurrent use. It is meant to be a package variable, since it checks the
+// table's indexes only once, and must not be copied after its first use.
 type Version struct {
 	Table, ID, Column, LastKey string
 
 	numbers, moments plans
 }
 
-// Update changes the row if it has the version, and makes the version one more. set has at least
-// one column, and neither the id, nor the version, nor the key.
+// Update changes the row if it has the given version, and increments the version. set has at least
+// one column, and none of ID, Column and LastKey.
 //
-// Errors: [ErrStale], [ErrMissing], [ErrMisuse], [ErrLocked], those of the database, wrapped. After
-// each roll back.
+// Errors: [ErrStale], [ErrMissing], [ErrMisuse], [ErrLocked], and wrapped errors of the database.
+// After each of them, roll back.
 func (v *Version) Update(ctx context.Context, tx dbtx.Tx, id any, version int64, by retrysafe.Key, set Set) (Outcome, error) {
 	p, err := v.numbers.open(ctx, tx, func() spec { return v.spec(false) })
 	if err != nil {
@@ -52,10 +53,10 @@ func (v *Version) Update(ctx context.Context, tx dbtx.Tx, id any, version int64,
 	return v.update(ctx, tx, p, id, version, by, set, func(s *statement) { s.name(v.Column).add(" = ").name(v.Column).add(" + 1") })
 }
 
-// UpdateAt is Update for a version that is a time, to the microsecond, as it was read from the row.
-// The new one is this machine's time, or a microsecond past the old one where that is later: it
-// never stands still. On SQLite it is written as the driver writes a time in UTC; write the first
-// one so too.
+// UpdateAt is like Update, for a version that is a time with microseconds, as read from the row.
+// The new version is this machine's time, or one microsecond after the old version if that is
+// later, so it always grows. On SQLite it is written as the driver writes a time in UTC; write the
+// first version the same way.
 func (v *Version) UpdateAt(ctx context.Context, tx dbtx.Tx, id any, version time.Time, by retrysafe.Key, set Set) (Outcome, error) {
 	if version.IsZero() {
 		return 0, misuse("the version is the zero time; give the one that the client has seen")
@@ -108,7 +109,7 @@ func (v *Version) update(ctx context.Context, tx dbtx.Tx, p *plan, id, version a
 	}
 	s.add(" WHERE ").name(v.ID).add(" = ").value(id).add(" AND ").name(v.Column).add(" = ").value(version)
 	if digest != "" {
-		// Whoever has read the new version and sends the same key again is a repeat too.
+		// A request that has read the new version and sends the same key again is also a duplicate.
 		s.add(" AND (").name(v.LastKey).add(" IS NULL OR ").name(v.LastKey).add(" <> ").value(digest).add(")")
 	}
 	switch done, err := p.one(ctx, tx, s); {
@@ -142,7 +143,7 @@ func (v *Version) why(ctx context.Context, tx dbtx.Tx, p *plan, id any, digest s
 	return 0, fail(ErrStale, nil, "%s: the row has not the version that the request names; read it again, and let the client decide on what is there now", p.where)
 }
 
-// written tells whether the row has the time, in whatever form the driver reads it.
+// written reports whether the row has the time, in any form that the driver can read.
 func (v *Version) written(ctx context.Context, tx dbtx.Tx, p *plan, id any, version time.Time) bool {
 	s := newStatement(p.d).add("SELECT ").name(v.Column).add(" FROM ", p.quoted, " WHERE ").name(v.ID).add(" = ").value(id)
 	var found sql.Null[time.Time]

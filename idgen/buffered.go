@@ -7,39 +7,40 @@ import (
 	"time"
 )
 
-// Buffered hands out ids of a [Snowflake] that were reserved in blocks: taking one is one atomic
-// addition, and the clock is read once for a block. A block is as large as what was asked for in a
-// millisecond lately, so that ids are about as old; none is skipped, so that behind a lull the
-// first ones are as old as the lull. Ids of one caller are in order. It is safe for concurrent use.
+// Buffered returns ids of a [Snowflake] from reserved blocks: taking an id is one atomic addition,
+// and the clock is read once for each block. A block is as large as the recent demand in a
+// millisecond, so the times of its ids are at most about that old. No id is skipped, so after a
+// pause the first ids are as old as the pause. Ids of one caller are in order. It is safe for
+// concurrent use.
 type Buffered struct {
 	g       *Snowflake
 	current atomic.Pointer[block]
 
-	mu   sync.Mutex // guards what follows: the next block is made by one
+	mu   sync.Mutex // guards what follows; one caller makes the next block
 	size uint64
 	made int64 // when the current block was made
 }
 
-// block is a row of numbers of time and sequence.
+// block is a range of numbers; each is a time and a sequence.
 type block struct {
 	first, size uint64
 	taken       atomic.Uint64
 }
 
-// The sizes of blocks, and how long one should last.
+// The limits of a block's size, and how long a block should last.
 const (
 	largest = 1 << 14
 	shortly = int64(time.Millisecond)
 )
 
-// NewBuffered returns one over g. Others may use g beside it.
+// NewBuffered returns a Buffered over g. Other callers may use g at the same time.
 func NewBuffered(g *Snowflake) *Buffered { return &Buffered{g: g, size: 1} }
 
-// Next takes an id. It waits, and fails, as [Snowflake.Next] does.
+// Next returns an id. It waits, and fails, as [Snowflake.Next] does.
 func (b *Buffered) Next(ctx context.Context) (ID, error) {
 	for {
 		k := b.current.Load()
-		if k != nil && k.taken.Load() < k.size { // counts no further than that many callers
+		if k != nil && k.taken.Load() < k.size { // limits taken to size plus callers
 			if n := k.taken.Add(1) - 1; n < k.size {
 				return b.g.id(k.first + n), nil
 			}
@@ -50,7 +51,7 @@ func (b *Buffered) Next(ctx context.Context) (ID, error) {
 	}
 }
 
-// refill makes the block behind old, unless somebody has.
+// refill makes the block after old, unless another caller has made it.
 func (b *Buffered) refill(ctx context.Context, old *block) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// A process leases a worker number in the store that it has anyway, and makes ids until it ends.
+// A process leases a worker number in a store that it uses anyway, and makes ids until it ends.
 func ExampleWorkers() {
 	ctx := context.Background()
 	// In production a store on Redis, SQLite, PostgreSQL or MySQL, without Unsafe.
@@ -32,8 +32,8 @@ func ExampleWorkers() {
 	// Output: true true
 }
 
-// An id is a string in JSON, so that JavaScript reads all of its digits, and has a short form for
-// people.
+// In JSON an id is a string, so that JavaScript reads all of its digits. It also has a short form
+// for people.
 func ExampleID() {
 	id := idgen.ID(7204573214593025)
 	text, _ := json.Marshal(map[string]idgen.ID{"order": id})
@@ -51,7 +51,7 @@ func ExampleUUIDv7() {
 	// Output: 36 true
 }
 
-// Ids of a tag come from ranges that a database gives; here one in memory stands for it.
+// Ids of a tag come from ranges that a database assigns. Here they come from memory.
 func ExampleSegment() {
 	ctx := context.Background()
 	ranges := memranges.New() // sqlranges or redisranges in production

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// fetch asks the source for the next range until it has given one, or there is no use in asking.
+// fetch asks the source for the next range until it gets one or further tries are useless.
 func (s *Segment) fetch() {
 	defer s.fetching.Done()
 	s.mu.Lock()
@@ -19,7 +19,7 @@ func (s *Segment) fetch() {
 		if !s.try(n, wait) {
 			return
 		}
-		timer := time.NewTimer(wait/2 + rand.N(wait/2+1)) // many processes have lost one source
+		timer := time.NewTimer(wait/2 + rand.N(wait/2+1)) // many processes may have lost it at once
 		select {
 		case <-timer.C:
 		case <-s.life.Done():
@@ -30,11 +30,11 @@ func (s *Segment) fetch() {
 	}
 }
 
-// try asks once, and tells whether to ask again. Callers that wait are told how it went; those that
-// come before the next try are told at once.
+// try asks once, and reports whether to ask again. Waiting callers get the result. Callers that
+// come before the next try get the error at once.
 func (s *Segment) try(n int64, wait time.Duration) (again bool) {
 	ctx, cancel := context.WithTimeout(s.life, s.o.Timeout)
-	// what an error has left behind in the source is nobody's
+	// After an error, values that the source may have assigned are never used.
 	first, count, err := s.ranges.Take(ctx, s.tag, n)
 	cancel()
 
@@ -48,13 +48,13 @@ func (s *Segment) try(n int64, wait time.Duration) (again bool) {
 		s.next, s.failed = s.newSpan(first, count)
 		s.pace.got(time.Now(), count)
 		if s.failed != nil {
-			s.current.Store(nil) // what is left of it may be given to others next
+			s.current.Store(nil) // the rest of it may be assigned to others next
 		}
 	case s.life.Err() != nil:
 		s.failed = ErrClosed
 	case errors.Is(err, ErrNoTag), errors.Is(err, ErrSpent), errors.Is(err, ErrTag):
 		s.failed = err
-		s.notTill = time.Now().Add(wait) // somebody may make the tag
+		s.notTill = time.Now().Add(wait) // an operator may create the tag
 	default:
 		s.failed = fmt.Errorf("%w; the source is asked again by itself: %w", ErrNoRange, err)
 		s.tried = make(chan struct{})
@@ -63,7 +63,7 @@ func (s *Segment) try(n int64, wait time.Duration) (again bool) {
 	return false
 }
 
-// end is for those who wait when the segment is closed between two tries.
+// end notifies callers that wait when the segment is closed between two tries.
 func (s *Segment) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,15 +72,15 @@ func (s *Segment) end() {
 	s.tried = nil
 }
 
-// pace says how large ranges are.
+// pace decides how large ranges are.
 type pace struct {
 	size int64
-	seen int       // ranges
-	last time.Time // when the last one came
+	seen int       // number of ranges
+	last time.Time // when the last range came
 }
 
-// ask is how many values to ask for now. From the third range on, each comes when a whole one was
-// used since the one before it.
+// ask returns how many values to ask for now. From the third range on, a whole range was used
+// between two calls.
 func (p *pace) ask(now time.Time, o *SegmentOptions) int64 {
 	if p.seen < 2 {
 		return p.size

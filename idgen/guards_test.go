@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// TestClockBackAcrossRestart: all clocks, the store's too, are set back while nobody holds the
-// number. The next holder begins when the last one's times are over, and above all of its ids.
+// TestClockBackAcrossRestart: all clocks, also the store's, are set back while the number has no
+// holder. The next holder begins when the last one's times are over, and above all of its ids.
 func TestClockBackAcrossRestart(t *testing.T) {
 	t.Parallel()
 	for _, back := range []time.Duration{time.Millisecond, 3 * time.Second, time.Hour} {
@@ -44,7 +44,7 @@ func TestClockBackAcrossRestart(t *testing.T) {
 					}
 				}
 				low := next(t, snowflake(t, second, &idgen.Options{Now: now}))
-				for { // the one before goes on until its times are over
+				for { // the old holder continues until its times are over
 					id, err := g.Next(t.Context())
 					if err != nil {
 						break
@@ -61,9 +61,9 @@ func TestClockBackAcrossRestart(t *testing.T) {
 	}
 }
 
-// TestStaticTwice shows what a number from a file does not promise: two processes that have one
-// number make the same ids, and so does one whose clock was set back across a restart. Nothing can
-// find that out but a unique index. Leased numbers have neither.
+// TestStaticTwice shows what a number from a file does not guarantee: two processes with the same
+// number make the same ids, and so does a process whose clock was set back across a restart. Only a
+// unique index can detect that. Leased numbers have neither problem.
 func TestStaticTwice(t *testing.T) {
 	t.Parallel()
 	c := newClock(day)
@@ -81,23 +81,23 @@ func TestStaticTwice(t *testing.T) {
 	t.Error("a clock that was set back across a restart did no harm; say so in the documentation")
 }
 
-// TestHeldHasOneGenerator: a second generator of one leased number would make the ids of the first,
-// and is refused.
+// TestHeldHasOneGenerator: a second generator of a leased number would make the same ids as the
+// first, and is refused.
 func TestHeldHasOneGenerator(t *testing.T) {
 	t.Parallel()
 	held := claim(t, idgen.NewWorkers(memstore.New(nil), small))
 	_, err := idgen.NewSnowflake(held, &idgen.Options{Layout: idgen.Layout{TimeBits: 1}})
 	assert.True(t, err != nil, "a layout that is none")
-	next(t, snowflake(t, held, nil)) // what was refused does not count
+	next(t, snowflake(t, held, nil)) // a refused generator does not count
 	_, err = idgen.NewSnowflake(held, nil)
 	assert.True(t, err != nil, "a second generator is refused")
 	assert.Contains(t, err.Error(), "has a generator", "why")
 	assert.NoError(t, held.Release(t.Context()), "Release")
 }
 
-// TestNextHolderWithAnotherClock: the clock of the next holder is behind the last one's by less
-// than MaxSkew, so that its number is free before the last one's times are over by it. It begins
-// above them.
+// TestNextHolderWithAnotherClock: the clock of the next holder lags behind the last one's by less
+// than MaxSkew, so by that clock the number is free before the last one's times are over. The next
+// holder begins above them.
 func TestNextHolderWithAnotherClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestNextHolderWithAnotherClock(t *testing.T) {
 		first := claim(t, ahead)
 		g := snowflake(t, first, o)
 		store.away.Store(true)
-		time.Sleep(2990 * time.Millisecond) // its lease is nearly over
+		time.Sleep(2990 * time.Millisecond) // the lease is nearly over
 		last := next(t, g)
 		time.Sleep(10 * time.Millisecond)
 		store.away.Store(false)
@@ -123,8 +123,8 @@ func TestNextHolderWithAnotherClock(t *testing.T) {
 	})
 }
 
-// TestSlowCallerIsNoClock: a caller that is held up behind its look at the clock, while others go
-// on, does not take that for a clock that was set back.
+// TestSlowCallerIsNoClock: a caller that is delayed after it reads the clock, while others
+// continue, does not mistake that for a clock that was set back.
 func TestSlowCallerIsNoClock(t *testing.T) {
 	t.Parallel()
 	var g *idgen.Snowflake

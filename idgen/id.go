@@ -8,16 +8,16 @@ import (
 	"strconv"
 )
 
-// ID is a positive number of 63 bits. In JSON it is a string, since JavaScript and many others keep
-// 53 bits of a number; in SQL it is a BIGINT. The zero ID is none.
+// ID is a positive number of 63 bits. In JSON it is a string, since JavaScript and many other
+// languages keep only 53 bits of a number. In SQL it is a BIGINT. The zero ID is not valid.
 type ID int64
 
-// String is the number in decimal.
+// String returns the number in decimal.
 func (id ID) String() string { return strconv.FormatInt(int64(id), 10) }
 
 var errID = errors.New("idgen: this is no id: write a positive number below 2^63 in decimal")
 
-// Parse reads what String wrote, and nothing else: no sign, no leading zero.
+// Parse parses the result of String, and nothing else: no sign and no leading zero.
 func Parse(s string) (ID, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n <= 0 || s[0] < '1' || s[0] > '9' {
@@ -26,14 +26,14 @@ func Parse(s string) (ID, error) {
 	return ID(n), nil
 }
 
-// The digits of Short: Crockford's base 32, which has no i, l, o and u, in small letters.
+// The digits of Short: Crockford's base 32, which has no i, l, o and u, in lower case.
 const digits = "0123456789abcdefghjkmnpqrstvwxyz"
 
 // shortSize is the length of every Short.
 const shortSize = 13
 
-// Short is the id for people and addresses: 13 characters, digits and small letters, that sort as
-// ids do.
+// Short returns a form for people and URLs: 13 characters, digits and lower-case letters, which
+// sort like the ids.
 func (id ID) Short() string {
 	var b [shortSize]byte
 	n := uint64(id) //nolint:gosec // an id is positive
@@ -44,7 +44,8 @@ func (id ID) Short() string {
 	return string(b[:])
 }
 
-// ParseShort reads a Short, as people write it too: capitals, o for 0, i and l for 1.
+// ParseShort parses a Short. It accepts what people may write instead: capitals, o for 0, i and l
+// for 1.
 func ParseShort(s string) (ID, error) {
 	if len(s) != shortSize {
 		return 0, fmt.Errorf("idgen: a short id has %d characters, this has %d", shortSize, len(s))
@@ -63,7 +64,7 @@ func ParseShort(s string) (ID, error) {
 	return ID(n), nil
 }
 
-// values are those of characters; -1: none.
+// values maps characters to their values; -1 means none.
 var values = func() (v [256]int8) {
 	for i := range v {
 		v[i] = -1
@@ -84,13 +85,13 @@ var values = func() (v [256]int8) {
 	return v
 }()
 
-// MarshalJSON writes a string.
+// MarshalJSON encodes the id as a string.
 func (id ID) MarshalJSON() ([]byte, error) {
 	return append(strconv.AppendInt([]byte{'"'}, int64(id), 10), '"'), nil
 }
 
-// UnmarshalJSON reads a string, and a number as far as it is exact everywhere: below 2^53. null
-// leaves the id as it is.
+// UnmarshalJSON accepts a string, or a number below 2^53, which is exact everywhere. null leaves
+// the id unchanged.
 func (id *ID) UnmarshalJSON(b []byte) error {
 	if string(b) == "null" {
 		return nil
@@ -117,10 +118,10 @@ func (id *ID) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// MarshalText is String, for keys of maps and for forms.
+// MarshalText returns String, for map keys and forms.
 func (id ID) MarshalText() ([]byte, error) { return strconv.AppendInt(nil, int64(id), 10), nil }
 
-// UnmarshalText is Parse.
+// UnmarshalText parses text like Parse.
 func (id *ID) UnmarshalText(b []byte) error {
 	v, err := Parse(string(b))
 	if err == nil {
@@ -129,10 +130,10 @@ func (id *ID) UnmarshalText(b []byte) error {
 	return err
 }
 
-// Value implements [driver.Valuer]: an integer.
+// Value implements [driver.Valuer] with an integer.
 func (id ID) Value() (driver.Value, error) { return int64(id), nil }
 
-// Scan implements sql.Scanner: an integer, or its text.
+// Scan implements sql.Scanner. It accepts an integer or its text.
 func (id *ID) Scan(src any) error {
 	switch v := src.(type) {
 	case int64:

@@ -53,7 +53,7 @@ func TestIDForms(t *testing.T) {
 	}
 }
 
-// FuzzParseShort: what is read is written again, up to the spelling.
+// FuzzParseShort: Short writes what ParseShort has read, except for the spelling.
 func FuzzParseShort(f *testing.F) {
 	f.Add("0000000000001")
 	f.Add("7ZZZZZZZZZZZZ")

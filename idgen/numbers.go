@@ -9,61 +9,62 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// ErrTaken is what [Numbers] answer where somebody holds the number.
+// ErrTaken means that another holder has the number. [Numbers] return it.
 var ErrTaken = errors.New("idgen: somebody holds this worker number")
 
-// Numbers is where [Workers] have their numbers from, each held by one at a time: a store
-// ([NewWorkers]), or ZooKeeper (adapters/zklock). It is safe for concurrent use.
+// Numbers is a source of worker numbers for [Workers]; each number has one holder at a time. It is
+// a store ([NewWorkers]) or ZooKeeper (adapters/zklock). It is safe for concurrent use.
 //
-// That ids are unique rests on the reservations alone: those of a number only grow, each is kept
-// before Reserve says so, and whoever takes the number is told the last one, which no holder before
-// can raise from then on.
+// Only the reservations make ids unique. The reservations of a number only grow. Each is stored
+// before Reserve returns. A new holder gets the last reservation, and from then on no earlier
+// holder can raise it.
 type Numbers interface {
-	// Agree keeps what the ids of a namespace look like, once for all: the layout of the first
-	// call. [ErrLayout]: it is another one. It also refuses a source that may lose reservations,
-	// unless its maker was told otherwise.
+	// Agree stores the layout of a namespace's ids for ever: the layout of the first call.
+	// [ErrLayout] means that the namespace has another one. Agree also refuses a source that may
+	// lose reservations, unless the source was configured to allow that.
 	Agree(ctx context.Context, namespace string, layout Layout) error
-	// Take takes a number for a lease. [ErrTaken]: somebody holds it. With any other error nobody
-	// knows; what may have been taken is given back, or ends with its lease.
+	// Take leases a number. [ErrTaken] means that another holder has it. After any other error it
+	// is unknown whether the number was leased; if it was, it is released, or ends with its lease.
 	Take(ctx context.Context, r NumberRequest) (Taken, error)
 }
 
-// OtherLayout is the error of [Numbers].Agree where the ids of the namespace have the layout is,
-// and not what was asked for. It wraps [ErrLayout].
+// OtherLayout returns the error of [Numbers].Agree for a namespace whose ids have the layout is,
+// and not the one that was asked for. It wraps [ErrLayout].
 func OtherLayout(is string, asked Layout) error {
 	return fmt.Errorf("%w: it is %q, and not %v; ids of two layouts may be equal, so use that one, or a namespace whose ids are kept apart", ErrLayout, is, asked)
 }
 
-// NumberRequest is what is asked for: number Number of a namespace, for Lease from now.
+// NumberRequest asks for number Number of a namespace, for Lease from now.
 type NumberRequest struct {
 	Namespace string
 	Number    int
 	Lease     time.Duration
 }
 
-// Taken is a number with what was known of it when it was taken.
+// Taken is a leased number, with what was known of it when it was leased.
 type Taken struct {
 	NumberLease
-	// Fence is greater than that of every holder before.
+	// Fence is greater than that of every earlier holder.
 	Fence retrysafe.Fence
 	// Now is the time by the source's clock, at a moment between the call and its answer.
 	Now time.Time
-	// Reserved is up to when holders before may have made ids; zero: there was none.
+	// Reserved is the time up to which earlier holders may have made ids, or zero if there were
+	// none.
 	Reserved time.Time
-	// Lost is closed once the source knows that the number is not held any more; nil where only
-	// Reserve tells.
+	// Lost is closed when the source knows that the number is lost. It is nil if only Reserve
+	// reports that.
 	Lost <-chan struct{}
 }
 
-// NumberLease is the hold on a number. Its methods are called one at a time; a call whose context
-// has ended may still be under way when the next one comes, and must not undo it.
+// NumberLease is the lease of a number. Its methods are called one at a time. A call whose context
+// has ended may still be in progress when the next one starts, and must not undo its effect.
 type NumberLease interface {
-	// Reserve keeps until, in nanoseconds since 1970, as the time that ids stay below, and holds
-	// the number for lease from now. Calls come with times that grow. [retrysafe.ErrLeaseLost]: the
-	// number is not this holder's any more, and nothing was written. With any other error nobody
-	// knows, and the caller makes no id of these times.
+	// Reserve stores until, in nanoseconds since 1970, as the time that ids stay below, and renews
+	// the lease from now. Times grow from call to call. [retrysafe.ErrLeaseLost] means that another
+	// holder may have the number and that nothing was written. After any other error the outcome is
+	// unknown, and the caller makes no id with these times.
 	Reserve(ctx context.Context, until int64, lease time.Duration) error
-	// Release ends the hold; the reservation stays. The cause is one word, for people who look at
-	// what is kept.
+	// Release ends the lease; the reservation stays. The cause is one word, for people who look at
+	// the stored record.
 	Release(ctx context.Context, cause string) error
 }

@@ -8,34 +8,34 @@ import (
 	"unicode/utf8"
 )
 
-// Ranges is where a [Segment] gets its values: a counter for each tag that a database keeps.
-// Packages sqlranges and redisranges have such, and package rangestest finds out whether another
-// one will do. It is safe for concurrent use.
+// Ranges is a source of values for a [Segment]: a database with a counter for each tag. Packages
+// sqlranges and redisranges implement it, and package rangestest tests other implementations. It is
+// safe for concurrent use.
 type Ranges interface {
-	// Take gives count values in a row, first and those behind it: n of them, or more where the
-	// source has a larger step for the tag. n is 1 or more. Each value is given once, to one caller
-	// of all processes, for ever, also if the source crashes behind its answer: it has kept what it
-	// gives before it says so. Values are 1 or more, and of two calls of which one begins after the
-	// other has ended, the later gets the greater.
+	// Take assigns count consecutive values, starting with first: n of them, or more if the source
+	// has a larger step for the tag. n is 1 or more. Each value is assigned once, to one caller of
+	// all processes, for ever. This also holds if the source crashes after its answer: it stores
+	// the assignment before it answers. Values are 1 or more. If one call begins after another has
+	// ended, it gets greater values.
 	//
-	// [ErrNoTag]: there is no such tag, and nothing was given; a tag is made by people, never by a
-	// call of Take, since one that was lost would begin anew. [ErrSpent]: there are not as many
-	// values below 2^63. With any other error nobody knows whether values were given; they are
-	// nobody's then.
+	// [ErrNoTag] means that there is no such tag, and nothing was assigned. Operators create tags;
+	// Take never does, since a tag that was lost would start again from the beginning. [ErrSpent]
+	// means that there are fewer values than that below 2^63. After any other error it is unknown
+	// whether values were assigned; such values are never used.
 	Take(ctx context.Context, tag string, n int64) (first, count int64, err error)
 }
 
 // The errors of ranges; test with errors.Is.
 var (
-	// ErrNoTag: the source has no such tag.
+	// ErrNoTag means that the source has no such tag.
 	ErrNoTag = errors.New("idgen: there is no such tag; make it once, with a first value above all that were ever given for it")
-	// ErrSpent: the tag has no more values below 2^63.
+	// ErrSpent means that the tag has no more values below 2^63.
 	ErrSpent = errors.New("idgen: the values of the tag are used up")
-	// ErrTag: this can be no tag.
+	// ErrTag means that the text is not a valid tag.
 	ErrTag = errors.New("idgen: a tag has 1 to 128 bytes of UTF-8, no control characters, and no space at its ends")
 )
 
-// CheckTag says whether text can be a tag; the error is [ErrTag].
+// CheckTag returns [ErrTag] if text is not a valid tag.
 func CheckTag(text string) error {
 	if len(text) < 1 || len(text) > 128 || !utf8.ValidString(text) {
 		return ErrTag
@@ -53,11 +53,11 @@ func CheckTag(text string) error {
 	return nil
 }
 
-// MaxStep is the largest step; it bounds what a crash wastes.
+// MaxStep is the largest step. It limits what a crash wastes.
 const MaxStep = 1 << 40
 
-// CheckNew says whether a tag can be made so, for sources: with a first value of 1 or more, and a
-// step of 1 to [MaxStep].
+// CheckNew checks the arguments for a new tag, for implementations of sources: a first value of 1
+// or more, and a step of 1 to [MaxStep].
 func CheckNew(tag string, first, step int64) error {
 	if err := CheckTag(tag); err != nil {
 		return err

@@ -12,43 +12,44 @@ import (
 
 // The errors of segments; test with errors.Is.
 var (
-	// ErrNoRange: both ranges are used up, and the source has given no other one. The error says
-	// why.
+	// ErrNoRange means that both ranges are used up, and that the source has not assigned another.
+	// The error says why.
 	ErrNoRange = errors.New("idgen: the ranges at hand are used up, and there is no new one")
-	// ErrWentBack: the source has given values that this process has got before, or none at all: it
-	// has lost what it had confirmed. The segment makes no more ids.
+	// ErrWentBack means that the source has assigned values that this process got before, or
+	// invalid ones: it has lost what it had confirmed. The segment makes no more ids.
 	ErrWentBack = errors.New("idgen: the source of ranges gave values that it had given before, or that are none; it has lost writes (a failover, an old copy): " +
 		"set the tag above all ids that are in use, and start anew")
-	// ErrClosed: the segment was closed.
+	// ErrClosed means that the segment was closed.
 	ErrClosed = errors.New("idgen: the segment is closed")
 )
 
-// SegmentOptions configure a [Segment]; nil and every zero field are fine.
+// SegmentOptions configures a [Segment]. A nil *SegmentOptions and zero fields mean the defaults.
 type SegmentOptions struct {
-	// Step is how many values a range has at least; default 1: the step of the source counts, which
-	// is more.
+	// Step is how many values a range has at least; default 1. The step of the source applies if it
+	// is larger.
 	Step int64
-	// MaxStep is how far ranges grow; default 1 000 000. A larger Step, or step of the source,
-	// stands.
+	// MaxStep limits how far ranges grow; default 1 000 000. A larger Step, or a larger step of the
+	// source, still applies.
 	MaxStep int64
-	// Lasts is how long a range should last; default 15 min. One that is used up sooner is followed
-	// by one of twice the size, and one that lasts more than twice as long by one of half of it.
+	// Lasts is how long a range should last; default 15 min. If a range is used up sooner, the next
+	// one is twice as large. If it lasts more than twice as long, the next one is half as large.
 	Lasts time.Duration
-	// Timeout is how long the source is waited for in one call; default 5 s.
+	// Timeout is how long one call waits for the source; default 5 s.
 	Timeout time.Duration
 	// Retry is the longest wait between two calls of a source that fails; default 2 s. The first
-	// wait is 50 ms at most.
+	// wait is at most 50 ms.
 	Retry time.Duration
 }
 
-// Segment hands out the values of one tag from ranges that a source gives, two at a time: the next
-// one is fetched in the background when a tenth of the current one is used, so that callers wait
-// for the source only where it takes longer than the rest lasts. It goes on without the source for
-// as long as the two last. A process that dies wastes them, and no more; a range whose reply was
-// lost is nobody's. The values of one process rise.
+// Segment returns the values of one tag from ranges that a source assigns. It holds up to two
+// ranges: when a tenth of the current one is used, it fetches the next one in the background. So
+// callers wait for the source only if it takes longer than the rest of the current range lasts.
+// Without the source, the segment continues until both ranges are used up. A process that dies
+// wastes at most these two ranges. A range whose reply was lost is never used. The values of one
+// process grow.
 //
-// It is safe for concurrent use; taking an id is one atomic addition. Close ends what runs in the
-// background.
+// It is safe for concurrent use; taking an id is one atomic addition. Close ends the background
+// work.
 //
 // Source: the segment mode of Meituan's Leaf.
 type Segment struct {
@@ -63,23 +64,23 @@ type Segment struct {
 
 	mu   sync.Mutex
 	next *span
-	// closed with the end of the call that runs, or that comes; nil: nobody fetches
+	// tried is closed at the end of the current call, or of the next one; nil if no call is due.
 	tried   chan struct{}
-	failed  error     // why there is no next one
-	notTill time.Time // no call before
+	failed  error     // why there is no next range
+	notTill time.Time // no call before this time
 	pace    pace
-	highest int64 // value that was given to us
+	highest int64 // value that the source has assigned
 }
 
-// span is a range at work.
+// span is a range in use.
 type span struct {
 	first, size int64
-	low         int64 // whoever takes this one lets the next range be fetched
+	low         int64 // taking this one starts the fetch of the next range
 	_           [40]byte
-	taken       atomic.Int64 // on a line of its own
+	taken       atomic.Int64 // on a cache line of its own
 }
 
-// NewSegment returns one; it asks the source when the first id is asked for.
+// NewSegment returns a segment. It first calls the source when the first id is requested.
 func NewSegment(r Ranges, tag string, o *SegmentOptions) (*Segment, error) {
 	s := &Segment{ranges: r, tag: tag}
 	if o != nil {
@@ -110,16 +111,16 @@ func NewSegment(r Ranges, tag string, o *SegmentOptions) (*Segment, error) {
 	return s, nil
 }
 
-// Next takes an id. It waits for the source, for as long as ctx lives, only where both ranges are
-// used up. [ErrNoRange], with the cause, where the source has failed by then: nothing was taken,
-// and later calls find out whether it is back, without asking it each.
+// Next returns an id. It waits for the source, until ctx ends, only if both ranges are used up. If
+// the source has failed by then, it returns [ErrNoRange] with the cause, and no id was taken. Later
+// calls notice when the source is back; not every call asks it.
 func (s *Segment) Next(ctx context.Context) (ID, error) {
 	first, _, err := s.take(ctx, 1)
 	return ID(first), err
 }
 
-// NextN takes n ids, 1 to 1 000 000, that rise; other callers may get some in between. Where it
-// fails, what it has taken so far is nobody's.
+// NextN returns n ids, 1 to 1 000 000, in growing order. Other callers may get some in between. If
+// it fails, the ids that it has taken so far are never used.
 func (s *Segment) NextN(ctx context.Context, n int) ([]ID, error) {
 	if n < 1 || n > 1_000_000 {
 		return nil, fmt.Errorf("idgen: %d ids at once; ask for 1 to 1000000", n)
@@ -137,7 +138,7 @@ func (s *Segment) NextN(ctx context.Context, n int) ([]ID, error) {
 	return ids, nil
 }
 
-// Left is how many ids there are without another word of the source, for a metric.
+// Left returns how many ids are left without another call of the source, for a metric.
 func (s *Segment) Left() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,8 +153,8 @@ func (k *span) left() int64 {
 	return k.size - min(k.taken.Load(), k.size)
 }
 
-// Close ends what runs in the background, and waits for it. There are no ids afterwards; those that
-// are left are wasted.
+// Close ends the background work and waits for it. Afterwards there are no ids; those that are left
+// are wasted.
 func (s *Segment) Close() {
 	s.stop()
 	s.fetching.Wait()
@@ -163,11 +164,11 @@ func (s *Segment) Close() {
 	s.next = nil
 }
 
-// take takes up to n values in a row, at least one.
+// take returns up to n consecutive values, at least one.
 func (s *Segment) take(ctx context.Context, n int64) (first, got int64, err error) {
 	for {
 		k := s.current.Load()
-		if k != nil && k.taken.Load() < k.size { // counts no further than that many callers
+		if k != nil && k.taken.Load() < k.size { // limits taken to size plus callers
 			if at := k.taken.Add(n) - n; at < k.size {
 				got = min(n, k.size-at)
 				if at <= k.low && k.low < at+got {
@@ -182,7 +183,7 @@ func (s *Segment) take(ctx context.Context, n int64) (first, got int64, err erro
 	}
 }
 
-// ahead lets the next range be fetched, unless it is there or on its way.
+// ahead starts the fetch of the next range, unless there is one or a fetch is in progress.
 func (s *Segment) ahead() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,7 +192,7 @@ func (s *Segment) ahead() {
 	}
 }
 
-// begin lets somebody fetch, unless somebody does. It is called with the lock held.
+// begin starts a fetch, unless one is in progress. The caller holds the lock.
 func (s *Segment) begin() {
 	if s.tried != nil || s.life.Err() != nil || errors.Is(s.failed, ErrWentBack) || time.Now().Before(s.notTill) {
 		return
@@ -201,7 +202,7 @@ func (s *Segment) begin() {
 	go s.fetch()
 }
 
-// turn goes on to the range behind old, unless somebody has, and waits for it.
+// turn switches to the range after old and waits for it, unless another caller has switched.
 func (s *Segment) turn(ctx context.Context, old *span) error {
 	s.mu.Lock()
 	if s.moved(old) {
@@ -230,7 +231,8 @@ func (s *Segment) turn(ctx context.Context, old *span) error {
 	return s.failed
 }
 
-// moved puts the next range in the place of old, if it is there. It is called with the lock held.
+// moved replaces old by the next range, if there is one, and reports whether old was replaced. The
+// caller holds the lock.
 func (s *Segment) moved(old *span) bool {
 	if s.current.Load() != old {
 		return true
@@ -243,10 +245,10 @@ func (s *Segment) moved(old *span) bool {
 	return true
 }
 
-// newSpan checks what the source has given.
+// newSpan checks what the source has assigned.
 func (s *Segment) newSpan(first, count int64) (*span, error) {
 	if count < 1 || first <= s.highest || first < 1 || first > math.MaxInt64-count+1 {
-		return nil, ErrWentBack // for good: begin sees to that
+		return nil, ErrWentBack // permanent: begin checks it
 	}
 	s.highest = first + count - 1
 	return &span{first: first, size: count, low: count / 10}, nil

@@ -15,13 +15,13 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// source is one that tests look into and make fail.
+// source is a source that tests inspect and make fail.
 type source struct {
 	*memranges.Ranges
 	mu     sync.Mutex
 	takes  []time.Time
 	counts []int64
-	fault  func(n int, first, count int64) (int64, int64, error) // n-th call; it was carried out
+	fault  func(n int, first, count int64) (int64, int64, error) // of n-th call, once done
 	slow   time.Duration
 }
 
@@ -81,8 +81,8 @@ func segment(t *testing.T, r idgen.Ranges, o *idgen.SegmentOptions) *idgen.Segme
 	return s
 }
 
-// TestSegmentUnique: two processes of many callers each: no id twice, those of a caller rise, and
-// each process wastes at most two ranges.
+// TestSegmentUnique: two processes with many callers each make no id twice, those of a caller grow,
+// and each process wastes at most two ranges.
 func TestSegmentUnique(t *testing.T) {
 	t.Parallel()
 	src := newSource(t, 1000)
@@ -112,15 +112,15 @@ func TestSegmentUnique(t *testing.T) {
 	slices.Sort(ids)
 	assert.Equal(t, len(slices.Compact(ids)), callers*each, "different ids")
 	for _, s := range processes {
-		s.Close() // what is on its way comes
+		s.Close() // waits for the range in flight
 	}
 	first, _, err := src.Ranges.Take(t.Context(), "order", 1)
 	assert.NoError(t, err, "Take")
 	assert.True(t, first-1-callers*each <= 2*2*4000, "%d values were given for %d ids", first-1, callers*each)
 }
 
-// TestSegmentDoesNotWait: callers wait for the first range, and never again while a range comes
-// before a second one is used up.
+// TestSegmentDoesNotWait: callers wait for the first range, and not again as long as each range
+// arrives before the current one is used up.
 func TestSegmentDoesNotWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -140,8 +140,8 @@ func TestSegmentDoesNotWait(t *testing.T) {
 	})
 }
 
-// TestSegmentSourceAway: ids go on for two ranges, then there is an error that says why, the source
-// is asked now and then by one, and all goes on by itself when it is back.
+// TestSegmentSourceAway: while the source is unreachable, ids last for two ranges. Then an error
+// says why, one caller retries from time to time, and ids continue when the source is back.
 func TestSegmentSourceAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestSegmentSourceAway(t *testing.T) {
 	})
 }
 
-// TestSegmentLostReply: a range whose reply was lost is nobody's.
+// TestSegmentLostReply: a range whose reply was lost is never used.
 func TestSegmentLostReply(t *testing.T) {
 	t.Parallel()
 	for lost := 1; lost <= 4; lost++ {
@@ -218,8 +218,8 @@ func TestSegmentLostReply(t *testing.T) {
 	}
 }
 
-// TestSegmentContexts: a caller that leaves does not wait, takes nothing, and does not end what
-// others wait for; a source that hangs is left.
+// TestSegmentContexts: a caller whose context ends does not wait, takes nothing, and does not end
+// the call that others wait for. A source that hangs does not hold up a caller.
 func TestSegmentContexts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -261,8 +261,8 @@ func TestSegmentContexts(t *testing.T) {
 	})
 }
 
-// TestSegmentPace: ranges double while they are used up soon, up to the limit, and halve while they
-// last, down to the source's step.
+// TestSegmentPace: ranges double while they are used up quickly, up to the limit, and halve while
+// they last, down to the source's step.
 func TestSegmentPace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -285,7 +285,7 @@ func TestSegmentPace(t *testing.T) {
 		assert.Equal(t, src.sizes(), []int64{100, 100, 200, 400, 800, 1500}, "growing")
 		for range 3000 {
 			next(t, s)
-			time.Sleep(60 * time.Millisecond) // 90 s a range: neither
+			time.Sleep(60 * time.Millisecond) // 90 s for a range: no change
 		}
 		assert.True(t, !slices.ContainsFunc(src.sizes()[5:], func(n int64) bool { return n != 1500 }), "as it should be")
 		use(time.Second, 100)
@@ -293,7 +293,7 @@ func TestSegmentPace(t *testing.T) {
 	})
 }
 
-// TestSegmentWentBack: what a source gives again is nobody's, and neither is anything after it.
+// TestSegmentWentBack: a range that a source assigns again is never used, nor is any after it.
 func TestSegmentWentBack(t *testing.T) {
 	t.Parallel()
 	for name, gives := range map[string]func(first, count int64) (int64, int64){
@@ -327,8 +327,8 @@ func TestSegmentWentBack(t *testing.T) {
 	}
 }
 
-// TestSegmentNoTag: a tag that is not there is an error at once, asks the source little, and is
-// found when somebody makes it.
+// TestSegmentNoTag: a missing tag is an error at once, causes few calls of the source, and works as
+// soon as it is created.
 func TestSegmentNoTag(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

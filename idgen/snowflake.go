@@ -12,55 +12,56 @@ import (
 
 // The errors of generators; test with errors.Is.
 var (
-	// ErrClockBack: the clock is behind the last id by more than Options.MaxBack. The error says by
-	// how much.
+	// ErrClockBack means that the clock lags behind the last id by more than Options.MaxBack. The
+	// error says by how much.
 	ErrClockBack = errors.New("idgen: the clock was set back")
-	// ErrReserved: the time of the worker's reservation is used up: its lease was not extended in
+	// ErrReserved means that the worker's reserved time is used up: its lease was not extended in
 	// time, or this clock is ahead of the store's.
 	ErrReserved = errors.New("idgen: the worker number is not held any more")
-	// ErrEpochEnds: the layout has no more times.
+	// ErrEpochEnds means that the layout has no more times.
 	ErrEpochEnds = errors.New("idgen: the layout's time is used up")
 )
 
-// Options configure a generator.
+// Options configures a generator.
 type Options struct {
-	// Layout is by default that of a worker that is leased, which has no other, and else [Twitter].
+	// Layout is the layout of the ids. For a leased worker it is the worker's, and no other is
+	// allowed; else the default is [Twitter].
 	Layout Layout
-	// Borrow is how far the times of ids may run ahead of the clock when more are asked for than
-	// the layout has; default 0: the caller waits.
+	// Borrow is how far the times of ids may run ahead of the clock when the demand is higher than
+	// the layout's rate; default 0: the caller waits.
 	Borrow time.Duration
-	// MaxBack is how long a generator waits for a clock that stands behind its last id; default 100
-	// ms. More is [ErrClockBack].
+	// MaxBack is how long a generator waits for a clock that lags behind its last id; default
+	// 100 ms. If it lags by more, the error is [ErrClockBack].
 	MaxBack time.Duration
-	// Now is the clock; default one that begins at time.Now and goes on by the monotonic clock:
-	// whoever sets the time of day while the process runs does not touch it.
+	// Now is the clock. The default starts at time.Now and continues with the monotonic clock, so
+	// setting the time of day while the process runs does not affect it.
 	Now func() time.Time
 }
 
-// Snowflake makes ids in order, each greater than the last. The time of an id is that of its
-// making, or, so that no sequence is lost while a caller sleeps, up to 10 ms or one unit before. It
-// is safe for concurrent use and holds no lock.
+// Snowflake makes ids in order, each greater than the last. The time of an id is the time when it
+// was made, or up to 10 ms or one unit earlier, so that no sequence is lost while a caller sleeps.
+// It is safe for concurrent use and holds no lock.
 type Snowflake struct {
 	layout Layout
 	worker Worker
 	number uint64
 	epoch  int64 // nanoseconds since 1970
-	// borrow, lag and maxBack are units: how far times may be ahead of the clock and behind it, and
-	// how long to wait for it.
+	// borrow, lag and maxBack are in units: how far times may be after the clock and before it,
+	// and how long to wait for the clock.
 	borrow, lag, maxBack uint64
 	clock                func() int64 // nanoseconds since 1970
 	first                uint64       // the first unit
 
-	// last is time and sequence of the last id, in one number: a sequence that is full goes on in
-	// the next unit by itself.
+	// last is time and sequence of the last id, in one number: a full sequence overflows into the
+	// next unit.
 	last atomic.Uint64
 }
 
-// mostLag is how old the time of an id may be.
+// mostLag is the maximum age of an id's time.
 const mostLag = 10 * time.Millisecond
 
-// NewSnowflake returns a generator. It refuses a worker that the layout has no room for, a leased
-// one that has a generator already, and a layout with less than a year left.
+// NewSnowflake returns a generator. It refuses a worker number that is too large for the layout, a
+// leased worker that already has a generator, and a layout with less than a year left.
 func NewSnowflake(w Worker, o *Options) (*Snowflake, error) {
 	if o == nil {
 		o = new(Options)
@@ -107,7 +108,7 @@ func NewSnowflake(w Worker, o *Options) (*Snowflake, error) {
 	}
 	if from := w.From(); !from.IsZero() {
 		if before, ok := g.units(from.UnixNano()); ok {
-			now = max(now, before+1) // the unit that From is in may be another holder's
+			now = max(now, before+1) // another holder may have used the unit that contains From
 		}
 	}
 	g.first = now
@@ -115,14 +116,14 @@ func NewSnowflake(w Worker, o *Options) (*Snowflake, error) {
 	return g, nil
 }
 
-// steady is a clock that nobody can set.
+// steady returns a clock that is not affected when the time of day is set.
 func steady() func() int64 {
 	start := time.Now()
 	wall := start.UnixNano()
 	return func() int64 { return wall + int64(time.Since(start)) }
 }
 
-// units is the unit that a time is in; before the epoch it is none.
+// units returns the unit that a time is in, and false for a time before the epoch.
 func (g *Snowflake) units(nanos int64) (uint64, bool) {
 	d := nanos - g.epoch
 	if d < 0 {
@@ -131,19 +132,19 @@ func (g *Snowflake) units(nanos int64) (uint64, bool) {
 	return uint64(d) / uint64(g.layout.Unit), true //nolint:gosec // not negative
 }
 
-// ceil is d in units, rounded up.
+// ceil returns d in units, rounded up.
 func (g *Snowflake) ceil(d time.Duration) uint64 {
 	return uint64((d + g.layout.Unit - 1) / g.layout.Unit) //nolint:gosec // not negative
 }
 
-// Layout is that of the ids.
+// Layout returns the layout of the ids.
 func (g *Snowflake) Layout() Layout { return g.layout }
 
-// Left is how much of the layout's time is left, for a metric.
+// Left returns how much of the layout's time is left, for a metric.
 func (g *Snowflake) Left() time.Duration { return g.layout.End().Sub(time.Unix(0, g.clock())) }
 
-// Next makes an id. It waits for the clock where the layout has no more ids for now, and for one
-// that stands a little behind, as long as ctx lives.
+// Next returns a new id. If the layout has no more ids for now, or the clock lags slightly, it
+// waits for the clock until ctx ends.
 func (g *Snowflake) Next(ctx context.Context) (ID, error) {
 	first, _, err := g.reserve(ctx, 1)
 	if err != nil {
@@ -152,7 +153,7 @@ func (g *Snowflake) Next(ctx context.Context) (ID, error) {
 	return g.id(first), nil
 }
 
-// NextN makes n ids in order, as they come: other callers may get some in between.
+// NextN returns n new ids in order. Other callers may get some in between.
 func (g *Snowflake) NextN(ctx context.Context, n int) ([]ID, error) {
 	if n < 1 || n > 1_000_000 {
 		return nil, fmt.Errorf("idgen: %d ids at once; ask for 1 to 1000000", n)
@@ -170,14 +171,14 @@ func (g *Snowflake) NextN(ctx context.Context, n int) ([]ID, error) {
 	return ids, nil
 }
 
-// id puts the worker between time and sequence.
+// id inserts the worker between time and sequence.
 func (g *Snowflake) id(n uint64) ID {
 	s := g.layout.SequenceBits
 	return ID(n>>s<<(s+g.layout.WorkerBits) | g.number<<s | n&(1<<s-1)) //nolint:gosec // 63 bits
 }
 
-// reserve takes up to n numbers of time and sequence in a row, at least one, whose times are no
-// more than Borrow ahead of the clock.
+// reserve reserves up to n consecutive numbers of time and sequence, at least one. Their times are
+// at most Borrow ahead of the clock.
 func (g *Snowflake) reserve(ctx context.Context, n uint64) (first, got uint64, err error) {
 	s := g.layout.SequenceBits
 	for {
@@ -185,7 +186,7 @@ func (g *Snowflake) reserve(ctx context.Context, n uint64) (first, got uint64, e
 		last := g.last.Load()
 		b, err := g.bounds(t, last)
 		if err == nil && b.first >= b.limit {
-			// or others went on while this caller was held up behind its look at the clock
+			// Or other callers went on while this one was delayed after it read the clock.
 			t = g.clock()
 			b, err = g.bounds(t, last)
 		}
@@ -205,8 +206,8 @@ func (g *Snowflake) reserve(ctx context.Context, n uint64) (first, got uint64, e
 	}
 }
 
-// bounds are what may be taken at a time: the first number, and the first that must not be, and
-// why.
+// bounds are what may be taken at a time: the first number, the first that must not be taken, and
+// the reason.
 type bounds struct {
 	now, first, limit uint64
 	by                bound
@@ -222,7 +223,7 @@ func (g *Snowflake) bounds(t int64, last uint64) (b bounds, err error) {
 	return b, nil
 }
 
-// What bounds the numbers that may be taken.
+// bound is what limits the numbers that may be taken.
 type bound uint8
 
 const (
@@ -231,12 +232,12 @@ const (
 	byEpoch
 )
 
-// limit is the first number that must not be taken now.
+// limit returns the first number that must not be taken now.
 func (g *Snowflake) limit(now uint64) (uint64, bound) {
 	units, by := now+g.borrow+1, byClock
 	if until := g.worker.Until(); until != forever {
 		if reserved, _ := g.units(until); reserved < units {
-			// the unit that Until is in may be the next holder's
+			// The next holder may use the unit that contains Until.
 			units, by = reserved, byReservation
 		}
 	}
@@ -246,7 +247,8 @@ func (g *Snowflake) limit(now uint64) (uint64, bound) {
 	return units << g.layout.SequenceBits, by
 }
 
-// wait waits until the clock has come to the unit of the next id, or says why it will not.
+// wait waits until the clock has reached the unit of the next id, or returns an error if it will
+// not.
 func (g *Snowflake) wait(ctx context.Context, t int64, now, next uint64, by bound) error {
 	switch by {
 	case byEpoch:
@@ -257,7 +259,7 @@ func (g *Snowflake) wait(ctx context.Context, t int64, now, next uint64, by boun
 	}
 	begins := next - min(next, g.borrow)
 	if begins > now+1+g.maxBack && next != g.first {
-		// the first is waited for: an earlier holder has reserved what is before
+		// The first unit is waited for: an earlier holder has reserved the times before it.
 		return fmt.Errorf("%w: by %v; ids go on when it has come there again", ErrClockBack, g.layout.time(begins).Sub(time.Unix(0, t)))
 	}
 	d := min(g.layout.time(begins).Sub(time.Unix(0, t)), g.layout.Unit)

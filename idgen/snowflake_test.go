@@ -15,7 +15,7 @@ import (
 
 var day = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// clock is set by hand.
+// clock is a clock that the test sets.
 type clock struct{ nanos atomic.Int64 }
 
 func newClock(at time.Time) *clock {
@@ -44,7 +44,7 @@ func next(t *testing.T, g interface {
 	return id
 }
 
-// TestParts: an id has the time of its making, its worker and a sequence, in each layout.
+// TestParts: in each layout an id contains the time when it was made, its worker and a sequence.
 func TestParts(t *testing.T) {
 	t.Parallel()
 	for name, layout := range map[string]idgen.Layout{"Twitter": idgen.Twitter, "Fast": idgen.Fast, "UIDGenerator": idgen.UIDGenerator, "Sonyflake": idgen.Sonyflake} {
@@ -61,8 +61,8 @@ func TestParts(t *testing.T) {
 	assert.Equal(t, idgen.UIDGenerator.End().Format(time.DateOnly), "2033-07-04", "the end of 28 bits of seconds")
 }
 
-// TestUnique: many callers, all kinds of generator over one another, no id twice, and each caller's
-// are in order.
+// TestUnique: with many callers and all kinds of generators on one another there is no id twice,
+// and each caller's ids are in order.
 func TestUnique(t *testing.T) {
 	t.Parallel()
 	g := snowflake(t, idgen.Static(5), &idgen.Options{Layout: idgen.Fast})
@@ -95,8 +95,8 @@ func TestUnique(t *testing.T) {
 	assert.Equal(t, len(slices.Compact(ids)), callers*each, "different ids")
 }
 
-// TestClockBack: ids go on in order while the clock stands a little behind, and not at all while it
-// stands far behind.
+// TestClockBack: ids continue in order while the clock lags slightly, and stop while it lags
+// far.
 func TestClockBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -130,14 +130,14 @@ func TestClockBack(t *testing.T) {
 	})
 }
 
-// TestRate: as many ids as the layout has, none is lost while a caller sleeps, and none runs ahead
-// of the clock further than is allowed.
+// TestRate: a generator makes as many ids as the layout has, loses none while a caller sleeps, and
+// does not run ahead of the clock further than allowed.
 func TestRate(t *testing.T) {
 	t.Parallel()
 	for _, borrow := range []time.Duration{0, 20 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			epoch := time.Now().AddDate(-1, 0, 0)
-			// 32 a millisecond
+			// 32 ids a millisecond
 			layout := idgen.Layout{TimeBits: 41, WorkerBits: 17, SequenceBits: 5, Unit: time.Millisecond, Epoch: epoch}
 			g := snowflake(t, idgen.Static(1), &idgen.Options{Layout: layout, Borrow: borrow, Now: time.Now})
 			begun := time.Now()
@@ -159,7 +159,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// TestEpoch: a layout's end is told a year ahead, and nothing goes on behind it.
+// TestEpoch: a layout's end is reported a year ahead, and there are no ids after it.
 func TestEpoch(t *testing.T) {
 	t.Parallel()
 	layout := idgen.Twitter
@@ -173,7 +173,7 @@ func TestEpoch(t *testing.T) {
 		assert.NoError(t, err, "%v left", left)
 		assert.Equal(t, g.Left().Round(time.Hour), left, "Left")
 		next(t, g)
-		c.pass(left + 11*time.Millisecond) // the time of an id may be that old
+		c.pass(left + 11*time.Millisecond) // an id's time may be that old
 		_, err = g.Next(t.Context())
 		assert.ErrorIs(t, err, idgen.ErrEpochEnds, "at the end")
 	}
@@ -207,8 +207,8 @@ func TestOptionsOfGenerators(t *testing.T) {
 	}
 }
 
-// TestUUIDv7: version and variant, the time, and strict order, also where the clock stands still,
-// goes back and the counter is full.
+// TestUUIDv7: version, variant, time and strict order, also if the clock stands still or goes back
+// and if the counter is full.
 func TestUUIDv7(t *testing.T) {
 	t.Parallel()
 	c := newClock(day)

@@ -13,24 +13,25 @@ import (
 	"github.com/retrysafe/retrysafe/backoff"
 )
 
-// codec names the reservation that is kept with a lease: nanoseconds since 1970, 8 bytes,
-// big-endian. It ends with the lease, so that the next holder can begin as soon as that has passed.
+// codec names the reservation that is stored with a lease: nanoseconds since 1970, 8 bytes,
+// big-endian. The reservation ends with the lease, so that the next holder can begin as soon as the
+// lease has expired.
 const codec = "idgen/until"
 
-// keepFor is how long the record of a number that nobody holds stays. A reservation is long over by
-// then.
+// keepFor is how long the record of a number without a holder is kept. Its reservation ended long
+// before.
 const keepFor = 30 * 24 * time.Hour
 
-// storeNumbers are leased in a store.
+// storeNumbers leases numbers in a store.
 type storeNumbers struct {
 	store  retrysafe.Store
 	unsafe bool
 }
 
-// layoutCodec names the record that has the layout of a namespace.
+// layoutCodec names the record with the layout of a namespace.
 const layoutCodec = "idgen/layout"
 
-// writing is the lease of somebody who keeps the layout of a namespace.
+// writing is the lease of a process that writes the layout of a namespace.
 const writing = 10 * time.Second
 
 func (s *storeNumbers) Agree(ctx context.Context, namespace string, layout Layout) error {
@@ -62,13 +63,13 @@ func (s *storeNumbers) Agree(ctx context.Context, namespace string, layout Layou
 		case got.Status != retrysafe.StatusInProgress:
 			return fmt.Errorf("the record of the layout cannot be read (status %d)", got.Status)
 		}
-		if err := backoff.Pause(ctx, 50*time.Millisecond); err != nil { // somebody else writes it
+		if err := backoff.Pause(ctx, 50*time.Millisecond); err != nil { // another process writes it
 			return err
 		}
 	}
 }
 
-// keeps says how the store may lose what it has confirmed.
+// keeps returns an error that says how the store may lose what it has confirmed.
 func (s *storeNumbers) keeps(ctx context.Context) error {
 	keeper, ok := s.store.(retrysafe.Keeper)
 	if !ok {
@@ -99,12 +100,12 @@ func (s *storeNumbers) Take(ctx context.Context, r NumberRequest) (Taken, error)
 	return Taken{NumberLease: l, Fence: l.fence, Now: got.Record.Now, Reserved: reservedUntil(got.Record)}, nil
 }
 
-// reservedUntil is up to when an earlier holder may have made ids.
+// reservedUntil returns the time up to which an earlier holder may have made ids.
 func reservedUntil(r retrysafe.Record) time.Time {
 	if r.Answer.Codec != codec || len(r.Answer.Body) != 8 {
 		return time.Time{}
 	}
-	return time.Unix(0, int64(binary.BigEndian.Uint64(r.Answer.Body))) //nolint:gosec // as it was written
+	return time.Unix(0, int64(binary.BigEndian.Uint64(r.Answer.Body))) //nolint:gosec // reverses the conversion on writing
 }
 
 type storeLease struct {

@@ -11,7 +11,7 @@ import (
 // UUID is a universally unique id, its bytes in the order of RFC 9562.
 type UUID [16]byte
 
-// String is the form with hyphens, in small letters.
+// String returns the form with hyphens, in lower case.
 func (u UUID) String() string {
 	var b [36]byte
 	hex.Encode(b[:], u[:4])
@@ -26,7 +26,7 @@ func (u UUID) String() string {
 	return string(b[:])
 }
 
-// Time is that of a UUID of version 7, to the millisecond.
+// Time returns the time of a UUID of version 7, to the millisecond.
 func (u UUID) Time() time.Time {
 	var b [8]byte
 	copy(b[2:], u[:6])
@@ -34,10 +34,10 @@ func (u UUID) Time() time.Time {
 }
 
 // UUIDs makes UUIDs of version 7 (RFC 9562, section 5.7): milliseconds since 1970, and 74 random
-// bits. Those of one maker are in strict order, also within a millisecond and while the clock
-// stands still or goes back: the random bits are then counted up by a random step (section 6.2,
-// method 2). The zero UUIDs is ready; it is safe for concurrent use. Nothing has to be leased: 74
-// random bits do not meet.
+// bits. The UUIDs of one UUIDs value are strictly ordered, also within a millisecond and while the
+// clock stands still or goes back: then the random bits are incremented by a random step (section
+// 6.2, method 2). The zero UUIDs is ready to use, and safe for concurrent use. It needs no lease:
+// collisions of 74 random bits are negligible.
 type UUIDs struct {
 	// Now is the clock; default time.Now. Set it before the first call.
 	Now func() time.Time
@@ -46,13 +46,13 @@ type UUIDs struct {
 	last UUID
 }
 
-// uuids is what [UUIDv7] makes them by.
+// uuids makes the UUIDs of [UUIDv7].
 var uuids UUIDs
 
-// UUIDv7 makes a UUID of version 7 by the one maker of this process.
+// UUIDv7 returns a new UUID of version 7. All calls of this process share one order.
 func UUIDv7() UUID { return uuids.Next() }
 
-// Next makes one.
+// Next returns a new UUID of version 7.
 func (m *UUIDs) Next() UUID {
 	var random [10]byte
 	_, _ = rand.Read(random[:]) // never fails: it would end the process
@@ -73,14 +73,14 @@ func (m *UUIDs) Next() UUID {
 	if low>>62 != 0 {
 		low &= 1<<62 - 1
 		if high++; high>>12 != 0 {
-			high, last = 0, last+1 // the order goes on in the next millisecond
+			high, last = 0, last+1 // the order continues in the next millisecond
 		}
 	}
 	m.last = pack(last, high, low)
 	return m.last
 }
 
-// pack puts 48 bits of time, 12 and 62 bits beside version and variant.
+// pack combines 48 bits of time and 12 and 62 random bits with version and variant.
 func pack(ms uint64, high uint16, low uint64) (u UUID) {
 	binary.BigEndian.PutUint64(u[:], ms<<16)
 	binary.BigEndian.PutUint16(u[6:], high&0xfff|0x7000)

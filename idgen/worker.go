@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// Worker is a number that nobody else has at the times between its bounds. [Static] is one, and
-// what [Workers] leases. Its methods may be called concurrently.
+// Worker is a worker number that no other process has for the times between From and Until.
+// [Static] returns one, and [Workers] leases them. Its methods can be called concurrently.
 type Worker interface {
-	// Number is the worker's part of its ids.
+	// Number returns the worker's part of its ids.
 	Number() uint64
-	// From is the first time that ids may have; it does not change.
+	// From returns the first time that ids may have. It does not change.
 	From() time.Time
-	// Until is the time that ids must stay below, in nanoseconds since 1970. It grows while the
-	// number is held.
+	// Until returns the time that ids must stay below, in nanoseconds since 1970. It grows while
+	// the number is held.
 	Until() int64
 }
 
-// Static is a number from a configuration file, good for ever. That no two processes have one is up
-// to those who hand them out, and so is the clock across a restart: a process whose clock was set
-// back makes ids again that it has made before.
+// Static returns a worker with a number from a configuration file, without a time limit. The
+// operator must make sure that no two processes have the same number, and that the clock does not
+// go back across a restart: otherwise a process makes ids again that it has made before.
 func Static(number uint64) Worker { return static(number) }
 
 type static uint64

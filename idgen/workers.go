@@ -14,38 +14,38 @@ import (
 
 // The errors of Claim; test with errors.Is.
 var (
-	// ErrNoWorker: all numbers are held.
+	// ErrNoWorker means that all numbers are held.
 	ErrNoWorker = errors.New("idgen: no worker number is free")
-	// ErrLayout: the ids of this namespace have another layout, and those of two layouts may be
+	// ErrLayout means that the ids of this namespace have another layout. Ids of two layouts may be
 	// equal.
 	ErrLayout = errors.New("idgen: the namespace has another layout")
-	// ErrClockOff: this clock and the store's differ by more than WorkersOptions.MaxSkew.
+	// ErrClockOff means that this clock and the store's differ by more than WorkersOptions.MaxSkew.
 	ErrClockOff = errors.New("idgen: this clock is not that of the store")
 )
 
-// WorkersOptions configure [Workers].
+// WorkersOptions configures [Workers].
 type WorkersOptions struct {
-	// Namespace keeps the numbers apart from those of other systems on the store; default "ids".
-	// Ids of one namespace are unique, so all that make ids of one kind share it.
+	// Namespace separates the numbers from those of other systems on the store; default "ids". Ids
+	// of one namespace are unique, so all processes that make ids of one kind must share it.
 	Namespace string
-	// Layout is that of all ids of the namespace, for ever; default [Twitter]. The first claim
-	// keeps it in the store, and one with another layout fails ([ErrLayout]).
+	// Layout is the layout of all ids of the namespace, for ever; default [Twitter]. The first
+	// claim stores it, and a claim with another layout fails with [ErrLayout].
 	Layout Layout
 	// Max is how many numbers there are; default 1024, or what the layout has room for if that is
 	// less.
 	Max int
-	// Lease is how long a number is held without a word to the store; default 30 s, 1 s to 1 h. It
-	// is how long a number of a process that died stays taken, and how long ids can be made while
-	// the store is away.
+	// Lease is how long a number is held without a renewal; default 30 s, 1 s to 1 h. The number of
+	// a process that died stays taken for that long. Ids can be made for that long while the store
+	// is unreachable.
 	Lease time.Duration
-	// MaxSkew is how far this clock may be off the store's when a number is claimed; default 1 s,
-	// at most a tenth of Lease.
+	// MaxSkew is how much this clock and the store's may differ when a number is claimed; default 1
+	// s, at most a tenth of Lease.
 	MaxSkew time.Duration
-	// Unsafe takes a store that may lose what it has confirmed, by a crash or a failover: then ids
-	// repeat. It is for tests and demonstrations, such as with memstore.
+	// Unsafe accepts a store that may lose what it has confirmed, in a crash or a failover. Ids
+	// then repeat. It is for tests and demonstrations, such as with memstore.
 	Unsafe bool
-	// Now is the clock of the generators; default one that begins at time.Now with each claim and
-	// goes on by the monotonic clock.
+	// Now is the clock of the generators. The default starts at time.Now with each claim and
+	// continues with the monotonic clock.
 	Now func() time.Time
 }
 
@@ -55,9 +55,10 @@ type Workers struct {
 	o       WorkersOptions
 }
 
-// NewWorkers returns workers on a store: any that keeps progress (clause S19), which all of this
-// project do. Claim asks the store whether what it confirms can be lost ([retrysafe.Keeper]), and
-// refuses one that does, or that cannot tell. It panics on options that make no sense.
+// NewWorkers returns workers on a store. The store must keep progress (clause S19), as all stores
+// of this project do. Claim asks the store whether it can lose what it confirms
+// ([retrysafe.Keeper]), and refuses one that can, or that cannot answer. NewWorkers panics on
+// invalid options.
 func NewWorkers(s retrysafe.Store, o *WorkersOptions) *Workers {
 	if s == nil {
 		panic("idgen: NewWorkers needs a store")
@@ -66,7 +67,7 @@ func NewWorkers(s retrysafe.Store, o *WorkersOptions) *Workers {
 }
 
 // NewWorkersOn returns workers on another source of numbers, such as that of adapters/zklock. It
-// panics on options that make no sense.
+// panics on invalid options.
 func NewWorkersOn(n Numbers, o *WorkersOptions) *Workers {
 	w := &Workers{numbers: n}
 	if o != nil {
@@ -98,13 +99,13 @@ func NewWorkersOn(n Numbers, o *WorkersOptions) *Workers {
 	return w
 }
 
-// mostNumbers is how many are looked through for a free one, at most.
+// mostNumbers is how many numbers a claim tries at most.
 const mostNumbers = 1 << 22
 
-// Claim leases a number that nobody holds, and keeps it until Release, or until the store has not
-// answered for a lease. It tries the numbers in turn from a random one, each a trip or two. Where
-// all that are free have times reserved by those who held them last, it waits for the first to
-// pass, at most a lease. [ErrNoWorker] when none is free.
+// Claim leases a free number, and renews the lease until Release, or until the store has not
+// answered for a lease. It tries the numbers in order from a random one; each costs one or two
+// round trips. If all free numbers have times that their last holders reserved, it waits for the
+// first of these times to pass, at most a lease. It returns [ErrNoWorker] if no number is free.
 func (w *Workers) Claim(ctx context.Context) (*Held, error) {
 	if err := w.numbers.Agree(ctx, w.o.Namespace, w.o.Layout); err != nil {
 		return nil, fmt.Errorf("idgen: claim a worker number: %w", err)
@@ -114,7 +115,7 @@ func (w *Workers) Claim(ctx context.Context) (*Held, error) {
 		if h != nil || err != nil {
 			return h, err
 		}
-		if wait == 0 { // others may have been looking at the free ones just now
+		if wait == 0 { // other processes may just have been trying the free numbers
 			if empty++; empty == rounds {
 				break
 			}
@@ -134,8 +135,8 @@ func (w *Workers) Claim(ctx context.Context) (*Held, error) {
 // rounds is how often a claim finds all numbers held before it gives up.
 const rounds = 3
 
-// round tries all numbers once. Where none was to be had, reserved is when the first of those that
-// nobody holds can be; zero: there is none.
+// round tries all numbers once. If it gets none, reserved is the time until the first free number
+// becomes available, or zero if no number is free.
 func (w *Workers) round(ctx context.Context) (h *Held, reserved time.Duration, err error) {
 	begin := rand.IntN(w.o.Max)
 	for i := range w.o.Max {
@@ -144,14 +145,15 @@ func (w *Workers) round(ctx context.Context) (h *Held, reserved time.Duration, e
 			return h, 0, err
 		}
 		if ahead > 0 && ahead <= w.o.Lease+2*w.o.MaxSkew && (reserved == 0 || ahead < reserved) {
-			// what is longer was reserved by a wrong clock
+			// A longer time was reserved with a wrong clock.
 			reserved = ahead
 		}
 	}
 	return nil, reserved, nil
 }
 
-// try claims one number; nil: somebody holds it, or its times are reserved for so long.
+// try claims one number. It returns nil if another holder has the number. If its times are still
+// reserved, it also returns for how long.
 func (w *Workers) try(ctx context.Context, number int) (*Held, time.Duration, error) {
 	now := w.o.Now
 	if now == nil {
@@ -169,7 +171,7 @@ func (w *Workers) try(ctx context.Context, number int) (*Held, time.Duration, er
 	h := &Held{taken: taken, layout: w.o.Layout, number: uint64(number), lease: w.o.Lease, now: now, done: make(chan struct{})} //nolint:gosec // not negative
 	came := now()
 	if early, late := taken.Now.Sub(came), sent.Sub(taken.Now); early > w.o.MaxSkew || late > w.o.MaxSkew {
-		_ = taken.Release(ctx, "clock") // or it lapses
+		_ = taken.Release(ctx, "clock") // otherwise it expires
 		return nil, 0, fmt.Errorf("%w: it is %v off; let both keep time by NTP", ErrClockOff, max(early, late).Round(time.Millisecond))
 	}
 	if ahead := taken.Reserved.Sub(taken.Now); ahead > w.o.MaxSkew {
@@ -177,7 +179,7 @@ func (w *Workers) try(ctx context.Context, number int) (*Held, time.Duration, er
 		return nil, ahead, nil
 	}
 	h.life, h.stop = context.WithCancel(context.WithoutCancel(ctx))
-	if err := h.extend(ctx); err != nil { // before the first id its time is reserved
+	if err := h.extend(ctx); err != nil { // reserve the times of the first ids
 		h.stop()
 		_ = taken.Release(context.WithoutCancel(ctx), "unreserved")
 		return nil, 0, fmt.Errorf("idgen: reserve the times of a worker number: %w", err)
@@ -187,7 +189,7 @@ func (w *Workers) try(ctx context.Context, number int) (*Held, time.Duration, er
 	return h, 0, nil
 }
 
-// Held is a number that is leased. Give it to NewSnowflake, once.
+// Held is a leased number. Pass it to NewSnowflake, once.
 type Held struct {
 	taken  Taken
 	layout Layout
@@ -195,7 +197,7 @@ type Held struct {
 	lease  time.Duration
 	now    func() time.Time
 	until  atomic.Int64
-	used   atomic.Bool // it has a generator
+	used   atomic.Bool // whether it has a generator
 
 	life  context.Context
 	stop  context.CancelFunc
@@ -207,20 +209,21 @@ type Held struct {
 // Number implements [Worker].
 func (h *Held) Number() uint64 { return h.number }
 
-// Fence grows with each holder of the number.
+// Fence returns a number that grows with each holder of the worker number.
 func (h *Held) Fence() retrysafe.Fence { return h.taken.Fence }
 
-// From implements [Worker]: up to there an earlier holder may have made ids.
+// From implements [Worker]. Earlier holders may have made ids up to this time.
 func (h *Held) From() time.Time { return h.taken.Reserved }
 
 // Until implements [Worker].
 func (h *Held) Until() int64 { return h.until.Load() }
 
-// Done is closed when the number is held no more: it was released, or its lease was lost. No id is
-// made then but those whose times were reserved before; claim another number.
+// Done returns a channel that is closed when the number is not held any more: it was released, or
+// its lease was lost. After that, only ids with times that were reserved before are made. Claim
+// another number.
 func (h *Held) Done() <-chan struct{} { return h.done }
 
-// String names the number, for logs.
+// String returns a description for logs.
 func (h *Held) String() string { return fmt.Sprintf("worker %d, fence %d", h.number, h.taken.Fence) }
 
 // extend renews the lease and reserves the times up to its end. They count from when the call is
@@ -228,7 +231,7 @@ func (h *Held) String() string { return fmt.Sprintf("worker %d, fence %d", h.num
 func (h *Held) extend(ctx context.Context) error {
 	until := h.now().Add(h.lease).UnixNano()
 	if last := h.until.Load(); until <= last {
-		// the clock was set back; what is reserved stays, and the order of reservations goes on
+		// The clock was set back; the reserved time stays, and reservations keep growing.
 		until = last + 1
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.lease/3)
@@ -275,8 +278,8 @@ func (h *Held) beat() {
 
 func (h *Held) end() { h.once.Do(func() { close(h.done) }) }
 
-// Release gives the number back. Ids of its generators whose times were reserved may still be made:
-// the next holder starts above them.
+// Release releases the number. Its generator may still make ids with times that were reserved; the
+// next holder starts above them.
 func (h *Held) Release(ctx context.Context) error {
 	h.stop()
 	h.beats.Wait()

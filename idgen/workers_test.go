@@ -18,7 +18,7 @@ import (
 
 var small = &idgen.WorkersOptions{Max: 3, Lease: 3 * time.Second, Unsafe: true}
 
-// with is small with other numbers, and a layout that has begun by the clock of a bubble.
+// with returns options with a few numbers, and a layout that starts before the clock of a bubble.
 func with(most int, now func() time.Time) *idgen.WorkersOptions {
 	o := *small
 	o.Max, o.Now, o.Layout = most, now, idgen.Twitter
@@ -36,8 +36,8 @@ func claim(t *testing.T, w *idgen.Workers) *idgen.Held {
 	return h
 }
 
-// TestClaims: each number has one holder, none is left when all are held, and what is released or
-// died is held again.
+// TestClaims: each number has one holder, no number is free when all are held, and a number whose
+// holder released it or died is held again.
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -71,8 +71,8 @@ func TestClaims(t *testing.T) {
 	})
 }
 
-// TestNextHolderStartsAbove: whatever an earlier holder has made, and may still make, the ids of
-// the next one are above.
+// TestNextHolderStartsAbove: the ids of the next holder are above all that an earlier one has made
+// and may still make.
 func TestNextHolderStartsAbove(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -81,13 +81,13 @@ func TestNextHolderStartsAbove(t *testing.T) {
 		first := claim(t, idgen.NewWorkers(store, o))
 		g := snowflake(t, first, nil)
 		next(t, g)
-		store.away.Store(true) // the process is cut off from the store, and knows nothing of it yet
+		store.away.Store(true) // the process is cut off from the store, and does not know it yet
 		time.Sleep(3 * time.Second)
 		store.away.Store(false)
 		second := claim(t, idgen.NewWorkers(store, o))
 		h := snowflake(t, second, nil)
 		low := next(t, h)
-		for { // the first holder goes on as long as it can
+		for { // the first holder continues as long as it can
 			id, err := g.Next(t.Context())
 			if err != nil {
 				assert.ErrorIs(t, err, idgen.ErrReserved, "the end of the first holder")
@@ -100,7 +100,7 @@ func TestNextHolderStartsAbove(t *testing.T) {
 	})
 }
 
-// cut is a store that a process is cut off from.
+// cut is a store from which a process can be cut off.
 type cut struct {
 	retrysafe.Store
 	away atomic.Bool
@@ -113,8 +113,8 @@ func (c *cut) Extend(ctx context.Context, r retrysafe.ExtendRequest) error {
 	return c.Store.Extend(ctx, r)
 }
 
-// TestStoreAway: ids go on for a lease while the store is away, and the number is kept if it comes
-// back in time.
+// TestStoreAway: ids continue for a lease while the store is unreachable, and the number is kept if
+// the store is back in time.
 func TestStoreAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -138,8 +138,8 @@ func TestStoreAway(t *testing.T) {
 	})
 }
 
-// TestClocksOfWorkers: a clock that is not the store's is refused, and a number that was reserved
-// far ahead is passed over.
+// TestClocksOfWorkers: a clock that differs from the store's is refused, and a number that was
+// reserved far ahead is skipped.
 func TestClocksOfWorkers(t *testing.T) {
 	t.Parallel()
 	for off, ok := range map[time.Duration]bool{0: true, 200 * time.Millisecond: true, -200 * time.Millisecond: true, time.Second: false, -time.Second: false, time.Hour: false} {
@@ -162,8 +162,7 @@ func TestClocksOfWorkers(t *testing.T) {
 	assert.ErrorIs(t, err, idgen.ErrNoWorker, "the only number is reserved for an hour more")
 }
 
-// TestLostReplies: a claim or an extension whose reply was lost gives nobody a time that another
-// one has.
+// TestLostReplies: after a claim or an extension whose reply was lost, no two holders share a time.
 func TestLostReplies(t *testing.T) {
 	t.Parallel()
 	for _, op := range []string{"acquire", "extend", "complete", "release"} {
@@ -182,7 +181,7 @@ func TestLostReplies(t *testing.T) {
 					assert.True(t, tries < 50, "nobody gets the number any more")
 					h, err := w.Claim(t.Context())
 					if err != nil {
-						time.Sleep(time.Second) // its lease lapses
+						time.Sleep(time.Second) // its lease expires
 						continue
 					}
 					holders++
@@ -229,8 +228,8 @@ type keeping struct {
 
 func (k keeping) Keeps(context.Context) error { return k.err }
 
-// TestStoresThatForget: a store that may lose reservations gives no number, nor does one that
-// cannot tell; Unsafe takes it.
+// TestStoresThatForget: a store that may lose reservations assigns no number, nor does one that
+// cannot tell. Unsafe accepts them.
 func TestStoresThatForget(t *testing.T) {
 	t.Parallel()
 	for why, store := range map[string]retrysafe.Store{
@@ -252,8 +251,8 @@ func TestStoresThatForget(t *testing.T) {
 	assert.NoError(t, h.Release(t.Context()), "Release")
 }
 
-// TestOneLayout: the ids of a namespace have one layout, whoever claims first and however many at
-// once.
+// TestOneLayout: the ids of a namespace have one layout, whichever process claims first and however
+// many claim at once.
 func TestOneLayout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, oneLayout)

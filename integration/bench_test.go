@@ -11,7 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// BenchmarkSQLite measures the store on a file with the settings that the documentation asks for.
+// BenchmarkSQLite measures the store on a file with the recommended settings.
 func BenchmarkSQLite(b *testing.B) {
 	storetest.Benchmark(b, func(b *testing.B) retrysafe.Store {
 		b.Helper()
@@ -25,8 +25,7 @@ func BenchmarkSQLite(b *testing.B) {
 	})
 }
 
-// BenchmarkPostgres measures the store on a server on loopback with the settings that the
-// documentation asks for.
+// BenchmarkPostgres measures the store on a server on loopback with the recommended settings.
 func BenchmarkPostgres(b *testing.B) {
 	server := startPostgres(b, "-c", "fsync=on", "-c", "full_page_writes=on")
 	storetest.Benchmark(b, func(b *testing.B) retrysafe.Store {
@@ -36,8 +35,7 @@ func BenchmarkPostgres(b *testing.B) {
 	})
 }
 
-// BenchmarkMySQL measures the store on a MariaDB on loopback with the settings that the
-// documentation asks for.
+// BenchmarkMySQL measures the store on a MariaDB on loopback with the recommended settings.
 func BenchmarkMySQL(b *testing.B) {
 	server := startMySQL(b, "--innodb-flush-log-at-trx-commit=1", "--innodb-flush-method=fsync", "--innodb-buffer-pool-size=128M")
 	storetest.Benchmark(b, func(b *testing.B) retrysafe.Store {

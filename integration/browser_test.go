@@ -20,7 +20,7 @@ type tab struct {
 	failures *failures
 }
 
-// findBrowser does not skip: what cannot be looked at has not passed.
+// findBrowser fails, and does not skip, if there is no browser: what was not tested has not passed.
 func findBrowser(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -32,7 +32,7 @@ func findBrowser(t *testing.T) string {
 	return ""
 }
 
-// openTab starts a browser with nothing in it, and opens a page that may use the clipboard.
+// openTab starts a browser with an empty profile, and opens a page that may use the clipboard.
 func openTab(t *testing.T, url string) *tab {
 	t.Helper()
 	profile, err := os.MkdirTemp("", "retrysafe-browser-")
@@ -65,7 +65,7 @@ func (b *tab) do(t *testing.T, what string, actions ...chromedp.Action[chromedp.
 	assert.NoError(t, chromedp.Do(b.ctx, actions...), "%s", what)
 }
 
-// click presses what it finds with the mouse, so that it has to be in sight.
+// click clicks elements with the mouse, so they must be visible.
 func (b *tab) click(t *testing.T, selectors ...string) {
 	t.Helper()
 	for _, s := range selectors {
@@ -73,7 +73,7 @@ func (b *tab) click(t *testing.T, selectors ...string) {
 	}
 }
 
-// eval is what a script returns, or what its promise comes to.
+// eval returns the result of a script, or of the promise that it returns.
 func eval[V any](t *testing.T, b *tab, script string) V {
 	t.Helper()
 	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[V](script, chromedp.EvalAwaitPromise))
@@ -81,7 +81,7 @@ func eval[V any](t *testing.T, b *tab, script string) V {
 	return v
 }
 
-// text is what an element shows.
+// text returns the text of an element.
 func (b *tab) text(t *testing.T, selector string) string {
 	t.Helper()
 	return eval[string](t, b, `document.querySelector("`+selector+`")?.innerText ?? ""`)
@@ -92,7 +92,7 @@ func (b *tab) count(t *testing.T, selector string) int {
 	return eval[int](t, b, `document.querySelectorAll("`+selector+`").length`)
 }
 
-// shows looks again and again until an element shows a text.
+// shows polls until an element contains a text.
 func (b *tab) shows(t *testing.T, selector, part string) {
 	t.Helper()
 	got := ""
@@ -104,7 +104,7 @@ func (b *tab) shows(t *testing.T, selector, part string) {
 	t.Fatalf("%s shows %q, and %q was expected", selector, got, part)
 }
 
-// fits wants nothing to stand out at the sides.
+// fits checks that nothing is wider than the page.
 func (b *tab) fits(t *testing.T, width int) {
 	t.Helper()
 	assert.Equal(t, eval[int](t, b, "innerWidth"), width, "width of the window")
@@ -133,7 +133,7 @@ func listen(ctx context.Context) *failures {
 	return f
 }
 
-// seen are those of now.
+// seen returns the failures so far.
 func (f *failures) seen() (all []string) {
 	for {
 		select {

@@ -14,18 +14,17 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// childEnv names the part that a copy of this test binary plays instead of running tests: another
-// process that can be killed.
+// childEnv names the part that a copy of this test binary plays instead of running tests: a
+// separate process that can be killed.
 const childEnv = "RETRYSAFE_TEST_CHILD"
 
-// children are the parts, by name. What they print is read line by line by the test that has
-// started them.
+// children are the parts, by name. The test that starts a part reads its output line by line.
 var children = map[string]func(args []string) error{}
 
 func TestMain(m *testing.M) {
 	name := os.Getenv(childEnv)
 	if name == "" {
-		// which share a store
+		// They share a store.
 		_ = os.Setenv("RETRYSAFE_SECRET", "that of all gateways of these tests")
 		code := m.Run()
 		cleanUp()
@@ -45,14 +44,14 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// patience is how long tests wait for what happens soon: much longer than a busy machine needs,
-// since waiting ends as soon as it has happened.
+// patience is how long tests wait for something that happens soon. It is much longer than a busy
+// machine needs, since a wait ends as soon as it has happened.
 const patience = 3 * time.Minute
 
-// long is a limit that no test sees the end of.
+// long is a time limit that no test reaches.
 const long = time.Hour
 
-// child is another process.
+// child is a child process.
 type child struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
@@ -78,13 +77,14 @@ func startChild(t *testing.T, part string, args ...string) *child {
 	return c
 }
 
-// read is the next line; false when the child has closed its output.
+// read returns the next line, or false when the child has closed its output.
 func (c *child) read() (string, bool) {
 	ok := c.lines.Scan()
 	return c.lines.Text(), ok
 }
 
-// wait waits for the end, after all output was read, and tells whether the child was killed.
+// wait waits until the child has ended and all of its output was read. It reports whether the child
+// was killed.
 func (c *child) wait(t *testing.T) (killed bool) {
 	t.Helper()
 	for c.lines.Scan() {
@@ -98,7 +98,7 @@ func (c *child) wait(t *testing.T) (killed bool) {
 	return false
 }
 
-// die is what the child calls to be killed at this very point, with no chance to clean up.
+// die kills the calling child at this very point, with no chance to clean up.
 func die() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}

@@ -21,7 +21,7 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// retrying are clients that people use, as they come: each sends a POST again on errors and on 5xx.
+// retrying are popular clients with their defaults: each sends a POST again on errors and on 5xx.
 // They return status and body of the last answer.
 var retrying = map[string]func(t *testing.T, url, key string) (int, string){
 	"go-retryablehttp": func(t *testing.T, url, key string) (int, string) {
@@ -29,7 +29,7 @@ var retrying = map[string]func(t *testing.T, url, key string) (int, string){
 		c := retryablehttp.NewClient()
 		c.Logger, c.RetryMax = nil, 4
 		c.RetryWaitMin, c.RetryWaitMax = 20*time.Millisecond, 100*time.Millisecond
-		// the last answer, not an error of its own
+		// Return the last answer, and not the client's own error.
 		c.ErrorHandler = retryablehttp.PassthroughErrorHandler
 		r, err := retryablehttp.NewRequestWithContext(t.Context(), "POST", url, []byte("tea"))
 		assert.NoError(t, err, "request")
@@ -52,8 +52,8 @@ var retrying = map[string]func(t *testing.T, url, key string) (int, string){
 	},
 }
 
-// failing is a service that has an effect and then fails, once for each key; later requests are
-// answered.
+// failing is a service that has an effect and then fails, once for each key. It answers later
+// requests.
 type failing struct {
 	*httptest.Server
 	effects atomic.Int64
@@ -82,9 +82,9 @@ func newFailing(t *testing.T, acts bool, fail func(http.ResponseWriter)) *failin
 	return f
 }
 
-// TestRetryingClients: clients that send again whatever they are told, before a service that fails
-// after it has acted: straight to it the effect is there twice; through the gateway it is there
-// once, and the client is told the truth.
+// TestRetryingClients: clients that always send again, and a service that fails after it has acted.
+// Directly, the effect happens twice. Through the gateway it happens once, and the client gets the
+// true outcome.
 func TestRetryingClients(t *testing.T) {
 	t.Parallel()
 	cut := func(http.ResponseWriter) { panic(http.ErrAbortHandler) }
@@ -109,7 +109,7 @@ func TestRetryingClients(t *testing.T) {
 			t.Run(name+", "+what, func(t *testing.T) {
 				t.Parallel()
 				bare := newFailing(t, tt.acts, tt.fail)
-				if what != "half an answer" { // which not every client takes for a failure
+				if what != "half an answer" { // not every client treats that as a failure
 					_, _ = do(t, bare.URL+"/orders", "k")
 					want := int64(1)
 					if tt.acts {
@@ -147,7 +147,7 @@ func TestRetryingClients(t *testing.T) {
 			assert.NoError(t, err, "listen again")
 			go func() { _ = server.Serve(back) }()
 			eventually(t, "an answer", func() bool {
-				// a person who presses again: the client itself gives up after a while
+				// A person presses again: the client itself gives up after a while.
 				status, body = do(t, base+"/orders", "k")
 				return status == 201
 			})

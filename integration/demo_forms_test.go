@@ -8,7 +8,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestDemoForms clicks twice in each form of the demonstration, and then sends their last requests
+// TestDemoForms double-clicks in each form of the demonstration, and then sends their last requests
 // again.
 func TestDemoForms(t *testing.T) {
 	t.Parallel()

@@ -17,8 +17,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testclient"
 )
 
-// theCommand is built once for all tests, and without the race detector: linking it takes longer
-// than most of them.
+// theCommand is built once for all tests, without the race detector: linking it takes longer than
+// most of them.
 var theCommand = sharedServer[string]{start: func(tb testing.TB) string {
 	tb.Helper()
 	dir, err := os.MkdirTemp("", "retrysafe-command")
@@ -33,11 +33,11 @@ var theCommand = sharedServer[string]{start: func(tb testing.TB) string {
 	return program
 }}
 
-// startDemo runs the demonstration of the command. It returns the address of the page.
+// startDemo starts the demonstration with the real command, and returns the address of the page.
 func startDemo(t *testing.T) string {
 	t.Helper()
 	demo := exec.CommandContext(t.Context(), theCommand.get(t), "demo", "--listen", "127.0.0.1:0")
-	// it has files to remove
+	// It has files to remove.
 	demo.Cancel = func() error { return demo.Process.Signal(syscall.SIGTERM) }
 	stdout, err := demo.StdoutPipe()
 	assert.NoError(t, err, "pipe")
@@ -54,8 +54,8 @@ func startDemo(t *testing.T) string {
 	return ""
 }
 
-// inShop counts what a request as curl has done, by the shop's own table. Both lines name their
-// scene, the one without protection the shop.
+// inShop runs a request as curl, and returns how many effects it has in the shop's own table. Both
+// command lines name their scene; the unprotected one also names the shop.
 func inShop(t *testing.T, shop, curl string) int {
 	t.Helper()
 	_, addr, _ := strings.Cut(shop, "http://")
@@ -70,7 +70,7 @@ func inShop(t *testing.T, shop, curl string) int {
 	return len(all)
 }
 
-// TestDemoPage does in a real browser what somebody does who has never heard of any of this.
+// TestDemoPage does in a real browser what a new user does.
 func TestDemoPage(t *testing.T) {
 	t.Parallel()
 	b := openTab(t, startDemo(t))
@@ -116,7 +116,7 @@ func TestDemoPage(t *testing.T) {
 	assert.Equal(t, b.failures.seen(), nil, "errors in the console")
 }
 
-// copied presses a button that copies, and returns what is on the clipboard then.
+// copied clicks a copy button, and returns what is on the clipboard.
 func copied(t *testing.T, b *tab, button string) string {
 	t.Helper()
 	b.click(t, button)
@@ -124,7 +124,7 @@ func copied(t *testing.T, b *tab, button string) string {
 	return eval[string](t, b, "navigator.clipboard.readText()")
 }
 
-// byHand takes the clipboard away: the text is shown then, selected.
+// byHand checks what happens without a clipboard: the page shows the text, selected.
 func byHand(t *testing.T, b *tab, want string) {
 	t.Helper()
 	eval[bool](t, b, `Object.defineProperty(navigator, "clipboard", { value: undefined }), true`)
@@ -134,7 +134,7 @@ func byHand(t *testing.T, b *tab, want string) {
 	b.do(t, "close the dialog", chromedp.KeyEvent("\x1b"), chromedp.WaitNotVisible("#by-hand"))
 }
 
-// TestDemoPageOnAPhone goes on to the longest page there is: a payment that is in doubt.
+// TestDemoPageOnAPhone goes on to the longest page: a payment in doubt.
 func TestDemoPageOnAPhone(t *testing.T) {
 	t.Parallel()
 	b := openTab(t, startDemo(t))

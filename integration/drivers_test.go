@@ -1,11 +1,11 @@
 package integration_test
 
-// The drivers that the suites run on, in one place.
+// The drivers for the suites, in one place.
 import (
 	"github.com/go-sql-driver/mysql"
 	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
 )
 
-// Connections that break are what many tests are about.
+// Many tests break connections on purpose, so the driver's log is noise.
 func init() { _ = mysql.SetLogger(&mysql.NopLogger{}) }

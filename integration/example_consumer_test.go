@@ -11,7 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// runStock is what README shows: the effect of a message and its record commit together.
+// runStock is the example in README: the effect of a message and its record commit together.
 func runStock(ctx context.Context, engine *retrysafe.Engine, store *sqlstore.Store, source mqidem.Source) error {
 	stock := mqidem.OnceTx(engine, store, "stock", func(ctx context.Context, tx *sql.Tx, m *mqidem.Message) error {
 		var order struct{ SKU string }
@@ -24,5 +24,5 @@ func runStock(ctx context.Context, engine *retrysafe.Engine, store *sqlstore.Sto
 	return mqidem.Consume(ctx, source, stock, &mqidem.Options{MaxDeliveries: 5, Backoff: mqidem.Fixed(3 * time.Second)})
 }
 
-// The shape is checked by the compiler, and the behaviour by TestOnceTxTries.
+// The compiler checks the example's shape, and TestOnceTxTries its behaviour.
 var _ = runStock

@@ -12,8 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// An order and the record of its key commit in one transaction: a repeat gets the first answer, and
-// whatever dies in between, either both are there or neither.
+// An order and the record of its key commit in one transaction. A duplicate gets the first answer,
+// and after any crash either both exist or neither.
 func ExampleDoTx() {
 	dir, err := os.MkdirTemp("", "retrysafe")
 	if err != nil {
@@ -52,7 +52,7 @@ func ExampleDoTx() {
 		fmt.Printf("order %d, replayed: %v\n", res.Value, res.Replayed)
 	}
 	order("5f0c", "Ada")
-	order("5f0c", "Ada") // the client has not seen the answer and tries again
+	order("5f0c", "Ada") // the client did not see the answer and retries
 	order("77aa", "Bob")
 
 	var orders int

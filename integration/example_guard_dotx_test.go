@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// A payment takes only what is there. That guards the balance and not against repeats: the key in
-// the same transaction does.
+// A payment takes only what is there. That guards the balance, but does not detect duplicates: the
+// key in the same transaction does.
 func Example_guardCondition() {
 	_, engine, store, end := exampleShop("CREATE TABLE account (id INTEGER PRIMARY KEY, amount INTEGER NOT NULL)", "INSERT INTO account VALUES (1, 100)")
 	defer end()
@@ -38,8 +38,8 @@ func Example_guardCondition() {
 	// 77aa guard: the condition does not hold
 }
 
-// What the database cannot decide in one statement is decided under a lock: look, lock, look again,
-// write; with the key in the same transaction.
+// A decision that one statement cannot make is made under a lock: read, lock, read again, write,
+// with the key in the same transaction.
 func Example_guardRowLock() {
 	_, engine, store, end := exampleShop("CREATE TABLE account (id INTEGER PRIMARY KEY, amount INTEGER NOT NULL, closed INTEGER NOT NULL)",
 		"INSERT INTO account VALUES (1, 100, 0)")
@@ -79,8 +79,8 @@ func Example_guardRowLock() {
 	// 77aa guard: the condition does not hold
 }
 
-// The first points of a member make the row, later ones add to it, also where two come at once; the
-// key counts each request once.
+// The first points of a member insert the row, later ones add to it, also if two requests come at
+// once. The key counts each request once.
 func Example_guardUpsert() {
 	db, engine, store, end := exampleShop("CREATE TABLE points (member TEXT PRIMARY KEY, total INTEGER NOT NULL)")
 	defer end()
@@ -96,7 +96,7 @@ func Example_guardUpsert() {
 		}
 	}
 	add("5f0c")
-	add("5f0c") // a repeat
+	add("5f0c") // a duplicate
 	add("77aa")
 	var total int
 	if err := db.QueryRow("SELECT total FROM points").Scan(&total); err != nil {
@@ -106,8 +106,8 @@ func Example_guardUpsert() {
 	// Output: 40
 }
 
-// A holder that was paused while its lease passed comes back, and its write is refused by the row.
-// Fences come from the attempt of Do, or from a lock.
+// A holder was paused while its lease expired. When it wakes, the row refuses its write. Fences
+// come from the attempt of Do, or from a lock.
 func Example_guardFence() {
 	db, _, _, end := exampleShop("CREATE TABLE job (id INTEGER PRIMARY KEY, fence INTEGER, report TEXT)", "INSERT INTO job VALUES (1, NULL, NULL)")
 	defer end()

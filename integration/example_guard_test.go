@@ -18,7 +18,7 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// exampleShop is a database with a table, and retrysafe on it.
+// exampleShop opens a database with a table, and retrysafe on it.
 func exampleShop(tables ...string) (db *sql.DB, engine *retrysafe.Engine, store *sqlstore.Store, end func()) {
 	dir, err := os.MkdirTemp("", "retrysafe")
 	if err != nil {
@@ -47,7 +47,7 @@ func exampleShop(tables ...string) (db *sql.DB, engine *retrysafe.Engine, store 
 	}
 }
 
-// inTx is a transaction of the application.
+// inTx runs f in a transaction of the application.
 func inTx(db *sql.DB, f func(ctx context.Context, tx dbtx.Tx) (guard.Outcome, error)) (out guard.Outcome, err error) {
 	ctx := context.Background()
 	tx, err := db.BeginTx(ctx, nil)
@@ -61,7 +61,7 @@ func inTx(db *sql.DB, f func(ctx context.Context, tx dbtx.Tx) (guard.Outcome, er
 	return out, tx.Commit()
 }
 
-// told is what the caller is told.
+// told returns what the caller learns.
 func told(out guard.Outcome, err error) string {
 	for _, known := range []error{guard.ErrStale, guard.ErrMissing, guard.ErrRefused, guard.ErrIllegal, guard.ErrFenced, guard.ErrConflict} {
 		if errors.Is(err, known) {
@@ -74,8 +74,8 @@ func told(out guard.Outcome, err error) string {
 	return out.String()
 }
 
-// One vote for each voter and poll, whatever key it comes with. A repeat of the same request is
-// told that it is done; a second vote is refused.
+// One vote for each voter and poll, whatever its key. A duplicate of the same request succeeds; a
+// second vote is refused.
 func Example_guardUnique() {
 	db, _, _, end := exampleShop(
 		"CREATE TABLE vote (poll INTEGER NOT NULL, voter TEXT NOT NULL, choice TEXT NOT NULL, by_key TEXT, UNIQUE (poll, voter))")
@@ -89,7 +89,7 @@ func Example_guardUnique() {
 		})))
 	}
 	vote("5f0c", "red")
-	vote("5f0c", "red") // the client has not seen the answer and tries again
+	vote("5f0c", "red") // the client did not see the answer and retries
 	vote("77aa", "blue")
 	// Output:
 	// red: applied
@@ -97,7 +97,7 @@ func Example_guardUnique() {
 	// blue: guard: another request's row is there
 }
 
-// The id of the order is made before it is submitted, and is its primary key.
+// The id of the order is chosen before it is submitted, and is its primary key.
 func Example_guardPrimaryKey() {
 	db, _, _, end := exampleShop("CREATE TABLE orders (id TEXT PRIMARY KEY, customer TEXT NOT NULL, by_key TEXT)")
 	defer end()
@@ -111,15 +111,15 @@ func Example_guardPrimaryKey() {
 	}
 	submit("ann", "0195f0c2-77aa-7000-8000-5f0c00000001")
 	submit("ann", "0195f0c2-77aa-7000-8000-5f0c00000001")
-	submit("eve", "0195f0c2-77aa-7000-8000-5f0c00000001") // another's id is no success of hers
+	submit("eve", "0195f0c2-77aa-7000-8000-5f0c00000001") // another caller's id is not her success
 	// Output:
 	// ann: applied
 	// ann: repeat
 	// eve: guard: another request's row is there
 }
 
-// A change that was decided on by what the client saw: the version comes back in If-Match, and the
-// key tells a repeat from a lost race.
+// A change that is based on what the client saw: the version comes back in If-Match, and the key
+// tells a duplicate from a lost race.
 func Example_guardVersion() {
 	db, _, _, end := exampleShop(
 		"CREATE TABLE account (id INTEGER PRIMARY KEY, points INTEGER NOT NULL, version INTEGER NOT NULL, last_key TEXT)",
@@ -152,8 +152,8 @@ func Example_guardVersion() {
 		fmt.Println(key, version, w.Code)
 	}
 	send("a", `"5"`)
-	send("a", `"5"`) // a repeat
-	send("b", `"5"`) // decided on what is not there any more
+	send("a", `"5"`) // a duplicate
+	send("b", `"5"`) // based on a version that is gone
 	send("b", "")
 	var points int
 	if err := db.QueryRow("SELECT points FROM account").Scan(&points); err != nil {
@@ -168,8 +168,8 @@ func Example_guardVersion() {
 	// points: 120
 }
 
-// An order moves forward only. A late retry is told that its move was made, and what came too late
-// is refused.
+// An order only moves forward. A late retry learns that its move was made, and a request that comes
+// too late is refused.
 func Example_guardTransition() {
 	db, _, _, end := exampleShop("CREATE TABLE orders (id INTEGER PRIMARY KEY, status TEXT NOT NULL, note TEXT)", "INSERT INTO orders VALUES (1, 'placed', NULL)")
 	defer end()

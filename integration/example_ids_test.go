@@ -12,8 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/idgen/sqlranges"
 )
 
-// Numbers of invoices from a table: each process takes a range of them at a time, and the rest of
-// its range goes with it.
+// Invoice numbers from a table: each process takes a range of them at a time, and loses the rest of
+// its range when it ends.
 func Example_segmentOfIDs() {
 	dir, err := os.MkdirTemp("", "retrysafe")
 	if err != nil {
@@ -36,7 +36,7 @@ func Example_segmentOfIDs() {
 			log.Fatal(err)
 		}
 		if _, err := ranges.Create(ctx, "invoice", 1, 100); err != nil {
-			// the second time it changes nothing
+			// The second call changes nothing.
 			log.Fatal(err)
 		}
 		invoices, err := idgen.NewSegment(ranges, "invoice", nil)

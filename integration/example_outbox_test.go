@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// An order and the message about it commit together; a relay publishes what was committed, and
+// An order and the message about it commit together. A relay publishes committed messages, and
 // nothing else.
 func Example_outbox() {
 	dir, err := os.MkdirTemp("", "retrysafe")
@@ -41,7 +41,7 @@ func Example_outbox() {
 
 	published := make(chan struct{}, 10)
 	relay, err := outbox.NewRelay(box, outbox.OneByOne(func(_ context.Context, m outbox.Outgoing) error {
-		// a broker's client stands here; nil is its confirmation
+		// A broker's client would be here; returning nil confirms the message.
 		fmt.Printf("%s: %s %s\n", m.Topic, m.ID, m.Payload)
 		published <- struct{}{}
 		return nil
@@ -70,7 +70,7 @@ func Example_outbox() {
 			return err
 		}
 		if !inStock {
-			return nil // rolled back, and the message with it
+			return nil // rolled back, together with the message
 		}
 		return tx.Commit()
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// A store on a SQLite file: what was answered outlives the process.
+// A store on a SQLite file: stored answers outlive the process.
 func Example_sqliteStore() {
 	dir, err := os.MkdirTemp("", "retrysafe")
 	if err != nil {
@@ -22,7 +22,7 @@ func Example_sqliteStore() {
 	ctx := context.Background()
 	key := retrysafe.Key{Operation: "charge", ID: "invoice-17"}
 
-	process := func() { // each opens the file anew
+	process := func() { // each opens the file again
 		db, err := sql.Open("sqlite", filepath.Join(dir, "app.db")+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
 		if err != nil {
 			log.Fatal(err)
@@ -33,7 +33,7 @@ func Example_sqliteStore() {
 			log.Fatal(err)
 		}
 		if err := store.Migrate(ctx); err != nil {
-			log.Fatal(err) // it says what is wrong with the file
+			log.Fatal(err) // the error says what is wrong with the file
 		}
 		engine := retrysafe.New(store, &retrysafe.Options{Namespace: "app", Secret: []byte("the same on all processes")})
 		defer engine.Shutdown(ctx)

@@ -11,7 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe/lock/sqllock"
 )
 
-// Locks in a table, which processes that share the database share.
+// Locks in a table, for processes that share the database.
 func Example_sqllock() {
 	dir, err := os.MkdirTemp("", "locks")
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// BenchmarkRedisFilter adds new ids through the filters on Redis, one by one and 1000 in a batch;
-// the time is that of one id.
+// BenchmarkRedisFilter adds new ids to the filters on Redis, one by one and in batches of 1000. The
+// time is for one id.
 func BenchmarkRedisFilter(b *testing.B) {
 	c := rueidisTo(b, startRedis(b).addr)
 	bloom, err := filter.NewRedisBloom(c, "orders", filter.Options{Items: 10_000_000})

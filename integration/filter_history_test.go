@@ -14,7 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// liar says "surely new" at random, also of old ids; alwaysSeen says "maybe" to all.
+// liar says "surely new" at random, also for old ids. alwaysSeen always says "maybe".
 type (
 	liar       struct{ chance float64 }
 	alwaysSeen struct{}
@@ -32,7 +32,8 @@ func (alwaysSeen) AddBatch(_ context.Context, ids [][]byte) ([]bool, error) {
 	return make([]bool, len(ids)), nil
 }
 
-// importer does what the documentation says: ask, look up, insert; the unique index is the judge.
+// importer does what the documentation recommends: ask the filter, look up, insert. The unique
+// index decides.
 type importer struct {
 	db              *sql.DB
 	seen            filter.Prefilter
@@ -43,7 +44,7 @@ func newImporter(t *testing.T, seen filter.Prefilter) *importer {
 	t.Helper()
 	db := openDB(t, "sqlite", sqliteDSN(newFile(t), "busy_timeout(10000)", "synchronous(OFF)"))
 	execSQL(t, db, "CREATE TABLE orders (id TEXT PRIMARY KEY, total INTEGER NOT NULL) STRICT")
-	// what must not happen twice, with nothing that forbids it
+	// Effects must not happen twice, and nothing in this table prevents it.
 	execSQL(t, db, "CREATE TABLE effects (id TEXT NOT NULL)")
 	return &importer{db: db, seen: seen}
 }
@@ -53,7 +54,7 @@ func (m *importer) look(ctx context.Context, id string) (total int, err error) {
 	return total, m.db.QueryRowContext(ctx, "SELECT total FROM orders WHERE id = ?", id).Scan(&total)
 }
 
-// row is told what the row has, whoever has inserted it.
+// row returns what the row has, whichever caller inserted it.
 func (m *importer) row(ctx context.Context, id string, total int) (int, error) {
 	yes, err := m.seen.AddBatch(ctx, [][]byte{[]byte(id)}) // before the work
 	if err != nil || !yes[0] {
@@ -84,7 +85,7 @@ func (m *importer) row(ctx context.Context, id string, total int) (int, error) {
 	return total, tx.Commit()
 }
 
-// state is what is in the database in the end.
+// state returns the final contents of the database.
 func (m *importer) state(t *testing.T) (all string) {
 	t.Helper()
 	rows, err := m.db.QueryContext(t.Context(), "SELECT o.id, total, count(e.id) FROM orders o LEFT JOIN effects e ON e.id = o.id GROUP BY o.id ORDER BY o.id")
@@ -107,9 +108,8 @@ func bloomOf(t *testing.T, items int) *filter.Bloom {
 	return b
 }
 
-// TestFilterChangesNothing: one random history of ids, with a filter that is right, one that always
-// says "maybe" and two that lie. Effects and answers are the same; only the number of SELECTs
-// differs.
+// TestFilterChangesNothing: one random history of ids, with a correct filter, one that always says
+// "maybe" and two that lie. Effects and answers are the same; only the number of SELECTs differs.
 func TestFilterChangesNothing(t *testing.T) {
 	t.Parallel()
 	h, err := filter.NewHyperLogLog(filter.Options{Empty: true})
@@ -142,7 +142,7 @@ func TestFilterChangesNothing(t *testing.T) {
 	assert.Equal(t, others["lies always"].losers.Load(), steps-n, "old ids that were said to be new, and were found by the index")
 }
 
-// TestFilterChangesNothingAtOnce: the same with many callers at once: each id has one effect and
+// TestFilterChangesNothingAtOnce: the same with many concurrent callers. Each id has one effect and
 // one answer.
 func TestFilterChangesNothingAtOnce(t *testing.T) {
 	t.Parallel()
@@ -177,8 +177,8 @@ func TestFilterChangesNothingAtOnce(t *testing.T) {
 	}
 }
 
-// TestFilterFromRows: a filter is rebuilt from a query, as large as it comes; an error of the query
-// is one of the rebuild.
+// TestFilterFromRows: a filter is rebuilt from a query of any size. Rebuild returns an error of the
+// query.
 func TestFilterFromRows(t *testing.T) {
 	t.Parallel()
 	m := newImporter(t, alwaysSeen{})
@@ -188,12 +188,12 @@ func TestFilterFromRows(t *testing.T) {
 	}
 	b, err := filter.NewBloom(filter.Options{Items: 1000})
 	assert.NoError(t, err, "a filter")
-	n, err := b.Rebuild(t.Context(), filter.Rows(m.db.QueryContext(t.Context(), "SELECT id FROM orders")), nil) //nolint:rowserrcheck // Rows checks
+	n, err := b.Rebuild(t.Context(), filter.Rows(m.db.QueryContext(t.Context(), "SELECT id FROM orders")), nil) //nolint:rowserrcheck // Rows checks it
 	assert.True(t, n == 300 && err == nil, "%d rows: %v", n, err)
 	assert.True(t, !b.Add([]byte("order 299")), "an old one")
-	_, err = b.Rebuild(t.Context(), filter.Rows(m.db.QueryContext(t.Context(), "SELECT id FROM nothing")), nil) //nolint:rowserrcheck // Rows checks
+	_, err = b.Rebuild(t.Context(), filter.Rows(m.db.QueryContext(t.Context(), "SELECT id FROM nothing")), nil) //nolint:rowserrcheck // Rows checks it
 	assert.True(t, err != nil && !b.Stats().Whole, "no such table: %v", err)
-	_, err = b.Rebuild(t.Context(), filter.Rows(m.db.QueryContext(t.Context(), "SELECT id, total FROM orders")), nil) //nolint:rowserrcheck // Rows checks
+	_, err = b.Rebuild(t.Context(), filter.Rows(m.db.QueryContext(t.Context(), "SELECT id, total FROM orders")), nil) //nolint:rowserrcheck // Rows checks it
 	assert.True(t, err != nil && !b.Stats().Whole, "two columns: %v", err)
 	assert.Equal(t, m.db.Stats().InUse, 0, "connections in use after it")
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// redisFilter is what both filters on Redis do.
+// redisFilter are the methods of both filters on Redis.
 type redisFilter interface {
 	filter.Prefilter
 	Add(ctx context.Context, id []byte) (bool, error)
@@ -24,7 +24,7 @@ type redisFilter interface {
 	Stats(ctx context.Context) (filter.Stats, error)
 }
 
-// bloomOnRedis and hllOnRedis give Rebuild a type that an interface can name.
+// bloomOnRedis and hllOnRedis give Rebuild a return type that an interface can name.
 type bloomOnRedis struct{ *filter.RedisBloom }
 
 func (b bloomOnRedis) Rebuild(ctx context.Context, ids func(func([]byte, error) bool), progress func(int)) (int, error) {
@@ -69,7 +69,7 @@ func iterate(ids [][]byte) func(func([]byte, error) bool) {
 	}
 }
 
-// newOnes is how many of ids f says are surely new.
+// newOnes returns for how many of ids f says "surely new".
 func newOnes(t *testing.T, f filter.Prefilter, ids [][]byte) (n int) {
 	t.Helper()
 	yes, err := f.AddBatch(t.Context(), ids)
@@ -82,9 +82,10 @@ func newOnes(t *testing.T, f filter.Prefilter, ids [][]byte) (n int) {
 	return n
 }
 
-// TestRedisFilter: with both adapters, on one server and on a cluster: maybe to all until it is
-// whole; then new ids are new once, in whichever process, and a batch is one trip.
-func TestRedisFilter(t *testing.T) { //nolint:tparallel // they count trips through one client
+// TestRedisFilter: with both adapters, on one server and on a cluster. A filter says "maybe" to
+// everything until it is complete. Then a new id is new once, in whichever process, and a batch is
+// one round trip.
+func TestRedisFilter(t *testing.T) { //nolint:tparallel // they count round trips through one client
 	t.Parallel()
 	servers := map[string]string{"one": "redis://" + startRedis(t).addr, "cluster": startCluster(t).steady().url()}
 	for where, url := range servers {
@@ -116,8 +117,8 @@ func TestRedisFilter(t *testing.T) { //nolint:tparallel // they count trips thro
 	}
 }
 
-// TestRedisFilterOneIsNew: of many processes that add one id at once exactly one is told that it is
-// new (of a sketch, at most one).
+// TestRedisFilterOneIsNew: of many processes that add one id at once, exactly one gets "new" (with
+// a sketch, at most one).
 func TestRedisFilterOneIsNew(t *testing.T) {
 	t.Parallel()
 	url := "redis://" + startRedis(t).addr
@@ -145,9 +146,9 @@ func TestRedisFilterOneIsNew(t *testing.T) {
 	}
 }
 
-// TestRedisFilterLost: after whatever takes ids away, nothing is surely new until a rebuild has
-// ended: a server that starts again, empty or with a copy of before; FLUSHALL; keys that are
-// evicted or deleted, one by one; a replica that takes over; other options are refused.
+// TestRedisFilterLost: after any loss of ids nothing is surely new until a rebuild has ended: a
+// server that restarts empty or with an old copy, FLUSHALL, keys that are evicted or deleted one by
+// one, a replica that takes over. Other options are refused.
 func TestRedisFilterLost(t *testing.T) {
 	t.Parallel()
 	lose := map[string]func(t *testing.T, s *redisServer){
@@ -189,7 +190,7 @@ func TestRedisFilterLost(t *testing.T) {
 
 				_, err = f.Rebuild(t.Context(), func(yield func([]byte, error) bool) {
 					for n := range 1000 {
-						if n == 900 { // what was put in by then is in no key any more
+						if n == 900 { // what was added by then is in no key any more
 							newOnes(t, f, filterIDs(6000, 6001))
 							lose(t, s)
 							eventually(t, "it answers", func() bool { _, err := f.AddBatch(t.Context(), filterIDs(6000, 6001)); return err == nil })
@@ -213,7 +214,8 @@ func TestRedisFilterLost(t *testing.T) {
 	}
 }
 
-// TestRedisFilterFailover: a replica takes over that has missed the last ids: maybe to all.
+// TestRedisFilterFailover: after a replica takes over that lacks the last ids, everything is
+// "maybe".
 func TestRedisFilterFailover(t *testing.T) {
 	t.Parallel()
 	primary := startRedis(t)
@@ -237,8 +239,8 @@ func TestRedisFilterFailover(t *testing.T) {
 	}
 }
 
-// TestRedisFilterAway: a server that is away, hangs or is full: an error, and nothing is surely
-// new. It goes on when the server does.
+// TestRedisFilterAway: if the server is unreachable, hangs or is full, there is an error, and
+// nothing is surely new. The filter works again when the server does.
 func TestRedisFilterAway(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)
@@ -269,9 +271,9 @@ func TestRedisFilterAway(t *testing.T) {
 	}
 }
 
-// TestRedisFilterWindows: an id is remembered for all windows but one, is forgotten after all of
-// them, and keys of bits have an end.
-func TestRedisFilterWindows(t *testing.T) { //nolint:tparallel // the keys are looked at after all of them
+// TestRedisFilterWindows: an id is remembered for all windows but one, and forgotten after all of
+// them, and the keys of bits expire.
+func TestRedisFilterWindows(t *testing.T) { //nolint:tparallel // the keys are checked after all of them
 	t.Parallel()
 	s := startRedis(t)
 	c := rueidisTo(t, s.addr)
@@ -286,7 +288,7 @@ func TestRedisFilterWindows(t *testing.T) { //nolint:tparallel // the keys are l
 			eventually(t, "three windows pass", func() bool {
 				if remembered < 10 {
 					isNew, err := f.Add(t.Context(), filterID(remembered))
-					age := time.Since(begun) // no less than what the server saw
+					age := time.Since(begun) // at least what the server saw
 					assert.True(t, err == nil && (!isNew || age > 3*window), "after %v: new %v, %v", age, isNew, err)
 					remembered++
 				}

@@ -11,9 +11,9 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestForever: A sets 20, B sets 30, and then comes a late repeat of A. Under a short retention it
-// undoes what B did; kept for ever it is answered as the repeat that it is. A sweep makes no
-// difference.
+// TestForever: A sets 20, B sets 30, and then comes a late duplicate of A. With a short retention
+// it undoes what B did. If the answer is kept for ever, the duplicate is recognized. A sweep makes
+// no difference.
 func TestForever(t *testing.T) {
 	t.Parallel()
 	eachShop(t, func(t *testing.T, s, _ *shop) {
@@ -35,7 +35,7 @@ func TestForever(t *testing.T) {
 		}{"short": {time.Minute, 20}, "for ever": {retrysafe.Forever, 30}} {
 			set(name+" A", 20, c.keep)
 			set(name+" B", 30, c.keep)
-			// time passes
+			// Time passes.
 			execSQL(t, s.db, "UPDATE retrysafe_records SET expires = 1 WHERE expires <> 0")
 			_, err := s.store.Sweep(t.Context(), 1000)
 			assert.NoError(t, err, "Sweep")

@@ -19,8 +19,7 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// guarded puts a gateway with the store before a service, and returns what posts an order through
-// it.
+// guarded starts a gateway with the store in front of a service. post sends an order through it.
 func guarded(t *testing.T, store retrysafe.Store, upstream string) (post func(key string) (status int, body, retryAfter string)) {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
@@ -48,8 +47,8 @@ func guarded(t *testing.T, store retrysafe.Store, upstream string) (post func(ke
 	}
 }
 
-// TestGatewayOnAFullDisk: nothing runs that cannot be recorded, the answer is clear, finished work
-// is still answered, and when there is room again it goes on without a restart.
+// TestGatewayOnAFullDisk: nothing runs that cannot be recorded, the answer says so, finished work
+// is still answered, and when there is space again the gateway works without a restart.
 func TestGatewayOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	var effects atomic.Int64
@@ -59,7 +58,7 @@ func TestGatewayOnAFullDisk(t *testing.T) {
 		_, _ = io.WriteString(w, strings.Repeat("x", 3000))
 	}))
 	t.Cleanup(up.Close)
-	// the limit belongs to a connection
+	// The limit belongs to a connection.
 	db := openDB(t, "sqlite", sqliteDSN(newFile(t), "max_page_count(80)"))
 	post := guarded(t, migrated(t, db, nil), up.URL)
 	status, first, _ := post("good")
@@ -70,7 +69,7 @@ func TestGatewayOnAFullDisk(t *testing.T) {
 		_, err := db.ExecContext(t.Context(), "INSERT INTO filler VALUES (zeroblob(500))")
 		full = err != nil
 	}
-	// Small records may still find room in pages that are not full; in the end nothing fits.
+	// Small records may still fit in pages that are not full; in the end nothing fits.
 	before, refused := effects.Load(), 0
 	for i := range 40 {
 		ran := effects.Load()
@@ -96,8 +95,8 @@ func TestGatewayOnAFullDisk(t *testing.T) {
 	assert.True(t, effects.Load() > before, "it ran")
 }
 
-// TestGatewayOnALockedFile: while somebody else holds the file's lock, nothing new runs and
-// finished work is answered. When the lock is given back, the key that was refused runs once,
+// TestGatewayOnALockedFile: while another transaction holds the file's lock, nothing new runs and
+// finished work is answered. After the lock is released, the key that was refused runs once,
 // without a restart.
 func TestGatewayOnALockedFile(t *testing.T) {
 	t.Parallel()

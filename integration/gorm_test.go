@@ -22,13 +22,13 @@ type gormOrder struct {
 
 func (gormOrder) TableName() string { return "orders" }
 
-// TestGORM: the record is a part of a transaction of GORM. docs/stores.md shows it.
+// TestGORM: the record is a part of a GORM transaction, as docs/stores.md shows.
 func TestGORM(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
 		t.Helper()
 		if server.driver != "mysql" {
-			return // GORM's other drivers differ in nothing that is used here
+			return // GORM's other drivers do not differ in what is used here
 		}
 		s := server.shop(t)
 		db, err := gorm.Open(gormmysql.New(gormmysql.Config{Conn: s.db}), &gorm.Config{Logger: logger.Discard})

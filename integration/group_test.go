@@ -14,8 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// groupStorm lets processes take and give back the same few keys all at once, in any order: no call
-// fails, and each win is one attempt.
+// groupStorm lets processes acquire and release the same few keys at once, in any order: no call
+// fails, and each success is one attempt.
 func groupStorm(t *testing.T, stores ...*sqlstore.Store) {
 	t.Helper()
 	keys := names("key ", 8)
@@ -56,8 +56,7 @@ func groupStorm(t *testing.T, stores ...*sqlstore.Store) {
 	}
 }
 
-// groupBesideHeldRows: rows that somebody's transaction holds keep nobody waiting but the calls for
-// them.
+// groupBesideHeldRows: rows that another transaction holds block only the calls for those rows.
 func groupBesideHeldRows(t *testing.T, s *sqlstore.Store, hold func(retrysafe.StoreKey) (release func())) {
 	t.Helper()
 	there := request("there")
@@ -96,8 +95,8 @@ func groupBesideHeldRows(t *testing.T, s *sqlstore.Store, hold func(retrysafe.St
 	}
 }
 
-// groupRepeats makes many calls at once, and again those of which nobody knows what became: every
-// key has one attempt.
+// groupRepeats makes many concurrent calls, and repeats those whose outcome is unknown: every key
+// has one attempt.
 func groupRepeats(t *testing.T, s *sqlstore.Store) (unknown int) {
 	t.Helper()
 	keys := names("key ", 40)

@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// TestGuardIndex: a guard stands on a unique index, on all rows and on just its columns. Where
-// there is none, the error has the statement that makes it, which works.
+// TestGuardIndex: a guard needs a unique index on all rows and on exactly its columns. If there is
+// none, the error has the statement that creates it, and that statement works.
 func TestGuardIndex(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -54,7 +54,7 @@ func TestGuardIndex(t *testing.T) {
 		w.wantErr(t, guard.ErrMisuse, "an update by a column that is not unique", update("a", "x"))
 		execSQL(t, w.db, create)
 		for _, want := range []guard.Outcome{guard.Applied, guard.Repeat} {
-			// on PostgreSQL beside a late one, with a savepoint
+			// On PostgreSQL it exists beside a late constraint, which takes a savepoint.
 			w.wantOut(t, want, "with the index that the error has named", insert("a", w.column("y"), "x"))
 		}
 
@@ -82,7 +82,7 @@ func TestGuardIndex(t *testing.T) {
 			}
 		}
 		w.wantErr(t, guard.ErrMisuse, "no column for keys", narrow("nothing"))
-		if w.d != dbtx.SQLite { // where a text has the length that it has
+		if w.d != dbtx.SQLite { // where a column limits the length of a text
 			w.wantErr(t, guard.ErrMisuse, "a column that is too short for digests", narrow("k"))
 			w.wantErr(t, guard.ErrMisuse, "a column of numbers for keys", narrow("n"))
 		}
@@ -97,8 +97,8 @@ func TestGuardIndex(t *testing.T) {
 				u := guard.Unique{Table: "r", Columns: []string{"x"}, Key: "short"}
 				return u.Insert(ctx, tx, byKey("a"), guard.Set{"x": 1})
 			})
-			// What is written to the parent goes into the child by a trigger, so that no row was
-			// written, and one is there.
+			// A trigger writes to the child what was written to the parent. So no row of the parent
+			// was written, but a row is there.
 			execSQL(t, w.db, "CREATE TABLE p (x INT PRIMARY KEY, k VARCHAR(64))")
 			execSQL(t, w.db, "CREATE TABLE p_child () INHERITS (p)")
 			execSQL(t, w.db, "CREATE FUNCTION redirect() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO p_child VALUES (NEW.*); RETURN NULL; END'")
@@ -125,7 +125,7 @@ func TestGuardIndex(t *testing.T) {
 	})
 }
 
-// column is a name in another case where the database does not tell cases apart.
+// column returns a name in another case, if the database ignores case.
 func (w *guardDB) column(name string) string {
 	if w.d == dbtx.PostgreSQL {
 		return strings.ToLower(name)
@@ -167,8 +167,8 @@ func (c *counting) QueryRow(ctx context.Context, query string, args []any, dest 
 	return c.Tx.QueryRow(ctx, query, args, dest...)
 }
 
-// TestGuardStatements: what each guard sends on each database when it was used before, beside what
-// the caller would send without it.
+// TestGuardStatements: the statements that a guard sends on each database after its first use,
+// beyond those that the caller would send anyway.
 func TestGuardStatements(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -217,8 +217,8 @@ func TestGuardStatements(t *testing.T) {
 			"Upsert": {1, put},
 		} {
 			for _, fence := range []retrysafe.Fence{1, 2} {
-				// twice, since the first asks the catalogue; MySQL counts an equal fence as no
-				// change
+				// Twice, because the first call checks the catalogue. MySQL counts an equal fence
+				// as no change.
 				execSQL(t, w.db, "UPDATE job SET fence = "+map[retrysafe.Fence]string{1: "1", 2: "2"}[fence])
 				if fence == 1 {
 					w.wantOut(t, guard.Applied, name, c.run)

@@ -16,8 +16,8 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// retryables are one operation of each guard that tells repeats by itself, with how to see its
-// effects, of which there is to be one.
+// retryables are one operation of each guard that detects duplicates itself. Each has a query for
+// its effects, of which there must be one.
 func retryables(t *testing.T) map[string]struct {
 	run  guardedCall
 	seen string
@@ -48,14 +48,14 @@ func retryables(t *testing.T) map[string]struct {
 	}
 }
 
-// TestGuardCommitLost: where the reply of a COMMIT is lost, or its request, the same again has one
-// effect, and is told Repeat where there was one.
+// TestGuardCommitLost: if the request or the reply of a COMMIT is lost, a retry has one effect in
+// total, and gets Repeat if the effect was there.
 func TestGuardCommitLost(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
 		t.Helper()
 		if w.name == "MariaDB found rows" {
-			return // the count plays no part in it
+			return // the counting mode does not matter here
 		}
 		for name, op := range retryables(t) {
 			fresh := map[dbtx.Dialect]func(*testing.T) *guardDB{dbtx.PostgreSQL: guardOnPostgres, dbtx.MySQL: func(t *testing.T) *guardDB { t.Helper(); return guardOnMySQL(t, name) }}[w.d]
@@ -104,8 +104,8 @@ func TestGuardCommitLost(t *testing.T) {
 	})
 }
 
-// TestGuardUndone: what was rolled back has never been: the next one is applied. A context that has
-// ended does nothing.
+// TestGuardUndone: a rolled-back write does not count, so the next one is applied. With an ended
+// context nothing is done.
 func TestGuardUndone(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -127,9 +127,8 @@ func TestGuardUndone(t *testing.T) {
 	})
 }
 
-// TestGuardDeadlock: of two transfers that lock the same accounts in different orders the database
-// undoes one; its error is one that DoTx with RetryWork makes again, and without it nothing of it
-// is left.
+// TestGuardDeadlock: two transfers lock the same accounts in opposite orders, and the database
+// aborts one. With RetryWork, DoTx runs it again. Without RetryWork it leaves no effect.
 func TestGuardDeadlock(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -172,14 +171,14 @@ func TestGuardDeadlock(t *testing.T) {
 	})
 }
 
-// TestGuardSerializable: at SERIALIZABLE on PostgreSQL, and on MariaDB, a copy that comes too late
-// may be told to make its transaction anew; made anew it is answered.
+// TestGuardSerializable: at SERIALIZABLE on PostgreSQL, and on MariaDB, a duplicate that comes too
+// late may get an error that asks for a new transaction. In a new transaction it is answered.
 func TestGuardSerializable(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
 		t.Helper()
 		if w.d == dbtx.SQLite || w.name == "MariaDB found rows" {
-			return // SQLite has no other level, and the count plays no part in it
+			return // SQLite has one level; the counting mode does not matter
 		}
 		for name, op := range retryables(t) {
 			var applied, repeats, again atomic.Int64
@@ -236,7 +235,7 @@ func TestGuardSerializable(t *testing.T) {
 	})
 }
 
-// txUndone tells whether a transaction was undone in favour of another one.
+// txUndone reports whether the database aborted a transaction in favour of another one.
 func txUndone(err error) bool {
 	var state interface{ SQLState() string }
 	if errors.As(err, &state) {

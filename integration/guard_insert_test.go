@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// place is where the first value of a statement stands.
+// place returns the first placeholder of a statement.
 func (w *guardDB) place(n int) string {
 	if w.d == dbtx.PostgreSQL {
 		return fmt.Sprint("$", n)
@@ -21,8 +21,8 @@ func (w *guardDB) place(n int) string {
 	return "?"
 }
 
-// TestGuardUnique: of many copies one makes the row; whoever finds it is told Repeat if it is its
-// own, and a conflict if it is another's.
+// TestGuardUnique: of many duplicates one inserts the row. The others get Repeat if the row is
+// theirs, and a conflict if it is another request's.
 func TestGuardUnique(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -39,7 +39,7 @@ func TestGuardUnique(t *testing.T) {
 		w.wantErr(t, guard.ErrConflict, "another index", vote("c", "eve", "r1"))
 		assert.Equal(t, w.number(t, "SELECT count(*) FROM vote"), 2, "votes")
 
-		// The transaction goes on.
+		// The transaction continues.
 		w.wantOut(t, guard.Applied, "a repeat, and another vote in the same transaction", func(ctx context.Context, tx dbtx.Tx) (guard.Outcome, error) {
 			if out, err := vote("a", "ann", "r1")(ctx, tx); out != guard.Repeat {
 				return out, errors.Join(err, errNotCommitted)
@@ -47,7 +47,7 @@ func TestGuardUnique(t *testing.T) {
 			return vote("d", "dan", "r4")(ctx, tx)
 		})
 
-		// A table of nothing but keys.
+		// A table that has only keys.
 		done := guard.Unique{Table: "done", Columns: []string{"operation", "by_key"}, Key: "by_key"}
 		for _, operation := range []string{"pay", "refund"} {
 			w.copies(t, func(ctx context.Context, tx dbtx.Tx) (guard.Outcome, error) {
@@ -63,8 +63,8 @@ func TestGuardUnique(t *testing.T) {
 	})
 }
 
-// TestGuardUniqueTry: an INSERT of the caller's own; the index that was hit is known on each
-// database, and the transaction goes on.
+// TestGuardUniqueTry: an INSERT of the caller's own. The error names the index on each database,
+// and the transaction continues.
 func TestGuardUniqueTry(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -120,8 +120,8 @@ func TestGuardUniqueTry(t *testing.T) {
 	})
 }
 
-// TestGuardUniqueTryUndone: what the function has done before its INSERT failed is undone, on each
-// database, so that a repeat has no effect.
+// TestGuardUniqueTryUndone: effects of the function before its failed INSERT are undone on each
+// database, so a duplicate has no effect.
 func TestGuardUniqueTryUndone(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -146,8 +146,8 @@ func TestGuardUniqueTryUndone(t *testing.T) {
 	})
 }
 
-// TestGuardUniqueTooOld: on PostgreSQL a transaction that began to see before the request's own row
-// was made is told to be made anew, and not that the row is another's.
+// TestGuardUniqueTooOld: on PostgreSQL, a transaction whose snapshot is older than the request's
+// own row gets an error that asks for a new transaction, and not a conflict.
 func TestGuardUniqueTooOld(t *testing.T) {
 	t.Parallel()
 	w := guardOnPostgres(t)
@@ -202,8 +202,8 @@ func TestGuardUniqueTooOld(t *testing.T) {
 	}
 }
 
-// TestGuardPrimaryKey: the id made before the submission is the row's key; the second INSERT is
-// answered as success, and another's id is not.
+// TestGuardPrimaryKey: the id that was chosen before the submission is the row's key. The second
+// INSERT returns success, but one with another request's id does not.
 func TestGuardPrimaryKey(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -228,8 +228,8 @@ func TestGuardPrimaryKey(t *testing.T) {
 	})
 }
 
-// TestGuardPrimaryKeyNumbered: a table that numbers its rows by itself is refused, but for SQLite,
-// where an id that is given stays.
+// TestGuardPrimaryKeyNumbered: a table that numbers its rows itself is refused, except on SQLite,
+// which keeps a given id.
 func TestGuardPrimaryKeyNumbered(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -256,8 +256,8 @@ func TestGuardPrimaryKeyNumbered(t *testing.T) {
 	})
 }
 
-// TestGuardUpsert: of requests that come at once all count, and with their key in the same
-// transaction each counts once.
+// TestGuardUpsert: all concurrent requests count, and with their key in the same transaction each
+// counts once.
 func TestGuardUpsert(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -293,8 +293,8 @@ func TestGuardUpsert(t *testing.T) {
 	})
 }
 
-// TestGuardUpsertOtherIndex: where another unique index has a row in the way too, the row that is
-// meant is changed, and no other; nil is never told of nothing written.
+// TestGuardUpsertOtherIndex: if another unique index has a conflicting row too, only the intended
+// row is changed. Put never returns nil if nothing was written.
 func TestGuardUpsertOtherIndex(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -316,7 +316,7 @@ func TestGuardUpsertOtherIndex(t *testing.T) {
 		w.wantErr(t, guard.ErrConflict, "a card that nobody has, and a member that is there", put("c2", "eve", add))
 		assert.Equal(t, totals(), "20 0", "points")
 		if w.d == dbtx.MySQL {
-			// which counts a row of another index as changed where a trigger changes it
+			// MySQL counts a row of another index as changed if a trigger changes it.
 			execSQL(t, w.db, "ALTER TABLE points ADD COLUMN seen INT NOT NULL DEFAULT 0")
 			execSQL(t, w.db, "CREATE TRIGGER seen BEFORE UPDATE ON points FOR EACH ROW SET NEW.seen = OLD.seen + 1")
 			w.wantErr(t, guard.ErrConflict, "a trigger that changes each row that is met", put("c2", "eve", add))
@@ -325,7 +325,7 @@ func TestGuardUpsertOtherIndex(t *testing.T) {
 	})
 }
 
-// TestGuardUpsertSwallowed: a trigger that leaves the write out is told.
+// TestGuardUpsertSwallowed: a trigger that skips the write is reported.
 func TestGuardUpsertSwallowed(t *testing.T) {
 	t.Parallel()
 	for _, open := range []func(*testing.T) *guardDB{guardOnPostgres, func(t *testing.T) *guardDB { t.Helper(); return guardOnSQLite(t, newFile(t)) }} {
@@ -347,7 +347,7 @@ func TestGuardUpsertSwallowed(t *testing.T) {
 	}
 }
 
-// TestSelectThenInsert: without a guard, of two requests at once both find no row, and both make
+// TestSelectThenInsert: without a guard, two concurrent requests both find no row, and both insert
 // one.
 func TestSelectThenInsert(t *testing.T) {
 	t.Parallel()

@@ -9,9 +9,9 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// TestGuardKeyOfSeveralUses: a request with one key may move a row twice, and change it by another
-// guard that keeps keys in the same column; none of them takes what another has written for its own
-// repeat.
+// TestGuardKeyOfSeveralUses: a request with one key may move a row twice, and change it through
+// another guard that stores keys in the same column. No guard mistakes another's key for its own
+// duplicate.
 func TestGuardKeyOfSeveralUses(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -39,8 +39,8 @@ func TestGuardKeyOfSeveralUses(t *testing.T) {
 	})
 }
 
-// TestGuardVersionNamedAnew: what the row cannot know. A retry that names a newer version, behind
-// another writer, is applied again; inside of DoTx it is not.
+// TestGuardVersionNamedAnew: what the row cannot know. A retry that names a newer version, after
+// another writer, is applied again. Inside DoTx it is not.
 func TestGuardVersionNamedAnew(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -71,7 +71,8 @@ func TestGuardVersionNamedAnew(t *testing.T) {
 	})
 }
 
-// TestGuardMachineOtherWays: a row that may have come to its state in another way is no repeat.
+// TestGuardMachineOtherWays: a row that may have reached its state by another path is not a
+// duplicate.
 func TestGuardMachineOtherWays(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {

@@ -12,8 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// TestGuardKinds: a text for a column of numbers, or a number for one of texts, which databases
-// compare loosely, meets no row: "1 or so" is not 1, and 123 is not '0123'.
+// TestGuardKinds: a text for a numeric column, or a number for a text column, which databases
+// compare loosely, matches no row: "1 or so" is not 1, and 123 is not '0123'.
 func TestGuardKinds(t *testing.T) {
 	t.Parallel()
 	type userID string
@@ -99,7 +99,7 @@ func TestGuardKinds(t *testing.T) {
 		}
 		assert.Equal(t, w.number(t, "SELECT sum(amount) FROM account")+w.number(t, "SELECT sum(amount) FROM wallet"), 300, "what is there")
 
-		// What is of the column's kind, in whatever type of Go.
+		// Values of the column's kind, in any Go type.
 		seven := int64(1)
 		for _, id := range []any{1, uint16(1), &seven, sql.NullInt64{Int64: 1, Valid: true}} {
 			w.wantOut(t, guard.Applied, "a number", byID["Condition"](id))
@@ -119,8 +119,8 @@ func TestGuardKinds(t *testing.T) {
 	})
 }
 
-// TestGuardRounded: a time that the column would round, and by which a repeat would not find its
-// row, is refused before it is written.
+// TestGuardRounded: a time that the column would round is refused before it is written, since a
+// duplicate would not find its row.
 func TestGuardRounded(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {

@@ -20,7 +20,7 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// TestGuardPgx: guards in transactions of pgx.
+// TestGuardPgx: guards in pgx transactions.
 func TestGuardPgx(t *testing.T) {
 	t.Parallel()
 	w := guardOnPostgres(t)
@@ -79,7 +79,7 @@ type gormVote struct {
 
 func (gormVote) TableName() string { return "vote" }
 
-// TestGuardGORM: guards in transactions of GORM, on its prepared statements too, and an INSERT that
+// TestGuardGORM: guards in GORM transactions, also with prepared statements, and an INSERT that
 // GORM makes. Without a transaction they refuse.
 func TestGuardGORM(t *testing.T) {
 	t.Parallel()
@@ -133,8 +133,8 @@ func TestGuardGORM(t *testing.T) {
 	}
 }
 
-// TestGuardMySQLSnapshot: at REPEATABLE READ a transaction that has read before sees an old state;
-// whether a row is this request's own is read from the new one.
+// TestGuardMySQLSnapshot: at REPEATABLE READ a transaction that has read before sees an old state.
+// The check whether a row is this request's own reads the new state.
 func TestGuardMySQLSnapshot(t *testing.T) {
 	t.Parallel()
 	for _, parameters := range []string{"clientFoundRows=false", "clientFoundRows=true"} {
@@ -154,8 +154,8 @@ func TestGuardMySQLSnapshot(t *testing.T) {
 	}
 }
 
-// TestGuardMySQLWords: all that guards send is SQL of MySQL 8 by the word of a parser of it, since
-// the tests run on MariaDB.
+// TestGuardMySQLWords: a parser of MySQL 8 accepts all statements of guards, since the tests run on
+// MariaDB.
 func TestGuardMySQLWords(t *testing.T) {
 	t.Parallel()
 	w := guardOnMySQL(t, "MariaDB", "interpolateParams=false")

@@ -13,8 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// TestGuardCondition: no more is taken than there is; without a key a retry is a second deduction,
-// and with one it is not.
+// TestGuardCondition: no more is subtracted than there is. Without a key a retry subtracts again,
+// and with one it does not.
 func TestGuardCondition(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -40,7 +40,7 @@ func TestGuardCondition(t *testing.T) {
 		assert.ErrorIs(t, err, guard.ErrRefused, "more than there is, inside of DoTx")
 		assert.Equal(t, amount("2"), 40, "what is left")
 
-		// Of many requests at once with keys of their own, as many are paid as there is money for.
+		// Of many concurrent requests with different keys, as many are paid as there is money for.
 		var paid, refused int
 		ended := make(chan error, 20)
 		for i := range 20 {
@@ -67,7 +67,7 @@ func TestGuardCondition(t *testing.T) {
 	})
 }
 
-// withdraw is a payment as it is decided on in Go.
+// withdraw is a payment that Go code decides on.
 func withdraw(account *guard.RowLock, w *guardDB, id, n int64) func(context.Context, dbtx.Tx) error {
 	return func(ctx context.Context, tx dbtx.Tx) error {
 		var amount sql.NullInt64
@@ -85,8 +85,8 @@ func withdraw(account *guard.RowLock, w *guardDB, id, n int64) func(context.Cont
 	}
 }
 
-// TestGuardRowLock: what is decided under the lock is true when it is written; without a key a
-// retry decides anew.
+// TestGuardRowLock: what is decided under the lock still holds when it is written. Without a key a
+// retry decides again.
 func TestGuardRowLock(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -131,7 +131,7 @@ func TestGuardRowLock(t *testing.T) {
 	})
 }
 
-// TestGuardRowLockWait: the wait for a row is limited, and the limit is that of this lock alone.
+// TestGuardRowLockWait: the wait for a row is limited, and the limit is only for this lock.
 func TestGuardRowLockWait(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -176,8 +176,8 @@ func TestGuardRowLockWait(t *testing.T) {
 	})
 }
 
-// TestGuardSQLiteReadFirst: a deferred transaction that has read before another one wrote is
-// refused by each guard, with what to do; one that begins immediately is not.
+// TestGuardSQLiteReadFirst: in a deferred transaction that has read before another one wrote, each
+// guard refuses and says what to do. In one with BEGIN IMMEDIATE it does not.
 func TestGuardSQLiteReadFirst(t *testing.T) {
 	t.Parallel()
 	w := guardOnSQLite(t, newFile(t))

@@ -14,8 +14,8 @@ import (
 // guardedCall is an operation under a guard.
 type guardedCall = func(context.Context, dbtx.Tx) (guard.Outcome, error)
 
-// TestGuardVersion: of many copies one is applied; a repeat is told from a lost race by the key of
-// the last writer.
+// TestGuardVersion: of many duplicates one is applied. The key of the last writer tells a duplicate
+// from a lost race.
 func TestGuardVersion(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -53,7 +53,7 @@ func TestGuardVersion(t *testing.T) {
 		}
 		assert.Equal(t, w.number(t, "SELECT points FROM account WHERE id = 1"), 80, "points")
 
-		// Without a key column a repeat looks like a lost race.
+		// Without a key column a duplicate looks like a lost race.
 		bare := guard.Version{Table: "account", ID: "id", Column: "version"}
 		once := func(ctx context.Context, tx dbtx.Tx) (guard.Outcome, error) {
 			return bare.Update(ctx, tx, 2, 1, retrysafe.Key{}, guard.Set{"points": 5})
@@ -71,8 +71,8 @@ func TestGuardVersion(t *testing.T) {
 	})
 }
 
-// TestGuardVersionReadByTheServer: a version that the server reads itself only puts writers in
-// order. With another key, as of a client that makes a new one for each try, a retry is done again.
+// TestGuardVersionReadByTheServer: a version that the server reads itself only orders writers. With
+// another key, as from a client that makes a new one for each try, a retry is applied again.
 func TestGuardVersionReadByTheServer(t *testing.T) {
 	t.Parallel()
 	w := guardOnSQLite(t, newFile(t))
@@ -86,7 +86,7 @@ func TestGuardVersionReadByTheServer(t *testing.T) {
 	assert.Equal(t, w.number(t, "SELECT points FROM account WHERE id = 1"), 40, "points of one operation that was sent twice")
 }
 
-// TestGuardVersionTime: a version may be a time; two writers in one microsecond are told apart.
+// TestGuardVersionTime: a version may be a time. Two writers in one microsecond are told apart.
 func TestGuardVersionTime(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -136,7 +136,7 @@ func TestGuardVersionTime(t *testing.T) {
 	})
 }
 
-// TestGuardMachine: a move is made once, a repeat is told so, and what is no move of the machine is
+// TestGuardMachine: a move is made once, a duplicate gets Repeat, and an undeclared move is
 // refused.
 func TestGuardMachine(t *testing.T) {
 	t.Parallel()
@@ -175,9 +175,9 @@ func TestGuardMachine(t *testing.T) {
 	})
 }
 
-// TestGuardMachineCycle: where states are entered again the key of the last move tells a repeat.
-// Behind the moves of others it does not, and a late retry moves the row once more; inside of DoTx
-// it gets its first answer.
+// TestGuardMachineCycle: in a machine with a cycle, the key of the last move detects a duplicate.
+// After moves of others it does not, and a late retry moves the row again. Inside DoTx it gets its
+// first answer.
 func TestGuardMachineCycle(t *testing.T) {
 	t.Parallel()
 	type status string
@@ -215,8 +215,8 @@ func TestGuardMachineCycle(t *testing.T) {
 	})
 }
 
-// TestGuardFence: a stale holder's write is refused by the row, and the holder itself may come
-// again, also where MySQL counts an equal value as no change.
+// TestGuardFence: the row refuses a stale holder's write. The holder itself may write again, also
+// where MySQL counts an equal value as no change.
 func TestGuardFence(t *testing.T) {
 	t.Parallel()
 	eachGuardDB(t, func(t *testing.T, w *guardDB) {
@@ -249,9 +249,9 @@ func TestGuardFence(t *testing.T) {
 		assert.Equal(t, w.text(t, "SELECT note FROM job"), "copies", "what stands there")
 
 		if w.d == dbtx.SQLite {
-			return // it has one writer in any case
+			return // it has one writer anyway
 		}
-		// Until the transaction ends the row is the holder's: a later one comes behind it.
+		// Until the transaction ends the row belongs to the holder: a later one waits.
 		checked, later := make(chan struct{}), make(chan error, 1)
 		go func() {
 			<-checked
@@ -270,7 +270,7 @@ func TestGuardFence(t *testing.T) {
 	})
 }
 
-// waiting waits until another one has come to the row.
+// waiting waits until another transaction waits for the row.
 func (w *guardDB) waiting(t *testing.T) {
 	t.Helper()
 	query := "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%\"job\"%'"

@@ -26,7 +26,7 @@ type guardDB struct {
 	name string
 	d    dbtx.Dialect
 	db   *sql.DB
-	// driver and dsn open more of it; port is a server's, for a proxy in front of it.
+	// driver and dsn open more connections to it. port is the server's, for a proxy in front of it.
 	driver, dsn, port string
 }
 
@@ -43,8 +43,8 @@ INSERT INTO account (id, amount, points, version, changed) VALUES (1, 100, 0, 1,
 INSERT INTO purchase (id, customer, status, step) VALUES ('o1', 'ann', 'placed', 1);
 INSERT INTO job (id) VALUES (1)`
 
-// eachGuardDB runs a test on each kind of database; on MariaDB by both ways in which its driver
-// counts changed rows.
+// eachGuardDB runs a test on each kind of database. On MariaDB it runs with both ways in which the
+// driver counts changed rows.
 func eachGuardDB(t *testing.T, f func(*testing.T, *guardDB)) {
 	t.Helper()
 	for _, open := range []func(*testing.T) *guardDB{
@@ -96,7 +96,7 @@ func (w *guardDB) filled(t *testing.T) *guardDB {
 	return w
 }
 
-// open is another pool, as that of another process.
+// open returns another pool, as another process would have.
 func (w *guardDB) open(t *testing.T) *sql.DB {
 	t.Helper()
 	db := openDB(t, w.driver, w.dsn)
@@ -115,14 +115,14 @@ func tryGuard(ctx context.Context, db *sql.DB, d dbtx.Dialect, o *sql.TxOptions,
 	if err != nil {
 		return 0, err
 	}
-	defer tx.Rollback() // where it was not committed
+	defer tx.Rollback() // in case it was not committed
 	if out, err = f(ctx, dbtx.SQL(tx, d)); err != nil {
 		return out, err
 	}
 	return out, tx.Commit()
 }
 
-// number asks for one.
+// number returns the number that a query selects.
 func (w *guardDB) number(t *testing.T, query string) (n int64) {
 	t.Helper()
 	assert.NoError(t, w.db.QueryRowContext(t.Context(), query).Scan(&n), "%s", query)
@@ -139,8 +139,8 @@ func (w *guardDB) text(t *testing.T, query string) string {
 // manyCopies is how often each operation is sent at once.
 const manyCopies = 100
 
-// copies sends one operation many times at once, and wants one to be applied and all others to be
-// told that it was.
+// copies sends one operation many times at once, and checks that one is applied and all others get
+// Repeat.
 func (w *guardDB) copies(t *testing.T, f func(context.Context, dbtx.Tx) (guard.Outcome, error)) {
 	t.Helper()
 	var applied, repeats atomic.Int64
@@ -162,7 +162,7 @@ func (w *guardDB) copies(t *testing.T, f func(context.Context, dbtx.Tx) (guard.O
 	assert.Equal(t, repeats.Load(), manyCopies-1, "copies that were told so")
 }
 
-// shop is retrysafe on the same database.
+// shop returns retrysafe on the same database.
 func (w *guardDB) shop(t *testing.T) *shop {
 	t.Helper()
 	store, err := sqlstore.New(w.db, w.d, &sqlstore.Options{Logger: slog.New(slog.DiscardHandler)})
@@ -171,7 +171,7 @@ func (w *guardDB) shop(t *testing.T) *shop {
 	return &shop{store: store, engine: newEngine(t, store), db: w.db}
 }
 
-// do is an operation with a key, in one transaction with its record.
+// do runs an operation with a key, in one transaction with its record.
 func (s *shop) do(ctx context.Context, id string, f func(context.Context, dbtx.Tx) error, opts ...retrysafe.CallOption) (retrysafe.Result[string], error) {
 	key := retrysafe.Key{Operation: "guarded", ID: id}
 	opts = append(opts, retrysafe.WithPolicy(retrysafe.Policy{Wait: time.Minute}))
@@ -180,8 +180,8 @@ func (s *shop) do(ctx context.Context, id string, f func(context.Context, dbtx.T
 	}, opts...)
 }
 
-// doCopies sends one operation with its key many times at once, and wants all to be given the
-// answer of the one that ran.
+// doCopies sends one operation with its key many times at once, and checks that all get the answer
+// of the one that ran.
 func (s *shop) doCopies(t *testing.T, id string, f func(context.Context, dbtx.Tx) error) {
 	t.Helper()
 	var ran, answered atomic.Int64
@@ -208,14 +208,14 @@ func byKey(id string) retrysafe.Key {
 	return retrysafe.Key{Tenant: "ann", Operation: "guarded", ID: id}
 }
 
-// wantErr wants an operation to fail so, and to leave nothing behind.
+// wantErr checks that an operation fails with want and leaves no effect.
 func (w *guardDB) wantErr(t *testing.T, want error, what string, f func(context.Context, dbtx.Tx) (guard.Outcome, error)) {
 	t.Helper()
 	_, err := w.try(t.Context(), f)
 	assert.ErrorIs(t, err, want, "%s", what)
 }
 
-// wantOut wants an outcome.
+// wantOut checks the outcome of an operation.
 func (w *guardDB) wantOut(t *testing.T, want guard.Outcome, what string, f func(context.Context, dbtx.Tx) (guard.Outcome, error)) {
 	t.Helper()
 	out, err := w.try(t.Context(), f)
@@ -223,7 +223,7 @@ func (w *guardDB) wantOut(t *testing.T, want guard.Outcome, what string, f func(
 	assert.Equal(t, out, want, "%s", what)
 }
 
-// applied is the outcome of what has none.
+// applied is the outcome of an operation that returns only an error.
 func applied(err error) (guard.Outcome, error) {
 	if err != nil {
 		return 0, err

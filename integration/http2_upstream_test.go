@@ -24,7 +24,7 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// rawHTTP2 is a service that speaks HTTP/2 frame by frame, and ends requests as it is told.
+// rawHTTP2 is a service that speaks HTTP/2 frame by frame, and ends requests as the test says.
 type rawHTTP2 struct {
 	url     string
 	trust   *x509.CertPool
@@ -34,10 +34,10 @@ type rawHTTP2 struct {
 	end     atomic.Pointer[func(f *http2.Framer, stream uint32) (more bool)]
 }
 
-// newRawHTTP2 offers the protocols that are named.
+// newRawHTTP2 starts the service, which offers the given protocols.
 func newRawHTTP2(t *testing.T, protocols ...string) *rawHTTP2 {
 	t.Helper()
-	// A certificate that is not ours to make: that of a test server.
+	// Use the certificate of a test server, so that this test need not make one.
 	lender := httptest.NewTLSServer(http.NotFoundHandler())
 	lender.Close()
 	u := &rawHTTP2{trust: x509.NewCertPool()}
@@ -125,7 +125,8 @@ func (u *rawHTTP2) acts(f *http2.Framer, stream uint32) bool {
 	return true
 }
 
-// beforeHTTP2 sends guarded requests through a gateway, and tells status and code.
+// beforeHTTP2 starts a gateway. The returned function sends a guarded request through it, and
+// returns status and code.
 func beforeHTTP2(t *testing.T, u *rawHTTP2) func(key, body string) string {
 	t.Helper()
 	e := retrysafe.New(memstore.New(nil), &retrysafe.Options{Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
@@ -148,9 +149,9 @@ func beforeHTTP2(t *testing.T, u *rawHTTP2) func(key, body string) string {
 	}
 }
 
-// TestHTTP2Upstream: a stream that the service says it has not taken is given back; anything else
-// without an answer is in doubt, and nothing is sent twice. PROTOCOL_ERROR is what net/http's
-// client by itself would send again.
+// TestHTTP2Upstream: if the service says that it has not processed a stream, the key is released.
+// Anything else without an answer is in doubt, and nothing is sent twice. net/http's client would
+// send again after PROTOCOL_ERROR.
 func TestHTTP2Upstream(t *testing.T) {
 	t.Parallel()
 	reset := func(code http2.ErrCode) func(*rawHTTP2) func(*http2.Framer, uint32) bool {
@@ -167,7 +168,7 @@ func TestHTTP2Upstream(t *testing.T) {
 	for name, tt := range map[string]struct {
 		end          func(*rawHTTP2) func(*http2.Framer, uint32) bool
 		first, again string
-		effects      int64 // after the first, and a repeat when the service is well
+		effects      int64 // after the first request, and a duplicate when the service is healthy
 	}{
 		"refused":        {reset(http2.ErrCodeRefusedStream), "503 upstream-unreachable", "201", 1},
 		"protocol error": {reset(http2.ErrCodeProtocol), "504 outcome-unknown", "409 outcome-unknown", 1},
@@ -206,8 +207,8 @@ func TestHTTP2Upstream(t *testing.T) {
 	}
 }
 
-// TestHTTP2GoAway: a service that goes away below our stream has not taken it, and the request
-// travels on a new connection.
+// TestHTTP2GoAway: a service that sends GOAWAY with a lower stream id has not processed the
+// request, which is then sent on a new connection.
 func TestHTTP2GoAway(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{"", "body"} {
@@ -229,8 +230,8 @@ func TestHTTP2GoAway(t *testing.T) {
 	}
 }
 
-// TestHTTP2IsShared: requests of HTTP/2 travel on one connection, and one that fails does not harm
-// the others.
+// TestHTTP2IsShared: HTTP/2 requests share a connection, and one that fails does not harm the
+// others.
 func TestHTTP2IsShared(t *testing.T) {
 	t.Parallel()
 	u := newRawHTTP2(t, "h2", "http/1.1")
@@ -262,7 +263,7 @@ func TestHTTP2IsShared(t *testing.T) {
 	assert.Equal(t, u.conns.Load(), int64(1), "connections")
 }
 
-// TestHTTP2Words: what a service says in a GOAWAY is its own; it may sound like net/http, and
+// TestHTTP2Words: the debug text in a GOAWAY is the service's own. It may look like net/http's, and
 // decides nothing.
 func TestHTTP2Words(t *testing.T) {
 	t.Parallel()
@@ -283,8 +284,8 @@ func TestHTTP2Words(t *testing.T) {
 	}
 }
 
-// TestHTTP2AlwaysAway: a service that takes connections and sends each away is asked a few times,
-// not for ever.
+// TestHTTP2AlwaysAway: a service that accepts connections and sends GOAWAY on each gets a few
+// tries, not endless ones.
 func TestHTTP2AlwaysAway(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{"", "x"} {
@@ -299,7 +300,8 @@ func TestHTTP2AlwaysAway(t *testing.T) {
 	}
 }
 
-// TestHTTP2StatusThatIsNone: net/http passes it on; nobody may be told it, nor is it kept.
+// TestHTTP2StatusThatIsNone: net/http passes an invalid status on; no client may get it, and it is
+// not stored.
 func TestHTTP2StatusThatIsNone(t *testing.T) {
 	t.Parallel()
 	u := newRawHTTP2(t, "h2")

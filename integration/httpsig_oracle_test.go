@@ -23,8 +23,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// sides are one key of httpsig and of another implementation of RFC 9421, to sign and to verify
-// with.
+// sides are one key in httpsig and in another implementation of RFC 9421, for signing and
+// verifying.
 type sides struct {
 	ours     httpsig.Key
 	signer   func(*oracle.SignConfig, oracle.Fields) (*oracle.Signer, error)
@@ -75,8 +75,8 @@ func bothSides(t *testing.T) map[string]sides {
 	}
 }
 
-// message is a random request, as a client has it. Its host is in the normal form, into which the
-// other library does not bring it.
+// message returns a random request, as a client has it. Its host is in normal form, because the
+// other library does not normalize it.
 func message(t *testing.T, r *rand.Rand) *http.Request {
 	t.Helper()
 	pick := func(of ...string) string { return of[r.IntN(len(of))] }
@@ -100,7 +100,7 @@ func message(t *testing.T, r *rand.Rand) *http.Request {
 	return req
 }
 
-// arrived is req as its server reads it.
+// arrived returns req as its server reads it.
 func arrived(t *testing.T, req *http.Request) *http.Request {
 	t.Helper()
 	var b bytes.Buffer
@@ -116,9 +116,8 @@ type noncesOnce struct{}
 
 func (noncesOnce) Claim(context.Context, string, string, time.Duration) error { return nil }
 
-// TestSignaturesOfAnotherLibrary: what we sign another implementation verifies, and what it signs
-// we do, for every algorithm and random messages; and neither takes the signature of one message
-// for that of another.
+// TestSignaturesOfAnotherLibrary: each implementation verifies what the other has signed, for every
+// algorithm and random messages. Neither accepts the signature of one message for another.
 func TestSignaturesOfAnotherLibrary(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -161,7 +160,7 @@ func TestSignaturesOfAnotherLibrary(t *testing.T) {
 	}
 }
 
-// again is req with its body unread.
+// again returns req with its body unread.
 func again(t *testing.T, req *http.Request) *http.Request {
 	t.Helper()
 	if req.GetBody != nil {
@@ -172,7 +171,7 @@ func again(t *testing.T, req *http.Request) *http.Request {
 	return req
 }
 
-// components sets the digest, and names what a signature of the other library has to cover.
+// components sets the digest, and returns what a signature of the other library must cover.
 func components(t *testing.T, req *http.Request) oracle.Fields {
 	t.Helper()
 	names := []string{"@method", "@authority", "@path", "@query"}

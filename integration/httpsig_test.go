@@ -16,8 +16,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestSignedCopiesAtOnce: a hundred copies of one signed request at once, through engines of their
-// own on one store: one is accepted. On Redis the server forgets the nonce by itself.
+// TestSignedCopiesAtOnce: of a hundred concurrent copies of one signed request, through separate
+// engines on one store, one is accepted. On Redis the nonce expires by itself.
 func TestSignedCopiesAtOnce(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// BenchmarkSegment makes ids of ranges of 100 000 that never grow, from real servers, with one
-// goroutine on each processor.
+// BenchmarkSegment makes ids from fixed ranges of 100 000, from real servers, with one goroutine on
+// each processor.
 func BenchmarkSegment(b *testing.B) {
 	postgres, mysql := startPostgres(b), startMySQL(b)
 	redis := startRedis(b, "--appendonly", "yes", "--appendfsync", "always")

@@ -9,8 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe/redisstore"
 )
 
-// TestWorkersOfServersThatForget: worker numbers are given on servers that keep what they confirm,
-// and on no other. The refusal names the setting.
+// TestWorkersOfServersThatForget: only servers that keep what they confirm give worker numbers. The
+// error names the setting.
 func TestWorkersOfServersThatForget(t *testing.T) {
 	t.Parallel()
 	redis := func(o *redisstore.Options, args ...string) func(*testing.T) retrysafe.Store {

@@ -30,12 +30,12 @@ import (
 
 func init() { children["ids"] = playIDs }
 
-// childLease is short, so that numbers of those that were killed come back within the test.
+// childLease is short, so that numbers of killed processes are free again within the test.
 const childLease = time.Second
 
-// playIDs makes ids until it is killed: worker or segment, the address of Redis, PostgreSQL or
-// ZooKeeper, and how long it rests behind each batch. It tells of each row of them, and of each
-// number that it has claimed.
+// playIDs makes ids until it is killed. Arguments: worker or segment, the address of Redis,
+// PostgreSQL or ZooKeeper, and how long it pauses after each batch. It reports each row of ids, and
+// each number that it has claimed.
 func playIDs(args []string) error {
 	ctx := context.Background()
 	rest, err := time.ParseDuration(args[2])
@@ -65,10 +65,10 @@ func playIDs(args []string) error {
 		held, err := workers.Claim(ctx)
 		switch {
 		case errors.Is(err, idgen.ErrNoWorker), errors.Is(err, idgen.ErrClockOff):
-			// too many were killed just now; this process was stopped in between
+			// Too many processes were killed just now, or this process was stopped in between.
 			continue
 		case err != nil && strings.HasPrefix(args[1], "zookeeper:"):
-			// the client looks for a server, after a pause that has ended its session
+			// The client reconnects after a pause that has ended its session.
 			<-time.After(20 * time.Millisecond)
 			continue
 		case err != nil:
@@ -121,7 +121,7 @@ func idsWorkers(ctx context.Context, addr string) (*idgen.Workers, error) {
 	return idgen.NewWorkers(s, o), nil
 }
 
-// tellIDs makes ids and prints the rows of them, first and count, as soon as a batch is there.
+// tellIDs makes ids and prints their rows, first and count, as soon as a batch is ready.
 func tellIDs(ctx context.Context, g interface {
 	NextN(context.Context, int) ([]idgen.ID, error)
 }, rest time.Duration,
@@ -149,7 +149,7 @@ func tellIDs(ctx context.Context, g interface {
 	}
 }
 
-// row is ids that follow each other.
+// row is a range of consecutive ids.
 type row struct {
 	first int64
 	count int64
@@ -162,7 +162,7 @@ type crowd struct {
 	mu    sync.Mutex
 	rows  []row
 	held  map[string][]uint64 // the fences of each number
-	again int                 // claims of numbers that were held before
+	again int                 // claims of numbers that had a holder before
 	made  atomic.Int64
 	ends  sync.WaitGroup
 }
@@ -182,7 +182,8 @@ func (c *crowd) start() *child {
 	return p
 }
 
-// waits tells whether nobody has a number yet that somebody else had before: that shows most.
+// waits reports whether no process has yet claimed a number that another one had before. Such
+// claims show most.
 func (c *crowd) waits() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,7 +199,7 @@ func (c *crowd) note(line string) {
 		if len(c.held[number]) > 0 {
 			c.again++
 		}
-		// One that was paused behind its claim tells of it late.
+		// A process that was paused after its claim reports it late.
 		assert.True(c.t, !slices.Contains(c.held[number], fence), "number %s has fence %d twice", number, fence)
 		c.held[number] = append(c.held[number], fence)
 		return
@@ -211,7 +212,7 @@ func (c *crowd) note(line string) {
 	c.made.Add(r.count)
 }
 
-// repeats counts the ids that were made twice.
+// repeats returns how many ids were made twice.
 func (c *crowd) repeats() (n int64) {
 	slices.SortFunc(c.rows, func(a, b row) int { return cmp.Compare(a.first, b.first) })
 	end := int64(0)
@@ -224,7 +225,7 @@ func (c *crowd) repeats() (n int64) {
 	return n
 }
 
-// runCrowd kills and stops processes until there are enough ids and ends.
+// runCrowd kills and stops processes until there are enough ids and kills.
 func runCrowd(t *testing.T, ids int64, kills int, args ...string) *crowd {
 	t.Helper()
 	c := &crowd{t: t, args: args, held: map[string][]uint64{}}
@@ -233,7 +234,7 @@ func runCrowd(t *testing.T, ids int64, kills int, args ...string) *crowd {
 		all[i] = c.start()
 	}
 	killed, stopped := 0, 0
-	// those that were paused go on for a while, beside the next holder of their number
+	// Processes that were paused continue for a while, beside the next holder of their number.
 	spared := make([]time.Time, len(all))
 	for c.made.Load() < ids || killed < kills || stopped < kills/4 || c.waits() && killed < 20*kills {
 		<-time.After(rand.N(100 * time.Millisecond))
@@ -262,8 +263,8 @@ func runCrowd(t *testing.T, ids int64, kills int, args ...string) *crowd {
 	return c
 }
 
-// TestSoakIDsOfManyProcesses: sixteen processes make ids, are killed and stopped anywhere, and
-// begin again: no id is made twice. The long form makes a hundred million with each source.
+// TestSoakIDsOfManyProcesses: sixteen processes make ids, are killed and stopped at any point, and
+// start again: no id is made twice. The long form makes a hundred million with each source.
 func TestSoakIDsOfManyProcesses(t *testing.T) { //nolint:tparallel // sixteen processes are enough at one time
 	t.Parallel()
 	ids, kills, rest := int64(1_000_000), 16, "8ms"
@@ -271,7 +272,7 @@ func TestSoakIDsOfManyProcesses(t *testing.T) { //nolint:tparallel // sixteen pr
 		ids, kills, rest = 100_000_000, 200, "0s"
 	}
 	redis, url := "redis://"+startRedis(t).addr, postgresDatabase(t)
-	_, _ = postgresOn(t, url, nil) // makes the tables
+	_, _ = postgresOn(t, url, nil) // creates the tables
 	ranges := rangesOn(t, sqlWorld{"pgx", url, sqlranges.PostgreSQL}, nil)
 	assert.NoError(t, ranges.Migrate(t.Context()), "Migrate")
 	_, err := ranges.Create(t.Context(), "order", 1, 1000)
@@ -291,8 +292,8 @@ func TestSoakIDsOfManyProcesses(t *testing.T) { //nolint:tparallel // sixteen pr
 	}
 }
 
-// TestSoakIDsOfOneProcess: ids of one caller rise, so that none comes twice; a thousand million of
-// them in the long form.
+// TestSoakIDsOfOneProcess: ids of one caller grow, so none is made twice. The long form makes a
+// thousand million.
 func TestSoakIDsOfOneProcess(t *testing.T) {
 	t.Parallel()
 	n := 5_000_000

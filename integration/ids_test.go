@@ -14,8 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestWorkersOnServers: processes that claim at once have a number each, those that come and go
-// make no id twice, and the next holder of a number starts above the last one's times.
+// TestWorkersOnServers: processes that claim at once get different numbers, processes that come and
+// go make no id twice, and the next holder of a number starts above the last one's times.
 func TestWorkersOnServers(t *testing.T) {
 	t.Parallel()
 	o := &idgen.WorkersOptions{Max: 16, Lease: time.Minute, Unsafe: true}

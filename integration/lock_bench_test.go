@@ -22,8 +22,8 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// lockWays take a lock, wait for it if need be, and give it back. Ours send heartbeats and have a
-// fence and a context; the rivals have none of these.
+// lockWays acquire a lock, wait for it if necessary, and release it. Ours send heartbeats and have
+// a fence and a context; the rivals have none of these.
 func lockWays(b *testing.B) map[string]func(ctx context.Context, name string) error {
 	b.Helper()
 	server := startRedis(b)
@@ -69,8 +69,8 @@ func lockWays(b *testing.B) map[string]func(ctx context.Context, name string) er
 	}
 }
 
-// BenchmarkRedisLock compares lock and release, in turn: by one caller, and by 64 that want one
-// lock.
+// BenchmarkRedisLock compares acquiring and releasing, in turn: with one caller, and with 64 that
+// want one lock.
 func BenchmarkRedisLock(b *testing.B) {
 	const rounds = 7
 	ways := lockWays(b)
@@ -105,7 +105,8 @@ func BenchmarkRedisLock(b *testing.B) {
 	}
 }
 
-// BenchmarkRedisLockAllocs counts what one lock and its release allocate, the client included.
+// BenchmarkRedisLockAllocs counts the allocations of one lock and its release, including the
+// client's.
 func BenchmarkRedisLockAllocs(b *testing.B) {
 	for name, way := range lockWays(b) {
 		b.Run(name, func(b *testing.B) {
@@ -119,9 +120,8 @@ func BenchmarkRedisLockAllocs(b *testing.B) {
 	}
 }
 
-// BenchmarkRedisLockHandOver is from the call of Release to the moment at which a waiter of another
-// process (another client, here) has the lock, in round trips of a script that does nothing: the
-// median.
+// BenchmarkRedisLockHandOver measures the median time from the call of Release until a waiter of
+// another process (here another client) has the lock, in round trips of a script that does nothing.
 func BenchmarkRedisLockHandOver(b *testing.B) {
 	server := startRedis(b)
 	nothing := redisclient.NewScript("nothing", "#!lua\nreturn 1")
@@ -135,7 +135,7 @@ func BenchmarkRedisLockHandOver(b *testing.B) {
 	}
 	var trips, waits []time.Duration
 	for range max(100, b.N) {
-		// as long as the waiter waits below: what has slept takes a while to wake up
+		// As long as the waiter waits below: waking from sleep takes a while.
 		time.Sleep(5 * time.Millisecond)
 		begun := time.Now()
 		assert.NoError(b, client.Eval(b.Context(), redisclient.Call{Script: nothing, Keys: []string{"x"}}).Err, "nothing")

@@ -26,9 +26,9 @@ const lockLease = 300 * time.Millisecond
 
 func init() { children["lock-holder"] = holdLocks }
 
-// holdLocks takes one lock again and again, and writes with its fence into two tables of a SQLite
-// file: into one that guard.Fence looks after, and into one that takes everything. It writes after
-// up to a lease of work, without a look at whether it still holds the lock.
+// holdLocks acquires one lock again and again, and writes with its fence to two tables of a SQLite
+// file: one that guard.Fence guards, and one that accepts everything. It writes after up to a lease
+// of work, without checking that it still holds the lock.
 func holdLocks(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -38,7 +38,7 @@ func holdLocks(args []string) error {
 	}
 	var client *rueidisclient.Client
 	var backend *redislock.Backend
-	for ctx.Err() == nil && backend == nil { // the server may be away
+	for ctx.Err() == nil && backend == nil { // the server may be unreachable
 		if client, err = rueidisclient.Open(a); err != nil {
 			time.Sleep(10 * time.Millisecond)
 			continue
@@ -90,7 +90,7 @@ func writeFenced(db *sql.DB, fence *guard.Fence, f retrysafe.Fence) error {
 	return tx.Commit()
 }
 
-// stale counts the writes of a table that came behind one with a greater fence.
+// stale counts the writes to a table, and those that came after one with a greater fence.
 func stale(t *testing.T, db *sql.DB, table string) (writes, stale int) {
 	t.Helper()
 	err := db.QueryRowContext(t.Context(), `SELECT COUNT(*), COALESCE(SUM(fence < before), 0) FROM
@@ -100,9 +100,9 @@ func stale(t *testing.T, db *sql.DB, table string) (writes, stale int) {
 }
 
 // TestSoakLockStaleWrites: four processes share a lock while they are stopped past its lease and
-// killed, and while the server is killed and comes back with its clock an hour ahead. What holders
-// write that have lost the lock is refused by its fence, all of it. Without the fence it would be
-// in the account.
+// killed, and while the server is killed and restarts with its clock an hour ahead. The fence
+// refuses every write of a holder that has lost the lock. Without the fence these writes would be
+// applied.
 func TestSoakLockStaleWrites(t *testing.T) {
 	t.Parallel()
 	rounds := 5
@@ -126,7 +126,7 @@ func TestSoakLockStaleWrites(t *testing.T) {
 		i := rand.IntN(len(holders))
 		switch n % 5 {
 		default:
-			// all but one are stopped for two leases, and so most likely the one that has the lock
+			// Stop all but one for two leases, and so most likely the one that has the lock.
 			for _, signal := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT} {
 				for k, h := range holders {
 					if k != i {
@@ -158,7 +158,7 @@ func TestSoakLockStaleWrites(t *testing.T) {
 	assert.True(t, kept > rounds && kept <= writes-late, "others are let in, and the lock goes on: %d writes", kept)
 }
 
-// TestRedisLockFencesGrow: also where the server's clock goes back by an hour.
+// TestRedisLockFencesGrow: fences grow also if the server's clock goes back by an hour.
 func TestRedisLockFencesGrow(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -178,8 +178,8 @@ func TestRedisLockFencesGrow(t *testing.T) {
 	}
 }
 
-// TestRedisLockForgetsNames: a name is kept for minutes after its release, and its fence for ever:
-// also when the name has gone and the clock went back by an hour, the next fence is greater.
+// TestRedisLockForgetsNames: a name is kept for minutes after its release, and its fence for ever.
+// Also after the name is gone and the clock went back by an hour, the next fence is greater.
 func TestRedisLockForgetsNames(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -205,8 +205,8 @@ func TestRedisLockForgetsNames(t *testing.T) {
 	}
 }
 
-// TestRedisLockLostOnce loses the request or the reply of a lock and of its release: the locker
-// itself makes good what it can, nobody holds the lock beside another, and it is free in the end.
+// TestRedisLockLostOnce loses the request or the reply of a lock and of its release. The locker
+// recovers what it can, no two hold the lock at once, and it is free in the end.
 func TestRedisLockLostOnce(t *testing.T) {
 	t.Parallel()
 	server := redisForAll.get(t)
@@ -223,7 +223,7 @@ func TestRedisLockLostOnce(t *testing.T) {
 					plain, err := redislock.New(t.Context(), rueidisTo(t, server.addr), o)
 					assert.NoError(t, err, "New")
 					others := lock.New(plain, nil)
-					// so that the server knows the scripts
+					// The server must know the scripts.
 					before, err := shaken.Lock(t.Context(), "before")
 					assert.NoError(t, err, "Lock")
 					assert.NoError(t, before.Release(t.Context()), "Release")
@@ -253,8 +253,8 @@ func TestRedisLockLostOnce(t *testing.T) {
 	}
 }
 
-// TestSoakRedisLockCut: calls are cut off on their way there and back, at random. Nobody holds the
-// lock beside another, and what a cut has left behind is gone after a lease at the latest.
+// TestSoakRedisLockCut: random calls are cut off, before or after the server got them. No two hold
+// the lock at once, and what a cut has left is gone after a lease at the latest.
 func TestSoakRedisLockCut(t *testing.T) {
 	t.Parallel()
 	cuts := 60
@@ -281,7 +281,7 @@ func TestSoakRedisLockCut(t *testing.T) {
 				if held, err := shaken.Lock(ctx, name); err == nil {
 					had++
 					if beside, err := others.TryLock(t.Context(), name); err == nil {
-						// the test was held up for a lease
+						// The test was delayed for a lease.
 						assert.True(t, held.Err() != nil && beside.Fence() > held.Fence(), "another one beside the holder")
 						assert.NoError(t, beside.Release(t.Context()), "Release")
 					}

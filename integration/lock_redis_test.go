@@ -20,8 +20,8 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// TestRedisLock runs the contract of locks on each kind of server, through both clients, and
-// through one that cannot subscribe.
+// TestRedisLock runs the contract of locks on each kind of server, with both clients, and with one
+// that cannot subscribe.
 func TestRedisLock(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*testing.T) string{
@@ -38,7 +38,7 @@ func TestRedisLock(t *testing.T) {
 			}
 			for client, connect := range redisClients {
 				if client == "go-redis" && name == "cluster" && !longSoak() || client == "rueidis" && name == "sentinel" && !longSoak() {
-					continue // one shows it
+					continue // one client is enough here
 				}
 				t.Run(client, func(t *testing.T) {
 					t.Parallel()
@@ -55,7 +55,7 @@ func TestRedisLock(t *testing.T) {
 	}
 }
 
-// onlyEval hides what a client can do but to run scripts.
+// onlyEval hides all of a client but running scripts.
 type onlyEval struct{ redisclient.Client }
 
 func runLocks(t *testing.T, o *redislock.Options, connect func() redisclient.Client) {
@@ -68,7 +68,7 @@ func runLocks(t *testing.T, o *redislock.Options, connect func() redisclient.Cli
 	}})
 }
 
-// persistent are what a server of a quorum has to be set to.
+// persistent are the settings that a server of a quorum needs.
 var persistent = []string{"--appendonly", "yes", "--appendfsync", "always"}
 
 func quorumOn(t *testing.T, servers []*redisServer) *redislock.Quorum {
@@ -82,8 +82,8 @@ func quorumOn(t *testing.T, servers []*redisServer) *redislock.Quorum {
 	return q
 }
 
-// TestRedisQuorumLock runs it on three servers that do not know of each other, and on three of
-// which one has died.
+// TestRedisQuorumLock runs the contract on three independent servers, and on three of which one has
+// died.
 func TestRedisQuorumLock(t *testing.T) {
 	t.Parallel()
 	for _, dead := range []int{0, 1} {
@@ -104,7 +104,7 @@ func TestRedisQuorumLock(t *testing.T) {
 }
 
 // TestRedisQuorumFences: a majority that shares one server with the one before, and has slower
-// clocks, gives a greater fence all the same.
+// clocks, still gives a greater fence.
 func TestRedisQuorumFences(t *testing.T) {
 	t.Parallel()
 	servers := []*redisServer{startRedisShifted(t, time.Hour, persistent...), startRedis(t, persistent...), startRedisShifted(t, -time.Hour, persistent...)}
@@ -125,7 +125,7 @@ func TestRedisQuorumFences(t *testing.T) {
 	assert.True(t, err != nil && !errors.Is(err, lock.ErrHeld), "one server alone: %v", err)
 }
 
-// TestRedisQuorumRefuses shows what a quorum is not offered on.
+// TestRedisQuorumRefuses: the servers that a quorum refuses.
 func TestRedisQuorumRefuses(t *testing.T) {
 	t.Parallel()
 	forgetful, safe, other, slack := startRedis(t), startRedis(t, persistent...), startRedis(t, persistent...), startRedis(t, append(persistent, "--no-appendfsync-on-rewrite", "yes")...)
@@ -143,8 +143,8 @@ func TestRedisQuorumRefuses(t *testing.T) {
 	}
 }
 
-// TestRedisLockFormat: what is kept of a lock is as docs/formats.md says, and what is not a lock is
-// not taken for one.
+// TestRedisLockFormat: a lock is stored as docs/formats.md says, and a key that is not a lock is
+// not mistaken for one.
 func TestRedisLockFormat(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
@@ -175,8 +175,8 @@ func TestRedisLockFormat(t *testing.T) {
 	assert.Equal(t, redisDo(server.addr, "GET", "rs:lock:a b"), "what is this", "it is left alone")
 }
 
-// lateClient holds back calls of some scripts: they reach the server when they are let go, whether
-// somebody waits for them or not.
+// lateClient delays calls of some scripts. They reach the server when the test releases them,
+// whether or not their callers still wait.
 type lateClient struct {
 	*rueidisclient.Client
 	all   *sync.WaitGroup
@@ -196,9 +196,8 @@ func (c lateClient) Eval(ctx context.Context, call redisclient.Call) redisclient
 	return redisclient.Reply{Err: ctx.Err()}
 }
 
-// TestRedisQuorumLateCalls: a try that finds no majority is given back, and the next one has the
-// lock. What was held up of the first one, its locks and its releases, changes nothing when it
-// comes.
+// TestRedisQuorumLateCalls: a try that finds no majority is released, and the next one gets the
+// lock. Delayed calls of the first try, locks and releases, change nothing when they arrive.
 func TestRedisQuorumLateCalls(t *testing.T) {
 	t.Parallel()
 	var late sync.WaitGroup
@@ -226,7 +225,7 @@ func TestRedisQuorumLateCalls(t *testing.T) {
 	assert.NoError(t, held.Release(t.Context()), "Release")
 }
 
-// lookCounter counts how often a waiter looks for itself.
+// lookCounter counts how often a waiter polls.
 type lookCounter struct {
 	redisclient.Client
 	n *atomic.Int32
@@ -243,9 +242,9 @@ func (c lookCounter) Subscribe(ctx context.Context, channel string, on func(stri
 	return c.Client.(redisclient.Subscriber).Subscribe(ctx, channel, on) //nolint:errcheck,forcetypeassert // both clients can
 }
 
-// TestRedisLockWakesByMessage: who waits has looked once, when its subscription stood, and comes by
-// the message of the one who releases. A release that takes over a second on a busy machine lets it
-// look again; then the round is played once more.
+// TestRedisLockWakesByMessage: a waiter has polled once, when its subscription became active, and
+// then the message of the release wakes it. If a release takes over a second on a busy machine, the
+// waiter polls again; then the test runs another round.
 func TestRedisLockWakesByMessage(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
@@ -281,7 +280,7 @@ func TestRedisLockWakesByMessage(t *testing.T) {
 	}
 }
 
-// TestRedisLockLeavesNoChannel: names that nobody waits for any more are no channels of the server.
+// TestRedisLockLeavesNoChannel: after the last waiter of a name the server has no channel for it.
 func TestRedisLockLeavesNoChannel(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
@@ -297,7 +296,7 @@ func TestRedisLockLeavesNoChannel(t *testing.T) {
 			assert.NoError(t, err, "Lock")
 			var all sync.WaitGroup
 			for _, l := range []*lock.Locker{locks, lock.New(b, nil)} {
-				// two of one client on one channel
+				// Two waiters of one client on one channel.
 				all.Go(func() {
 					assert.NoError(t, l.With(t.Context(), fmt.Sprint(name, n), func(context.Context, *lock.Lock) error { return nil }), "With")
 				})

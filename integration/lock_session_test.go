@@ -23,8 +23,8 @@ import (
 	"github.com/retrysafe/retrysafe/lock/sqllock"
 )
 
-// cable is a line to a server that can be cut, so that both sides are told, or go dead, so that
-// none is.
+// cable is a connection to a server that a test can cut, so that both sides notice, or let go dead,
+// so that neither does.
 type cable struct {
 	addr string
 	work sync.WaitGroup
@@ -76,7 +76,7 @@ func (c *cable) carry(to, from net.Conn) {
 			if err == nil {
 				continue
 			}
-			return // the other side hears nothing of it
+			return // the other side does not notice
 		}
 		if err == nil {
 			_, err = to.Write(buf[:n])
@@ -110,8 +110,8 @@ type wired struct {
 	cable *cable
 }
 
-// sessionLocks are the servers on which locks of sessions are tested: their address, and how to
-// connect by way of another one.
+// sessionLocks are the servers for tests of session locks: their address, and how to connect
+// through another one.
 var sessionLocks = map[string]struct {
 	dialect sqllock.Dialect
 	driver  string
@@ -127,7 +127,7 @@ var sessionLocks = map[string]struct {
 	}},
 }
 
-// wire opens a backend on a line of its own.
+// wire opens a backend on a cable of its own.
 func wire(tb testing.TB, d sqllock.Dialect, driver, addr, dsn string) *wired {
 	tb.Helper()
 	c := layCable(tb, addr)
@@ -152,7 +152,7 @@ func TestSessionLock(t *testing.T) {
 					tb.Helper()
 					return wire(tb, one.dialect, one.driver, addr, dsn)
 				},
-				// each is a connection or two, and PostgreSQL makes a process of each
+				// Each lock takes one or two connections, and PostgreSQL starts a process for each.
 				Rounds: 6,
 				Crash:  func(b lock.Backend) { b.(*wired).cable.cut() }, //nolint:errcheck,forcetypeassert // Open makes them
 			})
@@ -160,8 +160,9 @@ func TestSessionLock(t *testing.T) {
 	}
 }
 
-// TestSessionLockOfADeadLine lets a holder's line go dead, of which the server hears nothing: it
-// ends the session soon, and the holder is told before another one has the lock.
+// TestSessionLockOfADeadLine lets a holder's connection go dead, so that the server hears nothing
+// from it. The server ends the session soon, and the holder is notified before another one gets the
+// lock.
 func TestSessionLockOfADeadLine(t *testing.T) {
 	t.Parallel()
 	for name, one := range sessionLocks {
@@ -183,8 +184,8 @@ func TestSessionLockOfADeadLine(t *testing.T) {
 	}
 }
 
-// TestSessionLockCut cuts a holder's connection, and the server ends the session: the holder's next
-// word tells it.
+// TestSessionLockCut cuts a holder's connection, and the server ends the session. The holder's next
+// call reports it.
 func TestSessionLockCut(t *testing.T) {
 	t.Parallel()
 	for name, one := range sessionLocks {
@@ -216,8 +217,8 @@ func TestSessionLockRefusals(t *testing.T) {
 	assert.Contains(t, err.Error(), "allow more", "with a pool of one")
 }
 
-// TestSessionLockThroughPooler refuses a pooler in transaction mode, and works through one in
-// session mode.
+// TestSessionLockThroughPooler: a pooler in transaction mode is refused, and one in session mode
+// works.
 func TestSessionLockThroughPooler(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
@@ -251,7 +252,7 @@ func TestSessionLockThroughPooler(t *testing.T) {
 	}
 }
 
-// startBouncer runs pgbouncer before a server until the test ends.
+// startBouncer runs pgbouncer in front of a server until the test ends.
 func startBouncer(t *testing.T, server *postgresServer, mode string) (addr string) {
 	t.Helper()
 	path, err := exec.LookPath("pgbouncer")

@@ -14,8 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe/lock/sqllock"
 )
 
-// sqlLockDatabases are how to open the databases on which locks are tested, each again and again on
-// the same data.
+// sqlLockDatabases open the databases for tests of locks, each time on the same data.
 var sqlLockDatabases = map[string]struct {
 	dialect sqllock.Dialect
 	make    func(t *testing.T) (open func(tb testing.TB) *sql.DB)
@@ -72,7 +71,7 @@ func TestTableLock(t *testing.T) {
 	}
 }
 
-// TestTableLockFences lets the database's clock stand behind the fence, and names be forgotten.
+// TestTableLockFences sets the database's clock before the fence, and lets names be removed.
 func TestTableLockFences(t *testing.T) {
 	t.Parallel()
 	for name, one := range sqlLockDatabases {
@@ -83,7 +82,7 @@ func TestTableLockFences(t *testing.T) {
 			r := lockRequest("x")
 			first, err := locks.TryLock(t.Context(), r)
 			assert.NoError(t, err, "TryLock")
-			// as after a clock that went back
+			// As after a clock that went back.
 			execSQL(t, db, "UPDATE retrysafe_locks SET fence = fence + 3600000000")
 			again, err := locks.TryLock(t.Context(), r)
 			assert.NoError(t, err, "TryLock")
@@ -114,8 +113,8 @@ func lockRequest(name string) lock.Request {
 	return r
 }
 
-// TestTableLockLostReplies loses the replies of a lock and of a release: who asks again is told
-// what became of it.
+// TestTableLockLostReplies loses the replies of a lock and of a release: a repeated call learns the
+// outcome.
 func TestTableLockLostReplies(t *testing.T) {
 	t.Parallel()
 	for name, one := range map[string]struct {
@@ -144,7 +143,7 @@ func TestTableLockLostReplies(t *testing.T) {
 				p.set("INSERT INTO", fate)
 				_, err := locks.TryLock(t.Context(), r)
 				assert.True(t, p.asked(), "there was a cut")
-				// a driver may see that nothing was sent, and send it again
+				// A driver may notice that nothing was sent, and send it again.
 				assert.True(t, !errors.Is(err, lock.ErrHeld), "a cut says that another one has it")
 				_, err = locks.TryLock(t.Context(), r)
 				assert.NoError(t, err, "TryLock again")

@@ -47,7 +47,7 @@ func (s *mqShop) publish(t *testing.T, id string, copies int) {
 	}
 }
 
-// handler inserts an order, and then fails as fail says.
+// handler inserts an order, and then returns the error of fail.
 func (s *mqShop) handler(fail func(*mqidem.Message) error) mqidem.Handler {
 	return mqidem.OnceTx(s.engine, s.store, "order", func(ctx context.Context, tx *sql.Tx, m *mqidem.Message) error {
 		if _, err := insert(ctx, tx, m.ID); err != nil {
@@ -57,7 +57,7 @@ func (s *mqShop) handler(fail func(*mqidem.Message) error) mqidem.Handler {
 	})
 }
 
-// consume runs a consumer until the test has ended.
+// consume runs a consumer until the test ends.
 func (s *mqShop) consume(t *testing.T, h mqidem.Handler, tries int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -77,7 +77,7 @@ func (s *mqShop) consume(t *testing.T, h mqidem.Handler, tries int) {
 	})
 }
 
-// until waits for an outcome, and returns what came before it.
+// until waits for an outcome, and returns the outcomes before it.
 func (s *mqShop) until(t *testing.T, what string) (last mqidem.Outcome, before []string) {
 	t.Helper()
 	for {
@@ -108,7 +108,7 @@ func TestOnceTxCopies(t *testing.T) {
 		s.publish(t, "ada", 5)
 		s.consume(t, s.handler(noFault), 5)
 		for range 4 {
-			s.until(t, mqidem.Repeat) // those that met a transaction under way came again
+			s.until(t, mqidem.Repeat) // those that met an open transaction were redelivered
 		}
 		assert.Equal(t, s.orders(t, "ada"), 1, "orders")
 		rec := s.record(t, "ada")
@@ -117,8 +117,8 @@ func TestOnceTxCopies(t *testing.T) {
 	})
 }
 
-// A try that fails leaves nothing but its count; the last one parks the message, which runs once
-// when it is redriven.
+// A failed try leaves only its count. The last one sends the message to the dead-letter queue, and
+// the message runs once when it is redriven.
 func TestOnceTxTries(t *testing.T) {
 	t.Parallel()
 	errStock := errors.New("no stock")
@@ -161,7 +161,7 @@ func TestOnceTxTries(t *testing.T) {
 	}
 }
 
-// What can never succeed is parked at once, and leaves no effect.
+// A message that can never succeed is dead-lettered at once, and has no effect.
 func TestOnceTxPoison(t *testing.T) {
 	t.Parallel()
 	eachMQShop(t, func(t *testing.T, s *mqShop) {
@@ -180,8 +180,8 @@ func TestOnceTxPoison(t *testing.T) {
 	})
 }
 
-// A message whose first consumer still works comes again later, also where the broker says that it
-// has delivered it before; no try is counted, and there is one effect.
+// A message whose first consumer still works is redelivered later, also if the broker says that it
+// was delivered before. No try is counted, and there is one effect.
 func TestOnceTxInProgress(t *testing.T) {
 	t.Parallel()
 	eachMQShop(t, func(t *testing.T, s *mqShop) {
@@ -219,7 +219,7 @@ func TestOnceTxDeathWhileCounting(t *testing.T) {
 		}
 		err := begin()
 		for ; errors.Is(err, retrysafe.ErrUnavailable) && lease < time.Minute; err = begin() {
-			// a busy machine answers behind such a lease
+			// A busy machine answers after such a lease.
 			lease *= 2
 		}
 		assert.NoError(t, err, "begin")

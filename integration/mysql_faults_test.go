@@ -19,7 +19,7 @@ const (
 	mysqlCommits = "SET autocommit ="
 )
 
-// TestMySQLCommitComesLate: a commit that was sent in time and reaches the server too late is not
+// TestMySQLCommitComesLate: a commit that was sent in time but reaches the server too late is not
 // carried out.
 func TestMySQLCommitComesLate(t *testing.T) {
 	t.Parallel()
@@ -72,9 +72,9 @@ func waitMySQLIdle(t *testing.T, server *mysqlServer) {
 	})
 }
 
-// TestMySQLConnectionCut: whatever message is lost, or its reply, the same call again by the same
-// owner finds what became of the first one, and nothing is done twice. What was lost before the
-// commit is made good by the store itself.
+// TestMySQLConnectionCut: whichever message or reply is lost, the same call again by the same owner
+// finds the outcome of the first one, and nothing is done twice. The store itself recovers from a
+// loss before the commit.
 func TestMySQLConnectionCut(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)
@@ -108,7 +108,7 @@ func TestMySQLConnectionCut(t *testing.T) {
 			_, err = s.Complete(t.Context(), end)
 			assert.Equal(t, err == nil, before, "Complete, %s: %v", name, err)
 			if what == loseReply || before {
-				end.Answer.Body = []byte("other") // the repeat must not replace what is there
+				end.Answer.Body = []byte("other") // the call again must not replace it
 			}
 			rec, err := s.Complete(t.Context(), end)
 			assert.NoError(t, err, "Complete again, %s", name)
@@ -117,8 +117,8 @@ func TestMySQLConnectionCut(t *testing.T) {
 	}
 }
 
-// TestMySQLChargeIsNotRepeated: a charge whose commit was not answered is an error and not sent
-// again, and one that was lost before it counts once.
+// TestMySQLChargeIsNotRepeated: a charge whose commit was not answered returns an error and is not
+// sent again. One that was lost before the commit counts once.
 func TestMySQLChargeIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)
@@ -127,8 +127,8 @@ func TestMySQLChargeIsNotRepeated(t *testing.T) {
 	chargeIsNotRepeated(t, s, proxy, mysqlBegins, mysqlCommits)
 }
 
-// TestMySQLCrashUnderLoad: the server crashes again and again under callers that repeat what
-// failed. Of many for one key exactly one wins, and what was answered is there afterwards.
+// TestMySQLCrashUnderLoad: the server crashes again and again under callers that retry. Of many
+// callers for one key exactly one acquires it, and answered calls are there afterwards.
 func TestMySQLCrashUnderLoad(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t, "--innodb-flush-log-at-trx-commit=1", "--innodb-flush-method=fsync")

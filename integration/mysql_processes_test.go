@@ -17,8 +17,8 @@ import (
 
 func init() { children["mysql claims"] = playMySQLClaims }
 
-// playMySQLClaims claims keys one after another, as they are named on standard input, and tells of
-// each whether it has won: address, name.
+// playMySQLClaims claims the keys that it reads from standard input, one after another, and reports
+// for each whether it got it. Arguments: address, name.
 func playMySQLClaims(args []string) error {
 	db, err := sql.Open("mysql", args[0])
 	if err != nil {
@@ -40,8 +40,8 @@ func playMySQLClaims(args []string) error {
 	return nil
 }
 
-// TestMySQLProcesses: of processes that claim the same key at once exactly one wins, and when one
-// is killed in the middle, no key is lost: what it had won is taken over after the lease.
+// TestMySQLProcesses: of processes that claim the same key at once exactly one gets it. When one is
+// killed in the middle, no key is lost: its keys can be claimed after the lease.
 func TestMySQLProcesses(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)
@@ -98,5 +98,5 @@ func TestMySQLProcesses(t *testing.T) {
 			return a.Status == retrysafe.Won
 		})
 	}
-	waitMySQLIdle(t, server) // nothing of the one that was killed is left open
+	waitMySQLIdle(t, server) // nothing of the killed one is left open
 }

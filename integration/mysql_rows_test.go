@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// TestMySQLLongParts: parts of a key at their longest fit into every index.
+// TestMySQLLongParts: parts of a key with the maximum length fit into every index.
 func TestMySQLLongParts(t *testing.T) {
 	t.Parallel()
 	s, _ := mysqlOn(t, startMySQL(t).dsn("sql_mode=%27%27"), nil)
@@ -38,8 +38,8 @@ func TestMySQLLongParts(t *testing.T) {
 	assert.Equal(t, page.Records[0].LastError, "世界\x00", "what people are told")
 }
 
-// TestMySQLSameValues: a repeat that changes nothing, of which the server counts no row, is a
-// success and no lost lease.
+// TestMySQLSameValues: a repeated call that changes nothing, for which the server counts no row, is
+// a success and not a lost lease.
 func TestMySQLSameValues(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)
@@ -54,7 +54,7 @@ func TestMySQLSameValues(t *testing.T) {
 			assert.NoError(t, err, "Complete, %s", found)
 			assert.Equal(t, rec.State, retrysafe.StateCompleted, "Complete, %s", found)
 		}
-		// Somebody else makes the row when this call has seen that there is none.
+		// Another call inserts the row after this call has seen that there is none.
 		proxy := startSQLProxy(t, server.port, mysqlMessage)
 		slow, _ := mysqlOn(t, server.at(proxy.Addr, found), nil)
 		second := request(found + " again")
@@ -79,8 +79,8 @@ func TestMySQLSameValues(t *testing.T) {
 	}
 }
 
-// TestMySQLOppositeOrder: where the server undoes a transaction of the store, since another one
-// takes the same rows in the opposite order, it is made anew.
+// TestMySQLOppositeOrder: if the server aborts a transaction of the store, because another one
+// locks the same rows in the opposite order, the store runs it again.
 func TestMySQLOppositeOrder(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)
@@ -96,7 +96,7 @@ func TestMySQLOppositeOrder(t *testing.T) {
 		assert.NoError(t, err, "Acquire")
 		execSQL(t, others, `UPDATE retrysafe_records SET state = 3, expires = 1 WHERE key_id = ?`, []byte(req.Key.ID))
 		swept := make(chan error, 1)
-		// it holds the record, and waits for the floor
+		// It holds the record, and waits for the floor.
 		go func() { _, err := s.Sweep(t.Context(), 10); swept <- err }()
 		until(t.Context(), func() bool { return mysqlWaiting(t, others) == 1 })
 		_, err = tx.ExecContext(t.Context(), `UPDATE retrysafe_records SET attempt = attempt + 1 WHERE key_id = ?`, []byte(req.Key.ID))
@@ -115,13 +115,13 @@ func TestMySQLOppositeOrder(t *testing.T) {
 }
 
 func mysqlErrorNumber(err error) uint16 {
-	if e, ok := err.(*mysql.MySQLError); ok { //nolint:errorlint // the driver's own
+	if e, ok := err.(*mysql.MySQLError); ok { //nolint:errorlint // the driver's own error
 		return e.Number
 	}
 	return 0
 }
 
-// TestMySQLClockReport: a record from the future is told of, once.
+// TestMySQLClockReport: a record from the future is reported, once.
 func TestMySQLClockReport(t *testing.T) {
 	t.Parallel()
 	var log logBuffer
@@ -137,7 +137,7 @@ func TestMySQLClockReport(t *testing.T) {
 	assert.Equal(t, strings.Count(log.String(), "in the future of the server's clock"), 1, "reports: %s", &log)
 }
 
-// TestMySQLErrorsHideSecrets: neither the password nor a key is in an error.
+// TestMySQLErrorsHideSecrets: errors contain neither the password nor a key.
 func TestMySQLErrorsHideSecrets(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)
@@ -148,7 +148,7 @@ func TestMySQLErrorsHideSecrets(t *testing.T) {
 	_, err := s.Acquire(t.Context(), secret)
 	fmt.Fprintln(&all, err)
 	execSQL(t, db, `ALTER TABLE retrysafe_records DROP CONSTRAINT other, MODIFY key_id VARBINARY(3) NOT NULL`)
-	_, err = s.Acquire(t.Context(), secret) // it would be cut, without strictness
+	_, err = s.Acquire(t.Context(), secret) // it would be cut, without strict mode
 	fmt.Fprintln(&all, err)
 	server.kill()
 	_, err = s.Acquire(t.Context(), secret)
@@ -159,8 +159,8 @@ func TestMySQLErrorsHideSecrets(t *testing.T) {
 	assert.True(t, !strings.Contains(all.String(), "secret"), "no secrets: %s", &all)
 }
 
-// TestMySQLFencesGrow: a record that was swept comes again above its fence, also where the clock
-// was set back.
+// TestMySQLFencesGrow: a key whose record was swept gets a greater fence, also if the clock was set
+// back.
 func TestMySQLFencesGrow(t *testing.T) {
 	t.Parallel()
 	s, db := mysqlOn(t, startMySQL(t).dsn(), nil)

@@ -22,7 +22,7 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// mysqlServer is a MariaDB of this test's own, on loopback.
+// mysqlServer is a MariaDB for one test, on loopback.
 type mysqlServer struct {
 	dir, port string
 	args      []string
@@ -30,7 +30,8 @@ type mysqlServer struct {
 	said      bytes.Buffer
 }
 
-// mysqlUser is who runs the server, which refuses root: the user that the package has made.
+// mysqlUser returns the user that runs the server, which refuses root: the one that the package has
+// created.
 func mysqlUser(tb testing.TB) *syscall.Credential {
 	tb.Helper()
 	if os.Getuid() != 0 {
@@ -43,7 +44,7 @@ func mysqlUser(tb testing.TB) *syscall.Credential {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 
-// startMySQL makes databases of its own and runs a server on them until the test ends.
+// startMySQL creates a data directory and runs a server on it until the test ends.
 func startMySQL(tb testing.TB, args ...string) *mysqlServer {
 	tb.Helper()
 	newMySQL.Do(func() { newMySQLDir = mysqlInit(tb) })
@@ -59,21 +60,21 @@ func startMySQL(tb testing.TB, args ...string) *mysqlServer {
 	return s
 }
 
-// New databases are made once and copied, which takes a fraction of the time. TestMain removes
-// them.
+// A new data directory is created once and copied, which takes a fraction of the time. TestMain
+// removes it.
 var (
 	newMySQL    sync.Once
 	newMySQLDir string
 )
 
-// mysqlLog is the size of the redo log, which a copy has to keep.
+// mysqlLog is the size of the redo log, which must be the same for a copy.
 const mysqlLog = "--innodb-log-file-size=16M"
 
 func mysqlInit(tb testing.TB) (dir string) {
 	tb.Helper()
 	dir = mysqlFolder(tb)
 	c := exec.CommandContext(tb.Context(), mysqlProgram(tb, "mariadb-install-db"), "--no-defaults", "--datadir="+filepath.Join(dir, "data"),
-		// a server that starts removes the temporary tables of others that use the same folder
+		// A server that starts removes the temporary tables of others that use the same folder.
 		"--tmpdir="+dir,
 		"--skip-test-db", "--auth-root-authentication-method=normal", "--skip-name-resolve", mysqlLog)
 	c.SysProcAttr, c.Dir = &syscall.SysProcAttr{Credential: mysqlUser(tb)}, dir
@@ -96,7 +97,8 @@ func mysqlProgram(tb testing.TB, name string) string {
 	return path
 }
 
-// mysqlFolder is a folder that the server's user can use: those of tests are closed to other users.
+// mysqlFolder returns a folder that the server's user can use: those of tests are closed to other
+// users.
 func mysqlFolder(tb testing.TB) string {
 	tb.Helper()
 	dir, err := os.MkdirTemp("", "retrysafe-mysql")
@@ -129,22 +131,22 @@ func (s *mysqlServer) start(tb testing.TB) {
 	}
 }
 
-// dsn is the server's address as its driver takes it, with parameters behind it.
+// dsn returns the server's address for its driver, followed by parameters.
 func (s *mysqlServer) dsn(parameters ...string) string {
 	return s.at(net.JoinHostPort("127.0.0.1", s.port), parameters...)
 }
 
-// database is another one of the server.
+// database returns another database of the server.
 func (s *mysqlServer) database(name string) string {
 	return strings.Replace(s.dsn(), "/retrysafe?", "/"+name+"?", 1)
 }
 
-// at is the same database at another address.
+// at returns the same database at another address.
 func (s *mysqlServer) at(addr string, parameters ...string) string {
 	return "root@tcp(" + addr + ")/retrysafe?" + strings.Join(append([]string{"interpolateParams=true"}, parameters...), "&")
 }
 
-// stall stops the server: it takes requests and answers none.
+// stall stops the server: it accepts requests and answers none.
 func (s *mysqlServer) stall() (resume func()) {
 	_ = s.cmd.Process.Signal(syscall.SIGSTOP)
 	for stopped := false; !stopped; { // each of its threads
@@ -165,14 +167,14 @@ func (s *mysqlServer) kill() {
 	}
 }
 
-// stop ends the server in order.
+// stop shuts the server down cleanly.
 func (s *mysqlServer) stop(tb testing.TB) {
 	tb.Helper()
 	assert.NoError(tb, s.cmd.Process.Signal(syscall.SIGTERM), "stop mariadbd")
 	assert.NoError(tb, s.cmd.Wait(), "the end of mariadbd: %s", &s.said)
 }
 
-// mysqlOpen is a pool of its own.
+// mysqlOpen opens a separate pool.
 func mysqlOpen(tb testing.TB, dsn string) *sql.DB {
 	tb.Helper()
 	db, err := sql.Open("mysql", dsn)
@@ -183,7 +185,7 @@ func mysqlOpen(tb testing.TB, dsn string) *sql.DB {
 	return db
 }
 
-// mysqlNew is a store on a pool, whose tables may be missing.
+// mysqlNew returns a store on a pool, whose tables may be missing.
 func mysqlNew(tb testing.TB, db *sql.DB, o *sqlstore.Options) *sqlstore.Store {
 	tb.Helper()
 	var own sqlstore.Options
@@ -201,7 +203,7 @@ func mysqlNew(tb testing.TB, db *sql.DB, o *sqlstore.Options) *sqlstore.Store {
 	return s
 }
 
-// mysqlOn is a store that is ready, on a pool of its own.
+// mysqlOn returns a store that is ready, on a separate pool.
 func mysqlOn(tb testing.TB, dsn string, o *sqlstore.Options) (*sqlstore.Store, *sql.DB) {
 	tb.Helper()
 	db := mysqlOpen(tb, dsn)

@@ -8,9 +8,9 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// TestMySQLStrangeDefaults runs the contract with other defaults of the session: isolation,
-// autocommit, zone, modes that cut what is too long and that read texts otherwise, prepared
-// statements, counts of rows that were found.
+// TestMySQLStrangeDefaults runs the contract with other session defaults: isolation, autocommit,
+// time zone, modes that truncate or that parse texts differently, prepared statements, and counts
+// of found rows.
 func TestMySQLStrangeDefaults(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)
@@ -24,9 +24,9 @@ func TestMySQLStrangeDefaults(t *testing.T) {
 	}, underDefaults(mysqlFeatures))
 }
 
-// underDefaults are the clauses that the short form runs once more where a session begins in
-// another way: wins, replays, takeovers, repeats, fences, bytes, limits of time, transactions of
-// others and progress.
+// underDefaults are the clauses that the short form also runs with other session defaults: claims,
+// replays, takeovers, repeated calls, fences, bytes, time limits, transactions of others and
+// progress.
 func underDefaults(f storetest.Features) storetest.Features {
 	if !longSoak() {
 		f.Clauses = []string{"S1", "S3", "S5", "S7", "S9", "S10", "S15", "S18", "S19"}
@@ -34,8 +34,8 @@ func underDefaults(f storetest.Features) storetest.Features {
 	return f
 }
 
-// TestMySQLSessionStaysAsItWas: a connection comes back with the settings that it had, after each
-// way in which a call can end.
+// TestMySQLSessionStaysAsItWas: a connection is returned with the settings that it had, whichever
+// way a call ends.
 func TestMySQLSessionStaysAsItWas(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)

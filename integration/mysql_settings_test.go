@@ -14,8 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// TestMySQLMigrate: many processes at once, a table that is missing, and versions that this build
-// does not know.
+// TestMySQLMigrate: many processes at once, a missing table, and versions that this build does not
+// know.
 func TestMySQLMigrate(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)
@@ -48,8 +48,8 @@ func TestMySQLMigrate(t *testing.T) {
 	}
 }
 
-// TestMySQLMigrateHalfWay: the server commits with each statement that makes a table. Wherever a
-// migration is cut, the next one completes it.
+// TestMySQLMigrateHalfWay: the server commits each CREATE TABLE by itself. Wherever a migration is
+// cut off, the next one completes it.
 func TestMySQLMigrateHalfWay(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)
@@ -74,7 +74,7 @@ func TestMySQLMigrateHalfWay(t *testing.T) {
 			}
 		}
 	}
-	// So looks what a process leaves that was killed in between.
+	// This is what a process leaves that was killed in between.
 	db := mysqlOpen(t, server.dsn())
 	parts := strings.SplitAfter(sqlstore.SchemaSQL(sqlstore.MySQL), ";\n")
 	for n := range parts {
@@ -88,8 +88,8 @@ func TestMySQLMigrateHalfWay(t *testing.T) {
 	}
 }
 
-// TestMySQLRights: a user without rights is told which ones are missing, and one who may not make
-// tables can use those that are there.
+// TestMySQLRights: a user without rights gets an error that names the missing ones. A user who may
+// not create tables can use existing ones.
 func TestMySQLRights(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t, "--max-connections=12")
@@ -140,8 +140,7 @@ func TestMySQLRights(t *testing.T) {
 	}
 }
 
-// TestMySQLReadOnly: a server that can only be read answers what is known, and refuses the rest
-// with a reason.
+// TestMySQLReadOnly: a read-only server answers what is known, and refuses the rest with a reason.
 func TestMySQLReadOnly(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)
@@ -167,8 +166,8 @@ func TestMySQLReadOnly(t *testing.T) {
 	assert.Contains(t, fmt.Sprint(s.Migrate(t.Context())), "connect to the primary", "Migrate")
 }
 
-// TestMySQLServersThatDoNotFit: settings under which the store would not keep what it promises are
-// refused, or told of, at the start.
+// TestMySQLServersThatDoNotFit: settings under which the store cannot keep its guarantees are
+// refused, or reported, at the start.
 func TestMySQLServersThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	try := func(db *sql.DB) (string, error) {
@@ -221,7 +220,7 @@ func TestMySQLServersThatDoNotFit(t *testing.T) {
 	assert.Contains(t, fmt.Sprint(err), "ALTER TABLE retrysafe_records_limits ENGINE = InnoDB", "Migrate on tables without transactions")
 }
 
-// TestMySQLDiskFull: where there is no room the call fails and says so, and what is there stays.
+// TestMySQLDiskFull: without space a call fails and says so, and existing data stays.
 func TestMySQLDiskFull(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)

@@ -15,8 +15,8 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// holdMySQLRow opens somebody's transaction that makes the record of a key, or locks the one that
-// is there.
+// holdMySQLRow opens another transaction that inserts the record of a key, or locks the existing
+// one.
 func holdMySQLRow(t *testing.T, db *sql.DB, table string, key retrysafe.StoreKey) (release func()) {
 	t.Helper()
 	tx, err := db.BeginTx(context.Background(), nil)
@@ -35,8 +35,8 @@ func holdMySQLRow(t *testing.T, db *sql.DB, table string, key retrysafe.StoreKey
 
 var mysqlFeatures = storetest.Features{Issuer: true, Limiter: true, Lister: true, Sweeper: true, Durable: true, Transactions: true}
 
-// TestMySQLStore runs the contract. Clauses share a server, each with tables of its own, but for
-// those that let it hang.
+// TestMySQLStore runs the contract. Clauses share a server, each with its own tables, except for
+// those that stall it.
 func TestMySQLStore(t *testing.T) {
 	t.Parallel()
 	shared := startMySQL(t)
@@ -53,7 +53,7 @@ func TestMySQLStore(t *testing.T) {
 	}, mysqlFeatures)
 }
 
-// mysqlBackend is a store on the one address, and others that hold its rows on the other.
+// mysqlBackend returns a store on one address, and others that hold its rows on the other.
 func mysqlBackend(t *testing.T, dsn, other string) storetest.Backend {
 	t.Helper()
 	o := &sqlstore.Options{Table: newTable()}

@@ -13,8 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// mysqlTransactions is a number that is told of the server's transactions. The table is made anew
-// only where nobody has read it for a tenth of a second.
+// mysqlTransactions returns a number from the server's table of transactions. The server refreshes
+// that table only if no query has read it for a tenth of a second.
 func mysqlTransactions(t *testing.T, db *sql.DB, query string) (n int) {
 	t.Helper()
 	execSQL(t, db, `DO SLEEP(0.11)`)
@@ -22,7 +22,7 @@ func mysqlTransactions(t *testing.T, db *sql.DB, query string) (n int) {
 	return n
 }
 
-// mysqlWaiting is how many transactions of the server wait for a lock.
+// mysqlWaiting returns how many transactions of the server wait for a lock.
 func mysqlWaiting(t *testing.T, db *sql.DB) int {
 	t.Helper()
 	return mysqlTransactions(t, db, `SELECT count(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'`)
@@ -44,7 +44,7 @@ func TestMySQLTimeAfterAWait(t *testing.T) {
 	execSQL(t, tx, `UPDATE retrysafe_records SET attempt = attempt WHERE key_id = 'held'`)
 	began := make(chan error, 1)
 	go func() {
-		_, err := s.Acquire(t.Context(), held) // the owner's own repeat renews the lease
+		_, err := s.Acquire(t.Context(), held) // the owner's own repeated call renews the lease
 		began <- err
 	}()
 	until(t.Context(), func() bool { return mysqlWaiting(t, others) == 1 })
@@ -58,9 +58,8 @@ func TestMySQLTimeAfterAWait(t *testing.T) {
 	assert.True(t, updated >= released, "the record is of the time after the wait: %d µs before", released-updated)
 }
 
-// TestMySQLWaitLeavesNothingBehind: a wait for a row that somebody holds ends with the time of the
-// call, and a moment later on the server too, also where the caller has gone: it must not be
-// granted later.
+// TestMySQLWaitLeavesNothingBehind: a wait for a row ends with the time of the call, and a moment
+// later on the server too, also if the caller has gone: the lock must not be granted later.
 func TestMySQLWaitLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)
@@ -89,7 +88,7 @@ func TestMySQLWaitLeavesNothingBehind(t *testing.T) {
 		} else {
 			assert.ErrorIs(t, err, retrysafe.ErrTooLate, "Acquire behind a lock")
 		}
-		// the server's second, on a busy machine; LockWait is ten times as long
+		// The server's granularity is a second on a busy machine; LockWait is ten times as long.
 		late := time.Now().Add(time.Minute)
 		until(t.Context(), func() bool { return mysqlWaiting(t, others) == 0 || time.Now().After(late) })
 		assert.Equal(t, mysqlWaiting(t, others), 0, "waits on the server afterwards")
@@ -97,7 +96,7 @@ func TestMySQLWaitLeavesNothingBehind(t *testing.T) {
 }
 
 // TestMySQLWaitsLongerThanASecond: the server ends waits after a second; a call that has more time
-// goes on waiting.
+// continues to wait.
 func TestMySQLWaitsLongerThanASecond(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)
@@ -122,8 +121,8 @@ func TestMySQLWaitsLongerThanASecond(t *testing.T) {
 	assert.Contains(t, fmt.Sprint(err), "other transactions have held the row of this key", "Acquire behind a lock that is held all the time")
 }
 
-// TestMySQLSweptWhileWaiting: a call that has waited for the row of a sweep begins above the fence
-// that it has removed.
+// TestMySQLSweptWhileWaiting: a call that has waited for a row that a sweep removes begins above
+// the removed fence.
 func TestMySQLSweptWhileWaiting(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)
@@ -151,8 +150,7 @@ func TestMySQLSweptWhileWaiting(t *testing.T) {
 	assert.Equal(t, a.Record.Fence, retrysafe.Fence(future+1), "the fence")
 }
 
-// TestMySQLSweepBlocksNobody: while a sweep is under way new keys are made, and what somebody has
-// locked is passed over.
+// TestMySQLSweepBlocksNobody: during a sweep new keys can be claimed, and locked rows are skipped.
 func TestMySQLSweepBlocksNobody(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)
@@ -190,8 +188,8 @@ func TestMySQLSweepBlocksNobody(t *testing.T) {
 	assert.Equal(t, n, 1, "swept when it was let go")
 }
 
-// TestMySQLPoolIsTaken: without a connection a call ends with its context or after LockWait, and
-// says what to do.
+// TestMySQLPoolIsTaken: without a free connection a call ends with its context or after LockWait,
+// and says what to do.
 func TestMySQLPoolIsTaken(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)
@@ -205,15 +203,14 @@ func TestMySQLPoolIsTaken(t *testing.T) {
 	assert.ErrorIs(t, err, retrysafe.ErrTooLate, "Charge")
 	assert.NoError(t, conn.Close(), "give it back")
 	var a retrysafe.Acquired
-	until(t.Context(), func() bool { // 200 ms are little on a busy machine
+	until(t.Context(), func() bool { // 200 ms are short on a busy machine
 		a, err = s.Acquire(t.Context(), request("a"))
 		return err == nil
 	})
 	assert.Equal(t, a.Status, retrysafe.Won, "Acquire")
 }
 
-// TestMySQLHeldRowTakesOneConnection: those that wait for a row that somebody holds leave the pool
-// to others.
+// TestMySQLHeldRowTakesOneConnection: calls that wait for a held row leave the pool to others.
 func TestMySQLHeldRowTakesOneConnection(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)
@@ -228,7 +225,7 @@ func TestMySQLHeldRowTakesOneConnection(t *testing.T) {
 		req.Owner = owner(fmt.Sprint(i))
 		waiting.Go(func() { _, _ = s.Acquire(ctx, req) })
 	}
-	// the first of them waits at the server
+	// The first of them waits on the server.
 	until(t.Context(), func() bool { return mysqlWaiting(t, others) > 0 })
 	for i := range 20 {
 		short, end := context.WithTimeout(t.Context(), patience)
@@ -242,8 +239,8 @@ func TestMySQLHeldRowTakesOneConnection(t *testing.T) {
 	release()
 }
 
-// TestMySQLServerHangs: a server that takes calls and answers none holds them for LockWait and a
-// second, also without a limit of their own, and is used again when it goes on.
+// TestMySQLServerHangs: a server that accepts calls and answers none holds them for LockWait and a
+// second, also without a time limit of their own, and works again when it continues.
 func TestMySQLServerHangs(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)

@@ -15,8 +15,8 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// TestMySQLWords: all that the store sends is SQL of MySQL 8 by the word of a parser of it, since
-// the tests run on MariaDB.
+// TestMySQLWords: a parser of MySQL 8 accepts all statements of the store, since the tests run on
+// MariaDB.
 func TestMySQLWords(t *testing.T) {
 	t.Parallel()
 	server := startMySQL(t)

@@ -18,7 +18,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestNginxEndings is H9: what says that nothing was done gives the key back, all else is kept.
+// TestNginxEndings is H9: an answer that says that nothing was done releases the key, and every
+// other answer is stored.
 func TestNginxEndings(t *testing.T) {
 	t.Parallel()
 	f := startNginx(t, nginxSetup{origin: func(w http.ResponseWriter, r *http.Request) {
@@ -48,8 +49,8 @@ func TestNginxEndings(t *testing.T) {
 	assert.Equal(t, runs("/transfers", "404", ""), int64(1), "runs of 404 under reexecute")
 }
 
-// acting is a service that reads a request, acts, and then does what a test wants with the
-// connection. It returns its address.
+// acting is a service that reads a request, acts, and then calls then with the connection. It
+// returns its address.
 func acting(t *testing.T, effects *atomic.Int64, then func(c net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -85,8 +86,8 @@ func says(text string) func(net.Conn) {
 	}
 }
 
-// TestNginxSendsOnce is H7 and H15: whatever becomes of the answer, the service acts once, and
-// repeats are told that nobody knows.
+// TestNginxSendsOnce is H7 and H15: whatever happens to the answer, the service acts once, and
+// duplicates learn that the outcome is unknown.
 func TestNginxSendsOnce(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -110,7 +111,7 @@ func TestNginxSendsOnce(t *testing.T) {
 			t.Parallel()
 			var effects atomic.Int64
 			addr := acting(t, &effects, tt.then)
-			f := startNginx(t, nginxSetup{ // twice the same address: nothing is sent to another
+			f := startNginx(t, nginxSetup{ // the same address twice: nothing is sent to another
 				service: addr + "; server " + addr,
 				replace: map[string]string{"proxy_read_timeout 20s": "proxy_read_timeout 500ms"},
 			})
@@ -128,7 +129,7 @@ func TestNginxSendsOnce(t *testing.T) {
 	}
 }
 
-// TestNginxReexecute: what may have acted is left to lapse, and then run again.
+// TestNginxReexecute: the lease of a request that may have acted expires, and then it runs again.
 func TestNginxReexecute(t *testing.T) {
 	t.Parallel()
 	var effects atomic.Int64
@@ -147,7 +148,7 @@ func TestNginxReexecute(t *testing.T) {
 	assert.Equal(t, effects.Load(), int64(2), "effects")
 }
 
-// TestNginxNotSent: what no connection could be made for is given back.
+// TestNginxNotSent: the key of a request for which no connection could be made is released.
 func TestNginxNotSent(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -190,7 +191,8 @@ func TestNginxAnswersNotKept(t *testing.T) {
 	f.started(1, "an answer that is too large")
 }
 
-// TestNginxWorkerKilled: the lease of a worker that dies passes, and then nobody knows; one effect.
+// TestNginxWorkerKilled: the lease of a worker that dies expires, and then the outcome is unknown.
+// There is one effect.
 func TestNginxWorkerKilled(t *testing.T) {
 	t.Parallel()
 	begun, end := make(chan bool, 100), make(chan bool)

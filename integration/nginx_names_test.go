@@ -10,8 +10,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestNginxUnderOtherNames: the guard finds the libraries of OpenResty under their own names, where
-// Debian's are not there.
+// TestNginxUnderOtherNames: the guard finds OpenResty's libraries under their own names if Debian's
+// are missing.
 func TestNginxUnderOtherNames(t *testing.T) {
 	t.Parallel()
 	const debian = "/usr/share/lua/5.1"

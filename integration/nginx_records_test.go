@@ -16,7 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// only is the one record that there is.
+// only returns the only record.
 func (f *nginxFront) only(e *retrysafe.Engine) *retrysafe.Record {
 	f.t.Helper()
 	store, _ := f.records()
@@ -28,8 +28,8 @@ func (f *nginxFront) only(e *retrysafe.Engine) *retrysafe.Record {
 	return &rec
 }
 
-// TestNginxRecordsAreThoseOfGo: the middleware in Go, in the layer of nginx, answers repeats from
-// what nginx stored, and nginx from what the middleware stored: key, tenant, binding, fingerprint
+// TestNginxRecordsAreThoseOfGo: the Go middleware, in the layer of nginx, answers duplicates from
+// what nginx stored, and nginx from what the middleware stored. Key, tenant, binding, fingerprint
 // and answer are the same to the byte.
 func TestNginxRecordsAreThoseOfGo(t *testing.T) {
 	t.Parallel()
@@ -119,8 +119,8 @@ func TestNginxStoresAsGoDoes(t *testing.T) {
 	assert.Contains(t, first.body, fmt.Sprintf(`"fence":["%d"]`, rec.Fence), "the fence")
 }
 
-// TestNginxDoubtIsResolved: `retrysafe keys` lists what nginx has left in doubt, and settles it;
-// the repeat gets that answer.
+// TestNginxDoubtIsResolved: `retrysafe keys` lists what nginx has left in doubt, and resolves it. A
+// duplicate gets the operator's answer.
 func TestNginxDoubtIsResolved(t *testing.T) {
 	t.Parallel()
 	f := startNginx(t, nginxSetup{origin: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }})

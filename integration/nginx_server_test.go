@@ -27,16 +27,17 @@ const nginxInstall = "nginx with Lua is not installed: apt-get install -y nginx 
 // nginxSecret keys the digests, in nginx and in Go.
 const nginxSecret = "sixteen bytes or more"
 
-// nginxSetup is what a test changes of the example configuration.
+// nginxSetup is what a test changes in the example configuration.
 type nginxSetup struct {
 	guard   string            // more options of the guard, in Lua
 	replace map[string]string // of the text
-	service string            // the address of a service; empty: of origin
+	service string            // address of a service; empty: of origin
 	origin  http.HandlerFunc
-	redis   string // the address of Redis; empty: one of its own
+	redis   string // address of Redis; empty: a separate one
 }
 
-// nginxFront is nginx with the example configuration before a service, and the records in Redis.
+// nginxFront is nginx with the example configuration in front of a service, with the records in
+// Redis.
 type nginxFront struct {
 	t      *testing.T
 	url    string
@@ -70,7 +71,7 @@ func startNginx(t *testing.T, s nginxSetup) *nginxFront {
 	return f
 }
 
-// conf is the example configuration with what a test needs.
+// conf returns the example configuration with what a test needs.
 func (f *nginxFront) conf(s nginxSetup, addr string) string {
 	f.t.Helper()
 	example, err := os.ReadFile("../deploy/nginx/nginx.conf")
@@ -98,7 +99,7 @@ func (f *nginxFront) conf(s nginxSetup, addr string) string {
 		delete(changes, old)
 	}
 	for _, all := range []map[string]string{changes, s.replace} {
-		// the test's own come last: they may change a line again
+		// The test's replacements come last: they may change a line again.
 		for old, with := range all {
 			assert.Equal(f.t, strings.Count(text, old), 1, "places of %q in the example", old)
 			text = strings.Replace(text, old, with, 1)
@@ -107,7 +108,7 @@ func (f *nginxFront) conf(s nginxSetup, addr string) string {
 	return text
 }
 
-// start runs nginx and waits until it listens; the error has what it says.
+// start starts nginx and waits until it listens. The error contains its output.
 func (f *nginxFront) start(s nginxSetup) (string, error) {
 	t := f.t
 	t.Helper()
@@ -155,7 +156,7 @@ func (f *nginxFront) log() string {
 	return string(b)
 }
 
-// nginxReply is an answer, read whole.
+// nginxReply is an answer, completely read.
 type nginxReply struct {
 	status int
 	header http.Header
@@ -193,7 +194,7 @@ func (f *nginxFront) post(key, body string, header ...string) nginxReply {
 	return f.send("POST", "/orders?a=1", body, append([]string{"Idempotency-Key", key, "Authorization", "Bearer opaque"}, header...)...)
 }
 
-// problem wants an answer to be a problem document, with or without Retry-After.
+// problem checks that an answer is a problem document, with or without Retry-After.
 func (f *nginxFront) problem(r nginxReply, status int, code string, retry bool) {
 	f.t.Helper()
 	assert.Equal(f.t, r.status, status, "status (%s)", r.body)
@@ -204,13 +205,13 @@ func (f *nginxFront) problem(r nginxReply, status int, code string, retry bool) 
 	assert.Equal(f.t, err == nil && seconds >= 1 && seconds <= 5, retry, "Retry-After of 1 to 5 seconds: %q", r.header.Get("Retry-After"))
 }
 
-// started wants the origin to have been started so often.
+// started checks how often the origin was started.
 func (f *nginxFront) started(want int64, what string) {
 	f.t.Helper()
 	assert.Equal(f.t, f.starts.Load(), want, "starts of the service: %s", what)
 }
 
-// records are the records of nginx, in Go.
+// records returns the store of nginx's records, and an engine on it.
 func (f *nginxFront) records() (*redisstore.Store, *retrysafe.Engine) {
 	f.t.Helper()
 	store := redisOn(f.t, rueidisTo(f.t, f.redis.addr), nil)

@@ -12,7 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestNginxStoreAway is H13: nothing runs without the store, and it goes on by itself when the
+// TestNginxStoreAway is H13: nothing runs without the store, and requests succeed again when the
 // store is back.
 func TestNginxStoreAway(t *testing.T) {
 	t.Parallel()
@@ -24,7 +24,7 @@ func TestNginxStoreAway(t *testing.T) {
 	f.started(1, "without the store")
 	resume()
 	assert.Equal(t, f.post("before", "x").header.Get("Idempotency-Replayed"), "true", "finished work")
-	// A claim that nobody heard the answer of is given back, if it was applied at all.
+	// A claim whose answer got lost is released, if it was applied at all.
 	f.eventually(func() bool { return f.post("k", "x").status == 201 }, "the key that was refused")
 	f.started(2, "when the store is back")
 	f.redis.kill()
@@ -32,8 +32,8 @@ func TestNginxStoreAway(t *testing.T) {
 	assert.Equal(t, f.send("GET", "/orders", "").status, 201, "what is not guarded passes")
 }
 
-// TestNginxClaimWithoutAnswer: a claim that was applied, and whose answer came too late, is given
-// back.
+// TestNginxClaimWithoutAnswer: a claim that was applied, and whose answer came too late, is
+// released.
 func TestNginxClaimWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	f := startNginx(t, nginxSetup{origin: ordered(), replace: map[string]string{"worker_processes auto": "worker_processes 1"}})
@@ -45,17 +45,17 @@ func TestNginxClaimWithoutAnswer(t *testing.T) {
 		return len(page.Records)
 	}
 	key, heard := "", int64(0)
-	for n := 0; ; n++ { // on a busy machine no try, or one that was heard, may have been in time
+	for n := 0; ; n++ { // on a busy machine every try may be late, or answered in time
 		assert.True(t, n < 20, "no claim was applied without an answer")
 		key = fmt.Sprint("k", n)
 		resume := f.redis.stall()
-		go func() { // the last try is within its time, and its reader has just gone
+		go func() { // the last try is in time, and its reader has just gone
 			time.Sleep(3100 * time.Millisecond)
 			resume()
 		}()
 		r := f.post(key, "x")
 		resume()
-		if r.status == 201 { // it was heard after all
+		if r.status == 201 { // it was answered after all
 			heard++
 			continue
 		}
@@ -63,7 +63,7 @@ func TestNginxClaimWithoutAnswer(t *testing.T) {
 		for end := time.Now().Add(3 * time.Second); records(retrysafe.StateReleased) == 0 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		}
 		if records(retrysafe.StateReleased) > 0 {
-			break // applied, and given back
+			break // applied, and released
 		}
 	}
 	f.started(1+heard, "nothing ran")
@@ -72,8 +72,8 @@ func TestNginxClaimWithoutAnswer(t *testing.T) {
 	f.started(2+heard, "the next")
 }
 
-// TestNginxStoreAwayAtTheEnd: work that is done is answered; what the store did not confirm is kept
-// when it is back.
+// TestNginxStoreAwayAtTheEnd: finished work is answered, and what the store did not confirm is
+// stored when it is back.
 func TestNginxStoreAwayAtTheEnd(t *testing.T) {
 	t.Parallel()
 	var f *nginxFront
@@ -90,7 +90,7 @@ func TestNginxStoreAwayAtTheEnd(t *testing.T) {
 	f.started(1, "the store away at the end")
 }
 
-// TestNginxLeaseLost: an answer that comes when the key is somebody else's is not given.
+// TestNginxLeaseLost: an answer that comes after another request has acquired the key is not sent.
 func TestNginxLeaseLost(t *testing.T) {
 	t.Parallel()
 	var f *nginxFront
@@ -105,7 +105,7 @@ func TestNginxLeaseLost(t *testing.T) {
 	f.problem(f.post("k", "x"), 409, "answer-not-kept", false)
 }
 
-// TestNginxNeedsAStoreThatKeeps: a server that may drop records is refused.
+// TestNginxNeedsAStoreThatKeeps: a server that may evict records is refused.
 func TestNginxNeedsAStoreThatKeeps(t *testing.T) {
 	t.Parallel()
 	redis := startRedis(t, "--maxmemory-policy", "allkeys-lru")
@@ -115,7 +115,7 @@ func TestNginxNeedsAStoreThatKeeps(t *testing.T) {
 	assert.Contains(t, f.log(), "each drop lets a key run again", "the log")
 }
 
-// TestNginxPassword: the server wants a password and has several databases.
+// TestNginxPassword: the server requires a password and has several databases.
 func TestNginxPassword(t *testing.T) {
 	t.Parallel()
 	redis := startRedis(t)
@@ -137,8 +137,8 @@ func TestNginxPassword(t *testing.T) {
 	}
 }
 
-// TestNginxRefusesToStart: options that make no sense, above all a lease that ends before the
-// service has to answer.
+// TestNginxRefusesToStart: invalid options, above all a lease that ends before the service must
+// answer.
 func TestNginxRefusesToStart(t *testing.T) {
 	t.Parallel()
 	for want, guard := range map[string]string{
@@ -163,8 +163,8 @@ func TestNginxRefusesToStart(t *testing.T) {
 	}
 }
 
-// TestNginxHTTP2: a request that comes over HTTP/2 to a guarded location does not pass; behind a
-// server of its own that takes HTTP/2 it is guarded like any other.
+// TestNginxHTTP2: a request over HTTP/2 to a guarded location is refused. If another server block
+// in front accepts HTTP/2, it is guarded like any other.
 func TestNginxHTTP2(t *testing.T) {
 	t.Parallel()
 	bare, front := "127.0.0.1:"+freePort(t), "127.0.0.1:"+freePort(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// ordered answers 201 with what tells one run from another.
+// ordered answers 201 with a body that differs for each run.
 func ordered() http.HandlerFunc {
 	var n atomic.Int64
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -33,7 +33,7 @@ func ordered() http.HandlerFunc {
 	}
 }
 
-// TestNginxReplays: a repeat gets the first answer, byte for byte, from either worker, and the
+// TestNginxReplays: a duplicate gets the first answer, byte for byte, from either worker, and the
 // service sees one request.
 func TestNginxReplays(t *testing.T) {
 	t.Parallel()
@@ -58,7 +58,7 @@ func TestNginxReplays(t *testing.T) {
 	f.started(2, "two operations")
 }
 
-// TestNginxAnswersOfAllKinds: what the service answers is what the client and its repeats get.
+// TestNginxAnswersOfAllKinds: the client and its duplicates get what the service answers.
 func TestNginxAnswersOfAllKinds(t *testing.T) {
 	t.Parallel()
 	for name, origin := range map[string]http.HandlerFunc{
@@ -137,7 +137,7 @@ func TestNginxKeys(t *testing.T) {
 		assert.Contains(t, r.body, `"attempt":[]`, "%s passes without the client's own number", method)
 		f.started(int64(i+2), method)
 	}
-	// Behind a hundred others: nobody goes around the guard with many fields.
+	// After a hundred other fields: many fields do not bypass the guard.
 	many := append([]string{}, credential...)
 	for i := range 150 {
 		many = append(many, fmt.Sprint("X-", i), "x")
@@ -148,7 +148,7 @@ func TestNginxKeys(t *testing.T) {
 	f.started(7, "a key behind many fields")
 }
 
-// TestNginxBodies is H12, and that a large body is a part of the fingerprint.
+// TestNginxBodies is H12, and checks that a large body is a part of the fingerprint.
 func TestNginxBodies(t *testing.T) {
 	t.Parallel()
 	big := strings.Repeat("x", 1<<20)
@@ -186,7 +186,7 @@ func TestNginxBodies(t *testing.T) {
 	f.started(3, "a body that was cut")
 }
 
-// await waits for end, and not for ever: a test that fails should not hang.
+// await waits for end with a limit, so that a test that fails does not hang.
 func await(end <-chan bool) {
 	select {
 	case <-end:
@@ -194,7 +194,8 @@ func await(end <-chan bool) {
 	}
 }
 
-// TestNginxInProgress is H5 and H6: fifty at once, and other payloads and credentials beside them.
+// TestNginxInProgress is H5 and H6: fifty duplicates at once, and other payloads and credentials
+// among them.
 func TestNginxInProgress(t *testing.T) {
 	t.Parallel()
 	end := make(chan bool)
@@ -226,12 +227,12 @@ func TestNginxInProgress(t *testing.T) {
 	assert.Equal(t, f.post("k", "x").body, "done", "a repeat")
 }
 
-// TestNginxHangUp: a client that leaves stops nothing; the answer is kept for its repeat.
+// TestNginxHangUp: a client that disconnects stops nothing. The answer is stored for its duplicate.
 func TestNginxHangUp(t *testing.T) {
 	t.Parallel()
 	begun, end := make(chan bool, 100), make(chan bool)
 	f := startNginx(t, nginxSetup{origin: func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // the server looks for an end of the connection then
+		_, _ = io.Copy(io.Discard, r.Body) // it notices the end of the connection
 		begun <- true
 		await(end)
 		if r.Context().Err() != nil {
@@ -246,7 +247,7 @@ func TestNginxHangUp(t *testing.T) {
 	}()
 	_, err := f.try(ctx, "POST", "/orders?a=1", "x", "Idempotency-Key", "k", "Authorization", "Bearer opaque")
 	assert.ErrorIs(t, err, context.Canceled, "the client")
-	time.Sleep(100 * time.Millisecond) // nginx has seen it by then
+	time.Sleep(100 * time.Millisecond) // nginx has noticed it by then
 	close(end)
 	f.eventually(func() bool { return f.post("k", "x").status == 200 }, "the answer of the first")
 	assert.Equal(t, f.post("k", "x").header.Get("Idempotency-Replayed"), "true", "replayed")

@@ -13,8 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// BenchmarkOutboxRelay publishes messages that are there already, through a publisher that confirms
-// at once: what the relay and the database take. Durable: what was marked has been synced.
+// BenchmarkOutboxRelay publishes existing messages through a publisher that confirms at once, so it
+// measures the relay and the database. With Durable, what was marked has been synced.
 func BenchmarkOutboxRelay(b *testing.B) {
 	for name, open := range map[string]func(*testing.B) (*sql.DB, outbox.Dialect){
 		"SQLite": func(b *testing.B) (*sql.DB, outbox.Dialect) {
@@ -62,7 +62,7 @@ func BenchmarkOutboxRelay(b *testing.B) {
 	}
 }
 
-// fill adds as many messages as the benchmark is to publish, of 200 bytes each.
+// fill adds as many messages as the benchmark publishes, of 200 bytes each.
 func fill(b *testing.B, db *sql.DB, box *outbox.Outbox, keys int) {
 	b.Helper()
 	for i := 0; i < b.N; {

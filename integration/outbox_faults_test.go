@@ -14,9 +14,9 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// TestOutboxRefusals: a message that the broker refuses holds up its key and no other, is tried
-// again, and is dead in the end; a dead one holds up its key until it is redriven, in its place, or
-// discarded.
+// TestOutboxRefusals: a message that the broker refuses blocks only its key, is retried, and
+// becomes a dead letter in the end. A dead letter blocks its key until it is redriven, in its
+// place, or discarded.
 func TestOutboxRefusals(t *testing.T) {
 	t.Parallel()
 	eachShop(t, func(t *testing.T, a, _ *shop) {
@@ -80,7 +80,7 @@ func TestOutboxRefusals(t *testing.T) {
 	})
 }
 
-// TestOutboxSkipDead: where it is asked for, a key goes on behind a dead message.
+// TestOutboxSkipDead: if the option is set, a key continues after a dead letter.
 func TestOutboxSkipDead(t *testing.T) {
 	t.Parallel()
 	eachShop(t, func(t *testing.T, a, _ *shop) {
@@ -102,8 +102,8 @@ func TestOutboxSkipDead(t *testing.T) {
 }
 
 // TestOutboxBadPublishers: a publisher that panics, ends its goroutine, returns nonsense, hangs
-// until its context ends, or says that the broker is away: nothing is lost, the order is kept, and
-// an outage kills no message however long it is.
+// until its context ends, or reports that the broker is unreachable. Nothing is lost, the order is
+// kept, and an outage of any length makes no dead letters.
 func TestOutboxBadPublishers(t *testing.T) {
 	t.Parallel()
 	for name, bad := range map[string]func(context.Context, []outbox.Outgoing) []error{
@@ -159,8 +159,8 @@ func each(batch []outbox.Outgoing, err error) []error {
 	return errs
 }
 
-// TestOutboxPoisonPanics: the others of its batch do not suffer for a message that makes the
-// publisher panic.
+// TestOutboxPoisonPanics: if a message makes the publisher panic, the others of its batch are still
+// published.
 func TestOutboxPoisonPanics(t *testing.T) {
 	t.Parallel()
 	s := fileShop(t)
@@ -183,13 +183,13 @@ func TestOutboxPoisonPanics(t *testing.T) {
 	assert.Equal(t, len(once), 100, "messages")
 }
 
-// traffic adds messages to keys, one at a time for each key, until it is told to stop.
+// traffic adds messages to keys, one at a time for each key, until it is stopped.
 type traffic struct {
 	mu   sync.Mutex
 	want map[string][]string
 }
 
-// run adds n messages by some goroutines, each of which has keys of its own.
+// run adds n messages with several goroutines, each with its own keys.
 func (f *traffic) run(t *testing.T, s *shop, box *outbox.Outbox, prefix string, workers, n int) {
 	t.Helper()
 	f.mu.Lock()
@@ -219,7 +219,7 @@ func (f *traffic) run(t *testing.T, s *shop, box *outbox.Outbox, prefix string, 
 	all.Wait()
 }
 
-// check says what is lost or out of order, and counts repeats.
+// check reports what is lost or out of order, and counts duplicates.
 func (f *traffic) check(ids func(key string) []string) (repeats int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -234,8 +234,8 @@ func (f *traffic) check(ids func(key string) []string) (repeats int, err error) 
 	return repeats, nil
 }
 
-// TestOutboxSeveralRelays: relays that come and go while messages are added: nothing is lost, each
-// key is in order, and nothing is published twice while none of them dies.
+// TestOutboxSeveralRelays: relays come and go while messages are added. Nothing is lost, each key
+// is in order, and nothing is published twice while no relay dies.
 func TestOutboxSeveralRelays(t *testing.T) {
 	t.Parallel()
 	eachShop(t, func(t *testing.T, a, b *shop) {
@@ -260,9 +260,9 @@ func TestOutboxSeveralRelays(t *testing.T) {
 		_, late := runRelay(t, other, as(2), o())
 		all.run(t, b, other, "b", 4, 40)
 		assert.NoError(t, stop(), "the first relay ends")
-		published(t, func() bool { // the last one has got its share
+		published(t, func() bool { // the last relay has got its share
 			all.run(t, b, other, fmt.Sprintf("c%d-", busy[2].Load()+time.Now().UnixNano()), 4, 10)
-			// the processor is needed elsewhere, too
+			// Others need the processor too.
 			published(t, func() bool { return pending(t, box) == 0 }, "one share")
 			return busy[2].Load() > 0
 		}, "the third relay takes part")
@@ -274,9 +274,9 @@ func TestOutboxSeveralRelays(t *testing.T) {
 	})
 }
 
-// TestOutboxLostLease: a relay whose database hangs while it publishes loses its lease; another one
-// takes over, the first publishes nothing more and can mark nothing. Repeats have the same id, and
-// those who drop them see the order.
+// TestOutboxLostLease: a relay whose database hangs while it publishes loses its lease. Another one
+// takes over, and the first publishes nothing more and can mark nothing. Duplicates have the same
+// id, and consumers that drop them see the order.
 func TestOutboxLostLease(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
@@ -295,7 +295,7 @@ func TestOutboxLostLease(t *testing.T) {
 				t.Error("a relay without a lease publishes")
 			}
 			once.Do(func() { close(stuck) })
-			<-goOn // it does not heed its context, as a packet on its way does not
+			<-goOn // it ignores its context, like a packet in flight
 			return got.Publish(ctx, batch)
 		})
 		for i := range 5 {
@@ -324,8 +324,8 @@ func TestOutboxLostLease(t *testing.T) {
 	})
 }
 
-// TestOutboxLateMark: what a relay has published and could not mark before it lost its lease, it
-// cannot mark afterwards: the other relay has it.
+// TestOutboxLateMark: what a relay has published but not marked before it lost its lease, it cannot
+// mark afterwards: the other relay owns it.
 func TestOutboxLateMark(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
@@ -378,8 +378,8 @@ func TestOutboxLateMark(t *testing.T) {
 	})
 }
 
-// TestOutboxStoppedInside: a relay whose process is stopped in a transaction keeps the locks of it
-// for seconds only. Another one takes over, and the first does no harm when it goes on.
+// TestOutboxStoppedInside: a relay whose process is stopped in a transaction keeps its locks only
+// for seconds. Another one takes over, and the first does no harm when it continues.
 func TestOutboxStoppedInside(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
@@ -401,7 +401,7 @@ func TestOutboxStoppedInside(t *testing.T) {
 				once.Do(func() { close(inside) })
 			}
 			select {
-			case <-inside: // from here on nothing goes on in that process
+			case <-inside: // from here on that process does nothing
 				<-hung
 			default:
 			}

@@ -63,7 +63,7 @@ func (b fileBroker) Publish(_ context.Context, batch []outbox.Outgoing) []error 
 	return errs
 }
 
-// ids reads what came of a key.
+// ids returns the ids of the messages of a key.
 func (b fileBroker) ids(t *testing.T) func(key string) []string {
 	t.Helper()
 	text, err := os.ReadFile(b.path)
@@ -82,20 +82,20 @@ func dialectOf(driver string) outbox.Dialect {
 	return map[string]outbox.Dialect{"sqlite": outbox.SQLite, "pgx": outbox.PostgreSQL, "mysql": outbox.MySQL}[driver]
 }
 
-// unhurried are the times of a relay that takes up all partitions, a statement each, within a third
-// of its lease on a busy machine too.
+// unhurried returns times with which a relay acquires all partitions, with a statement each, within
+// a third of its lease, also on a busy machine.
 func unhurried() *outbox.RelayOptions {
 	o := hastyRelay()
 	o.Lease = 20 * time.Second
 	return o
 }
 
-// listOf is a list of parameters. How many messages a relay takes at once is chance, and no step of
-// its own.
+// listOf is a list of parameters. How many messages a relay takes at once depends on timing, and
+// must not make a different step.
 var listOf = regexp.MustCompile(`IN \((?:\?|\$\d+)(?:, (?:\?|\$\d+))*\)`)
 
-// pointRelay runs a relay whose driver does what the fault says, until all is published and enough
-// has been seen.
+// pointRelay runs a relay whose driver calls the hook, until all messages are published and enough
+// returns true.
 func pointRelay(driver, dsn string, b fileBroker, enough func() bool, hook fault) error {
 	s := txServer{driver: driver, dialect: dialectOf(driver), dsn: dsn}
 	shop, set, err := s.faultyShop()
@@ -108,8 +108,8 @@ func pointRelay(driver, dsn string, b fileBroker, enough func() bool, hook fault
 	if err != nil {
 		return err
 	}
-	var mu sync.Mutex // a fault at a time
-	over := false     // database/sql may roll back a little later than what it rolls back has ended
+	var mu sync.Mutex // one fault at a time
+	over := false     // database/sql may roll back slightly after the call has returned
 	guarded := fault(func(step string, run func() error) error {
 		mu.Lock()
 		defer mu.Unlock()
@@ -140,20 +140,21 @@ func pointRelay(driver, dsn string, b fileBroker, enough func() bool, hook fault
 	return err
 }
 
-// point is where something happens to a relay.
+// point is a step of a relay at which something happens.
 type point struct {
 	step  string
-	n     int    // the nth time that the step comes
+	n     int    // the nth time that the step occurs
 	when  string // "before" or "after"
-	atEnd bool   // the step comes only when the relay is stopped
+	atEnd bool   // the step occurs only when the relay is stopped
 }
 
 func (p point) String() string { return fmt.Sprintf("%s %s (%d)", p.when, p.step, p.n) }
 
-// optional reports whether a relay may work without coming to the point.
+// optional reports whether a relay may work without reaching the point.
 func (p point) optional() bool { return p.n > 1 || p.step == "rollback" }
 
-// struck is enough once the point was met. Those that not every relay comes to are given some time.
+// struck returns a function that reports whether the point was reached. For a point that not every
+// relay reaches, it returns true after some time.
 func (p point) struck(met *atomic.Bool) func() bool {
 	began := time.Now()
 	return func() bool {
@@ -161,7 +162,7 @@ func (p point) struck(met *atomic.Bool) func() bool {
 	}
 }
 
-// args are the point for a child, and pointFrom reads them there.
+// args are the point as arguments for a child; pointFrom parses them there.
 func (p point) args() []string {
 	return []string{p.step, fmt.Sprint(p.n), p.when, fmt.Sprint(p.atEnd)}
 }
@@ -174,8 +175,8 @@ func pointFrom(args []string) (p point, err error) {
 	return p, err
 }
 
-// playRelay publishes, and is killed at a point: driver, DSN, file and the point. Without a point
-// it goes on until it is killed.
+// playRelay publishes, and is killed at a point. Arguments: driver, DSN, file and the point.
+// Without a point it continues until it is killed.
 func playRelay(args []string) error {
 	b := fileBroker{path: args[2]}
 	if len(args) == 3 {
@@ -213,8 +214,8 @@ func playRelay(args []string) error {
 	})
 }
 
-// points are the steps of a relay, each as often as it is to be met, and which come only when it is
-// stopped.
+// points returns the steps of a relay, how often each must be reached, and which occur only when it
+// is stopped.
 func points(t *testing.T, driver, dsn string, b fileBroker) (all []string, times map[string]int, atEnd map[string]bool) {
 	t.Helper()
 	times, atEnd = map[string]int{}, map[string]bool{}
@@ -269,8 +270,8 @@ func relayStorm(t *testing.T, a *shop, driver, dsn string, do func(b fileBroker,
 		for n := 1; n <= times[step]; n++ {
 			whens := []string{"before", "after"}
 			if step != "commit" && step != "publish" && os.Getenv("RETRYSAFE_SOAK") != "long" {
-				// One side of a fifth of the statements, others in each run: after one is before
-				// the next, as a rule.
+				// Test one side of a fifth of the statements, others in each run: after a statement
+				// is usually before the next.
 				i := rand.IntN(2)
 				whens = whens[i : i+rand.IntN(5)/4]
 			}
@@ -278,7 +279,7 @@ func relayStorm(t *testing.T, a *shop, driver, dsn string, do func(b fileBroker,
 				add()
 				p := point{step: step, n: n, when: when, atEnd: atEnd[step]}
 				do(b, p)
-				// Nobody has to wait for the lease of the dead.
+				// Do not wait for the lease of the dead relay.
 				published(t, func() bool {
 					_, err := a.db.ExecContext(t.Context(), "DELETE FROM retrysafe_outbox_relays")
 					return err == nil
@@ -295,7 +296,7 @@ func relayStorm(t *testing.T, a *shop, driver, dsn string, do func(b fileBroker,
 	t.Logf("%d steps, %d messages, %d repeats, 0 lost", len(steps), round*9, repeats)
 }
 
-// eachRelayStorm runs it on each kind of database.
+// eachRelayStorm runs relayStorm on each kind of database.
 func eachRelayStorm(t *testing.T, do func(t *testing.T, driver, dsn string) func(b fileBroker, p point)) {
 	t.Helper()
 	t.Run("SQLite", func(t *testing.T) {
@@ -309,8 +310,8 @@ func eachRelayStorm(t *testing.T, do func(t *testing.T, driver, dsn string) func
 	})
 }
 
-// TestOutboxRelayKilledAtAPoint: a relay that is killed before or after any statement, or
-// publication, loses nothing, and each key is in order for those who drop repeats.
+// TestOutboxRelayKilledAtAPoint: a relay that is killed before or after any statement or
+// publication loses nothing, and each key is in order for consumers that drop duplicates.
 func TestOutboxRelayKilledAtAPoint(t *testing.T) {
 	t.Parallel()
 	eachRelayStorm(t, func(t *testing.T, driver, dsn string) func(fileBroker, point) {
@@ -322,8 +323,8 @@ func TestOutboxRelayKilledAtAPoint(t *testing.T) {
 	})
 }
 
-// TestOutboxRelayCutAtAPoint: a statement that fails, or whose reply is lost: the relay itself goes
-// on.
+// TestOutboxRelayCutAtAPoint: if a statement fails or its reply is lost, the relay itself
+// continues.
 func TestOutboxRelayCutAtAPoint(t *testing.T) {
 	t.Parallel()
 	eachRelayStorm(t, func(t *testing.T, driver, dsn string) func(fileBroker, point) {
@@ -344,15 +345,15 @@ func TestOutboxRelayCutAtAPoint(t *testing.T) {
 				}
 				return errCut
 			})
-			// it may be the first look at the tables
+			// It may be the first check of the tables.
 			assert.True(t, err == nil || errors.Is(err, errCut), "Run, cut %s: %v", p, err)
 			assert.True(t, met.Load() || p.optional(), "the relay came to the point: %s", p)
 		}
 	})
 }
 
-// playAdder adds messages until it is killed, and tells of each that was committed: driver, DSN,
-// key.
+// playAdder adds messages until it is killed, and reports each that was committed. Arguments:
+// driver, DSN, key.
 func playAdder(args []string) error {
 	db, err := sql.Open(args[0], args[1])
 	if err != nil {
@@ -375,7 +376,7 @@ func playAdder(args []string) error {
 	}
 }
 
-// soakOutbox kills adders and relays, again and again and anywhere.
+// soakOutbox kills adders and relays, again and again at any point.
 func soakOutbox(t *testing.T, a *shop, driver, dsn string) {
 	t.Helper()
 	rounds := 4
@@ -407,7 +408,7 @@ func soakOutbox(t *testing.T, a *shop, driver, dsn string) {
 				}
 				_ = c.cmd.Process.Kill()
 				for id, ok := c.read(); ok; id, ok = c.read() {
-					ids[k] = append(ids[k], id) // it was on its way
+					ids[k] = append(ids[k], id) // it was in flight
 				}
 			})
 		}
@@ -426,7 +427,7 @@ func soakOutbox(t *testing.T, a *shop, driver, dsn string) {
 			key := fmt.Sprintf("r%d-k%d", round, k)
 			once, _ := firsts(came(key))
 			told += len(want)
-			// The one that was on its way may have been committed; nobody was told.
+			// The message in flight may have been committed; it was not reported.
 			if len(once) == len(want)+1 && once[len(want)] == fmt.Sprintf("%s-%d", key, len(want)) {
 				unsure++
 				once = once[:len(want)]
@@ -443,8 +444,7 @@ func soakOutbox(t *testing.T, a *shop, driver, dsn string) {
 		strings.Count(string(text), "\n")-told-unsure)
 }
 
-// TestSoakOutbox is the form of TestOutboxRelayKilledAtAPoint that finds points which nobody has
-// thought of.
+// TestSoakOutbox is the form of TestOutboxRelayKilledAtAPoint that finds unforeseen points.
 func TestSoakOutbox(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {

@@ -26,11 +26,11 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// broker takes messages, and remembers them in the order in which they came.
+// broker accepts messages, and records them in the order in which they came.
 type broker struct {
 	mu    sync.Mutex
 	got   []outbox.Outgoing
-	refus func(outbox.Outgoing) error // asked before a message is taken; nil: it is
+	refus func(outbox.Outgoing) error // called before a message is accepted; nil: accept
 }
 
 func (b *broker) Publish(ctx context.Context, batch []outbox.Outgoing) []error {
@@ -51,14 +51,14 @@ func (b *broker) Publish(ctx context.Context, batch []outbox.Outgoing) []error {
 	return errs
 }
 
-// refuse changes what is refused.
+// refuse sets which messages are refused.
 func (b *broker) refuse(f func(outbox.Outgoing) error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.refus = f
 }
 
-// ids are those that have come, with repeats; of one key, or of all.
+// ids returns the ids that have come, with duplicates, for one key or for all.
 func (b *broker) ids(key string) (all []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -70,7 +70,7 @@ func (b *broker) ids(key string) (all []string) {
 	return all
 }
 
-// firsts leaves out repeats, and counts them.
+// firsts removes duplicates, and counts them.
 func firsts(ids []string) (once []string, repeats int) {
 	seen := map[string]bool{}
 	for _, id := range ids {
@@ -84,7 +84,7 @@ func firsts(ids []string) (once []string, repeats int) {
 	return once, repeats
 }
 
-// newBox is the outbox of a shop, with its tables.
+// newBox returns the outbox of a shop, and creates its tables.
 func newBox(t *testing.T, s *shop, o *outbox.Options) *outbox.Outbox {
 	t.Helper()
 	if o == nil {
@@ -99,7 +99,7 @@ func newBox(t *testing.T, s *shop, o *outbox.Options) *outbox.Outbox {
 	return box
 }
 
-// hastyRelay has short times.
+// hastyRelay returns options with short times.
 func hastyRelay() *outbox.RelayOptions {
 	return &outbox.RelayOptions{Lease: 5 * time.Second, Poll: 50 * time.Millisecond, Wait: 10 * time.Millisecond, MaxWait: 100 * time.Millisecond, Drain: 5 * time.Second}
 }
@@ -137,8 +137,8 @@ func published(t *testing.T, ok func() bool, what string, args ...any) {
 	assert.True(t, ok(), what, args...)
 }
 
-// send adds messages in a transaction of their own. Of one key there is one at a time where its row
-// is locked, which the callers see to.
+// send adds messages in a separate transaction. If a key's row is locked, the callers must send one
+// message of a key at a time.
 func send(t *testing.T, s *shop, box *outbox.Outbox, messages ...outbox.Message) {
 	t.Helper()
 	var err error
@@ -169,7 +169,7 @@ func pending(t *testing.T, box *outbox.Outbox) int {
 	return s.Pending
 }
 
-// TestOutboxTx: a message is in the outbox if and only if its transaction was committed; with DoTx
+// TestOutboxTx: a message is in the outbox if and only if its transaction was committed. With DoTx,
 // record, effect and message are one commit.
 func TestOutboxTx(t *testing.T) {
 	t.Parallel()
@@ -210,7 +210,7 @@ func TestOutboxTx(t *testing.T) {
 	})
 }
 
-// TestOutboxOtherLibraries: in transactions of pgx and GORM.
+// TestOutboxOtherLibraries: in pgx and GORM transactions.
 func TestOutboxOtherLibraries(t *testing.T) {
 	t.Parallel()
 	t.Run("pgx", func(t *testing.T) {
@@ -242,8 +242,8 @@ func TestOutboxOtherLibraries(t *testing.T) {
 	})
 }
 
-// TestOutboxPublishes: what was added is published as it is, in the order of its key, once where
-// nothing fails, and removed.
+// TestOutboxPublishes: what was added is published unchanged, in the order of its key, once if
+// nothing fails, and then removed.
 func TestOutboxPublishes(t *testing.T) {
 	t.Parallel()
 	eachShop(t, func(t *testing.T, a, b *shop) {
@@ -298,8 +298,8 @@ func oneByOne(b *broker) outbox.Publisher {
 	return outbox.OneByOne(func(ctx context.Context, m outbox.Outgoing) error { return b.Publish(ctx, []outbox.Outgoing{m})[0] })
 }
 
-// TestOutboxLateCommit: a transaction that stays open while later ones commit loses nothing: there
-// is no cursor that would have passed it.
+// TestOutboxLateCommit: a transaction that stays open while later ones commit loses no message,
+// since there is no cursor that could have passed it.
 func TestOutboxLateCommit(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
@@ -321,8 +321,8 @@ func TestOutboxLateCommit(t *testing.T) {
 	})
 }
 
-// TestOutboxKeep: what was published stays for as long as it is to be kept, and the same id is
-// refused meanwhile.
+// TestOutboxKeep: a published message stays for as long as Keep says, and its id is refused
+// meanwhile.
 func TestOutboxKeep(t *testing.T) {
 	t.Parallel()
 	eachShop(t, func(t *testing.T, a, _ *shop) {
@@ -340,7 +340,7 @@ func TestOutboxKeep(t *testing.T) {
 		})
 		assert.ErrorIs(t, err, outbox.ErrDuplicate, "the same id")
 		assert.NoError(t, stop(), "Run")
-		many := make([]outbox.Message, 2500) // more than are removed at once
+		many := make([]outbox.Message, 2500) // more than one removal deletes
 		for i := range many {
 			many[i] = outbox.Message{ID: fmt.Sprint("kept-", i), Topic: "orders", Key: fmt.Sprint(i)}
 		}
@@ -356,8 +356,8 @@ func TestOutboxKeep(t *testing.T) {
 	})
 }
 
-// TestOutboxHeldUpKey: a long queue of a key whose first message is dead neither moves nor holds up
-// others, and goes on in its order.
+// TestOutboxHeldUpKey: a long queue of a key whose first message is a dead letter does not move and
+// does not block others. Later it continues in order.
 func TestOutboxHeldUpKey(t *testing.T) {
 	t.Parallel()
 	eachShop(t, func(t *testing.T, a, _ *shop) {
@@ -405,8 +405,8 @@ func TestOutboxHeldUpKey(t *testing.T) {
 	})
 }
 
-// TestOutboxMigrate: many may migrate at once, older and newer programs say what to do, and so does
-// a relay without tables.
+// TestOutboxMigrate: several processes may migrate at once. Older and newer programs say what to
+// do, and so does a relay without tables.
 func TestOutboxMigrate(t *testing.T) {
 	t.Parallel()
 	eachShop(t, func(t *testing.T, a, b *shop) {
@@ -435,7 +435,7 @@ func TestOutboxMigrate(t *testing.T) {
 		name := `"Box_2_meta"`
 		if a.store.Dialect() == outbox.MySQL {
 			name = "`Box_2_meta`"
-			// of a process that was killed before the last statement
+			// As left by a process that was killed before the last statement.
 			execSQL(t, a.db, "DELETE FROM `Box_2_meta`")
 			assert.NoError(t, box.Migrate(t.Context()), "Migrate goes on")
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// pgxShop is a shop whose transactions are those of pgx.
+// pgxShop is a shop with pgx transactions.
 type pgxShop struct {
 	*shop
 	pool *pgxpool.Pool
@@ -45,7 +45,7 @@ func (s *pgxShop) order(ctx context.Context, customer string, in retrysafe.TxSto
 	}, retrysafe.WithPolicy(retrysafe.Policy{Wait: patience}))
 }
 
-// TestPgxTx: DoTx in transactions of pgx, on the records of all others.
+// TestPgxTx: DoTx in pgx transactions, on the records of all others.
 func TestPgxTx(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
@@ -92,8 +92,8 @@ func TestPgxTx(t *testing.T) {
 	s.wantOnce(t, "dan", "a commit")
 }
 
-// TestPgxTxCommitLost: a COMMIT whose request or reply is lost with its connection is settled
-// before the caller is told.
+// TestPgxTxCommitLost: if the request or the reply of a COMMIT is lost with its connection, its
+// outcome is found out before the caller gets its answer.
 func TestPgxTxCommitLost(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
@@ -102,7 +102,7 @@ func TestPgxTxCommitLost(t *testing.T) {
 	direct := newPgxShop(t, server.url())
 	for what, applied := range map[cut]bool{loseRequest: false, loseReply: true} {
 		customer := map[bool]string{true: "reply", false: "request"}[applied]
-		proxy.set("commit\x00", what) // "read committed" is another
+		proxy.set("commit\x00", what) // "read committed" is another message
 		res, err := s.order(t.Context(), customer, s.db, nil)
 		assert.Equal(t, err == nil && res.Stored, applied, "the %s is lost: %v", customer, err)
 		if !applied {
@@ -113,8 +113,8 @@ func TestPgxTxCommitLost(t *testing.T) {
 	}
 }
 
-// TestPostgresListens: one connection listens for all who watch, ends with the last of them, and is
-// opened anew where it was lost.
+// TestPostgresListens: one connection listens for all watchers, closes with the last of them, and
+// is reopened if it is lost.
 func TestPostgresListens(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)

@@ -56,24 +56,24 @@ func payOnceOverHTTP(ctx context.Context, c *http.Client, url, key, body string)
 
 // end
 
-// TestPitfallClientThatRepeats: net/http sends a POST again by itself where it has an idempotency
-// key and an idle connection ends, so that a server that does not heed the key does it twice.
+// TestPitfallClientThatRepeats: net/http sends a POST again by itself if it has an idempotency key
+// and an idle connection ends. A server that ignores the key then does it twice.
 func TestPitfallClientThatRepeats(t *testing.T) {
 	t.Parallel()
 	s := newTill(t)
 	c := &http.Client{Transport: &http.Transport{}}
 	defer c.CloseIdleConnections()
 	for i, want := range []int{1, 3} {
-		s.cut = i // the second payment is carried out, and the connection ends
+		s.cut = i // the second payment is made, and the connection ends
 		resp, err := payOnceOverHTTP(t.Context(), c, s.url, fmt.Sprint("key ", i), "10")
 		assert.NoError(t, err, "pay")
-		_, _ = io.Copy(io.Discard, resp.Body) // so that the connection can be used again
+		_, _ = io.Copy(io.Discard, resp.Body) // so that the connection can be reused
 		_ = resp.Body.Close()
 		assert.Equal(t, s.payments(), want, "payments after %d calls", i+1)
 	}
 }
 
-// answers is the middleware of the next mistakes: it keeps answers by key.
+// answers is the middleware of the next mistakes: it stores answers by key.
 type answers struct {
 	mu  sync.Mutex
 	all map[string][]byte
@@ -115,7 +115,7 @@ func newAnswers() *answers {
 	}}
 }
 
-// TestPitfallKeyWithoutTenant: who sends another one's key is told another one's answer.
+// TestPitfallKeyWithoutTenant: a caller that sends another caller's key gets that caller's answer.
 func TestPitfallKeyWithoutTenant(t *testing.T) {
 	t.Parallel()
 	a := newAnswers()
@@ -123,8 +123,8 @@ func TestPitfallKeyWithoutTenant(t *testing.T) {
 	assert.Equal(t, a.ask("bob", "1", "10"), "ann paid 10", "bob, who counts his payments as ann does")
 }
 
-// TestPitfallKeyWithoutFingerprint: a key that is used again for something else is told that it was
-// done.
+// TestPitfallKeyWithoutFingerprint: a key that is used again for another request gets the answer
+// that it was done.
 func TestPitfallKeyWithoutFingerprint(t *testing.T) {
 	t.Parallel()
 	a := newAnswers()
@@ -132,7 +132,7 @@ func TestPitfallKeyWithoutFingerprint(t *testing.T) {
 	assert.Equal(t, a.ask("ann", "1", "99"), "ann paid 10", "another payment under the same key")
 }
 
-// TestPitfallNoKeyIsAKey: all requests without a key are repeats of one another.
+// TestPitfallNoKeyIsAKey: all requests without a key are duplicates of one another.
 func TestPitfallNoKeyIsAKey(t *testing.T) {
 	t.Parallel()
 	a := newAnswers()
@@ -140,24 +140,24 @@ func TestPitfallNoKeyIsAKey(t *testing.T) {
 	assert.Equal(t, a.ask("bob", "", "50"), "ann paid 10", "another one without a key")
 }
 
-// claims are keys that are being worked on, or done.
+// claims are keys that are in progress or done.
 type claims struct{ all sync.Map }
 
 // snippet: release-on-error
 func (c *claims) once(key string, charge func() error) error {
 	if _, taken := c.all.LoadOrStore(key, true); taken {
-		return nil // it was done, or somebody does it
+		return nil // done, or another call does it
 	}
 	err := charge()
 	if err != nil {
-		c.all.Delete(key) // it has failed: let the client try again
+		c.all.Delete(key) // it failed: let the client try again
 	}
 	return err
 }
 
 // end
 
-// TestPitfallReleaseOnError: an error does not say that nothing has happened.
+// TestPitfallReleaseOnError: an error does not mean that nothing has happened.
 func TestPitfallReleaseOnError(t *testing.T) {
 	t.Parallel()
 	s := newTill(t)
@@ -174,12 +174,12 @@ func TestPitfallReleaseOnError(t *testing.T) {
 	assert.Equal(t, s.payments(), 2, "payments under one key")
 }
 
-// TestPitfallOneProcess: what a process remembers, another one does not know.
+// TestPitfallOneProcess: one process does not know what another one remembers.
 func TestPitfallOneProcess(t *testing.T) {
 	t.Parallel()
 	charges := 0
 	for _, process := range []*claims{new(claims), new(claims)} {
-		// two instances behind one balancer
+		// Two instances behind one load balancer.
 		assert.NoError(t, process.once("key", func() error { charges++; return nil }), "charge")
 	}
 	assert.Equal(t, charges, 2, "charges under one key")

@@ -30,8 +30,8 @@ func letIn(ctx context.Context, rdb *redis.Client, r *http.Request) (bool, error
 
 // end
 
-// TestPitfallCheckThatLetsNobodyIn: the check takes a good token away, and lets nobody in; without
-// the header it ends the request.
+// TestPitfallCheckThatLetsNobodyIn: the check takes a good token away, and lets no request in.
+// Without the header it ends the request.
 func TestPitfallCheckThatLetsNobodyIn(t *testing.T) {
 	t.Parallel()
 	rdb := pitfallRedis(t)
@@ -70,7 +70,7 @@ func TestPitfallCheckThatLetsNobodyIn(t *testing.T) {
 func takeOrder(ctx context.Context, rdb *redis.Client, db *sql.DB, id, customer string) error {
 	won, err := rdb.SetNX(ctx, "message:"+id, "1", 30*time.Second).Result()
 	if err != nil || !won {
-		return err // not won: a repeat, which can be acked
+		return err // not claimed: a duplicate, which can be acked
 	}
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
@@ -87,7 +87,7 @@ func takeOrder(ctx context.Context, rdb *redis.Client, db *sql.DB, id, customer 
 // end
 
 // TestPitfallKeyReleasedBeforeCommit: the COMMIT fails, the key stays, and the next delivery is
-// acked as a repeat: the message is lost.
+// acked as a duplicate: the message is lost.
 func TestPitfallKeyReleasedBeforeCommit(t *testing.T) {
 	t.Parallel()
 	rdb := pitfallRedis(t)
@@ -108,13 +108,13 @@ func TestPitfallKeyReleasedBeforeCommit(t *testing.T) {
 func order(ctx context.Context, db *sql.DB, customer string) (number string, err error) {
 	number = fmt.Sprint(time.Now().UnixNano())
 	_, err = db.ExecContext(ctx, "INSERT INTO numbered (number, customer) VALUES (?, ?)", number, customer)
-	return number, err // a number that is there twice is a duplicate
+	return number, err // a number that exists already is a duplicate
 }
 
 // end
 
-// TestPitfallNumberOfEachRequest: the server makes the number, so that no repeat ever has the one
-// of before.
+// TestPitfallNumberOfEachRequest: the server makes the number, so no duplicate ever has the same
+// one.
 func TestPitfallNumberOfEachRequest(t *testing.T) {
 	t.Parallel()
 	db, _ := accounts(t)
@@ -133,7 +133,7 @@ func payFromBalance(ctx context.Context, db *sql.DB, amount int) error {
 
 // end
 
-// TestPitfallEnoughBalanceOfWhom: everybody pays who has enough.
+// TestPitfallEnoughBalanceOfWhom: everyone who has enough pays.
 func TestPitfallEnoughBalanceOfWhom(t *testing.T) {
 	t.Parallel()
 	db, _ := accounts(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// What stands between "snippet" and "end" is shown in docs/pitfalls.md as it is. Each is wrong, and
-// the test behind it shows how.
+// docs/pitfalls.md shows what is between "snippet" and "end" unchanged. Each snippet is wrong, and
+// the test after it shows how.
 
 // snippet: select-then-delete
 func takeToken(ctx context.Context, rdb *redis.Client, token, user string) (bool, error) {
@@ -28,7 +28,7 @@ func takeToken(ctx context.Context, rdb *redis.Client, token, user string) (bool
 
 // end
 
-// TestPitfallSelectThenDelete: two presses of one button both find the token.
+// TestPitfallSelectThenDelete: two clicks on one button both find the token.
 func TestPitfallSelectThenDelete(t *testing.T) {
 	t.Parallel()
 	rdb := pitfallRedis(t)
@@ -39,13 +39,13 @@ func TestPitfallSelectThenDelete(t *testing.T) {
 
 // snippet: incr-unknown-token
 func firstUse(ctx context.Context, rdb *redis.Client, token string) (bool, error) {
-	n, err := rdb.Incr(ctx, "token:"+token).Result() // whoever issued it has set it to 1
+	n, err := rdb.Incr(ctx, "token:"+token).Result() // its issuer has set it to 1
 	return n == 2, err
 }
 
 // end
 
-// TestPitfallIncrOfAnUnknownToken: a token that nobody has issued passes at its second try.
+// TestPitfallIncrOfAnUnknownToken: a token that was never issued passes at its second try.
 func TestPitfallIncrOfAnUnknownToken(t *testing.T) {
 	t.Parallel()
 	rdb := pitfallRedis(t)
@@ -67,7 +67,7 @@ func firstCall(ctx context.Context, rdb *redis.Client, id string) (bool, error) 
 
 // end
 
-// TestPitfallGetThenSet: two calls at once are both the first.
+// TestPitfallGetThenSet: two concurrent calls are both the first.
 func TestPitfallGetThenSet(t *testing.T) {
 	t.Parallel()
 	rdb := pitfallRedis(t)
@@ -83,7 +83,7 @@ func addLock(ctx context.Context, rdb *redis.Client, key string) bool {
 
 // end
 
-// TestPitfallLockIsAlwaysTrue: that nothing went wrong is not that the lock was taken.
+// TestPitfallLockIsAlwaysTrue: the absence of an error does not mean that the lock was acquired.
 func TestPitfallLockIsAlwaysTrue(t *testing.T) {
 	t.Parallel()
 	rdb := pitfallRedis(t)
@@ -107,15 +107,15 @@ func onMessage(ctx context.Context, rdb *redis.Client, id, owner string, work fu
 	}
 	if err := work(); err != nil {
 		rdb.Eval(ctx, release, []string{"msg:" + id}, owner)
-		return err // the broker sends it again: five times, 3 s apart
+		return err // the broker redelivers it: five times, 3 s apart
 	}
 	return nil
 }
 
 // end
 
-// TestPitfallScriptDoesNotCompile: work that fails once is never tried again, since the lock
-// outlives all redeliveries, and the message is lost.
+// TestPitfallScriptDoesNotCompile: work that fails once is never retried, since the lock outlives
+// all redeliveries, and the message is lost.
 func TestPitfallScriptDoesNotCompile(t *testing.T) {
 	t.Parallel()
 	rdb := pitfallRedis(t)
@@ -144,8 +144,8 @@ func consume(ctx context.Context, rdb *redis.Client, id string, work func()) err
 
 // end
 
-// TestPitfallValueIsTheMessageID: all consumers of a message have the same value, so that a slow
-// one takes the lock away from the next.
+// TestPitfallValueIsTheMessageID: all consumers of a message have the same value, so a slow one
+// releases the lock of the next.
 func TestPitfallValueIsTheMessageID(t *testing.T) {
 	t.Parallel()
 	rdb := pitfallRedis(t)
@@ -166,16 +166,16 @@ func withLock(ctx context.Context, rdb *redis.Client, key string, work func()) e
 
 // end
 
-// TestPitfallDeletesAnothersLock: the one whose lock has expired deletes the lock of the one who
-// came after it.
+// TestPitfallDeletesAnothersLock: a holder whose lock has expired deletes the lock of the next
+// holder.
 func TestPitfallDeletesAnothersLock(t *testing.T) {
 	t.Parallel()
 	rdb := pitfallRedis(t)
 	assert.Equal(t, twoAfterASlowOne(t, rdb, "lock", func(work func()) error { return withLock(t.Context(), rdb, "lock", work) }), 2, "holders at once")
 }
 
-// twoAfterASlowOne lets the lock of a slow holder expire, a second take it, the slow one end, and a
-// third try: it tells how many of the last two are at work at once.
+// twoAfterASlowOne lets the lock of a slow holder expire, a second acquire it, the slow one end,
+// and a third try. It returns how many of the last two work at the same time.
 func twoAfterASlowOne(t *testing.T, rdb *redis.Client, key string, hold func(work func()) error) (most int32) {
 	t.Helper()
 	var at, seen atomic.Int32
@@ -228,7 +228,7 @@ func payLocked(ctx context.Context, rdb *redis.Client, order, owner string, char
 
 // end
 
-// TestPitfallLockAlone: the answer is lost, the client tries again, and the lock is free.
+// TestPitfallLockAlone: the answer is lost, the client retries, and the lock is free.
 func TestPitfallLockAlone(t *testing.T) {
 	t.Parallel()
 	rdb := pitfallRedis(t)
@@ -243,7 +243,7 @@ func TestPitfallLockAlone(t *testing.T) {
 func markThenWork(ctx context.Context, rdb *redis.Client, id string, work func() error) error {
 	won, err := rdb.SetNX(ctx, "done:"+id, "1", 24*time.Hour).Result()
 	if err != nil || !won {
-		return err // not won: it is done
+		return err // not claimed: it is done
 	}
 	return work()
 }
@@ -264,7 +264,7 @@ func workThenMark(ctx context.Context, rdb *redis.Client, id string, work func()
 
 // end
 
-// TestPitfallMarkThenWork: a process that dies in its work leaves a mark that says it is done.
+// TestPitfallMarkThenWork: a process that dies during its work leaves a mark that says it is done.
 func TestPitfallMarkThenWork(t *testing.T) {
 	t.Parallel()
 	rdb := pitfallRedis(t)
@@ -299,7 +299,7 @@ func setLimit(ctx context.Context, rdb *redis.Client, request string, set func()
 
 // end
 
-// TestPitfallShortWindow: a retry that comes after the window undoes what others have set since.
+// TestPitfallShortWindow: a retry after the window undoes what others have set since.
 func TestPitfallShortWindow(t *testing.T) {
 	t.Parallel()
 	rdb := pitfallRedis(t)
@@ -317,7 +317,7 @@ func TestPitfallShortWindow(t *testing.T) {
 	assert.Equal(t, limit, 20, "the limit after a late retry")
 }
 
-// pitfallRedis is a client of an empty server.
+// pitfallRedis returns a client of an empty server.
 func pitfallRedis(t *testing.T) *redis.Client {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: startRedis(t).addr})
@@ -325,7 +325,7 @@ func pitfallRedis(t *testing.T) *redis.Client {
 	return rdb
 }
 
-// passing is how many of n at once are told yes.
+// passing returns how many of n concurrent calls get true.
 func passing(n int, ask func() (bool, error)) int {
 	return takenBy(n, func() error {
 		if ok, err := ask(); err != nil || !ok {
@@ -335,7 +335,7 @@ func passing(n int, ask func() (bool, error)) int {
 	})
 }
 
-// both makes n callers meet.
+// both makes n callers wait for each other.
 func both(n int) func() {
 	var all sync.WaitGroup
 	all.Add(n)
@@ -345,7 +345,7 @@ func both(n int) func() {
 	}
 }
 
-// behind does something after each command of a name: what happens by itself, now and then.
+// It does something after each command of a given name, as may happen by chance.
 type behind struct {
 	name string
 	do   func()
@@ -367,7 +367,7 @@ func (h behind) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// before leaves a command out, and says so: as a process that dies before it.
+// before skips a command and returns an error, as if the process died before it.
 type before struct {
 	name string
 	err  error

@@ -20,7 +20,7 @@ func addPoints(ctx context.Context, db *sql.DB, points int, version int64) error
 
 // end
 
-// TestPitfallUpdateWithoutID: everybody gets the points whose row has the same version.
+// TestPitfallUpdateWithoutID: everyone gets the points whose row has the same version.
 func TestPitfallUpdateWithoutID(t *testing.T) {
 	t.Parallel()
 	db, _ := accounts(t)
@@ -37,7 +37,7 @@ func addPointsOnce(ctx context.Context, db *sql.DB, id string, points int) error
 
 // end
 
-// TestPitfallVersionIsAConstant: the first update works, and none after it, though each is told
+// TestPitfallVersionIsAConstant: the first update works, and none after it, although each reports
 // that it was done.
 func TestPitfallVersionIsAConstant(t *testing.T) {
 	t.Parallel()
@@ -60,7 +60,7 @@ func addPointsHere(ctx context.Context, db *sql.DB, id string, points int) error
 
 // end
 
-// TestPitfallVersionReadByTheServer: a retry reads the version that its first call has made.
+// TestPitfallVersionReadByTheServer: a retry reads the version that the first call has made.
 func TestPitfallVersionReadByTheServer(t *testing.T) {
 	t.Parallel()
 	db, _ := accounts(t)
@@ -84,8 +84,8 @@ func addPointsAt(ctx context.Context, db *sql.DB, id string, points int, version
 
 // end
 
-// TestPitfallNoRowIsARepeat: of two who have read the same version the second is told success, and
-// nothing of it is there.
+// TestPitfallNoRowIsARepeat: of two callers that have read the same version the second gets
+// success, but its change is lost.
 func TestPitfallNoRowIsARepeat(t *testing.T) {
 	t.Parallel()
 	db, _ := accounts(t)
@@ -108,7 +108,7 @@ func placeOrder(ctx context.Context, db *sql.DB, request string) error {
 
 // end
 
-// TestPitfallSelectThenInsert: two calls at once find nothing, and both insert.
+// TestPitfallSelectThenInsert: two concurrent calls find nothing, and both insert.
 func TestPitfallSelectThenInsert(t *testing.T) {
 	t.Parallel()
 	db, set := accounts(t)
@@ -129,7 +129,7 @@ func placeOrderAs(ctx context.Context, db *sql.DB, number, customer string) erro
 
 // end
 
-// TestPitfallDuplicateIsSuccess: somebody else's row is no repeat.
+// TestPitfallDuplicateIsSuccess: another caller's row does not make a request a duplicate.
 func TestPitfallDuplicateIsSuccess(t *testing.T) {
 	t.Parallel()
 	db, _ := accounts(t)
@@ -154,7 +154,7 @@ func firstDelivery(ctx context.Context, db *sql.DB, id string) (bool, error) {
 
 // end
 
-// TestPitfallInsertIgnore: IGNORE cuts what is too long, and two messages become one.
+// TestPitfallInsertIgnore: IGNORE truncates what is too long, and two messages become one.
 func TestPitfallInsertIgnore(t *testing.T) {
 	t.Parallel()
 	db := openDB(t, "mysql", mysqlDatabase(t))
@@ -174,7 +174,7 @@ func addSold(ctx context.Context, db *sql.DB, item string, n int) error {
 
 // end
 
-// TestPitfallUpsertThatComputes: an upsert is right beside others, and a retry adds again.
+// TestPitfallUpsertThatComputes: an upsert is safe under concurrency, but a retry adds again.
 func TestPitfallUpsertThatComputes(t *testing.T) {
 	t.Parallel()
 	db, _ := accounts(t)
@@ -203,7 +203,7 @@ func withdrawPoints(ctx context.Context, db *sql.DB, id string, n int64) error {
 
 // end
 
-// TestPitfallCheckThenSubtract: two at once both see enough.
+// TestPitfallCheckThenSubtract: two concurrent calls both see enough.
 func TestPitfallCheckThenSubtract(t *testing.T) {
 	t.Parallel()
 	db, set := accounts(t)
@@ -227,8 +227,8 @@ func withdrawIfThere(ctx context.Context, db *sql.DB, id string, n int64) error 
 
 // end
 
-// TestPitfallEnoughIsNoKey: the condition keeps the balance, and a retry takes again as long as
-// there is enough.
+// TestPitfallEnoughIsNoKey: the condition guards the balance, but a retry subtracts again as long
+// as there is enough.
 func TestPitfallEnoughIsNoKey(t *testing.T) {
 	t.Parallel()
 	db, _ := accounts(t)
@@ -242,14 +242,14 @@ func TestPitfallEnoughIsNoKey(t *testing.T) {
 func onPaid(ctx context.Context, tx *sql.Tx, message string) error {
 	_, err := tx.ExecContext(ctx, "INSERT INTO processed (id) VALUES ($1)", message)
 	if isDuplicate(err) {
-		_, err = tx.ExecContext(ctx, "UPDATE seen SET n = n + 1") // count the repeat
+		_, err = tx.ExecContext(ctx, "UPDATE seen SET n = n + 1") // count the duplicate
 	}
 	return err
 }
 
 // end
 
-// TestPitfallGoOnAfterADuplicate: PostgreSQL refuses all that follows a statement that has failed,
+// TestPitfallGoOnAfterADuplicate: after a failed statement, PostgreSQL refuses all that follows,
 // and the COMMIT of the whole batch.
 func TestPitfallGoOnAfterADuplicate(t *testing.T) {
 	t.Parallel()
@@ -298,8 +298,8 @@ func TestPitfallRecordInAnotherTransaction(t *testing.T) {
 	assert.Equal(t, pointsOf(t, db, "ann"), int64(100), "of ann, who has paid nothing")
 }
 
-// accounts is a database of two accounts of 100 points, on SQLite, whose driver does what a fault
-// says.
+// accounts returns a database with two accounts of 100 points, on SQLite, with a driver that calls
+// the current fault.
 func accounts(t *testing.T) (db *sql.DB, set func(fault)) {
 	t.Helper()
 	db, set = openFaulty(t, sqliteDSN(newFile(t))+"&_pragma=busy_timeout(60000)")

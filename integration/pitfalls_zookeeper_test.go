@@ -32,8 +32,8 @@ func (t *turn) wait(before string) error {
 
 // end
 
-// TestPitfallWatchBeforeLatch: the lock before ours is released between the watch and the latch;
-// nobody is woken, ever.
+// TestPitfallWatchBeforeLatch: the lock before ours is released between the watch and the latch,
+// and no event ever wakes the waiter.
 func TestPitfallWatchBeforeLatch(t *testing.T) {
 	t.Parallel()
 	s := startZooKeeper(t)
@@ -63,7 +63,7 @@ func TestPitfallWatchBeforeLatch(t *testing.T) {
 	}
 }
 
-// silent is a logger of the client.
+// silent is a logger for the client that discards everything.
 type silent struct{}
 
 // Printf implements [zk.Logger].

@@ -12,10 +12,10 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// aCommit ends a message with a COMMIT; READ COMMITTED stands in others.
+// aCommit ends a message with a COMMIT; other messages contain READ COMMITTED.
 const aCommit = "COMMIT\x00"
 
-// TestPostgresCommitComesLate: a COMMIT that was sent in time and reaches the server too late is
+// TestPostgresCommitComesLate: a COMMIT that was sent in time but reaches the server too late is
 // not carried out.
 func TestPostgresCommitComesLate(t *testing.T) {
 	t.Parallel()
@@ -69,9 +69,9 @@ func waitIdle(t *testing.T, server *postgresServer) {
 	}
 }
 
-// TestPostgresConnectionCut: whatever message is lost, or its reply, the same call again by the
-// same owner finds what became of the first one, and nothing is done twice. What was lost before
-// COMMIT is made good by the store itself.
+// TestPostgresConnectionCut: whichever message or reply is lost, the same call again by the same
+// owner finds the outcome of the first one, and nothing is done twice. The store itself recovers
+// from a loss before COMMIT.
 func TestPostgresConnectionCut(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
@@ -104,7 +104,7 @@ func TestPostgresConnectionCut(t *testing.T) {
 			_, err = s.Complete(t.Context(), end)
 			assert.Equal(t, err == nil, word == "BEGIN", "Complete, %s: %v", name, err)
 			if what == loseReply || word == "BEGIN" {
-				end.Answer.Body = []byte("other") // the repeat must not replace what is there
+				end.Answer.Body = []byte("other") // the call again must not replace it
 			}
 			rec, err := s.Complete(t.Context(), end)
 			assert.NoError(t, err, "Complete again, %s", name)
@@ -113,8 +113,8 @@ func TestPostgresConnectionCut(t *testing.T) {
 	}
 }
 
-// TestPostgresChargeIsNotRepeated: a charge whose COMMIT was not answered is an error and not sent
-// again, and one that was lost before it counts once.
+// TestPostgresChargeIsNotRepeated: a charge whose COMMIT was not answered returns an error and is
+// not sent again. One that was lost before COMMIT counts once.
 func TestPostgresChargeIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
@@ -123,8 +123,8 @@ func TestPostgresChargeIsNotRepeated(t *testing.T) {
 	chargeIsNotRepeated(t, s, proxy, "BEGIN", aCommit)
 }
 
-// TestPostgresCrashUnderLoad: the server crashes again and again under callers that repeat what
-// failed. Of many for one key exactly one wins, and what was answered is there afterwards.
+// TestPostgresCrashUnderLoad: the server crashes again and again under callers that retry. Of many
+// callers for one key exactly one acquires it, and answered calls are there afterwards.
 func TestPostgresCrashUnderLoad(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t, "-c", "fsync=on")
@@ -160,8 +160,8 @@ func until(ctx context.Context, f func() bool) {
 	}
 }
 
-// TestPostgresPoolIsTaken: without a connection a call ends with its context or after LockWait, and
-// says what to do.
+// TestPostgresPoolIsTaken: without a free connection a call ends with its context or after
+// LockWait, and says what to do.
 func TestPostgresPoolIsTaken(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
@@ -179,7 +179,7 @@ func TestPostgresPoolIsTaken(t *testing.T) {
 	assert.ErrorIs(t, err, context.DeadlineExceeded, "Acquire with a short context")
 	assert.NoError(t, conn.Close(), "give it back")
 	var a retrysafe.Acquired
-	until(t.Context(), func() bool { // 50 ms are little on a busy machine
+	until(t.Context(), func() bool { // 50 ms are short on a busy machine
 		a, err = s.Acquire(t.Context(), request("a"))
 		return err == nil
 	})
@@ -187,8 +187,7 @@ func TestPostgresPoolIsTaken(t *testing.T) {
 	assert.Equal(t, a.Status, retrysafe.Won, "Acquire")
 }
 
-// TestPostgresHeldRowTakesOneConnection: those that wait for a row that somebody holds leave the
-// pool to others.
+// TestPostgresHeldRowTakesOneConnection: calls that wait for a held row leave the pool to others.
 func TestPostgresHeldRowTakesOneConnection(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
@@ -203,7 +202,7 @@ func TestPostgresHeldRowTakesOneConnection(t *testing.T) {
 		req.Owner = owner(fmt.Sprint(i))
 		waiting.Go(func() { _, _ = s.Acquire(ctx, req) })
 	}
-	for n := 0; n == 0; { // until the first of them waits at the server
+	for n := 0; n == 0; { // until the first of them waits on the server
 		err := others.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'`).Scan(&n)
 		assert.NoError(t, err, "look at the server")
 	}

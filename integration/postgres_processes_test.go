@@ -12,9 +12,9 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// TestPostgresManyProcesses: calls of several stores meet on the server and not in a queue of one
-// process. Of many at once exactly one wins an absent key, and one whose lease has passed; a limit
-// lets in as many as it says; a sweep removes nothing that lives.
+// TestPostgresManyProcesses: calls of several stores meet on the server, not in a queue of one
+// process. Of many concurrent claims exactly one gets an absent key, and one gets a key whose lease
+// has expired. A limit admits as many as it says. A sweep removes nothing that is live.
 func TestPostgresManyProcesses(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
@@ -49,7 +49,7 @@ func TestPostgresManyProcesses(t *testing.T) {
 					assert.Equal(t, a.Record.Attempt, round+1, "attempt")
 				}
 			})
-			if round == 0 { // the lease passes
+			if round == 0 { // the lease expires
 				execSQL(t, db, `UPDATE retrysafe_records SET lease_end = 1 WHERE state = 2 AND attempt = 1`)
 			}
 		}

@@ -23,7 +23,7 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// postgresServer is a server of this test's own, on loopback.
+// postgresServer is a server for one test, on loopback.
 type postgresServer struct {
 	dir, port string
 	args      []string
@@ -31,8 +31,8 @@ type postgresServer struct {
 	said      bytes.Buffer
 }
 
-// postgresProgram is the newest one of Debian, whose directory is on nobody's PATH, or the one on
-// the PATH.
+// postgresProgram returns a program of Debian's newest version, whose directory is not in PATH, or
+// else the one in PATH.
 func postgresProgram(tb testing.TB, name string) string {
 	tb.Helper()
 	if found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name); len(found) > 0 {
@@ -43,7 +43,8 @@ func postgresProgram(tb testing.TB, name string) string {
 	return path
 }
 
-// postgresUser is who runs the server, which refuses root: the user that the package has made.
+// postgresUser returns the user that runs the server, which refuses root: the one that the package
+// has created.
 func postgresUser(tb testing.TB) *syscall.Credential {
 	tb.Helper()
 	if os.Getuid() != 0 {
@@ -56,7 +57,7 @@ func postgresUser(tb testing.TB) *syscall.Credential {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 
-// startPostgres makes a database of its own and runs a server on it until the test ends.
+// startPostgres creates a data directory and runs a server on it until the test ends.
 func startPostgres(tb testing.TB, args ...string) *postgresServer {
 	tb.Helper()
 	newPostgres.Do(func() { newPostgresDir = postgresInit(tb) })
@@ -69,7 +70,8 @@ func startPostgres(tb testing.TB, args ...string) *postgresServer {
 	return s
 }
 
-// A new database is made once and copied, which takes a tenth of the time. TestMain removes it.
+// A new data directory is created once and copied, which takes a tenth of the time. TestMain
+// removes it.
 var (
 	newPostgres    sync.Once
 	newPostgresDir string
@@ -86,8 +88,8 @@ func postgresInit(tb testing.TB) (dir string) {
 	return dir
 }
 
-// postgresFolder is a folder that the server's user can use: those of tests are closed to other
-// users.
+// postgresFolder returns a folder that the server's user can use: those of tests are closed to
+// other users.
 func postgresFolder(tb testing.TB) string {
 	tb.Helper()
 	dir, err := os.MkdirTemp("", "retrysafe-postgres")
@@ -103,7 +105,7 @@ func (s *postgresServer) start(tb testing.TB) {
 	s.cmd = exec.Command(postgresProgram(tb, "postgres"), append([]string{
 		"-D", filepath.Join(s.dir, "data"), "-p", s.port, "-k", s.dir, "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200",
 		"-c", "shared_buffers=32MB", "-c", "fsync=off", "-c", "full_page_writes=off",
-		// a process for each database, and a compiler in each session
+		// These would cost a process for each database, and a compiler in each session.
 		"-c", "autovacuum=off", "-c", "jit=off",
 	}, s.args...)...)
 	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = s.dir, &s.said, &s.said
@@ -120,25 +122,25 @@ func (s *postgresServer) start(tb testing.TB) {
 	}
 }
 
-// url is the server's address, with parameters of the session behind it.
+// url returns the server's address, followed by session parameters.
 func (s *postgresServer) url(parameters ...string) string {
 	return s.at(net.JoinHostPort("127.0.0.1", s.port), parameters...)
 }
 
-// database is another one of the server.
+// database returns another database of the server.
 func (s *postgresServer) database(name string) string {
 	return strings.Replace(s.url(), "/postgres?", "/"+name+"?", 1)
 }
 
-// at is the same database at another address.
+// at returns the same database at another address.
 func (s *postgresServer) at(addr string, parameters ...string) string {
 	return "postgres://retrysafe@" + addr + "/postgres?" + strings.Join(append([]string{"sslmode=disable"}, parameters...), "&")
 }
 
-// signal is for the server and for each process that it has made for a connection.
+// signal sends a signal to the server and to each of its connection processes.
 func (s *postgresServer) signal(sig syscall.Signal) {
 	pid := s.cmd.Process.Pid
-	_ = syscall.Kill(pid, sig) // first, so that it makes no more of them
+	_ = syscall.Kill(pid, sig) // first, so that it starts no more of them
 	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 	for _, child := range strings.Fields(string(children)) {
 		if n, err := strconv.Atoi(child); err == nil {
@@ -147,7 +149,7 @@ func (s *postgresServer) signal(sig syscall.Signal) {
 	}
 }
 
-// stall stops the processes: they take requests and answer none.
+// stall stops the processes: they accept requests and answer none.
 func (s *postgresServer) stall() (resume func()) {
 	s.signal(syscall.SIGSTOP)
 	return func() { s.signal(syscall.SIGCONT) }
@@ -162,7 +164,7 @@ func (s *postgresServer) kill() {
 	}
 }
 
-// stop ends the server in order, and the connections to it at once.
+// stop shuts the server down, and closes its connections at once.
 func (s *postgresServer) stop(tb testing.TB) {
 	tb.Helper()
 	assert.NoError(tb, s.cmd.Process.Signal(syscall.SIGINT), "stop postgres")
@@ -172,10 +174,10 @@ func (s *postgresServer) stop(tb testing.TB) {
 // tables counts the stores of tests that share a server.
 var tables atomic.Int64
 
-// newTable is a name that no other test uses.
+// newTable returns a name that no other test uses.
 func newTable() string { return fmt.Sprintf("records_%d", tables.Add(1)) }
 
-// postgresOn is a store that is ready, on a pool of its own.
+// postgresOn returns a store that is ready, on a separate pool.
 func postgresOn(tb testing.TB, url string, o *sqlstore.Options) (*sqlstore.Store, *sql.DB) {
 	tb.Helper()
 	db, err := sql.Open("pgx", url)

@@ -17,12 +17,12 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// strange are defaults of a session under which the store has to work all the same.
+// strange are session defaults under which the store must still work.
 const strange = "options=-c%20default_transaction_isolation%3Dserializable%20-c%20default_transaction_read_only%3Don%20-c%20TimeZone%3DAsia/Kathmandu" +
 	"%20-c%20lock_timeout%3D0%20-c%20DateStyle%3DSQL"
 
-// TestPostgresStrangeDefaults runs the contract on one server for all clauses, with other defaults
-// of the session, without prepared statements, and in a database whose encoding knows no Unicode.
+// TestPostgresStrangeDefaults runs the contract on one server for all clauses, with other session
+// defaults, without prepared statements, and in a database whose encoding has no Unicode.
 func TestPostgresStrangeDefaults(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
@@ -44,7 +44,7 @@ func TestPostgresStrangeDefaults(t *testing.T) {
 	}, underDefaults(features))
 }
 
-// TestPostgresLongParts: parts of a key at their longest, which no compression makes shorter, fit
+// TestPostgresLongParts: parts of a key with the maximum length, which cannot be compressed, fit
 // into every index.
 func TestPostgresLongParts(t *testing.T) {
 	t.Parallel()
@@ -70,8 +70,8 @@ func TestPostgresLongParts(t *testing.T) {
 	assert.Equal(t, page.Records[0].LastError, "世界\x00", "what people are told")
 }
 
-// TestPostgresMigrate: many processes at once, a table that is missing, and versions that this
-// build does not know.
+// TestPostgresMigrate: many processes at once, a missing table, and versions that this build does
+// not know.
 func TestPostgresMigrate(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
@@ -103,8 +103,8 @@ func TestPostgresMigrate(t *testing.T) {
 	}
 }
 
-// TestPostgresRights: a user without rights is told which ones are missing, and one who may not
-// make tables can use those that are there.
+// TestPostgresRights: a user without rights gets an error that names the missing ones. A user who
+// may not create tables can use existing ones.
 func TestPostgresRights(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
@@ -129,8 +129,8 @@ func TestPostgresRights(t *testing.T) {
 	assert.NoError(t, err, "Sweep")
 }
 
-// TestPostgresStandby: a server that can only be read answers what is known, and refuses the rest
-// with a reason.
+// TestPostgresStandby: a read-only server answers what is known, and refuses the rest with a
+// reason.
 func TestPostgresStandby(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
@@ -158,10 +158,10 @@ func TestPostgresStandby(t *testing.T) {
 	assert.Contains(t, fmt.Sprint(s.Migrate(t.Context())), "connect to the primary", "Migrate")
 }
 
-// TestPostgresWarnings: settings that can lose what was answered are told of at the start.
+// TestPostgresWarnings: settings that can lose answered calls are reported at the start.
 func TestPostgresWarnings(t *testing.T) {
 	t.Parallel()
-	// and fsync and full_page_writes, for speed
+	// And fsync and full_page_writes, which all test servers turn off for speed.
 	server := startPostgres(t, "-c", "synchronous_commit=off")
 	var weak, strong logBuffer
 	_, _ = postgresOn(t, server.url(), &sqlstore.Options{Logger: weak.logger()})
@@ -175,7 +175,7 @@ func TestPostgresWarnings(t *testing.T) {
 	assert.Equal(t, strong.String(), "", "warnings of a server as it should be")
 }
 
-// TestPostgresClockReport: a record from the future is told of, once.
+// TestPostgresClockReport: a record from the future is reported, once.
 func TestPostgresClockReport(t *testing.T) {
 	t.Parallel()
 	var log logBuffer
@@ -191,8 +191,8 @@ func TestPostgresClockReport(t *testing.T) {
 	assert.Equal(t, strings.Count(log.String(), "in the future of the server's clock"), 1, "reports: %s", &log)
 }
 
-// TestPostgresFencesGrow: a record that was swept comes again above its fence, also where the clock
-// was set back.
+// TestPostgresFencesGrow: a key whose record was swept gets a greater fence, also if the clock was
+// set back.
 func TestPostgresFencesGrow(t *testing.T) {
 	t.Parallel()
 	s, db := postgresOn(t, startPostgres(t).url(), nil)
@@ -210,7 +210,7 @@ func TestPostgresFencesGrow(t *testing.T) {
 	assert.Equal(t, b.Record.Fence, retrysafe.Fence(future+1), "the next fence, after %d", a.Record.Fence)
 }
 
-// TestPostgresErrorsHideSecrets: neither the password nor a key is in an error.
+// TestPostgresErrorsHideSecrets: errors contain neither the password nor a key.
 func TestPostgresErrorsHideSecrets(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)

@@ -18,8 +18,7 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// holdRow opens somebody's transaction that makes the record of a key, or locks the one that is
-// there.
+// holdRow opens another transaction that inserts the record of a key, or locks the existing one.
 func holdRow(t *testing.T, db *sql.DB, table string, key retrysafe.StoreKey) (release func()) {
 	t.Helper()
 	tx, err := db.BeginTx(context.Background(), nil)
@@ -38,8 +37,8 @@ func holdRow(t *testing.T, db *sql.DB, table string, key retrysafe.StoreKey) (re
 
 var postgresFeatures = storetest.Features{Issuer: true, Notifier: true, Limiter: true, Lister: true, Sweeper: true, Durable: true, Transactions: true}
 
-// TestPostgresStore runs the contract. Clauses share a server, each with tables of its own, but for
-// those that let it hang.
+// TestPostgresStore runs the contract. Clauses share a server, each with its own tables, except for
+// those that stall it.
 func TestPostgresStore(t *testing.T) {
 	t.Parallel()
 	shared := startPostgres(t)
@@ -56,7 +55,7 @@ func TestPostgresStore(t *testing.T) {
 	}, postgresFeatures)
 }
 
-// listenTo hears what is published on the server.
+// listenTo returns a function that receives what is published on the server.
 func listenTo(url string) func(context.Context, string, func(string)) error {
 	return pgxidem.Listen(func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, url) })
 }

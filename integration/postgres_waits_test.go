@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// waitingForLocks is how many connections of the server wait for a lock.
+// waitingForLocks returns how many connections of the server wait for a lock.
 func waitingForLocks(t *testing.T, db *sql.DB) (n int) {
 	t.Helper()
 	err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'`).Scan(&n)
@@ -21,8 +21,8 @@ func waitingForLocks(t *testing.T, db *sql.DB) (n int) {
 	return n
 }
 
-// TestPostgresWaitEndsOnTheServer: a wait for a row that somebody holds ends with the time of the
-// call, on the server too, also where the caller has gone: it must not be granted later.
+// TestPostgresWaitEndsOnTheServer: a wait for a held row ends with the time of the call, on the
+// server too, also if the caller has gone: the lock must not be granted later.
 func TestPostgresWaitEndsOnTheServer(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
@@ -51,15 +51,15 @@ func TestPostgresWaitEndsOnTheServer(t *testing.T) {
 		} else {
 			assert.ErrorIs(t, err, retrysafe.ErrTooLate, "Acquire behind a lock")
 		}
-		// a busy machine takes its time; LockWait is ten times as long
+		// A busy machine takes its time; LockWait is ten times as long.
 		late := time.Now().Add(time.Minute)
 		until(t.Context(), func() bool { return waitingForLocks(t, others) == 0 || time.Now().After(late) })
 		assert.Equal(t, waitingForLocks(t, others), 0, "waits on the server afterwards")
 	}
 }
 
-// TestPostgresSweptWhileWaiting: a call that has waited for the row of a sweep begins above the
-// fence that it has removed.
+// TestPostgresSweptWhileWaiting: a call that has waited for a row that a sweep removes begins above
+// the removed fence.
 func TestPostgresSweptWhileWaiting(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
@@ -87,8 +87,8 @@ func TestPostgresSweptWhileWaiting(t *testing.T) {
 	assert.Equal(t, a.Record.Fence, retrysafe.Fence(future+1), "the fence")
 }
 
-// TestPostgresReplicaIsAway: a win that no synchronous replica has got is not told, and is the
-// owner's when it comes again.
+// TestPostgresReplicaIsAway: a claim that no synchronous replica has is not confirmed, and belongs
+// to the owner when it repeats the call.
 func TestPostgresReplicaIsAway(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t, "-c", "wal_level=replica")
@@ -106,13 +106,13 @@ func TestPostgresReplicaIsAway(t *testing.T) {
 			_, err := admin.ExecContext(ctx, `CREATE OR REPLACE VIEW probe AS SELECT 1 AS n`)
 			return err
 		}
-		if names == "" { // those who wait for nobody are let go some time
+		if names == "" { // commits that need no replica are released after a while
 			assert.NoError(t, probe(t.Context()), "a commit that needs no replica")
 			return
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { // the server takes it up some time, and commits wait from then on
+		go func() { // the server applies it after a while, and then commits wait
 			var err error
 			for ; err == nil; err = probe(ctx) {
 			}
@@ -130,7 +130,7 @@ func TestPostgresReplicaIsAway(t *testing.T) {
 	replicas("nobody")
 	var err error
 	until(t.Context(), func() bool {
-		// 100 ms are little on a busy machine, which may not come as far as to commit
+		// 100 ms are short on a busy machine; the call may not even reach its commit.
 		_, err = s.Acquire(t.Context(), request("a"))
 		return !strings.Contains(fmt.Sprint(err), "nothing was changed")
 	})
@@ -161,8 +161,8 @@ func TestPostgresReplicaIsAway(t *testing.T) {
 	(&shop{store: patient, engine: newEngine(t, patient), db: admin}).wantOnce(t, "ada", "the replica was away")
 }
 
-// TestPostgresServerHangs: a server that takes calls and answers none holds them for LockWait and a
-// second, also without a limit of their own, and is used again when it goes on.
+// TestPostgresServerHangs: a server that accepts calls and answers none holds them for LockWait and
+// a second, also without a time limit of their own, and works again when it continues.
 func TestPostgresServerHangs(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)

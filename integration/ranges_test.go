@@ -17,7 +17,7 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// creator is what all sources are besides.
+// creator is what all sources also implement.
 type creator interface {
 	idgen.Ranges
 	Create(ctx context.Context, tag string, first, step int64) (bool, error)
@@ -32,7 +32,7 @@ func create(ctx context.Context, r idgen.Ranges, tag string, first int64) error 
 	return err
 }
 
-// rangesOn is a source on a pool of its own.
+// rangesOn returns a source on a separate pool.
 func rangesOn(tb testing.TB, w sqlWorld, o *sqlranges.Options) *sqlranges.Ranges {
 	tb.Helper()
 	var own sqlranges.Options
@@ -87,8 +87,7 @@ func TestSQLRanges(t *testing.T) {
 	}
 }
 
-// TestRangesOfLeaf: the table that Leaf has, with the rows that it has, and a server of Leaf's that
-// goes on beside.
+// TestRangesOfLeaf: Leaf's table with its rows, while one of Leaf's servers continues to use it.
 func TestRangesOfLeaf(t *testing.T) {
 	t.Parallel()
 	for name, world := range sqlWorlds {
@@ -115,7 +114,7 @@ func TestRangesOfLeaf(t *testing.T) {
 			// Leaf's server
 			execSQL(t, db, `UPDATE leaf_alloc SET max_id = max_id + step WHERE biz_tag = 'leaf-segment-test'`)
 			want("leaf-segment-test", 3000, 4001, 3000)
-			want("zero", 1, 1, 10) // an id of zero is none
+			want("zero", 1, 1, 10) // an id of zero is not valid
 			execSQL(t, db, `UPDATE leaf_alloc SET step = 5000 WHERE biz_tag = 'zero'`)
 			want("zero", 1, 11, 5000)
 			execSQL(t, db, `DROP TABLE leaf_alloc`)
@@ -127,8 +126,8 @@ func TestRangesOfLeaf(t *testing.T) {
 	}
 }
 
-// TestRangesLostReply: where the reply of a range was lost, or the request, ids go on behind it,
-// and none is made twice.
+// TestRangesLostReply: if the reply of a range, or the request, is lost, ids continue after that
+// range, and none is made twice.
 func TestRangesLostReply(t *testing.T) {
 	t.Parallel()
 	server, maria := startPostgres(t), startMySQL(t)
@@ -183,7 +182,7 @@ func TestRangesLostReply(t *testing.T) {
 	}
 }
 
-// TestRedisRanges runs the contract on each kind of server, through both clients.
+// TestRedisRanges runs the contract on each kind of server, with both clients.
 func TestRedisRanges(t *testing.T) {
 	t.Parallel()
 	safe := []string{"--appendonly", "yes", "--appendfsync", "always"}
@@ -217,8 +216,8 @@ func TestRedisRanges(t *testing.T) {
 	}
 }
 
-// TestRedisRangesRefuse: servers that can forget what they have given are refused, or warned of
-// where the caller wants them.
+// TestRedisRangesRefuse: servers that can forget ranges are refused, or warned of if the caller
+// allows them.
 func TestRedisRangesRefuse(t *testing.T) {
 	t.Parallel()
 	client := func(s *redisServer) redisclient.Client { return redisClients["rueidis"](t, "redis://"+s.addr) }
@@ -249,8 +248,8 @@ func TestRedisRangesRefuse(t *testing.T) {
 	assert.Contains(t, said.String(), "append-only", "the warning")
 }
 
-// TestRedisRangesFailover: the primary dies with ranges that no other server has; where replicas
-// confirm them, no id is made twice. A tag that is gone is an error, and does not begin anew.
+// TestRedisRangesFailover: the primary dies with ranges that no other server has. If replicas
+// confirm ranges, no id is made twice. A tag that is gone is an error, and does not start again.
 func TestRedisRangesFailover(t *testing.T) {
 	t.Parallel()
 	f := pairFailoverOf(t, "--appendonly", "yes")
@@ -279,7 +278,7 @@ func TestRedisRangesFailover(t *testing.T) {
 	}
 	use(before, func(error) bool { return len(made) >= 100 })
 	f.sever()
-	// the primary raises its counter, and nobody confirms it
+	// The primary raises its counter, and no replica confirms it.
 	use(before, func(err error) bool { return err != nil })
 	f.kill()
 	f.heal()

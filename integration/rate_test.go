@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestRatesAreShared: of many requests that come at once, through two processes, as many pass as
-// the burst says.
+// TestRatesAreShared: of many concurrent requests, through two processes, as many pass as the burst
+// allows.
 func TestRatesAreShared(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(t *testing.T) [2]retrysafe.Store{

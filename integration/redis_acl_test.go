@@ -15,8 +15,8 @@ import (
 
 var errRefusedByBank = errors.New("the bank says no")
 
-// TestRedisWithoutChannels: a user who may not publish, which is the default of a user with rights
-// on keys in Redis 7, completes its work, and is warned of when the store is opened.
+// TestRedisWithoutChannels: a user who may not publish, the default for users with rights on keys
+// in Redis 7, can complete work, and gets a warning when the store is opened.
 func TestRedisWithoutChannels(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)

@@ -28,8 +28,8 @@ const (
 	clockUnasked = "could not be asked for their clocks"
 )
 
-// TestRedisClocksApart: a store says at its start that the clocks of its servers differ, be it one
-// of a primary or of a replica, ahead or behind.
+// TestRedisClocksApart: a store reports at its start that the clocks of its servers differ, on a
+// primary or a replica, which is ahead or lags.
 func TestRedisClocksApart(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -58,7 +58,7 @@ func TestRedisClocksApart(t *testing.T) {
 			for adapter, connect := range redisClients {
 				unasked := strings.Count(name, "another address")
 				eventually(t, "the servers answer in time", func() bool {
-					// a busy machine may take longer than the second that New gives them
+					// A busy machine may take longer than the second that New gives them.
 					h := new(heard)
 					h.store(t, connect(t, url))
 					assert.True(t, h.count(clocksDiffer) == 0 || c.apart, "warnings through %s: %s", adapter, h.String())
@@ -77,8 +77,8 @@ func clusterShifted(node int, shift time.Duration) func(*testing.T) string {
 	}
 }
 
-// TestRedisClocksApartForALease: what is harmless for usual leases is reported, once, when a short
-// one comes.
+// TestRedisClocksApartForALease: a difference that is harmless for usual leases is reported, once,
+// when a short lease comes.
 func TestRedisClocksApartForALease(t *testing.T) {
 	t.Parallel()
 	pair := startPairShifted(t, 2*time.Second).steady()
@@ -101,8 +101,8 @@ func TestRedisClocksApartForALease(t *testing.T) {
 	}
 }
 
-// TestRedisClockOfAServerThatHangs: a replica that does not answer holds a store up for a while,
-// and not until it goes on.
+// TestRedisClockOfAServerThatHangs: a replica that does not answer delays a store for a while, but
+// not until it continues.
 func TestRedisClockOfAServerThatHangs(t *testing.T) {
 	t.Parallel()
 	primary, replica := startCouple(t)

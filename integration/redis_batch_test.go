@@ -12,7 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/redisstore"
 )
 
-// claimsOf are claims of n new keys, each by an owner of its own.
+// claimsOf returns claims of n new keys, each by a different owner.
 func claimsOf(name string, n int) []retrysafe.AcquireRequest {
 	reqs := make([]retrysafe.AcquireRequest, n)
 	for i := range reqs {
@@ -36,7 +36,7 @@ func endsOf(claims []retrysafe.BatchResult[retrysafe.Acquired]) []retrysafe.Comp
 	return reqs
 }
 
-// wonAll wants every claim to have won its first attempt.
+// wonAll checks that every claim got its first attempt.
 func wonAll(t *testing.T, reqs []retrysafe.AcquireRequest, got []retrysafe.BatchResult[retrysafe.Acquired]) {
 	t.Helper()
 	assert.Equal(t, len(got), len(reqs), "answers")
@@ -47,7 +47,7 @@ func wonAll(t *testing.T, reqs []retrysafe.AcquireRequest, got []retrysafe.Batch
 	}
 }
 
-// replayedAll wants each key's answer at its place.
+// replayedAll checks that each key's answer is in its place.
 func replayedAll(t *testing.T, s *redisstore.Store, reqs []retrysafe.AcquireRequest) {
 	t.Helper()
 	for i := range reqs {
@@ -62,7 +62,7 @@ func replayedAll(t *testing.T, s *redisstore.Store, reqs []retrysafe.AcquireRequ
 	}
 }
 
-// TestRedisBatch: on one server and on a cluster, whose nodes share the keys, with scripts that a
+// TestRedisBatch: on one server and on a cluster whose nodes share the keys, with scripts that a
 // node does not know at first.
 func TestRedisBatch(t *testing.T) {
 	t.Parallel()
@@ -98,14 +98,14 @@ func TestRedisBatch(t *testing.T) {
 	}
 }
 
-// TestRedisBatchNodeHangs: one node of a cluster takes calls and answers none. When it goes on, the
-// same batch again gives the first attempt of each key, whichever node has it.
+// TestRedisBatchNodeHangs: one node of a cluster accepts calls and answers none. When it continues,
+// the same batch again gives the first attempt of each key, on whichever node.
 func TestRedisBatchNodeHangs(t *testing.T) {
 	t.Parallel()
 	cluster := startCluster(t).steady()
 	for adapter, connect := range redisClients {
 		s := redisOn(t, connect(t, cluster.url()), nil)
-		// so that all nodes know the script
+		// All nodes must know the script.
 		_, err := s.AcquireBatch(t.Context(), claimsOf("before "+adapter, 30))
 		assert.NoError(t, err, "a batch before")
 		reqs := claimsOf(adapter, 300)
@@ -137,8 +137,8 @@ func TestRedisBatchNodeHangs(t *testing.T) {
 	}
 }
 
-// TestRedisBatchReplyIsLost: the connection breaks in the middle of a batch. What was answered
-// before is good, nobody knows of the rest, and the same batch again gives the same attempts and
+// TestRedisBatchReplyIsLost: the connection breaks in the middle of a batch. Earlier answers are
+// valid, the outcome of the rest is unknown, and the same batch again gives the same attempts and
 // the same answers.
 func TestRedisBatchReplyIsLost(t *testing.T) {
 	t.Parallel()
@@ -168,7 +168,7 @@ func TestRedisBatchReplyIsLost(t *testing.T) {
 				wonAll(t, reqs, again)
 				unknown := 0
 				for i, c := range first {
-					if c.Err != nil { // this client leaves the repeat to us
+					if c.Err != nil { // this client does not repeat it itself
 						unknown++
 						continue
 					}
@@ -227,8 +227,8 @@ func TestRedisBatchIsOneTrip(t *testing.T) {
 	}
 }
 
-// TestRedisBatchNeedsNoReplicas: WAIT speaks of one connection, so that a store whose wins are
-// confirmed makes no batches.
+// TestRedisBatchNeedsNoReplicas: WAIT is about one connection, so a store whose claims are
+// confirmed by replicas makes no batches.
 func TestRedisBatchNeedsNoReplicas(t *testing.T) {
 	t.Parallel()
 	s := redisOn(t, rueidisTo(t, startRedis(t).addr), &redisstore.Options{Replicas: 1})

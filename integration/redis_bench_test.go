@@ -18,16 +18,16 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// The anchor of BenchmarkRedisDo: what any claim and any answer cost at least, two scripts that
-// read a key, the clock, and write.
+// The baseline of BenchmarkRedisDo: the least that any claim and any answer cost, two scripts that
+// read a key and the clock, and write.
 var (
 	bareClaim  = redisclient.NewScript("bare claim", "#!lua\nlocal t = redis.call('TIME') if not redis.call('GET', KEYS[1]) then redis.call('SET', KEYS[1], ARGV[1] .. t[1]) end return ARGV[2]")
 	bareAnswer = redisclient.NewScript("bare answer", "#!lua\nlocal t = redis.call('TIME') local v = redis.call('GET', KEYS[1]) redis.call('SET', KEYS[1], string.sub(v, 1, 90) .. ARGV[1], 'PX', 86400000) return v")
 )
 
 // BenchmarkRedisDo compares Do for new keys, 64 at once, with two bare scripts of about the same
-// arguments and answers, in turn: through rueidis alone ("ratio" is calls a second over those), and
-// through the same client as the store has ("ratio_same_client").
+// arguments and answers, in turn: through rueidis alone ("ratio" is calls a second relative to
+// that), and through the store's client ("ratio_same_client").
 func BenchmarkRedisDo(b *testing.B) {
 	const rounds = 5
 	server := startRedis(b)
@@ -85,8 +85,8 @@ func BenchmarkRedisDo(b *testing.B) {
 	b.ReportMetric(median(same), "ratio_same_client")
 }
 
-// TestRedisReplayAllocations: a replay over the network, with everything that the client of Redis
-// allocates for it.
+// TestRedisReplayAllocations: a replay over the network, including all allocations of the Redis
+// client.
 func TestRedisReplayAllocations(t *testing.T) {
 	server := startRedis(t)
 	e := retrysafe.New(redisOn(t, rueidisTo(t, server.addr), nil), &retrysafe.Options{Namespace: "app", Sweep: -1, Logger: slog.New(slog.DiscardHandler), Codec: retrysafe.Raw, Secret: []byte("a secret of tests")})

@@ -12,16 +12,16 @@ import (
 	"github.com/retrysafe/retrysafe/redisstore"
 )
 
-// jump is a store whose server is lost to one with another clock, while attempts run.
+// jump is a store that loses its server to one with another clock, while attempts run.
 type jump struct {
 	p                *redisProxy
 	primary, replica *redisServer
 	store            *redisstore.Store
-	refuse, again    *retrysafe.Engine // the second is under Reexecute
+	refuse, again    *retrysafe.Engine // the second engine is under Reexecute
 	fences           map[string]retrysafe.Fence
 }
 
-// jumpLease is longer than a failover takes; heartbeats go out after a third of it.
+// jumpLease is longer than a failover takes; heartbeats are sent after a third of it.
 const jumpLease = 15 * time.Second
 
 func newJump(t *testing.T, adapter string, shift time.Duration) *jump {
@@ -38,7 +38,7 @@ func newJump(t *testing.T, adapter string, shift time.Duration) *jump {
 	return j
 }
 
-// fail makes the replica the primary, by hand.
+// fail makes the replica the primary, manually.
 func (j *jump) fail(t *testing.T) {
 	t.Helper()
 	for id := range j.fences {
@@ -61,7 +61,7 @@ func (j *jump) look(t *testing.T, id string) (rec retrysafe.Record) {
 	return rec
 }
 
-// dead claims a key for a process that does nothing more.
+// dead claims a key for a process that then does nothing more.
 func (j *jump) dead(t *testing.T, id string, onDoubt retrysafe.OnDoubt, lease time.Duration) {
 	t.Helper()
 	got, err := j.store.Acquire(t.Context(), retrysafe.AcquireRequest{
@@ -122,13 +122,13 @@ func (j *jump) gone(t *testing.T) retrysafe.Fence {
 	assert.NoError(t, err, "complete")
 	eventually(t, "it expires", func() bool { return j.look(t, "gone").State == 0 })
 	text, _ := faultStoreKey("gone").MarshalText()
-	// A replica whose clock is behind has it until it is told.
+	// A replica whose clock lags has it until the primary removes it.
 	eventually(t, "the replica has removed it", func() bool { return redisDo(j.replica.addr, "EXISTS", "rs:"+string(text)) == "0" })
 	return fence
 }
 
-// wantFences: no record that lives has a smaller fence than before, and whoever wins gets a larger
-// one.
+// wantFences checks that no live record has a smaller fence than before, and that new claims get a
+// larger one.
 func (j *jump) wantFences(t *testing.T, won ...string) {
 	t.Helper()
 	for id, before := range j.fences {
@@ -144,8 +144,8 @@ func (j *jump) wantFences(t *testing.T, won ...string) {
 func anew(context.Context) (string, error) { return "anew", nil }
 
 // TestRedisClockAhead: the server that takes over is an hour ahead. Leases end at once: under
-// Refuse that is a doubt and nothing runs again, the holder still completes; under Reexecute the
-// next caller takes over. Answers are kept for an hour less.
+// Refuse that is a doubt and nothing runs again, but the holder can still complete. Under Reexecute
+// the next caller takes over. Answers are kept for an hour less.
 func TestRedisClockAhead(t *testing.T) {
 	t.Parallel()
 	for adapter := range redisClients {
@@ -176,7 +176,7 @@ func TestRedisClockAhead(t *testing.T) {
 				assert.ErrorIs(t, err, want, "%s", id)
 			}
 			for id, want := range map[string]string{"done": "kept", "released": "anew", "brief": "anew"} {
-				// an hour is more than half an hour
+				// An hour is more than half an hour.
 				res, err = retrysafe.Do(t.Context(), j.refuse, faultKey(id), anew)
 				assert.NoError(t, err, "%s", id)
 				assert.Equal(t, res.Value, want, "answer of %s", id)
@@ -201,8 +201,8 @@ func TestRedisClockAhead(t *testing.T) {
 	}
 }
 
-// TestRedisClockBehind: the server that takes over is an hour behind. Leases last an hour longer: a
-// key whose holder is dead stays in progress, also one that was in doubt by its lease alone; live
+// TestRedisClockBehind: the server that takes over lags by an hour. Leases last an hour longer: a
+// key whose holder is dead stays in progress, also one that was in doubt only by its lease. Live
 // attempts and answers are as before.
 func TestRedisClockBehind(t *testing.T) {
 	t.Parallel()
@@ -251,7 +251,7 @@ func TestRedisClockBehind(t *testing.T) {
 			j.dead(t, "gone", retrysafe.Refuse, time.Minute)
 			t.Logf("fence of a key whose record had expired before the failover: %d, now %d", gone, j.fences["gone"])
 
-			// A person does not have to wait for the hour.
+			// An operator does not have to wait for the hour.
 			rec = j.look(t, "dead")
 			err = j.refuse.Resolve(t.Context(), faultKey("dead"), retrysafe.Resolution{Fence: rec.Fence, Force: true, Outcome: retrysafe.NotDone})
 			assert.NoError(t, err, "resolve with force")

@@ -17,7 +17,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// redisDo runs one command on a server; a refusal is an empty answer.
+// redisDo runs one command on a server. It returns an empty answer if the server refuses.
 func redisDo(addr string, words ...any) string {
 	c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialTimeout: time.Minute, ReadTimeout: time.Minute})
 	defer c.Close()
@@ -38,7 +38,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 // redisCluster is three primaries and a replica of each.
 type redisCluster struct{ nodes []*redisServer }
 
-// steady keeps the nodes from failing over because a busy machine is slow; a test that wants a
+// steady keeps the nodes from failing over because a busy machine is slow. A test that wants a
 // failover does not call it.
 func (c *redisCluster) steady() *redisCluster {
 	for _, n := range c.nodes {
@@ -60,7 +60,7 @@ func startCluster(t testing.TB, args ...string) *redisCluster {
 	return startClusterShifted(t, nil, args...)
 }
 
-// startClusterShifted is a cluster of which some nodes have clocks that are off; 0 to 2 are the
+// startClusterShifted starts a cluster in which some nodes have clocks that are off; 0 to 2 are the
 // primaries.
 func startClusterShifted(t testing.TB, shifts map[int]time.Duration, args ...string) *redisCluster {
 	t.Helper()
@@ -105,7 +105,7 @@ func busPort(s *redisServer) string {
 	return ""
 }
 
-// redisPair is a primary, a replica and a Sentinel that watches them under the name retrysafe.
+// redisPair is a primary, a replica and a Sentinel that monitors them under the name retrysafe.
 type redisPair struct {
 	primary, replica *redisServer
 	sentinel         string
@@ -113,7 +113,7 @@ type redisPair struct {
 
 func (p *redisPair) url() string { return "redis+sentinel://" + p.sentinel + "/retrysafe" }
 
-// steady keeps Sentinel from a failover because a busy machine is slow; a test that wants one does
+// steady keeps Sentinel from a failover because a busy machine is slow. A test that wants one does
 // not call it.
 func (p *redisPair) steady() *redisPair {
 	redisDo(p.sentinel, "SENTINEL", "SET", "retrysafe", "down-after-milliseconds", "180000")
@@ -125,7 +125,7 @@ func startPair(t *testing.T, args ...string) *redisPair {
 	return startPairShifted(t, 0, args...)
 }
 
-// startPairShifted is a pair whose replica has a clock that is off.
+// startPairShifted starts a pair whose replica has a clock that is off.
 func startPairShifted(t *testing.T, shift time.Duration, args ...string) *redisPair {
 	t.Helper()
 	args = append([]string{"--repl-diskless-sync-delay", "0"}, args...)
@@ -154,7 +154,7 @@ func startPairShifted(t *testing.T, shift time.Duration, args ...string) *redisP
 	return p
 }
 
-// startCouple is a primary and its replica, which nobody watches.
+// startCouple starts a primary and its replica, without a Sentinel.
 func startCouple(t *testing.T, args ...string) (primary, replica *redisServer) {
 	t.Helper()
 	args = append([]string{"--repl-diskless-sync-delay", "0"}, args...)
@@ -165,7 +165,7 @@ func startCouple(t *testing.T, args ...string) (primary, replica *redisServer) {
 	return primary, replica
 }
 
-// linked tells whether the server has a replica that confirms writes.
+// linked reports whether the server has a replica that confirms writes.
 func linked(primary *redisServer) bool {
 	c := redis.NewClient(&redis.Options{Addr: primary.addr, MaxRetries: -1, PoolSize: 1})
 	defer c.Close()

@@ -14,7 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe/redisstore"
 )
 
-// redisEngine is an engine that ends with the test.
+// redisEngine returns an engine that ends with the test.
 func redisEngine(t *testing.T, s retrysafe.Store, p retrysafe.Policy) *retrysafe.Engine {
 	t.Helper()
 	e := retrysafe.New(s, &retrysafe.Options{
@@ -31,7 +31,7 @@ func redisEngine(t *testing.T, s retrysafe.Store, p retrysafe.Policy) *retrysafe
 
 func faultKey(id string) retrysafe.Key { return retrysafe.Key{Operation: "order", ID: id} }
 
-// faultStoreKey is where engines of this package keep faultKey.
+// faultStoreKey returns the store key under which this package's engines keep faultKey.
 func faultStoreKey(id string) retrysafe.StoreKey {
 	return retrysafe.StoreKey{Namespace: "app", Layer: "fn", Key: faultKey(id)}
 }
@@ -41,7 +41,7 @@ type work struct{ runs atomic.Int64 }
 
 func (w *work) run(context.Context) (int64, error) { return w.runs.Add(1), nil }
 
-// doubts are the records in doubt, as a person would list them.
+// doubts returns the records in doubt, as an operator would list them.
 func doubts(t *testing.T, s *redisstore.Store) (all []retrysafe.Record) {
 	t.Helper()
 	for after := ""; ; {
@@ -54,7 +54,7 @@ func doubts(t *testing.T, s *redisstore.Store) (all []retrysafe.Record) {
 	}
 }
 
-// longSoak tells whether this is a long run.
+// longSoak reports whether this is a long run.
 func longSoak() bool { return os.Getenv("RETRYSAFE_SOAK") == "long" }
 
 var errFaultWork = errors.New("the work failed")

@@ -16,7 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe/redisstore"
 )
 
-// tally is what a load has seen: how its calls ended, and how often each key's work ran.
+// tally counts what a load has seen: how its calls ended, and how often each key's work ran.
 type tally struct {
 	calls atomic.Int64
 
@@ -44,7 +44,7 @@ func (y *tally) note(err error) {
 	y.ends[what]++
 }
 
-// doubles are the keys whose work ran more than once.
+// doubles returns how many keys' work ran more than once.
 func (y *tally) doubles() (n int) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -56,8 +56,8 @@ func (y *tally) doubles() (n int) {
 	return n
 }
 
-// failoverLoad calls keys over engines, each from two sides at once and again later, until stop is
-// closed.
+// failoverLoad calls keys over several engines, each key from two sides at once and again later,
+// until stop is closed.
 type failoverLoad struct {
 	tally
 	t       *testing.T
@@ -101,7 +101,7 @@ func (l *failoverLoad) call(g int, id string) (res retrysafe.Result[string], err
 	return res, err
 }
 
-// end stops the load and calls every key again, as clients do that were told nothing.
+// end stops the load and calls every key again, as clients without an answer do.
 func (l *failoverLoad) end() {
 	close(l.stop)
 	l.all.Wait()
@@ -120,14 +120,14 @@ func (l *failoverLoad) end() {
 	l.all.Wait()
 }
 
-// failover is servers whose primary can be killed.
+// failover is a set of servers whose primary can be killed.
 type failover struct {
 	url string
-	// sever cuts the replica off for the last moment of the primary, whose writes nobody else then
-	// has.
+	// sever disconnects the replica for the last moment of the primary, so that only the primary
+	// has its last writes.
 	sever func()
 	kill  func()
-	// heal brings the killed server back, as a replica, once another is the primary.
+	// heal brings the killed server back, as a replica, after another one has become the primary.
 	heal func()
 }
 
@@ -136,7 +136,7 @@ func pairFailover(t *testing.T) *failover {
 	return pairFailoverOf(t)
 }
 
-// pairFailoverOf is one of servers with arguments of their own.
+// pairFailoverOf returns a failover with the given server arguments.
 func pairFailoverOf(t *testing.T, args ...string) *failover {
 	t.Helper()
 	p := startPair(t, args...)
@@ -187,7 +187,7 @@ func argOf(args []string, name string) string {
 	return ""
 }
 
-// sever is cutOff without a test's goroutine.
+// sever is cutOff for use outside the test's goroutine.
 func sever(primary, replica *redisServer) {
 	redisDo(replica.addr, "CONFIG", "SET", "masterauth", "no such password")
 	redisDo(primary.addr, "CLIENT", "KILL", "TYPE", "replica")
@@ -201,9 +201,9 @@ func (s *redisServer) murder() {
 	_ = s.cmd.Wait()
 }
 
-// TestRedisPrimaryKilled kills the primary under load, a moment after its replica was cut off.
-// Where wins wait for the replicas no key runs twice under Refuse; where they do not, some may.
-// Afterwards the same clients go on.
+// TestRedisPrimaryKilled kills the primary under load, a moment after its replica was disconnected.
+// If claims wait for the replicas, no key runs twice under Refuse; if they do not, some may.
+// Afterwards the same clients continue.
 func TestRedisPrimaryKilled(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*testing.T) *failover{"sentinel": pairFailover, "cluster": clusterFailover} {
@@ -221,7 +221,7 @@ func TestRedisPrimaryKilled(t *testing.T) {
 			}
 			for adapter := range redisClients {
 				if adapter != "rueidis" && (c.replicas == 0 || c.onDoubt == retrysafe.Reexecute) && !longSoak() {
-					continue // one client shows it
+					continue // one client is enough
 				}
 				t.Run(fmt.Sprint(name, ", ", adapter, ", ", c.name), func(t *testing.T) {
 					t.Parallel()
@@ -232,7 +232,7 @@ func TestRedisPrimaryKilled(t *testing.T) {
 	}
 }
 
-// TestSoakRedisPrimaryKilled does it again and again in the long run.
+// TestSoakRedisPrimaryKilled repeats it in the long run.
 func TestSoakRedisPrimaryKilled(t *testing.T) {
 	t.Parallel()
 	if !longSoak() {

@@ -41,7 +41,7 @@ func newShopFront(t *testing.T, e *retrysafe.Engine) *shopFront {
 	}))
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if limit, err := time.ParseDuration(r.Header.Get("X-Limit")); err == nil {
-			// what many services give each request
+			// Many services set such a limit for each request.
 			ctx, cancel := context.WithTimeout(r.Context(), limit)
 			defer cancel()
 			r = r.WithContext(ctx)
@@ -53,7 +53,7 @@ func newShopFront(t *testing.T, e *retrysafe.Engine) *shopFront {
 	return f
 }
 
-// told is what a client of a shopFront was answered.
+// toldAnswer is the answer that a client of a shopFront got.
 type toldAnswer struct {
 	status     int
 	code, body string
@@ -62,7 +62,7 @@ type toldAnswer struct {
 	err        error
 }
 
-// send makes one request, which the service gives a limit; it may be used on any goroutine.
+// send sends one request, for which the service sets a time limit. Any goroutine may call it.
 func (f *shopFront) send(t *testing.T, key, limit string) (got toldAnswer) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.URL+"/orders", strings.NewReader("tea"))

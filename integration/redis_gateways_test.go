@@ -18,10 +18,10 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestRedisTwoGateways sends every key to two gateways at the same moment. They are processes of
-// their own, which share a Redis and the service behind them. Each key has one effect and one
-// answer: both callers have it, or one is told 409 in-progress, asks again, and has it then. In the
-// long form it is 100 000 keys.
+// TestRedisTwoGateways sends every key to two gateways at the same moment. They are separate
+// processes, which share a Redis and a service. Each key has one effect and one answer: both
+// callers get it, or one gets 409 in-progress, retries, and then gets it. The long form has 100 000
+// keys.
 func TestRedisTwoGateways(t *testing.T) {
 	t.Parallel()
 	program := theCommand.get(t)
@@ -63,7 +63,7 @@ func twoGateways(t *testing.T, programs [2]string, store string, keys int) *riva
 
 	doubles, effects := 0, 0
 	r.effects.Range(func(_, n any) bool {
-		count := int(n.(*atomic.Int64).Load()) //nolint:errcheck,forcetypeassert // serve puts nothing else there
+		count := int(n.(*atomic.Int64).Load()) //nolint:errcheck,forcetypeassert // serve stores only these
 		effects += count
 		if count != 1 {
 			doubles++
@@ -78,7 +78,7 @@ func twoGateways(t *testing.T, programs [2]string, store string, keys int) *riva
 	return r
 }
 
-// rivals are two gateways before one service, which counts what takes effect.
+// rivals are two gateways in front of one service, which counts its effects.
 type rivals struct {
 	gateways           [2]string
 	client             *http.Client
@@ -90,12 +90,12 @@ type rivals struct {
 
 func (r *rivals) serve(w http.ResponseWriter, req *http.Request) {
 	n, _ := r.effects.LoadOrStore(req.Header.Get("Idempotency-Key"), new(atomic.Int64))
-	n.(*atomic.Int64).Add(1) //nolint:errcheck,forcetypeassert // nothing else is there
+	n.(*atomic.Int64).Add(1) //nolint:errcheck,forcetypeassert // nothing else is stored
 	w.WriteHeader(http.StatusCreated)
 	fmt.Fprintf(w, "effect %d", r.all.Add(1))
 }
 
-// rivalAnswer is what one of the two callers is told.
+// rivalAnswer is what one of the two callers gets.
 type rivalAnswer struct {
 	status   int
 	body     string
@@ -120,7 +120,7 @@ func (r *rivals) ask(t *testing.T, base, key string) (a rivalAnswer) {
 	return rivalAnswer{resp.StatusCode, string(body), resp.Header.Get("Idempotency-Replayed") == "true", err}
 }
 
-// race sends a key to both, and holds the answers against each other.
+// race sends a key to both gateways, and compares the answers.
 func (r *rivals) race(t *testing.T, key string) {
 	t.Helper()
 	var answers [2]rivalAnswer
@@ -138,7 +138,7 @@ func (r *rivals) race(t *testing.T, key string) {
 	for i, a := range answers {
 		if a.status == http.StatusConflict && strings.Contains(a.body, `"code":"in-progress"`) {
 			refused = true
-			// the other has its answer, so this one is there
+			// The other one has its answer, so this one must be available.
 			answers[i] = r.ask(t, r.gateways[i], key)
 		}
 	}

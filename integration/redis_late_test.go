@@ -10,8 +10,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestRedisClaimAfterItsTime: the server hangs while a claim is on its way, and takes it when the
-// caller has long gone: it is not applied, and the next caller runs at once.
+// TestRedisClaimAfterItsTime: the server hangs while a claim is in flight, and reads it long after
+// the caller has gone. It is not applied, and the next caller runs at once.
 func TestRedisClaimAfterItsTime(t *testing.T) {
 	t.Parallel()
 	for adapter, connect := range redisClients {
@@ -32,7 +32,7 @@ func TestRedisClaimAfterItsTime(t *testing.T) {
 			assert.ErrorIs(t, err, context.DeadlineExceeded, "a call to a server that hangs")
 			time.Sleep(300 * time.Millisecond)
 			resume()
-			for range 50 { // wherever the server is with what it was sent
+			for range 50 { // at whatever point of its input the server hangs
 				rec, err := s.Lookup(t.Context(), faultStoreKey("k"))
 				assert.NoError(t, err, "look")
 				assert.Equal(t, rec.State, retrysafe.State(0), "state of a key whose claim came too late")
@@ -44,8 +44,8 @@ func TestRedisClaimAfterItsTime(t *testing.T) {
 	}
 }
 
-// TestRedisClaimOfACallerThatLeft: the server hangs for a moment, and its caller goes: the claim is
-// in time, but nobody's. It is given back, although the caller is not there any more.
+// TestRedisClaimOfACallerThatLeft: the server hangs for a moment, and the caller leaves. The claim
+// is in time, but no caller wants it. It is released, although the caller has gone.
 func TestRedisClaimOfACallerThatLeft(t *testing.T) {
 	t.Parallel()
 	for adapter, connect := range redisClients {
@@ -59,7 +59,7 @@ func TestRedisClaimOfACallerThatLeft(t *testing.T) {
 			assert.NoError(t, err, "a call before")
 			resume := sync.OnceFunc(server.stall())
 			t.Cleanup(resume)
-			// so long the claim is in time
+			// the claim is in time for that long
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			time.AfterFunc(100*time.Millisecond, cancel)
 			_, err = retrysafe.Do(ctx, e, faultKey("k"), w.run)

@@ -18,7 +18,7 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// TestRedisLight: what is done is done once, and nothing is kept of it but that.
+// TestRedisLight: done work is not done again, and the store keeps nothing else about it.
 func TestRedisLight(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
@@ -56,7 +56,7 @@ func TestRedisLight(t *testing.T) {
 	assert.True(t, left > 23*time.Hour && left <= 24*time.Hour+time.Millisecond, "retention: %v", left)
 	text, _ := key.MarshalText()
 	assert.Equal(t, redisDo(server.addr, "STRLEN", "rs:"+string(text)), "40", "bytes of the record")
-	// Steps are kept while they are needed, and gone in the end.
+	// Steps are kept while they are needed, and removed in the end.
 	again := e.WithPolicy(retrysafe.Policy{OnDoubt: retrysafe.Reexecute})
 	did := 0
 	for i, want := range []error{retrysafe.ErrInDoubt, nil} {
@@ -74,7 +74,7 @@ func TestRedisLight(t *testing.T) {
 	steps.ID = "steps"
 	text, _ = steps.MarshalText()
 	assert.Equal(t, redisDo(server.addr, "STRLEN", "rs:"+string(text)), "40", "bytes of a record that had steps")
-	// Work that failed after an attempt of before has more to tell while it runs, and as little in
+	// Work that failed after an earlier attempt takes more space while it runs, and as little in
 	// the end.
 	a, _, err := e.Begin(t.Context(), retrysafe.Key{Operation: "message", ID: "again"})
 	assert.NoError(t, err, "begin")
@@ -101,8 +101,8 @@ func TestRedisLightStore(t *testing.T) {
 	}, f)
 }
 
-// TestSoakRedisLightIsSmall: the server's own accounting, beside a bare SET of the same keys. A
-// goal of at most 1.6 times.
+// TestSoakRedisLightIsSmall: by the server's own accounting, compared with a bare SET of the same
+// keys. The goal is at most 1.6 times.
 func TestSoakRedisLightIsSmall(t *testing.T) {
 	t.Parallel()
 	n := 20_000

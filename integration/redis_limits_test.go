@@ -18,7 +18,7 @@ import (
 )
 
 // TestRedisChargeDecidesLikeTheProtocol: over random charges, every answer of the script and every
-// byte that it stores is what the function in Go says for the same counts, request and time.
+// byte that it stores is what the Go function returns for the same counts, request and time.
 func TestRedisChargeDecidesLikeTheProtocol(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
@@ -65,8 +65,8 @@ func TestRedisChargeDecidesLikeTheProtocol(t *testing.T) {
 	}
 }
 
-// TestRedisChargeOfManyRates: a tenant has at most 256 rates at once, so that its counts stay
-// small; in Redis as in Go.
+// TestRedisChargeOfManyRates: in Redis as in Go, a tenant has at most 256 rates at once, so that
+// its counts stay small.
 func TestRedisChargeOfManyRates(t *testing.T) {
 	t.Parallel()
 	spy := &timed{Client: rueidisTo(t, startRedis(t).addr)}
@@ -93,7 +93,7 @@ func redisGet(t *testing.T, c redisclient.Nodes, name string) (value string) {
 	return value
 }
 
-// TestRedisChargeIsOneTrip: one round trip and one key, which goes by itself.
+// TestRedisChargeIsOneTrip: one round trip and one key, which expires by itself.
 func TestRedisChargeIsOneTrip(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
@@ -111,8 +111,8 @@ func TestRedisChargeIsOneTrip(t *testing.T) {
 	assert.True(t, err == nil && left > 0, "the end of the counts, in ms: %d, %v", left, err)
 }
 
-// TestRedisLimitsTrips: with limits a new key costs two round trips more, a look and a charge, and
-// a repeat one.
+// TestRedisLimitsTrips: with limits a new key costs two more round trips, a look and a charge, and
+// a duplicate one.
 func TestRedisLimitsTrips(t *testing.T) {
 	t.Parallel()
 	client := &counted{Client: rueidisTo(t, startRedis(t).addr)}
@@ -134,7 +134,7 @@ func TestRedisLimitsTrips(t *testing.T) {
 }
 
 // TestRedisLimitsAreShared: of many new keys of two tenants that come to four engines at once,
-// exactly as many of each run as may live.
+// exactly as many of each run as the limit allows.
 func TestRedisLimitsAreShared(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{"single": "redis://" + startRedis(t).addr, "cluster": clusterForAll.get(t).url()} {
@@ -156,7 +156,7 @@ func TestRedisLimitsAreShared(t *testing.T) {
 				callers.Go(func() {
 					tenant := i % 2
 					key := retrysafe.Key{Tenant: fmt.Sprint(tenant), Operation: "charge", ID: fmt.Sprint(i)}
-					for range 2 { // the second is a repeat, or is refused again
+					for range 2 { // the second is a duplicate, or is refused again
 						replayed, err := retrysafe.Run(context.Background(), engines[i/2%len(engines)], key, func(context.Context) error { return nil })
 						switch {
 						case err == nil && !replayed:
@@ -181,8 +181,8 @@ func TestRedisLimitsAreShared(t *testing.T) {
 	}
 }
 
-// TestRedisLimitsWithoutTheServer: nothing runs while the counts cannot be reached, and all is well
-// when they can.
+// TestRedisLimitsWithoutTheServer: nothing runs while the counts are unreachable, and all works
+// again when they are back.
 func TestRedisLimitsWithoutTheServer(t *testing.T) {
 	t.Parallel()
 	server := startKnowing(t)

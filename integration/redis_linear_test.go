@@ -21,19 +21,19 @@ import (
 // a history.
 const linearNow = protocol.Micros(1)
 
-// linearCall is one call of a history, and linearReply what its caller was told.
+// linearCall is one call of a history, and linearReply is what its caller got.
 type (
 	linearCall  struct{ request any }
 	linearReply struct {
-		unknown bool // nobody knows whether it was applied
+		unknown bool // it is unknown whether it was applied
 		lost    bool // ErrLeaseLost
 		status  retrysafe.Status
 		rec     retrysafe.Record
 	}
 )
 
-// linearState is the record in the model, packed so that states compare, and whether its fence was
-// never told: then the first reply that shows it does.
+// linearState is the record in the model, packed so that states can be compared. blind means that
+// no reply has contained its fence: then the first reply with a fence sets it.
 type linearState struct {
 	packed string
 	blind  bool
@@ -54,7 +54,7 @@ func stateOf(row protocol.Row, blind bool) linearState {
 	return linearState{string(packed), blind}
 }
 
-// linearModel is one key, one call after the other.
+// linearModel is one key, with one call after the other.
 var linearModel = porcupine.Model{
 	Init: func() any { return linearState{} },
 	Step: func(state, input, output any) (bool, any) {
@@ -67,7 +67,7 @@ func linearStep(s linearState, request any, told linearReply) (bool, linearState
 	switch req := request.(type) {
 	case retrysafe.AcquireRequest:
 		before := row.Fence
-		if s.blind && req.IfFence == before { // nobody can know a fence that was never told
+		if s.blind && req.IfFence == before { // no caller can know a fence that no reply contained
 			req.IfFence++
 		}
 		next, status, _, err := protocol.Acquire(row, linearNow, 0, &req)
@@ -105,7 +105,7 @@ func linearStep(s linearState, request any, told linearReply) (bool, linearState
 	return told.shows(&row, s.blind)
 }
 
-// ended is the state after a call that only the holder may make.
+// ended returns the state after a call that only the holder may make.
 func (s linearState) ended(told linearReply, next protocol.Row, err error) (bool, linearState) {
 	lost := err != nil || s.blind
 	if lost {
@@ -114,7 +114,8 @@ func (s linearState) ended(told linearReply, next protocol.Row, err error) (bool
 	return told.unknown || !told.lost, stateOf(next, false)
 }
 
-// shows compares the record that the caller was given, whose fence counts where the model has none.
+// shows compares the record that the caller got with the model. If the model has no fence, it takes
+// the record's.
 func (told *linearReply) shows(row *protocol.Row, blind bool) (bool, linearState) {
 	if blind && row.State != 0 {
 		if told.rec.Fence < row.Fence {
@@ -129,20 +130,20 @@ func (told *linearReply) shows(row *protocol.Row, blind bool) (bool, linearState
 	return same, stateOf(*row, false)
 }
 
-// linearCaller makes random calls for one key and writes down what it was told.
+// linearCaller makes random calls for one key and records what it got.
 type linearCaller struct {
 	id    int
 	s     retrysafe.Store
 	key   retrysafe.StoreKey
 	rnd   *rand.Rand
 	begun time.Time
-	// cuts counts what was lost so far, for a client that sends again by itself: a call may then
+	// cuts returns what was lost so far, for a client that sends again by itself: a call may then
 	// have been applied once more.
 	cuts func() int64
 
 	owner retrysafe.Owner
 	fence retrysafe.Fence
-	seen  retrysafe.Fence // by a look
+	seen  retrysafe.Fence // by a Lookup
 	ops   []porcupine.Operation
 }
 
@@ -188,7 +189,7 @@ func (c *linearCaller) step(ctx context.Context) {
 			Answer: retrysafe.Answer{Codec: "raw", Kept: true, Body: fmt.Appendf(nil, "%d of caller %d", len(c.ops), c.id)},
 		}
 		if c.rnd.IntN(3) > 0 {
-			req.State = retrysafe.StateFailed // which can be opened again
+			req.State = retrysafe.StateFailed // which can be reopened
 		}
 		c.ask(ctx, req, func(ctx context.Context) (a retrysafe.Acquired, err error) {
 			a.Record, err = c.s.Complete(ctx, req)
@@ -213,8 +214,8 @@ func (c *linearCaller) step(ctx context.Context) {
 	}
 }
 
-// history lets callers loose on one key. What nobody knows the end of may happen until the history
-// is over.
+// history runs callers on one key. A call whose outcome is unknown may take effect until the
+// history is over.
 func history(t *testing.T, s func(caller int) retrysafe.Store, key retrysafe.StoreKey, seed uint64, cuts func() int64) (ops []porcupine.Operation, unknown int) {
 	t.Helper()
 	const callers, steps = 4, 14
@@ -244,8 +245,8 @@ func history(t *testing.T, s func(caller int) retrysafe.Store, key retrysafe.Sto
 	return ops, unknown
 }
 
-// linearRun makes histories on a store behind a proxy that loses, and checks each; it returns those
-// that no order explains.
+// linearRun makes histories on a store behind a proxy that loses messages, and checks each. It
+// returns those that no order explains.
 func linearRun(t *testing.T, adapter string, rounds int, wrap func(retrysafe.Store, *redisServer) retrysafe.Store) (bad [][]porcupine.Operation) {
 	t.Helper()
 	server := startRedis(t)
@@ -260,7 +261,7 @@ func linearRun(t *testing.T, adapter string, rounds int, wrap func(retrysafe.Sto
 	known := func() int64 { return 0 }
 	kinds := []cut{loseReply, loseReply, loseRequest, lateRequest}
 	if adapter != "rueidis" {
-		// what such a client sends again must not come twice: the store is told nothing of that
+		// what such a client sends again must not arrive twice: the store does not know about it
 		kinds, known = kinds[:3], cuts.Load
 	}
 	p.setHook(func(string, int) cut { // under the proxy's lock
@@ -272,7 +273,7 @@ func linearRun(t *testing.T, adapter string, rounds int, wrap func(retrysafe.Sto
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	delivered := make(chan int)
-	go func() { // what is late comes some time
+	go func() { // late messages arrive after a while
 		n := 0
 		for ctx.Err() == nil {
 			time.Sleep(5 * time.Millisecond)
@@ -298,8 +299,8 @@ func linearRun(t *testing.T, adapter string, rounds int, wrap func(retrysafe.Sto
 	return bad
 }
 
-// TestRedisLinearizable: whatever a proxy loses, what callers are told of one key is explained by
-// some order of their calls.
+// TestRedisLinearizable: whatever a proxy loses, some order of the calls for a key explains what
+// its callers got.
 func TestRedisLinearizable(t *testing.T) {
 	t.Parallel()
 	linearizable(t, 100)
@@ -329,7 +330,7 @@ func linearizable(t *testing.T, rounds int) {
 	}
 }
 
-// described is a call and its answer in one line.
+// described returns a call and its answer in one line.
 func described(op porcupine.Operation) (text string) {
 	switch req := op.Input.(linearCall).request.(type) { //nolint:forcetypeassert // it is
 	case retrysafe.AcquireRequest:
@@ -350,7 +351,7 @@ func described(op porcupine.Operation) (text string) {
 	return fmt.Sprintf("%s -> lost %v, %v, owner %x, %v, answer %q", text, told.lost, told.status, told.rec.Owner[:3], told.rec, told.rec.Answer.Body)
 }
 
-// wiping is a store that is wrong: Release of a finished record removes it.
+// wiping is a store with a fault: Release of a finished record removes it.
 type wiping struct {
 	retrysafe.Store
 	server *redisServer
@@ -368,7 +369,7 @@ func (w *wiping) Release(ctx context.Context, req retrysafe.ReleaseRequest) erro
 	return err
 }
 
-// TestRedisLinearizableFails: the check finds a store that is wrong.
+// TestRedisLinearizableFails: the check finds a faulty store.
 func TestRedisLinearizableFails(t *testing.T) {
 	t.Parallel()
 	bad := linearRun(t, "rueidis", 80, func(s retrysafe.Store, server *redisServer) retrysafe.Store { return &wiping{s, server} })

@@ -11,7 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe/redisstore"
 )
 
-// lossy is an engine behind a proxy that loses.
+// lossy is an engine behind a proxy that loses messages.
 type lossy struct {
 	p     *redisProxy
 	store *redisstore.Store
@@ -19,7 +19,7 @@ type lossy struct {
 	work  work
 }
 
-// startKnowing is a server that knows all scripts, so that what is lost is a run and not the word
+// startKnowing starts a server that knows all scripts, so that a loss hits a run, and not the reply
 // that a script is unknown.
 func startKnowing(t *testing.T) *redisServer {
 	t.Helper()
@@ -50,7 +50,8 @@ func newLossy(t *testing.T, p *redisProxy, adapter string, policy retrysafe.Poli
 	return l
 }
 
-// wantOnce wants the first answer of a key whose work has run once, and nothing in doubt.
+// wantOnce checks that a key whose work has run once gets its first answer, and that nothing is in
+// doubt.
 func (l *lossy) wantOnce(t *testing.T, id string) {
 	t.Helper()
 	l.p.setHook(nil)
@@ -62,7 +63,7 @@ func (l *lossy) wantOnce(t *testing.T, id string) {
 	l.wantNoDoubt(t, id)
 }
 
-// wantNoDoubt looks at the list, as a person would. Others use the server too.
+// wantNoDoubt checks the list of doubts, as an operator would. Other tests use the server too.
 func (l *lossy) wantNoDoubt(t *testing.T, id string) {
 	t.Helper()
 	for _, rec := range doubts(t, l.store) {
@@ -76,9 +77,9 @@ var losses = []struct {
 	cut  cut
 }{{"reply", loseReply}, {"request", loseRequest}}
 
-// TestRedisLostOnce loses one request or one reply of each script. The call that it hits ends well,
-// its work runs once, and repeats get its answer: a try that is sent again, be it by the engine or
-// by the client itself, is known by its owner.
+// TestRedisLostOnce loses one request or one reply of each script. The affected call succeeds, its
+// work runs once, and duplicates get its answer: a call that is sent again, by the engine or by the
+// client itself, is recognized by its owner.
 func TestRedisLostOnce(t *testing.T) {
 	t.Parallel()
 	server := startKnowing(t)
@@ -89,7 +90,7 @@ func TestRedisLostOnce(t *testing.T) {
 					t.Parallel()
 					var policy retrysafe.Policy
 					if script == "extend" {
-						policy.Lease = 10 * time.Second // heartbeats go out after a third of it
+						policy.Lease = 10 * time.Second // heartbeats are sent after a third of it
 					}
 					l := newLossy(t, startProxy(t, server.addr), adapter, policy)
 					id := t.Name()
@@ -109,7 +110,7 @@ func TestRedisLostOnce(t *testing.T) {
 						assert.Equal(t, rec.State, retrysafe.StateReleased, "state after a call that did nothing")
 					}
 					res, err := retrysafe.Do(t.Context(), l.e, faultKey(id), func(ctx context.Context) (int64, error) {
-						if script == "extend" { // until a second heartbeat has come through
+						if script == "extend" { // until a second heartbeat has succeeded
 							eventually(t, "heartbeats", func() bool { return l.p.ran("extend") >= 3 || ctx.Err() != nil })
 						}
 						assert.NoError(t, ctx.Err(), "the attempt's context")
@@ -129,7 +130,7 @@ func TestRedisLostOnce(t *testing.T) {
 	}
 }
 
-// TestRedisLostDoubt: the reply to "in doubt" is lost; the key is in doubt, with its cause.
+// TestRedisLostDoubt: the reply to "in doubt" is lost. The key is in doubt, with its cause.
 func TestRedisLostDoubt(t *testing.T) {
 	t.Parallel()
 	server := startKnowing(t)
@@ -155,9 +156,9 @@ func TestRedisLostDoubt(t *testing.T) {
 	}
 }
 
-// TestRedisLostClaim: every reply to a claim is lost, or every request. The caller is told that the
-// store is away, and nothing runs; the key is given back by itself, so that the next call runs and
-// nothing is in doubt.
+// TestRedisLostClaim: every reply to a claim is lost, or every request. The caller gets an error
+// that the store is unavailable, and nothing runs. The key is released by itself, so the next call
+// runs and nothing is in doubt.
 func TestRedisLostClaim(t *testing.T) {
 	t.Parallel()
 	server := startKnowing(t)
@@ -203,8 +204,8 @@ func TestRedisLostClaim(t *testing.T) {
 	}
 }
 
-// TestRedisLostComplete: the store keeps the answer and cannot say so for a while. The caller gets
-// its value, and so does the next.
+// TestRedisLostComplete: the store has the answer and cannot confirm it for a while. The caller
+// gets its value, and so does the next.
 func TestRedisLostComplete(t *testing.T) {
 	t.Parallel()
 	server := startKnowing(t)
@@ -233,8 +234,8 @@ func TestRedisLostComplete(t *testing.T) {
 	}
 }
 
-// TestRedisHeldReply: the reply to a claim does not come, and the connection stands. The client
-// gives it up some time, and what it asks again is known.
+// TestRedisHeldReply: the reply to a claim does not come, and the connection stays open. The client
+// gives it up after a while, and its repeated call is recognized.
 func TestRedisHeldReply(t *testing.T) {
 	t.Parallel()
 	server := startKnowing(t)
@@ -256,8 +257,8 @@ func TestRedisHeldReply(t *testing.T) {
 	}
 }
 
-// TestRedisLostIssue: whoever issues a key and loses the reply asks again, and is told that the key
-// is its own.
+// TestRedisLostIssue: a caller that issues a key and loses the reply repeats the call, and learns
+// that the key is its own.
 func TestRedisLostIssue(t *testing.T) {
 	t.Parallel()
 	server := startKnowing(t)
@@ -274,7 +275,7 @@ func TestRedisLostIssue(t *testing.T) {
 				})
 				req := retrysafe.IssueRequest{Key: faultStoreKey(t.Name()), Owner: retrysafe.Owner{1}, Retention: time.Minute}
 				status, err := l.store.Issue(t.Context(), req)
-				if err != nil { // this client leaves the repeat to us
+				if err != nil { // this client does not repeat it itself
 					status, err = l.store.Issue(t.Context(), req)
 				}
 				assert.NoError(t, err, "issue")

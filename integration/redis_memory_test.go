@@ -16,8 +16,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestRedisFull: while the server's memory is full nothing new runs, and callers are told so; what
-// runs already comes to its end, and when there is room again all goes on.
+// TestRedisFull: while the server's memory is full nothing new runs, and callers get an error that
+// says so. Running work finishes, and when there is memory again everything works.
 func TestRedisFull(t *testing.T) {
 	t.Parallel()
 	for adapter, connect := range redisClients {
@@ -95,7 +95,7 @@ func TestRedisFull(t *testing.T) {
 }
 
 // TestRedisFullOfRefusals: 8,000 requests of a stranger that the service refuses do not fill a
-// small server, and customers are served.
+// small server, and customers are still served.
 func TestRedisFullOfRefusals(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t, "--maxmemory", "6mb", "--maxmemory-policy", "noeviction")

@@ -30,7 +30,7 @@ func (c *timed) Eval(ctx context.Context, call redisclient.Call) redisclient.Rep
 }
 
 // TestRedisScriptsDecideLikeTheProtocol: over random calls, every answer of the scripts and every
-// byte that they store is what the functions in Go say for the same record, request and time.
+// byte that they store is what the Go functions return for the same record, request and time.
 func TestRedisScriptsDecideLikeTheProtocol(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
@@ -63,7 +63,7 @@ func TestRedisScriptsDecideLikeTheProtocol(t *testing.T) {
 				continue
 			}
 			if w.row.State == retrysafe.StateIssued && w.row.Fence == 0 {
-				// the fence of the expired record, if that was still there
+				// The fence of the expired record, if the record still existed.
 				if kept, err := protocol.ParseRow([]byte(stored)); err == nil && kept.Fence == w.old {
 					w.row.Fence = w.old
 				}
@@ -75,7 +75,7 @@ func TestRedisScriptsDecideLikeTheProtocol(t *testing.T) {
 	}
 }
 
-// modelWalk is one key's way through calls, and what its record has to be.
+// modelWalk makes random calls for one key, and has the record that must result.
 type modelWalk struct {
 	t   *testing.T
 	rnd *rand.Rand
@@ -101,7 +101,7 @@ func (w *modelWalk) span() time.Duration {
 	return []time.Duration{time.Millisecond, 3 * time.Millisecond, time.Minute, time.Hour, retrysafe.Forever, 500 * time.Nanosecond}[w.rnd.IntN(6)]
 }
 
-// step makes one call on both sides and compares what they say.
+// step makes one call on both sides and compares the answers.
 func (w *modelWalk) step(s retrysafe.Store, spy *timed) (what string) {
 	t, ctx := w.t, w.t.Context()
 	if w.rnd.IntN(6) == 0 {
@@ -124,7 +124,8 @@ func (w *modelWalk) step(s retrysafe.Store, spy *timed) (what string) {
 			req.Until = time.Now().Add(time.Duration(w.rnd.IntN(20)-2) * time.Millisecond).Truncate(time.Microsecond)
 		}
 		if w.rnd.IntN(8) == 0 {
-			// what has expired may be there or not, and does not count: near the clock
+			// An expired record may or may not exist, and does not count: use a fence near the
+			// clock.
 			req.MinFence = w.row.Fence + retrysafe.Fence(w.rnd.IntN(3))
 		}
 		req.Asks = w.rnd.IntN(3) == 0
@@ -217,8 +218,8 @@ func (w *modelWalk) step(s retrysafe.Store, spy *timed) (what string) {
 	return what
 }
 
-// forget: what has expired is absent, whether or not the server has removed it. Its fence is below
-// the clock.
+// forget treats an expired record as absent, whether or not the server has removed it. Its fence is
+// below the clock.
 func (w *modelWalk) forget(now protocol.Micros) {
 	if w.row.State != 0 && w.row.Expired(now) {
 		w.old, w.row = w.row.Fence, protocol.Row{}

@@ -11,7 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// outage is what clients of a shopFront were told while the server hung.
+// outage is what clients of a shopFront got while the server hung.
 type outage struct {
 	mu      sync.Mutex
 	codes   map[string]int
@@ -31,8 +31,8 @@ func (o *outage) note(key string, got toldAnswer) {
 	}
 }
 
-// TestRedisHangs stops the server for three seconds under the load of a service, TestSoakRedisHangs
-// for ten in the long run.
+// TestRedisHangs stops the server for three seconds under the load of a service. TestSoakRedisHangs
+// stops it for ten, in the long run.
 func TestRedisHangs(t *testing.T) {
 	t.Parallel()
 	for adapter := range redisClients {
@@ -51,9 +51,9 @@ func TestSoakRedisHangs(t *testing.T) {
 	}
 }
 
-// hang: clients are answered, refused with 503 and Retry-After, or told that their request runs;
-// nothing else. When the server is back all goes on, what never ran is not in doubt, and each
-// request that is sent again until it is answered has run once.
+// hang: clients get an answer, or 503 with Retry-After, or an error that their request is in
+// progress, and nothing else. When the server is back everything works, what never ran is not in
+// doubt, and each request that is sent until it is answered has run once.
 func hang(t *testing.T, adapter string, length time.Duration) {
 	t.Helper()
 	server := startRedis(t)

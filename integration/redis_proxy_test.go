@@ -19,24 +19,24 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// cut is what a redisProxy does to one run of a script; zero: nothing.
+// cut is what a redisProxy does to one run of a script. Zero means nothing.
 type cut uint8
 
 const (
-	loseRequest cut = iota + 1 // the server never sees it; the connection breaks
+	loseRequest cut = iota + 1 // the server never gets it; the connection breaks
 	loseReply                  // the script runs; the connection breaks before the reply
-	// the connection breaks; the server sees it when the proxy's deliver is called
+	// the connection breaks; the server gets it when the test calls deliver
 	lateRequest
 	holdReply // the script runs; the reply waits until the client has gone
 )
 
-// redisProxy stands between clients and a server, and does to scripts what its hook says: n counts
-// the runs of that script from 1.
+// redisProxy is between clients and a server, and does to scripts what its hook says: n counts the
+// runs of that script from 1.
 type redisProxy struct {
 	*servertest.Proxy
 
 	mu    sync.Mutex
-	to    string // for what is late
+	to    string // for delayed commands
 	hook  func(script string, n int) cut
 	names map[string]string // of scripts, by digest
 	runs  map[string]int
@@ -72,14 +72,14 @@ func (p *redisProxy) server() string {
 	return p.to
 }
 
-// ran is how often the script was asked for since the hook was set.
+// ran returns how often the script was called since the hook was set.
 func (p *redisProxy) ran(script string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.runs[script]
 }
 
-// deliver sends what was held back to the server, each on a connection of its own, and waits for
+// deliver sends the delayed commands to the server, each on a separate connection, and waits for
 // the replies.
 func (p *redisProxy) deliver() int {
 	p.mu.Lock()
@@ -92,7 +92,7 @@ func (p *redisProxy) deliver() int {
 	return len(late)
 }
 
-// ask tells what is to be done with a command.
+// ask returns what to do with a command.
 func (p *redisProxy) ask(words [][]byte) cut {
 	verb := strings.ToUpper(string(words[0]))
 	if len(words) < 3 || verb != "EVALSHA" && verb != "EVAL" {
@@ -115,7 +115,7 @@ func (p *redisProxy) ask(words [][]byte) cut {
 
 func (p *redisProxy) serve(client, server net.Conn) {
 	fates := make(chan cut, 1<<16)
-	gone := make(chan struct{}) // the client has
+	gone := make(chan struct{}) // closed when the client has gone
 	through := make(chan struct{})
 	go func() {
 		defer close(through)
@@ -125,7 +125,7 @@ func (p *redisProxy) serve(client, server net.Conn) {
 			if err != nil {
 				return
 			}
-			if raw[0] != '>' { // what is pushed answers nothing
+			if raw[0] != '>' { // a push message is not a reply
 				switch <-fates {
 				case loseReply:
 					_ = client.Close()
@@ -161,7 +161,7 @@ func (p *redisProxy) serve(client, server net.Conn) {
 	<-through
 }
 
-// send gives the server one command and reads the reply.
+// send sends one command to the server and reads the reply.
 func (p *redisProxy) send(raw []byte) {
 	c, err := net.Dial("tcp", p.server())
 	if err != nil {
@@ -200,7 +200,7 @@ func readCommand(r *bufio.Reader) (raw []byte, words [][]byte, err error) {
 	return raw, words, nil
 }
 
-// readReply reads one value of RESP2 or RESP3, as it stands.
+// readReply reads one value of RESP2 or RESP3, unparsed.
 func readReply(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadBytes('\n')
 	if err != nil || len(line) < 3 {
@@ -238,7 +238,7 @@ type wholeClient interface {
 	redisclient.Replicated
 }
 
-// proxied tells the proxy the names of the scripts.
+// proxied registers the names of the scripts with the proxy.
 type proxied struct {
 	wholeClient
 	p *redisProxy
@@ -262,7 +262,7 @@ func (c *proxied) EvalMany(ctx context.Context, calls []redisclient.Call) []redi
 	return c.wholeClient.EvalMany(ctx, calls)
 }
 
-// through connects by way of the proxy.
+// through connects through the proxy.
 func (p *redisProxy) through(t *testing.T, adapter string) redisclient.Client {
 	t.Helper()
 	return &proxied{redisClients[adapter](t, "redis://"+p.Addr).(wholeClient), p} //nolint:errcheck,forcetypeassert // both adapters are

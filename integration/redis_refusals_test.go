@@ -17,7 +17,7 @@ import (
 	"github.com/retrysafe/retrysafe/redisstore"
 )
 
-// secretID and secretWord must not stand in any error.
+// No error may contain secretID or secretWord.
 const secretID, secretWord = "card-4111", "pass-word"
 
 func claimOf(owner byte) retrysafe.AcquireRequest {
@@ -26,7 +26,8 @@ func claimOf(owner byte) retrysafe.AcquireRequest {
 	}
 }
 
-// wantRefusal wants an error of the server's with a code, which is explained and tells no secret.
+// wantRefusal checks an error of the server with a code, which must be explained and contain no
+// secret.
 func wantRefusal(t *testing.T, err error, code, explained string) {
 	t.Helper()
 	var e redisclient.Error
@@ -38,7 +39,7 @@ func wantRefusal(t *testing.T, err error, code, explained string) {
 	}
 }
 
-// TestRedisRefusals: each refusal of a server is told with what it means, without keys or
+// TestRedisRefusals: each refusal of a server is reported with its meaning, without keys or
 // passwords, and nothing runs.
 func TestRedisRefusals(t *testing.T) {
 	t.Parallel()
@@ -89,8 +90,8 @@ func TestRedisRefusals(t *testing.T) {
 	}
 }
 
-// TestRedisLoading: a server that reads its data refuses everything, says why, and works when it is
-// through.
+// TestRedisLoading: a server that loads its data refuses everything, says why, and works when it is
+// done.
 func TestRedisLoading(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t, "--loading-process-events-interval-bytes", "1024")
@@ -115,7 +116,7 @@ func TestRedisLoading(t *testing.T) {
 	})
 }
 
-// TestRedisWrongPassword: nobody gets in, and the password is not told.
+// TestRedisWrongPassword: no call succeeds, and errors do not contain the password.
 func TestRedisWrongPassword(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)

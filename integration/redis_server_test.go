@@ -25,15 +25,15 @@ import (
 	"github.com/retrysafe/retrysafe/redisstore"
 )
 
-// redisServer is a server of this test's own, on loopback.
+// redisServer is a server for one test, on loopback.
 type redisServer struct {
 	addr  string
-	shift time.Duration // what its clock is off
+	shift time.Duration // how far its clock is off
 	cmd   *exec.Cmd
 	said  bytes.Buffer
 }
 
-// freePort is one that nobody listens on now.
+// freePort returns a port that is free now.
 func freePort(tb testing.TB) string {
 	tb.Helper()
 	port, err := freeport.Get()
@@ -41,7 +41,7 @@ func freePort(tb testing.TB) string {
 	return port
 }
 
-// startRedis runs redis-server in a folder of its own until the test ends.
+// startRedis runs redis-server in a separate folder until the test ends.
 func startRedis(tb testing.TB, args ...string) *redisServer {
 	tb.Helper()
 	return startRedisShifted(tb, 0, args...)
@@ -74,8 +74,8 @@ func (s *redisServer) start(tb testing.TB, dir string, args ...string) {
 	s.await(tb)
 }
 
-// shiftClock is a library that moves the clock of the program that loads it. (What the command
-// faketime loads does not get along with the server's memory allocator.)
+// shiftClock builds a library that shifts the clock of the program that loads it. (The library of
+// the command faketime does not work with the server's memory allocator.)
 func shiftClock(tb testing.TB) string {
 	tb.Helper()
 	cc, err := exec.LookPath("cc")
@@ -114,13 +114,13 @@ func (s *redisServer) kill() {
 	}
 }
 
-// stall stops the process: it takes requests and answers none.
+// stall stops the process: it accepts requests and answers none.
 func (s *redisServer) stall() (resume func()) {
 	_ = s.cmd.Process.Signal(syscall.SIGSTOP)
 	return func() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
 }
 
-// redisClients are the adapters, each to the servers of an address.
+// redisClients are the adapters; each connects to the servers of an address.
 var redisClients = map[string]func(t *testing.T, url string) redisclient.Client{
 	"rueidis": func(t *testing.T, url string) redisclient.Client {
 		t.Helper()
@@ -146,7 +146,7 @@ var redisClients = map[string]func(t *testing.T, url string) redisclient.Client{
 	},
 }
 
-// rueidisTo is a client of the servers.
+// rueidisTo returns a client of the servers.
 func rueidisTo(tb testing.TB, url string) *rueidisclient.Client {
 	tb.Helper()
 	if !strings.Contains(url, "://") {
@@ -186,7 +186,7 @@ func (c *counted) EachPrimary(ctx context.Context, f func(context.Context, func(
 
 func redisOn(tb testing.TB, c redisclient.Client, o *redisstore.Options) *redisstore.Store {
 	tb.Helper()
-	own := redisstore.Options{} // a copy: callers in parallel share theirs
+	own := redisstore.Options{} // a copy: parallel callers share theirs
 	if o != nil {
 		own = *o
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe/redisstore"
 )
 
-// cutOff keeps a replica from its primary until the returned function is called.
+// cutOff disconnects a replica from its primary until the returned function is called.
 func cutOff(t *testing.T, primary, replica *redisServer) (mend func()) {
 	t.Helper()
 	redisDo(replica.addr, "CONFIG", "SET", "masterauth", "no such password")
@@ -26,15 +26,15 @@ func cutOff(t *testing.T, primary, replica *redisServer) (mend func()) {
 	}
 }
 
-// patientOn is a store on the same server that waits for the replica as long as a busy machine
+// patientOn returns a store on the same server that waits for the replica as long as a busy machine
 // takes.
 func patientOn(t *testing.T, primary *redisServer) *redisstore.Store {
 	t.Helper()
 	return redisOn(t, rueidisTo(t, primary.addr), &redisstore.Options{Replicas: redisstore.All, ReplicaTime: time.Minute})
 }
 
-// TestRedisShortOfReplicas: while the replica is cut off, nothing new runs and the caller is told
-// that the store is away; the key is given back by itself.
+// TestRedisShortOfReplicas: while the replica is disconnected, nothing new runs and the caller gets
+// an error that the store is unavailable. The key is released by itself.
 func TestRedisShortOfReplicas(t *testing.T) {
 	t.Parallel()
 	for adapter, connect := range redisClients {
@@ -46,7 +46,7 @@ func TestRedisShortOfReplicas(t *testing.T) {
 			patient := redisEngine(t, patientOn(t, primary), retrysafe.Policy{})
 			var w work
 			mend := cutOff(t, primary, replica)
-			// its claim is given back after that
+			// Its claim is released after that.
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
 			_, err := retrysafe.Do(ctx, e, faultKey(adapter), w.run)
@@ -68,7 +68,7 @@ func TestRedisShortOfReplicas(t *testing.T) {
 }
 
 // TestRedisShortResolution: a resolution that too few replicas have leaves the key in doubt. That
-// the resolver did nothing says nothing of the attempt before.
+// the resolver did nothing says nothing about the earlier attempt.
 func TestRedisShortResolution(t *testing.T) {
 	t.Parallel()
 	primary, replica := startCouple(t)

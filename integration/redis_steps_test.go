@@ -10,9 +10,9 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestRedisLostProgress cuts the connection at each call that keeps a step, before and after the
-// script has run, or lets the call arrive late. Each step is done once, and a later attempt goes on
-// behind all of them.
+// TestRedisLostProgress cuts the connection at each call that saves a step, before and after the
+// script has run, or lets the call arrive late. Each step is done once, and a later attempt
+// continues after all of them.
 func TestRedisLostProgress(t *testing.T) {
 	t.Parallel()
 	server := startKnowing(t)
@@ -49,7 +49,7 @@ func TestRedisLostProgress(t *testing.T) {
 					_, err := call(errFaultWork)
 					assert.ErrorIs(t, err, errFaultWork, "the first attempt")
 					assert.True(t, l.p.ran("extend") > 3, "a save was sent again: %d", l.p.ran("extend"))
-					l.p.deliver() // behind all that was kept since
+					l.p.deliver() // after all that was saved since
 					l.p.setHook(nil)
 					got, err := call(nil)
 					assert.NoError(t, err, "the second attempt")

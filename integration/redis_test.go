@@ -14,10 +14,10 @@ import (
 
 var redisFeatures = storetest.Features{Issuer: true, Limiter: true, Lister: true, Notifier: true, Durable: true}
 
-// batching are those of a store whose wins need no replica.
+// batching are the features of a store whose claims need no replica.
 var batching = func() storetest.Features { f := redisFeatures; f.Batcher = true; return f }()
 
-// TestRedisStore runs the contract on a server for each clause, which may hang.
+// TestRedisStore runs the contract with a separate server for each clause that stalls it.
 func TestRedisStore(t *testing.T) {
 	t.Parallel()
 	for name, connect := range redisClients {
@@ -39,7 +39,7 @@ func TestRedisStore(t *testing.T) {
 	}
 }
 
-// redisToStall is the server that all clauses share, but for those that let it hang.
+// redisToStall returns the server that all clauses share, except for those that stall it.
 func redisToStall(t *testing.T) (server *redisServer, stall func() (resume func())) {
 	t.Helper()
 	if strings.Contains(t.Name(), "/S11") || strings.Contains(t.Name(), "/S15") {
@@ -49,7 +49,7 @@ func redisToStall(t *testing.T) (server *redisServer, stall func() (resume func(
 	return redisForAll.get(t), nil
 }
 
-// TestRedisNearStore runs it with copies of finished work in between.
+// TestRedisNearStore runs the contract with copies of finished work in between.
 func TestRedisNearStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T) storetest.Backend {
@@ -63,8 +63,8 @@ func TestRedisNearStore(t *testing.T) {
 	}, batching)
 }
 
-// TestRedisSentinelStore and TestRedisClusterStore run it on servers that all clauses share, each
-// under a prefix of its own; wins are confirmed by the replicas. The short form takes one client
+// TestRedisSentinelStore and TestRedisClusterStore run the contract on servers that all clauses
+// share, each with its own prefix; replicas confirm claims. The short form uses one client for
 // each.
 func TestRedisSentinelStore(t *testing.T) {
 	t.Parallel()

@@ -13,9 +13,9 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestRedisTwoEngines sends every key to two engines, each with a client of its own, at the same
-// time: it runs once, and both are told the same. TestSoakRedisTwoEngines does it with more keys in
-// the long run.
+// TestRedisTwoEngines sends every key to two engines with separate clients at the same time: it
+// runs once, and both get the same answer. TestSoakRedisTwoEngines does it with more keys in the
+// long run.
 func TestRedisTwoEngines(t *testing.T) {
 	t.Parallel()
 	twoEngines(t, 1_000)

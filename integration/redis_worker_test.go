@@ -13,7 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestRedisIdleWorker: a pass of a worker costs what there is to do, and not what was done.
+// TestRedisIdleWorker: the cost of a worker's pass depends on what there is to do, and not on what
+// was done.
 func TestRedisIdleWorker(t *testing.T) {
 	t.Parallel()
 	for adapter, connect := range redisClients {

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestRollingChange: while gateways are replaced one after the other, two builds share a store;
-// each key has one effect and one answer, whichever gateway it comes to first. RETRYSAFE_OLD names
-// the command of the other build (scripts/rolling.sh makes it); without it both are of this tree.
+// TestRollingChange: while gateways are replaced one after the other, two builds share a store.
+// Each key has one effect and one answer, whichever gateway it reaches first. RETRYSAFE_OLD names
+// the command of the other build (scripts/rolling.sh builds it); without it both are of this tree.
 func TestRollingChange(t *testing.T) {
 	t.Parallel()
 	programs := [2]string{theCommand.get(t), os.Getenv("RETRYSAFE_OLD")}
@@ -28,7 +28,7 @@ func TestRollingChange(t *testing.T) {
 			t.Parallel()
 			store := start(t)
 			store = strings.Replace(store, "postgresql://", "postgres://", 1)
-			// The old one makes the tables, and the new one changes what it has to.
+			// The old build creates the tables, and the new one changes them.
 			programs := programs
 			programs[0], programs[1] = programs[1], programs[0]
 			twoGateways(t, programs, store, 100)

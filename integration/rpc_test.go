@@ -35,7 +35,7 @@ const orderMethod = "/shop.v1.Orders/Place"
 
 type rpcText = wrapperspb.StringValue
 
-// rpcCall is a call of orderMethod over some protocol: the answer, or the error.
+// rpcCall is a call of orderMethod over some protocol. It returns the answer or the error.
 type rpcCall func(ctx context.Context, request string) (string, *rpcError)
 
 type rpcError struct {

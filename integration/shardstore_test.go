@@ -15,8 +15,8 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// TestShardStore is the contract over a file of SQLite and a server of PostgreSQL, of which each
-// has its share of the keys.
+// TestShardStore runs the contract over a SQLite file and a PostgreSQL server, each with its share
+// of the keys.
 func TestShardStore(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
@@ -34,8 +34,8 @@ func TestShardStore(t *testing.T) {
 	}, storetest.Features{Issuer: true, Limiter: true, Lister: true, Sweeper: true, Durable: true})
 }
 
-// TestShardsChange: from a file of SQLite to that and a server of PostgreSQL, under the calls of
-// two engines: each key runs once.
+// TestShardsChange: from a SQLite file to that file and a PostgreSQL server, under the calls of two
+// engines: each key runs once.
 func TestShardsChange(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
@@ -75,7 +75,7 @@ func TestShardsChange(t *testing.T) {
 				key := retrysafe.Key{Operation: "pay", ID: fmt.Sprint(i)}
 				a, _, err := e.Begin(t.Context(), key)
 				for ; errors.Is(err, retrysafe.ErrUnavailable); a, _, err = e.Begin(t.Context(), key) {
-					// a busy machine has let the lease pass
+					// A busy machine may have let the lease expire.
 				}
 				if err != nil || a == nil {
 					if err != nil {
@@ -102,7 +102,7 @@ func TestShardsChange(t *testing.T) {
 			t.Logf("key %d did not run: %v", i, err)
 		}
 	}
-	// while a key moves, a slow machine may refuse both of its callers
+	// While a key moves, a slow machine may refuse both of its callers.
 	assert.True(t, once > keys/2, "%d of %d keys ran", once, keys)
 	page, err := table.List(t.Context(), retrysafe.ListRequest{Namespace: "shards"})
 	assert.NoError(t, err, "list")

@@ -15,7 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// threeDatabases are shards of each kind of database, with a table for effects in each.
+// threeDatabases are shards on each kind of database, with a table for effects in each.
 type threeDatabases struct {
 	stores  map[string]retrysafe.Store
 	txs     map[string]retrysafe.TxStore[*sql.Tx]
@@ -43,7 +43,7 @@ func newThreeDatabases(t *testing.T) *threeDatabases {
 	return d
 }
 
-// effects are how often each key had its effect, over all databases.
+// effects returns how often each key had its effect, over all databases.
 func (d *threeDatabases) effects(t *testing.T) map[string]int {
 	t.Helper()
 	all := map[string]int{}
@@ -60,8 +60,8 @@ func (d *threeDatabases) effects(t *testing.T) map[string]int {
 	return all
 }
 
-// pay is a transaction whose effect is a row beside its record. wait is called when the row is
-// written, and before COMMIT.
+// pay runs a transaction whose effect is a row beside its record. It calls wait after it has
+// written the row, before COMMIT.
 func (d *threeDatabases) pay(ctx context.Context, e *retrysafe.Engine, tx retrysafe.TxStore[*sql.Tx], id string, wait func()) (retrysafe.Result[string], error) {
 	return retrysafe.DoTx(ctx, e, tx, retrysafe.Key{Operation: "pay", ID: id}, func(ctx context.Context, tx *sql.Tx) (string, error) {
 		name := shardstore.ShardOf(ctx)
@@ -72,9 +72,9 @@ func (d *threeDatabases) pay(ctx context.Context, e *retrysafe.Engine, tx retrys
 }
 
 // TestShardsChangeTx: keys whose effect is in the transaction of their record move from SQLite to
-// PostgreSQL to MariaDB under the calls of two engines. Each has its effect once, its answer is
-// there after every move, although it is kept for an hour, and a transaction that is open all the
-// while a move is under way commits nothing at the home that its key has left.
+// PostgreSQL to MariaDB under the calls of two engines. Each has its effect once, and its answer is
+// there after every move, although it is kept for an hour. A transaction that stays open during a
+// whole move commits nothing in the database that its key has left.
 func TestShardsChangeTx(t *testing.T) {
 	t.Parallel()
 	d := newThreeDatabases(t)
@@ -110,8 +110,8 @@ func TestShardsChangeTx(t *testing.T) {
 		var once sync.Once
 		var calls sync.WaitGroup
 		calls.Go(func() {
-			// is open when the change begins; SQLite would let nobody else write meanwhile, nor the
-			// map
+			// This transaction is open when the change begins. SQLite would let no other write
+			// meanwhile, nor the map.
 			if keys == 0 {
 				close(open)
 				return
@@ -167,7 +167,7 @@ func TestShardsChangeTx(t *testing.T) {
 	}
 }
 
-// TestShardsTxNeedsAll: what cannot keep the promise is refused at the start.
+// TestShardsTxNeedsAll: a setup that cannot keep the guarantee is refused at the start.
 func TestShardsTxNeedsAll(t *testing.T) {
 	t.Parallel()
 	file, _ := openSQLite(t, newFile(t), nil)

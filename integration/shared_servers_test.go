@@ -11,9 +11,9 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// sharedServer runs, or is there, until the tests have ended. Those that want nothing but a
-// database have one of their own on it, since a server costs more than most of them; those that
-// stop a server, set it up, or count what it does have one for themselves.
+// sharedServer runs, or exists, until all tests have ended. Tests that only need a database get a
+// separate one on it, since starting a server takes longer than most of them. Tests that stop a
+// server, configure it, or count what it does start their own.
 type sharedServer[S any] struct {
 	start     func(tb testing.TB) S
 	once      sync.Once
@@ -45,7 +45,7 @@ var (
 	}}
 )
 
-// get starts it for the first test that asks.
+// get starts the server for the first test that asks.
 func (s *sharedServer[S]) get(t *testing.T) S {
 	t.Helper()
 	s.once.Do(func() {
@@ -58,7 +58,7 @@ func (s *sharedServer[S]) get(t *testing.T) S {
 	return s.server
 }
 
-// postgresDatabase is the URL of an empty database.
+// postgresDatabase returns the URL of an empty database.
 func postgresDatabase(t *testing.T) string {
 	t.Helper()
 	server, name := postgresForAll.get(t), fmt.Sprint("test", postgresForAll.databases.Add(1))
@@ -66,7 +66,7 @@ func postgresDatabase(t *testing.T) string {
 	return server.database(name)
 }
 
-// mysqlDatabase is the DSN of an empty database.
+// mysqlDatabase returns the DSN of an empty database.
 func mysqlDatabase(t *testing.T) string {
 	t.Helper()
 	server, name := mysqlForAll.get(t), fmt.Sprint("test", mysqlForAll.databases.Add(1))
@@ -74,10 +74,10 @@ func mysqlDatabase(t *testing.T) string {
 	return server.database(name)
 }
 
-// redisPrefix is what the keys of a test begin with that shares redisForAll.
+// redisPrefix returns a key prefix for a test that shares redisForAll.
 func redisPrefix() string { return fmt.Sprintf("test%d:", redisForAll.databases.Add(1)) }
 
-// untilTheEnd stands for all tests: what it cleans up is cleaned up after the last.
+// untilTheEnd stands for all tests: its cleanup runs after the last one.
 type untilTheEnd struct{ testing.TB }
 
 var atTheEnd struct {
@@ -100,7 +100,7 @@ func (u untilTheEnd) TempDir() string {
 
 func (untilTheEnd) Context() context.Context { return context.Background() }
 
-// cleanUp is what TestMain calls.
+// cleanUp runs these cleanups; TestMain calls it.
 func cleanUp() {
 	for i := len(atTheEnd.all) - 1; i >= 0; i-- {
 		atTheEnd.all[i]()

@@ -7,8 +7,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestSharedStores: a server is a store that other services may share, and a file is not. On a
-// server New asks for a namespace.
+// TestSharedStores: other services may share a server's store, but not a file's. On a server New
+// requires a namespace.
 func TestSharedStores(t *testing.T) {
 	t.Parallel()
 	postgres, _ := postgresOn(t, postgresDatabase(t), nil)

@@ -12,8 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// TestCallsApart: slow transactions of the work fill their pool, and heartbeats, claims and ends
-// have a pool of their own.
+// TestCallsApart: slow transactions of the work fill their pool. Heartbeats, claims and completions
+// use a separate pool.
 func TestCallsApart(t *testing.T) {
 	t.Parallel()
 	open := map[string]func(*testing.T, *sqlstore.Options) (*sqlstore.Store, *sql.DB){

@@ -15,7 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// chargeAll charges tenants at once, and waits until all of them stand in line.
+// chargeAll charges tenants at once, and waits until all of the charges are queued.
 func chargeAll(ctx context.Context, s *sqlstore.Store, limits retrysafe.Limits, tenants ...string) (ends []chan error) {
 	ends = make([]chan error, len(tenants))
 	all := s.Waiting() + len(tenants)
@@ -38,9 +38,9 @@ func chargeAll(ctx context.Context, s *sqlstore.Store, limits retrysafe.Limits, 
 
 var errOverLimit = errors.New("over the limit")
 
-// TestSQLiteChargesTogether: charges that come while one is committed are the next commit, of all
-// tenants, and no more are taken than may live. Who leaves before that is not counted, and a tenant
-// whose counts are damaged takes nobody along.
+// TestSQLiteChargesTogether: charges that come during a commit are the next commit, for all
+// tenants, and no more are admitted than the limit allows. A caller that leaves before that is not
+// counted, and a tenant with damaged counts does not affect the others.
 func TestSQLiteChargesTogether(t *testing.T) {
 	t.Parallel()
 	s, set := faultyShop(t, &sqlstore.Options{LockWait: patience})
@@ -94,7 +94,7 @@ func TestSQLiteChargesTogether(t *testing.T) {
 }
 
 // TestSQLChargesAtOnce: however many charges come at once, through two stores on one table, as many
-// are taken as may live.
+// are admitted as the limit allows.
 func TestSQLChargesAtOnce(t *testing.T) {
 	t.Parallel()
 	postgres, mysql := startPostgres(t).url(), startMySQL(t).dsn()

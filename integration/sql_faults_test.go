@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// chargeIsNotRepeated loses the replies to a charge's beginning and to its commit.
+// chargeIsNotRepeated loses the replies to a charge's BEGIN and to its COMMIT.
 func chargeIsNotRepeated(t *testing.T, s *sqlstore.Store, proxy *sqlProxy, begins, commits string) {
 	t.Helper()
 	charge := func() (retrysafe.Charged, error) {
@@ -33,7 +33,7 @@ func chargeIsNotRepeated(t *testing.T, s *sqlstore.Store, proxy *sqlProxy, begin
 	assert.True(t, !fourth.OK, "the fourth is refused")
 }
 
-// crashUnderLoad lets the server crash again and again under callers that repeat what failed.
+// crashUnderLoad crashes the server again and again under callers that retry.
 func crashUnderLoad(t *testing.T, stores []*sqlstore.Store, crash func()) {
 	t.Helper()
 	const callers, keys = 4, 60

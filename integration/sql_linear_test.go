@@ -24,8 +24,8 @@ func (s bothOf) of(caller int) retrysafe.Store {
 	return s.b
 }
 
-// weather is a fault that comes now and then: a step of the driver is left out, or taken and not
-// told of.
+// weather is a fault that comes now and then: a step of the driver is skipped, or done with an
+// error.
 func weather(seed uint64) fault {
 	var mu sync.Mutex
 	rnd := rand.New(rand.NewPCG(seed, 7))
@@ -44,7 +44,7 @@ func weather(seed uint64) fault {
 }
 
 // TestSQLLinearizable: through two processes on one database, whose drivers lose statements and
-// replies, what callers are told of one key is explained by some order of their calls.
+// replies, some order of the calls for a key explains what its callers got.
 func TestSQLLinearizable(t *testing.T) {
 	t.Parallel()
 	sqlLinearizable(t, 25)

@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/servertest"
 )
 
-// sqlProxy stands between clients and a database server, and does to messages with a statement in
-// them what its hook says.
+// sqlProxy is between clients and a database server, and does what its hook says to messages that
+// contain a statement.
 type sqlProxy struct {
 	*servertest.Proxy
 
@@ -21,14 +21,14 @@ type sqlProxy struct {
 
 	mu   sync.Mutex
 	hook func(statement string) cut
-	held chan struct{} // what was held back goes on when it is closed
+	held chan struct{} // closed when delayed messages may go on
 }
 
-// readMessage reads one message of a client, and tells the statement of one that is sent as text.
-// The first one of a connection is none.
+// readMessage reads one message of a client, and returns its statement if it is sent as text. The
+// first message of a connection has none.
 type readMessage func(r io.Reader, first bool) (raw []byte, statement string, err error)
 
-// startSQLProxy is a proxy before the server on a port.
+// startSQLProxy starts a proxy in front of the server on a port.
 func startSQLProxy(t *testing.T, port string, read readMessage) *sqlProxy {
 	t.Helper()
 	p := &sqlProxy{read: read, ended: make(chan struct{}), held: make(chan struct{})}
@@ -38,7 +38,7 @@ func startSQLProxy(t *testing.T, port string, read readMessage) *sqlProxy {
 	return p
 }
 
-// set sets the hook, which is asked once: the first answer that is not zero is the last.
+// set sets the hook, which is used once: the first result that is not zero is the last.
 func (p *sqlProxy) set(word string, what cut) (release func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,7 +54,7 @@ func (p *sqlProxy) set(word string, what cut) (release func()) {
 	return sync.OnceFunc(func() { close(held) })
 }
 
-// asked tells whether the hook was used up.
+// asked reports whether the hook was used.
 func (p *sqlProxy) asked() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,7 +82,7 @@ func (p *sqlProxy) serve(client, server net.Conn) {
 				return
 			}
 			select {
-			case <-lose: // it was done, and nobody is told
+			case <-lose: // it was done, and no client learns it
 				return
 			default:
 			}
@@ -119,7 +119,8 @@ func (p *sqlProxy) serve(client, server net.Conn) {
 	<-through
 }
 
-// postgresMessage reads one of PostgreSQL: the first has no type, a simple query has the statement.
+// postgresMessage reads a message of PostgreSQL. The first one has no type; a simple query contains
+// the statement.
 func postgresMessage(r io.Reader, first bool) (raw []byte, statement string, err error) {
 	head := 5
 	if first {
@@ -139,7 +140,7 @@ func postgresMessage(r io.Reader, first bool) (raw []byte, statement string, err
 	return append(raw, body...), statement, nil
 }
 
-// mysqlMessage reads one of MySQL: three bytes of length, a number, and the command.
+// mysqlMessage reads a message of MySQL: three bytes of length, a number, and the command.
 func mysqlMessage(r io.Reader, first bool) (raw []byte, statement string, err error) {
 	raw = make([]byte, 4, 512)
 	if _, err := io.ReadFull(r, raw); err != nil {

@@ -20,15 +20,14 @@ import (
 
 var errCut = errors.New("connection cut")
 
-// faultyShop is a shop whose driver fails on demand.
+// faultyShop returns a shop whose driver fails on demand.
 func faultyShop(t *testing.T, o *sqlstore.Options) (s *shop, set func(fault)) {
 	t.Helper()
 	db, set := openFaulty(t, sqliteDSN(newFile(t)))
 	return newShop(t, db, o), set
 }
 
-// once is a fault at the first step of that name; applied says whether the step is taken all the
-// same.
+// once is a fault at the first step with that name. applied says whether the step is still done.
 func once(name string, applied bool) fault {
 	hit := false
 	return func(step string, run func() error) error {
@@ -43,7 +42,8 @@ func once(name string, applied bool) fault {
 	}
 }
 
-// TestSQLiteTxCommitReplyLost: a COMMIT without a reply is settled before the caller is told.
+// TestSQLiteTxCommitReplyLost: the outcome of a COMMIT without a reply is found out before the
+// caller gets its answer.
 func TestSQLiteTxCommitReplyLost(t *testing.T) {
 	t.Parallel()
 	for _, conns := range []int{0, 1} {
@@ -65,7 +65,8 @@ func TestSQLiteTxCommitReplyLost(t *testing.T) {
 	}
 }
 
-// TestSQLiteTxUnconfirmed: where nobody can say what became of the COMMIT, the caller is told that.
+// TestSQLiteTxUnconfirmed: if the outcome of the COMMIT cannot be found out, the caller gets an
+// error that says so.
 func TestSQLiteTxUnconfirmed(t *testing.T) {
 	t.Parallel()
 	for _, applied := range []bool{true, false} {
@@ -96,8 +97,8 @@ func TestSQLiteTxUnconfirmed(t *testing.T) {
 	}
 }
 
-// TestSQLiteTxFailsAtEveryStep: wherever the database fails, effect and record are both there or
-// both not.
+// TestSQLiteTxFailsAtEveryStep: wherever the database fails, either both effect and record exist or
+// neither.
 func TestSQLiteTxFailsAtEveryStep(t *testing.T) {
 	t.Parallel()
 	s, set := faultyShop(t, nil)
@@ -130,8 +131,8 @@ func TestSQLiteTxFailsAtEveryStep(t *testing.T) {
 	t.Error("a transaction has more steps than were tried")
 }
 
-// TestSQLiteCallsFailAtEveryStep: a store call that fails was applied or not, and its repeat is
-// answered as if it had not failed.
+// TestSQLiteCallsFailAtEveryStep: a store call that fails was applied or not, and the repeated call
+// is answered as if it had not failed.
 func TestSQLiteCallsFailAtEveryStep(t *testing.T) {
 	t.Parallel()
 	s, set := faultyShop(t, nil)
@@ -180,12 +181,12 @@ func persist(t *testing.T, call func() error) {
 	assert.NoError(t, err, "the last of many repeats")
 }
 
-// TestSQLiteTxContextEnds: whenever the context ends, effect and record are both there or both not,
-// and the next call is not in its way.
+// TestSQLiteTxContextEnds: whenever the context ends, either both effect and record exist or
+// neither, and the next call is not blocked.
 func TestSQLiteTxContextEnds(t *testing.T) {
 	t.Parallel()
 	s := fileShop(t)
-	usual := time.Second // what a call takes, which changes with what else the machine does
+	usual := time.Second // what a call takes, which depends on the machine's load
 	ended := 0
 	for i := range 60 {
 		customer := fmt.Sprint("customer ", i)
@@ -208,8 +209,8 @@ func TestSQLiteTxContextEnds(t *testing.T) {
 	assert.True(t, ended > 0, "some contexts ended during the call")
 }
 
-// TestSQLiteTxContextEndsInTheWork: the transaction ends with the context, whatever the work makes
-// of that.
+// TestSQLiteTxContextEndsInTheWork: the transaction ends with the context, whatever the work does
+// about it.
 func TestSQLiteTxContextEndsInTheWork(t *testing.T) {
 	t.Parallel()
 	s := fileShop(t)
@@ -227,8 +228,8 @@ func TestSQLiteTxContextEndsInTheWork(t *testing.T) {
 	}
 }
 
-// TestSQLiteTooLateBehindALock: whether an Acquire comes too late is judged when it writes, not
-// when it was sent.
+// TestSQLiteTooLateBehindALock: an Acquire is too late if it is too late when it writes, not when
+// it was sent.
 func TestSQLiteTooLateBehindALock(t *testing.T) {
 	t.Parallel()
 	clock, path := storetest.NewClock(), newFile(t)
@@ -238,7 +239,7 @@ func TestSQLiteTooLateBehindALock(t *testing.T) {
 	defer release()
 	set(func(step string, run func() error) error {
 		err := run()
-		if strings.Contains(step, "WHERE id = 0") && err != nil { // it has met the lock
+		if strings.Contains(step, "WHERE id = 0") && err != nil { // it has found the lock held
 			clock.Advance(2 * time.Minute)
 			release()
 		}
@@ -254,8 +255,8 @@ func TestSQLiteTooLateBehindALock(t *testing.T) {
 	assert.Equal(t, rec.State, 0, "state")
 }
 
-// TestSQLiteWritersQueue: while one call writes, the others of its store wait in turn and do not
-// ask the file again and again.
+// TestSQLiteWritersQueue: while one call writes, the others of its store wait in order and do not
+// poll the file.
 func TestSQLiteWritersQueue(t *testing.T) {
 	t.Parallel()
 	s, set := faultyShop(t, nil)
@@ -283,7 +284,7 @@ func TestSQLiteWritersQueue(t *testing.T) {
 	assert.NoError(t, finish(), "the open transaction")
 }
 
-// TestSQLiteErrorsHideKeys: what drivers and the store say may be logged.
+// TestSQLiteErrorsHideKeys: errors of drivers and of the store can be logged.
 func TestSQLiteErrorsHideKeys(t *testing.T) {
 	t.Parallel()
 	s, set := faultyShop(t, nil)

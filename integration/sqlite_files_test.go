@@ -19,7 +19,7 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// logBuffer is a logger whose lines can be looked at.
+// logBuffer is a logger whose lines a test can read.
 type logBuffer struct {
 	mu    sync.Mutex
 	lines bytes.Buffer
@@ -39,7 +39,7 @@ func (b *logBuffer) String() string {
 
 func (b *logBuffer) logger() *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }
 
-// newStore is a store that nobody has migrated.
+// newStore returns a store that was not migrated.
 func newStore(t *testing.T, db *sql.DB, o *sqlstore.Options) *sqlstore.Store {
 	t.Helper()
 	s, err := sqlstore.New(db, sqlstore.SQLite, o)
@@ -199,8 +199,8 @@ func TestSQLiteLocked(t *testing.T) {
 	assert.Equal(t, won.Status, retrysafe.Won, "status")
 }
 
-// TestSQLiteBusyTimeoutOfTheCaller: SQLite's own waiting would not heed the context, and must be as
-// it was afterwards.
+// TestSQLiteBusyTimeoutOfTheCaller: SQLite's own waiting would ignore the context. Its setting must
+// be the same afterwards.
 func TestSQLiteBusyTimeoutOfTheCaller(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)
@@ -228,8 +228,8 @@ func TestSQLiteBusyTimeoutOfTheCaller(t *testing.T) {
 	assert.Equal(t, timeout, 3600000, "busy_timeout of the caller's connection")
 }
 
-// TestSQLiteOtherDSNs: settings of the caller's that change how transactions begin, or what text is
-// read as.
+// TestSQLiteOtherDSNs: the caller's settings that change how transactions begin, or how text is
+// parsed.
 func TestSQLiteOtherDSNs(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)
@@ -253,7 +253,7 @@ func TestSQLiteOtherDSNs(t *testing.T) {
 	}
 }
 
-// TestSQLiteFull: a file that may not grow refuses whole answers and keeps nothing of them.
+// TestSQLiteFull: a file that may not grow refuses whole answers and stores no part of them.
 func TestSQLiteFull(t *testing.T) {
 	t.Parallel()
 	db := openDB(t, "sqlite", sqliteDSN(newFile(t), "max_page_count(60)"))
@@ -316,7 +316,7 @@ func TestSQLiteSettings(t *testing.T) {
 	assert.Equal(t, a.Status, retrysafe.Won, "status in memory")
 }
 
-// TestSQLiteClockReport: a record from the future is told of, once.
+// TestSQLiteClockReport: a record from the future is reported, once.
 func TestSQLiteClockReport(t *testing.T) {
 	t.Parallel()
 	path, clock, log := newFile(t), storetest.NewClock(), new(logBuffer)

@@ -15,7 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// heldCommit lets the first commit wait until it is told to go on, and counts all of them.
+// heldCommit makes the first commit wait for goOn, and counts all commits.
 func heldCommit() (f fault, reached <-chan struct{}, goOn func(), commits *atomic.Int32) {
 	there, held := make(chan struct{}), make(chan struct{})
 	commits = new(atomic.Int32)
@@ -28,8 +28,8 @@ func heldCommit() (f fault, reached <-chan struct{}, goOn func(), commits *atomi
 	}, there, sync.OnceFunc(func() { close(held) }), commits
 }
 
-// acquireAll begins keys at once, and waits until all of them stand in line. ends are their
-// results, in the order of the keys.
+// acquireAll begins keys at once, and waits until all of them are queued. ends are their results,
+// in the order of the keys.
 func acquireAll(ctx context.Context, s *sqlstore.Store, keys ...string) (ends []chan error) {
 	ends = make([]chan error, len(keys))
 	for i, key := range keys {
@@ -57,8 +57,8 @@ func names(prefix string, n int) []string {
 	return all
 }
 
-// TestSQLiteGroupCommit: what comes while a transaction is committed is the next one, and a call
-// that is alone waits for nobody.
+// TestSQLiteGroupCommit: calls that come during a commit are the next commit, and a single call
+// waits for no other.
 func TestSQLiteGroupCommit(t *testing.T) {
 	t.Parallel()
 	s, set := faultyShop(t, nil)
@@ -77,7 +77,7 @@ func TestSQLiteGroupCommit(t *testing.T) {
 	assert.Equal(t, commits.Load(), int32(2), "commits of 101 calls")
 }
 
-// TestSQLiteGroupCommitOff: each call is a transaction of its own.
+// TestSQLiteGroupCommitOff: each call is a separate transaction.
 func TestSQLiteGroupCommitOff(t *testing.T) {
 	t.Parallel()
 	db, set := openFaulty(t, sqliteDSN(newFile(t)))
@@ -101,7 +101,7 @@ func TestSQLiteGroupCommitOff(t *testing.T) {
 	assert.Equal(t, commits.Load(), int32(10), "commits of 10 calls")
 }
 
-// TestSQLiteGroupOneFails: a call that the database refuses takes none of the others with it.
+// TestSQLiteGroupOneFails: a call that the database refuses does not affect the others.
 func TestSQLiteGroupOneFails(t *testing.T) {
 	t.Parallel()
 	s, set := faultyShop(t, nil)
@@ -119,8 +119,8 @@ func TestSQLiteGroupOneFails(t *testing.T) {
 	}
 }
 
-// TestSQLiteGroupCommitReplyLost: where nobody knows what became of the commit, each call of the
-// group finds its own again.
+// TestSQLiteGroupCommitReplyLost: if the outcome of the commit is unknown, each call of the group
+// finds its own result again.
 func TestSQLiteGroupCommitReplyLost(t *testing.T) {
 	t.Parallel()
 	for _, applied := range []bool{true, false} {
@@ -156,8 +156,9 @@ func TestSQLiteGroupCommitReplyLost(t *testing.T) {
 }
 
 // TestSQLiteGroupCallerLeaves: the end of one caller's context stops neither the transaction nor
-// the others. Who has not begun is told that nothing was changed, and that stays so; who has, that
-// nobody knows. What a caller gave may be used again from then on.
+// the others. A caller whose call has not begun gets an error that nothing was changed, and that
+// stays true. If the call has begun, the error says that the outcome is unknown. From then on a
+// caller may reuse what it passed.
 func TestSQLiteGroupCallerLeaves(t *testing.T) {
 	t.Parallel()
 	s, set := faultyShop(t, nil)
@@ -197,7 +198,7 @@ func TestSQLiteGroupCallerLeaves(t *testing.T) {
 	assert.Equal(t, string(got.Record.Answer.Body), "the answer", "what was kept")
 }
 
-// TestSQLiteGroupOneKey: of one key one call at a time is made, in the order in which they came.
+// TestSQLiteGroupOneKey: calls for one key run one at a time, in the order in which they came.
 func TestSQLiteGroupOneKey(t *testing.T) {
 	t.Parallel()
 	s, _ := faultyShop(t, nil)

@@ -14,8 +14,8 @@ import (
 
 func nothing(context.Context) error { return nil }
 
-// TestSQLiteLimitsOnABusyFile: what is known is answered under limits while somebody else has the
-// file, or when nothing can be written: it is looked up, and nothing is counted.
+// TestSQLiteLimitsOnABusyFile: under limits, what is known is answered while another transaction
+// has the file, or when nothing can be written. It is looked up, and nothing is counted.
 func TestSQLiteLimitsOnABusyFile(t *testing.T) {
 	t.Parallel()
 	for name, block := range map[string]func(t *testing.T, path string, db *sql.DB){
@@ -45,8 +45,8 @@ func TestSQLiteLimitsOnABusyFile(t *testing.T) {
 	}
 }
 
-// TestSQLiteTxLimitsInProgress: a repeat of a key whose transaction is open is told so under limits
-// too. It does not wait for the file.
+// TestSQLiteTxLimitsInProgress: also under limits, a duplicate of a key whose transaction is open
+// is rejected as in progress. It does not wait for the file.
 func TestSQLiteTxLimitsInProgress(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, openDB(t, "sqlite", sqliteDSN(newFile(t))), &sqlstore.Options{LockWait: time.Hour})
@@ -75,8 +75,8 @@ func TestSQLiteTxLimitsInProgress(t *testing.T) {
 	assert.Equal(t, s.orders(t, "k"), 1, "orders")
 }
 
-// TestSQLiteLimitsGiveBackBehindALock: what could not be given back, since somebody else had the
-// file, is given back when it is free.
+// TestSQLiteLimitsGiveBackBehindALock: what could not be given back while another transaction had
+// the file is given back when the file is free.
 func TestSQLiteLimitsGiveBackBehindALock(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)
@@ -105,7 +105,7 @@ func TestSQLiteLimitsGiveBackBehindALock(t *testing.T) {
 	assert.Equal(t, count(t, s.db, "retrysafe_records_limits"), 0, "tenants of whom something counts")
 }
 
-// undone is a store whose transactions are undone; then is called before they end.
+// undone is a store whose transactions are rolled back; then is called before they end.
 type undone struct {
 	*sqlstore.Store
 	then func()

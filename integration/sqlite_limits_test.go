@@ -18,7 +18,7 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// oldFile is a database as version 1 has made it, with one record.
+// oldFile returns a database in the form of version 1, with one record.
 func oldFile(t *testing.T) (path string, db *sql.DB) {
 	t.Helper()
 	path = newFile(t)
@@ -37,8 +37,8 @@ func oldFile(t *testing.T) (path string, db *sql.DB) {
 	return path, db
 }
 
-// TestSQLiteSchema1: a file of the version before is refused until Migrate has brought it up to
-// date, by however many processes at once.
+// TestSQLiteSchema1: a file of the previous version is refused until Migrate has updated it,
+// however many processes call it at once.
 func TestSQLiteSchema1(t *testing.T) {
 	t.Parallel()
 	path, db := oldFile(t)
@@ -66,8 +66,8 @@ func TestSQLiteSchema1(t *testing.T) {
 	assert.Equal(t, count(t, db, "retrysafe_records_limits"), 1, "counts after Migrate")
 }
 
-// TestSQLiteSweepRemovesCounts: the row of a tenant goes when nothing counts any more, by a sweep
-// or when all is given back.
+// TestSQLiteSweepRemovesCounts: the row of a tenant is removed when nothing counts any more, by a
+// sweep or when everything is given back.
 func TestSQLiteSweepRemovesCounts(t *testing.T) {
 	t.Parallel()
 	clock := storetest.NewClock()
@@ -95,8 +95,8 @@ func TestSQLiteSweepRemovesCounts(t *testing.T) {
 	assert.Equal(t, count(t, db, "retrysafe_records_limits"), 2, "tenants of whom something counts")
 }
 
-// TestSQLiteRefusedChargesDoNotWait: who is over a limit is told so while somebody else has the
-// file, and does not take it.
+// TestSQLiteRefusedChargesDoNotWait: a caller over its limit gets an error while another
+// transaction has the file, and does not lock it.
 func TestSQLiteRefusedChargesDoNotWait(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)
@@ -124,8 +124,8 @@ func limitedEngine(t *testing.T, s retrysafe.Store, l retrysafe.Limits) *retrysa
 	return e
 }
 
-// TestSQLiteLimitsAreShared: of many new keys that come at once through two handles on one file,
-// exactly as many run as may live.
+// TestSQLiteLimitsAreShared: of many concurrent new keys through two handles on one file, exactly
+// as many run as the limit allows.
 func TestSQLiteLimitsAreShared(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)
@@ -153,7 +153,7 @@ func TestSQLiteLimitsAreShared(t *testing.T) {
 	assert.Equal(t, fmt.Sprint(ran.Load(), refused.Load(), failed.Load()), "10 50 0", "keys that ran, were refused, failed")
 }
 
-// TestSQLiteTxLimits: the limits hold for transactions too, and what rolls back is given back.
+// TestSQLiteTxLimits: the limits also hold for transactions, and what is rolled back is given back.
 func TestSQLiteTxLimits(t *testing.T) {
 	t.Parallel()
 	s := fileShop(t)

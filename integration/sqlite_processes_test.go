@@ -23,7 +23,7 @@ func init() {
 	children["sqlite claims"] = playClaims
 }
 
-// childShop is a shop in a child, on a file that the test has prepared. The fault may be nil.
+// childShop opens a shop in a child, on a file that the test has prepared. The fault may be nil.
 func childShop(path string, f fault) (*shop, error) {
 	inner, err := sql.Open("sqlite", sqliteDSN(path))
 	if err != nil {
@@ -42,8 +42,8 @@ func childShop(path string, f fault) (*shop, error) {
 	return &shop{store: store, engine: engine, db: db}, nil
 }
 
-// playOrder makes an order and is killed before or after a step of it: file, customer, step,
-// "before" or "after".
+// playOrder makes an order and is killed before or after a step of it. Arguments: file, customer,
+// step, "before" or "after".
 func playOrder(args []string) error {
 	path, customer, point, after := args[0], args[1], args[2], args[3] == "after"
 	s, err := childShop(path, func(step string, run func() error) error {
@@ -63,8 +63,8 @@ func playOrder(args []string) error {
 	return errors.Join(errors.New("the point was not reached"), err)
 }
 
-// TestSQLiteKilledAtAPoint: a process that dies leaves effect and record, or neither, and its key
-// is free or answered.
+// TestSQLiteKilledAtAPoint: a process that dies leaves both effect and record, or neither, and its
+// key is free or answered.
 func TestSQLiteKilledAtAPoint(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)
@@ -81,7 +81,7 @@ func TestSQLiteKilledAtAPoint(t *testing.T) {
 		{"commit", "after", true},
 	} {
 		if i%2 == 1 {
-			// so that the next one has to recover the file, and not only the rest of it
+			// So that the next process must recover the file, and not only the rest of it.
 			_ = first.db.Close()
 		}
 		customer := c.when + " " + c.step
@@ -99,8 +99,8 @@ func TestSQLiteKilledAtAPoint(t *testing.T) {
 	}
 }
 
-// playOrders makes orders until it is killed, and tells of each that was acknowledged: file, prefix
-// of the customers.
+// playOrders makes orders until it is killed, and reports each that was acknowledged. Arguments:
+// file, prefix of the customers.
 func playOrders(args []string) error {
 	s, err := childShop(args[0], nil)
 	if err != nil {
@@ -115,8 +115,8 @@ func playOrders(args []string) error {
 	}
 }
 
-// TestSQLiteKilledAnywhere: what was acknowledged is there after a kill, and nothing is there by
-// half.
+// TestSQLiteKilledAnywhere: what was acknowledged is there after a kill, and no transaction is
+// there in part.
 func TestSQLiteKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)
@@ -132,7 +132,7 @@ func TestSQLiteKilledAnywhere(t *testing.T) {
 		}
 		assert.NoError(t, c.cmd.Process.Kill(), "kill the child")
 		for customer, ok := c.read(); ok; customer, ok = c.read() {
-			acknowledged = append(acknowledged, customer) // it was on its way
+			acknowledged = append(acknowledged, customer) // it was in flight
 		}
 		assert.True(t, c.wait(t), "the child was killed")
 		for _, customer := range acknowledged {
@@ -145,8 +145,8 @@ func TestSQLiteKilledAnywhere(t *testing.T) {
 	assert.Equal(t, count(t, s.db, "retrysafe_records WHERE state <> 3"), 0, "records that are not completed")
 }
 
-// playClaims waits for a line, and then claims keys and makes orders that others claim too: file,
-// how many.
+// playClaims waits for a line, and then claims keys and makes orders that others claim too.
+// Arguments: file, how many.
 func playClaims(args []string) error {
 	s, err := childShop(args[0], nil)
 	if err != nil {
@@ -180,8 +180,8 @@ func playClaims(args []string) error {
 	return s.engine.Shutdown(ctx)
 }
 
-// TestSQLiteTwoProcesses: of several processes on one file each key has one winner, and each order
-// one effect.
+// TestSQLiteTwoProcesses: of several processes on one file exactly one acquires each key, and each
+// order has one effect.
 func TestSQLiteTwoProcesses(t *testing.T) {
 	t.Parallel()
 	const keys = 20

@@ -13,8 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// TestSQLiteRowOfVersion1: rows that version 1 has written mean the same for ever. The statement is
-// how such a file looks.
+// TestSQLiteRowOfVersion1: rows that version 1 has written mean the same for ever. The statement
+// shows the form of such a file.
 func TestSQLiteRowOfVersion1(t *testing.T) {
 	t.Parallel()
 	at := time.UnixMicro(1_800_000_000_000_000).UTC()
@@ -80,7 +80,7 @@ func hexID(t *testing.T, key retrysafe.StoreKey) string {
 	return fmt.Sprintf("%X", sha256.Sum256(text))
 }
 
-// TestSQLiteDamagedRow: nothing is decided on a row that no store has written.
+// TestSQLiteDamagedRow: the store decides nothing on a row that no store has written.
 func TestSQLiteDamagedRow(t *testing.T) {
 	t.Parallel()
 	s, db := openSQLite(t, newFile(t), nil)
@@ -93,7 +93,7 @@ func TestSQLiteDamagedRow(t *testing.T) {
 	assert.Contains(t, err.Error(), "the record is damaged", "the error")
 }
 
-// TestSQLiteFencesGrow: through sweeps, new beginnings and a clock that was set back by a day.
+// TestSQLiteFencesGrow: through sweeps, new records and a clock that was set back by a day.
 func TestSQLiteFencesGrow(t *testing.T) {
 	t.Parallel()
 	clock, path := storetest.NewClock(), newFile(t)
@@ -129,14 +129,14 @@ func TestSQLiteFencesGrow(t *testing.T) {
 	assert.NoError(t, err, "Issue")
 	assert.Equal(t, status, retrysafe.Won, "status of Issue")
 	req.MustBeIssued = true
-	win(s, req) // of a key that was issued anew
+	win(s, req) // of a key that was issued again
 	sweep(1)
 	again, _ := openSQLite(t, path, &sqlstore.Options{Clock: func() time.Time { return time.UnixMicro(1) }})
 	req.MustBeIssued = false
 	win(again, req) // as seen by a process whose clock was never set
 }
 
-// TestSQLiteSweepInBatches: more than one transaction's worth.
+// TestSQLiteSweepInBatches: a sweep of more than one transaction.
 func TestSQLiteSweepInBatches(t *testing.T) {
 	t.Parallel()
 	clock := storetest.NewClock()
@@ -155,7 +155,8 @@ func TestSQLiteSweepInBatches(t *testing.T) {
 	assert.Equal(t, count(t, db, "retrysafe_records_meta WHERE fence_floor = 300"), 1, "the largest fence is kept")
 }
 
-// TestSQLiteSweepMeetsTraffic: what comes to life again between the look and the removal stays.
+// TestSQLiteSweepMeetsTraffic: a record that becomes live again between the check and the removal
+// stays.
 func TestSQLiteSweepMeetsTraffic(t *testing.T) {
 	t.Parallel()
 	clock := storetest.NewClock()

@@ -16,7 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// sqliteDSN opens path as the documentation says, with more pragmas behind it. A path may have any
+// sqliteDSN returns the recommended DSN for path, followed by more pragmas. A path may have any
 // character.
 func sqliteDSN(path string, pragmas ...string) string {
 	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
@@ -30,12 +30,12 @@ func openDB(tb testing.TB, driver, dsn string) *sql.DB {
 	tb.Helper()
 	db, err := sql.Open(driver, dsn)
 	assert.NoError(tb, err, "open the database")
-	db.SetMaxIdleConns(16) // a server's session is a process that is dear to start
+	db.SetMaxIdleConns(16) // a server's session is a process, which is slow to start
 	tb.Cleanup(func() { _ = db.Close() })
 	return db
 }
 
-// openSQLite is a handle on a file, and a store that is ready.
+// openSQLite opens a file, and returns a store that is ready.
 func openSQLite(t *testing.T, path string, o *sqlstore.Options) (*sqlstore.Store, *sql.DB) {
 	t.Helper()
 	db := openDB(t, "sqlite", sqliteDSN(path))
@@ -57,7 +57,7 @@ func migrated(t *testing.T, db *sql.DB, o *sqlstore.Options) *sqlstore.Store {
 	return s
 }
 
-// newFile is the path of a database that does not exist yet.
+// newFile returns the path of a database that does not exist yet.
 func newFile(t *testing.T) string {
 	t.Helper()
 	return filepath.Join(t.TempDir(), "app.db")
@@ -78,7 +78,7 @@ func count(t *testing.T, db *sql.DB, table string) (n int) {
 	return n
 }
 
-// holdFile opens a transaction that has the file's write lock, on a handle of its own, as another
+// holdFile opens a transaction that holds the file's write lock, on a separate handle, as another
 // process would.
 func holdFile(t *testing.T, path string, statements ...string) (release func()) {
 	t.Helper()
@@ -114,7 +114,7 @@ func TestSQLiteStore(t *testing.T) {
 	}, storetest.Features{Issuer: true, Limiter: true, Lister: true, Sweeper: true, Durable: true, Transactions: true, SingleWriter: true})
 }
 
-// request is a call for a key of its own.
+// request returns a claim of a key with its own owner.
 func request(id string) retrysafe.AcquireRequest {
 	return retrysafe.AcquireRequest{
 		Key:   retrysafe.StoreKey{Namespace: "integration", Layer: "fn", Key: retrysafe.Key{Operation: "charge", ID: id}},

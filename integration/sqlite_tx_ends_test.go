@@ -17,9 +17,9 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// TestSQLiteTxEndedByTheWork: a work that ends the transaction by itself is told so. What it has
-// committed is in doubt, since the part behind its COMMIT may be missing; what it has rolled back
-// is nothing.
+// TestSQLiteTxEndedByTheWork: if the work ends the transaction itself, DoTx returns an error that
+// says so. What it has committed is in doubt, since the part after its COMMIT may be missing. What
+// it has rolled back never happened.
 func TestSQLiteTxEndedByTheWork(t *testing.T) {
 	t.Parallel()
 	statement := func(q string) func(context.Context, *sql.Tx) error {
@@ -63,13 +63,13 @@ func TestSQLiteTxEndedByTheWork(t *testing.T) {
 			_, err = s.order(t.Context(), "ada")
 			assert.ErrorIs(t, err, retrysafe.ErrInDoubt, "a repeat")
 			assert.Equal(t, s.orders(t, "ada"), 1, "orders")
-			s.wantOnce(t, "bob", "another's mistake") // the connection has not kept anything of it
+			s.wantOnce(t, "bob", "another's mistake") // the connection has kept nothing of it
 		})
 	}
 }
 
-// TestSQLiteTxCommittedAndFailed: the error of a work that has committed by itself, and a context
-// that ends behind its COMMIT, must not pass for a rollback.
+// TestSQLiteTxCommittedAndFailed: an error of work that has committed itself, and a context that
+// ends after its COMMIT, must not look like a rollback.
 func TestSQLiteTxCommittedAndFailed(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]func(cancel func()) error{
@@ -96,7 +96,7 @@ func TestSQLiteTxCommittedAndFailed(t *testing.T) {
 	}
 }
 
-// TestSQLiteTxRecordTouchedByTheWork: the record must be this attempt's until the end.
+// TestSQLiteTxRecordTouchedByTheWork: the record must belong to this attempt until the end.
 func TestSQLiteTxRecordTouchedByTheWork(t *testing.T) {
 	t.Parallel()
 	for _, q := range []string{
@@ -128,8 +128,8 @@ func TestSQLiteTxAttachedFile(t *testing.T) {
 	s.wantOnce(t, "ada", "the file was detached")
 }
 
-// TestSQLiteTxMeetsCommittedRecords: a record that another surface has committed is answered as
-// anywhere else.
+// TestSQLiteTxMeetsCommittedRecords: a record that another layer has committed is answered as
+// everywhere else.
 func TestSQLiteTxMeetsCommittedRecords(t *testing.T) {
 	t.Parallel()
 	s := fileShop(t)
@@ -148,7 +148,7 @@ func TestSQLiteTxMeetsCommittedRecords(t *testing.T) {
 	assert.NoError(t, doubtful.Doubt(t.Context(), errors.New("cut")), "Doubt")
 	assert.ErrorIs(t, try("doubtful"), retrysafe.ErrInDoubt, "DoTx of a key in doubt")
 
-	// The same owner again: its work has committed by itself and died, or this is no transaction's
+	// The same owner again: its work has committed itself and died, or this is not a transaction's
 	// record at all.
 	own := txRequest("own")
 	_, err = s.store.Acquire(t.Context(), retrysafe.AcquireRequest{Key: own.Key, Owner: own.Owner, Lease: time.Minute, Retention: time.Hour})
@@ -168,8 +168,8 @@ func TestSQLiteTxMeetsCommittedRecords(t *testing.T) {
 }
 
 // TestSQLiteTxNoUpgradeTrap: a transaction that has read before it writes fails at once (517) if
-// somebody wrote in between. The claim is the first statement, so that what others commit just
-// before it does no harm.
+// another one wrote in between. The claim is the first statement, so commits just before it do no
+// harm.
 func TestSQLiteTxNoUpgradeTrap(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)
@@ -195,7 +195,7 @@ func TestSQLiteTxNoUpgradeTrap(t *testing.T) {
 }
 
 // TestSQLiteRollbackJournal: without WAL readers and writers wait for each other, and nothing is
-// lost by it.
+// lost.
 func TestSQLiteRollbackJournal(t *testing.T) {
 	t.Parallel()
 	log := new(logBuffer)
@@ -223,8 +223,8 @@ func TestSQLiteRollbackJournal(t *testing.T) {
 	assert.Equal(t, count(t, db, "orders"), workers*each, "orders")
 }
 
-// TestSQLiteCommitWaitsForReaders: without WAL a reader stands in the way of a COMMIT, and not of
-// what came before it.
+// TestSQLiteCommitWaitsForReaders: without WAL a reader blocks a COMMIT, but not the statements
+// before it.
 func TestSQLiteCommitWaitsForReaders(t *testing.T) {
 	t.Parallel()
 	dsn := "file:" + newFile(t) + "?_pragma=journal_mode(DELETE)&_pragma=synchronous(OFF)"

@@ -46,7 +46,7 @@ func fileShop(t *testing.T) *shop {
 	return newShop(t, openDB(t, "sqlite", sqliteDSN(newFile(t))), nil)
 }
 
-// hasty is the same shop through a store that soon gives up waiting.
+// hasty returns the same shop, with a store that soon gives up waiting.
 func (s *shop) hasty(t *testing.T) *shop {
 	t.Helper()
 	store := newStore(t, s.db, &sqlstore.Options{LockWait: 30 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
@@ -55,9 +55,9 @@ func (s *shop) hasty(t *testing.T) *shop {
 
 func orderKey(id string) retrysafe.Key { return retrysafe.Key{Operation: "order", ID: id} }
 
-// insert is the effect: one row.
+// insert makes the effect: one row.
 func insert(ctx context.Context, tx *sql.Tx, customer string) (id int64, err error) {
-	err = tx.QueryRowContext(ctx, "INSERT INTO orders (customer) VALUES ('"+customer+"') RETURNING id").Scan(&id) //nolint:gosec // customers are the tests' own, and places differ
+	err = tx.QueryRowContext(ctx, "INSERT INTO orders (customer) VALUES ('"+customer+"') RETURNING id").Scan(&id) //nolint:gosec // customers are the tests' own, and placeholders differ
 	return id, err
 }
 
@@ -75,7 +75,7 @@ func (s *shop) orders(t *testing.T, customer string) (n int) {
 	return n
 }
 
-// record is what is committed of a customer's key; state zero where nothing is.
+// record returns the committed record of a customer's key; its state is zero if there is none.
 func (s *shop) record(t *testing.T, customer string) retrysafe.Record {
 	t.Helper()
 	rec, err := s.store.Lookup(t.Context(), retrysafe.StoreKey{Namespace: "app", Layer: "tx", Key: orderKey(customer)})
@@ -89,7 +89,7 @@ func (s *shop) wantNothing(t *testing.T, customer, after string) {
 	assert.Equal(t, s.record(t, customer).State, 0, "state after %s", after)
 }
 
-// wantOnce repeats the order until it is answered, and wants one effect.
+// wantOnce repeats the order until it is answered, and checks that there is one effect.
 func (s *shop) wantOnce(t *testing.T, customer, after string) {
 	t.Helper()
 	first, err := s.order(t.Context(), customer)
@@ -118,7 +118,7 @@ func TestSQLiteTxPermanent(t *testing.T) { t.Parallel(); txPermanent(t, fileShop
 
 func TestSQLiteTxDuplicates(t *testing.T) { t.Parallel(); txDuplicates(t, fileShop) }
 
-// blockedOrder is an order whose work has begun and waits.
+// blockedOrder starts an order whose work has begun and waits.
 func (s *shop) blockedOrder(t *testing.T, customer string, result error) (finish func() error) {
 	t.Helper()
 	began, goOn, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
@@ -147,7 +147,7 @@ func TestSQLiteTxWaiterRunsAfterRollback(t *testing.T) {
 	txWaiterRunsAfterRollback(t, fileShop)
 }
 
-// TestSQLiteTxOtherKeysWaitForTheFile: another key's transaction is not the same work in progress.
+// TestSQLiteTxOtherKeysWaitForTheFile: another key's transaction does not make a key in progress.
 func TestSQLiteTxOtherKeysWaitForTheFile(t *testing.T) {
 	t.Parallel()
 	s := fileShop(t)

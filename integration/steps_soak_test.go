@@ -17,8 +17,8 @@ import (
 
 func init() { children["parcels"] = playParcels }
 
-// playParcels sends parcels until it is killed, and tells of each that was sent: driver, DSN, file,
-// prefix of the customers.
+// playParcels sends parcels until it is killed, and reports each that was sent. Arguments: driver,
+// DSN, file, prefix of the customers.
 func playParcels(args []string) error {
 	db, err := sql.Open(args[0], args[1])
 	if err != nil {
@@ -41,8 +41,8 @@ func playParcels(args []string) error {
 	}
 }
 
-// soakSteps kills a process that sends parcels, again and again and anywhere, and lets another go
-// on with what it has left.
+// soakSteps kills a process that sends parcels, again and again at any point, and lets another one
+// continue.
 func soakSteps(t *testing.T, driver, dsn string, dialect sqlstore.Dialect) {
 	t.Helper()
 	rounds := 5
@@ -68,7 +68,7 @@ func soakSteps(t *testing.T, driver, dsn string, dialect sqlstore.Dialect) {
 		}
 		assert.NoError(t, c.cmd.Process.Kill(), "kill the child")
 		for customer, ok := c.read(); ok; customer, ok = c.read() {
-			sent = append(sent, customer) // it was on its way
+			sent = append(sent, customer) // it was in flight
 		}
 		assert.True(t, c.wait(t), "the child was killed")
 		last := prefix + strconv.Itoa(len(sent))
@@ -81,8 +81,7 @@ func soakSteps(t *testing.T, driver, dsn string, dialect sqlstore.Dialect) {
 	t.Logf("%d kills, %d calls, %d of them half-done: doubles of what was kept 0, lost 0", rounds, calls, half)
 }
 
-// TestSoakSQLiteSteps is the form of TestSQLiteStepsKilledAtEachPoint that finds points which
-// nobody has thought of.
+// TestSoakSQLiteSteps is the form of TestSQLiteStepsKilledAtEachPoint that finds unforeseen points.
 func TestSoakSQLiteSteps(t *testing.T) {
 	t.Parallel()
 	soakSteps(t, "sqlite", sqliteDSN(newFile(t)), sqlstore.SQLite)

@@ -21,8 +21,8 @@ import (
 
 func init() { children["steps"] = playSteps }
 
-// parcels is an application whose work has steps: a mail and a label, of which each effect is a
-// line in a file, and an order, which is a row in the database of the records.
+// parcels is an application whose work has steps: a mail and a label, whose effects are lines in a
+// file, and an order, which is a row in the database of the records.
 type parcels struct {
 	dialect sqlstore.Dialect
 	db      *sql.DB
@@ -36,7 +36,7 @@ func newParcels(dialect sqlstore.Dialect, db *sql.DB, file string) (*parcels, er
 	if err != nil {
 		return nil, err
 	}
-	// Nobody beats in an hour: each call makes the same steps each time.
+	// There are no heartbeats within an hour, so each call makes the same driver steps each time.
 	o := &retrysafe.Options{Namespace: "app", Secret: []byte("0123456789abcdef"), Sweep: -1, Policy: retrysafe.Policy{Lease: time.Hour, OnDoubt: retrysafe.Reexecute}}
 	return &parcels{dialect, db, s, retrysafe.New(s, o), file}, nil
 }
@@ -51,7 +51,7 @@ func (p *parcels) tell(what, step, customer string) error {
 	return errors.Join(err, f.Close())
 }
 
-// send does the work of a customer's parcel, or goes on with it.
+// send does the work of a customer's parcel, or continues it.
 func (p *parcels) send(ctx context.Context, customer string) error {
 	outside := func(ctx context.Context, step string) error {
 		_, err := retrysafe.Step(ctx, step, func(context.Context) (string, error) { return step + " sent", p.tell("did", step, customer) })
@@ -75,11 +75,11 @@ func (p *parcels) send(ctx context.Context, customer string) error {
 	return err
 }
 
-// wantWhole goes on until the parcel is sent, and wants each effect: once where it is in the
-// transaction, and never again once it was kept.
+// wantWhole continues until the parcel is sent, and checks each effect: exactly once if it is in
+// the transaction, and never again after it was stored.
 func (p *parcels) wantWhole(t *testing.T, customer, after string) {
 	t.Helper()
-	// the lease of the dead has passed
+	// The dead process's lease has expired.
 	execSQL(t, p.db, "UPDATE retrysafe_records SET lease_end = 1 WHERE state = 2 AND lease_end > 1")
 	assert.NoError(t, p.send(t.Context(), customer), "the call that goes on after %s", after)
 	text, err := os.ReadFile(p.file)
@@ -105,8 +105,8 @@ func (p *parcels) wantWhole(t *testing.T, customer, after string) {
 	}
 }
 
-// playSteps sends a parcel and is killed before or after its nth step of the driver: driver, DSN,
-// file, customer, n, "before" or "after".
+// playSteps sends a parcel and is killed before or after its nth step of the driver. Arguments:
+// driver, DSN, file, customer, n, "before" or "after".
 func playSteps(args []string) error {
 	n, err := strconv.ParseInt(args[4], 10, 64)
 	if err != nil {
@@ -141,8 +141,8 @@ func playSteps(args []string) error {
 	return p.send(context.Background(), args[3])
 }
 
-// killedAtEachPoint kills a process before and after each step that its driver takes for a call of
-// several steps, and lets another go on.
+// killedAtEachPoint kills a process before and after each driver step of a call with several steps,
+// and lets another process continue.
 func killedAtEachPoint(t *testing.T, driver, dsn string, dialect sqlstore.Dialect) {
 	t.Helper()
 	db := openDB(t, driver, dsn)
@@ -171,8 +171,8 @@ func killedAtEachPoint(t *testing.T, driver, dsn string, dialect sqlstore.Dialec
 	}
 }
 
-// TestSQLiteStepsKilledAtEachPoint: 0 double and 0 lost effects of finished steps, and none at all
-// of a step in a transaction.
+// TestSQLiteStepsKilledAtEachPoint: no double and no lost effects of finished steps, and no double
+// effects at all of a step in a transaction.
 func TestSQLiteStepsKilledAtEachPoint(t *testing.T) {
 	t.Parallel()
 	killedAtEachPoint(t, "sqlite", sqliteDSN(newFile(t)), sqlstore.SQLite)
@@ -184,8 +184,8 @@ func TestPostgresStepsKilledAtEachPoint(t *testing.T) {
 	killedAtEachPoint(t, "pgx", startPostgres(t).url(), sqlstore.PostgreSQL)
 }
 
-// failsAtEachPoint is the same where the connection fails at each point and the process goes on,
-// before and after what it was told to do was done.
+// failsAtEachPoint is the same with a connection that fails at each point, before and after the
+// step was done, while the process continues.
 func failsAtEachPoint(t *testing.T, driver, dsn string, dialect sqlstore.Dialect) {
 	t.Helper()
 	hook := new(atomic.Pointer[fault])

@@ -31,7 +31,7 @@ func (p *packing) insert(ctx context.Context, tx *sql.Tx) (int64, error) {
 	return insert(ctx, tx, "ada")
 }
 
-// steps are what the record shows.
+// steps returns the steps that the record shows.
 func (p *packing) steps() []retrysafe.StepRecord {
 	p.t.Helper()
 	rec, err := p.store.Lookup(p.t.Context(), retrysafe.StoreKey{Namespace: "app", Layer: "fn", Key: orderKey("ada")})
@@ -44,7 +44,7 @@ func (p *packing) steps() []retrysafe.StepRecord {
 //nolint:tparallel // the parts share tables where they share a server
 func TestSQLiteStepTx(t *testing.T) { t.Parallel(); stepTxEnds(t, fileShop) }
 
-// stepTxEnds: what the work of a step says becomes of its transaction, and of the call.
+// stepTxEnds: how the result of a step's work ends its transaction and the call.
 func stepTxEnds(t *testing.T, open func(*testing.T) *shop) {
 	t.Helper()
 	errLate := errors.New("out of stock")
@@ -97,8 +97,8 @@ func stepTxEnds(t *testing.T, open func(*testing.T) *shop) {
 //nolint:tparallel // the parts share tables where they share a server
 func TestSQLiteStepTxEndedByTheWork(t *testing.T) { t.Parallel(); stepTxEndedByTheWork(t, fileShop) }
 
-// stepTxEndedByTheWork: a step that ends its transaction by itself is in doubt, since its effect
-// may be there without it.
+// stepTxEndedByTheWork: a step that ends its transaction itself is in doubt, since its effect may
+// exist without its record.
 func stepTxEndedByTheWork(t *testing.T, open func(*testing.T) *shop) {
 	t.Helper()
 	for name, then := range map[string]error{"and returns": nil, "and fails": errors.New("too late")} {
@@ -115,7 +115,7 @@ func stepTxEndedByTheWork(t *testing.T, open func(*testing.T) *shop) {
 	}
 }
 
-// TestSQLiteStepTxCommitReplyLost: what became of the COMMIT is found out, and said.
+// TestSQLiteStepTxCommitReplyLost: the outcome of the COMMIT is found out and returned.
 func TestSQLiteStepTxCommitReplyLost(t *testing.T) {
 	t.Parallel()
 	for _, applied := range []bool{true, false} {
@@ -152,7 +152,7 @@ func TestSQLiteStepTxCommitReplyLost(t *testing.T) {
 
 func TestSQLiteStepTxOfAStaleHolder(t *testing.T) { t.Parallel(); stepTxOfAStaleHolder(t, fileShop) }
 
-// stepTxOfAStaleHolder: who was taken over commits nothing.
+// stepTxOfAStaleHolder: a holder that was taken over commits nothing.
 func stepTxOfAStaleHolder(t *testing.T, open func(*testing.T) *shop) {
 	t.Helper()
 	p := &packing{open(t), t}
@@ -166,7 +166,7 @@ func stepTxOfAStaleHolder(t *testing.T, open func(*testing.T) *shop) {
 	assert.Equal(t, p.orders(t, "ada"), 0, "orders")
 }
 
-// TestStepTxNeedsTheStoreOfItsEngine: the record has to be where the transaction is.
+// TestStepTxNeedsTheStoreOfItsEngine: the record must be in the transaction's database.
 func TestStepTxNeedsTheStoreOfItsEngine(t *testing.T) {
 	t.Parallel()
 	s := fileShop(t)
@@ -177,8 +177,8 @@ func TestStepTxNeedsTheStoreOfItsEngine(t *testing.T) {
 	assert.Equal(t, p.orders(t, "ada"), 0, "orders")
 }
 
-// TestSQLiteStepTxLongerThanTheLease: heartbeats wait for the file, so that a step that is longer
-// than the lease is rolled back.
+// TestSQLiteStepTxLongerThanTheLease: heartbeats wait for the file, so a step that is longer than
+// the lease is rolled back.
 func TestSQLiteStepTxLongerThanTheLease(t *testing.T) {
 	t.Parallel()
 	p := &packing{fileShop(t), t}
@@ -193,7 +193,7 @@ func TestSQLiteStepTxLongerThanTheLease(t *testing.T) {
 	assert.Equal(t, p.orders(t, "ada"), 0, "orders")
 }
 
-// TestServerStepTx: steps in transactions where many write at once.
+// TestServerStepTx: steps in transactions on databases with concurrent writers.
 func TestServerStepTx(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
@@ -207,14 +207,13 @@ func TestServerStepTx(t *testing.T) {
 	})
 }
 
-// TestServerStepTxHeartbeats: the lease is renewed in the midst of a step, since nobody waits for
-// the row.
+// TestServerStepTxHeartbeats: the lease is renewed during a step, since no call waits for the row.
 func TestServerStepTxHeartbeats(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
 		t.Helper()
 		p := &packing{server.shop(t), t}
-		const lease = 12 * time.Second // heartbeats go out after a third of it
+		const lease = 12 * time.Second // heartbeats are sent after a third of it
 		left := func() time.Duration {
 			rec, err := p.engine.Lookup(t.Context(), orderKey("ada"))
 			assert.NoError(t, err, "Lookup")

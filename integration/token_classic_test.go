@@ -20,7 +20,7 @@ import (
 	"github.com/retrysafe/retrysafe/token/classic"
 )
 
-// taker is what both kinds of classic tokens do.
+// taker is what both kinds of classic tokens implement.
 type taker interface {
 	Issue(ctx context.Context, tenant string) (string, error)
 	Take(ctx context.Context, tenant, token string) error
@@ -30,8 +30,8 @@ func classicTokens(c redisclient.Client, o *classic.Options) map[string]taker {
 	return map[string]taker{"deletion": classic.NewDeletion(c, o), "count": classic.NewCount(c, o)}
 }
 
-// TestClassicTokens: of many at once one passes; what is unknown, expired or another's does not,
-// and spends nothing.
+// TestClassicTokens: of many concurrent calls one passes. A token that is unknown, expired or
+// another tenant's does not pass, and spends nothing.
 func TestClassicTokens(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
@@ -67,7 +67,7 @@ func issued(t *testing.T, tokens taker) string {
 	return text
 }
 
-// takenBy is how many of n callers at once pass.
+// takenBy returns how many of n concurrent callers pass.
 func takenBy(n int, take func() error) int {
 	var passed atomic.Int64
 	var all sync.WaitGroup
@@ -94,7 +94,7 @@ func TestClassicMistakes(t *testing.T) {
 		passed := takenBy(20, func() error {
 			found := redisDo(server.addr, "GET", "token") == "ann"
 			looked.Done()
-			looked.Wait() // what happens by itself, now and then
+			looked.Wait() // what may happen by chance
 			if !found {
 				return retrysafe.ErrNotIssued
 			}
@@ -110,7 +110,7 @@ func TestClassicMistakes(t *testing.T) {
 	})
 }
 
-// issuerOn makes tokens that know how their work ended.
+// issuerOn returns an issuer whose tokens know the outcome of their work.
 func issuerOn(t *testing.T, c redisclient.Client, lease time.Duration) *token.Issuer {
 	t.Helper()
 	return token.NewIssuer(redisEngine(t, redisOn(t, c, nil), retrysafe.Policy{Lease: lease}), nil)
@@ -118,8 +118,8 @@ func issuerOn(t *testing.T, c redisclient.Client, lease time.Duration) *token.Is
 
 // TestClassicFailureIsLost: the work certainly fails, and the answer that says so is lost. The
 // retry of a classic token is refused although nothing happened; with token.Do the same token runs.
-// Where the work succeeds and the answer is lost, a classic retry is refused too, and token.Do
-// tells the first answer.
+// If the work succeeds and the answer is lost, a classic retry is refused too, and token.Do replays
+// the first answer.
 func TestClassicFailureIsLost(t *testing.T) {
 	t.Parallel()
 	client := rueidisTo(t, startRedis(t).addr)
@@ -155,8 +155,8 @@ func (d *takeOnly) Take(ctx context.Context, tenant, text string) error {
 // takeOnly is token.Issuer as a taker.
 type takeOnly struct{ *token.Issuer }
 
-// TestClassicReplyIsLost: the reply to Take is lost. A classic token is spent, and nobody may work;
-// one that is a record is known by whoever asks again.
+// TestClassicReplyIsLost: the reply to Take is lost. A classic token is spent, and no caller may
+// work. The owner of a token with a record can repeat the call.
 func TestClassicReplyIsLost(t *testing.T) {
 	t.Parallel()
 	server := startKnowing(t)
@@ -188,7 +188,7 @@ func TestClassicReplyIsLost(t *testing.T) {
 	}
 }
 
-// init tells of a process that takes a token, begins to work and dies.
+// init registers a process that takes a token, begins to work and dies.
 func init() {
 	children["dies with a token"] = func(args []string) error {
 		addr, kind, text := args[0], args[1], args[2]
@@ -209,7 +209,7 @@ func init() {
 		if err != nil {
 			return err
 		}
-		// it has to end
+		// It must expire.
 		e := retrysafe.New(store, &retrysafe.Options{Namespace: "app", Policy: retrysafe.Policy{Lease: 3 * time.Second}})
 		_, err = token.Run(ctx, token.NewIssuer(e, nil), "ann", text, deadly)
 		fmt.Fprintln(os.Stderr, "it has not died")
@@ -217,9 +217,10 @@ func init() {
 	}
 }
 
-// TestClassicProcessDies: delete first, and the process dies while it works. Nothing is left that
-// tells of it, and the retry is refused like a repeat of finished work. With token.Do a retry is
-// told that nobody knows; once somebody has found that nothing was done, the same token runs.
+// TestClassicProcessDies: delete first, and the process dies while it works. Nothing is left to
+// report it, and the retry is refused like a duplicate of finished work. With token.Do a retry
+// learns that the outcome is unknown; after an operator has found that nothing was done, the same
+// token runs.
 func TestClassicProcessDies(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
@@ -250,9 +251,9 @@ func TestClassicProcessDies(t *testing.T) {
 	assert.Equal(t, w.runs.Load(), int64(1), "runs")
 }
 
-// TestClassicLock: one at a time as long as the lock is held. A repeat after that runs again, and
-// so does one beside work that takes longer than the lock lives: two at once. token.Do tells the
-// first the answer, and keeps the second out.
+// TestClassicLock: one at a time, as long as the lock is held. A duplicate after that runs again,
+// and so does one beside work that takes longer than the lock's life: two at once. token.Do replays
+// the answer to the first, and keeps the second out.
 func TestClassicLock(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
@@ -280,7 +281,7 @@ func TestClassicLock(t *testing.T) {
 	assert.Equal(t, inside, 2, "at work at the same time")
 	assert.ErrorIs(t, err, retrysafe.ErrLeaseLost, "what the first is told, too late")
 
-	// Somebody else's lock is not given back with one's own.
+	// Another caller's lock is not released together with one's own.
 	err = brief.Run(t.Context(), "other's", func(ctx context.Context) error {
 		eventually(t, "it ends", func() bool {
 			return redisDo(server.addr, "SET", "rs-classic:app/classic//lock/other%27s", "bob", "NX") == "OK"

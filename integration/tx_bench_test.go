@@ -97,7 +97,7 @@ func BenchmarkTx(b *testing.B) {
 	}
 }
 
-// compare makes the two in turn, so that both meet the same machine, and reports how much longer
+// compare runs the two in turn, so that both run under the same load, and reports how much longer
 // the second takes.
 func compare(b *testing.B, name string, bare func(context.Context) error, with func(context.Context, retrysafe.Key) error) {
 	b.Helper()

@@ -14,8 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// TestTxJoinedManyKeys: callers with different keys wait for each other where the database makes
-// them, and none is told that its key is taken.
+// TestTxJoinedManyKeys: callers with different keys wait for each other if the database makes them,
+// and none gets an error that its key is in progress.
 func TestTxJoinedManyKeys(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
@@ -49,8 +49,8 @@ func TestTxJoinedManyKeys(t *testing.T) {
 				var all sync.WaitGroup
 				for i := range 20 {
 					all.Go(func() {
-						// A table that grows is locked for a moment, and that is waited for no
-						// longer than a key.
+						// A table that grows is locked for a moment. The wait for that is no longer
+						// than the wait for a key.
 						_, err := b.order(t.Context(), customer(i), retrysafe.WithPolicy(retrysafe.Policy{Wait: 10 * time.Second}))
 						assert.NoError(t, err, "another key beside it, %v", level)
 					})
@@ -63,7 +63,8 @@ func TestTxJoinedManyKeys(t *testing.T) {
 	})
 }
 
-// TestTxJoinedBusyFile: a file that somebody else writes to is no key that somebody else has.
+// TestTxJoinedBusyFile: a file that another transaction writes to does not mean that the key is in
+// progress.
 func TestTxJoinedBusyFile(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)
@@ -76,8 +77,9 @@ func TestTxJoinedBusyFile(t *testing.T) {
 	assert.True(t, !ran && errors.Is(err, retrysafe.ErrUnavailable) && !errors.Is(err, retrysafe.ErrInProgress), "a busy file: %v", err)
 }
 
-// TestTxHeldKeyWithOneConnection: who does not wait for a key that somebody else has is told so at
-// once, also where its pool has one connection, and gets the answer where it is there.
+// TestTxHeldKeyWithOneConnection: a caller that does not wait for a key that another one holds gets
+// an error at once, also if its pool has one connection. If the answer is there, it gets the
+// answer.
 func TestTxHeldKeyWithOneConnection(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
@@ -105,7 +107,7 @@ func TestTxHeldKeyWithOneConnection(t *testing.T) {
 		}
 		assert.True(t, within.Err() == nil, "it takes no second connection")
 		if server.dialect == sqlstore.PostgreSQL {
-			// It has the lock, and the answer is there: another one is only being looked at.
+			// It has the lock, and the answer is there: another call only reads it.
 			assert.NoError(t, tx.Commit(), "commit")
 			tx, err = a.db.BeginTx(t.Context(), nil)
 			assert.NoError(t, err, "begin")

@@ -28,7 +28,8 @@ func eachShop(t *testing.T, f func(t *testing.T, a, b *shop)) {
 	})
 }
 
-// join begins a transaction, takes an order in it, and ends it as the error says. then may be nil.
+// join begins a transaction, takes an order in it, and commits or rolls back as the error says.
+// then may be nil.
 func (s *shop) join(t *testing.T, customer string, then func(tx *sql.Tx) error, opts ...retrysafe.CallOption) (res retrysafe.Result[int64], ran bool, err error) {
 	t.Helper()
 	tx, err := s.db.BeginTx(t.Context(), nil)
@@ -60,7 +61,7 @@ func TestTxJoined(t *testing.T) {
 		assert.NoError(t, err, "a repeat")
 		assert.True(t, !ran && again.Replayed, "a repeat")
 		assert.Equal(t, again.Value, first.Value, "its answer")
-		// the same record as that of DoTx with the store
+		// The same record as with DoTx and the store.
 		a.wantOnce(t, "ada", "a transaction of the caller")
 
 		refused := errors.New("out of stock")
@@ -98,8 +99,8 @@ func TestTxJoined(t *testing.T) {
 	})
 }
 
-// TestTxJoinedTwoAtOnce: of two transactions with one key one has the effect. The other one is
-// told, by an error or by the answer.
+// TestTxJoinedTwoAtOnce: of two transactions with one key one has the effect. The other one gets an
+// error or the answer.
 func TestTxJoinedTwoAtOnce(t *testing.T) {
 	t.Parallel()
 	eachShop(t, func(t *testing.T, a, b *shop) {
@@ -121,8 +122,8 @@ func TestTxJoinedTwoAtOnce(t *testing.T) {
 	})
 }
 
-// TestTxJoinedStricter: above READ COMMITTED as well there is one effect, and the answer in a new
-// transaction.
+// TestTxJoinedStricter: also above READ COMMITTED there is one effect, and a new transaction gets
+// the answer.
 func TestTxJoinedStricter(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
@@ -130,7 +131,7 @@ func TestTxJoinedStricter(t *testing.T) {
 		a, b := server.shop(t), server.process(t)
 		for _, level := range []sql.IsolationLevel{sql.LevelRepeatableRead, sql.LevelSerializable} {
 			if level == sql.LevelSerializable && server.dialect == sqlstore.MySQL {
-				continue // what is read is locked there: the other one would wait
+				continue // reads lock there: the other one would wait
 			}
 			customer := level.String()
 			tx, err := b.db.BeginTx(t.Context(), &sql.TxOptions{Isolation: level})
@@ -151,7 +152,7 @@ func TestTxJoinedStricter(t *testing.T) {
 }
 
 // TestTxJoinedSQLiteReadFirst: a transaction that has read before another one wrote is refused the
-// lock at once, and says why.
+// lock at once, with an error that says why.
 func TestTxJoinedSQLiteReadFirst(t *testing.T) {
 	t.Parallel()
 	s := fileShop(t)
@@ -169,7 +170,7 @@ func TestTxJoinedSQLiteReadFirst(t *testing.T) {
 	assert.Equal(t, s.orders(t, "bob"), 0, "orders")
 }
 
-// TestTxJoinedConn: through what other libraries give.
+// TestTxJoinedConn: with connections of other libraries.
 func TestTxJoinedConn(t *testing.T) {
 	t.Parallel()
 	eachShop(t, func(t *testing.T, a, b *shop) {
@@ -193,8 +194,8 @@ func TestTxJoinedConn(t *testing.T) {
 
 var _ retrysafe.Limiter = sqlstore.Join[int](nil, 0, nil).(retrysafe.Limiter) //nolint:errcheck,forcetypeassert // so that limits work
 
-// TestTxSavepoints: savepoints stand in one another, also in the one that DoTx itself makes, and
-// undo what is theirs.
+// TestTxSavepoints: savepoints can be nested, also in the one that DoTx itself makes, and undo only
+// their own part.
 func TestTxSavepoints(t *testing.T) {
 	t.Parallel()
 	eachShop(t, func(t *testing.T, s, _ *shop) {
@@ -222,7 +223,7 @@ func TestTxSavepoints(t *testing.T) {
 	})
 }
 
-// TestLooksAreApart: what callers who look together are given is their own.
+// TestLooksAreApart: callers that look up a record together do not share memory.
 func TestLooksAreApart(t *testing.T) {
 	t.Parallel()
 	eachShop(t, func(t *testing.T, s, _ *shop) {
@@ -243,7 +244,7 @@ func TestLooksAreApart(t *testing.T) {
 						t.Errorf("Lookup: %q, %v", rec.Answer.Body, err)
 						return
 					}
-					copy(rec.Answer.Body, "overwritten") // the race detector looks on
+					copy(rec.Answer.Body, "overwritten") // the race detector watches this
 				}
 			})
 		}

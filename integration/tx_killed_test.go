@@ -27,7 +27,7 @@ func (s *shop) plainOrder(ctx context.Context, customer string) error {
 	return err
 }
 
-// stepOrder is a call whose one step is an order in a transaction.
+// stepOrder makes a call whose one step is an order in a transaction.
 func (s *shop) stepOrder(ctx context.Context, customer string) error {
 	_, err := retrysafe.Do(ctx, s.engine, orderKey(customer), func(ctx context.Context) (int64, error) {
 		return retrysafe.StepTx(ctx, s.store, "order", func(ctx context.Context, tx *sql.Tx) (int64, error) { return insert(ctx, tx, customer) })
@@ -35,7 +35,7 @@ func (s *shop) stepOrder(ctx context.Context, customer string) error {
 	return err
 }
 
-// faultyShop is a process whose driver does what the fault says that is set.
+// faultyShop returns a process whose driver calls the current fault. set sets it.
 func (s txServer) faultyShop() (shop *shop, set func(fault), err error) {
 	inner, err := sql.Open(s.driver, s.dsn)
 	if err != nil {
@@ -62,7 +62,7 @@ func (s txServer) faulty(db *sql.DB, set func(fault)) (*shop, func(fault), error
 	return &shop{store: store, engine: engine, db: db}, set, nil
 }
 
-// steps are the statements of an order, as its driver sees them.
+// steps returns the statements of an order, as its driver sees them.
 func (s txServer) steps(t *testing.T, order func(*shop, context.Context, string) error) (all []string) {
 	t.Helper()
 	shop, set, err := s.faultyShop()
@@ -76,8 +76,8 @@ func (s txServer) steps(t *testing.T, order func(*shop, context.Context, string)
 	return all
 }
 
-// playServerOrder makes an order and is killed before or after a step of it: dialect, DSN,
-// customer, number of the step, "before" or "after".
+// playServerOrder makes an order and is killed before or after a step of it. Arguments: dialect,
+// DSN, customer, number of the step, "before" or "after".
 func playServerOrder(args []string, order func(*shop, context.Context, string) error) error {
 	s := txServer{driver: args[0], dialect: sqlstore.PostgreSQL, dsn: args[1]}
 	if s.driver == "mysql" {
@@ -106,22 +106,22 @@ func playServerOrder(args []string, order func(*shop, context.Context, string) e
 	return errors.Join(errors.New("the point was not reached"), err)
 }
 
-// TestServerTxKilledAtAPoint: a process that dies before or after any statement leaves effect and
-// record, or neither, and its key is free or answered.
+// TestServerTxKilledAtAPoint: a process that dies before or after any statement leaves both effect
+// and record, or neither, and its key is free or answered.
 func TestServerTxKilledAtAPoint(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
 		t.Helper()
 		s := server.shop(t)
 		steps := server.steps(t, (*shop).plainOrder)
-		kept := false // from the commit on
+		kept := false // true from the commit on
 		for i, step := range steps {
 			for _, when := range []string{"before", "after"} {
 				kept = kept || step == "commit" && when == "after"
 				customer := fmt.Sprint("killed ", when, " ", i)
 				dead := startChild(t, "server order", server.driver, server.dsn, customer, fmt.Sprint(i), when)
 				assert.True(t, dead.wait(t), "the child was killed %s %s", when, step)
-				// What the server still does for the dead has to end.
+				// What the server still does for the dead process must end.
 				_, err := s.order(t.Context(), customer, retrysafe.WithPolicy(retrysafe.Policy{Wait: patience}))
 				assert.NoError(t, err, "the order after a kill %s %s", when, step)
 				s.wantOnce(t, customer, "a kill "+when+" "+step)
@@ -133,8 +133,8 @@ func TestServerTxKilledAtAPoint(t *testing.T) {
 	})
 }
 
-// TestServerTxCutAtAPoint: a statement that fails or whose reply is lost, whichever it is, leaves
-// effect and record, or neither; the call itself makes good what it can.
+// TestServerTxCutAtAPoint: if any statement fails or loses its reply, both effect and record exist,
+// or neither. The call itself recovers what it can.
 func TestServerTxCutAtAPoint(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
@@ -177,8 +177,8 @@ func TestServerTxCutAtAPoint(t *testing.T) {
 	})
 }
 
-// TestServerStepsKilledAtAPoint: a process that dies before or after any statement of a call with a
-// step in a transaction: the call that goes on finds the step done with its effect, or neither.
+// TestServerStepsKilledAtAPoint: a process dies before or after any statement of a call with a step
+// in a transaction. The call that continues finds the step done with its effect, or neither.
 func TestServerStepsKilledAtAPoint(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
@@ -190,7 +190,8 @@ func TestServerStepsKilledAtAPoint(t *testing.T) {
 				dead := startChild(t, "server step", server.driver, server.dsn, customer, fmt.Sprint(i), when)
 				assert.True(t, dead.wait(t), "the child was killed %s %s", when, step)
 				until(t.Context(), func() bool {
-					// what the server still does for the dead has to end, and the lease to pass
+					// What the server still does for the dead process must end, and the lease must
+					// expire.
 					execSQL(t, s.db, "UPDATE retrysafe_records SET lease_end = 1 WHERE state = 2 AND lease_end > 1")
 					return s.stepOrder(t.Context(), customer) == nil
 				})
@@ -200,8 +201,8 @@ func TestServerStepsKilledAtAPoint(t *testing.T) {
 	})
 }
 
-// TestSoakServerTxKilled: processes killed at any statement, again and again: 0 double and 0 lost
-// effects.
+// TestSoakServerTxKilled: processes are killed at any statement, again and again: no double and no
+// lost effects.
 func TestSoakServerTxKilled(t *testing.T) {
 	t.Parallel()
 	rounds := 5
@@ -229,8 +230,8 @@ func TestSoakServerTxKilled(t *testing.T) {
 	})
 }
 
-// TestServerTxRestarts: a server that crashes under load: each order that was answered is there
-// once, and so is each whose caller went on asking.
+// TestServerTxRestarts: a server crashes under load. Each order that was answered is there once,
+// and so is each whose caller kept retrying.
 func TestServerTxRestarts(t *testing.T) {
 	t.Parallel()
 	postgres, mysql := startPostgres(t, "-c", "fsync=on"), startMySQL(t, "--innodb-flush-log-at-trx-commit=1")

@@ -15,8 +15,8 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// TestTxUnderMiddleware: the recipe for money. The middleware may run the handler again after
-// whatever went wrong behind the commit: the database has the record, and there is one effect.
+// TestTxUnderMiddleware: the recipe for money. The middleware may run the handler again after any
+// failure that follows the commit: the database has the record, and there is one effect.
 func TestTxUnderMiddleware(t *testing.T) {
 	t.Parallel()
 	eachShop(t, func(t *testing.T, s, _ *shop) {
@@ -30,7 +30,7 @@ func TestTxUnderMiddleware(t *testing.T) {
 				body, _ := io.ReadAll(r.Body)
 				res, err := s.order(r.Context(), string(body))
 				if runs++; runs == 1 {
-					panic(http.ErrAbortHandler) // the order is there, and nobody is told
+					panic(http.ErrAbortHandler) // the order is there, but the client gets no answer
 				}
 				if err != nil {
 					http.Error(w, "try again", http.StatusServiceUnavailable)
@@ -53,7 +53,7 @@ func TestTxUnderMiddleware(t *testing.T) {
 			for range 2 {
 				var resp *http.Response
 				until(t.Context(), func() bool {
-					// the release of the first attempt may still be under way
+					// The release of the first attempt may still be in progress.
 					var err error
 					if resp, err = send(); err == nil && resp.StatusCode != http.StatusOK {
 						_ = resp.Body.Close()

@@ -14,12 +14,12 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// txServer is a database where many write at once.
+// txServer is a database with concurrent writers.
 type txServer struct {
 	dialect sqlstore.Dialect
 	driver  string
 	dsn     string
-	orders  string // makes their table
+	orders  string // creates their table
 }
 
 // eachTxServer runs a test on each kind of server.
@@ -38,7 +38,7 @@ func eachTxServer(t *testing.T, f func(*testing.T, txServer)) {
 	})
 }
 
-// shop is one process of an application on the server, with empty tables.
+// shop returns one process of an application on the server, with empty tables.
 func (s txServer) shop(t *testing.T) *shop {
 	t.Helper()
 	another := s.process(t)
@@ -47,7 +47,7 @@ func (s txServer) shop(t *testing.T) *shop {
 	return another
 }
 
-// process is one more.
+// process returns one more process.
 func (s txServer) process(t *testing.T) *shop {
 	t.Helper()
 	db := openDB(t, s.driver, s.dsn)
@@ -60,7 +60,7 @@ func (s txServer) process(t *testing.T) *shop {
 	return &shop{store: store, engine: newEngine(t, store), db: db}
 }
 
-// TestServerTx: what DoTx promises, where many write at once.
+// TestServerTx: the guarantees of DoTx with concurrent writers.
 func TestServerTx(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
@@ -76,7 +76,7 @@ func TestServerTx(t *testing.T) {
 }
 
 // TestServerTxProcesses: a duplicate in another process waits for the transaction as long as its
-// policy says, and gets its answer. Other keys wait for nobody.
+// policy says, and gets its answer. Other keys do not wait.
 func TestServerTxProcesses(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
@@ -110,8 +110,8 @@ func TestServerTxProcesses(t *testing.T) {
 	})
 }
 
-// TestServerTxEndedByTheWork: what a work has committed by itself is in doubt, and what it has
-// rolled back is nothing.
+// TestServerTxEndedByTheWork: what the work has committed itself is in doubt, and what it has
+// rolled back never happened.
 func TestServerTxEndedByTheWork(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
@@ -132,7 +132,7 @@ func TestServerTxEndedByTheWork(t *testing.T) {
 					return errors.New("there was to be an error")
 				}
 				if server.dialect == sqlstore.MySQL {
-					// undoes the one statement there, and the transaction goes on
+					// It undoes only that statement there, and the transaction continues.
 					return errors.New("the error is told")
 				}
 				return nil
@@ -170,9 +170,9 @@ func TestServerTxEndedByTheWork(t *testing.T) {
 	})
 }
 
-// TestServerTxDeadlock: of two works that wait for each other the database rolls one back. It is
-// told so, and its effect is undone, also where it says nothing of it and goes on; with RetryWork
-// it is made anew.
+// TestServerTxDeadlock: of two works that wait for each other the database rolls one back. It gets
+// an error, and its effect is undone, also if it ignores the error and continues. With RetryWork it
+// runs again.
 func TestServerTxDeadlock(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
@@ -231,8 +231,8 @@ func TestServerTxDeadlock(t *testing.T) {
 	})
 }
 
-// TestServerTxSession: connections come back as they were, and the work runs in a session that is
-// the application's.
+// TestServerTxSession: connections are returned unchanged, and the work runs in the application's
+// own session settings.
 func TestServerTxSession(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
@@ -264,8 +264,8 @@ func TestServerTxSession(t *testing.T) {
 	})
 }
 
-// TestServerTxReplays: repeats of what is finished do not get in each other's way, in one process
-// or in several, nor in that of a transaction of the caller that has read the answer and goes on.
+// TestServerTxReplays: duplicates of finished work do not block each other, in one process or in
+// several. Nor do they block a transaction of the caller that has read the answer and continues.
 func TestServerTxReplays(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
@@ -296,8 +296,8 @@ func TestServerTxReplays(t *testing.T) {
 	})
 }
 
-// TestServerTxRollsBackItself: a work that rolls back before it returns the error of a deadlock is
-// made anew where that is allowed.
+// TestServerTxRollsBackItself: work that rolls back before it returns a deadlock error runs again
+// if that is allowed.
 func TestServerTxRollsBackItself(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
@@ -317,14 +317,14 @@ func TestServerTxRollsBackItself(t *testing.T) {
 	})
 }
 
-// errLost looks like the error of a transaction that has lost against another one.
+// errLost looks like the error of a transaction that the database aborted in favour of another one.
 type errLost struct{ Number uint16 }
 
 func (errLost) Error() string    { return "deadlock" }
 func (errLost) SQLState() string { return "40P01" }
 
-// TestServerTxBothAtOnce: of two processes that begin one key at the same moment, the one that
-// comes second is told so and does not wait for the other's work.
+// TestServerTxBothAtOnce: of two processes that begin one key at the same moment, the second gets
+// an error at once and does not wait for the other's work.
 func TestServerTxBothAtOnce(t *testing.T) {
 	t.Parallel()
 	eachTxServer(t, func(t *testing.T, server txServer) {
@@ -354,8 +354,8 @@ func TestServerTxBothAtOnce(t *testing.T) {
 	})
 }
 
-// TestServerTxServerHangs: a server that takes statements and answers none holds a call for its
-// context and about a second, and the key is free for others of the process then.
+// TestServerTxServerHangs: a server that accepts statements and answers none holds a call for its
+// context and about a second. Then the key is free for other callers of the process.
 func TestServerTxServerHangs(t *testing.T) {
 	t.Parallel()
 	postgres, mysql := startPostgres(t), startMySQL(t)

@@ -68,7 +68,7 @@ func txPermanent(t *testing.T, open func(*testing.T) *shop) {
 	assert.Equal(t, s.record(t, "eve").State, retrysafe.StateFailed, "state")
 }
 
-// txDuplicates: of many at once one has the effect, and the others get its answer.
+// txDuplicates: of many concurrent calls one has the effect, and the others get its answer.
 func txDuplicates(t *testing.T, open func(*testing.T) *shop) {
 	t.Helper()
 	s := open(t)
@@ -123,7 +123,7 @@ func txDuplicateOfARunningOne(t *testing.T, open func(*testing.T) *shop) {
 	}
 }
 
-// txWaiterRunsAfterRollback: what was rolled back has never been; whoever waited for it is the
+// txWaiterRunsAfterRollback: a rolled-back attempt does not count; a caller that waited for it runs
 // next.
 func txWaiterRunsAfterRollback(t *testing.T, open func(*testing.T) *shop) {
 	t.Helper()

@@ -14,8 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// leftOut makes four calls end in doubt, spoils the records of two, and wants the others to be
-// listed, asked about and finished.
+// leftOut makes four calls end in doubt and damages the records of two. It checks that the others
+// are listed, reconciled and finished.
 func leftOut(t *testing.T, s retrysafe.Store, spoil func(id string)) {
 	t.Helper()
 	policy := retrysafe.Policy{Lease: 5 * time.Second, Reconcile: func(context.Context, retrysafe.Record) (retrysafe.Resolution, error) {
@@ -59,7 +59,7 @@ func leftOut(t *testing.T, s retrysafe.Store, spoil func(id string)) {
 	assert.Equal(t, len(page.Unreadable), 2, "records that are left out")
 	settled := 0
 	var err error
-	until(t.Context(), func() bool { // a doubt is asked about when it is two leases old
+	until(t.Context(), func() bool { // Reconcile is called when a doubt is two leases old
 		n := 0
 		n, err = op.ReconcileAll(t.Context())
 		settled += n
@@ -82,7 +82,7 @@ func leftOut(t *testing.T, s retrysafe.Store, spoil func(id string)) {
 	assert.True(t, passed.Unreadable > 0 && strings.Contains(log.String(), "cannot read it"), "it says what it left out: %+v", passed)
 }
 
-// TestUnreadableRecords hold up no others, however they came to be.
+// TestUnreadableRecords: records that cannot be read do not block others, however they came to be.
 func TestUnreadableRecords(t *testing.T) {
 	t.Parallel()
 	for name, value := range map[string]string{"of a newer format": "\x02" + strings.Repeat("x", 100), "cut": "\x01\x02", "damaged": "\x01" + strings.Repeat("\xff", 90)} {

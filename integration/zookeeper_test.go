@@ -18,14 +18,14 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// zooKeeperServer is one on loopback. It gives short sessions, so that what a process held that was
-// killed is free within a test.
+// zooKeeperServer is a server on loopback. It allows short sessions, so that what a killed process
+// held is free within a test.
 type zooKeeperServer struct {
 	addr string
 	said bytes.Buffer
 }
 
-// startZooKeeper runs one until the test ends; env is added to its environment.
+// startZooKeeper runs a server until the test ends; env is added to its environment.
 func startZooKeeper(tb testing.TB, env ...string) *zooKeeperServer {
 	tb.Helper()
 	java, err := exec.LookPath("java")
@@ -64,8 +64,7 @@ func startZooKeeper(tb testing.TB, env ...string) *zooKeeperServer {
 	return s
 }
 
-// TestWorkersOnAServersClock: the clock that a claim is measured by is the server's, which is half
-// a minute ahead here.
+// TestWorkersOnAServersClock: a claim uses the server's clock, which is half a minute ahead here.
 func TestWorkersOnAServersClock(t *testing.T) {
 	t.Parallel()
 	s := startZooKeeper(t, "LD_PRELOAD="+shiftClock(t), "CLOCK_SHIFT=30")

@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/lock"
 )
 
-// TestServerAway: callers of one name are told soon, and not one after the other, and those who do
-// not wait are told what is wrong.
+// TestServerAway: while the server is unreachable, the waiters of one name fail soon and not one
+// after the other, and callers that do not wait get the error of the server.
 func TestServerAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestServerAway(t *testing.T) {
 		all.Wait()
 		assert.True(t, time.Since(began) < 5*time.Second, "it took %v", time.Since(began))
 		f.set(func(f *faults) { f.lost, f.unlock = nil, nil })
-		// what the lost answers have taken is given back, or its lease has ended
+		// The locks whose answers were lost are released by now, or their leases have ended.
 		time.Sleep(time.Minute)
 		got, err := a.TryLock(t.Context(), "stock")
 		assert.NoError(t, err, "when the server is back")

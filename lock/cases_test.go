@@ -14,9 +14,9 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// TestALockIsNoIdempotency puts three cases to a lock alone, to an engine alone, and to both. A
-// lock keeps out who comes at the same time. Who comes later finds it free, whether the first was
-// answered or not, and charges again.
+// TestALockIsNoIdempotency runs three cases with a lock alone, an engine alone, and both. A lock
+// keeps out concurrent callers. A later caller finds it free, whether the first one got its answer
+// or not, and charges again.
 func TestALockIsNoIdempotency(t *testing.T) {
 	t.Parallel()
 	type shop struct {
@@ -85,7 +85,7 @@ func TestALockIsNoIdempotency(t *testing.T) {
 		}, map[string]int{"lock": 2, "engine": 1, "both": 1}},
 		{"again, since the answer was lost", func(ctx context.Context, s *shop) {
 			once, hangUp := context.WithCancel(ctx)
-			s.during = hangUp // the client is gone, and the charge was made
+			s.during = hangUp // the client hangs up, but the charge was made
 			_ = s.pay(once)
 			_ = s.pay(ctx)
 		}, map[string]int{"lock": 2, "engine": 1, "both": 1}},

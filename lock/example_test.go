@@ -10,15 +10,15 @@ import (
 	"github.com/retrysafe/retrysafe/lock/memlock"
 )
 
-// One at a time, as long as it is needed: heartbeats keep the lock while the work goes on, and its
-// context ends if it is lost.
+// One holder at a time, for as long as the work takes: heartbeats keep the lock, and the context
+// ends if the lock is lost.
 func ExampleLocker_With() {
 	ctx := context.Background()
 	locks := lock.New(memlock.New(), &lock.Options{Lease: 10 * time.Second})
 	defer locks.Shutdown(ctx)
 
 	err := locks.With(ctx, "account/42", func(ctx context.Context, held *lock.Lock) error {
-		_, err := locks.TryLock(context.Background(), "account/42") // somebody else
+		_, err := locks.TryLock(context.Background(), "account/42") // another caller
 		fmt.Println("another one:", errors.Is(err, lock.ErrHeld))
 		return ctx.Err() // the work; it gives held.Fence() to each write
 	})
@@ -28,7 +28,7 @@ func ExampleLocker_With() {
 	// <nil>
 }
 
-// Who must not wait, asks.
+// A caller that must not wait uses TryLock.
 func ExampleLocker_TryLock() {
 	ctx := context.Background()
 	locks := lock.New(memlock.New(), nil)
@@ -45,8 +45,8 @@ func ExampleLocker_TryLock() {
 	// <nil>
 }
 
-// Inside of the lock's context the same name is not waited for, so that a function that locks may
-// call another one that does.
+// In the lock's context the same name needs no wait, so a function that locks may call another one
+// that does.
 func ExampleLock_Context() {
 	ctx := context.Background()
 	locks := lock.New(memlock.New(), nil)
@@ -55,7 +55,7 @@ func ExampleLock_Context() {
 	outer, _ := locks.Lock(ctx, "account/42")
 	inner, err := locks.Lock(outer.Context(), "account/42")
 	fmt.Println(err, inner.Fence() == outer.Fence())
-	fmt.Println(inner.Release(ctx), outer.Err()) // still held by the outer one
+	fmt.Println(inner.Release(ctx), outer.Err()) // the outer one still holds it
 	fmt.Println(outer.Release(ctx))
 	// Output:
 	// <nil> true

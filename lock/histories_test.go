@@ -16,7 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe/lock/memlock"
 )
 
-// weather is a line to a backend on which requests and answers are lost or come late: also long
+// weather is a connection to a backend that loses or delays requests and answers, also until long
 // after their caller has given up.
 type weather struct {
 	lock.Backend
@@ -48,7 +48,7 @@ func (w *weather) decide() (drop, lose bool, delay, back time.Duration) {
 	return drop, lose, delay, back
 }
 
-// send makes a call over the line. It goes on where the caller does not wait for it any more.
+// send makes a call over the connection. The call continues if its caller stops waiting.
 func send[A any](ctx context.Context, w *weather, call func(context.Context) (A, error)) (A, error) {
 	type answer struct {
 		a   A
@@ -94,9 +94,9 @@ func (w *weather) Unlock(ctx context.Context, r lock.Request) error {
 	return err
 }
 
-// TestHistories: over lines like that never two holders at once, each told of its loss before
-// another one is let in, fences grow, and everybody comes to an end. Holders work for up to three
-// leases, so that many are lost.
+// TestHistories: over such connections there are never two holders at once, each holder is notified
+// of a loss before another one gets the lock, fences grow, and every caller finishes. Holders work
+// for up to three leases, so that many lose the lock.
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	var grants, losses atomic.Int64

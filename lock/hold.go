@@ -7,31 +7,31 @@ import (
 	"time"
 )
 
-// hold is what one owner has: a name, for one [Lock] or for several of one context. It sends the
+// hold is a name that one owner holds, for one [Lock] or for several of one context. It sends the
 // heartbeats.
 type hold struct {
 	locker *Locker
 	req    Request
-	most   time.Duration // a lease can be, where the backend has said so; else zero
+	most   time.Duration // the longest lease, if the backend has a limit; else zero
 	grant  Grant
 
 	mu        sync.Mutex
 	locks     []*Lock
-	space     [1]*Lock  // of locks
-	until     time.Time // it is surely held, by this process's clock
+	space     [1]*Lock  // backs locks, to save an allocation
+	until     time.Time // certainly held until then, by this process's clock
 	boundAt   time.Time
 	beatAt    time.Time // of the next heartbeat
-	extending bool      // one is on its way
+	extending bool      // a heartbeat is in flight
 	timer     *time.Timer
-	done      chan struct{} // closed at the end; nil: nobody has asked for it
-	open      int           // locks that are not released, also behind the end
-	idle      chan struct{} // closed when there are none, behind a loss
-	cause     error         // of the end
+	done      chan struct{} // closed at the end; nil until a caller asks for it
+	open      int           // locks that are not released, also after the end
+	idle      chan struct{} // closed when open is zero after a loss
+	cause     error         // why the hold ended
 }
 
-// start begins the heartbeats.
+// start starts the heartbeats.
 func (h *hold) start() {
-	h.mu.Lock() // for a lease that is over at once
+	h.mu.Lock() // the timer may fire at once, for a very short lease
 	h.beatAt = time.Now().Add(h.grant.Lease / 3)
 	h.timer = time.AfterFunc(time.Until(h.next()), h.tick)
 	h.mu.Unlock()
@@ -59,8 +59,8 @@ func (h *hold) doneChan() <-chan struct{} {
 	return h.done
 }
 
-// tick does what is due: it ends a hold whose time is over, its lease or what it may be held at
-// most, or sends a heartbeat. That runs apart, so that a backend that hangs does not delay the end.
+// tick does what is due: it ends the hold if the lease or MaxHold is over, or sends a heartbeat.
+// The heartbeat has its own goroutine, so that a backend that hangs does not delay the end.
 func (h *hold) tick() {
 	h.mu.Lock()
 	now := time.Now()
@@ -82,14 +82,14 @@ func (h *hold) tick() {
 	}
 }
 
-// wake sets the timer for what comes next. The mutex is held.
+// wake sets the timer for the next event. The caller holds the mutex.
 func (h *hold) wake() {
 	if h.cause == nil {
 		h.timer.Reset(time.Until(h.next()))
 	}
 }
 
-// next is when the next thing is to be done: a heartbeat, or the end if nothing else happens.
+// next returns the time of the next event: a heartbeat, or the end if nothing happens before it.
 func (h *hold) next() time.Time {
 	next := h.until
 	if h.boundAt.Before(next) {
@@ -101,7 +101,7 @@ func (h *hold) next() time.Time {
 	return next
 }
 
-// heartbeat extends the lease. What fails is tried again soon, until the lease is over.
+// heartbeat extends the lease. After an error it tries again soon, until the lease is over.
 func (h *hold) heartbeat() {
 	next := h.grant.Lease / 10
 	if err := h.extend(h.locker.ctx, h.grant.Lease); err == nil {
@@ -114,7 +114,7 @@ func (h *hold) heartbeat() {
 	h.wake()
 }
 
-// extend asks for a lease from now on, for as long as it may take: a third of one, so that there is
+// extend asks for a lease that starts now. The call may take a third of a lease, so that there is
 // time for another try.
 func (h *hold) extend(ctx context.Context, lease time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, h.grant.Lease/3)
@@ -131,7 +131,7 @@ func (h *hold) extend(ctx context.Context, lease time.Duration) error {
 		return err
 	}
 	lease = req.Lease
-	if h.most > 0 { // a session's, which is not longer because we wish
+	if h.most > 0 { // a session's limit, which Extend cannot raise
 		lease = min(lease, h.most)
 	}
 	h.mu.Lock()
@@ -143,15 +143,15 @@ func (h *hold) extend(ctx context.Context, lease time.Duration) error {
 	return h.cause
 }
 
-// ended is why it ended; nil while it is held. A holder that was paused may ask before the timer
-// has gone off.
+// ended returns why the hold ended, or nil while it is held. It also checks the time, because a
+// holder that was paused may ask before the timer fires.
 func (h *hold) ended() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.endedNow()
 }
 
-// endedNow is ended with the mutex held.
+// endedNow is ended for a caller that holds the mutex.
 func (h *hold) endedNow() error {
 	if h.cause == nil && !h.until.After(time.Now()) {
 		return ErrLost
@@ -159,10 +159,10 @@ func (h *hold) endedNow() error {
 	return h.cause
 }
 
-// end is finish and what comes behind it, for all causes but the release. What the server has of it
-// is given back apart from that: when the lease is over or all holders have released it, since one
-// that was just told may be in the midst of a write; at once where the server knows that it is
-// gone.
+// end finishes the hold and passes the turn on, for every cause except a release. A goroutine then
+// unlocks it on the server. If the server knows that the lock is gone, it does so at once.
+// Otherwise it waits until the lease is over or all holders have released the lock, since a holder
+// that has just been notified may be in the middle of a write.
 func (h *hold) end(cause error, gone bool) {
 	h.mu.Lock()
 	left := time.Until(h.until)
@@ -192,8 +192,8 @@ func (h *hold) end(cause error, gone bool) {
 	}()
 }
 
-// finish tells the holders. It is the first cause that counts; false: there was one before. The
-// mutex is held.
+// finish notifies the holders. Only the first cause counts; finish reports whether this was the
+// first. The caller holds the mutex.
 func (h *hold) finish(cause error) (first bool) {
 	if h.cause != nil {
 		return false

@@ -9,19 +9,19 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Lock is a lock that is held, until Release or until it is lost. It is safe for concurrent use.
+// Lock is a held lock, until Release or until it is lost. It is safe for concurrent use.
 type Lock struct {
 	hold     *hold
-	outer    *Lock // the next one outwards in the context, of any name
+	outer    *Lock // the next outer lock in the context, of any name
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	released bool // under the hold's mutex
 }
 
-// lock makes the first Lock of a hold.
+// lock returns the first Lock of a hold.
 func (h *hold) lock(ctx context.Context) *Lock {
 	l, _ := h.again(ctx)
-	if l == nil { // lost before anybody could use it
+	if l == nil { // it was lost before any caller could use it
 		l = &Lock{hold: h}
 		l.ctx, l.cancel = context.WithCancelCause(ctx)
 		l.cancel(h.ended())
@@ -29,7 +29,8 @@ func (h *hold) lock(ctx context.Context) *Lock {
 	return l
 }
 
-// again makes a Lock of a hold; nil and no error: it was released before, and has to be taken anew.
+// again returns another Lock of a hold. It returns nil and no error if the hold was released before
+// and must be acquired again.
 func (h *hold) again(ctx context.Context) (*Lock, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -47,10 +48,10 @@ func (h *hold) again(ctx context.Context) (*Lock, error) {
 	return l, nil
 }
 
-// heldKey is under which a context has the innermost of a locker's locks.
+// heldKey is the context key of the innermost lock of a locker.
 type heldKey struct{ *Locker }
 
-// inside is the hold of that name that the context comes from, or nil.
+// inside returns the hold of that name from which the context comes, or nil.
 func (l *Locker) inside(ctx context.Context, name string) *hold {
 	held, _ := ctx.Value(heldKey{l}).(*Lock)
 	for ; held != nil; held = held.outer {
@@ -61,33 +62,34 @@ func (l *Locker) inside(ctx context.Context, name string) *hold {
 	return nil
 }
 
-// Fence is greater than that of any holder of this name before. Give it to each write, so that the
-// resource can refuse those of a holder that does not know yet that it has lost the lock:
-// guard.Fence does that for a row of a database.
+// Fence returns a number that is greater than that of any earlier holder of this name. Send it with
+// each write, so that the resource can refuse the writes of a holder that does not know yet that it
+// has lost the lock. guard.Fence does that for a row of a database.
 func (l *Lock) Fence() retrysafe.Fence { return l.hold.grant.Fence }
 
-// Context comes from the one that the lock was asked with, and ends with the lock: its cause is
-// [ErrLost], [ErrBound], [ErrClosed] or, behind Release, [ErrReleased]. A lock of the same name and
-// locker that is asked for inside of it is this one.
+// Context returns a context that is derived from the one that the lock was requested with. It ends
+// with the lock. Its cause is [ErrLost], [ErrBound], [ErrClosed] or, after Release, [ErrReleased].
+// A request in this context for the same name on the same locker returns this lock.
 func (l *Lock) Context() context.Context { return l.ctx }
 
-// Done is closed when the lock is lost, or released by all that hold it in one context; Err tells
-// which. A holder that runs is told no later than a lease after the server last knew of it. One
-// that is paused is told when it wakes: there is no way to tell it before, and where the whole
-// machine sleeps its clock may sleep too. What it writes in between is for the fence to refuse.
+// Done returns a channel that is closed when the lock is lost, or when all holders in one context
+// have released it; Err says which. A holder that runs is notified no later than a lease after the
+// server last confirmed it. A paused holder is notified when it wakes: that cannot happen earlier,
+// and if the whole machine sleeps, its clock may sleep too. The fence must refuse what such a
+// holder writes.
 func (l *Lock) Done() <-chan struct{} { return l.hold.doneChan() }
 
-// Err is why the lock has ended; nil while it is held. Causes are those of Context.
+// Err returns why the lock has ended, or nil while it is held. The causes are those of Context.
 func (l *Lock) Err() error { return l.hold.ended() }
 
-// Extend holds the lock for d from now at least, without any heartbeat, also beyond MaxHold; d
-// counts from the server's answer, and up to 24 h. It is for a stretch of work in which this
-// process cannot be relied on to send heartbeats, and for a holder that shows that it goes on. A
-// backend whose locks end with a session keeps the session's time, and only MaxHold moves.
+// Extend holds the lock for at least d from now, without any heartbeat, also beyond MaxHold. d
+// counts from the server's answer and is at most 24 h. Use it before work during which this process
+// may be unable to send heartbeats, or from a holder that shows that it makes progress. A backend
+// whose locks end with a session keeps the session's time; then only MaxHold moves.
 //
-// Errors: the cause of the end where it has ended; those of the backend, after which this process
-// counts on the lease that it had, and the server may have given the longer one: a crash blocks the
-// name for as long then.
+// Errors: the cause if the lock has ended; those of the backend. After an error of the backend this
+// process counts on the lease that it had before, but the server may have granted the longer one.
+// Then a crash blocks the name for that long.
 func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 	h := l.hold
 	if d <= 0 || d > 24*time.Hour {
@@ -105,13 +107,13 @@ func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 	return h.cause
 }
 
-// Release ends the lock; of one that is held several times in one context, the last Release does.
-// It goes on when ctx has ended, for a lease and ten seconds at most. A second call of the same
-// Lock does nothing, and returns nil.
+// Release ends the lock. If it is held several times in one context, the last Release ends it.
+// Release continues after ctx has ended, for at most a lease and ten seconds. A second call on the
+// same Lock does nothing and returns nil.
 //
-// Errors: [ErrLost], [ErrBound] or [ErrClosed] where it was lost before, so that the caller can
-// tell what was done beside it; those of the backend where the server did not confirm, and the lock
-// ends with its lease.
+// Errors: [ErrLost], [ErrBound] or [ErrClosed] if the lock was lost before, so another holder may
+// have worked at the same time; those of the backend if the server did not confirm, and then the
+// lock ends with its lease.
 func (l *Lock) Release(_ context.Context) error {
 	h := l.hold
 	h.mu.Lock()

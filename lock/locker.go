@@ -12,11 +12,11 @@ import (
 	"github.com/retrysafe/retrysafe/backoff"
 )
 
-// Locker gives locks on one backend. It is safe for concurrent use; make one for each backend and
-// share it: its callers wait in turn, so that they are one client of the server.
+// Locker acquires locks on one backend. It is safe for concurrent use. Create one for each backend
+// and share it: its callers queue for each name, so the server sees one client.
 //
-// Within one locker, locks of a name are given in the order in which they were asked for. Between
-// processes the order is the backend's, and most have none.
+// Within one locker, callers get the lock of a name in the order in which they asked. Between
+// processes the order is the backend's; most backends have none.
 type Locker struct {
 	backend Backend
 	o       Options
@@ -25,15 +25,15 @@ type Locker struct {
 	mu     sync.Mutex
 	closed bool
 	holds  map[*hold]struct{}
-	work   sync.WaitGroup // holds, and what is sent behind them
+	work   sync.WaitGroup // holds and their calls that run after them
 	ctx    context.Context
 	stop   context.CancelFunc
 
-	closing context.Context // ended by Shutdown, for those who wait
+	closing context.Context // ended by Shutdown, for waiters
 	close   context.CancelCauseFunc
 }
 
-// New returns a locker. It panics on options that make no sense.
+// New returns a locker. It panics on invalid options.
 func New(b Backend, o *Options) *Locker {
 	if b == nil {
 		panic("lock: New needs a backend: memlock, redislock, sqllock or an adapter")
@@ -51,13 +51,13 @@ func New(b Backend, o *Options) *Locker {
 	return l
 }
 
-// Lock waits for the lock until ctx ends. Inside of a context that comes from a lock of the same
-// name and locker ([Lock.Context]) it does not wait: that lock is held once more, and ends with its
-// last Release. Two goroutines that share such a context both hold it.
+// Lock waits for the lock until ctx ends. In a context that comes from a lock of the same name and
+// locker ([Lock.Context]) it does not wait: it holds that lock once more, and the lock ends with
+// its last Release. Two goroutines that share such a context both hold the lock.
 //
-// Errors: that of ctx together with [ErrHeld] where another one had it until then; [ErrName];
-// [ErrLost] inside of a lock that was lost; [ErrClosed]; those of the backend, after which what may
-// have been taken is given back, or ends with its lease.
+// Errors: that of ctx joined with [ErrHeld] if another holder had the lock until then; [ErrName];
+// [ErrLost] in the context of a lock that was lost; [ErrClosed]; those of the backend, after which
+// a lock that may have been acquired is released, or ends with its lease.
 func (l *Locker) Lock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
 	o, held, err := l.begin(ctx, name, opts)
 	if held != nil || err != nil {
@@ -83,13 +83,14 @@ func (l *Locker) Lock(ctx context.Context, name string, opts ...Option) (*Lock, 
 	}
 }
 
-// wait waits for a better time to try; the error is that of the context where it has ended.
+// wait waits until it is worth trying again. If the context has ended, it returns the context's
+// error.
 func (l *Locker) wait(ctx context.Context, req Request) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(l.closing, func() { cancel(ErrClosed) })()
 	var err error
-	for range tries { // a server that fails over is no reason to send everybody home
+	for range tries { // waiters should survive a failover of the server
 		if err = l.backend.Wait(ctx, req); err == nil {
 			return nil
 		}
@@ -103,8 +104,8 @@ func (l *Locker) wait(ctx context.Context, req Request) error {
 	return err
 }
 
-// TryLock is Lock without waiting: [ErrHeld] where another one has it, or another goroutine of this
-// process is about to.
+// TryLock is like Lock but does not wait. It returns [ErrHeld] if another holder has the lock, or
+// if another goroutine of this process is about to acquire it.
 func (l *Locker) TryLock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
 	o, held, err := l.begin(ctx, name, opts)
 	if held != nil || err != nil {
@@ -130,12 +131,12 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...Option) (*Loc
 	return nil, err
 }
 
-// With runs fn while it holds the lock, and releases it also where fn panics. fn's context ends
-// when the lock is lost; where it was, the error is fn's joined with [ErrLost] or [ErrBound], also
-// when fn returned nil: another holder may have worked beside it.
+// With runs fn while it holds the lock, and releases the lock also if fn panics. fn's context ends
+// when the lock is lost. If it was lost, With returns fn's error joined with [ErrLost] or
+// [ErrBound], also if fn returned nil: another holder may have worked at the same time.
 //
-// A release that the server did not confirm is no error of With: the work is done, and the lock
-// ends with its lease.
+// If the server did not confirm the release, With returns no error for it: the work is done, and
+// the lock ends with its lease.
 func (l *Locker) With(ctx context.Context, name string, fn func(context.Context, *Lock) error, opts ...Option) (err error) {
 	held, err := l.Lock(ctx, name, opts...)
 	if err != nil {
@@ -149,9 +150,9 @@ func (l *Locker) With(ctx context.Context, name string, fn func(context.Context,
 	return fn(held.Context(), held)
 }
 
-// Shutdown refuses new locks, sends those home who wait for one ([ErrClosed]), and waits until
-// those that are held are released. When ctx ends before, their holders are told that they are
-// lost, with [ErrClosed], their leases are left to end, and the error is that of ctx.
+// Shutdown refuses new locks, ends all waits with [ErrClosed], and waits until all held locks are
+// released. If ctx ends first, Shutdown ends the held locks with [ErrClosed], lets their leases
+// expire, and returns the error of ctx.
 func (l *Locker) Shutdown(ctx context.Context) error {
 	l.mu.Lock()
 	l.closed = true
@@ -181,8 +182,8 @@ func (l *Locker) Shutdown(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// begin checks what was asked, and takes the lock once more where the context has it. Else the call
-// counts as work from then on.
+// begin checks the arguments. If the context already has the lock, begin returns another Lock of
+// it. Otherwise it adds the call to work.
 func (l *Locker) begin(ctx context.Context, name string, opts []Option) (Options, *Lock, error) {
 	if name == "" || len(name) > MaxName || strings.IndexByte(name, 0) >= 0 {
 		return l.o, nil, ErrName
@@ -211,10 +212,10 @@ func (l *Locker) begin(ctx context.Context, name string, opts []Option) (Options
 	return o, nil, nil
 }
 
-// tries is how often a call is made whose answer is lost: all may be repeated.
+// tries is how often a call is made if its answer is lost. All calls are safe to repeat.
 const tries = 3
 
-// try asks the backend, and once more where the answer was lost.
+// try calls the backend's TryLock, and again if the answer was lost.
 func (l *Locker) try(ctx context.Context, req Request, o Options) (*hold, error) {
 	var err error
 	for range tries {
@@ -231,7 +232,7 @@ func (l *Locker) try(ctx context.Context, req Request, o Options) (*hold, error)
 	return nil, err
 }
 
-// hold begins to look after what was granted.
+// hold starts a hold for what the backend granted.
 func (l *Locker) hold(req Request, o Options, g Grant, began time.Time) (*hold, error) {
 	h := &hold{locker: l, req: req, most: g.Lease, grant: g}
 	h.locks = h.space[:0]
@@ -244,7 +245,7 @@ func (l *Locker) hold(req Request, o Options, g Grant, began time.Time) (*hold, 
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed { // since it was asked for; it is given back
+	if l.closed { // shut down meanwhile; the caller releases the lock
 		return nil, ErrClosed
 	}
 	l.holds[h] = struct{}{}
@@ -253,7 +254,7 @@ func (l *Locker) hold(req Request, o Options, g Grant, began time.Time) (*hold, 
 	return h, nil
 }
 
-// forget is the end of what hold began.
+// forget undoes the registration that hold made.
 func (l *Locker) forget(h *hold) {
 	l.mu.Lock()
 	delete(l.holds, h)
@@ -261,18 +262,19 @@ func (l *Locker) forget(h *hold) {
 	l.work.Done()
 }
 
-// giveUp gives back what a try may have taken whose caller does not want it any more, or may never
-// hear of it, and passes the turn on. Its caller counts as work.
+// giveUp releases a lock that a try may have acquired, although the caller does not want it any
+// more or may never get the answer, and passes the turn on. The caller counts in work.
 func (l *Locker) giveUp(req Request) {
-	// at once: while the server is away each caller would wait for the release of the one before
+	// Pass the turn at once: while the server is unreachable, each caller would wait for the
+	// release of the one before.
 	l.turns.pass(req.Name)
 	l.work.Go(func() { _ = l.unlock(req) })
 }
 
-// unlock tells the backend that it is over, as often as it takes. It has a lease of time for it,
-// and ten seconds at most. Where the first answer was lost and the second says that there was
-// nothing, nobody knows whether the first has released it or it was lost before: that is an error,
-// and wraps [ErrLost].
+// unlock releases the lock on the backend and retries until it gets an answer, for a lease and at
+// most ten seconds. If the first answer was lost and the second one is that there was nothing to
+// release, it is unknown whether the first call released the lock or the lock was lost before. That
+// is an error, and wraps [ErrLost].
 func (l *Locker) unlock(req Request) error {
 	ctx, cancel := context.WithTimeout(l.ctx, min(req.Lease, 10*time.Second))
 	defer cancel()
@@ -295,8 +297,8 @@ func newRequest(name string, lease time.Duration) Request {
 	return r
 }
 
-// waited is the error of who has waited in vain.
+// waited returns the error of a caller that waited in vain.
 func waited(cause error) error { return fmt.Errorf("%w (%w)", ErrHeld, cause) }
 
-// between is the time between two tries.
+// between returns the time between two tries.
 func between(lease time.Duration) time.Duration { return min(lease/100, 100*time.Millisecond) }

@@ -14,7 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe/lock/memlock"
 )
 
-// faulty is a backend whose calls a test can make fail.
+// faulty is a backend with calls that a test can make fail.
 type faulty struct {
 	*memlock.Backend
 	mu sync.Mutex
@@ -22,8 +22,8 @@ type faulty struct {
 	tries atomic.Int32
 }
 
-// faults are asked before a call, which is not made where they say an error; lost is asked behind
-// TryLock, whose answer is lost then.
+// faults are called before a backend call, which is not made if they return an error. lost is
+// called after TryLock; its error replaces the answer.
 type faults struct {
 	extend, unlock, lost func() error
 	grant                func(*lock.Grant)
@@ -36,7 +36,7 @@ func (f *faulty) set(change func(*faults)) {
 	change(&f.faults)
 }
 
-// ask asks for one fault.
+// ask returns the error of one fault.
 func (f *faulty) ask(which func(*faults) func() error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -76,7 +76,7 @@ func (f *faulty) Unlock(ctx context.Context, r lock.Request) error {
 
 var errCut = errors.New("connection cut")
 
-// both are two lockers on one backend, as two processes have them.
+// both returns two lockers on one backend, for two processes.
 func both(o *lock.Options) (f *faulty, a, b *lock.Locker) {
 	f = &faulty{Backend: memlock.New()}
 	return f, lock.New(f, o), lock.New(f.Backend, o)
@@ -182,11 +182,11 @@ func TestMaxHold(t *testing.T) {
 		<-held.Done()
 		assert.Equal(t, time.Since(began), 45*time.Second, "held for")
 		assert.ErrorIs(t, held.Err(), lock.ErrBound, "Err")
-		_, err = b.TryLock(t.Context(), "x") // who was just told may be in the midst of a write
+		_, err = b.TryLock(t.Context(), "x") // the notified holder may still be writing
 		assert.ErrorIs(t, err, lock.ErrHeld, "TryLock")
 		next, err := b.Lock(t.Context(), "x")
 		assert.NoError(t, err, "Lock")
-		// the last heartbeat was after 40 s
+		// The last heartbeat was after 40 s.
 		assert.Equal(t, time.Since(began), 70*time.Second, "free for others after")
 		assert.NoError(t, next.Release(t.Context()), "Release")
 		assert.ErrorIs(t, held.Release(t.Context()), lock.ErrBound, "Release")
@@ -201,7 +201,7 @@ func TestExtendBeyondMaxHold(t *testing.T) {
 		held, err := a.Lock(t.Context(), "x")
 		assert.NoError(t, err, "Lock")
 		assert.NoError(t, held.Extend(t.Context(), 10*time.Minute), "Extend")
-		f.set(func(f *faults) { f.extend = func() error { return errCut } }) // it needs none
+		f.set(func(f *faults) { f.extend = func() error { return errCut } }) // Extend needs none
 		time.Sleep(10*time.Minute - time.Second)
 		assert.NoError(t, held.Err(), "Err")
 		_, err = b.TryLock(t.Context(), "x")
@@ -249,7 +249,7 @@ func TestWaitersGetItInTurn(t *testing.T) {
 			})
 			synctest.Wait()
 		}
-		assert.Equal(t, f.tries.Load(), 1, "calls of TryLock") // those that wait ask nobody
+		assert.Equal(t, f.tries.Load(), 1, "calls of TryLock") // waiters do not call the backend
 		assert.NoError(t, held.Release(t.Context()), "Release")
 		all.Wait()
 		assert.Equal(t, f.tries.Load(), 21, "calls of TryLock")
@@ -265,7 +265,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 		_, a, b := both(nil)
 		held, err := a.Lock(t.Context(), "x")
 		assert.NoError(t, err, "Lock")
-		for _, l := range []*lock.Locker{a, b} { // behind the turn, and at the backend
+		for _, l := range []*lock.Locker{a, b} { // one waits for its turn, one at the backend
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			_, err := l.Lock(ctx, "x")
 			cancel()
@@ -301,7 +301,7 @@ func TestReentry(t *testing.T) {
 		assert.NoError(t, other.Release(t.Context()), "Release")
 		late := context.WithoutCancel(outer.Context())
 		assert.NoError(t, outer.Release(t.Context()), "Release of the last")
-		anew, err := a.TryLock(late, "x") // nothing of the old one is left
+		anew, err := a.TryLock(late, "x") // nothing of the old lock is left
 		assert.NoError(t, err, "TryLock")
 		if anew.Fence() <= inner.Fence() {
 			t.Error("a lock that was released is held again")
@@ -340,7 +340,7 @@ func TestLostAnswers(t *testing.T) {
 				return nil
 			}
 		})
-		held, err := a.Lock(t.Context(), "x") // the first try has it, the second is told
+		held, err := a.Lock(t.Context(), "x") // the first try has it, the second gets the same
 		assert.NoError(t, err, "Lock")
 		m := 0
 		f.set(func(f *faults) {
@@ -352,7 +352,7 @@ func TestLostAnswers(t *testing.T) {
 			}
 		})
 		assert.NoError(t, held.Release(t.Context()), "Release")
-		f.set(func(f *faults) { f.lost = func() error { return errCut } }) // now none comes through
+		f.set(func(f *faults) { f.lost = func() error { return errCut } }) // now no answer arrives
 		_, err = a.Lock(t.Context(), "x")
 		assert.ErrorIs(t, err, errCut, "Lock")
 		began := time.Now()
@@ -372,7 +372,7 @@ func TestUnconfirmedRelease(t *testing.T) {
 		f.set(func(f *faults) { f.unlock = func() error { return errCut } })
 		assert.NoError(t, a.With(t.Context(), "x", func(context.Context, *lock.Lock) error { return nil }), "With")
 		began := time.Now()
-		next, err := b.Lock(t.Context(), "x") // with its lease
+		next, err := b.Lock(t.Context(), "x") // when the lease ends
 		assert.NoError(t, err, "Lock")
 		if took := time.Since(began); took > 30*time.Second {
 			t.Errorf("free after %v", took)
@@ -391,7 +391,7 @@ func TestWith(t *testing.T) {
 		failed := errors.New("failed")
 		ctx, cancel := context.WithCancel(t.Context())
 		assert.ErrorIs(t, a.With(ctx, "x", func(context.Context, *lock.Lock) error {
-			cancel() // it is released all the same
+			cancel() // it is still released
 			return failed
 		}), failed, "With")
 		func() {
@@ -430,7 +430,7 @@ func TestShutdown(t *testing.T) {
 		assert.NoError(t, err, "nothing is left of it")
 		assert.NoError(t, free.Release(t.Context()), "Release")
 		_, err = b.TryLock(t.Context(), "long")
-		assert.ErrorIs(t, err, lock.ErrHeld, "TryLock") // with its lease
+		assert.ErrorIs(t, err, lock.ErrHeld, "TryLock") // until the lease ends
 		assert.NoError(t, a.Shutdown(t.Context()), "Shutdown")
 	})
 }
@@ -458,8 +458,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestShutdownSendsWaitersHome: those behind the turn, and the one who waits at the backend, and
-// nothing is left of them.
+// TestShutdownSendsWaitersHome: Shutdown ends the wait of callers that wait for their turn and of
+// the one that waits at the backend, and leaves nothing of them.
 func TestShutdownSendsWaitersHome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -483,8 +483,8 @@ func TestShutdownSendsWaitersHome(t *testing.T) {
 	})
 }
 
-// TestShutdownWaitsForNoLease of a lock that is gone, or that its holder has given back when it was
-// told.
+// TestShutdownWaitsForNoLease: Shutdown does not wait for the lease of a lock that is gone, or that
+// its holder has released after it was notified.
 func TestShutdownWaitsForNoLease(t *testing.T) {
 	t.Parallel()
 	for name, fails := range map[string]error{"the server says so": lock.ErrLost, "bound": nil} {
@@ -506,7 +506,7 @@ func TestShutdownWaitsForNoLease(t *testing.T) {
 }
 
 // TestReleaseThatNobodyKnows: the first answer is lost, and the second says that another one has
-// the lock: it may have been lost before.
+// the lock. The lock may have been lost before.
 func TestReleaseThatNobodyKnows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -6,26 +6,27 @@ import (
 	"time"
 )
 
-// Options are a [Locker]'s, and can be changed for one call by [WithLease] and [WithMaxHold]; nil
-// is fine.
+// Options configures a [Locker]. [WithLease] and [WithMaxHold] change it for one call. A nil
+// *Options means the defaults.
 type Options struct {
-	// Lease is how long a lock stays held when its holder dies, and how late a holder is told of a
-	// loss at most; default 30 s, 10 ms to 24 h. Heartbeats extend it after a third of it.
+	// Lease is how long a lock stays held after its holder dies. It is also the longest time until
+	// a holder is notified of a loss. Default 30 s, from 10 ms to 24 h. A heartbeat extends it
+	// after a third of it.
 	Lease time.Duration
-	// MaxHold is how long heartbeats go on; default ten leases, at least one. After it the lock
-	// counts as lost, with [ErrBound], and its lease is left to end: a holder that hangs must not
-	// hold up the others for ever.
+	// MaxHold is how long heartbeats continue; default ten leases, at least one. After it the lock
+	// counts as lost, with [ErrBound], and its lease expires: a holder that hangs must not block
+	// the others for ever.
 	MaxHold time.Duration
 }
 
 // Option changes the options of one call.
 type Option func(*Options)
 
-// WithLease is Options.Lease for one call. MaxHold becomes ten of it unless it is given too, behind
-// it.
+// WithLease sets Options.Lease for one call. It also sets MaxHold to ten leases, unless WithMaxHold
+// follows it.
 func WithLease(d time.Duration) Option { return func(o *Options) { *o = Options{Lease: d} } }
 
-// WithMaxHold is Options.MaxHold for one call.
+// WithMaxHold sets Options.MaxHold for one call.
 func WithMaxHold(d time.Duration) Option { return func(o *Options) { o.MaxHold = d } }
 
 // with applies the options of a call.
@@ -36,7 +37,7 @@ func (o Options) with(opts []Option) (Options, error) {
 	return o.checked()
 }
 
-// checked fills in what is zero, and says what makes no sense.
+// checked sets the defaults, and returns an error for invalid values.
 func (o Options) checked() (Options, error) {
 	if o.Lease == 0 {
 		o.Lease = 30 * time.Second

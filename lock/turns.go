@@ -7,21 +7,21 @@ import (
 	"sync"
 )
 
-// turns lets one caller of this process at a time ask the backend for a name, in the order of their
-// coming: a hundred goroutines that want one lock are one client of the server, and each of them is
-// woken once.
+// turns lets one caller of this process at a time ask the backend for a name, in the order in which
+// they asked. So a hundred goroutines that want one lock are one client of the server, and a
+// release wakes only one of them.
 type turns struct {
 	mu    sync.Mutex
-	names map[string]*turn // no entry: nobody has it
+	names map[string]*turn // a name without an entry is free
 }
 
-// turn is somebody's.
+// turn is the state of a name that a caller has or waits for.
 type turn struct {
-	waiting []chan struct{} // those after the one who has it
-	failed  error           // why the last try has failed; nil where the name was only held
+	waiting []chan struct{} // those after the current caller
+	failed  error           // why the last try failed; nil if the name was only held
 }
 
-// take waits for the turn, until one of the contexts ends.
+// take waits for the turn until one of the contexts ends.
 func (t *turns) take(ctx, closing context.Context, name string) error {
 	t.mu.Lock()
 	if t.free(name) {
@@ -48,18 +48,18 @@ func (t *turns) take(ctx, closing context.Context, name string) error {
 		}
 	}
 	t.mu.Unlock()
-	t.pass(name) // it came at the same moment
+	t.pass(name) // the turn came at the same moment
 	return context.Cause(ended)
 }
 
-// tryTake takes the turn if nobody has it.
+// tryTake takes the turn if no caller has it, and reports whether it did.
 func (t *turns) tryTake(name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.free(name)
 }
 
-// free takes the turn if nobody has it. The mutex is held.
+// free takes the turn if no caller has it. The caller holds the mutex.
 func (t *turns) free(name string) bool {
 	if _, taken := t.names[name]; taken {
 		return false
@@ -71,7 +71,7 @@ func (t *turns) free(name string) bool {
 	return true
 }
 
-// pass gives the turn to the next.
+// pass gives the turn to the next waiter.
 func (t *turns) pass(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -85,7 +85,7 @@ func (t *turns) pass(name string) {
 	close(next)
 }
 
-// note keeps why a try of the one who has the turn has failed, for those who do not wait.
+// note stores why the current caller's try failed, for callers that do not wait.
 func (t *turns) note(name string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -96,7 +96,8 @@ func (t *turns) note(name string, err error) {
 	}
 }
 
-// failing is why the last try has failed; nil where it has not, or the name is only held.
+// failing returns why the last try failed. It returns nil if it did not, or if the name is only
+// held.
 func (t *turns) failing(name string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 
 var _ retrysafe.Limiter = (*Store)(nil)
 
-// tenant is whose keys are counted.
+// tenant is the owner of counted keys.
 type tenant struct{ namespace, name string }
 
 // Charge implements [retrysafe.Limiter].
@@ -33,7 +33,7 @@ func (s *Store) Charge(ctx context.Context, req retrysafe.ChargeRequest) (retrys
 	return charged, nil
 }
 
-// sweepUsage forgets tenants of whom nothing counts any more.
+// sweepUsage removes tenants without any live count.
 func (s *Store) sweepUsage(now protocol.Micros) {
 	for who, u := range s.usage {
 		if u.Expires() <= now {

@@ -9,7 +9,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// List implements [retrysafe.Lister], in the order of the keys' text.
+// List implements [retrysafe.Lister]. Records are in the order of their keys' text.
 func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.Page, error) {
 	if err := ctx.Err(); err != nil {
 		return retrysafe.Page{}, err

@@ -1,5 +1,5 @@
-// Package memstore is the reference store: records in memory, for tests, examples and single
-// processes that may forget. What it holds ends with the process.
+// Package memstore is the reference store. It keeps records in memory, for tests, examples and
+// single processes that may lose them when they end.
 package memstore
 
 import (
@@ -13,10 +13,10 @@ import (
 	"github.com/retrysafe/retrysafe/internal/protocol"
 )
 
-// Options change a store; nil is fine.
+// Options configure a store. Nil is valid.
 type Options struct {
-	// Clock is the store's clock; default the time of this process, which goes on evenly where the
-	// machine's clock is set. It may run apart from the callers' clocks.
+	// Clock is the store's clock; default the process's monotonic time, which does not change when
+	// the machine's clock is set. It may differ from the callers' clocks.
 	Clock func() time.Time
 }
 
@@ -24,14 +24,14 @@ type Options struct {
 type Store struct {
 	clock func() time.Time
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	rows  map[retrysafe.StoreKey]*protocol.Row
 	floor retrysafe.Fence // the largest fence of a removed record
 	usage map[tenant]protocol.Usage
 }
 
-// steady is the time by the monotonic clock, from now on: a lease must not end, or last, because
-// somebody sets the machine's clock.
+// steady returns a clock that starts now and follows the monotonic time: leases must not end early
+// or late because the machine's clock is set.
 func steady() func() time.Time {
 	start := time.Now()
 	return func() time.Time { return start.Add(time.Since(start)) }
@@ -56,7 +56,7 @@ var (
 
 var errForgets = errors.New("memstore: what is kept is gone with the process, and others do not see it")
 
-// Keeps implements [retrysafe.Keeper]: it does not.
+// Keeps implements [retrysafe.Keeper]. It always returns an error: memory is lost with the process.
 func (s *Store) Keeps(context.Context) error { return errForgets }
 
 // Acquire implements [retrysafe.Store].
@@ -76,7 +76,7 @@ func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retr
 		s.put(req.Key, row, next)
 	}
 	if bytes.Equal(next.Fingerprint, req.Fingerprint) {
-		// The caller knows the fingerprint that it has just given: it is not copied out again.
+		// The caller has just passed this fingerprint, so it needs no copy.
 		rec := next.Record(req.Key, now)
 		rec.Fingerprint, rec.Binding, rec.Answer.Body = req.Fingerprint, bytes.Clone(rec.Binding), bytes.Clone(rec.Answer.Body)
 		return retrysafe.Acquired{Status: status, Record: rec}, nil
@@ -117,7 +117,7 @@ func (s *Store) Complete(ctx context.Context, req retrysafe.CompleteRequest) (re
 	if write {
 		next.Answer.Body = bytes.Clone(next.Answer.Body)
 		s.put(req.Key, row, next)
-		// The caller knows the answer that it has just given: it is not copied out again.
+		// The caller has just passed this answer, so it needs no copy.
 		rec := next.Record(req.Key, now)
 		rec.Fingerprint, rec.Binding, rec.Answer = bytes.Clone(rec.Fingerprint), bytes.Clone(rec.Binding), req.Answer
 		return rec, nil
@@ -166,8 +166,7 @@ func (s *Store) Issue(ctx context.Context, req retrysafe.IssueRequest) (retrysaf
 	return status, nil
 }
 
-// Len is the number of records that the store holds, expired ones that no sweep has removed
-// included.
+// Len returns the number of records, including expired ones that no sweep has removed yet.
 func (s *Store) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,7 +198,7 @@ func (s *Store) put(key retrysafe.StoreKey, row *protocol.Row, next protocol.Row
 	*row = next
 }
 
-// export copies what a caller could change.
+// export returns a record with copies of what a caller could change.
 func export(row *protocol.Row, key retrysafe.StoreKey, now protocol.Micros) retrysafe.Record {
 	rec := row.Record(key, now)
 	rec.Fingerprint, rec.Binding = bytes.Clone(rec.Fingerprint), bytes.Clone(rec.Binding)

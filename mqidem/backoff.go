@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Fixed waits d before each later try.
+// Fixed returns a backoff that waits d before each later try.
 func Fixed(d time.Duration) func(try int) time.Duration {
 	return func(int) time.Duration { return d }
 }
 
-// Exponential waits first behind the first try, and twice as long behind each further one, up to
-// most; each wait is drawn between a half of that and the whole, so that what failed together does
-// not come back together.
+// Exponential returns a backoff that waits first after the first try and doubles after each further
+// one, up to most. Each wait is random, between half of that and the whole, so that messages that
+// failed together do not return together.
 func Exponential(first, most time.Duration) func(try int) time.Duration {
 	return func(try int) time.Duration {
 		d := first

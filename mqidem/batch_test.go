@@ -14,15 +14,15 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// batches notes the batches that a handler was given, and how often each message was among those
-// that were worked on well.
+// batches records the batches that a handler got, and how often it handled each message without an
+// error.
 type batches struct {
 	w     *world
 	given [][]string
 	done  map[string]int
 }
 
-// handler fails as bad says of the message with that id.
+// handler returns a handler that calls bad for the error of the message with that id.
 func (b *batches) handler(id string, bad func() error) mqidem.BatchHandler {
 	b.done = map[string]int{}
 	return func(_ context.Context, ms []*mqidem.Message) []error {
@@ -55,8 +55,8 @@ func five() (all []outbox.Message) {
 	return all
 }
 
-// A batch with a bad message in any position: the others are done once, and the bad one is parked
-// by itself.
+// A bad message at any position of a batch: the others are done once, and only the bad one becomes
+// a dead letter.
 func TestBadMessageInBatch(t *testing.T) {
 	t.Parallel()
 	bads := map[string]func() error{
@@ -90,8 +90,8 @@ func TestBadMessageInBatch(t *testing.T) {
 	}
 }
 
-// Repeats within a batch and behind it are not given to the handler; what cannot be handled
-// neither.
+// Duplicates within a batch and after it do not reach the handler, and neither do messages that
+// cannot be handled.
 func TestRepeatsInBatch(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(five()...)
@@ -108,8 +108,8 @@ func TestRepeatsInBatch(t *testing.T) {
 	})
 }
 
-// A message that kills its consumer takes the others of its batch with it once, and is alone from
-// then on.
+// A message that kills its consumer takes the others of its batch with it once. After that it runs
+// alone.
 func TestKillerInBatch(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(five()...)
@@ -150,7 +150,7 @@ func TestKillerInBatch(t *testing.T) {
 	})
 }
 
-// A batch that is not full goes on when Linger has passed; a full one at once.
+// A batch that is not full starts when Linger has passed; a full one starts at once.
 func TestLinger(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		b := &batches{w: w}
@@ -166,14 +166,14 @@ func TestLinger(t *testing.T) {
 	})
 }
 
-// An error of a message is no more than its own, whatever the handler's slice looks like.
+// The error of a message affects only that message, also if the handler's slice has a wrong length.
 func TestBatchErrors(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(five()...)
 		calls := 0
 		stop := w.consumeBatches(mqidem.OnceBatch(w.engine, "points", func(_ context.Context, ms []*mqidem.Message) []error {
 			calls++
-			return make([]error, len(ms)+1) // nobody knows whose
+			return make([]error, len(ms)+1) // it is unknown which message each is for
 		}), mqidem.Options{MaxDeliveries: 1})
 		w.pass(time.Minute)
 		assert.NoError(t, stop(), "consume")
@@ -184,7 +184,7 @@ func TestBatchErrors(t *testing.T) {
 	})
 }
 
-// Hundred messages are claimed and completed by two calls of a store that makes batches.
+// A hundred messages are claimed and completed by two calls of a store that supports batches.
 func TestBatchRoundTrips(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		s := &counting{Store: w.store}
@@ -200,7 +200,7 @@ func TestBatchRoundTrips(t *testing.T) {
 	})
 }
 
-// counting is a store that makes batches and counts calls.
+// counting is a store that supports batches and counts calls.
 type counting struct {
 	retrysafe.Store
 	calls map[string]int

@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// Consume takes messages from a source and gives them to h until ctx ends, and returns nil then.
+// Consume receives messages from a source and calls h for each until ctx ends; then it returns nil.
 //
-//	what h returns                          what becomes of the message
+//	what h returns                          what happens to the message
 //	nil                                     acked
-//	in progress elsewhere                   comes again later; no try is counted
-//	the store does not answer               held, and handed over again when it may; no try is counted
-//	an error, a panic                       comes again after Backoff, up to MaxDeliveries tries; then it is parked
-//	retrysafe.Permanent, Poison             parked at once
-//	in doubt under retrysafe.Refuse         parked as in doubt
+//	in progress elsewhere                   redelivered later; no try is counted
+//	the store does not answer               held, and handled again later; no try is counted
+//	an error, a panic                       redelivered after Backoff, up to MaxDeliveries tries; then a dead letter
+//	retrysafe.Permanent, Poison             a dead letter at once
+//	in doubt under retrysafe.Refuse         a dead letter, in doubt
 //
-// Stopping: no more messages are taken, and what runs may go on for Drain. Then its contexts end;
-// work that has not returned a second later is left behind: its message was not settled, its key
-// stays taken until the lease lapses, and Consume returns an error that says how many there are.
-// The source is not closed.
+// When ctx ends, Consume receives nothing more, and running handlers may continue for Drain. Then
+// their contexts end. A handler that has not returned a second later is abandoned: its message
+// stays unsettled, its key stays claimed until the lease expires, and Consume returns an error with
+// the number of such messages. Consume does not close the source.
 //
-// Errors: what is wrong with o; a source that was closed or has failed for good; records that are
-// kept for less time than the broker keeps copies (see [Holder]).
+// Consume also returns an error if o is invalid, if the source was closed or has failed for good,
+// or if records are kept for less time than the broker keeps copies (see [Holder]).
 func Consume(ctx context.Context, s Source, h Handler, o *Options) error {
 	opts, err := o.checked(false)
 	if err != nil {
@@ -34,12 +34,12 @@ func Consume(ctx context.Context, s Source, h Handler, o *Options) error {
 	if opts.Order == nil {
 		return c.run(ctx, opts.Concurrency, 1, func(ds []*handed) func() { return func() { c.handle(ds[0], h) } })
 	}
-	// Messages that wait for others of their name have no turn, so that more of them are in hand.
+	// Messages that wait for others of their name do not count as concurrent, so more are received.
 	c.turns = make(turns, opts.Concurrency)
 	lanes := lanes{last: map[string]chan struct{}{}}
 	return c.run(ctx, inHand*opts.Concurrency, 1, func(ds []*handed) func() {
 		d := ds[0]
-		_ = call(func() error { // one that panics names nothing
+		_ = call(func() error { // if Order panics, the message has no name
 			d.lane = opts.Order(d.Message())
 			return nil
 		})
@@ -51,11 +51,11 @@ func Consume(ctx context.Context, s Source, h Handler, o *Options) error {
 	})
 }
 
-// inHand is how many messages are in hand for each that is worked on, where their order counts.
+// inHand is how many messages are received for each one that is worked on, if Order is set.
 const inHand = 16
 
-// ConsumeBatch is [Consume] for handlers of batches: up to Batch messages that were there within
-// Linger.
+// ConsumeBatch is [Consume] for batch handlers. A batch has up to Batch messages that arrived
+// within Linger.
 func ConsumeBatch(ctx context.Context, s Source, h BatchHandler, o *Options) error {
 	opts, err := o.checked(true)
 	if err != nil {
@@ -65,10 +65,10 @@ func ConsumeBatch(ctx context.Context, s Source, h BatchHandler, o *Options) err
 	return c.run(ctx, opts.Concurrency, opts.Batch, func(ds []*handed) func() { return func() { c.handleBatch(ds, h) } })
 }
 
-// errStopped ends the contexts of handlers that have not ended by themselves.
+// errStopped ends the contexts of handlers that are still running after Drain.
 var errStopped = errors.New("mqidem: the consumer was stopped")
 
-// grace is how long handlers have once their contexts have ended.
+// grace is how long handlers may run after their contexts have ended.
 const grace = time.Second
 
 // consumer is one call of Consume.
@@ -88,7 +88,7 @@ type consumer struct {
 
 	all sync.WaitGroup
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	running int
 	fatal   error
 }
@@ -123,9 +123,9 @@ func (c *consumer) fail(err error) {
 	c.stop(err)
 }
 
-// run receives until it is told to end, up to most deliveries at a time, and has so many times that
-// in hand. plan says, in the order of their coming, what is to be done with them on a goroutine of
-// its own.
+// run receives until the consumer ends. It receives up to most deliveries at a time, and holds at
+// most hands such groups. It calls plan with each group, in order of arrival, and runs the returned
+// function on its own goroutine.
 func (c *consumer) run(ctx context.Context, hands, most int, plan func([]*handed) func()) error {
 	defer c.giveUp()
 	defer c.cut(errStopped)
@@ -160,7 +160,7 @@ func (c *consumer) turn(turns chan struct{}) bool {
 	}
 }
 
-// receive takes one message, and those that come within Linger where a batch is wanted.
+// receive returns one message, or for a batch also those that arrive within Linger.
 func (c *consumer) receive(most int) ([]*handed, error) {
 	d, err := c.source.Receive(c.receiving)
 	if err != nil {
@@ -189,7 +189,7 @@ func (c *consumer) receive(most int) ([]*handed, error) {
 	return ds, nil
 }
 
-// work runs what is planned for n messages.
+// work runs planned, which handles n messages.
 func (c *consumer) work(n int, turns <-chan struct{}, planned func()) {
 	c.count(n)
 	c.all.Go(func() {
@@ -207,10 +207,10 @@ func (c *consumer) count(n int) {
 	c.running += n
 }
 
-// drain waits for what runs.
+// drain waits for the running handlers.
 func (c *consumer) drain() error {
 	idle := make(chan struct{})
-	go func() { // it ends when the last handler does
+	go func() { // ends when the last handler does
 		c.all.Wait()
 		close(idle)
 	}()

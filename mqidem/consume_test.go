@@ -17,7 +17,7 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// A message that is published three times is worked on once by each consumer of it.
+// Each consumer works once on a message that is published three times.
 func TestOncePerConsumer(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.broker.Bind("orders", "q", "other")
@@ -38,8 +38,8 @@ func TestOncePerConsumer(t *testing.T) {
 	})
 }
 
-// A message that fails is tried again after the backoff, up to the limit, and is parked then with
-// its reason; a copy of it is acked.
+// A message that fails is tried again after the backoff, up to the limit. Then it is a dead letter
+// with its reason, and a copy of it is acked.
 func TestTries(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("bad", "bad"), message("good", "good"))
@@ -75,7 +75,7 @@ func TestTries(t *testing.T) {
 	})
 }
 
-// What can never succeed is parked at once, and says why.
+// A message that can never succeed becomes a dead letter at once, with its reason.
 func TestParkedAtOnce(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("ä", 5000)
@@ -120,7 +120,7 @@ func TestParkedAtOnce(t *testing.T) {
 	}
 }
 
-// An id may have any length, come from elsewhere, and be made where there is none.
+// An id may have any length, come from another place, or be made if there is none.
 func TestIDs(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		long := strings.Repeat("l", 10_000)
@@ -135,7 +135,7 @@ func TestIDs(t *testing.T) {
 	})
 }
 
-// A message that another consumer works on comes again later; that is no try.
+// A message that another consumer works on is redelivered later; no try is counted.
 func TestInProgressElsewhere(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, _, err := w.newEngine(w.store).Layer("mq").Begin(w.t.Context(), retrysafe.Key{Operation: "stock", ID: "1"})
@@ -155,8 +155,8 @@ func TestInProgressElsewhere(t *testing.T) {
 	})
 }
 
-// A message that kills its consumers is parked when they have died as often as there are tries: the
-// lapsed attempts count.
+// A message that kills its consumers becomes a dead letter after as many deaths as there are tries:
+// attempts whose lease expired count.
 func TestKilledConsumersCount(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("killer", "killer"))
@@ -168,7 +168,7 @@ func TestKilledConsumersCount(t *testing.T) {
 			go func() {
 				_ = mqidem.Consume(ctx, s, mqidem.Once(e, "stock", func(ctx context.Context, m *mqidem.Message) error {
 					w.began(m)
-					<-over // it never comes back
+					<-over // never returns
 					return nil
 				}), w.options(mqidem.Options{MaxDeliveries: 3}))
 			}()
@@ -190,8 +190,8 @@ func TestKilledConsumersCount(t *testing.T) {
 	})
 }
 
-// While the store does not answer messages are held, and no try is counted; they are done when it
-// does.
+// While the store does not answer, messages are held and no try is counted. They are done when the
+// store answers.
 func TestStoreAway(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		var here atomic.Bool
@@ -213,7 +213,7 @@ func TestStoreAway(t *testing.T) {
 	})
 }
 
-// A panic and an end of the goroutine are failures like others. What panicked is not shown.
+// A panic and a Goexit are failures like others. The value of the panic is not shown.
 func TestPanics(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("panic", "panic"), message("exit", "exit"), message("index", "index"))
@@ -241,8 +241,8 @@ func TestPanics(t *testing.T) {
 	})
 }
 
-// Under Refuse a message whose try ended in doubt is parked, and is not run again before somebody
-// says so.
+// Under Refuse a message whose try ended in doubt becomes a dead letter, and does not run again
+// before an operator resolves it.
 func TestInDoubt(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"), message("2", "two"))
@@ -254,7 +254,7 @@ func TestInDoubt(t *testing.T) {
 		}), retrysafe.WithPolicy(retrysafe.Policy{OnDoubt: retrysafe.Refuse}))
 		stop := w.consume(h, mqidem.Options{MaxDeliveries: 2})
 		w.pass(time.Minute)
-		w.publish(message("1", "one")) // a copy is parked as well
+		w.publish(message("1", "one")) // a copy becomes a dead letter as well
 		w.pass(time.Minute)
 		assert.NoError(t, stop(), "consume")
 		why := map[string]int{}
@@ -268,7 +268,7 @@ func TestInDoubt(t *testing.T) {
 	})
 }
 
-// Repeats are acked whatever the policy says of repeats.
+// Duplicates are acked whatever the policy says about duplicates.
 func TestRepeatsUnderReject(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"), message("1", "one"))
@@ -280,7 +280,7 @@ func TestRepeatsUnderReject(t *testing.T) {
 	})
 }
 
-// A handler without a record goes by the broker's count, and has the same ends.
+// A handler without a record uses the broker's count, and has the same outcomes.
 func TestPlainHandler(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("bad", "bad"), message("poison", "poison"), message("", "good"))

@@ -16,7 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// publish sends messages as a producer does that has seen no confirmation: each twice.
+// publish sends each message twice, as a producer that has seen no confirmation.
 func publish(b *memqueue.Broker, ids ...string) {
 	for range 2 {
 		for _, id := range ids {
@@ -28,7 +28,7 @@ func publish(b *memqueue.Broker, ids ...string) {
 	}
 }
 
-// A message that comes twice is worked on once, and both copies are acked.
+// A message that is delivered twice is worked on once, and both copies are acked.
 func ExampleConsume() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -55,7 +55,7 @@ func ExampleConsume() {
 	// 4 messages acked, <nil>
 }
 
-// A batch is claimed and completed together; each message fails by itself.
+// A batch is claimed and completed together. Each message fails separately.
 func ExampleConsumeBatch() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -63,7 +63,7 @@ func ExampleConsumeBatch() {
 	publish(broker, "order-1", "order-2", "order-3")
 	points := mqidem.OnceBatch(engine, "points", func(ctx context.Context, ms []*mqidem.Message) []error {
 		fmt.Println("points for", len(ms), "orders")
-		return make([]error, len(ms)) // one place for each; nil: all are done
+		return make([]error, len(ms)) // one error for each; nil means that all are done
 	})
 	var acked atomic.Int64
 	err := mqidem.ConsumeBatch(ctx, broker.Open("orders"), points, &mqidem.Options{Batch: 3, Observe: func(mqidem.Outcome) {
@@ -77,8 +77,8 @@ func ExampleConsumeBatch() {
 	// 6 messages acked, <nil>
 }
 
-// What used up its tries is parked. When the trouble has passed a Redriver puts it back, and it
-// runs.
+// A message that used up its tries is a dead letter. When the cause has passed, a Redriver redrives
+// it, and it runs.
 func ExampleRedriver() {
 	ctx := context.Background()
 	engine, broker := retrysafe.New(memstore.New(nil), nil), memqueue.New()

@@ -19,7 +19,7 @@ import (
 
 var refuse = retrysafe.WithPolicy(retrysafe.Policy{OnDoubt: retrysafe.Refuse})
 
-// away is a DeadLetter that fails until it is told otherwise.
+// away returns a DeadLetter that fails until here is true.
 func away(here *atomic.Bool, kept *[]mqidem.Reason) func(context.Context, *mqidem.Message, mqidem.Reason) error {
 	return func(_ context.Context, _ *mqidem.Message, why mqidem.Reason) error {
 		if !here.Load() {
@@ -30,7 +30,7 @@ func away(here *atomic.Bool, kept *[]mqidem.Reason) func(context.Context, *mqide
 	}
 }
 
-// Under Refuse work whose try ended in doubt is not begun again because the parking queue is away.
+// Under Refuse, work in doubt does not run again because the dead-letter queue is unavailable.
 func TestRefuseParkFails(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"))
@@ -46,7 +46,7 @@ func TestRefuseParkFails(t *testing.T) {
 	})
 }
 
-// Under Refuse no message of a batch is begun twice because the handler panicked.
+// Under Refuse, no message of a batch runs twice because the handler panicked.
 func TestRefuseBatchPanic(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(five()...)
@@ -68,7 +68,7 @@ func TestRefuseBatchPanic(t *testing.T) {
 	})
 }
 
-// Under Refuse a handler that ends its goroutine leaves a doubt.
+// Under Refuse, a handler that calls Goexit leaves the outcome in doubt.
 func TestRefuseGoexit(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"))
@@ -79,7 +79,7 @@ func TestRefuseGoexit(t *testing.T) {
 	})
 }
 
-// odd is a source whose deliveries were changed.
+// odd is a source whose deliveries are changed.
 type odd struct {
 	mqidem.Source
 	change func(mqidem.Delivery) mqidem.Delivery
@@ -93,7 +93,7 @@ func (o odd) Receive(ctx context.Context) (mqidem.Delivery, error) {
 	return o.change(d), nil
 }
 
-// stale is a delivery whose connection went away while it was in hand.
+// stale is a delivery whose connection was lost while the consumer held it.
 type stale struct {
 	mqidem.Delivery
 	deads *atomic.Int64
@@ -106,7 +106,8 @@ func (s stale) Dead(context.Context, mqidem.Reason) error {
 func (s stale) Ack(context.Context) error                  { return mqidem.ErrStale }
 func (s stale) Retry(context.Context, time.Duration) error { return mqidem.ErrStale }
 
-// A delivery whose connection is gone cannot be parked any more: it is left, and not kept for ever.
+// A delivery whose connection is gone cannot become a dead letter. It is left and not held for
+// ever.
 func TestStaleIsLeft(t *testing.T) {
 	t.Parallel()
 	for name, h := range map[string]func(w *world) mqidem.Handler{
@@ -140,7 +141,7 @@ func TestStaleIsLeft(t *testing.T) {
 	}
 }
 
-// A message in order that always fails is parked, also where the handler keeps no record.
+// A message in order that always fails becomes a dead letter, also if the handler keeps no record.
 func TestOrderPlain(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		m := message("1", "one")
@@ -157,7 +158,8 @@ func TestOrderPlain(t *testing.T) {
 	})
 }
 
-// A poison message whose parking is away for a while is not run again, and is parked as poison.
+// A poison message does not run again while the dead-letter queue is unavailable. It becomes a dead
+// letter as poison.
 func TestPoisonParkFails(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"))
@@ -173,7 +175,7 @@ func TestPoisonParkFails(t *testing.T) {
 	})
 }
 
-// A consumer that is stopped does not park what it has cut.
+// A stopped consumer does not dead-letter the messages that it has cut off.
 func TestStopDoesNotPark(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"))
@@ -214,7 +216,7 @@ func TestLostRepliesAreNoTries(t *testing.T) {
 	})
 }
 
-// What is in doubt is for people, also when its record has passed.
+// A message in doubt needs an operator, also after its record has expired.
 func TestDoubtOutlivesItsRecord(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"))
@@ -230,7 +232,7 @@ func TestDoubtOutlivesItsRecord(t *testing.T) {
 	})
 }
 
-// A batch has its messages in the order in which they came, as Options.Order says.
+// A batch has its messages in the order in which they arrived.
 func TestBatchOrder(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("0", "zero"))
@@ -252,7 +254,7 @@ func TestBatchOrder(t *testing.T) {
 	})
 }
 
-// What a batch has done is recorded at once, and does not wait for the parking of others.
+// A finished batch is recorded at once. It does not wait until other messages are dead-lettered.
 func TestBatchWindow(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(five()...)
@@ -270,7 +272,8 @@ func TestBatchWindow(t *testing.T) {
 	})
 }
 
-// A killer takes no others with it, also where the broker does not count deliveries.
+// A message that kills its consumer takes no others with it, also if the broker counts no
+// deliveries.
 func TestKillerInBatchUncounted(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(five()...)
@@ -310,7 +313,7 @@ func TestKillerInBatchUncounted(t *testing.T) {
 	})
 }
 
-// fakeTx is a database that keeps nothing, and fails as it is told to when it commits.
+// fakeTx is a database that stores nothing and calls commit to commit.
 type fakeTx struct{ commit func() error }
 
 func (f *fakeTx) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(context.Context, int) (retrysafe.State, retrysafe.Answer, error)) (retrysafe.Record, error) {
@@ -320,8 +323,9 @@ func (f *fakeTx) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(con
 	return retrysafe.Record{Key: r.Key, Owner: r.Owner, Attempt: 1}, f.commit()
 }
 
-// A message whose transaction the database refuses each time (a deferred constraint; a statement
-// whose error the handler has dropped) is tried as often as others, and parked.
+// If the database refuses a message's transaction each time (a deferred constraint; a statement
+// whose error the handler has dropped), the message is tried as often as others and becomes a dead
+// letter.
 func TestCommitRefused(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"))
@@ -336,7 +340,7 @@ func TestCommitRefused(t *testing.T) {
 	})
 }
 
-// A database that takes no transactions for a while costs no tries.
+// A database that refuses transactions for a while costs no tries.
 func TestTxAwayIsNoTry(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"))
@@ -361,7 +365,7 @@ func TestTxAwayIsNoTry(t *testing.T) {
 	})
 }
 
-// Work is not begun under an attempt whose lease is lost.
+// Work does not begin under an attempt whose lease is lost.
 func TestLostIsNotRun(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(five()...)
@@ -382,7 +386,8 @@ func TestLostIsNotRun(t *testing.T) {
 	})
 }
 
-// The lease of a last try that is lost is no reason to park: somebody else may be doing the work.
+// A last try whose lease is lost does not make a dead letter: another consumer may be doing the
+// work.
 func TestLeaseLostIsNotParked(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"))
@@ -409,7 +414,7 @@ func TestLeaseLostIsNotParked(t *testing.T) {
 	})
 }
 
-// A message in order whose handler ends its goroutine is tried again in place.
+// If the handler of a message in order calls Goexit, the message is tried again in place.
 func TestOrderGoexit(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"), message("2", "two"))
@@ -425,7 +430,7 @@ func TestOrderGoexit(t *testing.T) {
 	})
 }
 
-// A message in order that waits does not keep those of other names from being worked on.
+// A message in order that waits does not stop messages of other names.
 func TestOrderStarves(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		for i := range 20 {
@@ -455,7 +460,7 @@ func TestOrderStarves(t *testing.T) {
 	})
 }
 
-// A redriver that was given another store loses nothing.
+// A redriver on a wrong store loses nothing.
 func TestRedriveOnAnotherStore(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"))
@@ -481,7 +486,7 @@ func TestRedriveOnAnotherStore(t *testing.T) {
 	})
 }
 
-// Innocents of a batch keep their tries when the lease of one of them is lost.
+// The other messages of a batch keep their tries when the lease of one is lost.
 func TestBatchOneLost(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(five()...)
@@ -507,8 +512,7 @@ func TestBatchOneLost(t *testing.T) {
 	})
 }
 
-// Deliveries of a source that gives back what could not be parked: Dead fails once, and then the
-// delivery is settled.
+// givenBack is a delivery whose Dead fails once; after that the delivery counts as settled.
 type givenBack struct {
 	mqidem.Delivery
 	deads atomic.Int64
@@ -521,7 +525,7 @@ func (g *givenBack) Dead(ctx context.Context, _ mqidem.Reason) error {
 	return mqidem.ErrSettled
 }
 
-// Stuck deliveries do not use up the consumer.
+// Deliveries that cannot be settled do not use up the consumer.
 func TestSettledIsLeft(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("", "one"), message("1", "good"))
@@ -539,8 +543,7 @@ func TestSettledIsLeft(t *testing.T) {
 	})
 }
 
-// A batch handler that keeps no record and panics: the innocents are not parked with the guilty
-// one.
+// A batch handler without a record panics: the other messages do not become dead letters.
 func TestPlainBatchPanic(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(five()...)
@@ -558,7 +561,7 @@ func TestPlainBatchPanic(t *testing.T) {
 	})
 }
 
-// What stands around Once and fails is tried as often as other work, and parked.
+// A failing handler around Once is tried as often as other work; then it makes a dead letter.
 func TestAroundOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"))
@@ -577,7 +580,7 @@ func TestAroundOnce(t *testing.T) {
 	})
 }
 
-// An entry of the same key that died of something else is not taken away with it.
+// A redriver does not remove an entry with the same key and another reason.
 func TestRedriverKeepsOthers(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		bad := w.handler(func(*mqidem.Message, int) error { return errWork })
@@ -603,8 +606,8 @@ func TestRedriverKeepsOthers(t *testing.T) {
 	})
 }
 
-// A redelivered message in order whose transaction always fails is parked when its tries are used
-// up.
+// A redelivered message in order whose transaction always fails becomes a dead letter when its
+// tries are used up.
 func TestOrderTx(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"), message("2", "two"))

@@ -7,24 +7,26 @@ import (
 	"fmt"
 )
 
-// What [Reason].Cut says.
+// The values of [Reason].Cut.
 const (
 	CutHeaders = "headers" // all headers of the producer
 	CutBody    = "body"    // the end of the body, or all of it, and the headers
 )
 
-// ErrCut: a part of the message was left out when it was parked, since its broker took it no
-// larger. It cannot be put back: have its producer send it again, and discard this one.
+// ErrCut means that a part of the message was left out of the dead letter, because the broker
+// refused a larger message. It cannot be redriven: have its producer send it again, and discard
+// this one.
 var ErrCut = errors.New("mqidem: a part of this message was left out when it was parked, since its broker took it no larger; " +
 	"have its producer send it again, and discard this one")
 
-// Fit writes a message into a parking queue in the largest form that its broker takes, for what
-// implements [Delivery].Dead: a message that cannot be parked would be in its consumer's hands for
-// ever. First the text of the error goes, then what the reason says of the record, then the
-// headers, then the end of the body, half of it and more; [Reason].Cut, Size and SHA256 tell of it.
+// Fit writes a message to a dead-letter queue in the largest form that the broker accepts.
+// Implementations of [Delivery].Dead use it: a consumer would hold a message for ever if it could
+// not be dead-lettered. Fit leaves out the text of the error first, then what the reason says about
+// the record, then the headers, then half of the body and more, from the end. [Reason].Cut, Size
+// and SHA256 describe what is missing.
 //
-// write is called with the packed reason, again as long as its error is one of which tooLarge is
-// true. Where m is another message than the one that was given, its parts are those to write.
+// Fit calls write with the packed reason, again with a smaller form as long as tooLarge reports
+// true for the error. If m is not the original message, write must use the parts of m.
 func Fit(m *Message, why Reason, tooLarge func(error) bool, write func(m *Message, reason []byte) error) error {
 	once := func(m *Message, why Reason) error {
 		packed, err := why.Pack()

@@ -14,8 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// TestFit: whatever is too large is parked in a form that fits, as large as can be, which says what
-// was left out.
+// TestFit: a message that is too large becomes a dead letter in the largest form that fits, which
+// says what was left out.
 func TestFit(t *testing.T) {
 	t.Parallel()
 	errSize := errors.New("too large")
@@ -71,7 +71,7 @@ func TestFit(t *testing.T) {
 	assert.ErrorIs(t, err, errSize, "nothing fits")
 }
 
-// TestCutIsNotPutBack: what was parked in part is for people.
+// TestCutIsNotPutBack: a dead letter that was cut needs an operator.
 func TestCutIsNotPutBack(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		m := &mqidem.Parked{Message: &mqidem.Message{ID: "1", Source: "q"}, Reason: mqidem.Reason{Why: mqidem.DeadPoison, Cut: mqidem.CutBody}}
@@ -79,8 +79,8 @@ func TestCutIsNotPutBack(t *testing.T) {
 	})
 }
 
-// TestUnparkableLeavesHands: messages that can neither be done nor parked do not keep others from
-// being worked on, and are not run again.
+// TestUnparkableLeavesHands: messages that can neither be done nor dead-lettered do not stop
+// others, and do not run again.
 func TestUnparkableLeavesHands(t *testing.T) {
 	t.Parallel()
 	never := func(context.Context, *mqidem.Message, mqidem.Reason) error {
@@ -129,7 +129,7 @@ func TestUnparkableLeavesHands(t *testing.T) {
 	}
 }
 
-// narrow is a source that hands out so much before it is settled.
+// narrow is a source with a limit of unsettled deliveries.
 type narrow struct {
 	mqidem.Source
 	room chan struct{}
@@ -161,8 +161,8 @@ func (d narrowed) Ack(ctx context.Context) error {
 	return d.Delivery.Ack(ctx)
 }
 
-// TestBatchOfANarrowSource: a batch does not wait for messages that its source cannot hand out
-// before it is settled.
+// TestBatchOfANarrowSource: a batch does not wait for messages that its source cannot deliver
+// before others are settled.
 func TestBatchOfANarrowSource(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		const messages = 640

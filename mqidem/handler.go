@@ -11,35 +11,37 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Handler does the work of a message. nil: it is done. An error: it failed, and is tried again, as
-// retrysafe.NothingDone, InDoubt, Permanent and [Poison] say. A panic is an error. It must end when
-// its context does.
+// Handler does the work of a message. nil means that the work is done. After an error the work is
+// tried again, unless retrysafe.NothingDone, InDoubt, Permanent or [Poison] say otherwise. A panic
+// counts as an error. A handler must return when its context ends.
 type Handler func(context.Context, *Message) error
 
-// Poison says that a message can never be handled: it cannot be decoded, or breaks a rule that will
-// not change. It is parked at once. Poison(nil) is nil.
+// Poison marks err as final: the message can never be handled, because it cannot be decoded or
+// breaks a rule that will not change. It becomes a dead letter at once. Poison(nil) is nil.
 func Poison(err error) error { return retrysafe.Permanent(DeadPoison, err) }
 
-// JSON makes a Handler of one that takes a decoded body. A body that is no JSON of a T is [Poison].
+// JSON returns a Handler that decodes the body and calls h. A body that is not JSON of a T is
+// [Poison].
 func JSON[T any](h func(context.Context, T, *Message) error) Handler {
 	return func(ctx context.Context, m *Message) error {
 		var v T
 		if err := json.Unmarshal(m.Body, &v); err != nil {
-			// The decoder's own words may show parts of the body.
+			// The decoder's error may show parts of the body.
 			return Poison(fmt.Errorf("mqidem: a body of %d bytes is no JSON of %T", len(m.Body), v))
 		}
 		return h(ctx, v, m)
 	}
 }
 
-// errPanicked: the value of a panic may show anything, so only the runtime's own texts are kept.
+// errPanicked leaves out the value of a panic, which may show anything; only texts of the Go
+// runtime are kept.
 var errPanicked = errors.New("mqidem: the handler panicked")
 
-// errExited: runtime.Goexit, as t.FailNow calls it.
+// errExited means that the handler called runtime.Goexit, as t.FailNow does.
 var errExited = errors.New("mqidem: the handler ended its goroutine")
 
-// call runs h on a goroutine of its own, so that one that ends its goroutine takes nothing else
-// with it, and makes that and a panic an error.
+// call runs h on its own goroutine and turns a panic or a Goexit into an error. A Goexit then ends
+// only that goroutine.
 func call(h func() error) error {
 	ended := make(chan error, 1)
 	go func() {
@@ -59,43 +61,44 @@ func call(h func() error) error {
 	return <-ended
 }
 
-// run is what Consume tells a handler of this package of one message, and hears from it. Its zero
-// value, with a past, is that of a handler that is called by somebody else: no limit, and nobody
-// parks.
+// run holds what Consume passes to a handler of this package for one message, and what the handler
+// reports back. A zero run with a past is for a handler that Consume does not call: it has no limit
+// of tries and no dead-letter queue.
 type run struct {
-	// limit is how many tries there are; zero: any number.
+	// limit is the maximum number of tries; zero means no limit.
 	limit int
-	// holds is how long a copy may lie in the queue; zero: not known.
+	// holds is how long a copy can stay in the queue; zero means unknown.
 	holds time.Duration
-	// park parks the message; nil: nobody does.
+	// park moves the message to the dead-letter queue; nil means that there is none.
 	park func(context.Context, Reason) error
-	// gaveUp ends when Consume has given up waiting for the handler; nil: never.
+	// gaveUp ends when Consume stops waiting for the handler; nil means never.
 	gaveUp context.Context
-	// past is what earlier turns with the same delivery have left.
+	// past is what earlier calls with the same delivery have left.
 	past *past
 
-	// What follows is the handler's to say.
+	// The handler sets the fields below.
 
-	// tries is which try this was, by the record; zero: none was counted.
+	// tries is the number of this try according to the record; zero means that none was counted.
 	tries int
-	// failed: the work itself failed, and the try counts.
+	// failed reports that the work itself failed, so the try counts.
 	failed bool
-	// parked: the message is dead, and settled.
+	// parked reports that the message is a dead letter and settled.
 	parked bool
-	// repeat: it was done before.
+	// repeat reports that the work was done before.
 	repeat bool
 }
 
-// past is what is known of a delivery that is held in hand for more than one turn.
+// past is the state of a delivery that Consume holds and hands to the handler more than once.
 type past struct {
-	// dead is why it is to be parked, which has failed so far: nothing is run any more.
+	// dead is why the message must become a dead letter, which has failed so far. The work no
+	// longer runs.
 	dead *Reason
-	// unanswered are claims whose answers did not come: each may have been an attempt, which ran
-	// nothing.
+	// unanswered counts the claims that got no answer. The store may have counted each of them as a
+	// try, although nothing ran.
 	unanswered int
-	// counted is the try that was written down for this delivery, of OnceTx.
+	// counted is the try that OnceTx has stored for this delivery.
 	counted int
-	// refused is how often the database has not taken the end of a transaction of OnceTx.
+	// refused is how often the database has refused to commit a transaction of OnceTx.
 	refused int
 	// turns is how often a handler without a record has failed.
 	turns int
@@ -108,7 +111,8 @@ func (m *Message) told() *run {
 	return m.run
 }
 
-// retentionError: records of finished messages would be gone while copies still lie in the queue.
+// retentionError means that records of finished messages would expire while copies of the messages
+// are still in the queue.
 type retentionError struct{ retention, holds time.Duration }
 
 func (e *retentionError) Error() string {
@@ -116,7 +120,7 @@ func (e *retentionError) Error() string {
 		"Nothing was run; raise Policy.Retention to that time, or let the broker keep messages for less", e.retention, e.holds)
 }
 
-// parkError: a message that should be parked could not be.
+// parkError means that a message could not be moved to the dead-letter queue.
 type parkError struct{ cause error }
 
 func (e *parkError) Error() string {
@@ -124,7 +128,8 @@ func (e *parkError) Error() string {
 }
 func (e *parkError) Unwrap() error { return e.cause }
 
-// what becomes of the delivery: it is held, and parked later, unless its connection is gone.
+// what returns the outcome of the delivery: it is held and becomes a dead letter later, unless its
+// connection is gone.
 func (e *parkError) what() string {
 	if errors.Is(e.cause, ErrStale) || errors.Is(e.cause, ErrSettled) {
 		return Left

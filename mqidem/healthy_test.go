@@ -17,9 +17,9 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem/memqueue"
 )
 
-// TestHealthyConsumerIsSilent: hours of messages, each sent twice and some tried twice, log no
-// warning, park nothing and have no failed call of the store; and the bubble sees that no goroutine
-// is left.
+// TestHealthyConsumerIsSilent: hours of messages, each sent twice and some tried twice, cause no
+// warning, no dead letter and no failed call of the store. The bubble checks that no goroutine is
+// left.
 func TestHealthyConsumerIsSilent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

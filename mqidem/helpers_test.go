@@ -20,8 +20,8 @@ import (
 
 var errWork = errors.New("no stock")
 
-// world is a broker with one queue, a store, and what was seen. It lives in a bubble of synctest:
-// waiting takes no time.
+// world is a broker with one queue, a store, and a log of events. It lives in a bubble of synctest,
+// so waiting takes no time.
 type world struct {
 	t      *testing.T
 	broker *memqueue.Broker
@@ -33,7 +33,7 @@ type world struct {
 	outcomes []mqidem.Outcome
 }
 
-// bubble runs f in a world of its own.
+// bubble runs f with a new world.
 func bubble(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
 	t.Parallel()
@@ -44,14 +44,14 @@ func bubble(t *testing.T, f func(t *testing.T, w *world)) {
 	})
 }
 
-// newEngine is an engine of another process.
+// newEngine returns an engine of another process.
 func (w *world) newEngine(s retrysafe.Store) *retrysafe.Engine {
 	e := retrysafe.New(s, &retrysafe.Options{Sweep: -1, Secret: []byte("a secret of tests"), Logger: slog.New(slog.DiscardHandler)})
 	w.t.Cleanup(func() { w.kill(e) })
 	return e
 }
 
-// kill ends an engine as its process' death does: its attempts lapse.
+// kill ends an engine as the death of its process does: the leases of its attempts expire.
 func (w *world) kill(e *retrysafe.Engine) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -70,7 +70,7 @@ func (w *world) publish(messages ...outbox.Message) {
 
 func message(id, body string) outbox.Message { return outbox.Message{ID: id, Payload: []byte(body)} }
 
-// began notes that a handler has begun, and how often one has with this message.
+// began records that a handler has begun with this message, and returns how often one has.
 func (w *world) began(m *mqidem.Message) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -84,8 +84,8 @@ func (w *world) began(m *mqidem.Message) int {
 	return n
 }
 
-// handler fails as fail says, which is told how often it was called with the message before and
-// now.
+// handler returns a handler that fails as fail says. fail gets the message and the number of this
+// call with it.
 func (w *world) handler(fail func(m *mqidem.Message, try int) error) mqidem.Handler {
 	return func(_ context.Context, m *mqidem.Message) error {
 		n := w.began(m)
@@ -109,8 +109,7 @@ func (w *world) options(o mqidem.Options) *mqidem.Options {
 	return &o
 }
 
-// consume runs a consumer of the queue until the function that it returns is called, which waits
-// for its end.
+// consume runs a consumer of the queue. The returned function stops it and waits for its end.
 func (w *world) consume(h mqidem.Handler, o mqidem.Options) (stop func() error) {
 	return w.start(func(ctx context.Context, s mqidem.Source) error { return mqidem.Consume(ctx, s, h, w.options(o)) })
 }
@@ -127,17 +126,17 @@ func (w *world) start(run func(context.Context, mqidem.Source) error) (stop func
 		cancel()
 		return errors.Join(<-ended, s.Close())
 	})
-	w.t.Cleanup(func() { _ = stop() }) // also behind an assertion
+	w.t.Cleanup(func() { _ = stop() }) // also after a failed assertion
 	return stop
 }
 
-// pass lets time pass, in which everything happens that can.
+// pass lets d pass, with everything that happens in it.
 func (w *world) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// saw wants these outcomes, in any order.
+// saw checks that these outcomes were reported, in any order.
 func (w *world) saw(want ...string) {
 	w.t.Helper()
 	w.mu.Lock()
@@ -151,7 +150,7 @@ func (w *world) saw(want ...string) {
 	assert.Equal(w.t, got, append([]string{}, want...), "outcomes")
 }
 
-// rans wants handlers to have begun with these bodies, in any order.
+// rans checks that handlers have begun with these bodies, in any order.
 func (w *world) rans(want ...string) {
 	w.t.Helper()
 	w.mu.Lock()
@@ -162,7 +161,7 @@ func (w *world) rans(want ...string) {
 	assert.Equal(w.t, got, append([]string{}, want...), "what handlers began with")
 }
 
-// parked returns what is parked.
+// parked returns the dead letters.
 func (w *world) parked() (all []*mqidem.Parked) {
 	w.t.Helper()
 	err := w.broker.Parking("q").Walk(w.t.Context(), func(_ context.Context, p *mqidem.Parked) (mqidem.Verdict, error) {
@@ -173,7 +172,7 @@ func (w *world) parked() (all []*mqidem.Parked) {
 	return all
 }
 
-// empty wants nothing to be left in the queue.
+// empty checks that nothing is left in the queue.
 func (w *world) empty() {
 	w.t.Helper()
 	waiting, _ := w.broker.Stats("q")

@@ -11,19 +11,20 @@ import (
 	"strings"
 )
 
-// IDFunc finds what a message's repeats are known by. An empty id: the message has none there; see
-// [Options].MissingID. An error parks the message as [DeadPoison].
+// IDFunc returns the id that identifies a message and its duplicates. An empty id means that the
+// message has none; see [Options].MissingID. If it returns an error, the message becomes a dead
+// letter as [DeadPoison].
 type IDFunc func(*Message) (string, error)
 
-// FromHeader takes the id from a header.
+// FromHeader returns an IDFunc that reads the id from a header.
 func FromHeader(name string) IDFunc {
 	return func(m *Message) (string, error) { return m.Header(name), nil }
 }
 
-// FromBody takes the id from a JSON body, by a JSON Pointer (RFC 6901) such as "/order/id" to a
-// string or a whole number below 2^53. A name that is there twice on the way, and another kind of
-// number, is an error, since two programs could read it in two ways. It panics on a text that is no
-// pointer.
+// FromBody returns an IDFunc that reads the id from a JSON body, by a JSON Pointer (RFC 6901) such
+// as "/order/id". The pointer must name a string or a whole number below 2^53. Any other number is
+// an error, and so is a name on the path that occurs twice, since two programs could read them
+// differently. FromBody panics if the text is not a JSON Pointer.
 func FromBody(pointer string) IDFunc {
 	if pointer == "" || pointer[0] != '/' {
 		panic(fmt.Sprintf("mqidem: %q is no JSON Pointer to a part of a body; write \"/\" before each name, for example \"/order/id\"", pointer))
@@ -35,8 +36,8 @@ func FromBody(pointer string) IDFunc {
 	return func(m *Message) (string, error) { return find(m.Body, path) }
 }
 
-// BodyDigest makes the SHA-256 of the body the id: for producers that set none and send the same
-// bytes again. Two orders that say the same are one then.
+// BodyDigest returns the SHA-256 of the body as the id. It is for producers that set no id and send
+// the same bytes again. Two orders with the same content are then one order.
 func BodyDigest(m *Message) (string, error) {
 	sum := sha256.Sum256(m.Body)
 	return "sha256." + hex.EncodeToString(sum[:]), nil
@@ -45,7 +46,7 @@ func BodyDigest(m *Message) (string, error) {
 // errBody shows nothing of the body.
 var errBody = errors.New("mqidem: the body is no JSON in which the id could be found")
 
-// find walks a JSON text along path. A part that is not there is an empty id.
+// find returns the value at path in a JSON text. A missing part gives an empty id.
 func find(body []byte, path []string) (string, error) {
 	var raw json.RawMessage
 	if json.Unmarshal(body, &raw) != nil {
@@ -77,7 +78,7 @@ func find(body []byte, path []string) (string, error) {
 	return "", errors.New("mqidem: what the pointer to the id names is neither a string nor a whole number below 2^53")
 }
 
-// member is a part of an object or an array; nil where there is none.
+// member returns one element of an object or an array, or nil if there is none.
 func member(raw json.RawMessage, name string) (json.RawMessage, error) {
 	if raw[0] == '[' {
 		var all []json.RawMessage

@@ -72,7 +72,7 @@ func FuzzParseReason(f *testing.F) {
 		}
 		packed, err := r.Pack()
 		if err != nil {
-			return // too large, or a year that JSON cannot have
+			return // too large, or a year that JSON cannot represent
 		}
 		for _, c := range packed {
 			if c < ' ' || c > '~' {

@@ -2,14 +2,14 @@ package mqidem
 
 import "sync"
 
-// lanes keep messages of one name one behind the other.
+// lanes handle the messages of one name one after the other.
 type lanes struct {
 	mu   sync.Mutex
-	last map[string]chan struct{} // closed when the last message of the name is through
+	last map[string]chan struct{} // closed when the last message of the name is finished
 }
 
-// turns bound how many handlers run at once, where more messages than that are in hand since they
-// wait for others. Nil: nothing is bound here.
+// turns limits how many handlers run concurrently, when more messages than that are received
+// because some wait for others. nil means no limit here.
 type turns chan struct{}
 
 func (t turns) take() {
@@ -24,8 +24,7 @@ func (t turns) leave() {
 	}
 }
 
-// behind makes f wait for those of the name that were here before. It is called in the order of
-// their coming.
+// Its result runs f after the earlier messages of the name. Call it in the order of arrival.
 func (l *lanes) behind(name string, f func()) func() {
 	if name == "" {
 		return f

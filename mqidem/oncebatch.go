@@ -7,20 +7,20 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// BatchHandler does the work of several messages at once. It returns one error for each, at its
-// place; nil: all are done. A panic, and a slice of another length, is a failure that nobody can be
-// blamed for.
+// BatchHandler does the work of several messages. It returns one error for each message, in the
+// same order, or nil if all are done. A panic or a slice of another length is a failure that cannot
+// be assigned to one message.
 type BatchHandler func(context.Context, []*Message) []error
 
-// OnceBatch is [Once] for batches: the messages are claimed together and completed together, in as
-// few round trips as the store can (see retrysafe.Batcher). Each has a record of its own, and fails
-// by itself.
+// OnceBatch is [Once] for batches. It claims the messages together and completes them together, in
+// as few round trips as the store needs (see retrysafe.Batcher). Each message has its own record
+// and fails separately.
 //
-// Where nobody can be blamed for a failure, each message is given to h alone, in the same try; what
-// h had done of the batch is done again then, and under retrysafe.Refuse all of them are in doubt
-// instead. A message that was delivered before, or tried before, is alone from the start: one that
-// kills its consumer takes no others with it, time and again. A second copy in one batch waits for
-// the first.
+// If a failure cannot be assigned to one message, h gets each message alone, in the same try. What
+// h had done of the batch is then done again; under retrysafe.Refuse all messages of the batch are
+// in doubt instead. A message that was delivered or tried before runs alone from the start, so that
+// one that kills its consumer does not take others with it each time. A second copy in one batch
+// waits for the first.
 func OnceBatch(e *retrysafe.Engine, consumer string, h BatchHandler, opts ...retrysafe.CallOption) BatchHandler {
 	w := newWork(e, "mq", consumer, opts)
 	return func(ctx context.Context, ms []*Message) []error {
@@ -49,7 +49,8 @@ func (b *batch) handle(ctx context.Context) {
 	if len(together) == 1 {
 		before, together = append(before, together...), nil
 	}
-	// while nothing else is claimed: what kills its consumer takes no try from the others
+	// first, while nothing else is claimed: if one of these kills the consumer, the others lose no
+	// try
 	b.eachAlone(ctx, before)
 	if claimed := b.claim(ctx, together); len(claimed) > 0 {
 		behind = append(b.run(ctx, claimed), behind...)
@@ -57,15 +58,15 @@ func (b *batch) handle(ctx context.Context) {
 	b.eachAlone(ctx, behind)
 }
 
-// eachAlone works on messages one by one, each claimed by itself.
+// eachAlone works on messages one by one, and claims each separately.
 func (b *batch) eachAlone(ctx context.Context, places []int) {
 	for _, at := range places {
 		b.errs[at] = b.work.handle(ctx, b.ms[at], func(ctx context.Context, m *Message) error { return b.one(ctx, m) })
 	}
 }
 
-// split tells those that go together from those that go alone, before them or, as second copies,
-// behind.
+// split divides the batch: messages that run together, those that run alone before them, and second
+// copies, which run alone after them.
 func (b *batch) split(ctx context.Context) (together, before, behind []int) {
 	seen := make(map[string]bool, len(b.ms))
 	for at, m := range b.ms {
@@ -85,7 +86,7 @@ func (b *batch) split(ctx context.Context) (together, before, behind []int) {
 	return together, before, behind
 }
 
-// claim begins the messages at these places, and settles those that need not be run.
+// claim begins the messages at these places, and sets the result of those that need not run.
 func (b *batch) claim(ctx context.Context, places []int) (claimed []place) {
 	keys := make([]retrysafe.Key, len(places))
 	for i, at := range places {
@@ -108,7 +109,7 @@ func (b *batch) claim(ctx context.Context, places []int) (claimed []place) {
 	return claimed
 }
 
-// run works on what was claimed, and returns what has to be claimed again and worked on alone.
+// run works on the claimed messages. It returns those that must be claimed again and run alone.
 func (b *batch) run(ctx context.Context, claimed []place) (again []int) {
 	var fresh []place
 	for _, p := range claimed {
@@ -135,17 +136,17 @@ func (b *batch) run(ctx context.Context, claimed []place) (again []int) {
 	return append(alone, again...)
 }
 
-// unclaim takes a claim back and does not count it, so that the message has none while another one
-// kills the consumer, or takes its time.
+// unclaim releases a claim and does not count it as a try. The message then holds no claim while
+// another one runs, which may be slow or kill the consumer.
 func (b *batch) unclaim(ctx context.Context, p place) (at int) {
 	_ = p.attempt.Uncount(ctx, 1)
-	_ = p.attempt.Release(ctx, nil) // what cannot be released lapses
+	_ = p.attempt.Release(ctx, nil) // if the release fails, the lease expires
 	return p.at
 }
 
-// together gives messages to h at once. An error is one that nobody can be blamed for; cut says
-// that the context has ended since one of the claims was lost, so that errors of the others need
-// not be their own.
+// together calls h once with all messages. err is a failure that cannot be assigned to one message.
+// cut reports that a lost claim ended the context, so the errors of the other messages may not be
+// their own.
 func (b *batch) together(ctx context.Context, places []place) (errs []error, err error, cut bool) { //nolint:revive // it belongs to all of errs
 	if len(places) == 0 {
 		return nil, nil, false
@@ -158,7 +159,7 @@ func (b *batch) together(ctx context.Context, places []place) (errs []error, err
 		ms[i] = b.ms[p.at]
 		ms[i].told().tries = p.attempt.Tries()
 		defer b.lapses(ms[i].told(), p.attempt)()
-		// What belongs to others by now must not be worked on.
+		// If another consumer has a message by now, the work must stop.
 		defer context.AfterFunc(p.attempt.Context(), func() { cancel(context.Cause(p.attempt.Context())) })()
 	}
 	err = call(func() error {
@@ -178,7 +179,7 @@ func wrongLength(errs, messages int) error {
 	return fmt.Errorf("mqidem: the handler returned %d errors for %d messages; return one for each, or nil", errs, messages)
 }
 
-// one gives a message to h alone.
+// one calls h with one message.
 func (b *batch) one(ctx context.Context, m *Message) error {
 	switch errs := b.h(ctx, []*Message{m}); len(errs) {
 	case 0:
@@ -190,8 +191,8 @@ func (b *batch) one(ctx context.Context, m *Message) error {
 	}
 }
 
-// complete ends what was worked on together: what is done first, since a message whose record is
-// not written yet is done again if this process dies. It returns what has to be worked on alone.
+// complete finishes the messages that ran together. The completed ones come first: until its record
+// is written, a message is done again if this process dies. It returns those that must run alone.
 func (b *batch) complete(ctx context.Context, places []place, errs []error, cut bool) (alone []int) {
 	var done []*retrysafe.Attempt
 	var at []int

@@ -9,18 +9,18 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// OnceTx makes of h a handler whose effect happens exactly once: the record of the message is
-// written in the transaction of the effect, and the message is acked when that is committed. There
-// is no lease; whatever dies, either both are there or neither. h must do its work in the
-// transaction that it is given; see retrysafe.DoTx.
+// OnceTx returns a Handler whose effect happens exactly once. It writes the record of the message
+// in the transaction of the effect, and the message is acked after the commit. There is no lease;
+// after any crash either both the record and the effect exist or neither does. h must do its work
+// in the transaction that it gets; see retrysafe.DoTx.
 //
-// e is an engine on the store that db is, or the tries of a message are counted in another place
-// than its end. A straight run makes one record. Tries are counted in the same one: a try that
-// failed, and each try of a message that the broker delivers again (its first consumer may have
-// died), is written down by itself, since the transaction of a try that fails leaves nothing. The
-// death of a consumer at the very first delivery is not counted.
+// e must be an engine on the same store as db. Otherwise the tries of a message would be counted in
+// another place than its outcome. A message that succeeds at once makes one record. Tries are
+// counted in the same record: a try that failed, and each try of a message that the broker
+// redelivers (its first consumer may have died), is stored separately, since a failed transaction
+// leaves nothing. If a consumer dies at the very first delivery, that try is not counted.
 //
-// The rest is as with [Once].
+// Everything else is as with [Once].
 func OnceTx[Tx any](e *retrysafe.Engine, db retrysafe.TxStore[Tx], consumer string, h func(context.Context, Tx, *Message) error, opts ...retrysafe.CallOption) Handler {
 	w := newWork(e, "tx", consumer, opts)
 	return func(ctx context.Context, m *Message) error {
@@ -30,7 +30,8 @@ func OnceTx[Tx any](e *retrysafe.Engine, db retrysafe.TxStore[Tx], consumer stri
 				t.ran, t.err = true, nil
 				t.err = call(func() error { return h(ctx, tx, m) })
 				if t.err != nil {
-					// its marks are for us: the message has to be parked before its record says so
+					// DoTx must not see the marks of the error: the message becomes a dead letter
+					// before its record says so
 					return struct{}{}, errRollBack
 				}
 				return struct{}{}, nil
@@ -51,7 +52,7 @@ type txTry struct {
 	err error // of the user's handler
 }
 
-// handle runs the transaction by do.
+// handle runs the transaction, which is do.
 func (t *txTry) handle(ctx context.Context, do func(context.Context, retrysafe.Key) error) error {
 	if over, err := t.check(ctx, t.m); over {
 		return err
@@ -72,8 +73,8 @@ func (t *txTry) handle(ctx context.Context, do func(context.Context, retrysafe.K
 	}
 	err := do(ctx, key)
 	if !t.ran && errors.Is(err, retrysafe.ErrInDoubt) {
-		// A consumer died while it counted. Nothing runs under such an attempt, so that it can be
-		// taken over.
+		// A consumer died while it stored the count. Nothing runs under such an attempt, so it can
+		// be taken over.
 		if over, err := t.count(ctx, key); over {
 			return err
 		}
@@ -90,9 +91,9 @@ func (t *txTry) handle(ctx context.Context, do func(context.Context, retrysafe.K
 		t.r.tries = max(t.r.tries, 1)
 		return nil
 	case t.ran && !errors.Is(err, retrysafe.ErrUnconfirmed):
-		// The database did not take the end of the transaction: it is away, or it refuses what the
-		// handler did (a deferred constraint, a statement whose error was dropped). That looks the
-		// same, so it is given some time before it counts.
+		// The database did not commit. Either it is unavailable, or it refuses what the handler did
+		// (a deferred constraint, a statement whose error was dropped). The two look the same, so
+		// the commit gets several chances before it counts as a failure.
 		if t.r.past.refused++; t.r.past.refused < refusals {
 			break
 		}
@@ -102,14 +103,14 @@ func (t *txTry) handle(ctx context.Context, do func(context.Context, retrysafe.K
 	return t.refused(ctx, t.m, err)
 }
 
-// refusals are how many turns a transaction whose end is refused has in hand before that is a
-// failure, about a minute.
+// refusals is how often a commit may be refused before that counts as a failure. It takes about a
+// minute.
 const refusals = 10
 
 var errOnlyCounted = retrysafe.NothingDone(errors.New("the try was counted; the work runs in a transaction"))
 
-// count writes a try down before it is made. over: there is nothing more to do, and err is what the
-// handler returns.
+// count stores a try before it is made. If over is true, the handler returns err and does nothing
+// more.
 func (t *txTry) count(ctx context.Context, key retrysafe.Key) (over bool, err error) {
 	a, over, err := t.begin(ctx, key)
 	if over {
@@ -125,11 +126,11 @@ func (t *txTry) count(ctx context.Context, key retrysafe.Key) (over bool, err er
 	return false, nil
 }
 
-// countLease is that of the attempts that count: short, for they do nothing else. Parking a message
-// extends it.
+// countLease is the lease of the attempts that store a count. It is short, since they do nothing
+// else. Moving a message to the dead-letter queue extends it.
 const countLease = 5 * time.Second
 
-// countWait is how long it waits for the record, which another consumer's transaction may hold.
+// countWait is how long count waits for the record, which another consumer's transaction may hold.
 const countWait = time.Second
 
 func (t *txTry) begin(ctx context.Context, key retrysafe.Key) (a *retrysafe.Attempt, over bool, err error) {
@@ -140,7 +141,7 @@ func (t *txTry) begin(ctx context.Context, key retrysafe.Key) (a *retrysafe.Atte
 	defer cancel()
 	a, rec, err := t.engine.Begin(short, key, append(opts, retrysafe.Detached())...)
 	switch {
-	case err != nil && ctx.Err() == nil && short.Err() != nil: // no claim of it is applied any more
+	case err != nil && ctx.Err() == nil && short.Err() != nil: // no claim is applied after this
 		return nil, true, fmt.Errorf("%w: its record was held for %v: %w", retrysafe.ErrInProgress, countWait, err)
 	case rec != nil:
 		t.r.repeat = true
@@ -151,8 +152,8 @@ func (t *txTry) begin(ctx context.Context, key retrysafe.Key) (a *retrysafe.Atte
 	return a, false, nil
 }
 
-// failed counts a try that failed and was rolled back, if it was not counted before, and parks the
-// message where it was the last.
+// failed counts a try that failed and was rolled back, unless it was counted before. After the last
+// try it makes the message a dead letter.
 func (t *txTry) failed(ctx context.Context, key retrysafe.Key) error {
 	outcome := t.policy.OutcomeOf(t.err)
 	if outcome == retrysafe.Doubtful || outcome == retrysafe.Done {
@@ -160,7 +161,7 @@ func (t *txTry) failed(ctx context.Context, key retrysafe.Key) error {
 	}
 	counted := t.r.past.counted
 	if errors.Is(context.Cause(ctx), errStopped) && outcome == retrysafe.NotDone {
-		return t.err // to be told to end is no failure
+		return t.err // a stopped try does not count as a failure
 	}
 	if counted > 0 && outcome == retrysafe.NotDone && (t.r.limit == 0 || counted < t.r.limit) {
 		t.r.failed, t.r.past.counted = true, 0 // the next try counts again

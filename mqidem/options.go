@@ -8,83 +8,83 @@ import (
 	"time"
 )
 
-// Options change [Consume] and [ConsumeBatch]; nil and every zero field are fine.
+// Options configure [Consume] and [ConsumeBatch]. nil and every zero field are valid.
 type Options struct {
-	// MaxDeliveries is how often the work of a message is tried before the message is parked;
-	// default 5, negative: no limit. With a handler of this package the record counts, takeovers of
-	// consumers that died included, and deliveries that ran nothing are not counted; with another
-	// one the broker's count goes, as far as it has one.
+	// MaxDeliveries is how often the work of a message is tried before the message becomes a dead
+	// letter. Default 5; negative means no limit. With a handler of this package the record counts
+	// the tries: takeovers from dead consumers count, and deliveries that ran nothing do not. With
+	// another handler the broker's count decides, if the broker has one.
 	MaxDeliveries int
-	// Backoff is how long a message waits behind its try-th try, from 1; default [Exponential] of 1
-	// s up to 5 min.
+	// Backoff returns how long a message waits after its try-th try, counted from 1. Default
+	// [Exponential] from 1 s up to 5 min.
 	Backoff func(try int) time.Duration
-	// Concurrency is how many messages (or batches) are worked on at once; default 16 (of batches
-	// 1).
+	// Concurrency is how many messages (or batches) are worked on concurrently. Default 16 (1 for
+	// batches).
 	Concurrency int
-	// Order keeps messages of one name in the order in which they came: one at a time, and those
-	// behind a message that failed wait until it is done or parked. An empty name is in no order.
-	// The source must deliver in order, to one consumer at a time, and more of them ahead than one
-	// name has in a row. Nil: no order. [ConsumeBatch] refuses it: in a batch those that were tried
-	// before go by themselves.
+	// Order returns the name of a sequence. Messages of one name are handled one at a time, in the
+	// order in which they arrived. If one fails, those after it wait until it is done or a dead
+	// letter. An empty name means no order. The source must deliver in order, to one consumer at a
+	// time, and must prefetch more messages than one name has in a row. nil means no order.
+	// [ConsumeBatch] refuses it, since a batch runs messages that were tried before alone.
 	Order func(*Message) string
-	// Batch is how many messages a batch has at most; default 100. Linger is how long one that is
-	// not full waits for more; default 50 ms.
+	// Batch is the largest number of messages in a batch; default 100. Linger is how long a batch
+	// that is not full waits for more; default 50 ms.
 	Batch  int
 	Linger time.Duration
-	// ID finds the id of a message; nil: [Message].ID, which the producer has set.
+	// ID returns the id of a message; nil means [Message].ID, which the producer sets.
 	ID IDFunc
-	// MissingID makes an id for a message without one, for example [BodyDigest]; nil: such a
-	// message is parked as [DeadNoID].
+	// MissingID returns an id for a message without one, for example [BodyDigest]. nil means that
+	// such a message becomes a dead letter as [DeadNoID].
 	MissingID IDFunc
-	// MaxBody is the largest body in bytes that is handled; a larger one is parked as
-	// [DeadTooLarge]. Zero: any.
+	// MaxBody is the largest body in bytes that is handled. A larger message becomes a dead letter
+	// as [DeadTooLarge]. Zero means no limit.
 	MaxBody int
-	// DeadLetter keeps dead messages, in place of the source's parking queue: where it returns nil
-	// the message is acked. Nil: the source parks.
+	// DeadLetter stores dead letters instead of the source's dead-letter queue. If it returns nil,
+	// the message is acked. nil means that the source's dead-letter queue is used.
 	DeadLetter func(context.Context, *Message, Reason) error
-	// Drain is how long what runs may go on once Consume was told to end; then its contexts end.
-	// Default 30 s.
+	// Drain is how long running handlers may continue after Consume's context has ended; then their
+	// contexts end. Default 30 s.
 	Drain time.Duration
-	// Observe is told what became of each delivery, for metrics. It is called by several goroutines
-	// and should not block.
+	// Observe receives the outcome of each delivery, for metrics. Several goroutines call it
+	// concurrently, and it should not block.
 	Observe func(Outcome)
-	// Logger gets what people should know; default slog.Default(). It is shown no ids and no
+	// Logger gets what an operator should know; default slog.Default(). It never gets ids or
 	// bodies.
 	Logger *slog.Logger
 }
 
-// What became of a delivery, as [Outcome].What.
+// The outcomes of a delivery, as [Outcome].What.
 const (
 	// Done: the work was done, and the message acked.
 	Done = "done"
-	// Repeat: it had been done, or parked, before; acked.
+	// Repeat: the work was done, or the message became a dead letter, before; acked.
 	Repeat = "repeat"
-	// Later: nothing was run, since another consumer works on it or the store did not answer; it
-	// comes again, and no try is counted.
+	// Later: nothing ran, since another consumer works on the message or the store did not answer.
+	// It is redelivered, and no try is counted.
 	Later = "later"
 	// Again: the try failed, and there will be another one.
 	Again = "again"
-	// Dead: it was parked.
+	// Dead: the message became a dead letter.
 	Dead = "dead"
-	// Left: it was not settled, for its connection is gone, the broker did not take what was said
-	// of it, or Consume has ended; it comes again.
+	// Left: the message was not settled, because its connection is gone, the broker did not accept
+	// the settlement, or Consume has ended. It is redelivered.
 	Left = "left"
 )
 
-// Outcome is what became of one delivery.
+// Outcome is the outcome of one delivery.
 type Outcome struct {
 	What string
 	// Message must not be changed.
 	Message *Message
-	// Try is which one this was; zero where none was counted.
+	// Try is the number of this try; zero means that none was counted.
 	Try int
-	// Err is why it was not done, or why the broker did not take the ack.
+	// Err is why the work was not done, or why the broker did not accept the ack.
 	Err error
-	// Took is the time from its receipt to its settlement.
+	// Took is the time from receipt to settlement.
 	Took time.Duration
 }
 
-// checked fills in what is zero, and says what makes no sense.
+// checked fills in defaults and returns an error for invalid values.
 func (o *Options) checked(batches bool) (Options, error) {
 	var c Options
 	if o != nil {

@@ -9,49 +9,51 @@ import (
 	"unicode/utf8"
 )
 
-// Why a message was parked.
+// Why a message became a dead letter.
 const (
-	// DeadTries: it used up its tries.
+	// DeadTries means that the message used up its tries.
 	DeadTries = "tries"
-	// DeadPoison: the handler said that it can never succeed; see [Poison].
+	// DeadPoison means that the handler can never succeed; see [Poison].
 	DeadPoison = "poison"
-	// DeadRefused: the handler refused it for good; see retrysafe.Permanent.
+	// DeadRefused means that the handler refused the message for good; see retrysafe.Permanent.
 	DeadRefused = "refused"
-	// DeadNoID: it has no id.
+	// DeadNoID means that the message has no id.
 	DeadNoID = "no-id"
-	// DeadTooLarge: its body is over [Options].MaxBody.
+	// DeadTooLarge means that the body is larger than [Options].MaxBody.
 	DeadTooLarge = "too-large"
-	// DeadInDoubt: an earlier try may have taken effect, and the policy is retrysafe.Refuse.
+	// DeadInDoubt means that an earlier try may have taken effect and the policy is
+	// retrysafe.Refuse.
 	DeadInDoubt = "in-doubt"
-	// DeadMismatch: its id was used with another content or credential.
+	// DeadMismatch means that the id was used with another content or credential.
 	DeadMismatch = "mismatch"
-	// DeadUnreadable: what was parked has no reason that can be read.
+	// DeadUnreadable means that the dead letter has no readable reason.
 	DeadUnreadable = "unreadable"
 )
 
-// Reason is why a message was parked, and where its record is.
+// Reason says why a message became a dead letter, and where its record is.
 type Reason struct {
 	// Why is one of the constants above.
 	Why string `json:"why"`
 	// Error is the text of the last error, at most 1 KiB. It is for operators.
 	Error string `json:"error,omitempty"`
-	// Tries is how often the work was tried, since the message was reopened last.
+	// Tries is how often the work was tried since the record was last reopened.
 	Tries int `json:"tries,omitempty"`
-	// Consumer is the name that was given to [Once]. Empty where the handler keeps no record.
+	// Consumer is the name that was given to [Once]. Empty if the handler keeps no record.
 	Consumer string `json:"consumer,omitempty"`
-	// Key is that of the record, as retrysafe.StoreKey.MarshalText writes it. Empty where there is
-	// none.
+	// Key is the key of the record, as retrysafe.StoreKey.MarshalText writes it. Empty if there is
+	// no record.
 	Key string `json:"key,omitempty"`
-	// Until is how long that record is kept at least; zero: for ever.
+	// Until is the earliest time at which that record can expire; zero means never.
 	Until time.Time `json:"until,omitzero"`
-	// Source is the queue that it came by.
+	// Source is the queue that the message came from.
 	Source string `json:"source"`
-	// At is when it was parked, on the consumer's clock.
+	// At is when the message became a dead letter, on the consumer's clock.
 	At time.Time `json:"at"`
-	// Redrives is how often it had been put back before.
+	// Redrives is how often it had been redriven before.
 	Redrives int `json:"redrives,omitempty"`
-	// Cut is what was left out since the broker took no more: [CutHeaders], [CutBody], or nothing.
-	// Size and SHA256 (in hex) are those of the whole body then.
+	// Cut says what was left out because the broker refused a larger message: [CutHeaders],
+	// [CutBody], or empty for nothing. If it is set, Size and SHA256 (in hex) are those of the
+	// whole body.
 	Cut    string `json:"cut,omitempty"`
 	Size   int    `json:"size,omitempty"`
 	SHA256 string `json:"sha256,omitempty"`
@@ -62,7 +64,7 @@ const (
 	maxReason     = 32 << 10
 )
 
-// Pack is the text of [HeaderDead]: JSON in ASCII, at most 32 KiB.
+// Pack returns the text of [HeaderDead]: JSON in ASCII, at most 32 KiB.
 func (r Reason) Pack() ([]byte, error) {
 	r.Error = clip(r.Error, maxReasonText)
 	b, err := json.Marshal(r)
@@ -78,7 +80,7 @@ func (r Reason) Pack() ([]byte, error) {
 
 var errReason = errors.New("mqidem: the reason of a parked message cannot be read: it was not parked by this package, or its header was changed")
 
-// ParseReason reads what Pack wrote.
+// ParseReason parses what Pack returned.
 func ParseReason(b []byte) (r Reason, err error) {
 	if len(b) == 0 || len(b) > maxReason || json.Unmarshal(b, &r) != nil || r.Why == "" || r.Redrives < 0 || r.Tries < 0 {
 		return Reason{}, errReason
@@ -86,7 +88,7 @@ func ParseReason(b []byte) (r Reason, err error) {
 	return r, nil
 }
 
-// clip cuts text to n bytes, at the end of a character.
+// clip cuts a text to at most n bytes, between two characters.
 func clip(s string, n int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= n {
@@ -98,7 +100,7 @@ func clip(s string, n int) string {
 	return s[:n]
 }
 
-// ascii escapes what is not: headers of some brokers take nothing else.
+// ascii escapes all other characters, since headers of some brokers only accept ASCII.
 func ascii(packed []byte) []byte {
 	var b strings.Builder
 	for _, c := range string(packed) {

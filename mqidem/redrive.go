@@ -10,31 +10,33 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// The errors of Redrive. Nothing was sent, and the message stays parked, but for ErrDoneElsewhere.
+// The errors of Redrive. After any of them but ErrDoneElsewhere nothing was sent, and the message
+// stays in the dead-letter queue.
 var (
-	// ErrDoneElsewhere: the work of the message is done, by a copy of it. There is nothing to
-	// redrive, and the parked one can go.
+	// ErrDoneElsewhere means that a copy of the message was done. There is nothing to redrive, and
+	// the dead letter can be removed.
 	ErrDoneElsewhere = errors.New("mqidem: the work of this message is done, by a copy of it")
-	// ErrNoRecord: the store knows nothing of a record that it should still have: it is not the
-	// consumer's, and the copy would be acked as a repeat by the one that is.
+	// ErrNoRecord means that the store has no such record, although it cannot have expired. So it
+	// is not the consumer's store. The consumer would ack the copy as a duplicate.
 	ErrNoRecord = errors.New("mqidem: the store does not know the record of this message, though its time has not passed; give the consumer's store, or say that nothing was done")
-	// ErrMayBeDone: an earlier try may have taken effect, and the consumer's policy is to start
-	// work at most once.
+	// ErrMayBeDone means that an earlier try may have taken effect, and the consumer's policy
+	// starts work at most once.
 	ErrMayBeDone = errors.New("mqidem: an earlier try of this message may have taken effect; find that out, and then redrive it as not done, or discard it")
 )
 
-// Redrive puts a parked message back where it came from. First its record is reopened, by the fence
-// that was seen, with tries counted anew; then the message is published: the other way round the
-// copy would be acked as a repeat of what has failed, and lost. A caller that dies in between
-// leaves the message parked and its record open, and redrives it again. The caller removes the
-// message ([Remove]) where Redrive returns nil.
+// Redrive publishes a dead letter to its source again. It first reopens the record, by the fence
+// that it has seen, and starts the count of tries again. Then it publishes the message. In the
+// other order the copy would be acked as a duplicate of a failed message, and lost. If the caller
+// dies in between, the message is still in the dead-letter queue and its record is open; redrive it
+// again. If Redrive returns nil, the caller removes the message ([Remove]).
 //
 // e is an engine on the consumer's store and namespace; nil is for handlers that keep no record.
-// notDone says that somebody has found out that nothing was done, of a message in doubt under
-// retrysafe.Refuse, or of one whose record is gone. by names who redrives, for the record.
+// notDone says that an operator found out that nothing was done. It is for a message in doubt under
+// retrysafe.Refuse, and for one whose record is gone. by is stored in the record as the name of who
+// redrives.
 //
 // Errors: [ErrDoneElsewhere], [ErrCut], [ErrMayBeDone], [ErrNoRecord], retrysafe.ErrInProgress (a
-// copy of it is being worked on), and failures of store and broker.
+// consumer works on a copy), and failures of store and broker.
 func Redrive(ctx context.Context, e *retrysafe.Engine, p Parking, m *Parked, notDone bool, by string) error {
 	if m.Reason.Why == DeadUnreadable {
 		return errReason
@@ -60,8 +62,8 @@ func Redrive(ctx context.Context, e *retrysafe.Engine, p Parking, m *Parked, not
 	return nil
 }
 
-// RecordOf looks up the record of a parked message. false: its handler keeps none, or the record
-// has passed.
+// RecordOf looks up the record of a dead letter. It returns false if the handler keeps no records
+// or the record has expired.
 func RecordOf(ctx context.Context, e *retrysafe.Engine, why *Reason) (retrysafe.Record, bool, error) {
 	e, key, err := recordKey(e, why)
 	if err != nil || key == (retrysafe.Key{}) {
@@ -74,8 +76,8 @@ func RecordOf(ctx context.Context, e *retrysafe.Engine, why *Reason) (retrysafe.
 	return rec, err == nil, err
 }
 
-// recordKey is the key of a parked message's record, and a view of the engine on its layer. A zero
-// key: it has none.
+// recordKey returns the key of a dead letter's record, and a view of the engine on its layer. A
+// zero key means that it has no record.
 func recordKey(e *retrysafe.Engine, why *Reason) (*retrysafe.Engine, retrysafe.Key, error) {
 	if why.Key == "" {
 		return nil, retrysafe.Key{}, nil

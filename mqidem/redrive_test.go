@@ -12,7 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// parkOne makes a message use up its tries. What ails it has passed afterwards.
+// parkOne makes a message use up its tries. The cause of the failures is gone afterwards.
 func (w *world) parkOne(id string, opts ...retrysafe.CallOption) {
 	w.t.Helper()
 	w.publish(message(id, id))
@@ -28,7 +28,7 @@ func (w *world) redriver(rule mqidem.Rule) *mqidem.Redriver {
 	return r
 }
 
-// A message that was redriven runs once, with its tries counted anew; copies of it do not run.
+// A redriven message runs once, and its tries are counted again. Copies of it do not run.
 func TestRedrivenRunsOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.parkOne("1")
@@ -67,8 +67,8 @@ func (p *parkingThat) Send(ctx context.Context, m *mqidem.Message) error {
 	return p.Parking.Send(ctx, m)
 }
 
-// A redrive that ends between the record and the publication leaves the message parked; it is
-// redriven again, and runs once.
+// A redrive that ends between the record and the publication leaves the dead letter. It is redriven
+// again, and runs once.
 func TestRedriveInterrupted(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.parkOne("1")
@@ -89,8 +89,8 @@ func TestRedriveInterrupted(t *testing.T) {
 	})
 }
 
-// Two entries of one message are redriven as one; one whose copy was done meanwhile goes; one that
-// is worked on stays.
+// Two entries of one message are redriven as one. An entry whose copy was done meanwhile is
+// removed. One that a consumer works on stays.
 func TestRedriveOfCopies(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		ctx := t.Context()
@@ -123,7 +123,7 @@ func TestRedriveOfCopies(t *testing.T) {
 	})
 }
 
-// A rule redrives by reason, age, consumer and number, and never what is in doubt.
+// A rule redrives by reason, age, consumer and number, and never a message in doubt.
 func TestRule(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		ctx := t.Context()
@@ -155,8 +155,8 @@ func TestRule(t *testing.T) {
 	})
 }
 
-// What is in doubt is redriven by somebody who says that nothing was done; what cannot be redriven
-// says why, and stays.
+// A message in doubt is redriven by an operator who says that nothing was done. A message that
+// cannot be redriven gives an error and stays.
 func TestRedriveErrors(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		ctx, p := t.Context(), w.broker.Parking("q")
@@ -178,7 +178,7 @@ func TestRedriveErrors(t *testing.T) {
 	})
 }
 
-// Run goes on until it is told to end, also where a round fails.
+// Run continues until its context ends, also after a failed round.
 func TestRedriverRuns(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.parkOne("1")

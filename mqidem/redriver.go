@@ -12,25 +12,25 @@ import (
 	"github.com/retrysafe/retrysafe/backoff"
 )
 
-// Rule says which parked messages a [Redriver] puts back; the zero Rule is those that used up their
-// tries, a minute after that, three times at most.
+// Rule says which dead letters a [Redriver] redrives. The zero Rule is for messages that used up
+// their tries: one minute after that, and at most three times.
 type Rule struct {
-	// Why are the reasons that it is for; default [DeadTries] alone. [DeadInDoubt] is never
-	// redriven by rule: that is for people.
+	// Why lists the reasons that the rule is for; default only [DeadTries]. [DeadInDoubt] is
+	// refused: an operator must decide about it.
 	Why []string
-	// Consumer is whose messages; empty: any.
+	// Consumer is the consumer whose messages are redriven; empty means any.
 	Consumer string
-	// After is how long a message has been parked at least; default 1 min, negative: at once.
+	// After is how long a message must have been dead; default 1 min, negative means at once.
 	After time.Duration
-	// MaxRedrives is how often a message is put back at most, by whomever; default 3. One that is
-	// parked more often stays for people.
+	// MaxRedrives is how often a message is redriven at most, by any redriver or operator; default
+	// 3. After that it stays for an operator.
 	MaxRedrives int
-	// Limit is how many are put back in one run; default 100. What comes back all at once would hit
-	// the same trouble at once.
+	// Limit is how many messages are redriven in one run; default 100. Too many at once would meet
+	// the same trouble again at once.
 	Limit int
 }
 
-// checked fills in what is zero.
+// checked fills in defaults and returns an error for invalid values.
 func (r Rule) checked() (Rule, error) {
 	if r.Why == nil {
 		r.Why = []string{DeadTries}
@@ -53,14 +53,14 @@ func (r Rule) checked() (Rule, error) {
 	return r, nil
 }
 
-// matches tells whether the rule is for a message.
+// matches reports whether the rule is for a message.
 func (r *Rule) matches(why *Reason, now time.Time) bool {
 	return slices.Contains(r.Why, why.Why) && (r.Consumer == "" || r.Consumer == why.Consumer) &&
 		why.Redrives < r.MaxRedrives && now.Sub(why.At) >= r.After
 }
 
-// Redriver puts parked messages back by a rule, so that what failed for a while is done in the end.
-// One at a time should run on a parking queue.
+// Redriver redrives dead letters by a rule, so that messages that failed for a while are done in
+// the end. Run one at a time on a dead-letter queue.
 type Redriver struct {
 	engine  *retrysafe.Engine
 	parking Parking
@@ -68,7 +68,7 @@ type Redriver struct {
 	logger  *slog.Logger
 }
 
-// NewRedriver returns a redriver; e is as in [Redrive]. logger may be nil: slog.Default().
+// NewRedriver returns a redriver. e is as in [Redrive]. A nil logger means slog.Default().
 func NewRedriver(e *retrysafe.Engine, p Parking, rule Rule, logger *slog.Logger) (*Redriver, error) {
 	rule, err := rule.checked()
 	if err != nil {
@@ -80,16 +80,16 @@ func NewRedriver(e *retrysafe.Engine, p Parking, rule Rule, logger *slog.Logger)
 	return &Redriver{engine: e, parking: p, rule: rule, logger: logger}, nil
 }
 
-// Redriven is what one run has done.
+// Redriven is the result of one run.
 type Redriven struct {
-	// Seen are all that were parked, Sent those that were put back, Gone those that were taken away
-	// since a copy of them was done, or put back in the same run. Kept are for people: in doubt,
-	// unreadable, cut, or put back as often as the rule allows.
+	// Seen counts all dead letters, Sent those that were redriven, and Gone those that were removed
+	// because a copy of them was done or redriven in the same run. Kept counts those that need an
+	// operator: in doubt, unreadable, cut, or redriven as often as the rule allows.
 	Seen, Sent, Gone, Kept int
 }
 
-// Once goes through the parking queue once. What cannot be put back at present stays, and is part
-// of the error; the others are put back all the same.
+// Once goes through the dead-letter queue once. A message that cannot be redriven at present stays
+// and is part of the error. It does not stop the others.
 func (r *Redriver) Once(ctx context.Context) (Redriven, error) {
 	var did Redriven
 	var failed []error
@@ -98,7 +98,7 @@ func (r *Redriver) Once(ctx context.Context) (Redriven, error) {
 		did.Seen++
 		same := m.Reason.Key
 		if body, ok := sent[same]; ok && same != "" && body == string(m.Message.Body) {
-			// parked twice, by a consumer that died behind the first
+			// twice in the queue: a consumer died after it wrote the first entry
 			did.Gone++
 			return Remove, nil
 		}
@@ -129,8 +129,7 @@ func (r *Redriver) Once(ctx context.Context) (Redriven, error) {
 	return did, errors.Join(append(failed, err)...)
 }
 
-// Run goes through the parking queue at once and then every so often, until ctx ends. What fails is
-// logged, and tried again.
+// Run calls Once at once and then every so often, until ctx ends. It logs errors and continues.
 func (r *Redriver) Run(ctx context.Context, every time.Duration) error {
 	if every <= 0 {
 		return fmt.Errorf("mqidem: a redriver cannot run every %v; use a positive time", every)

@@ -11,7 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// handed is a delivery in the hands of Consume.
+// handed is a delivery that Consume holds.
 type handed struct {
 	Delivery
 	received time.Time
@@ -19,7 +19,7 @@ type handed struct {
 	holds    int // how often it was held in a row
 	past     past
 
-	// Of the present turn:
+	// For the current call of the handler:
 	message *Message
 	run     *run
 }
@@ -34,8 +34,9 @@ func (c *consumer) handed(d Delivery) *handed {
 // settleTime is how long the broker may take to answer.
 const settleTime = 30 * time.Second
 
-// take makes the message that the handler sees: with its id, and with what the handlers of this
-// package need. An error is why it cannot be handled; it is parked then, unless that has failed.
+// take sets the message that the handler gets, with its id and what the handlers of this package
+// need. An error means that the message cannot be handled. It is then a dead letter, or a parkError
+// says why it is not.
 func (c *consumer) take(d *handed) error {
 	m := *d.Delivery.Message()
 	r := &run{limit: max(0, c.MaxDeliveries), holds: c.holds, gaveUp: c.gaveUp, past: &d.past}
@@ -43,12 +44,12 @@ func (c *consumer) take(d *handed) error {
 	r.park = func(_ context.Context, why Reason) error { return c.park(d, why) }
 	var err error
 	large := c.MaxBody > 0 && len(m.Body) > c.MaxBody
-	if !large { // to look for an id in it is what MaxBody bounds
+	if !large { // MaxBody also bounds the search for an id
 		err = c.identify(&m)
 	}
 	switch {
 	case d.past.dead != nil && d.past.dead.Key == "":
-		// no handler of this package has to end its record
+		// it has no record that a handler of this package must finish
 		return c.refuse(d, d.past.dead.Why, errors.New(d.past.dead.Error))
 	case large:
 		return c.refuse(d, DeadTooLarge, fmt.Errorf("mqidem: the body has %d bytes, and Options.MaxBody is %d", len(m.Body), c.MaxBody))
@@ -58,7 +59,7 @@ func (c *consumer) take(d *handed) error {
 	return nil
 }
 
-// identify finds the message's id by the options.
+// identify sets the message's id according to the options.
 func (c *consumer) identify(m *Message) error {
 	if c.ID == nil && (m.ID != "" || c.MissingID == nil) {
 		return nil
@@ -74,7 +75,7 @@ func (c *consumer) identify(m *Message) error {
 	})
 }
 
-// refuse parks a message that no handler of this package has seen.
+// refuse makes a dead letter of a message that no handler of this package has seen.
 func (c *consumer) refuse(d *handed, why string, err error) error {
 	m := d.message
 	reason := Reason{Why: why, Error: err.Error(), Tries: d.run.tries, Source: m.Source, At: time.Now().UTC(), Redrives: m.redrives()}
@@ -105,7 +106,7 @@ func (c *consumer) park(d *handed, why Reason) error {
 	return err
 }
 
-// handle works on one message until it is settled, or left to the broker.
+// handle works on one message until it is settled or left to the broker.
 func (c *consumer) handle(d *handed, h Handler) {
 	for c.receiving.Err() == nil {
 		err := c.take(d)
@@ -121,8 +122,7 @@ func (c *consumer) handle(d *handed, h Handler) {
 	c.tell(d, Left, errStopped)
 }
 
-// pause waits, unless the consumer is told to end. Others have the turn meanwhile, where messages
-// wait in order.
+// pause waits for d or until the consumer ends. If Order is set, other messages may run meanwhile.
 func (c *consumer) pause(d time.Duration) {
 	c.turns.leave()
 	defer c.turns.take()
@@ -134,8 +134,8 @@ func (c *consumer) pause(d time.Duration) {
 	}
 }
 
-// settle tells the broker what became of a message. Where it returns a time, the message is kept in
-// hand, and handled again after it.
+// settle settles a message with the broker. If it returns a time, the message is held and handled
+// again after that time.
 func (c *consumer) settle(d *handed, err error) (hold time.Duration) {
 	what, after := c.judge(d, err)
 	switch what {
@@ -159,7 +159,7 @@ func (c *consumer) settle(d *handed, err error) (hold time.Duration) {
 		return firstHold<<min(d.holds, 7)/2 + rand.N(firstHold<<min(d.holds, 7)/2)
 	}
 	d.holds = 0
-	if d.lane != "" { // those behind it wait
+	if d.lane != "" { // later messages of its name wait
 		c.tell(d, what, err)
 		return max(after, time.Millisecond)
 	}
@@ -171,10 +171,10 @@ func (c *consumer) settle(d *handed, err error) (hold time.Duration) {
 	return 0
 }
 
-// letGo gives a message that cannot be parked back to the broker for a while: a few of them would
-// be all that the consumer has in its hands.
+// letGo gives a message back to the broker for a while if it cannot be moved to the dead-letter
+// queue. Otherwise a few such messages could be all that the consumer holds.
 func (c *consumer) letGo(d *handed, err error) bool {
-	if d.past.dead == nil { // the store is away: others would fare no better
+	if d.past.dead == nil { // the store is unavailable, which would stop other messages too
 		return false
 	}
 	if !c.shelf.put(d.Delivery.Message(), d.past) {
@@ -194,19 +194,19 @@ func (c *consumer) tell(d *handed, what string, err error) {
 	}
 }
 
-// held is an outcome that nobody is told: the message stays in hand.
+// held is an outcome that Observe does not get: Consume keeps the message.
 const held = "held"
 
 const (
 	firstHold = 100 * time.Millisecond
 	laterWait = time.Second
 
-	mostHolds    = 4  // of a message that cannot be parked, before it is given back
-	holdsTold    = 10 // the log is told of the first of so many
+	mostHolds    = 4  // holds of a message without a dead letter before it is given back
+	holdsTold    = 10 // one log line for each so many holds
 	unparkedWait = time.Minute
 )
 
-// judge says what is to become of a message, by what its handler has returned.
+// judge decides the outcome of a message from the result of its handler.
 func (c *consumer) judge(d *handed, err error) (what string, after time.Duration) {
 	r := d.run
 	var short *retentionError
@@ -223,7 +223,7 @@ func (c *consumer) judge(d *handed, err error) (what string, after time.Duration
 		return Left, 0
 	case errors.As(err, &unparked):
 		return unparked.what(), 0
-	case c.working.Err() != nil: // it was told to end
+	case c.working.Err() != nil: // the consumer has ended
 		return Left, 0
 	case r.failed:
 		return Again, c.Backoff(r.tries)
@@ -240,7 +240,7 @@ func (c *consumer) judge(d *handed, err error) (what string, after time.Duration
 	return c.judgePlain(d, err)
 }
 
-// judgePlain is for handlers that keep no record: the broker's count goes.
+// judgePlain is for handlers that keep no record; it uses the broker's count.
 func (c *consumer) judgePlain(d *handed, err error) (what string, after time.Duration) {
 	d.past.turns++
 	d.run.tries = max(d.past.turns, d.message.Deliveries)

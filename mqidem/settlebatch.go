@@ -7,7 +7,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/parallel"
 )
 
-// handleBatch works on messages until all are settled, or left to the broker.
+// handleBatch works on messages until all are settled or left to the broker.
 func (c *consumer) handleBatch(ds []*handed, h BatchHandler) {
 	for len(ds) > 0 && c.receiving.Err() == nil {
 		ds = c.held(ds, c.batchTurn(ds, h))
@@ -17,7 +17,8 @@ func (c *consumer) handleBatch(ds []*handed, h BatchHandler) {
 	}
 }
 
-// held settles messages, and returns those that are kept in hand, when they may be handled again.
+// held settles messages and waits until those that it could not settle may be handled again. It
+// returns those.
 func (c *consumer) held(ds []*handed, errs []error) (rest []*handed) {
 	var hold time.Duration
 	for i, wait := range c.settleAll(ds, errs) {
@@ -31,8 +32,8 @@ func (c *consumer) held(ds []*handed, errs []error) (rest []*handed) {
 	return rest
 }
 
-// batchTurn gives messages to the handler once, and returns what it says of each. Where nobody can
-// be blamed for a failure, each is given to it alone.
+// batchTurn calls the handler once with all messages and returns the error of each. If a failure
+// cannot be assigned to one message, it calls the handler with each message alone.
 func (c *consumer) batchTurn(ds []*handed, h BatchHandler) []error {
 	errs := make([]error, len(ds))
 	var ready []int
@@ -62,7 +63,7 @@ func (c *consumer) batchTurn(ds []*handed, h BatchHandler) []error {
 	return errs
 }
 
-// callBatch calls h. An error is one of all messages.
+// callBatch calls h. err is a failure of all messages.
 func (c *consumer) callBatch(ms []*Message, h BatchHandler) (errs []error, err error) {
 	err = call(func() error {
 		errs = h(c.working, ms)
@@ -74,15 +75,14 @@ func (c *consumer) callBatch(ms []*Message, h BatchHandler) (errs []error, err e
 	return errs, err
 }
 
-// settleAll tells the broker of many messages, a few at a time.
+// settleAll settles many messages, up to 16 concurrently.
 func (c *consumer) settleAll(ds []*handed, errs []error) []time.Duration {
 	holds := make([]time.Duration, len(ds))
 	parallel.Each(len(ds), 16, func(i int) { holds[i] = c.settle(ds[i], errs[i]) })
 	return holds
 }
 
-// broker calls f with a context for calls of the broker, which goes on when the handlers' has
-// ended.
+// broker calls f with a context for calls of the broker. It outlives the handlers' context.
 func (c *consumer) broker(f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.working), settleTime)
 	defer cancel()

@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// mostShelved is how many messages a consumer gives back that it could not park.
+// mostShelved is how many messages a consumer gives back because it could not dead-letter them.
 const mostShelved = 1000
 
-// shelf remembers what was to become of messages that were given back since they could not be
-// parked: this consumer does not run them again.
+// shelf remembers the state of messages that were given back because they could not be moved to the
+// dead-letter queue. This consumer does not run them again.
 type shelf struct {
 	mu   sync.Mutex
 	past map[[sha256.Size]byte]past
@@ -24,7 +24,7 @@ func nameOf(m *Message) (name [sha256.Size]byte) {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// put is false where there is no room: the message stays in hand.
+// put reports whether there was room; if not, the consumer keeps the message.
 func (s *shelf) put(m *Message, p past) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,7 +38,7 @@ func (s *shelf) put(m *Message, p past) bool {
 	return true
 }
 
-// take returns what is known of a message, once.
+// take returns the state of a message and forgets it.
 func (s *shelf) take(m *Message) past {
 	s.mu.Lock()
 	defer s.mu.Unlock()

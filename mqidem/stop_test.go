@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// A consumer that is told to end takes nothing new, and lets what runs come to its end.
+// When its context ends, a consumer receives nothing new and lets running work finish.
 func TestDrain(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"), message("2", "two"))
@@ -31,8 +31,9 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// Work that does not end when it is told to is left behind: its message comes again, and its key
-// stays taken until the lease has passed, for the work may still act. It is never given back.
+// Work that does not end with its context is abandoned: its message is redelivered, and its key
+// stays claimed until the lease has expired, since the work may still act. The key is never
+// released.
 func TestDrainGivesUp(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"))
@@ -63,7 +64,7 @@ func TestDrainGivesUp(t *testing.T) {
 	})
 }
 
-// Work that is cut off by the end of its consumer comes again, and has used up no try.
+// Work that the end of its consumer cuts off is redelivered, and has used up no try.
 func TestDrainCuts(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"))
@@ -86,8 +87,8 @@ func TestDrainCuts(t *testing.T) {
 	})
 }
 
-// Messages of one name are worked on one at a time and in their order, also behind one that fails;
-// others pass.
+// Messages of one name are handled one at a time and in order, also after one that fails. Messages
+// of other names pass.
 func TestOrder(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		for i := range 4 {
@@ -120,7 +121,7 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// holder is a source that knows how long copies may lie in its queue.
+// holder is a source that knows how long copies can stay in its queue.
 type holder struct {
 	mqidem.Source
 	holds time.Duration
@@ -129,7 +130,7 @@ type holder struct {
 
 func (h holder) HoldsFor(context.Context) (time.Duration, error) { return h.holds, h.err }
 
-// Records that would be gone before the last copy of a message are refused before anything is run.
+// Records that would expire before the last copy of a message are refused before anything runs.
 func TestRetentionIsChecked(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"))
@@ -152,8 +153,8 @@ func TestRetentionIsChecked(t *testing.T) {
 	})
 }
 
-// A source that fails for good ends the consumer; options that make no sense do so before anything
-// is received.
+// A source that fails for good ends the consumer. Invalid options end it before it receives
+// anything.
 func TestConsumeErrors(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		s := w.broker.Open("q")
@@ -182,8 +183,8 @@ func TestConsumeErrors(t *testing.T) {
 	})
 }
 
-// A message is kept elsewhere by DeadLetter. Where that fails it is not lost, nor marked as parked:
-// it is held, and parked later.
+// DeadLetter stores a message elsewhere. If it fails, the message is not lost and not marked as
+// dead: it is held, and dead-lettered later.
 func TestDeadLetter(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"))
@@ -208,14 +209,14 @@ func TestDeadLetter(t *testing.T) {
 		w.saw(mqidem.Dead, mqidem.Later)
 		assert.Equal(t, len(kept), 1, "kept")
 		assert.Equal(t, len(w.parked()), 0, "parked")
-		w.rans("one") // once: the try was used up, and what followed ran nothing
+		w.rans("one") // once: the try was used up, and nothing ran after that
 		assert.Equal(t, w.record("stock", "1").State, retrysafe.StateFailed, "state")
 		w.empty()
 	})
 }
 
-// stopping is a store whose process dies behind the parking of a message, before its record says
-// so.
+// stopping is a store whose process dies after a message was dead-lettered and before its record
+// says so.
 type stopping struct {
 	retrysafe.Store
 	die func()
@@ -229,8 +230,8 @@ func (s stopping) Complete(ctx context.Context, r retrysafe.CompleteRequest) (re
 	return s.Store.Complete(ctx, r)
 }
 
-// A consumer that dies between parking a message and its record's end leaves copies that are parked
-// too, and not run or lost.
+// If a consumer dies between writing a dead letter and finishing its record, copies become dead
+// letters too. They do not run and are not lost.
 func TestDeathBehindParking(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		var e *retrysafe.Engine

@@ -72,7 +72,7 @@ func (s *Store) Shared() bool {
 	return ok && inner.Shared()
 }
 
-// AcquireBatch implements [retrysafe.Batcher]. It uses no copies.
+// AcquireBatch implements [retrysafe.Batcher]. It does not use copies.
 func (s *Store) AcquireBatch(ctx context.Context, reqs []retrysafe.AcquireRequest) ([]retrysafe.BatchResult[retrysafe.Acquired], error) {
 	if inner, ok := s.Store.(retrysafe.Batcher); ok {
 		return inner.AcquireBatch(ctx, reqs)

@@ -1,10 +1,10 @@
-// Package nearstore keeps copies of finished work near the caller, so that a key that is repeated
-// often costs the store nothing.
+// Package nearstore caches finished work near the caller, so that keys with many duplicates cost
+// the store nothing.
 //
-// Completed work is final: no call changes it before its retention is over, so a copy of it is as
-// right as the record. Failed work, which people may reopen, and everything that is not finished is
-// always asked for. What a copy cannot know is that somebody has removed the record itself, by hand
-// or by losing it: a copy is used for [Options].Age at most.
+// Completed work is final: no call changes it during its retention, so a copy is as correct as the
+// record. For failed work, which an operator may reopen, and for unfinished records it always asks
+// the store. A copy cannot show that the record itself was removed, by hand or in a data loss. So a
+// copy is used for at most [Options].Age.
 package nearstore
 
 import (
@@ -17,18 +17,18 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Options change a store; nil is fine.
+// Options configure a store. Nil is valid.
 type Options struct {
-	// Bytes is how much memory copies may take; default 16 MiB. Half of it is in use as a rule.
+	// Bytes is how much memory the copies may use; default 16 MiB. Usually half of it is in use.
 	Bytes int64
 	// Age is how long a copy is used; default 10 s.
 	Age time.Duration
-	// Clock tells the time that passes; default time.Now.
+	// Clock measures elapsed time; default time.Now.
 	Clock func() time.Time
 }
 
-// Store is a [retrysafe.Store] before another one, with every optional interface. It is safe for
-// concurrent use.
+// Store is a [retrysafe.Store] in front of another one, with every optional interface. It is safe
+// for concurrent use.
 type Store struct {
 	retrysafe.Store
 
@@ -37,23 +37,22 @@ type Store struct {
 	seed maphash.Seed
 
 	mu sync.Mutex
-	// Keys that were repeated once, by their hashes: a copy is made when one comes again. Most are
-	// repeated once, if at all.
+	// Hashes of keys that had one duplicate. A copy is made at the next one. Most keys have one
+	// duplicate, if any.
 	once [4096]uint64
-	// Copies are put into young. When that has half of the memory it becomes old, and the old ones
-	// are dropped.
-	young, old map[uint64]*copied // by the hash of their keys
-	size       int64              // of young
+	// New copies are put into young. When young has half of the memory, it becomes old, and the
+	// copies in old are dropped.
+	young, old map[uint64]*copied // by the hash of the key
+	size       int64              // size of young
 }
 
-// copied is a finished record as it was at a time.
+// copied is a finished record as of a time.
 type copied struct {
 	record retrysafe.Record
 	at     time.Time
 }
 
-// New returns a store that keeps copies of what it finds finished in inner, once it was asked for
-// twice.
+// New returns a store that copies finished records of inner after their second duplicate.
 func New(inner retrysafe.Store, o *Options) *Store {
 	s := &Store{Store: inner, seed: maphash.MakeSeed(), young: map[uint64]*copied{}}
 	if o != nil {
@@ -71,8 +70,8 @@ func New(inner retrysafe.Store, o *Options) *Store {
 	return s
 }
 
-// Acquire implements [retrysafe.Store]. Whatever a copy does not answer for certain is asked of the
-// inner store.
+// Acquire implements [retrysafe.Store]. It asks the inner store unless a copy certainly has the
+// answer.
 func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
 	if err := ctx.Err(); err != nil {
 		return retrysafe.Acquired{}, err
@@ -88,8 +87,8 @@ func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retr
 	return got, err
 }
 
-// find returns the answer to a plain repeat: by the same payload and credential, of a key that need
-// not be issued.
+// find returns the answer to a plain duplicate: the same payload and credential, and no need for an
+// issued key.
 func (s *Store) find(hash uint64, req *retrysafe.AcquireRequest) (retrysafe.Record, bool) {
 	if req.IfFence != 0 || req.MustBeIssued {
 		return retrysafe.Record{}, false
@@ -116,7 +115,7 @@ func (s *Store) find(hash uint64, req *retrysafe.AcquireRequest) (retrysafe.Reco
 	return rec, true
 }
 
-// again tells whether a key was repeated lately; now it was.
+// again reports whether the key had another duplicate lately, and remembers this one.
 func (s *Store) again(hash uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,15 +127,14 @@ func (s *Store) again(hash uint64) bool {
 	return false
 }
 
-// clockError is how much the clocks here and at the store may have moved apart while a copy was
-// kept.
+// clockError is how far this clock and the store's may have drifted apart while a copy was kept.
 const clockError = 100 * time.Millisecond
 
-// keep takes a copy of a record.
+// keep stores a copy of a record.
 func (s *Store) keep(hash uint64, rec *retrysafe.Record) {
 	size := int64(len(rec.Answer.Body)+len(rec.Fingerprint)+len(rec.Binding)+len(rec.Key.Tenant)+len(rec.Key.Operation)+len(rec.Key.ID)) + overhead
 	if size > s.o.Bytes/8 {
-		return // it would push out all others
+		return // it would displace all others
 	}
 	c := &copied{record: *rec, at: s.o.Clock()}
 	c.record.Answer.Body = bytes.Clone(rec.Answer.Body)
@@ -152,5 +150,5 @@ func (s *Store) keep(hash uint64, rec *retrysafe.Record) {
 	}
 }
 
-// overhead is what a copy takes beside its bytes.
+// overhead is the memory of a copy in addition to its bytes.
 const overhead = 600

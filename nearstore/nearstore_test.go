@@ -14,8 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// TestStore: the whole contract holds with copies in between, with a clock here that goes as the
-// store's does.
+// TestStore: a store with copies fulfils the whole contract, with a clock that advances with the
+// store's.
 func TestStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(*testing.T) storetest.Backend {
@@ -32,7 +32,7 @@ func TestWrapper(t *testing.T) {
 	storetest.RunWrapper(t, func(s retrysafe.Store) retrysafe.Store { return nearstore.New(s, nil) })
 }
 
-// world is a store with copies, and what its inner store is asked.
+// world is a store with copies; it counts the calls to its inner store.
 type world struct {
 	*nearstore.Store
 	inner *storetest.Faulty
@@ -65,7 +65,7 @@ func request(id string) retrysafe.AcquireRequest {
 	}
 }
 
-// finish makes a finished record.
+// finish creates a finished record.
 func (w *world) finish(t *testing.T, id string, state retrysafe.State, size int) {
 	t.Helper()
 	req := request(id)
@@ -78,7 +78,7 @@ func (w *world) finish(t *testing.T, id string, state retrysafe.State, size int)
 	assert.NoError(t, err, "complete")
 }
 
-// again asks once more, and tells whether the inner store was asked.
+// again makes a duplicate, and reports whether the inner store was asked.
 func (w *world) again(t *testing.T, id string, change func(*retrysafe.AcquireRequest)) (retrysafe.Acquired, bool) {
 	t.Helper()
 	req, before := request(id), w.asked
@@ -91,7 +91,7 @@ func (w *world) again(t *testing.T, id string, change func(*retrysafe.AcquireReq
 	return got, w.asked > before
 }
 
-// repeat asks as often as it takes to have a copy.
+// repeat makes as many duplicates as a copy needs.
 func (w *world) repeat(t *testing.T, id string) retrysafe.Acquired {
 	t.Helper()
 	w.again(t, id, nil)
@@ -100,8 +100,8 @@ func (w *world) repeat(t *testing.T, id string) retrysafe.Acquired {
 	return got
 }
 
-// TestCopies: two repeats ask the store; others get the same answer without it, with the store's
-// time as it is now, until the copy is too old.
+// TestCopies: the first two duplicates ask the store. Later ones get the same answer without it,
+// with the store's current time, until the copy is too old.
 func TestCopies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(nearstore.Options{Age: 10 * time.Second})
@@ -121,7 +121,7 @@ func TestCopies(t *testing.T) {
 	assert.True(t, asked, "a copy that is too old")
 }
 
-// TestWhatIsAsked: all that a copy cannot answer for certain.
+// TestWhatIsAsked: calls that a copy cannot answer for certain.
 func TestWhatIsAsked(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -158,7 +158,7 @@ func TestWhatIsAsked(t *testing.T) {
 	}
 }
 
-// TestBounds: copies take no more memory than they may, and what is large is not copied.
+// TestBounds: copies use no more than their memory, and large records are not copied.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(nearstore.Options{Bytes: 64 << 10})
@@ -180,8 +180,8 @@ func TestBounds(t *testing.T) {
 	assert.True(t, asked, "a large one is asked for")
 }
 
-// TestStoreAway: what is near is answered while the store is away, also through an engine; nothing
-// else is.
+// TestStoreAway: copies answer while the store is unavailable, also through an engine. Other calls
+// fail.
 func TestStoreAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(nearstore.Options{})

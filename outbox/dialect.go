@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// States of a message, as they stand in the table.
+// States of a message in the table.
 const (
 	statePending   = 0
 	stateDead      = 1
 	statePublished = 2
 )
 
-// queries are the statements of a dialect. Places are ? on SQLite and MySQL, $1 and so on on
+// queries are the statements of a dialect. Placeholders are ? on SQLite and MySQL, $1 and so on on
 // PostgreSQL.
 type queries struct {
 	now     string
@@ -58,7 +58,7 @@ func queriesOf(d Dialect, table string) queries {
 		quote, now = "`", `TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6))`
 	}
 	q := queries{now: now, numbers: number}
-	// {x} is the table, {x_parts} one beside it.
+	// {x} is the table, {x_parts} a related table.
 	sql := func(text string) string {
 		for _, suffix := range []string{"_parts", "_relays", "_meta", ""} {
 			text = strings.ReplaceAll(text, "{x"+suffix+"}", quote+table+suffix+quote)
@@ -84,7 +84,7 @@ func queriesOf(d Dialect, table string) queries {
 	q.release = sql(`UPDATE {x_parts} SET owner = ` + empty(d) + ` WHERE part = ? AND owner = ? AND fence = ?`)
 	q.look = sql(`SELECT p.part, CASE WHEN EXISTS (SELECT 1 FROM {x} m WHERE m.state = 0 AND m.part = p.part AND m.due <= {now}) THEN 1 ELSE 0 END,
 		CASE WHEN EXISTS (SELECT 1 FROM {x_relays} r WHERE r.owner = p.owner AND r.lease_end > {now}) THEN 0 ELSE 1 END FROM {x_parts} p`)
-	// A key is held up by what has failed and waits, and by what is dead.
+	// A key is held up by a failed message that waits, and by a dead one.
 	holding := func(skipDead bool) string {
 		if skipDead {
 			return failed(d) + ` AND b.state = 0 AND b.due > {now}`
@@ -97,7 +97,7 @@ func queriesOf(d Dialect, table string) queries {
 	q.take = func(skipDead bool, held [][hashSize]byte) (string, []any) {
 		before := holding(skipDead)
 		if d == PostgreSQL {
-			before += ` OFFSET 0` // for each message by itself: a join would read all that is pending
+			before += ` OFFSET 0` // for each message: a join would read all pending messages
 		}
 		without, args := hashesOut(d, held)
 		return sql(`SELECT m.seq, m.key_hash, m.id, m.topic, m.msg_key, m.headers, m.content_type, m.created, m.attempts, m.payload FROM {x} m
@@ -136,7 +136,7 @@ func queriesOf(d Dialect, table string) queries {
 	return q
 }
 
-// failed is what the index of failed messages has, as it stands there.
+// failed is the condition of the index of failed messages, in the same words.
 func failed(d Dialect) string {
 	if d == MySQL {
 		return `b.failed = 1`
@@ -152,7 +152,7 @@ func empty(d Dialect) string {
 	return `''`
 }
 
-// numbered makes the places $1 and so on.
+// numbered replaces the placeholders by $1 and so on.
 func numbered(q string) string {
 	var b strings.Builder
 	n := 0
@@ -167,7 +167,8 @@ func numbered(q string) string {
 	return b.String()
 }
 
-// numbersIn is a list; on PostgreSQL one value, so that the statement is the same whatever its length.
+// numbersIn returns a list. On PostgreSQL it is one value, so that the statement does not depend on
+// its length.
 func numbersIn(d Dialect, numbers []int64) (string, []any) {
 	if d == PostgreSQL {
 		texts := make([]string, len(numbers))
@@ -183,7 +184,7 @@ func numbersIn(d Dialect, numbers []int64) (string, []any) {
 	return places(len(args)), args
 }
 
-// hashesOut leaves out keys; on PostgreSQL by one value.
+// hashesOut excludes keys. On PostgreSQL they are one value.
 func hashesOut(d Dialect, hashes [][hashSize]byte) (string, []any) {
 	if len(hashes) == 0 {
 		return "", nil

@@ -8,17 +8,17 @@ import (
 	"github.com/retrysafe/retrysafe/internal/dberr"
 )
 
-// ErrDuplicate is for an ID that is in the outbox already. Nothing was added, and the transaction
-// may go on.
+// ErrDuplicate means that the outbox already has a message with this ID. Nothing was added, and the
+// transaction can continue.
 //
-// It is no guard against repeats, since published messages are removed: that is the work of the key
-// of the call that adds.
+// It does not protect against duplicate calls, since published messages are removed. The key of the
+// call that adds does that.
 var ErrDuplicate = errors.New("outbox: a message with this ID is in the outbox already; give each message an ID of its own, or none")
 
-// errLost: the partition is another relay's by now.
+// errLost means that another relay has the partition by now.
 var errLost = errors.New("outbox: another relay has the partition")
 
-// Numbers of errors of MySQL and MariaDB.
+// Error numbers of MySQL and MariaDB.
 const (
 	numberDuplicate = 1062
 	numberNoTable   = 1146
@@ -26,7 +26,7 @@ const (
 	numberDeadlock  = 1213
 )
 
-// inTheWay tells whether another transaction was: the same again may succeed.
+// inTheWay reports whether another transaction caused the error, so that a retry may succeed.
 func inTheWay(err error) bool {
 	switch dberr.SQLiteCode(err) & 0xff {
 	case 5, 6, 15: // busy, locked, protocol
@@ -40,7 +40,7 @@ func inTheWay(err error) bool {
 	return n == numberDeadlock || n == numberLockWait
 }
 
-// explain says what was done when err came, and what to do if that is known.
+// explain adds the failed step to err, and what to do if that is known.
 func (o *Outbox) explain(step string, err error) error {
 	if err == nil {
 		return nil

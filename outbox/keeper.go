@@ -10,25 +10,25 @@ import (
 	"time"
 )
 
-// keeper is one Run: it keeps the lease, and a lane for each partition.
+// keeper is one call of Run. It keeps the lease, and a lane for each partition.
 type keeper struct {
 	*Relay
 	base  context.Context // does not end with Run's
 	moved atomic.Int64    // batches with messages
-	again chan struct{}   // to deal at once
-	ended chan struct{}   // a lane has
+	again chan struct{}   // deal at once
+	ended chan struct{}   // a lane has ended
 
 	mu    sync.Mutex
 	term  *term
 	lanes map[int]*lane
-	dealt time.Time // last
+	dealt time.Time // last deal
 
 	owner      ownerID // of the term, or of the next one
 	registered bool    // the owner has a lease, as far as is known
 }
 
-// term is the time of a lease. Its context ends a fifth of the lease before the database lets
-// others have the partitions.
+// term is the time of a lease. Its context ends one fifth of the lease before the database gives
+// the partitions to others.
 type term struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -47,7 +47,7 @@ func (k *keeper) run(ctx context.Context) error {
 		select {
 		case <-t.C:
 		case <-k.again:
-		case <-k.ended: // there may be one to begin in its place
+		case <-k.ended: // another lane may take its place
 		case <-ctx.Done():
 		}
 		t.Stop()
@@ -55,7 +55,7 @@ func (k *keeper) run(ctx context.Context) error {
 	return k.stop()
 }
 
-// tick renews the lease and takes up partitions; it tells when to come again.
+// tick renews the lease and claims partitions. It returns when to tick again.
 func (k *keeper) tick() time.Duration {
 	soon := jitter(k.o.Lease / 15)
 	if k.registered {
@@ -102,9 +102,9 @@ func (k *keeper) renew() (alive bool, err error) {
 	return alive, err
 }
 
-// extend lets the lease begin at a time that is not after the database has counted it from. Where
-// the last one has lapsed here, and the database has not let anybody else have it, lanes begin
-// anew.
+// extend starts the lease at from, which is not later than the database's start of it. If the last
+// term has expired here and the database has given the partitions to no one else, lanes begin
+// again.
 func (k *keeper) extend(from time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -125,7 +125,7 @@ func (k *keeper) extend(from time.Time) {
 	k.term = t
 }
 
-// lose ends the term: the partitions are others' by now. The next one has another owner.
+// lose ends the term: other relays have the partitions by now. The next term has another owner.
 func (k *keeper) lose() {
 	k.registered, k.owner = false, ownerID{}
 	k.logger.Warn("outbox: the relay has lost its lease, and begins anew; its database did not answer in time, or the process was stopped for a while")
@@ -142,8 +142,8 @@ func (k *keeper) endTerm(cause error) {
 	}
 }
 
-// assign lets there be a lane for each partition, up to the share; what is more is given back when
-// its batch has been published.
+// assign starts a lane for each partition, up to the share. Lanes beyond the share release their
+// partitions after their batch.
 func (k *keeper) assign(mine []hold, share int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -167,7 +167,7 @@ func (k *keeper) assign(mine []hold, share int) {
 		return
 	}
 	for _, h := range mine {
-		if k.lanes[h.part] == nil { // else it is there, or one of an earlier term has not ended yet
+		if k.lanes[h.part] == nil { // else its lane runs, or an earlier one has not ended yet
 			l := newLane(k, h)
 			k.lanes[h.part] = l
 			if active >= share {
@@ -179,7 +179,7 @@ func (k *keeper) assign(mine []hold, share int) {
 	}
 }
 
-// kick tells the lanes that have work, and looks for partitions where some are free.
+// kick wakes the lanes that have work, and deals if partitions are free.
 func (k *keeper) kick(all []partition) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -195,7 +195,7 @@ func (k *keeper) kick(all []partition) {
 	}
 }
 
-// stop ends the lanes, those that publish after their batch, and the lease; until then it is kept.
+// stop ends the lanes after their running batches, then the lease. It keeps the lease until then.
 func (k *keeper) stop() error {
 	k.mu.Lock()
 	for _, l := range k.lanes {
@@ -238,7 +238,7 @@ func (k *keeper) stop() error {
 	return nil
 }
 
-// left is how many lanes have not ended.
+// left returns how many lanes have not ended.
 func (k *keeper) left() (n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -250,7 +250,7 @@ func (k *keeper) left() (n int) {
 	return n
 }
 
-// signal tells c, unless it is told already.
+// signal sends to c, unless a signal is pending already.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// lane publishes one partition, a batch after the other.
+// lane publishes one partition, one batch after the other.
 type lane struct {
 	*keeper
 	hold
 	term    *term
 	kick    chan struct{}
-	halt    chan struct{} // closed: end behind the batch
-	stopped bool          // halt is; the keeper's mutex guards it
+	halt    chan struct{} // closed: end after the current batch
+	stopped bool          // halt is closed; the keeper's mutex guards it
 	done    chan struct{}
-	idle    time.Duration // how long it last waited in vain
+	idle    time.Duration // how long the last rest was
 	pass    pass
 }
 
@@ -23,7 +23,7 @@ func newLane(k *keeper, h hold) *lane {
 	return &lane{keeper: k, hold: h, term: k.term, kick: make(chan struct{}, 1), halt: make(chan struct{}), done: make(chan struct{})}
 }
 
-// stop lets the lane end behind its batch. The keeper's mutex is held.
+// stop makes the lane end after its batch. The keeper's mutex is held.
 func (l *lane) stop() {
 	if !l.stopped {
 		l.stopped = true
@@ -55,7 +55,7 @@ func (l *lane) run() {
 		for first := true; l.goesOn(); first = false {
 			more, err := l.batch(first)
 			if err != nil {
-				signal(l.keeper.again) // it is another's
+				signal(l.keeper.again) // another relay has the partition
 				return
 			}
 			if !more {
@@ -76,12 +76,12 @@ func (l *lane) goesOn() bool {
 	}
 }
 
-// giveBack lets other relays have the partition; all that was published is marked.
+// giveBack releases the partition to other relays. All published messages are marked by then.
 func (l *lane) giveBack() {
 	call, cancel := context.WithTimeout(l.base, l.o.Lease/3)
 	defer cancel()
 	if err := l.table.release(call, l.hold); err != nil {
-		// it is given back with the lease, or by the next deal
+		// it becomes free when the lease expires, or at the next deal
 		l.complain("release a partition", err)
 	}
 }
@@ -92,8 +92,8 @@ const (
 	longestAway  = 30 * time.Second
 )
 
-// rest waits twice as long as the last time, from the shortest to the longest time, or to the end
-// of the lane.
+// rest waits twice as long as the last time, between the shortest and the longest time, or until
+// the lane ends.
 func (l *lane) rest(longest time.Duration) {
 	l.idle = min(max(2*l.idle, shortestRest), longest)
 	t := time.NewTimer(jitter(l.idle))
@@ -105,11 +105,11 @@ func (l *lane) rest(longest time.Duration) {
 	}
 }
 
-// batch reads, publishes and marks once. more: there may be others at once. An error: the partition
-// is another relay's.
+// batch reads, publishes and marks once. more reports that there may be other messages at once. An
+// error means that another relay has the partition.
 func (l *lane) batch(first bool) (more bool, err error) {
 	select {
-	case <-l.kick: // this one sees all that it could tell
+	case <-l.kick: // this batch sees all that the signal was for
 	default:
 	}
 	messages, last, err := l.read()
@@ -120,12 +120,12 @@ func (l *lane) batch(first bool) (more bool, err error) {
 			l.rest(longestRest)
 		}
 		return false, nil
-	case len(messages) == 0 && l.pass.after > 0: // what the pass has come by may be due now
+	case len(messages) == 0 && l.pass.after > 0: // messages before it may be due by now
 		l.pass = pass{}
 		return true, nil
 	case len(messages) == 0:
 		l.pass = pass{}
-		if first { // all that is due is held up: to look is work for the database
+		if first { // all due messages are held up, and each look costs the database
 			l.rest(longestRest)
 		}
 		return false, nil
@@ -149,7 +149,7 @@ func (l *lane) batch(first bool) (more bool, err error) {
 	return true, nil
 }
 
-// read is the next batch; last: nothing comes after it.
+// read returns the next batch. last reports that nothing comes after it.
 func (l *lane) read() (batch []Outgoing, last bool, err error) {
 	select {
 	case l.slots <- struct{}{}:
@@ -167,8 +167,8 @@ func (l *lane) read() (batch []Outgoing, last bool, err error) {
 	return l.table.take(call, l.hold, l.o.Batch, l.o.SkipDead, &l.pass)
 }
 
-// mark notes what became of a batch, again and again while the lease is held: without that it would
-// be published again.
+// mark stores the outcome of a batch. It retries while the lease is held, since unmarked messages
+// would be published again.
 func (l *lane) mark(out outcome) error {
 	if len(out.published)+len(out.failed) == 0 {
 		return nil

@@ -11,18 +11,18 @@ import (
 	"unicode/utf8"
 )
 
-// Message is one to publish.
+// Message is a message to publish.
 type Message struct {
-	// ID is what consumers and brokers know repeats by: visible ASCII, at most 128 bytes. Empty:
-	// Add makes one of 128 random bits. A transaction that is made anew may have another one: the
-	// first was never published. See [NewID].
+	// ID identifies the message and its duplicates for consumers and brokers: visible ASCII, at
+	// most 128 bytes. If it is empty, Add makes one of 128 random bits. A transaction that is run
+	// again may use another id, since the first was never published. See [NewID].
 	ID string
 	// Topic is where to publish: a topic, subject, routing key or stream. Text, 1 to 255 bytes.
 	Topic string
-	// Key is what the order holds for, any bytes, at most 512. Empty: in no order with any other.
+	// Key is what the order holds for: any bytes, at most 512. Empty means no order.
 	Key string
-	// Headers are for the broker's headers: names are visible ASCII without a colon, values are
-	// text without line breaks; at most 16 KiB in all.
+	// Headers become the broker's headers. Names are visible ASCII without a colon, values are text
+	// without line breaks; at most 16 KiB in all.
 	Headers map[string]string
 	// ContentType is a media type, or empty; at most 255 bytes.
 	ContentType string
@@ -30,17 +30,17 @@ type Message struct {
 	Payload []byte
 }
 
-// Outgoing is a message on its way.
+// Outgoing is a message that a relay publishes.
 type Outgoing struct {
 	Message
 	// Added is when Add was called, on the database's clock.
 	Added time.Time
-	// Attempt counts the publications of this message that have failed, and this one. It is 1 at
-	// first, and again where nobody knows of an earlier one.
+	// Attempt is the number of failed publications of this message, plus one. It is 1 at first, and
+	// also if an earlier publication left no trace.
 	Attempt int
-	// Partition is that of the key, and Fence grows each time that another relay takes it over:
-	// whoever keeps the largest one that was seen for a partition can refuse a relay that comes
-	// late.
+	// Partition is the partition of the key. Fence grows each time another relay takes the
+	// partition over. A consumer that stores the largest fence of a partition can refuse a relay
+	// that is late.
 	Partition int
 	Fence     uint64
 
@@ -48,7 +48,7 @@ type Outgoing struct {
 	hash [hashSize]byte
 }
 
-// Partitions is into how many the keys are spread. More relays than that have nothing to do.
+// Partitions is the number of partitions of the keys. Relays beyond that number have nothing to do.
 const Partitions = 32
 
 // Limits of a message.
@@ -61,15 +61,15 @@ const (
 	hashSize       = 16
 )
 
-// NewID makes an id of 128 random bits, as Add does.
+// NewID returns an id of 128 random bits, as Add uses it.
 func NewID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
 }
 
-// place is where a message stands: messages of one hash are in order, and a hash is in one
-// partition. A message without a key is alone.
+// place returns the hash and the partition of a message. Messages of one hash are in order, and a
+// hash is in one partition. A message without a key has its own hash.
 func (m *Message) place() (hash [hashSize]byte, part int) {
 	text := "key\x00" + m.Key
 	if m.Key == "" {
@@ -80,7 +80,7 @@ func (m *Message) place() (hash [hashSize]byte, part int) {
 	return hash, int(sum[hashSize]) % Partitions
 }
 
-// check refuses what a database or a broker would cut or change. The content is not shown.
+// check refuses what a database or a broker would truncate or change. Its errors show no content.
 func (m *Message) check(maxPayload int) error {
 	switch {
 	case len(m.ID) > maxID || !visible(m.ID, ""):

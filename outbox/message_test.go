@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// noTx is a transaction that takes everything.
+// noTx is a transaction that accepts everything.
 type noTx struct {
 	dialect outbox.Dialect
 	added   int
@@ -27,8 +27,8 @@ func (t *noTx) Exec(context.Context, string, ...any) (int64, error) {
 
 func (t *noTx) QueryRow(context.Context, string, []any, ...any) error { return errors.New("not used") }
 
-// TestLimits: what a database or a broker would cut is refused before anything is added, and the
-// error says what to do and shows no content.
+// TestLimits: values that a database or a broker would truncate are refused before anything is
+// added. The error says what to do and shows no content.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	box, err := outbox.New(new(sql.DB), outbox.PostgreSQL, &outbox.Options{MaxPayload: 10})
@@ -61,7 +61,7 @@ func TestLimits(t *testing.T) {
 	assert.NoError(t, box.Add(t.Context(), &noTx{dialect: outbox.PostgreSQL}, most, outbox.Message{Topic: "t"}), "the largest")
 }
 
-// TestOptions: what cannot work is refused with what to do.
+// TestOptions: invalid options are refused with an error that says what to do.
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	db := new(sql.DB)
@@ -90,8 +90,8 @@ func TestOptions(t *testing.T) {
 	assert.Contains(t, fmt.Sprint(err), "needs a publisher", "without a publisher")
 }
 
-// TestOneByOne: in order, none behind one of its key that has failed, and none while the broker is
-// away.
+// TestOneByOne: messages go out in order, none after a failed one of its key, and none while the
+// broker is unavailable.
 func TestOneByOne(t *testing.T) {
 	t.Parallel()
 	var batch []outbox.Outgoing

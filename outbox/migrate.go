@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// The schemas make version 1, with the default names. They are frozen: a change is a new version
-// and a step in Migrate.
+// The schemas create version 1, with the default names. They are frozen: a change needs a new
+// version and a step in Migrate.
 var (
 	//go:embed schema/sqlite_v1.sql
 	sqliteSchema string
@@ -25,8 +25,8 @@ var (
 
 const newest = 1
 
-// SchemaSQL is the script that makes the tables where there are none, as [Outbox.Migrate] does,
-// under [DefaultTable].
+// SchemaSQL returns the script that creates the tables if there are none, as [Outbox.Migrate] does,
+// named after [DefaultTable].
 func SchemaSQL(d Dialect) string {
 	switch d {
 	case SQLite:
@@ -39,15 +39,15 @@ func SchemaSQL(d Dialect) string {
 	return ""
 }
 
-// Migrate makes the tables where they are not there yet; several processes may call it at once, and
-// one that was killed in it is made good by the next. It fails where the tables are of a newer
-// version. It waits as long as ctx says for others that migrate.
+// Migrate creates the tables if they are missing. Several processes may call it at once. If one is
+// killed, the next call completes its work. Migrate returns an error if the tables have a newer
+// version. It waits for other migrations until ctx ends.
 func (o *Outbox) Migrate(ctx context.Context) error {
 	return o.explain("migrate", o.alone(ctx, func(conn *sql.Conn) error {
 		var tables, version int
 		exists := map[Dialect]string{
 			SQLite: `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = '` + o.table + `_meta'`,
-			// Not to_regclass, which remembers from before the lock that there was none.
+			// Not to_regclass: it may remember from before the lock that there was no table.
 			PostgreSQL: `SELECT count(*) FROM pg_catalog.pg_class WHERE relname = '` + o.table + `_meta' AND pg_catalog.pg_table_is_visible(oid)`,
 			MySQL: `SELECT count(*) FROM information_schema.tables WHERE table_schema = DATABASE()
 				AND IF(@@lower_case_table_names = 0, CAST(table_name AS BINARY) = '` + o.table + `_meta', table_name = '` + o.table + `_meta')`,
@@ -79,16 +79,15 @@ func (o *Outbox) Migrate(ctx context.Context) error {
 	}))
 }
 
-// alone runs f while no other process does. On SQLite and PostgreSQL it is a transaction; MySQL
-// commits each statement that makes a table by itself, so that f has to be one that can be run
-// again.
+// alone runs f while no other process does. On SQLite and PostgreSQL it is a transaction. MySQL
+// commits each statement that creates a table separately, so f must be safe to repeat.
 func (o *Outbox) alone(ctx context.Context, f func(*sql.Conn) error) (err error) {
 	conn, err := o.db.Conn(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		if err != nil { // nobody meets the state that it is in
+		if err != nil { // no one else uses a connection in this state
 			_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 		}
 		_ = conn.Close()
@@ -104,7 +103,7 @@ func (o *Outbox) alone(ctx context.Context, f func(*sql.Conn) error) (err error)
 		if err := f(conn); err != nil {
 			return err
 		}
-		_, err = conn.ExecContext(ctx, `COMMIT`) // where autocommit is off
+		_, err = conn.ExecContext(ctx, `COMMIT`) // if autocommit is off
 		if err == nil {
 			_, err = conn.ExecContext(ctx, `DO RELEASE_LOCK(`+name+`)`)
 		}

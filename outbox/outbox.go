@@ -24,28 +24,29 @@ const (
 	MySQL      = dbtx.MySQL // and MariaDB
 )
 
-// DefaultTable is the name of the table of messages, and the beginning of the names of all that
-// goes with it.
+// DefaultTable is the default name of the table of messages, and the prefix of the names of all
+// related objects.
 const DefaultTable = "retrysafe_outbox"
 
-// Options change an outbox; nil and every zero field are fine. All processes of one outbox use the
-// same.
+// Options configure an outbox. nil and every zero field are valid. All processes of one outbox must
+// use the same options.
 type Options struct {
 	// Table is the name of the table of messages; default [DefaultTable]. Letters, digits and
 	// underscores, at most 40.
 	Table string
-	// MaxPayload is the longest Payload that Add takes, in bytes; default 1 MiB, which most brokers
-	// take. A relay holds up to 4 MiB and one message for each partition that it publishes.
+	// MaxPayload is the longest Payload that Add accepts, in bytes; default 1 MiB, which most
+	// brokers accept. For each partition that it publishes, a relay holds up to 4 MiB and one
+	// message more.
 	MaxPayload int
-	// Keep is how long messages stay in the table after they were published, for those who want to
-	// look; default: they are removed at once. Relays remove them.
+	// Keep is how long published messages stay in the table for inspection. By default they are
+	// removed at once. Relays remove them.
 	Keep time.Duration
 	// Logger gets the few warnings; default slog.Default(). It gets no ids, keys and payloads.
 	Logger *slog.Logger
 }
 
-// Outbox keeps messages in tables. All methods are safe for concurrent use. It has nothing to
-// close: the database is the caller's.
+// Outbox keeps messages in tables. All methods can be called concurrently. It needs no Close; the
+// caller owns the database.
 type Outbox struct {
 	db         *sql.DB
 	dialect    Dialect
@@ -55,13 +56,13 @@ type Outbox struct {
 	keep       time.Duration
 	logger     *slog.Logger
 
-	writer chan struct{} // whoever writes to a SQLite file, which has one writer at a time
+	writer chan struct{} // the one writer of a SQLite file
 }
 
 var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,39}$`)
 
-// New returns an outbox on db. It looks at its arguments only; [Outbox.Migrate] makes the tables.
-// The drivers that sqlstore takes will do.
+// New returns an outbox on db. It only checks its arguments; [Outbox.Migrate] creates the tables.
+// It works with the drivers that sqlstore supports.
 func New(db *sql.DB, d Dialect, o *Options) (*Outbox, error) {
 	if o == nil {
 		o = new(Options)
@@ -92,15 +93,15 @@ func New(db *sql.DB, d Dialect, o *Options) (*Outbox, error) {
 	return b, nil
 }
 
-// Dialect is the kind of database that the outbox is on.
+// Dialect returns the kind of database.
 func (o *Outbox) Dialect() Dialect { return o.dialect }
 
-// Add writes messages as a part of tx: they are published if it commits, and never if it does not.
-// It is one statement for each message; wake a relay of this process after the commit with
-// [Relay.Wake], or let it look by itself.
+// Add writes messages as a part of tx. They are published if tx commits, and never if it does not.
+// Each message is one statement. After the commit, call [Relay.Wake] to wake a relay in this
+// process, or let the relay find the messages itself.
 //
-// An error that is [ErrDuplicate] leaves the transaction as it was before that message; after any
-// other roll back.
+// After [ErrDuplicate] the transaction is as it was before that message. After any other error roll
+// it back.
 func (o *Outbox) Add(ctx context.Context, tx dbtx.Tx, messages ...Message) error {
 	if d := tx.Dialect(); d != o.dialect {
 		return fmt.Errorf("outbox: the transaction is one of %s, and the outbox is on %s: add in one of the same database", d, o.dialect)

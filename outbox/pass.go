@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// maxHeld is how many keys that are held up a pass leaves out by name.
+// maxHeld is how many held-up keys a pass excludes by name.
 const maxHeld = 256
 
-// leastPass is how long a pass lasts, if there is so much to publish.
+// leastPass is how long a pass lasts if there is enough to publish.
 const leastPass = time.Second
 
-// pass is one way through a partition, from its first message on. It does not look again at what it
-// has come by: a long queue of a key that is held up would be read once for each batch. It leaves
-// out the keys that were held up when it began, to its end: one that is let go on meanwhile has
-// messages before the place at which the pass is.
+// pass is one walk through a partition, from its first message on. It does not look again at
+// messages that it has passed. Otherwise a long queue of a held-up key would be read once for each
+// batch. It excludes the keys that were held up when it began until it ends: a key that is freed
+// meanwhile has messages before the position of the pass.
 type pass struct {
 	began, until time.Time
 	held         [][hashSize]byte
 	after        int64 // by seq
 }
 
-// over tells whether the next batch begins at the first message.
+// over reports whether the next batch begins at the first message.
 func (p *pass) over() bool { return !time.Now().Before(p.until) }
 
-// begin reads which keys are held up. Where there are none, or too many to name, each batch begins
-// at the first message.
+// begin reads which keys are held up. If there are none, or too many to name, each batch begins at
+// the first message.
 func (p *pass) begin(ctx context.Context, t table, h hold, skipDead bool) error {
 	began := time.Now()
 	held, err := t.held(ctx, h, maxHeld+1, skipDead)
@@ -39,8 +39,8 @@ func (p *pass) begin(ctx context.Context, t table, h hold, skipDead bool) error 
 	return nil
 }
 
-// came notes what a batch was. The pass is over where the batch was the last one, or where not all
-// of it was published: what was not is before the place at which the pass is.
+// came records a batch. The pass is over after the last batch, and after one that was only partly
+// published: the unpublished messages are before the position of the pass.
 func (p *pass) came(messages []Outgoing, last, whole bool) {
 	if last || !whole {
 		*p = pass{}
@@ -49,7 +49,7 @@ func (p *pass) came(messages []Outgoing, last, whole bool) {
 	if len(p.held) == 0 {
 		return
 	}
-	if p.after == 0 { // the first batch comes by all that is held up at the beginning
+	if p.after == 0 { // the first batch passes all that is held up at the beginning
 		p.until = p.until.Add(10 * time.Since(p.began))
 	}
 	p.after = messages[len(messages)-1].seq

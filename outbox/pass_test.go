@@ -14,7 +14,7 @@ import (
 )
 
 // TestHeldUpQueueIsReadOnce: messages that wait for a dead one are not read again for each batch of
-// others.
+// other messages.
 func TestHeldUpQueueIsReadOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -41,13 +41,13 @@ func TestHeldUpQueueIsReadOnce(t *testing.T) {
 	})
 }
 
-// TestOrderWhileKeysAreHeldUp: whatever fails, dies, is redriven or discarded at any time, the
-// messages of a key are published in their order.
+// TestOrderWhileKeysAreHeldUp: the messages of a key are published in order, whatever fails, dies,
+// is redriven or discarded at any time.
 func TestOrderWhileKeysAreHeldUp(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {
-			r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // to be the same each time
+			r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // the same at each run
 			var mu sync.Mutex
 			draw := func(n int) int {
 				mu.Lock()

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// settled is what became of a batch.
+// settled is the outcome of a batch.
 type settled struct {
 	outcome
-	away   bool // the broker is
+	away   bool // the broker is unavailable
 	oldest time.Duration
 }
 
-// told is the same for people.
+// told returns the outcome for OnBatch.
 func (s *settled) told(messages int, took time.Duration) Batch {
 	b := Batch{Published: len(s.published), Oldest: s.oldest, Took: took}
 	for _, f := range s.failed {
@@ -30,8 +30,8 @@ func (s *settled) told(messages int, took time.Duration) Batch {
 	return b
 }
 
-// publish hands over messages: all at once to a publisher that keeps their order, else in turns in
-// which each key comes once, so that a message is sent when those of its key before it are
+// publish hands over messages. A publisher that keeps their order gets all at once. Any other gets
+// turns with each key once, so that a message is sent after the earlier ones of its key are
 // confirmed.
 func (l *lane) publish(messages []Outgoing) *settled {
 	s, failed := new(settled), map[[hashSize]byte]bool{}
@@ -53,7 +53,7 @@ func (l *lane) publish(messages []Outgoing) *settled {
 	return s
 }
 
-// eachKeyOnce takes the first message of each key that has not failed.
+// eachKeyOnce returns the first message of each key that has not failed.
 func eachKeyOnce(messages []Outgoing, failed map[[hashSize]byte]bool) (turn, later []Outgoing) {
 	seen := map[[hashSize]byte]bool{}
 	for _, m := range messages {
@@ -69,7 +69,7 @@ func eachKeyOnce(messages []Outgoing, failed map[[hashSize]byte]bool) (turn, lat
 	return turn, later
 }
 
-// settle notes what became of one message. What is noted nowhere stays as it is.
+// settle records the outcome of one message. A message that it does not record stays pending.
 func (l *lane) settle(s *settled, m *Outgoing, err error, failed map[[hashSize]byte]bool) {
 	before := failed[m.hash]
 	if err == nil {
@@ -95,7 +95,7 @@ func (l *lane) settle(s *settled, m *Outgoing, err error, failed map[[hashSize]b
 	}
 }
 
-// mostText is how much of an error is kept, in bytes.
+// mostText is how many bytes of an error are stored.
 const mostText = 1000
 
 func short(err error) string {
@@ -103,11 +103,11 @@ func short(err error) string {
 	return strings.ToValidUTF8(text[:min(len(text), mostText)], "")
 }
 
-// errPanic is for a publisher that has not come back in order.
+// errPanic is for a publisher that panicked or called Goexit.
 var errPanic = errors.New("outbox: the publisher has panicked")
 
-// call is one call of Publish. Where it panics the messages are handed over one by one: the others
-// are not to suffer for one.
+// call calls Publish once. If that panics, it hands over the messages one by one, so that one
+// message does not stop the others.
 func (l *lane) call(messages []Outgoing) []error {
 	errs, err := l.callOnce(messages)
 	switch {
@@ -136,18 +136,18 @@ func (l *lane) call(messages []Outgoing) []error {
 
 func (l *lane) live() bool { return l.term.ctx.Err() == nil }
 
-// lateEvery is how often a Publish that does not end is logged.
+// lateEvery is how often a Publish that does not return is logged.
 const lateEvery = time.Minute
 
-// callOnce waits for Publish to return, however long that takes: whoever has the messages next
-// would meet what it still does.
+// callOnce waits for Publish to return, however long that takes. Otherwise the next relay that has
+// the messages would publish at the same time.
 func (l *lane) callOnce(messages []Outgoing) (errs []error, err error) {
 	ctx, cancel := context.WithTimeout(l.term.ctx, l.o.PublishTimeout)
 	defer cancel()
 	returned := make(chan struct{})
 	go func() {
 		defer close(returned)
-		err = errPanic // also where the goroutine is ended
+		err = errPanic // also after a Goexit
 		defer func() {
 			if v := recover(); v != nil {
 				err = fmt.Errorf("%w: %T", errPanic, v)

@@ -5,40 +5,41 @@ import (
 	"errors"
 )
 
-// Publisher hands messages to a broker. It is called by several goroutines at once, each with
-// messages of a partition of its own.
+// Publisher hands messages to a broker. Several goroutines call it concurrently, each with messages
+// of its own partition.
 type Publisher interface {
-	// Publish returns one error for each message, in the same order. nil: the broker has confirmed
-	// the message, and it is never given again. Any error: it may have been published all the same,
-	// and is given again with the same ID, later.
+	// Publish returns one error for each message, in the same order. nil means that the broker has
+	// confirmed the message, and the relay never publishes it again. After any error the message
+	// may have been published all the same. The relay publishes it again later, with the same ID.
 	//
-	//   - An error that wraps a [Permanent] one is final: the message is dead at once.
-	//   - One of [Unavailable] says that the broker cannot be reached: it is not counted against
-	//     the message, and its partition waits.
-	//   - Any other one is counted against the message, which holds up its key meanwhile.
+	//   - An error that wraps one of [Permanent] is final: the message is dead at once.
+	//   - An error of [Unavailable] means that the broker cannot be reached. It is not counted as
+	//     an attempt, and the partition waits.
+	//   - Any other error is counted as an attempt. The message holds up its key meanwhile.
 	//
-	// When ctx ends Publish returns without delay: another relay may have the messages by then. A
-	// panic, and another number of errors than of messages, is an error for each.
+	// When ctx ends, Publish must return without delay, since another relay may then have the
+	// messages. A panic, or a wrong number of errors, counts as an error of each message.
 	//
-	// No two messages of a batch have the same key, unless the publisher is an [Ordered] one. A
-	// publisher must not change what it is given, and not keep it.
+	// No two messages of a batch have the same key, unless the publisher is [Ordered]. A publisher
+	// must not change or keep the batch.
 	Publish(ctx context.Context, batch []Outgoing) []error
 }
 
-// Ordered is a Publisher that keeps the order of a key within a batch: where a message is not
-// confirmed, no later one with the same key reaches the broker after it by the same call. It is
-// given several messages of one key at once, which is faster where few keys have many messages.
-// Return an error, [ErrHeldUp] say, for those that were held back: it is not counted against them.
+// Ordered is a Publisher that keeps the order of a key within a batch: if a message is not
+// confirmed, no later message of that key reaches the broker after it in the same call. Such a
+// publisher gets several messages of one key at once, which is faster if few keys have many
+// messages. For messages that it held back it returns an error such as [ErrHeldUp], which is not
+// counted as an attempt.
 //
-// A broker's client that sends all and then waits for confirmations is none: the second message may
-// be taken and the first refused.
+// A client that sends all messages and then waits for confirmations is not Ordered: the broker may
+// accept the second message and refuse the first.
 type Ordered interface {
 	Publisher
-	// KeepsOrder says whether the promise above holds, as the publisher is set up.
+	// KeepsOrder reports whether the guarantee above holds for the publisher's configuration.
 	KeepsOrder() bool
 }
 
-// ErrHeldUp is for messages that were not sent, since one of the same key before them was not
+// ErrHeldUp is for messages that were not sent because an earlier one of the same key was not
 // confirmed.
 var ErrHeldUp = errors.New("outbox: an earlier message of the key was not confirmed")
 
@@ -53,8 +54,8 @@ func (e *permanent) Unwrap() error   { return e.cause }
 func (e *unavailable) Error() string { return "the broker is not available: " + e.cause.Error() }
 func (e *unavailable) Unwrap() error { return e.cause }
 
-// Permanent says that to publish the message again would fail again: it is too large, or its topic
-// is refused.
+// Permanent marks err as final: publishing the message again would fail again, because it is too
+// large or its topic is refused.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -62,8 +63,8 @@ func Permanent(err error) error {
 	return &permanent{err}
 }
 
-// Unavailable says that the broker cannot be reached or takes nothing at present, whatever the
-// message.
+// Unavailable marks err as independent of the message: the broker cannot be reached or accepts no
+// messages at present.
 func Unavailable(err error) error {
 	if err == nil {
 		return nil
@@ -81,8 +82,8 @@ func isUnavailable(err error) bool {
 	return errors.As(err, &e)
 }
 
-// OneByOne is a Publisher that publishes one message after the other, each by send; it is an
-// [Ordered] one. send is called by several goroutines at once.
+// OneByOne returns an [Ordered] publisher that calls send for one message after the other. Several
+// goroutines call send concurrently.
 func OneByOne(send func(context.Context, Outgoing) error) Ordered { return oneByOne(send) }
 
 type oneByOne func(context.Context, Outgoing) error

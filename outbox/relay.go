@@ -11,53 +11,56 @@ import (
 	"time"
 )
 
-// RelayOptions change a relay; nil and every zero field are fine. All relays of one outbox use the
-// same Lease.
+// RelayOptions configure a relay. nil and every zero field are valid. All relays of one outbox must
+// use the same Lease.
 type RelayOptions struct {
 	// Batch is how many messages are read at once for a partition; default 100, at most 1000.
 	Batch int
-	// Lease is how long the partitions of a relay that died stay with it; default 15 s, at least 1
-	// s. A relay whose database does not answer for four fifths of it stops publishing.
+	// Lease is how long a dead relay keeps its partitions; default 15 s, at least 1 s. A relay
+	// stops publishing if its database does not answer for four fifths of Lease.
 	Lease time.Duration
-	// Poll is the longest time between two looks for messages while there are none; default 500 ms.
-	// It begins with 10 ms.
+	// Poll is the longest interval between two looks for messages while there are none; default 500
+	// ms. The first interval is 10 ms.
 	Poll time.Duration
 	// PublishTimeout ends the context of a call of Publish; default 30 s.
 	PublishTimeout time.Duration
-	// MaxAttempts is after how many failures a message is dead; default 15, which takes an hour and
-	// more.
+	// MaxAttempts is the number of failures after which a message is dead; default 15, which takes
+	// an hour or more.
 	MaxAttempts int
-	// Wait is how long a message waits that has failed once; default 1 s. It doubles with each
-	// failure up to MaxWait; default 10 min. Each is drawn between a half of it and the whole.
+	// Wait is how long a message waits after its first failure; default 1 s. It doubles with each
+	// failure up to MaxWait; default 10 min. Each wait is random, between half of that and the
+	// whole.
 	Wait, MaxWait time.Duration
-	// SkipDead lets a key go on behind a dead message, which is out of order then if it is
-	// redriven. By default the key is held up until somebody has redriven or discarded it.
+	// SkipDead lets a key continue after a dead message. If that message is redriven, it is then
+	// out of order. By default a dead message holds up its key until an operator redrives or
+	// discards it.
 	SkipDead bool
-	// Drain is how long Run, when its context has ended, lets what is being published come to its
-	// end; default 10 s.
+	// Drain is how long Run waits for running calls of Publish after its context has ended; default
+	// 10 s.
 	Drain time.Duration
 	// Connections is how many connections of the database the partitions of a relay use at once,
-	// besides one or two of the relay itself; default 4. None is held while a message is published.
+	// besides one or two of the relay itself; default 4. No connection is held during Publish.
 	Connections int
-	// OnBatch is told of each batch that was published and marked, for metrics. It is called by
-	// several goroutines and should not block.
+	// OnBatch receives each batch that was published and marked, for metrics. Several goroutines
+	// call it concurrently, and it should not block.
 	OnBatch func(Batch)
 }
 
-// Batch is what became of messages that were read together.
+// Batch is the outcome of messages that were read together.
 type Batch struct {
-	// Published were confirmed; Failed are tried again later; Dead are not; HeldUp were not sent,
-	// or not counted: the broker was away, or an earlier one of their key has failed.
+	// Published counts confirmed messages, Failed those that are retried later, and Dead those that
+	// are not. HeldUp counts messages that were not sent or not counted: the broker was
+	// unavailable, or an earlier message of their key has failed.
 	Published, Failed, Dead, HeldUp int
-	// Oldest is the time from Add to the confirmation for the oldest one that was published, as far
-	// as the clocks agree.
+	// Oldest is the time from Add to the confirmation of the oldest published message, as far as
+	// the clocks agree.
 	Oldest time.Duration
 	// Took is how long Publish took.
 	Took time.Duration
 }
 
-// Relay publishes what stands in an outbox. Any number of them may run, in one process or many:
-// each has partitions of its own.
+// Relay publishes the messages of an outbox. Any number of relays can run, in one process or many;
+// each has its own partitions.
 type Relay struct {
 	table     table
 	publisher Publisher
@@ -68,10 +71,10 @@ type Relay struct {
 	running   atomic.Bool
 	slots     chan struct{}
 
-	complained sync.Map // what was said, and when last
+	complained sync.Map // last time of each logged complaint
 }
 
-// NewRelay returns a relay that publishes what stands in box through p.
+// NewRelay returns a relay that publishes the messages of box through p.
 func NewRelay(box *Outbox, p Publisher, o *RelayOptions) (*Relay, error) {
 	if box == nil {
 		return nil, errors.New("outbox: NewRelay needs an outbox")
@@ -125,8 +128,8 @@ func newRelay(t table, p Publisher, o *RelayOptions, logger *slog.Logger) (*Rela
 	return r, nil
 }
 
-// Wake lets the relay look for messages at once: call it after the commit of a transaction that has
-// added some. It never blocks, and is only about speed.
+// Wake lets the relay look for messages at once. Call it after the commit of a transaction that has
+// added some. It never blocks, and only makes publishing faster.
 func (r *Relay) Wake() {
 	select {
 	case r.wake <- struct{}{}:
@@ -134,10 +137,10 @@ func (r *Relay) Wake() {
 	}
 }
 
-// Run publishes until ctx ends. Then it lets what is being published come to its end, for
-// [RelayOptions].Drain at most, gives its partitions to other relays, and returns nil. It is an
-// error where the tables are missing when it begins, and where a Publish has not returned at the
-// end; what the database refuses later is logged, and tried again.
+// Run publishes until ctx ends. Then it waits for running calls of Publish, for at most
+// [RelayOptions].Drain, releases its partitions to other relays, and returns nil. Run returns an
+// error if the tables are missing when it starts, or if a Publish has not returned at the end.
+// Later errors of the database are logged, and Run tries again.
 func (r *Relay) Run(ctx context.Context) error {
 	if !r.running.CompareAndSwap(false, true) {
 		return errors.New("outbox: this relay runs already; make another one with NewRelay")
@@ -145,7 +148,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	defer r.running.Store(false)
 	if err := r.table.ready(ctx); err != nil {
 		if ctx.Err() != nil {
-			return nil // it was told to end before it had begun
+			return nil // ended before it had begun
 		}
 		return err
 	}
@@ -158,10 +161,10 @@ func (r *Relay) Run(ctx context.Context) error {
 	return k.run(ctx)
 }
 
-// firstPoll is the time to the next look while there is work.
+// firstPoll is the interval between looks while there is work.
 const firstPoll = 10 * time.Millisecond
 
-// poll looks where there is work, often while there is some.
+// poll looks for work, more often while there is some.
 func (k *keeper) poll(ctx context.Context) {
 	delay, moved, swept := firstPoll, int64(0), time.Time{}
 	for {
@@ -198,11 +201,11 @@ func (k *keeper) poll(ctx context.Context) {
 	}
 }
 
-// sweepTime bounds how long messages that were kept are removed before the relay looks for work
-// again.
+// sweepTime limits how long kept messages are removed before the relay looks for work again.
 const sweepTime = 200 * time.Millisecond
 
-// sweep removes what has been kept long enough, some at a time; more: there are others.
+// sweep removes messages that were kept long enough, in batches. more reports that there are
+// others.
 func (k *keeper) sweep(ctx context.Context) (more bool, err error) {
 	for end := time.Now().Add(sweepTime); ; {
 		more, err = k.table.sweep(ctx)
@@ -212,10 +215,10 @@ func (k *keeper) sweep(ctx context.Context) (more bool, err error) {
 	}
 }
 
-// jitter is d or up to a half less, so that relays do not ask in step.
+// jitter returns d or up to half of it less, so that relays do not poll in step.
 func jitter(d time.Duration) time.Duration { return d - rand.N(d/2+1) }
 
-// backoff is how long a message waits that has failed so many times.
+// backoff returns how long a message waits after this many failures.
 func (r *Relay) backoff(failures int) time.Duration {
 	d := r.o.Wait
 	for range failures - 1 {
@@ -226,7 +229,7 @@ func (r *Relay) backoff(failures int) time.Duration {
 	return jitter(min(d, r.o.MaxWait))
 }
 
-// complainEvery bounds how often the same thing is logged.
+// complainEvery is the shortest interval between two logs of the same problem.
 const complainEvery = 10 * time.Second
 
 func (r *Relay) complain(what string, err error) {

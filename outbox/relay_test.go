@@ -53,7 +53,7 @@ func TestPollsBackOff(t *testing.T) {
 }
 
 // TestBackoffDoubles: the time between the attempts of one message doubles up to its limit, and the
-// message is dead after the last.
+// message is dead after the last attempt.
 func TestBackoffDoubles(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -78,8 +78,8 @@ func TestBackoffDoubles(t *testing.T) {
 	})
 }
 
-// TestOutageKillsNothing: a broker that is away for three hours costs no attempt, and is asked
-// seldom.
+// TestOutageKillsNothing: a broker that is unavailable for three hours costs no attempt, and is
+// called rarely.
 func TestOutageKillsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -108,8 +108,8 @@ func TestOutageKillsNothing(t *testing.T) {
 	})
 }
 
-// TestLapseEndsPublishing: a relay whose lease cannot be extended ends the context of Publish a
-// fifth of the lease before others may take over, begins nothing, and goes on when the database
+// TestLapseEndsPublishing: if a relay cannot extend its lease, it ends the context of Publish a
+// fifth of the lease before others may take over, begins nothing, and continues when the database
 // answers again.
 func TestLapseEndsPublishing(t *testing.T) {
 	t.Parallel()
@@ -140,7 +140,7 @@ func TestLapseEndsPublishing(t *testing.T) {
 	})
 }
 
-// TestSlowPublishKeepsItsLease: while the process lives a long Publish loses nothing to another
+// TestSlowPublishKeepsItsLease: while the process lives, a long Publish loses nothing to another
 // relay.
 func TestSlowPublishKeepsItsLease(t *testing.T) {
 	t.Parallel()
@@ -160,8 +160,8 @@ func TestSlowPublishKeepsItsLease(t *testing.T) {
 	})
 }
 
-// TestMarkIsRepeated: what was published and could not be marked is marked later, and not published
-// again.
+// TestMarkIsRepeated: a published message that could not be marked is marked later, and not
+// published again.
 func TestMarkIsRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -181,8 +181,8 @@ func TestMarkIsRepeated(t *testing.T) {
 	})
 }
 
-// TestStopLetsPublishEnd: Run returns when what is being published has been confirmed and marked; a
-// Publish that takes too long is told to end, and one that does not heed that is told of.
+// TestStopLetsPublishEnd: Run returns when the messages in flight are confirmed and marked. The
+// context of a Publish that takes too long ends. If Publish ignores that, Run returns an error.
 func TestStopLetsPublishEnd(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -221,14 +221,14 @@ func TestStopLetsPublishEnd(t *testing.T) {
 				if !c.fails {
 					assert.Equal(t, f.left(), c.rows, "rows")
 				}
-				time.Sleep(2 * time.Hour) // the deaf one
+				time.Sleep(2 * time.Hour) // the one that ignores its context
 			})
 		})
 	}
 }
 
-// TestTurns: a publisher that keeps no order gets each key once in a call, and none behind one that
-// has failed.
+// TestTurns: a publisher that keeps no order gets each key once in a call, and no message after a
+// failed one of its key.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -261,7 +261,7 @@ type publish func(context.Context, []Outgoing) []error
 func (p publish) Publish(ctx context.Context, batch []Outgoing) []error { return p(ctx, batch) }
 
 // TestHealthyRelayIsSilent: hours of messages, some of which fail once, log no warning and leave
-// nothing; and the bubble sees that no goroutine is left.
+// nothing. The bubble checks that no goroutine is left.
 func TestHealthyRelayIsSilent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

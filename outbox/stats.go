@@ -7,19 +7,18 @@ import (
 	"time"
 )
 
-// Stats is what stands in the outbox.
+// Stats are counts of the messages in the outbox.
 type Stats struct {
-	// Pending messages were committed and are not published yet; Waiting of them have failed and
-	// are tried again later.
+	// Pending messages were committed and are not published yet. Waiting counts those of them that
+	// have failed and are retried later.
 	Pending, Waiting int
-	// Dead messages are not tried again; see [Outbox.Dead].
+	// Dead messages are not retried; see [Outbox.Dead].
 	Dead int
-	// Oldest is how long the oldest pending message has been there; zero where there is none.
+	// Oldest is the age of the oldest pending message; zero if there is none.
 	Oldest time.Duration
 }
 
-// Stats counts, which takes the time of reading an index: ask every few seconds, not for each
-// message.
+// Stats counts the messages. It reads an index, so call it every few seconds, not for each message.
 func (o *Outbox) Stats(ctx context.Context) (s Stats, err error) {
 	err = o.reading(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		s = Stats{}
@@ -45,20 +44,20 @@ func (o *Outbox) Stats(ctx context.Context) (s Stats, err error) {
 	return s, o.explain("count messages", err)
 }
 
-// DeadMessage is one that was given up. Its key is held up until it is redriven and published, or
-// discarded, unless relays have [RelayOptions].SkipDead.
+// DeadMessage is a message that the relay has given up. It holds up its key until it is redriven
+// and published, or discarded, unless relays have [RelayOptions].SkipDead.
 type DeadMessage struct {
 	ID, Topic, Key string
 	Attempts       int
-	// Added is when Add was called, Died when the message was given up, on the database's clock.
+	// Added is when Add was called, Died when the message became dead, on the database's clock.
 	Added, Died time.Time
-	// Error is what the publisher has said last, at most 1 000 bytes.
+	// Error is the last error of the publisher, at most 1 000 bytes.
 	Error string
-	// Place is for the next call of Dead.
+	// Place is the argument after of the next call of Dead.
 	Place int64
 }
 
-// Dead lists dead messages behind a place (0: from the first), at most limit, in the order in which
+// Dead lists at most limit dead messages after a place (0: from the first), in the order in which
 // they were added.
 func (o *Outbox) Dead(ctx context.Context, after int64, limit int) (all []DeadMessage, err error) {
 	err = o.reading(ctx, func(ctx context.Context, tx *sql.Tx) error {
@@ -84,19 +83,19 @@ func (o *Outbox) Dead(ctx context.Context, after int64, limit int) (all []DeadMe
 	return all, o.explain("list dead messages", err)
 }
 
-// Redrive lets dead messages be published after all, with all their attempts before them, at their
-// place in the order of their key. It tells how many were dead.
+// Redrive makes dead messages pending again, with all their attempts available and at their place
+// in the order of their key. It returns how many were dead.
 func (o *Outbox) Redrive(ctx context.Context, ids ...string) (n int, err error) {
 	return o.dispose(ctx, "redrive messages", o.queries.redrive, ids)
 }
 
-// Discard removes dead messages for good, and tells how many were dead. What is behind them goes
-// on.
+// Discard removes dead messages for good and returns how many were dead. The messages after them
+// continue.
 func (o *Outbox) Discard(ctx context.Context, ids ...string) (n int, err error) {
 	return o.dispose(ctx, "discard messages", o.queries.discard, ids)
 }
 
-// mostIDs bounds a statement.
+// mostIDs limits the ids of a statement.
 const mostIDs = 1000
 
 func (o *Outbox) dispose(ctx context.Context, step string, query func([]string) (string, []any), ids []string) (n int, err error) {

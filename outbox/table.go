@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ownerID is one life of a relay: from the time at which it has its lease to the time at which it
+// ownerID identifies one life of a relay: from the time when it gets its lease to the time when it
 // loses it.
 type ownerID [16]byte
 
@@ -18,14 +18,14 @@ type hold struct {
 	fence int64
 }
 
-// partition is what a relay sees of one.
+// partition is what a relay sees of a partition.
 type partition struct {
 	part int
 	work bool // there are messages that are due
-	free bool // no relay that lives has it
+	free bool // no live relay has it
 }
 
-// outcome is what became of messages of one partition.
+// outcome is the outcome of messages of one partition.
 type outcome struct {
 	published []int64 // by seq
 	failed    []failure
@@ -40,32 +40,33 @@ type failure struct {
 	text     string
 }
 
-// table is what a relay needs of the database. Each call is one transaction, and may be made again
-// when nobody knows what became of it.
+// table is what a relay needs of the database. Each call is one transaction, and can be repeated if
+// its outcome is unknown.
 type table interface {
-	// ready is an error where the tables are not there, or of another version.
+	// ready returns an error if the tables are missing or have another version.
 	ready(ctx context.Context) error
-	// renew extends the lease of a relay, counted from when the call begins at the earliest; false:
-	// it has none any more.
+	// renew extends the lease of a relay, counted from the begin of the call or later. alive
+	// reports whether it still has one.
 	renew(ctx context.Context, owner ownerID, lease time.Duration) (alive bool, err error)
-	// deal gives the relay free partitions, up to its share, and tells which ones it has and how
-	// many that should be. first registers it. A relay that has a lease loses it by renew alone, so
-	// that no two of them have one partition.
+	// deal gives the relay free partitions, up to its share. It returns the partitions that the
+	// relay has and how many it should have. first registers the relay. A relay that has a lease
+	// only loses it in renew, so that no two relays have one partition.
 	deal(ctx context.Context, owner ownerID, lease time.Duration, first bool) (mine []hold, share int, err error)
-	// look tells where there is work.
+	// look reports which partitions have work.
 	look(ctx context.Context) ([]partition, error)
-	// held are up to limit keys of a partition whose messages wait for one before them.
+	// held returns up to limit keys of a partition whose messages wait for an earlier one.
 	held(ctx context.Context, h hold, limit int, skipDead bool) ([][hashSize]byte, error)
-	// take reads the first messages of a pass that may be published now, in order; none where the
-	// partition is another relay's. last: there are no more.
+	// take reads the first messages of a pass that can be published now, in order. It returns none
+	// if another relay has the partition. last reports that there are no more.
 	take(ctx context.Context, h hold, limit int, skipDead bool, p *pass) (batch []Outgoing, last bool, err error)
-	// mark notes what became of messages; errLost, and nothing is noted, where the partition is
-	// another relay's.
+	// mark stores the outcome of messages. If another relay has the partition, it stores nothing
+	// and returns errLost.
 	mark(ctx context.Context, h hold, out outcome) error
 	release(ctx context.Context, h hold) error
-	// leave ends the lease, and frees all partitions of the relay.
+	// leave ends the lease and frees all partitions of the relay.
 	leave(ctx context.Context, owner ownerID) error
-	// sweep removes some of what has been kept long enough; more: there may be others.
+	// sweep removes some messages that were kept long enough. more reports that there may be
+	// others.
 	sweep(ctx context.Context) (more bool, err error)
 }
 
@@ -95,15 +96,15 @@ func (t tables) renew(ctx context.Context, owner ownerID, lease time.Duration) (
 func (t tables) deal(ctx context.Context, owner ownerID, lease time.Duration, first bool) (mine []hold, share int, err error) {
 	err = t.inTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		mine, share = nil, 0
-		// One relay at a time, from here to the commit. Those that renew go on beside it: the row
-		// of one whose lease has ended is locked by its removal, so that it finds that it has none,
-		// or renews before and keeps it.
+		// Only one relay at a time runs this, from here to the commit. Other relays can renew
+		// meanwhile. If a lease has ended, its removal locks the row: that relay then finds that it
+		// has no lease, or it renews first and keeps it.
 		if _, err := tx.ExecContext(ctx, t.queries.turn); err != nil {
 			return err
 		}
 		if first {
 			if _, err := tx.ExecContext(ctx, t.queries.forget, owner[:]); err != nil {
-				// of a try whose reply was lost
+				// of an earlier try whose reply was lost
 				return err
 			}
 			if _, err := tx.ExecContext(ctx, t.queries.register, owner[:], lease.Microseconds()); err != nil {
@@ -139,7 +140,7 @@ func (t tables) deal(ctx context.Context, owner ownerID, lease time.Duration, fi
 	return mine, share, t.explain("deal out partitions", err)
 }
 
-// relays are those that have a lease.
+// relays returns the relays that have a lease.
 func (t tables) relays(ctx context.Context, tx *sql.Tx) (map[ownerID]bool, error) {
 	rows, err := tx.QueryContext(ctx, t.queries.relays)
 	if err != nil {
@@ -201,7 +202,7 @@ func (t tables) look(ctx context.Context) (all []partition, err error) {
 	return all, t.explain("look for messages", err)
 }
 
-// takeBytes is how much is read at once, and one message more.
+// takeBytes is how many bytes are read at once; the last message may exceed it.
 const takeBytes = 4 << 20
 
 func (t tables) held(ctx context.Context, h hold, limit int, skipDead bool) (held [][hashSize]byte, err error) {
@@ -312,12 +313,12 @@ func (t tables) leave(ctx context.Context, owner ownerID) error {
 	}))
 }
 
-// sweepBatch is how many are removed in one transaction.
+// sweepBatch is how many messages are removed in one transaction.
 const sweepBatch = 1000
 
 func (t tables) sweep(ctx context.Context) (more bool, err error) {
 	err = t.inTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		// with no Keep too: there may have been one
+		// also without Keep, since an earlier configuration may have had one
 		n, err := affected(tx.ExecContext(ctx, t.queries.sweep, t.keep.Microseconds(), sweepBatch))
 		more = n == sweepBatch
 		return err

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// fakeTable is a table in memory with one partition that matters, for tests about time. What
-// databases do is tested on databases.
+// fakeTable is a table in memory with one relevant partition, for tests about time. The behaviour
+// of databases is tested on databases.
 type fakeTable struct {
 	mu          sync.Mutex
 	rows        []fakeRow

@@ -9,13 +9,14 @@ import (
 	"time"
 )
 
-// inTx runs f in a transaction at READ COMMITTED, and again where another one was in its way, until
-// ctx ends. f may be run again after a COMMIT that was carried out without a reply. On SQLite its
-// first statement writes, if any does: one that has read first would be refused.
+// inTx runs f in a transaction at READ COMMITTED. It retries after conflicts with other
+// transactions until ctx ends. f may also run again after a COMMIT that took effect and whose reply
+// was lost. On SQLite, the first statement of an f that writes must write: SQLite would refuse the
+// write of a transaction that has read first.
 //
-// A process that is stopped in the middle keeps its locks for as long as ctx would have lasted and
-// two seconds: then the server ends its session. On SQLite nobody does, and others wait until it
-// goes on or ends.
+// A process that is stopped in the middle keeps its locks until ctx would have ended plus two
+// seconds. Then the server ends its session. On SQLite there is no server, and others wait until
+// the process continues or ends.
 func (o *Outbox) inTx(ctx context.Context, f func(context.Context, *sql.Tx) error) error {
 	if o.dialect == SQLite {
 		select {
@@ -28,7 +29,7 @@ func (o *Outbox) inTx(ctx context.Context, f func(context.Context, *sql.Tx) erro
 	return again(ctx, func() error { return o.tryWrite(ctx, f) })
 }
 
-// reading is inTx for what only reads, and locks nothing.
+// reading is inTx for functions that only read and lock nothing.
 func (o *Outbox) reading(ctx context.Context, f func(context.Context, *sql.Tx) error) error {
 	return again(ctx, func() error { return o.tryOn(ctx, o.db, f) })
 }
@@ -47,7 +48,7 @@ func again(ctx context.Context, try func() error) error {
 	}
 }
 
-// tryWrite is a transaction that the server ends when its client says nothing for too long.
+// tryWrite runs one transaction. The server ends it if the client is silent for too long.
 func (o *Outbox) tryWrite(ctx context.Context, f func(context.Context, *sql.Tx) error) error {
 	idle := 2 * time.Second
 	if end, ok := ctx.Deadline(); ok {
@@ -70,7 +71,7 @@ func (o *Outbox) tryWrite(ctx context.Context, f func(context.Context, *sql.Tx) 
 	return o.tryOn(ctx, o.db, f)
 }
 
-// tryIdle is tryWrite on MySQL, where the limit is one of the session and has to be put back.
+// tryIdle is tryWrite on MySQL. The limit is a session variable there and must be restored.
 func (o *Outbox) tryIdle(ctx context.Context, idle time.Duration, f func(context.Context, *sql.Tx) error) error {
 	conn, err := o.db.Conn(ctx)
 	if err != nil {
@@ -81,7 +82,7 @@ func (o *Outbox) tryIdle(ctx context.Context, idle time.Duration, f func(context
 	if _, err := conn.ExecContext(ctx, `SET @retrysafe_idle = @@wait_timeout, wait_timeout = ?`, seconds); err != nil {
 		return err
 	}
-	defer func() { // also where f panics
+	defer func() { // also if f panics
 		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		if _, failed := conn.ExecContext(call, `SET wait_timeout = @retrysafe_idle`); failed != nil {
@@ -91,7 +92,7 @@ func (o *Outbox) tryIdle(ctx context.Context, idle time.Duration, f func(context
 	return o.tryOn(ctx, conn, f)
 }
 
-// beginner is a pool, or a connection.
+// beginner is a pool or a connection.
 type beginner interface {
 	BeginTx(ctx context.Context, o *sql.TxOptions) (*sql.Tx, error)
 }
@@ -99,7 +100,7 @@ type beginner interface {
 func (o *Outbox) tryOn(ctx context.Context, db beginner, f func(context.Context, *sql.Tx) error) error {
 	level := sql.LevelReadCommitted
 	if o.dialect == SQLite {
-		level = sql.LevelDefault // it has one
+		level = sql.LevelDefault // the only one that SQLite has
 	}
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: level})
 	if err != nil {

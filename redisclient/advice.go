@@ -1,6 +1,6 @@
 package redisclient
 
-// advice says of refusals what they mean, whoever sent the script.
+// advice explains the server's refusals, for any script.
 var advice = map[string]string{
 	"OOM":         "its memory is full; give it more (maxmemory), or keep things for a shorter time",
 	"READONLY":    "this server is a replica; name the primary, or let Sentinel or Cluster name it",
@@ -16,5 +16,6 @@ var advice = map[string]string{
 	"WRONGTYPE":   "the key holds something that was not written here; choose another Prefix",
 }
 
-// Advice says what the refusal means and what can be done; empty where only its own words do.
+// Advice says what the refusal means and what to do. It is empty if there is nothing to add to the
+// server's text.
 func (e Error) Advice() string { return advice[e.Code()] }

@@ -1,6 +1,6 @@
-// Package redisclient is what this project needs of a Redis client, so that stores import none.
-// Only [Client] is required; each other interface unlocks what its comment says. The adapters
-// rueidisclient and goredisclient implement all of them.
+// Package redisclient defines what this project needs of a Redis client, so that stores import
+// none. Only [Client] is required; the other interfaces are optional, and their comments say what
+// they are for. The adapters rueidisclient and goredisclient implement all of them.
 package redisclient
 
 import (
@@ -12,43 +12,43 @@ import (
 	"time"
 )
 
-// Script is Lua that the server runs as one step.
+// Script is a Lua script that the server runs atomically.
 type Script struct{ Name, Source, SHA1 string }
 
-// NewScript returns the script with its digest, by which EVALSHA names it.
+// NewScript returns a script with its digest, which EVALSHA uses as its name.
 func NewScript(name, source string) *Script {
 	sum := sha1.Sum([]byte(source)) //nolint:gosec // see above
 	return &Script{Name: name, Source: source, SHA1: hex.EncodeToString(sum[:])}
 }
 
-// Call is one run of a script. All keys are in one slot. Keys and Args are bytes, not text.
+// Call is one run of a script. All keys must be in one slot. Keys and Args are bytes, not text.
 type Call struct {
 	Script *Script
 	Keys   []string
 	Args   []string
-	// Alone: a client that sends calls together sends this one by itself. Heartbeats do not stand
-	// in line after claims.
+	// Alone: a client that sends calls together sends this one separately. It keeps heartbeats from
+	// queueing with claims.
 	Alone bool
 }
 
-// Reply is what the server said: an int64, a string, a []any of them, or nil. Err is an [Error]
-// where the server refused, a context's error, or that of a connection, after which nobody knows
-// whether the call was applied.
+// Reply is the server's reply: an int64, a string, a []any of them, or nil. Err is an [Error] if
+// the server refused the call, a context's error, or a connection's error. After a connection's
+// error it is unknown whether the call was applied.
 type Reply struct {
 	Value any
 	Err   error
 }
 
-// UnknownScript tells whether the server refused EVALSHA because it does not know the script:
-// nothing was run, and EVAL comes next.
+// UnknownScript reports whether the server refused EVALSHA because it does not know the script. In
+// that case nothing was run, and the client sends EVAL next.
 func (r Reply) UnknownScript() bool {
 	refused, ok := errors.AsType[Error](r.Err)
 	return ok && refused.Code() == "NOSCRIPT"
 }
 
-// SendMany is how an adapter makes n calls in one round trip: send makes those at places, whole
-// with the scripts themselves, and returns the places of those whose script the server did not
-// know. These are sent once more, whole, in one more round trip.
+// SendMany makes n calls in one round trip. send makes the calls at places, with the script sources
+// if whole is set, and returns the places of the calls whose script the server did not know.
+// SendMany sends those again with the sources, in a second round trip.
 func SendMany(n int, send func(whole bool, places []int) (unknown []int)) {
 	places := make([]int, n)
 	for i := range places {
@@ -59,8 +59,8 @@ func SendMany(n int, send func(whole bool, places []int) (unknown []int)) {
 	}
 }
 
-// Pairs turns a map of RESP3 into the names and values, in turn, that RESP2 has in its place. The
-// order is that of the map: any.
+// Pairs converts a RESP3 map to the alternating names and values of RESP2. They are in map order,
+// which is random.
 func Pairs[K comparable](m map[K]any) []any {
 	pairs := make([]any, 0, 2*len(m))
 	for name, value := range m {
@@ -69,58 +69,58 @@ func Pairs[K comparable](m map[K]any) []any {
 	return pairs
 }
 
-// Error is a refusal of the server in its own words, which begin with a code: NOSCRIPT, READONLY,
-// OOM, … The call was not applied, or the script ended where the error arose.
+// Error is a refusal of the server: its text, which begins with a code such as NOSCRIPT, READONLY
+// or OOM. Either the call was not applied, or the script ended where the error occurred.
 type Error string
 
 func (e Error) Error() string { return "redis: " + string(e) }
 
-// Code is the first word.
+// Code returns the first word.
 func (e Error) Code() string {
 	code, _, _ := strings.Cut(string(e), " ")
 	return code
 }
 
-// Client runs one script on the node that owns Keys[0], by EVALSHA, and by EVAL where the server
-// does not know the script. It returns no later than its context ends. It must not send a call a
-// second time by itself once a byte of it may have reached the server, unless it may be repeated:
-// the scripts of this project all may, but that what counts for limits counts twice then. (Those
-// that take a token of token/classic refuse on a repeat what nobody has done yet; they never allow
-// it twice.)
+// Client runs one script on the node that owns Keys[0]: by EVALSHA, and by EVAL if the server does
+// not know the script. It returns no later than its context ends. Once a byte of a call may have
+// reached the server, the client must not send it again by itself, unless the call is safe to
+// repeat. All scripts of this project are safe to repeat, except that a repeated call may be
+// counted twice for limits. (A repeated script of token/classic may refuse a token that was not
+// used yet; it never accepts one twice.)
 type Client interface {
 	Eval(context.Context, Call) Reply
 }
 
-// Pipeliner runs calls in one round trip for each node, and in a second one where a server does not
-// know a script. Replies come in the order of the calls; calls may fail apart. Calls are not made
-// in any order: those for one key go into different batches.
+// Pipeliner runs calls in one round trip for each node, plus a second one if a server does not know
+// a script. Replies are in the order of the calls. Each call can fail separately. The calls run in
+// no particular order: calls for the same key must be in different batches.
 type Pipeliner interface {
 	EvalMany(context.Context, []Call) []Reply
 }
 
-// Subscriber tells of messages on a channel, so that waiters are woken and copies dropped; without
-// it they poll. Subscribe calls on for each message, once with an empty payload when the
-// subscription stands, and blocks until ctx ends or the connection is lost.
+// Subscriber receives messages from a channel, to wake waiters and to drop copies; without it they
+// poll. Subscribe calls on for each message, and once with an empty payload when the subscription
+// is active. It blocks until ctx ends or the connection is lost.
 type Subscriber interface {
 	Subscribe(ctx context.Context, channel string, on func(payload string)) error
 }
 
-// Nodes calls f for each primary, for lists and for the checks at start; without it both are off,
-// and said to be.
+// Nodes calls f for each primary. Lists and the checks at the start need it. Without it they are
+// not available, and the store says so.
 type Nodes interface {
 	EachPrimary(ctx context.Context, f func(ctx context.Context, do func(ctx context.Context, cmd ...string) Reply) error) error
 }
 
-// Dialer asks one server by its address, as the user of the client: a replica, whose clock a store
-// compares at its start. What is opened for that is closed when f has returned. It ends soon after
-// ctx does.
+// Dialer connects to one server by its address, with the client's user. A store uses it to compare
+// the clock of a replica at its start. It closes the connection when f has returned. At ends soon
+// after ctx does.
 type Dialer interface {
 	At(ctx context.Context, addr string, f func(do func(ctx context.Context, cmd ...string) Reply) error) error
 }
 
-// Replicated runs a script and WAIT on one connection: a script cannot call WAIT, and on another
-// connection it means nothing. acked is how many replicas had confirmed the script's writes within
-// the time.
+// Replicated runs a script and WAIT on one connection. A script cannot call WAIT, and on another
+// connection WAIT has no meaning. acked is how many replicas have confirmed the script's writes
+// within the time.
 type Replicated interface {
 	EvalWait(ctx context.Context, c Call, replicas int, within time.Duration) (r Reply, acked int)
 }

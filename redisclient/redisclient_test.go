@@ -26,7 +26,8 @@ func TestUnknownScript(t *testing.T) {
 	}
 }
 
-// TestSendMany: what a server did not know is sent once more, whole, and the rest is not.
+// TestSendMany: calls with an unknown script are sent once more with the source, and the others are
+// not.
 func TestSendMany(t *testing.T) {
 	t.Parallel()
 	for _, unknown := range [][]int{nil, {1, 3}, {0, 1, 2, 3}} {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Mode says what kind of servers an address names.
+// Mode is the kind of servers that an address names.
 type Mode uint8
 
 // The modes.
@@ -19,25 +19,25 @@ const (
 	Cluster
 )
 
-// Address is where the servers are, read from a URL:
+// Address is the address of the servers, parsed from a URL:
 //
 //	redis://user:password@host:6379/0         one server
 //	rediss://…                                over TLS
 //	redis+sentinel://host:26379,host2/name/0  the primary that Sentinel calls name; rediss+sentinel:// over TLS
 //	redis+cluster://host:6379,host2           a cluster; rediss+cluster:// over TLS
 //
-// User and password may be left out, as may the ports and the number of the database. A password
-// with odd characters is percent-encoded.
+// User and password are optional, and so are the ports and the database number. Special characters
+// in a password are percent-encoded.
 type Address struct {
 	Mode               Mode
 	TLS                bool
 	Hosts              []string // host:port
 	Username, Password string
-	Name               string // of the primary that Sentinel watches
+	Name               string // name of the primary that Sentinel watches
 	DB                 int
 }
 
-// ParseURL reads an address. Its errors never show the password.
+// ParseURL parses an address. Its errors never contain the password.
 func ParseURL(text string) (*Address, error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	a := new(Address)
@@ -70,7 +70,7 @@ func ParseURL(text string) (*Address, error) {
 	return a, a.path(path)
 }
 
-// user takes user and password off the front.
+// user removes the user and password from the beginning.
 func (a *Address) user(rest *string) error {
 	at := strings.LastIndexByte(*rest, '@')
 	if at < 0 {

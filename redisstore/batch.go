@@ -10,9 +10,9 @@ import (
 
 var _ retrysafe.Batcher = (*Store)(nil)
 
-// AcquireBatch implements [retrysafe.Batcher] in one round trip for each node, where the client is
-// a [redisclient.Pipeliner]. With Replicas it answers errors.ErrUnsupported, as do the others: WAIT
-// speaks of the writes of one connection.
+// AcquireBatch implements [retrysafe.Batcher] with one round trip for each node, if the client is a
+// [redisclient.Pipeliner]. With Replicas it returns errors.ErrUnsupported, as the other batch calls
+// do: WAIT covers the writes of one connection.
 func (s *Store) AcquireBatch(ctx context.Context, reqs []retrysafe.AcquireRequest) ([]retrysafe.BatchResult[retrysafe.Acquired], error) {
 	return batch(ctx, s, reqs, s.acquireCall, func(req *retrysafe.AcquireRequest, call redisclient.Call, a answer, err error) (retrysafe.Acquired, error) {
 		return a.acquired(req, call.Args, err)
@@ -48,7 +48,7 @@ func (s *Store) ReleaseBatch(ctx context.Context, reqs []retrysafe.ReleaseReques
 	}))
 }
 
-// batch sends the calls that prepare makes of the requests, and reads their answers.
+// batch sends the calls that prepare returns for the requests, and reads their answers.
 func batch[Req, T any](
 	ctx context.Context, s *Store, reqs []Req,
 	prepare func(*Req) (redisclient.Call, error), read func(*Req, redisclient.Call, answer, error) (T, error),
@@ -71,15 +71,15 @@ func batch[Req, T any](
 	return results, nil
 }
 
-// round is what is sent at once, with the places of its requests.
+// round has calls that are sent at once, and the places of their requests.
 type round struct {
 	calls  []redisclient.Call
 	places []int
 }
 
-// rounds shares out the calls so that each key is in a round at most once: a client may send some
-// of a round again, after a move of a slot or where a server does not know a script, and so behind
-// others. What cannot be sent has its error at once.
+// rounds distributes the calls so that each key is in a round at most once. A client may send some
+// calls of a round again (after a slot has moved, or if a server does not know a script), and so
+// after others. A call that cannot be sent gets its error at once.
 func rounds[Req, T any](reqs []Req, results []retrysafe.BatchResult[T], prepare func(*Req) (redisclient.Call, error)) (all []round) {
 	times := make(map[string]int, len(reqs))
 	for i := range reqs {

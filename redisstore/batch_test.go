@@ -14,7 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe/redisstore"
 )
 
-// deaf is a client that keeps what it is asked to send, and gets no answers. It makes no batches.
+// deaf is a client that records its calls and gets no replies. It does not support batches.
 type deaf struct{ sent [][]redisclient.Call }
 
 var errDeaf = errors.New("no answer")
@@ -24,14 +24,14 @@ func (d *deaf) Eval(_ context.Context, c redisclient.Call) redisclient.Reply {
 	return redisclient.Reply{Err: errDeaf}
 }
 
-// deafToMany makes batches.
+// deafToMany is deaf with batches.
 type deafToMany struct{ deaf }
 
 func (d *deafToMany) EvalMany(_ context.Context, calls []redisclient.Call) []redisclient.Reply {
 	d.sent = append(d.sent, calls)
 	replies := make([]redisclient.Reply, len(calls))
 	for i, c := range calls {
-		// the owner, so that a reply can be told from another
+		// the owner, so that replies can be told apart
 		replies[i].Err = fmt.Errorf("%s: %w", c.Args[0][8:24], errDeaf)
 	}
 	return replies
@@ -51,8 +51,8 @@ func claim(id string, owner byte) retrysafe.AcquireRequest {
 	}
 }
 
-// TestBatchSendsAKeyOnceAtATime: what a client sends again must not get behind a later call for its
-// key.
+// TestBatchSendsAKeyOnceAtATime: a call that a client sends again must not arrive after a later
+// call for its key.
 func TestBatchSendsAKeyOnceAtATime(t *testing.T) {
 	t.Parallel()
 	c := new(deafToMany)
@@ -79,7 +79,7 @@ func TestBatchSendsAKeyOnceAtATime(t *testing.T) {
 	}
 }
 
-// TestBatchNeedsAPipeliner: a client that cannot is not made to look as if it could.
+// TestBatchNeedsAPipeliner: without a Pipeliner, batches are reported as unsupported.
 func TestBatchNeedsAPipeliner(t *testing.T) {
 	t.Parallel()
 	c := new(deaf)
@@ -94,8 +94,8 @@ func TestBatchNeedsAPipeliner(t *testing.T) {
 	assert.Equal(t, len(many.sent), 0, "calls")
 }
 
-// TestHeartbeatsAlone: what extends a lease is sent alone (E6), and what else a client may send
-// together is not.
+// TestHeartbeatsAlone: calls that extend a lease are sent alone (E6); a client may send the others
+// together.
 func TestHeartbeatsAlone(t *testing.T) {
 	t.Parallel()
 	c := new(deaf)

@@ -11,17 +11,18 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// What a script answers beside a retrysafe.Status.
+// Answers of scripts in addition to the values of retrysafe.Status.
 const (
-	ended = 98  // completed: the record is what the caller has, and what the script gives of it
-	fresh = 99  // won, by the first call for the key: the record is what was asked for
-	lost  = 100 // the record is not the caller's
+	// completed: the caller builds the record from its request and what the script returns
+	ended = 98
+	fresh = 99  // won by the first call for the key: the record is what was requested
+	lost  = 100 // the record belongs to another caller
 	late  = 101 // NotAfter has passed
 	done  = 102
 )
 
-// answer is what a script says: a number, the server's time in microseconds, and the packed record
-// as far as the script gives it.
+// answer is a script's answer: a code, the server's time in microseconds, and the parts of the
+// packed record that the script returns.
 type answer struct {
 	code   byte
 	now    protocol.Micros
@@ -48,7 +49,7 @@ func (s *Store) read(r redisclient.Reply) (answer, error) {
 
 var errReply = errors.New("redisstore: the server's reply is not that of the script; is there a proxy in between that changes replies?")
 
-// record reads what the script gave; nothing is an absent record.
+// record parses the packed record; empty means that there is none.
 func (a *answer) record(key retrysafe.StoreKey) (retrysafe.Record, error) {
 	var row protocol.Row
 	if len(a.packed) > 0 {
@@ -73,8 +74,8 @@ func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retr
 	return a.acquired(&req, call.Args, err)
 }
 
-// finishedThough is the answer of a finished record while the server takes nothing new since its
-// memory is full.
+// finishedThough returns the answer of a finished record while the server refuses writes because
+// its memory is full.
 func (s *Store) finishedThough(ctx context.Context, req *retrysafe.AcquireRequest, err error) (got retrysafe.Acquired, ok bool) {
 	var refused redisclient.Error
 	if !errors.As(err, &refused) || refused.Code() != "OOM" {
@@ -87,7 +88,7 @@ func (s *Store) finishedThough(ctx context.Context, req *retrysafe.AcquireReques
 	return got, got.Status != 0
 }
 
-// acquired reads the answer to what was asked with args.
+// acquired reads the answer to a call with args.
 func (a *answer) acquired(req *retrysafe.AcquireRequest, args []string, err error) (retrysafe.Acquired, error) {
 	if err != nil {
 		return retrysafe.Acquired{}, err
@@ -102,7 +103,7 @@ func (a *answer) acquired(req *retrysafe.AcquireRequest, args []string, err erro
 	return retrysafe.Acquired{Status: retrysafe.Status(a.code), Record: rec}, err
 }
 
-// freshRecord is the record that Acquire has made.
+// freshRecord returns the record that Acquire has created.
 func freshRecord(a *answer, new8, owner string, lease protocol.Micros, behind string) []byte {
 	b := append(make([]byte, 0, 64+len(behind)), new8...)
 	b = append(appendMicros(b, a.now), owner...) // the fence is the time
@@ -147,8 +148,8 @@ func (s *Store) Complete(ctx context.Context, req retrysafe.CompleteRequest) (re
 	return s.completed(ctx, &req, call.Args, a, err)
 }
 
-// completed reads the answer to a Complete that was asked for with args. Where the server refuses
-// what it should take, the work is completed without its answer: that it is done matters more.
+// completed reads the answer to a Complete with args. If the server refuses it, the work is
+// completed without its answer: that it is done matters more.
 func (s *Store) completed(ctx context.Context, req *retrysafe.CompleteRequest, args []string, a answer, err error) (retrysafe.Record, error) {
 	var refused redisclient.Error
 	if errors.As(err, &refused) && refused.Code() == "OOM" && req.Answer.Kept {
@@ -163,20 +164,20 @@ func (s *Store) completed(ctx context.Context, req *retrysafe.CompleteRequest, a
 		a.code, a.packed = done, endedRecord(&a, req, args[1])
 	}
 	rec, err := a.record(req.Key)
-	if a.code == done && !s.o.Light { // it kept ours, and does not send it back
+	if a.code == done && !s.o.Light { // it stored our body, and does not send it back
 		rec.Answer.Body = bytes.Clone(req.Answer.Body)
 	}
 	return rec, err
 }
 
-// endedRecord is the record that Complete has made, but for its body; head is from the codec to the
-// digest. The script gives of it the flags, the attempt, when it was created, its not-after, and
-// what stands between the times and the answer.
+// endedRecord returns the record that Complete has stored, without its body. head has the fields
+// from the codec to the digest. The script returns the flags, the attempt, the creation time, its
+// not-after, and the fields between the times and the answer.
 func endedRecord(a *answer, req *retrysafe.CompleteRequest, head string) []byte {
 	const format, given = 1, 1 + 4 + 8 + 8
 	p := a.packed
 	if len(p) < given {
-		return p // who reads it says so
+		return p // the parser reports the error
 	}
 	span := protocol.Span(req.Retention)
 	b := append(make([]byte, 0, 80+len(p)-given+len(head)), format, byte(req.State), p[0], 0)

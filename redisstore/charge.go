@@ -11,9 +11,9 @@ import (
 
 var _ retrysafe.Limiter = (*Store)(nil)
 
-// Charge implements [retrysafe.Limiter]: one script on one key for each tenant, which the server
-// removes when nothing counts any more. Replicas are not waited for: a failover may forget what was
-// counted last.
+// Charge implements [retrysafe.Limiter]: one script on one key for each tenant. The server removes
+// the key when nothing counts any more. It does not wait for replicas: a failover may lose the
+// latest counts.
 func (s *Store) Charge(ctx context.Context, req retrysafe.ChargeRequest) (retrysafe.Charged, error) {
 	if err := req.Validate(); err != nil {
 		return retrysafe.Charged{}, err

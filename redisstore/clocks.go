@@ -12,14 +12,15 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// clocks are those of the servers, compared by way of this process: how far each is ahead of it
-// lies between what its answer says if it was made at once, and if it was made last.
+// clocks are the servers' clocks, each compared with this process. How far a clock is ahead of this
+// process lies between two bounds: the server may have taken its time at the beginning of the round
+// trip or at its end.
 type clocks struct {
 	began time.Time
 
 	mu       sync.Mutex
-	early    time.Duration // the most that a clock is ahead of this process, at least
-	late     time.Duration // the least that a clock is ahead of it, at most
+	early    time.Duration // largest lower bound of a clock's lead over this process
+	late     time.Duration // smallest upper bound of a clock's lead
 	replicas []string      // addresses
 }
 
@@ -27,15 +28,15 @@ func newClocks() *clocks {
 	return &clocks{began: time.Now(), early: math.MinInt64, late: math.MaxInt64}
 }
 
-// defaultLease is that of retrysafe.Policy. Shorter ones are seen when they come.
+// defaultLease is the default of retrysafe.Policy. Shorter leases are checked when they occur.
 const defaultLease = 30 * time.Second
 
-// clockTime is how long a replica may take for an answer, when a store is made.
+// clockTime limits how long a replica may take to answer when a store is created.
 const clockTime = time.Second
 
-// primary asks a primary for its clock, and for its replicas.
+// primary asks a primary for its time and its replicas.
 func (c *clocks) primary(ctx context.Context, do doing) {
-	_ = c.ask(ctx, do) // who may not ask has been told
+	_ = c.ask(ctx, do) // a user without the right was warned already
 	role, _ := do(ctx, "ROLE").Value.([]any)
 	if len(role) < 3 {
 		return
@@ -50,7 +51,7 @@ func (c *clocks) primary(ctx context.Context, do doing) {
 	}
 }
 
-// ask asks a server for its time, a few times: the fastest answer says most.
+// ask asks a server for its time several times: the fastest reply is the most precise.
 func (c *clocks) ask(ctx context.Context, do doing) error {
 	early, late := time.Duration(math.MinInt64), time.Duration(math.MaxInt64)
 	for range 3 {
@@ -64,7 +65,7 @@ func (c *clocks) ask(ctx context.Context, do doing) error {
 		if !ok {
 			return errors.New("redisstore: TIME was not answered with a time")
 		}
-		// without the monotonic clock, of which the server knows nothing
+		// without the monotonic clock, which the server does not have
 		ahead := at.Sub(c.began.Round(0))
 		early, late = max(early, ahead-after), min(late, ahead-before)
 	}
@@ -90,7 +91,7 @@ func serverTime(v any) (time.Time, bool) {
 	return time.Unix(n[0], n[1]*1000), true
 }
 
-// compare asks the replicas too, all at once, and keeps what the clocks certainly differ by.
+// compare also asks the replicas, concurrently, and stores by how much the clocks certainly differ.
 func (s *Store) compare(ctx context.Context, c *clocks) {
 	dialer, ok := s.client.(redisclient.Dialer)
 	ctx, cancel := context.WithTimeout(ctx, clockTime)
@@ -115,7 +116,7 @@ func (s *Store) compare(ctx context.Context, c *clocks) {
 	s.heed(defaultLease)
 }
 
-// heed warns, once, of clocks that differ by more than a tenth of a lease.
+// heed warns once if the clocks differ by more than a tenth of a lease.
 func (s *Store) heed(lease time.Duration) {
 	if s.apart <= lease/10 || s.toldApart.Load() || !s.toldApart.CompareAndSwap(false, true) {
 		return

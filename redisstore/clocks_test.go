@@ -15,13 +15,13 @@ import (
 	"github.com/retrysafe/retrysafe/redisstore"
 )
 
-// far is servers at the end of slow lines.
+// far has servers with slow connections.
 type far struct {
 	deaf
 	servers []server
 }
 
-// server has a clock that is off, and a line each way.
+// server has a clock offset and a delay in each direction.
 type server struct{ off, there, back time.Duration }
 
 func (s server) do(_ context.Context, cmd ...string) redisclient.Reply {
@@ -46,14 +46,14 @@ func (f *far) EachPrimary(ctx context.Context, each func(context.Context, func(c
 	return nil
 }
 
-// TestClocksByWayOfSlowLines: an answer that takes long says little of a clock, so that nothing is
-// reported that the line may be the reason for; and what is more than that is reported.
+// TestClocksByWayOfSlowLines: a slow reply says little about a clock. A difference that the delay
+// can explain is not reported; a larger one is.
 func TestClocksByWayOfSlowLines(t *testing.T) {
 	t.Parallel()
 	const line = 8 * time.Second
 	for name, c := range map[string]struct {
 		servers []server
-		want    string // the difference that is told; empty: none
+		want    string // the reported difference; empty: none
 	}{
 		"slow there":                 {[]server{{0, line, 0}, {}}, ""},
 		"slow back":                  {[]server{{0, 0, line}, {}}, ""},

@@ -13,15 +13,15 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// indexed is what this store knows of its indexes. An index names the keys of one operation whose
-// records may keep progress, so that a worker reads those alone, however many have finished. A name
-// is there before the progress is: what was kept is found.
+// indexed is what this store knows about its indexes. An index has the keys of one operation whose
+// records may have progress, so that a worker reads only those, however many records have finished.
+// A key is added before its progress is stored, so all stored progress is found.
 type indexed struct {
 	mu sync.Mutex
-	// added are attempts whose key has its name in the index: it stays there while one of them can
-	// still keep something.
+	// added are attempts whose key is in the index. The key stays there while one of them can still
+	// store progress.
 	added map[attempt]bool
-	// most is how many names an index may have until it is cleaned without a worker.
+	// most is the number of names at which an index is cleaned without a worker.
 	most map[string]int64
 }
 
@@ -31,20 +31,20 @@ type attempt struct {
 }
 
 const (
-	// addedMost bounds the memory for attempts; what is forgotten is added once more.
+	// addedMost limits the remembered attempts; a forgotten one is added again.
 	addedMost = 4096
-	// fewNames are never cleaned away but by a list.
+	// An index of up to fewNames names is cleaned only by lists.
 	fewNames = 1024
 )
 
-// indexName is the key of an index: that of no record, since it has no id.
+// indexName returns the key of an index. It is never a record's key, since it has no id.
 func (s *Store) indexName(namespace, layer, operation string) string {
 	k := retrysafe.StoreKey{Namespace: namespace, Layer: "progress", Key: retrysafe.Key{Tenant: layer, Operation: operation}}
 	text, _ := k.AppendText([]byte(s.o.Prefix)) // never fails
 	return string(text)
 }
 
-// index names the key of a record that is about to keep progress.
+// index adds the key of a record that is about to store progress.
 func (s *Store) index(ctx context.Context, req *retrysafe.ExtendRequest) error {
 	text, err := req.Key.MarshalText()
 	if err != nil {
@@ -66,8 +66,7 @@ func (s *Store) index(ctx context.Context, req *retrysafe.ExtendRequest) error {
 	return nil
 }
 
-// indexAdd adds a name, on as many replicas as a record has to be on, and answers how many there
-// are.
+// indexAdd adds a name, on as many replicas as a record needs, and returns the number of names.
 func (s *Store) indexAdd(ctx context.Context, call redisclient.Call) (names int64, err error) {
 	need := s.need()
 	var r redisclient.Reply
@@ -95,8 +94,8 @@ func (x *indexed) has(a attempt) bool {
 	return x.added[a]
 }
 
-// add remembers an attempt, and tells whether the index has to be cleaned. Nobody else does
-// meanwhile.
+// add remembers an attempt, and reports whether the caller should clean the index. No other caller
+// is then told to.
 func (x *indexed) add(a attempt, index string, names int64) (full bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -110,12 +109,12 @@ func (x *indexed) add(a attempt, index string, names int64) (full bool) {
 	if x.most == nil {
 		x.most = make(map[string]int64)
 	}
-	x.most[index] = names * 1000 // until it is clean
+	x.most[index] = names * 1000 // until the index was cleaned
 	return true
 }
 
-// clean reads the index once, which takes out what has finished. Where no worker runs, nothing else
-// does.
+// clean reads the index once, which removes finished records. Without a worker, nothing else
+// removes them.
 func (s *Store) clean(ctx context.Context, index string, of retrysafe.ListRequest) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -123,7 +122,7 @@ func (s *Store) clean(ctx context.Context, index string, of retrysafe.ListReques
 	for more := true; more; more = of.After != "" {
 		page, err := s.listIndexed(ctx, of)
 		if err != nil {
-			break // another time
+			break // tried again later
 		}
 		left += int64(len(page.Records))
 		of.After = page.Next
@@ -133,8 +132,8 @@ func (s *Store) clean(ctx context.Context, index string, of retrysafe.ListReques
 	s.indexed.most[index] = 2 * left
 }
 
-// listIndexed is List for what an index names. Pages go up to the place that was the last when the
-// walk began.
+// listIndexed is List for the records in an index. Pages end at the place that was the last when
+// the walk began.
 func (s *Store) listIndexed(ctx context.Context, req retrysafe.ListRequest) (page retrysafe.Page, err error) {
 	index := s.indexName(req.Namespace, req.Layer, req.Operation)
 	from, to, _ := strings.Cut(req.After, "-")
@@ -156,7 +155,7 @@ func (s *Store) listIndexed(ctx context.Context, req retrysafe.ListRequest) (pag
 	return page, nil
 }
 
-// take adds the records of names that fit, and takes names out of the index whose records have
+// take adds matching records to the page, and removes names from the index whose records have
 // finished or are gone.
 func (s *Store) take(ctx context.Context, req *retrysafe.ListRequest, page *retrysafe.Page, index string, names entries) error {
 	records, errs, err := s.heads(ctx, names.texts)
@@ -184,7 +183,7 @@ func (s *Store) take(ctx context.Context, req *retrysafe.ListRequest, page *retr
 	return nil
 }
 
-// entries are names of an index, with their places.
+// entries are names in an index, with their places.
 type entries struct{ texts, places []string }
 
 func (s *Store) indexPage(ctx context.Context, index, from, to string, limit int) (names entries, last string, err error) {

@@ -13,7 +13,7 @@ import (
 // doing sends one command to a server.
 type doing = redisnode.Do
 
-// inspect looks at every primary before anything is kept there.
+// inspect checks every primary before the store is used.
 func (s *Store) inspect(ctx context.Context) error {
 	nodes, ok := s.client.(redisclient.Nodes)
 	if !ok {
@@ -48,8 +48,8 @@ func (s *Store) inspect(ctx context.Context) error {
 	return err
 }
 
-// mayTell warns of a user who may not publish: those who wait in other processes then find out by
-// asking.
+// mayTell warns if the user may not publish: waiters in other processes then find out only by
+// polling.
 func (s *Store) mayTell(ctx context.Context, do doing) {
 	var refused redisclient.Error
 	if err := do(ctx, "PUBLISH", s.o.Prefix, "").Err; !s.o.Quiet && errors.As(err, &refused) && refused.Code() == "NOPERM" {
@@ -57,7 +57,7 @@ func (s *Store) mayTell(ctx context.Context, do doing) {
 	}
 }
 
-// durable warns of what can be lost, and counts replicas.
+// durable warns about possible data loss, and counts replicas.
 func (s *Store) durable(node *redisnode.Node) error {
 	for {
 		seen := s.replicas.Load()
@@ -82,9 +82,9 @@ func (s *Store) durable(node *redisnode.Node) error {
 
 var _ retrysafe.Keeper = (*Store)(nil)
 
-// Keeps implements [retrysafe.Keeper]: it looks at every primary. What was confirmed can be lost
-// where a primary evicts, where it keeps no append-only file, and where a failover or a crash may
-// come before it has reached a replica or the disk.
+// Keeps implements [retrysafe.Keeper]. It checks every primary. Confirmed writes can be lost if a
+// primary evicts keys, if it has no append-only file, and if a failover or a crash can come before
+// a write has reached a replica or the disk.
 func (s *Store) Keeps(ctx context.Context) error {
 	nodes, ok := s.client.(redisclient.Nodes)
 	if !ok {
@@ -108,5 +108,5 @@ func (s *Store) Keeps(ctx context.Context) error {
 
 var _ retrysafe.Sharer = (*Store)(nil)
 
-// Shared implements [retrysafe.Sharer]: others can reach the server.
+// Shared implements [retrysafe.Sharer]. Other machines can reach the server.
 func (*Store) Shared() bool { return true }

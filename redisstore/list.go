@@ -11,9 +11,9 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// walk is the names of a list that is under way, so that its pages do not scan the server again
-// each. Another process, or a page that comes late, scans anew: the order is that of the names, and
-// each page begins behind the last name of the one before.
+// walk has the names of a list in progress, so that its pages do not scan the server again. Another
+// process, or a late page, scans again. The order is by name, and each page begins after the last
+// name of the page before.
 type walk struct {
 	of    retrysafe.ListRequest
 	names []string
@@ -23,8 +23,8 @@ type walk struct {
 // walkTime is how long the names of a list are kept between two pages.
 const walkTime = time.Minute
 
-// List implements [retrysafe.Lister], in the order of the keys' text, over all primaries. It scans
-// the names of the store once.
+// List implements [retrysafe.Lister] for all primaries. Records are in the order of their keys'
+// text. It scans the store's names once.
 func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.Page, error) {
 	nodes, ok := s.client.(redisclient.Nodes)
 	if !ok {
@@ -72,20 +72,20 @@ func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.
 	return page, nil
 }
 
-// forget lets go of the names of a list that has ended.
+// forget drops the names of a list that has ended.
 func (s *Store) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.walk = nil
 }
 
-// selected tells whether a record has the state that is asked for.
+// selected reports whether a record matches the requested state.
 func selected(req *retrysafe.ListRequest, rec *retrysafe.Record) bool {
 	return rec.State != 0 && (!req.InDoubt || rec.InDoubt()) && (req.State == 0 || rec.State == req.State) &&
 		(!req.Progress || !rec.State.Finished() && rec.Answer.Codec != "")
 }
 
-// names are the texts of all keys that the request's parts select, in order.
+// names returns the texts of all keys that match the request's parts, in order.
 func (s *Store) names(ctx context.Context, nodes redisclient.Nodes, req retrysafe.ListRequest) ([]string, error) {
 	of := req
 	of.After, of.Limit, of.State, of.InDoubt, of.Progress = "", 0, 0, false, false
@@ -130,7 +130,7 @@ func (s *Store) names(ctx context.Context, nodes redisclient.Nodes, req retrysaf
 	return names, nil
 }
 
-// expire lets go of the names of a list that nobody reads on.
+// expire drops the names of a list if no caller continues it.
 func (s *Store) expire(w *walk) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +143,7 @@ func (s *Store) expire(w *walk) {
 	}
 }
 
-// escaped takes the meaning from what SCAN would read as a pattern.
+// escaped escapes the pattern characters of SCAN.
 func escaped(prefix string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(prefix)
 }
@@ -162,11 +162,11 @@ func scanned(v any) (next string, keys []string, ok bool) {
 	return next, keys, ok && isList
 }
 
-// selects tells whether the text is that of a key of ours with these parts.
+// selects reports whether text is a key of this store with the requested parts.
 func selects(of *retrysafe.ListRequest, text string) bool {
 	var k retrysafe.StoreKey
 	if k.UnmarshalText([]byte(text)) != nil {
-		return false // something else under the same prefix
+		return false // something else with the same prefix
 	}
 	for _, f := range [][2]string{
 		{of.Namespace, k.Namespace},
@@ -181,8 +181,8 @@ func selects(of *retrysafe.ListRequest, text string) bool {
 	return true
 }
 
-// heads reads records without the bodies of their answers. Those that cannot be read have an error
-// each, and no more than their keys.
+// heads reads records without the bodies of their answers. A record that cannot be read has an
+// error, and only its key.
 func (s *Store) heads(ctx context.Context, names []string) (records []retrysafe.Record, errs []error, err error) {
 	calls := make([]redisclient.Call, len(names))
 	for i, name := range names {
@@ -216,14 +216,14 @@ func (s *Store) heads(ctx context.Context, names []string) (records []retrysafe.
 	return records, errs, nil
 }
 
-// ofTheRecord tells whether the server has refused one record: it is of a format that the script
-// does not read, damaged, or no record.
+// ofTheRecord reports whether the server has refused a single record: the script cannot read its
+// format, or it is damaged, or no record.
 func ofTheRecord(err error) bool {
 	var refused redisclient.Error
 	if !errors.As(err, &refused) {
 		return false
 	}
 	code := refused.Code()
-	// where the script has ended on it
+	// the script has failed on it
 	return code == "RSFORMAT" || code == "WRONGTYPE" || strings.Contains(string(refused), "user_script")
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// TestScriptsOfNginx: what nginx has Redis run are the scripts of this store, to the letter.
+// TestScriptsOfNginx: the scripts that nginx sends to Redis are exactly those of this store.
 func TestScriptsOfNginx(t *testing.T) {
 	t.Parallel()
 	const file = "../deploy/nginx/retrysafe/scripts.lua"

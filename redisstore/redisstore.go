@@ -1,6 +1,6 @@
-// Package redisstore keeps records in Redis 7 or newer, in one packed string for each key. Every
-// call is one script on that key, so that it is one step for the server and one round trip for the
-// caller. No client is imported: adapters bring one.
+// Package redisstore stores records in Redis 7 or newer, as one packed string for each key. Every
+// call is one script on that key: one atomic step and one round trip. The package imports no
+// client; use an adapter.
 package redisstore
 
 import (
@@ -16,42 +16,43 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// Options change a store; nil is fine.
+// Options configure a store. Nil is valid.
 type Options struct {
-	// Prefix stands before each key's text; default "rs:".
+	// Prefix is put before each key's text; default "rs:".
 	Prefix string
-	// Replicas is how many replicas must have a claim before the work may start, by WAIT; 0: none,
-	// [All]: as many as a primary was seen to have by New. A claim that fewer have is given back,
-	// and the caller is told that the store is unavailable. It needs a client with
-	// [redisclient.Replicated].
+	// Replicas is how many replicas must have a claim, confirmed by WAIT, before the work may
+	// start. 0: none. [All]: as many as New saw on a primary. A claim that fewer replicas have is
+	// given back, and the caller gets an error that the store is unavailable. Replicas needs a
+	// client with [redisclient.Replicated].
 	Replicas int
-	// ReplicaTime is how long they are waited for; default 1 s.
+	// ReplicaTime limits the wait for replicas; default 1 s.
 	ReplicaTime time.Duration
-	// Light keeps nothing of finished work but that it was done: no answer, no fingerprint, 40
-	// bytes a record. Repeats are told [retrysafe.ErrAnswerNotKept], or what Policy.Duplicate says
-	// of them (Reject, Succeed). It is for ids and messages by the million.
+	// Light stores only that work was finished: no answer and no fingerprint, 40 bytes a record.
+	// Duplicates get [retrysafe.ErrAnswerNotKept], or what Policy.Duplicate says (Reject, Succeed).
+	// Use it for millions of ids or messages.
 	Light bool
-	// Quiet publishes nothing when an attempt ends: each message costs the server about a
-	// microsecond. Those who wait then find out by asking, within a second.
+	// Quiet publishes no message when an attempt ends. Each message costs the server about a
+	// microsecond. Without messages, waiters find out by polling, within a second.
 	Quiet bool
-	// AllowEviction takes a server that may drop records for want of memory: each drop lets a key
-	// run again.
+	// AllowEviction accepts a server that may evict records when its memory is full. Each evicted
+	// record lets its key run again.
 	AllowEviction bool
 	// Logger gets warnings about what the server's configuration can lose; default slog.Default().
 	Logger *slog.Logger
 }
 
-// All asks for every replica.
+// All requires every replica.
 const All = -1
 
-// Store keeps records in Redis. All methods may be called concurrently.
+// Store keeps records in Redis. All methods are safe for concurrent use.
 type Store struct {
 	client redisclient.Client
 	o      Options
 
-	replicas atomic.Int64 // the most that a primary had
+	replicas atomic.Int64 // the largest number that a primary had
 
-	apart     time.Duration // what the servers' clocks differed by at the start, at least
+	// lower bound of the difference between the servers' clocks at the start
+	apart     time.Duration
 	toldApart atomic.Bool
 
 	mu   sync.Mutex
@@ -66,9 +67,9 @@ var (
 	_ retrysafe.Lister = (*Store)(nil)
 )
 
-// New returns a store. It looks at the configuration of every primary, where the client can: one
-// that may evict records is refused, and what a crash or a failover can lose is warned of. So are
-// clocks of the servers, replicas too, that differ by over a tenth of a lease.
+// New returns a store. If the client can, New checks the configuration of every primary. It refuses
+// a primary that may evict records. It warns about what a crash or a failover can lose, and about
+// clocks (also of replicas) that differ by more than a tenth of a lease.
 func New(ctx context.Context, c redisclient.Client, o *Options) (*Store, error) {
 	if c == nil {
 		return nil, errors.New("redisstore: New needs a client; the adapters rueidisclient and goredisclient make one")
@@ -95,8 +96,8 @@ func New(ctx context.Context, c redisclient.Client, o *Options) (*Store, error) 
 	return s, s.inspect(ctx)
 }
 
-// name is the key that the record has on the server. The text of a key has no braces, so that no
-// part of it names a slot.
+// name returns the key of a record on the server. The text of a key contains no braces, so no part
+// of it is a hash tag.
 func (s *Store) name(k *retrysafe.StoreKey) (string, error) {
 	if err := k.Validate(); err != nil {
 		return "", err

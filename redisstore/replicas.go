@@ -8,15 +8,16 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// shortError: the primary has what was written, and fewer replicas confirmed it than were asked
-// for. If the primary dies now the write may be gone; nobody is told of it before that is settled.
+// shortError means that the primary has the write, but fewer replicas than required have confirmed
+// it. If the primary fails now, the write may be lost. No caller gets the result before that is
+// settled.
 type shortError struct{ acked, need int }
 
 func (e *shortError) Error() string {
 	return fmt.Sprintf("redisstore: %d of %d replicas have confirmed the write in time; look at the replicas, or ask for fewer", e.acked, e.need)
 }
 
-// need is how many replicas have to confirm.
+// need returns how many replicas must confirm.
 func (s *Store) need() int {
 	if s.o.Replicas == All {
 		return int(s.replicas.Load())
@@ -24,13 +25,13 @@ func (s *Store) need() int {
 	return s.o.Replicas
 }
 
-// won tells of an answer to Acquire that replicas have to confirm before anybody acts on it. A win
-// that too few have is an error, and the record stays as it is: the same owner may ask again, and
-// then it is counted anew; what is not asked for again is given back by the engine, which knows
-// whether there was a doubt before it.
+// won reports whether replicas must confirm this answer to Acquire before a caller acts on it. A
+// claim that too few replicas have is an error, and its record stays. The same owner may ask again,
+// and the replicas are then counted again. Otherwise the engine gives the claim back, since it
+// knows whether the key was in doubt before.
 func won(a *answer) bool { return a.code == fresh || retrysafe.Status(a.code) == retrysafe.Won }
 
-// confirmed is eval, with the replicas' word where the answer wants it.
+// confirmed is eval, with a confirmation of the replicas if wants says so.
 func (s *Store) confirmed(ctx context.Context, call redisclient.Call, wants func(*answer) bool) (answer, error) {
 	need := s.need()
 	if need == 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// call is a run of a script on the key.
+// call returns a call of a script on the key.
 func (s *Store) call(script *redisclient.Script, key *retrysafe.StoreKey, args ...string) (redisclient.Call, error) {
 	name, err := s.name(key)
 	return redisclient.Call{Script: script, Keys: []string{name}, Args: args}, err
@@ -85,8 +85,8 @@ func (s *Store) releaseCall(req *retrysafe.ReleaseRequest) (redisclient.Call, er
 	return s.call(release, &req.Key, holder(req.Fence, req.Owner), retention(req.Retention), doubt, cause, lastError, publish)
 }
 
-// opening is the beginning and the end of a record that begins with req; between them stand fence,
-// owner and times.
+// opening returns the beginning and the end of a new record for req. Fence, owner and times go
+// between them.
 func opening(req *retrysafe.AcquireRequest) (new8, behind string) {
 	row := protocol.Row{
 		State: retrysafe.StateInProgress, OnDoubt: req.OnDoubt, Attempt: 1, Fingerprint: req.Fingerprint, Binding: req.Binding,
@@ -95,7 +95,7 @@ func opening(req *retrysafe.AcquireRequest) (new8, behind string) {
 	if !req.NotAfter.IsZero() {
 		row.NotAfter = req.NotAfter.UnixMicro()
 	}
-	b, _ := row.AppendBinary(make([]byte, 0, 192)) // the lengths were looked at
+	b, _ := row.AppendBinary(make([]byte, 0, 192)) // the lengths were checked
 	return string(b[:8]), string(b[64:])
 }
 
@@ -134,10 +134,10 @@ func unusual(req *retrysafe.AcquireRequest) string {
 	return string([]byte{flags}) + more
 }
 
-// holder is fence and owner as they stand in a record.
+// holder returns fence and owner in the format of a record.
 func holder(f retrysafe.Fence, o retrysafe.Owner) string { return bytes8(int64(f)) + string(o[:]) } //nolint:gosec // two's complement is the format
 
-// retention is empty where the record's own counts.
+// retention is empty if the record's own retention applies.
 func retention(d time.Duration) string {
 	if d == 0 {
 		return ""
@@ -148,7 +148,7 @@ func retention(d time.Duration) string {
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
-// bytes8 is n as it stands in a packed record.
+// bytes8 returns n in the format of a packed record.
 func bytes8(n int64) string {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], uint64(n)) //nolint:gosec // two's complement is the format

@@ -6,8 +6,8 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// head is what every script needs. Between it and lib stand the usual cases, in few steps; what is
-// unusual needs lib, whose names and functions cost as much as a call.
+// head is the beginning of every script. The common cases come between head and lib, and take few
+// steps. Only the rare cases need lib, whose definitions alone cost as much as a call.
 //
 //go:embed lua/head.lua
 var head string
@@ -51,8 +51,8 @@ var indexDropLua string
 //go:embed lua/charge.lua
 var chargeLua string
 
-// What ends an attempt is taken also where memory is full: it is small, and a refusal would leave a
-// doubt about work that is done.
+// Calls that end an attempt are allowed also when memory is full. They are small, and a refusal
+// would put finished work in doubt.
 var (
 	acquire  = script("acquire", "", acquireFirst, acquireLua)
 	extend   = script("extend", "allow-oom", "", extendLua)

@@ -10,8 +10,8 @@ import (
 
 var _ retrysafe.Notifier = (*Store)(nil)
 
-// Watch implements [retrysafe.Notifier] where the client can subscribe: what ends an attempt is
-// published on the channel that is named like the record.
+// Watch implements [retrysafe.Notifier] if the client can subscribe. A finished attempt is
+// published on a channel with the name of the record.
 func (s *Store) Watch(ctx context.Context, key retrysafe.StoreKey, changed func()) error {
 	sub, ok := s.client.(redisclient.Subscriber)
 	if !ok || s.o.Quiet {

@@ -7,40 +7,41 @@ import (
 	"github.com/retrysafe/retrysafe/backoff"
 )
 
-// Retry says how a client repeats a call that has a key. The zero Retry has the defaults.
+// Retry configures how a client retries a call that has a key. The zero Retry has the defaults.
 type Retry struct {
-	// Max is the most tries of one call, the first included; default 4, and 1 repeats nothing.
+	// Max is the largest number of tries of one call, the first included; default 4. With 1 there
+	// are no retries.
 	Max int
-	// MinWait is the most that is waited before the second try; it doubles with each. What is
-	// waited is random, from zero up to that ("full jitter"), on top of what the server asks for.
-	// Default 100 ms.
+	// MinWait is the upper bound of the wait before the second try; it doubles with each further
+	// try. The wait is random, from zero up to that ("full jitter"), on top of what the server asks
+	// for. Default 100 ms.
 	MinWait time.Duration
-	// MaxWait is the longest wait before a try; default 10 s. A refusal that asks for more is
-	// returned.
+	// MaxWait is the longest wait before a try; default 10 s. If a refusal asks for more, the
+	// client returns it.
 	MaxWait time.Duration
 }
 
-// Failure is how a try failed.
+// Failure describes how a try failed.
 type Failure struct {
 	Code Code
-	// Reason is that of a refusal of this package; empty: it came from elsewhere.
+	// Reason is the reason of a refusal of this package; empty if the error is not one.
 	Reason string
-	// RetryAfter is what the server asks to wait; Told says that it asks.
+	// RetryAfter is the wait that the server asks for. Told reports whether it asks.
 	RetryAfter time.Duration
 	Told       bool
 }
 
-// final are the reasons whose repeat is told the same.
+// final are the reasons after which a retry gets the same answer.
 var final = map[string]bool{
 	"ALREADY_DONE": true, "ANSWER_NOT_KEPT": true, "PRINCIPAL_CHANGED": true, "RESOLVED_FAILED": true, "PAYLOAD_MISMATCH": true,
 }
 
-// again tells whether the same call may end otherwise: the server was not reached or is going away,
-// or it says when to come again.
+// again reports whether the same call may be answered differently: the server was not reached or is
+// shutting down, or it says when to retry.
 func (f Failure) again() bool {
 	switch {
 	case f.Reason == "OUTCOME_UNKNOWN":
-		return f.Told // Policy.Reconcile will be asked
+		return f.Told // Policy.Reconcile will be called
 	case final[f.Reason]:
 		return false
 	case f.Code == Unavailable:
@@ -49,8 +50,8 @@ func (f Failure) again() bool {
 	return f.Told && (f.Code == Aborted || f.Code == ResourceExhausted)
 }
 
-// Do makes tries until one is final: try returns nil for an answer and for a failure that is. All
-// tries must carry one key, and be the same request. A call without a key is not for Do.
+// Do calls try until the result is final. try returns nil for an answer and for a final failure.
+// All tries must carry one key and be the same request. Do not use Do for a call without a key.
 func (r *Retry) Do(ctx context.Context, try func() *Failure) {
 	tries := backoff.Backoff{Max: r.Max, MinWait: r.MinWait, MaxWait: r.MaxWait}
 	for n := 1; ; n++ {

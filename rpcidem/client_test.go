@@ -12,7 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
-// tries lets Do work on a failure until it gives up, and returns when each try came, in time since
+// tries calls Do with a failure until Do gives up, and returns the time of each try, counted from
 // the first.
 func tries(ctx context.Context, r *rpcidem.Retry, f *rpcidem.Failure) []time.Duration {
 	begun := time.Now()
@@ -24,8 +24,8 @@ func tries(ctx context.Context, r *rpcidem.Retry, f *rpcidem.Failure) []time.Dur
 	return at
 }
 
-// TestRetry: so many tries, no wait longer than the bound or shorter than the server asks for, and
-// none that the context does not outlive.
+// TestRetry: the number of tries is right. No wait is longer than the bound or shorter than the
+// server asks for, and no try comes after the end of the context.
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	away := &rpcidem.Failure{Code: rpcidem.Unavailable}

@@ -7,15 +7,15 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// ClientOptions configure the client's part of an adapter. The zero ClientOptions are the defaults.
+// ClientOptions configure the client side of an adapter. The zero ClientOptions have the defaults.
 type ClientOptions struct {
 	// Metadata is the name of the key; default [DefaultMetadata].
 	Metadata string
-	// NewKey makes the key of a call that has none, one for each call: it covers the tries made
-	// here, not those of the caller. At least 128 random bits; Text of crypto/rand will do.
-	// Default: none is made.
+	// NewKey returns a key for a call that has none, a new one for each call. It covers the retries
+	// made here, not those of the caller. A key needs at least 128 random bits; crypto/rand.Text is
+	// enough. By default no key is made.
 	NewKey func() string
-	// Retry says how calls with a key are repeated.
+	// Retry configures how calls with a key are retried.
 	Retry Retry
 }
 
@@ -31,9 +31,9 @@ func (o *ClientOptions) WithDefaults() ClientOptions {
 	return own
 }
 
-// Line makes the value of the metadata for a call that does not have it yet: the key of
-// [httpidem.ContextWithKey], else one of NewKey. Empty: the call has no key. The error is for the
-// caller, does not show the key, and means that nothing was sent.
+// Line returns the value of the metadata for a call that does not have it yet: the key of
+// [httpidem.ContextWithKey], or else one of NewKey. Empty means that the call has no key. An error
+// is for the caller, does not show the key, and means that nothing was sent.
 func (o *ClientOptions) Line(ctx context.Context) (string, error) {
 	key, ok := httpidem.KeyFromContext(ctx)
 	if !ok && o.NewKey != nil {

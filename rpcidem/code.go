@@ -36,7 +36,7 @@ var codeNames = [...]string{
 	"FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
 }
 
-// String is the name in capitals.
+// String returns the name in capitals.
 func (c Code) String() string {
 	if int(c) < len(codeNames) {
 		return codeNames[c]
@@ -44,9 +44,9 @@ func (c Code) String() string {
 	return fmt.Sprintf("CODE_%d", uint32(c))
 }
 
-// outcome is what the code of a method that ran means for its key, as the status does over HTTP: a
-// refusal at the door (who are you, may you, not now) did nothing; a crash leaves Refuse with what
-// it said, and lets Reexecute run again; everything else is an answer.
+// outcome returns what the code of a method that ran means for its key, like the status over HTTP.
+// A refusal before the work (authentication, permission, rate) did nothing. The error of a crash is
+// stored under Refuse, and lets the method run again under Reexecute. Any other code is an answer.
 func (c Code) outcome(onDoubt retrysafe.OnDoubt) retrysafe.Outcome {
 	switch c {
 	case Unauthenticated, PermissionDenied, ResourceExhausted, Aborted, Unimplemented:

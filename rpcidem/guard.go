@@ -8,7 +8,7 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// Guard runs methods once for each key. It is safe for concurrent use.
+// Guard runs methods once for each key. It can be used concurrently.
 type Guard struct {
 	engine *retrysafe.Engine
 	o      Options
@@ -37,51 +37,51 @@ func NewGuard(e *retrysafe.Engine, o *Options) *Guard {
 		g.o.Layer = "rpc"
 	}
 	own := g.policy
-	own.MaxAnswer = retrysafe.MaxStored // the message is measured here, and its head comes on top
+	own.MaxAnswer = retrysafe.MaxStored // the guard measures the message; the stored form is larger
 	g.engine = e.Layer(g.o.Layer).WithPolicy(own)
 	return g
 }
 
 // Call is one call of a method.
 type Call struct {
-	// Method is its full name, /package.Service/Method.
+	// Method is the full name of the method, /package.Service/Method.
 	Method   string
 	Metadata Metadata
-	// Payload makes the bytes of the request, the same in each retry.
+	// Payload returns the bytes of the request, which are the same in each retry.
 	Payload func() ([]byte, error)
 }
 
-// Told says how an answer came to be.
+// Told describes where an answer came from.
 type Told struct {
-	// Guarded: the call had a key.
+	// Guarded reports that the call had a key.
 	Guarded bool
-	// Replayed: the answer is that of an earlier call, and the method did not run.
+	// Replayed reports that the answer is that of an earlier call, and the method did not run.
 	Replayed bool
-	// Unconfirmed: the store has not confirmed yet that it has the answer.
+	// Unconfirmed reports that the store has not yet confirmed that it has the answer.
 	Unconfirmed bool
 }
 
-// Guards tells whether a method is guarded at all.
+// Guards reports whether a method is guarded.
 func (g *Guard) Guards(method string) bool { return g.o.Methods == nil || g.o.Methods(method) }
 
-// Keyed tells whether a call brings a key; one to a stream has to be refused.
+// Keyed reports whether a call has a key. A call to a stream with a key must be refused.
 func (g *Guard) Keyed(md Metadata) bool { return len(md(g.o.Metadata)) > 0 }
 
-// Result is what a method that ran said.
+// Result is the result of a method that ran.
 type Result struct {
 	Code Code
-	// Err is the method's error; its marks ([retrysafe.NothingDone], [retrysafe.InDoubt]) come
-	// before its code.
+	// Err is the method's error. Its marks ([retrysafe.NothingDone], [retrysafe.InDoubt]) take
+	// precedence over its code.
 	Err error
-	// Reply makes the form that is kept; it is called for guarded calls alone. With an error it is
-	// not kept, and repeats are told so.
+	// Reply returns the form that is stored. It is called for guarded calls only. If it returns an
+	// error, the answer is not stored, and duplicates get a refusal that says so.
 	Reply func() (*Reply, error)
 }
 
-// Serve answers a call. Where run ran its answer is the answer, and what is returned is nil; a
-// repeat gets the first one's *Reply. A *Refusal is an answer in place of both. run gets a context
-// that does not end with the caller's, and is not called twice. A panic of run leaves the key in
-// doubt (released under Reexecute) and goes on up.
+// Serve answers a call. If run ran, its answer is the answer, and Serve returns nil. A duplicate
+// gets the first call's *Reply. A *Refusal is an answer instead of both. The context of run does
+// not end with the caller's, and run is called at most once. A panic of run leaves the key in doubt
+// (under Reexecute it releases the key) and continues to Serve's caller.
 func (g *Guard) Serve(ctx context.Context, c *Call, run func(context.Context) Result) (*Reply, Told, *Refusal) {
 	if !g.Guards(c.Method) {
 		run(ctx)
@@ -113,7 +113,7 @@ func (g *Guard) Serve(ctx context.Context, c *Call, run func(context.Context) Re
 	return nil, told, refusal
 }
 
-// identify makes the key of a call; nil: it has none, and needs none.
+// identify returns the key of a call, or nil if it has none and needs none.
 func (g *Guard) identify(ctx context.Context, c *Call) (*retrysafe.Key, *retrysafe.Call, *Refusal) {
 	who, err := g.o.Tenant(ctx, c.Metadata)
 	if err != nil {
@@ -153,7 +153,7 @@ var errNothingDone = retrysafe.NothingDone(errors.New("the method says that noth
 
 var errMethodCrashed = errors.New("the method panicked or ended its goroutine")
 
-// run lets the method work under its attempt, and settles that by what it says.
+// run runs the method under an attempt, and finishes the attempt according to the result.
 func (g *Guard) run(a *retrysafe.Attempt, run func(context.Context) Result) (unconfirmed bool, refusal *Refusal) {
 	ctx := a.Context()
 	defer func() {
@@ -174,9 +174,9 @@ func (g *Guard) run(a *retrysafe.Attempt, run func(context.Context) Result) (unc
 	case retrysafe.NotDone:
 		var why error
 		if o, _ := retrysafe.Marked(res.Err); o == retrysafe.NotDone {
-			why = errNothingDone // believed also of an attempt that was lost
+			why = errNothingDone // counts also if the attempt was lost
 		}
-		_ = a.Release(ctx, why) // what cannot be released lapses
+		_ = a.Release(ctx, why) // if the release fails, the lease expires
 		return false, nil
 	case retrysafe.Doubtful:
 		_ = a.Doubt(ctx, nil)
@@ -189,20 +189,20 @@ func (g *Guard) run(a *retrysafe.Attempt, run func(context.Context) Result) (unc
 	case errors.Is(err, retrysafe.ErrUnconfirmed):
 		return true, nil
 	case errors.Is(err, retrysafe.ErrLeaseLost), errors.Is(err, retrysafe.ErrStepsChanged):
-		// what the method says is not the end of what another attempt began
+		// the call belongs to another attempt's work: this result is not its outcome
 		return false, refusalOf(err)
 	}
-	// The store will not have the answer, and says so: the work is done, and a repeat finds it in
+	// The store has refused the answer and said so. The work is done, and a duplicate finds it in
 	// doubt.
 	return true, nil
 }
 
-// outcome is what the answer of a method that ran means for its key.
+// outcome returns what the result of a method that ran means for its key.
 func (g *Guard) outcome(code Code, err error) retrysafe.Outcome {
 	if _, marked := retrysafe.Marked(err); marked {
 		o := retrysafe.Policy{OnDoubt: g.policy.OnDoubt}.OutcomeOf(err)
 		if o == retrysafe.Failed {
-			return retrysafe.Done // kept, with its code
+			return retrysafe.Done // stored, with its code
 		}
 		return o
 	}

@@ -22,7 +22,7 @@ func engine(t *testing.T, s retrysafe.Store) *retrysafe.Engine {
 
 const method = "/shop.v1.Orders/Place"
 
-// call is a call with a key.
+// call returns a call with a key.
 func call(key string, payload func() ([]byte, error)) *rpcidem.Call {
 	if payload == nil {
 		payload = func() ([]byte, error) { return []byte("tea"), nil }
@@ -43,7 +43,7 @@ func panics(t *testing.T, f func(), what string) {
 	f()
 }
 
-// TestOptions: what cannot work is said, all of it at once, and NewGuard panics with it.
+// TestOptions: all errors of invalid options are reported at once, and NewGuard panics with them.
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	good := rpcidem.Options{Tenant: rpcidem.Global}
@@ -72,15 +72,15 @@ func TestOptions(t *testing.T) {
 	panics(t, func() { rpcidem.NewGuard(engine(t, memstore.New(nil)), nil) }, "no tenant")
 }
 
-// strict is a store that has no room for answers of calls, and says so.
+// strict is a store that refuses to store answers, and says so.
 type strict struct{ retrysafe.Store }
 
 func (strict) Complete(context.Context, retrysafe.CompleteRequest) (retrysafe.Record, error) {
 	return retrysafe.Record{}, errors.ErrUnsupported
 }
 
-// TestAnswerThatIsNotTaken: a store that will not have an answer costs the caller no answer; the
-// record says that nobody knows.
+// TestAnswerThatIsNotTaken: if a store refuses an answer, the caller gets it all the same, and the
+// record says that the outcome is unknown.
 func TestAnswerThatIsNotTaken(t *testing.T) {
 	t.Parallel()
 	g := rpcidem.NewGuard(engine(t, strict{memstore.New(nil)}), &rpcidem.Options{Tenant: rpcidem.Global})
@@ -89,8 +89,8 @@ func TestAnswerThatIsNotTaken(t *testing.T) {
 	assert.True(t, told.Guarded && told.Unconfirmed && !told.Replayed, "it is unconfirmed: %+v", told)
 }
 
-// TestOtherSteps: the answer of a program that has left out a step of an earlier attempt is not the
-// end of the call.
+// TestOtherSteps: if a program has left out a step of an earlier attempt, its answer is not the
+// outcome of the call.
 func TestOtherSteps(t *testing.T) {
 	t.Parallel()
 	g := rpcidem.NewGuard(engine(t, memstore.New(nil)), &rpcidem.Options{
@@ -106,8 +106,8 @@ func TestOtherSteps(t *testing.T) {
 	assert.True(t, refusal != nil && refusal.Reason == "OUTCOME_UNKNOWN" && refusal.RetryAfter == 0, "the second: %v, %+v", refusal, told)
 }
 
-// TestGuardInAGuard: of two guards with one key, as where an interceptor is there twice, the inner
-// one lets the call pass.
+// TestGuardInAGuard: if an interceptor is installed twice, two guards have one key. The inner guard
+// lets the call pass.
 func TestGuardInAGuard(t *testing.T) {
 	t.Parallel()
 	e := engine(t, memstore.New(nil))
@@ -129,8 +129,8 @@ func TestGuardInAGuard(t *testing.T) {
 	assert.Equal(t, runs, 1, "runs")
 }
 
-// TestFormsThatFail: a request without a form is refused before anything runs; an answer without
-// one is given once, and repeats are told so.
+// TestFormsThatFail: a request that cannot be encoded is refused before anything runs. An answer
+// that cannot be encoded is given once, and duplicates get a refusal that says so.
 func TestFormsThatFail(t *testing.T) {
 	t.Parallel()
 	g := rpcidem.NewGuard(engine(t, memstore.New(nil)), &rpcidem.Options{Tenant: rpcidem.Global})

@@ -12,9 +12,9 @@ import (
 
 var reasonRow = regexp.MustCompile("(?m)^\\| `([A-Z_]+)` \\| `([A-Z_]+)` \\|([^|]*)\\| (.+) \\|$")
 
-// TestReasons: docs/rpc.md has a row for each reason, with its code, and either a page of the
-// problem codes that exists or words of its own; and none for a reason that is none. A page that
-// exists is the one that is linked.
+// TestReasons: docs/rpc.md has a row for each reason, with its code and either an existing page of
+// the problem codes or its own text. It has no row for anything else. If a page exists, the row
+// links it.
 func TestReasons(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/rpc.md")

@@ -9,28 +9,28 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Domain is that of the reasons of refusals (google.rpc.ErrorInfo).
+// Domain is the domain of the reasons of refusals (google.rpc.ErrorInfo).
 const Domain = "retrysafe"
 
-// Refusal is an answer of this package's own: the method did not run for this call. It never has a
-// key, a payload or a cause.
+// Refusal is an answer of this package itself: the method did not run for this call. It never
+// contains a key, a payload or a cause.
 type Refusal struct {
 	Code Code
-	// Reason is stable: programs go by it. It is the code of the same answer over HTTP in capitals;
-	// docs/problems has a page for each.
+	// Reason is stable, so programs can rely on it. It is the code of the same answer over HTTP, in
+	// capitals. docs/problems has a page for each.
 	Reason string
 	// Message says what happened and what to do.
 	Message string
-	// RetryAfter is when to come again; zero: never with this call as it is.
+	// RetryAfter is how long to wait before a retry. Zero means that retrying this call is useless.
 	RetryAfter time.Duration
 
 	cause error
 }
 
-// Error returns reason and message.
+// Error returns the reason and the message.
 func (r *Refusal) Error() string { return r.Reason + ": " + r.Message }
 
-// Unwrap returns the error behind the refusal, if there is one; it is not for callers.
+// Unwrap returns the cause of the refusal, or nil. The cause is not for callers.
 func (r *Refusal) Unwrap() error { return r.cause }
 
 var refusals = map[string]Refusal{
@@ -56,10 +56,10 @@ var refusals = map[string]Refusal{
 	"ANSWER_NOT_READABLE": {Code: AlreadyExists, Message: "this was done before, and its answer is of another kind than this method gives; look up what the first call made"},
 }
 
-// Reasons are all reasons of refusals, in order.
+// Reasons returns all reasons of refusals, sorted.
 func Reasons() []string { return slices.Sorted(maps.Keys(refusals)) }
 
-// NewRefusal returns the refusal with a reason of [Reasons]; it panics on another one.
+// NewRefusal returns the refusal for a reason of [Reasons]. It panics on any other reason.
 func NewRefusal(reason string, cause error) *Refusal {
 	r, ok := refusals[reason]
 	if !ok {
@@ -74,10 +74,10 @@ func (r *Refusal) after(d time.Duration) *Refusal {
 	return r
 }
 
-// longestWait is the most that callers are told to wait for an attempt that runs.
+// longestWait is the largest RetryAfter of a call whose first attempt is running.
 const longestWait = 5 * time.Second
 
-// refusalOf is what the engine's error means over RPC.
+// refusalOf returns the refusal for an error of the engine.
 func refusalOf(err error) *Refusal {
 	after, _ := retrysafe.Retryable(err)
 	for _, r := range []struct {

@@ -8,19 +8,18 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Reply is what a method answered, in the form that is kept: any protocol of this project can give
-// it to a repeat.
+// Reply is the stored form of what a method answered. Any protocol of this project can replay it.
 type Reply struct {
 	Code Code
 	// Type is the full name of the message, for OK.
 	Type string
-	// Body is the message in the binary form of protocol buffers; for an error that of its
+	// Body is the message in the binary form of protocol buffers. For an error it is a
 	// google.rpc.Status.
 	Body []byte
 }
 
-// codecName is that of kept replies. The form is frozen: a byte 1, then as unsigned varints the
-// code and the length of the type, the type, and the body.
+// codecName is the codec of stored replies. The format is frozen: a byte 1, then as unsigned
+// varints the code and the length of the type, then the type, then the body.
 const codecName = "rpc"
 
 const replyVersion = 1
@@ -50,8 +49,8 @@ func decodeReply(b []byte) (*Reply, error) {
 	return &Reply{Code: Code(code), Type: string(rest[:size]), Body: rest[size:]}, nil
 }
 
-// stored is the answer that is kept; of one that is too large, or has no form, only that there was
-// one.
+// stored returns the answer to store. If the answer is too large or cannot be encoded, the record
+// only says that there was one.
 func (g *Guard) stored(res Result) retrysafe.Answer {
 	limit := min(g.policy.WithDefaults().MaxAnswer, 1<<20)
 	r, err := res.Reply()
@@ -65,7 +64,7 @@ func (g *Guard) stored(res Result) retrysafe.Answer {
 	return retrysafe.Answer{Codec: codecName, Body: body, Kept: true}
 }
 
-// replay reads the answer of a finished record.
+// replay returns the answer of a finished record.
 func replay(rec *retrysafe.Record) (*Reply, *Refusal) {
 	switch {
 	case rec.State == retrysafe.StateFailed:
@@ -86,8 +85,8 @@ func replay(rec *retrysafe.Record) (*Reply, *Refusal) {
 	return reply, nil
 }
 
-// StoredReply makes the answer that repeats of a call will get, for whoever resolves a call in
-// doubt and knows what it was.
+// StoredReply returns the answer that duplicates of a call will get. It is for an operator who
+// resolves a call in doubt and knows its answer.
 func StoredReply(r *Reply) (retrysafe.Answer, error) {
 	body := r.encode()
 	if len(body) > retrysafe.MaxStored {
@@ -96,8 +95,8 @@ func StoredReply(r *Reply) (retrysafe.Answer, error) {
 	return retrysafe.Answer{Codec: codecName, Body: body, Kept: true}, nil
 }
 
-// payloadSum tells a repeat from another request with the same key: SHA-256 of "retrysafe rpc 1\n",
-// the method, a line feed, and the request.
+// payloadSum distinguishes a duplicate from another request with the same key. It is the SHA-256 of
+// "retrysafe rpc 1\n", the method, a line feed, and the request.
 func payloadSum(method string, payload []byte) []byte {
 	h := sha256.New()
 	h.Write([]byte("retrysafe rpc 1\n" + method + "\n"))

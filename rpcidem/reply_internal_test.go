@@ -9,8 +9,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestFormats freezes version 1 of what is kept and compared: a change here is a new version, not
-// an edit.
+// TestFormats freezes version 1 of what is stored and compared: a change needs a new version.
 func TestFormats(t *testing.T) {
 	t.Parallel()
 	var got bytes.Buffer
@@ -34,8 +33,8 @@ func TestFormats(t *testing.T) {
 	assert.Equal(t, got.String(), string(want), "formats")
 }
 
-// FuzzDecodeReply: whatever stands in a store, it is a reply or an error, and a reply that was read
-// has one spelling of its parts.
+// FuzzDecodeReply: any bytes in a store are a reply or an error, and a decoded reply is the same
+// after it is encoded and decoded again.
 func FuzzDecodeReply(f *testing.F) {
 	for _, b := range [][]byte{
 		nil,

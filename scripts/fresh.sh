@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs `make test` as on a fresh machine: in a clean clone with empty caches of modules and builds,
-# and then once more with what the first run has left there. Both totals stand in the summaries.
+# and then again with the caches of the first run. The summaries show both totals.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 stage=$(mktemp -d "${TMPDIR:-/tmp}/fresh-XXXXXX")

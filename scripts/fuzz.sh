@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Searches with each fuzz target for some minutes' worth of inputs. Their seeds, and what was found before, run with the other tests.
-# The limit is a count, since a time limit makes go test of Go 1.26 fail now and then with "context deadline exceeded" though nothing was found.
+# Runs each fuzz target for as many inputs as take some minutes. Their seeds and earlier finds run
+# with the other tests.
+# The limit is a count: with a time limit, go test of Go 1.26 sometimes fails with "context deadline
+# exceeded" although it found nothing.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 readonly inputs=${1:-100000x}

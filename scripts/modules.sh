@@ -1,5 +1,6 @@
-# Sourced by the other scripts. Sets modules: the directories of all modules as go.work names them, the root (.) first.
-# A test checks that go.work leaves none out.
+# Sourced by the other scripts. Sets modules to the directories of all modules in go.work, the root
+# (.) first.
+# A test checks that go.work has all modules.
 export GOWORK="$PWD/go.work"
 modules=()
 while read -r dir; do

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Sees that the programs are there that the tests run beside Go's own, says which are missing and
-# what for, and installs them on Debian and its like as root. Elsewhere it names the command and
-# fails, as the tests would.
+# Checks for the programs that the tests run besides Go's own. Says which are missing and what they
+# are for, and installs them if it runs as root on Debian or a derivative. Elsewhere it prints the
+# command to install them and fails, as the tests would.
 set -uo pipefail
 
 missing=()
@@ -19,7 +19,7 @@ need() { # need PACKAGE REASON PROGRAM...: any one of the programs will do
   lacks "$package" "$reason"
 }
 
-need_file() { # need_file PACKAGE REASON FILE: what is no program
+need_file() { # need_file PACKAGE REASON FILE: for a file that is not a program
   [ -e "$3" ] || lacks "$1" "$2"
 }
 
@@ -58,7 +58,7 @@ if [ "$(id -u)" -ne 0 ] || ! grep -qsE '^ID(_LIKE)?=.*(debian|ubuntu)' /etc/os-r
   exit 1
 fi
 echo "Installing them from Debian's packages; none of them is left running. (make test SERVERS=none does without.)"
-# Tests start the servers that they need, on ports of their own.
+# Tests start the servers that they need, on their own ports.
 policy=/usr/sbin/policy-rc.d
 if [ ! -e "$policy" ]; then
   printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod 755 "$policy"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs all tests with the race detector, those that start servers too. What is not ours and large is
-# compiled without it: SQLite, which is C made into Go and takes twenty times as long with it, and
-# ZooKeeper's client, which has a race of its own when it connects again (it reads the number of the
-# last change that it saw while an answer raises it, and asks for a few events too many at worst).
+# Runs all tests with the race detector, also those that start servers. Two large dependencies are
+# compiled without it: SQLite, which is translated from C and takes twenty times as long with it,
+# and ZooKeeper's client, which has a race when it reconnects (it reads the number of the last
+# change that it saw while an answer raises it, and at worst asks for a few events too many).
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 . scripts/steps.sh
@@ -14,7 +14,7 @@ raced() { # raced DIR
 }
 for dir in "${modules[@]}"; do
   case $dir in
-    bench) ;; # asserts on allocations, which the race detector adds to
+    bench) ;; # checks allocations, and the race detector adds some
     *) step "race $dir" raced "$dir" ;;
   esac
 done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Releases every module under one version: shows what would change and which tags it would make.
-# With -really it changes, commits and tags. Nothing is pushed.
+# Releases every module under one version. Shows what would change and which tags it would create.
+# With -really it makes the changes, commits and tags. It pushes nothing.
 #
 #   scripts/release.sh v0.1.0
 #   scripts/release.sh -really v0.1.0

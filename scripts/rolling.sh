@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs gateways of another revision and of this tree side by side on one store of each kind.
+# Runs gateways of another revision and of this tree at the same time, on one store of each kind.
 #
 #   scripts/rolling.sh REVISION    v0.1.0, a commit; default: the newest tag, or the commit before this one
 set -euo pipefail

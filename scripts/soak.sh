@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs every test whose name begins with TestSoak in its long form, and the long forms of a few that
-# search or break all points. -v shows seeds and figures.
+# Runs the long form of every test whose name begins with TestSoak, and of a few others that search
+# for faults or break at every point. -v shows seeds and figures.
 #
 #   scripts/soak.sh                      the long forms, an hour or more
 #   RETRYSAFE_SOAK=short scripts/soak.sh the short forms, minutes

@@ -1,17 +1,18 @@
-# Sourced by scripts that run named steps. Each step's output is kept in a file, and shown where it fails.
+# Sourced by scripts that run named steps. The output of each step goes to a file, and is shown if
+# the step fails.
 logs=${LOGS:-$(mktemp -d "${TMPDIR:-/tmp}/retrysafe-test-XXXXXX")}
 mkdir -p "$logs"
 step_names=() step_results=() step_seconds=() step_cpu=()
 steps_failed=0
 
-# count_cpu sets cpu to the processor time, in seconds, of all children that have ended. A subshell
-# would count its own.
+# count_cpu sets cpu to the CPU time, in seconds, of all children that have ended. A subshell would
+# count its own children.
 count_cpu() {
   times >"$logs/times"
   cpu=$(awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, t, /[ms]/); sum += t[1] * 60 + t[2] } printf "%d", sum }' "$logs/times")
 }
 
-# shown is a step whose output people want to see as it comes.
+# shown runs a step and shows its output as it comes.
 shown() { # shown NAME COMMAND...
   visible=1 step "$@"
 }
@@ -40,7 +41,7 @@ step() { # step NAME COMMAND...
   step_cpu+=($((cpu - cpu_before)))
 }
 
-# progress shows on a terminal how far a step is.
+# progress shows the progress of a step on a terminal.
 progress() { # progress PID LOG BEGAN
   while kill -0 "$1" 2>/dev/null; do
     printf '\r    %d s%s ' "$((SECONDS - $3))" "$(packages_in "$2")"
@@ -49,14 +50,15 @@ progress() { # progress PID LOG BEGAN
   printf '\r\033[K'
 }
 
-# packages_in says how many packages go test has passed in a log.
+# packages_in prints how many packages passed, from a log of go test.
 packages_in() {
   local n
   n=$(grep -c '^ok ' "$1")
   [ "$n" -eq 0 ] || printf ', %d packages passed' "$n"
 }
 
-# failures shows a log: whole where it is short, else what failed and the end. Warnings of passed packages stay in the file.
+# failures prints a log: all of it if it is short, else the failures and the end. Warnings of passed
+# packages stay in the file.
 failures() {
   if [ "$(wc -l <"$1")" -le 200 ]; then
     cat "$1"
@@ -68,7 +70,7 @@ failures() {
   echo "The whole output is in $1"
 }
 
-# summary prints what each step took, and ends the script.
+# summary prints the time of each step, and ends the script.
 summary() {
   local i
   printf '\n%-32s %8s %8s  %s\n' step seconds "of CPU" result

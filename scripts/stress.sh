@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Shows that no verdict depends on the machine's speed: whole runs of `make test` with four busy
-# loops beside them, then each package that starts servers or waits, again and again, with the loops.
+# Checks that no result depends on the machine's speed: full runs of `make test` beside four busy
+# loops, and then repeated runs of each package that starts servers or waits, also beside the loops.
 #
-#   scripts/stress.sh               three whole runs, then ten of each package
+#   scripts/stress.sh               three full runs, then ten of each package
 #   RUNS=1 TIMES=3 scripts/stress.sh
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1

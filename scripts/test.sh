@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Every check that a change must pass, as named steps. All of them run, also after one that failed.
+# Runs every check that a change must pass, as named steps. All of them run, also after a failure.
 #
 #   scripts/test.sh                 every step
-#   SERVERS=none scripts/test.sh    only what needs no program beside Go, git and a C compiler
+#   SERVERS=none scripts/test.sh    only what needs no programs besides Go, git and a C compiler
 #   LOGS=DIR scripts/test.sh        where the output of the steps is kept
 #
-# The output of a step is shown where it fails. Soak tests have a target of their own: make soak.
+# The output of a step is shown if it fails. Soak tests have a separate target: make soak.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 . scripts/steps.sh
@@ -20,13 +20,13 @@ case $servers in
     ;;
 esac
 
-# Compiled without paths of this machine, everything is compiled once for the tests and for the
-# rehearsal of a release, which has the modules elsewhere.
+# Without paths of this machine, everything is compiled only once for the tests and for the
+# rehearsal of a release, which has the modules in another directory.
 export GOFLAGS="${GOFLAGS:-} -trimpath"
 
-# The race detector is for packages in which goroutines of ours meet: those that run in one process.
-# What starts servers and processes is compiled once, without it, and so are adapters of frameworks,
-# which are large and whose goroutines are the framework's. `make race` has it everywhere.
+# The race detector runs for packages in which our own goroutines interact within one process.
+# Packages that start servers and processes are compiled once, without it. So are adapters of
+# frameworks, which are large and use the framework's goroutines. `make race` uses it everywhere.
 raced=(. filter gateway httpsig adapters/kafkaidem adapters/natsidem adapters/watermillidem)
 
 # Modules whose tests start servers or a browser, the slowest first.
@@ -35,7 +35,7 @@ served=(
   adapters/redisstreamidem adapters/zklock
 )
 
-# The rest needs neither.
+# The other modules need neither.
 plain=()
 for dir in "${modules[@]}"; do
   case " ${raced[*]} ${served[*]} " in
@@ -59,7 +59,7 @@ formatted() {
   return 1
 }
 
-# The race detector needs cgo, and cgo a C compiler.
+# The race detector needs cgo, and cgo needs a C compiler.
 need_cgo() {
   local cc
   cc=$(go env CC)
@@ -92,7 +92,7 @@ mapfile -t all < <(patterns "${modules[@]}")
 step "vet" go vet "${all[@]}"
 step "release rehearsal" go run ./scripts/release rehearse
 
-# A search of the models takes one step at a time, and five times as long with the race detector.
+# A search of the models runs one step at a time, and is five times as slow with the race detector.
 step "models" tests -skip '^(TestRace$|TestSoak)' ./internal/statespace ./shardstore
 step "tests in one process, race" tests_of "${raced[*]}" -race -p 4 -parallel 4
 step "tests without race" tests_of "${plain[*]}" -p 4 -parallel 4

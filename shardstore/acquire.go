@@ -9,7 +9,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Acquire implements [retrysafe.Store]. A key that is moving is won where it has won at both homes.
+// Acquire implements [retrysafe.Store]. While a key moves, a claim must succeed at both homes.
 func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
 	if err := check(ctx, req.Key); err != nil {
 		return retrysafe.Acquired{}, err
@@ -31,7 +31,8 @@ func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retr
 	return retrysafe.Acquired{}, errRestless
 }
 
-// acquireOne claims a key that stays where it is, no later than the look at the map allows.
+// acquireOne claims a key that does not move. The claim is valid no longer than the last look at
+// the map.
 func (s *Store) acquireOne(ctx context.Context, p *place, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
 	got, err := p.home.Acquire(ctx, p.bounded(req))
 	switch {
@@ -48,10 +49,10 @@ func (s *Store) acquireOne(ctx context.Context, p *place, req retrysafe.AcquireR
 	return got, nil
 }
 
-// confirm looks at the map once more after a win whose answer took long. The shard may have decided
-// in time and shown its record to others only after a change of maps had looked there: a slow disk
-// does that, or a replica that is waited for. If the key has left this shard, the win is given back
-// before anything runs.
+// confirm looks at the map again after a successful claim whose answer took long. The shard may
+// have decided in time, but shown the record to others only after a change of maps had listed it
+// there: because of a slow disk, or of a replica that it waited for. If the key has left this
+// shard, the claim is given back before anything runs.
 func (s *Store) confirm(ctx context.Context, p *place, req retrysafe.AcquireRequest, got retrysafe.Acquired) (retrysafe.Acquired, error) {
 	_, err := s.look(ctx, p.m, p.name)
 	if err == nil {
@@ -59,7 +60,7 @@ func (s *Store) confirm(ctx context.Context, p *place, req retrysafe.AcquireRequ
 	}
 	m := s.Map()
 	if home, _ := m.Home(req.Key); errors.Is(err, errMoved) && home == p.name {
-		return got, err // its repeat wins there again
+		return got, err // the repeated call is won there again
 	}
 	if back := p.home.Release(ctx, giveBack(&req, &got.Record)); back != nil && !errors.Is(back, retrysafe.ErrLeaseLost) {
 		return got, failedUnsure(p.name, back)
@@ -67,13 +68,14 @@ func (s *Store) confirm(ctx context.Context, p *place, req retrysafe.AcquireRequ
 	return got, err
 }
 
-// bounded is the request as it may be sent to the home.
+// bounded returns the request with the limits under which it may be sent to the home.
 func (p *place) bounded(req retrysafe.AcquireRequest) retrysafe.AcquireRequest {
 	req.Until, req.MinFence = earlier(req.Until, p.until()), max(req.MinFence, p.m.Floor)
 	return req
 }
 
-// late tells a request that came too late from one that only was sent by an old look at the map.
+// late distinguishes a request that came too late from one that was only sent after an old look at
+// the map.
 func (s *Store) late(ctx context.Context, p *place, asked time.Time) error {
 	r, err := s.look(ctx, p.m, p.name)
 	switch {
@@ -90,8 +92,9 @@ func (s *Store) late(ctx context.Context, p *place, asked time.Time) error {
 	return errMoved
 }
 
-// acquireBoth claims a moving key: at its old home, which every process asks that does not know of
-// the move yet, and then at the new one, which every process asks that knows that it has ended.
+// acquireBoth claims a moving key. It claims it first at the old home, which is the only home for
+// processes that do not know of the move yet. Then it claims it at the new one, which is the only
+// home for processes that know that the move has ended.
 func (s *Store) acquireBoth(ctx context.Context, p *place, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
 	there, err := p.next.Lookup(ctx, req.Key)
 	if err != nil {
@@ -105,7 +108,8 @@ func (s *Store) acquireBoth(ctx context.Context, p *place, req retrysafe.Acquire
 	raised := s.raised
 	s.mu.Unlock()
 	first := p.bounded(req)
-	// No fence that the next home would give by itself is larger, so that both give the same one.
+	// Larger than any fence that the next home would give by itself, so that both homes give the
+	// same one.
 	first.MinFence = max(first.MinFence, there.Fence+1, raised+1, retrysafe.Fence(max(p.nextUntil().UnixMicro(), 0)+1))
 	got, err := p.home.Acquire(ctx, first)
 	switch {
@@ -119,8 +123,8 @@ func (s *Store) acquireBoth(ctx context.Context, p *place, req retrysafe.Acquire
 	return s.acquireNext(ctx, p, req, &got.Record, &there)
 }
 
-// refused bears out an answer of the old home that is not a win by the record at the next one, or
-// by another look at the map: whoever knows that the move has ended asks the next home alone.
+// refused confirms an unsuccessful answer of the old home, by the record at the next home or by
+// another look at the map. Processes that know that the move has ended ask the next home alone.
 func (s *Store) refused(ctx context.Context, p *place, got retrysafe.Acquired, there *retrysafe.Record) (retrysafe.Acquired, error) {
 	here := &got.Record
 	alike := alike(there, here)
@@ -128,8 +132,8 @@ func (s *Store) refused(ctx context.Context, p *place, got retrysafe.Acquired, t
 	case got.Status == retrysafe.Finished && alike && there.State.Finished():
 		return got, nil
 	case got.Status == retrysafe.Finished && alike && there.State == retrysafe.StateInProgress:
-		// Whoever finished it has not come to the next home. It is done for them, or those who ask
-		// there alone would not know.
+		// The process that finished it has not reached the next home. Complete it there, since
+		// callers that ask there alone would not know.
 		if _, err := p.next.Complete(ctx, copyTo(here, there)); err == nil || !errors.Is(err, retrysafe.ErrLeaseLost) {
 			return got, failedIf(p.nextName, err)
 		}
@@ -139,8 +143,8 @@ func (s *Store) refused(ctx context.Context, p *place, got retrysafe.Acquired, t
 	return got, s.still(ctx, p.m)
 }
 
-// copyTo is a Complete that keeps what a finished record has, for as long, in one that is in
-// progress.
+// copyTo returns a Complete that stores the outcome of a finished record, for the rest of its
+// retention, in an unfinished one.
 func copyTo(rec, there *retrysafe.Record) retrysafe.CompleteRequest {
 	keep := retrysafe.Forever
 	if !rec.Expires.IsZero() {
@@ -151,7 +155,7 @@ func copyTo(rec, there *retrysafe.Record) retrysafe.CompleteRequest {
 	}
 }
 
-// acquireNext goes on to the next home with what was won at the old one.
+// acquireNext continues at the next home after a successful claim at the old one.
 func (s *Store) acquireNext(ctx context.Context, p *place, req retrysafe.AcquireRequest, won, there *retrysafe.Record) (retrysafe.Acquired, error) {
 	next, err := s.following(ctx, p, req, won, there)
 	if err != nil {
@@ -159,9 +163,9 @@ func (s *Store) acquireNext(ctx context.Context, p *place, req retrysafe.Acquire
 	}
 	got, err := p.next.Acquire(ctx, next)
 	if err == nil && got.Status == retrysafe.StatusInDoubt && got.Record.Owner != req.Owner {
-		// The old home has said who may run, and this is not the record of whom it had before. If
-		// the move has not ended, nobody was let in here alone: it is what was left of an attempt
-		// that was taken over without this home, or that has expired there.
+		// The old home has admitted this caller, and this is not the record of its previous holder.
+		// If the move has not ended, no caller was admitted here alone. So this record is what is
+		// left of an attempt that was taken over without this home, or that has expired there.
 		if err = s.still(ctx, p.m); err == nil {
 			next.IfFence, next.Force, next.MustBeIssued = got.Record.Fence, false, false
 			got, err = p.next.Acquire(ctx, next)
@@ -170,7 +174,7 @@ func (s *Store) acquireNext(ctx context.Context, p *place, req retrysafe.Acquire
 	switch {
 	case errors.Is(err, retrysafe.ErrTooLate):
 		if err = s.late(ctx, p, req.Limit()); errors.Is(err, retrysafe.ErrTooLate) {
-			// It was applied at the old home: nobody may take this for certain.
+			// The old home has applied it, so the caller must not take ErrTooLate as certain.
 			err = fmt.Errorf("%w: the request came in time to shard %q and too late to %q", retrysafe.ErrUnavailable, p.name, p.nextName)
 		}
 		return got, err
@@ -182,7 +186,7 @@ func (s *Store) acquireNext(ctx context.Context, p *place, req retrysafe.Acquire
 		return got, s.misfit(ctx, p, req, won, &got.Record)
 	}
 	if won.Answer.Codec != "" && won.Answer.Size > got.Record.Answer.Size {
-		// what was done before the move
+		// progress from before the move
 		err := p.next.Extend(ctx, retrysafe.ExtendRequest{Key: req.Key, Owner: req.Owner, Fence: won.Fence, Lease: req.Lease, Progress: &won.Answer})
 		if err != nil {
 			return got, failedUnsure(p.nextName, err)
@@ -196,20 +200,21 @@ func (s *Store) acquireNext(ctx context.Context, p *place, req retrysafe.Acquire
 	return retrysafe.Acquired{Status: retrysafe.Won, Record: *won}, nil
 }
 
-// following is the request to the next home.
+// following returns the request for the next home.
 func (s *Store) following(ctx context.Context, p *place, req retrysafe.AcquireRequest, won, there *retrysafe.Record) (retrysafe.AcquireRequest, error) {
-	// What is left of the time, from a moment before the old home has told it, by the clock of this
-	// one.
+	// The time that is left, converted to the next home's clock. It counts from a moment before the
+	// old home reported its time.
 	by := there.Now.Sub(won.Now)
 	req.NotAfter, req.Until = moved(req.NotAfter, by), earlier(moved(req.Until, by), p.nextUntil())
-	if there.State == 0 || there.Owner != req.Owner { // past this the fence would be another one
+	if there.State == 0 || there.Owner != req.Owner { // after that, the fence would be another one
 		req.Until = earlier(req.Until, time.UnixMicro(int64(won.Fence))) //nolint:gosec // fences stay below 2^53
 	}
 	req.MinFence, req.Worked = won.Fence, carried(won)
 	req.Fingerprint, req.Binding, req.OnDoubt = won.Fingerprint, won.Binding, won.OnDoubt
 	switch {
 	case req.IfFence != 0 && there.State == retrysafe.StateFailed:
-		req.IfFence = there.Fence // the old home has opened the failure again, and this is its copy
+		// the old home has reopened the failure, and this record is its copy
+		req.IfFence = there.Fence
 	case there.State == 0 || there.Fence != req.IfFence:
 		req.IfFence, req.Force = 0, false
 	}
@@ -227,15 +232,15 @@ func (s *Store) following(ctx context.Context, p *place, req retrysafe.AcquireRe
 	return req, nil
 }
 
-// carried are the attempts that may have worked at the old home.
+// carried returns the attempts that may have worked at the old home.
 func carried(won *retrysafe.Record) []retrysafe.Worked {
-	if won.EarlierCut { // one more than is kept, so that the next home says that there were more
+	if won.EarlierCut { // one more than fits, so that the next home says that there were more
 		return append([]retrysafe.Worked{{}}, won.Earlier...)
 	}
 	return won.Earlier
 }
 
-// undo gives back what was won at the old home, where the next one has refused.
+// undo gives back a claim at the old home that the next one has refused.
 func (s *Store) undo(ctx context.Context, p *place, req retrysafe.AcquireRequest, won *retrysafe.Record, got retrysafe.Acquired) (retrysafe.Acquired, error) {
 	err := p.home.Release(ctx, giveBack(&req, won))
 	if err != nil && !errors.Is(err, retrysafe.ErrLeaseLost) {
@@ -245,16 +250,16 @@ func (s *Store) undo(ctx context.Context, p *place, req retrysafe.AcquireRequest
 	return got, nil
 }
 
-// giveBack is the release of a win of which nobody was told.
+// giveBack returns the release of a claim that no caller was given.
 func giveBack(req *retrysafe.AcquireRequest, won *retrysafe.Record) retrysafe.ReleaseRequest {
 	return retrysafe.ReleaseRequest{
 		Key: req.Key, Owner: req.Owner, Fence: won.Fence, Cause: "unanswered", Quiet: true,
-		// That this caller did nothing says nothing of an attempt before.
+		// That this caller did nothing says nothing about the attempt before it.
 		InDoubt: req.IfFence != 0 || won.OnDoubt == retrysafe.Reexecute && won.Attempt > 1,
 	}
 }
 
-// misfit gives back what the next home gave with another fence, and remembers that one.
+// misfit gives back a claim to which the next home gave another fence, and remembers that fence.
 func (s *Store) misfit(ctx context.Context, p *place, req retrysafe.AcquireRequest, won, got *retrysafe.Record) error {
 	s.mu.Lock()
 	s.raised = max(s.raised, got.Fence)
@@ -267,7 +272,7 @@ func (s *Store) misfit(ctx context.Context, p *place, req retrysafe.AcquireReque
 		retrysafe.ErrUnavailable, p.nextName, got.Fence, won.Fence)
 }
 
-// moved is a point of time by another clock; zero stays none.
+// moved converts a time to another clock; zero stays zero.
 func moved(t time.Time, by time.Duration) time.Time {
 	if t.IsZero() {
 		return t
@@ -275,8 +280,7 @@ func moved(t time.Time, by time.Duration) time.Time {
 	return t.Add(by)
 }
 
-// shifted tells a record by the clock of the old home, which is the one that callers of a moving
-// key are told.
+// shifted converts a record to the clock of the old home, which callers of a moving key see.
 func shifted(rec retrysafe.Record, now time.Time) retrysafe.Record {
 	by := now.Sub(rec.Now)
 	for _, t := range []*time.Time{&rec.Now, &rec.Created, &rec.Updated, &rec.Expires} {
@@ -285,7 +289,8 @@ func shifted(rec retrysafe.Record, now time.Time) retrysafe.Record {
 	return rec
 }
 
-// failedUnsure is for calls behind one that was applied: their error never says that nothing was.
+// failedUnsure is for calls after one that was applied: their error never says that nothing was
+// applied.
 func failedUnsure(name string, err error) error {
 	return fmt.Errorf("%w: shard %q: %s", retrysafe.ErrUnavailable, name, err.Error())
 }

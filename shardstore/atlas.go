@@ -13,11 +13,11 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// atlas is all maps, as the shards keep them: each map is a record of its own, completed and kept
-// for ever, so that the first one that is written under a number stays.
+// atlas reads and writes the maps in the shards. Each map is a record of its own, completed and
+// kept for ever. So the first map that is written under a number stays.
 type atlas map[string]retrysafe.Store
 
-// The records of maps are in a namespace that nobody else uses.
+// The namespace of the records of maps. No other record uses it.
 const namespace = "retrysafe-shardstore"
 
 func mapKey(number int64) retrysafe.StoreKey {
@@ -27,7 +27,7 @@ func mapKey(number int64) retrysafe.StoreKey {
 	}
 }
 
-// shard returns the store of a name.
+// shard returns the store with a name.
 func (a atlas) shard(name string) (retrysafe.Store, error) {
 	if s := a[name]; s != nil {
 		return s, nil
@@ -35,7 +35,7 @@ func (a atlas) shard(name string) (retrysafe.Store, error) {
 	return nil, fmt.Errorf("%w: the map names the shard %q, which this process was not given; start it with that shard", retrysafe.ErrUnavailable, name)
 }
 
-// look reads one map; nil: the shard has none of that number, as of the time told.
+// look reads one map. m is nil if the shard has no map with that number as of now.
 func (a atlas) look(ctx context.Context, name string, number int64) (m *Map, now time.Time, err error) {
 	s, err := a.shard(name)
 	if err != nil {
@@ -51,8 +51,8 @@ func (a atlas) look(ctx context.Context, name string, number int64) (m *Map, now
 	return m, rec.Now, err
 }
 
-// last reads the maps of a shard that come after m (nil: all), and returns the last one, or m, and
-// when there was no other.
+// last reads the maps of a shard that come after m (nil: all of them). It returns the last one, or
+// m if there is none, and the time when no other existed.
 func (a atlas) last(ctx context.Context, name string, m *Map) (last *Map, now time.Time, err error) {
 	number := int64(0)
 	if m != nil {
@@ -67,11 +67,11 @@ func (a atlas) last(ctx context.Context, name string, m *Map) (last *Map, now ti
 	}
 }
 
-// names are those of all shards, in their order.
+// names returns the names of all shards, sorted.
 func (a atlas) names() []string { return slices.Sorted(maps.Keys(a)) }
 
-// newest asks all shards for their last map; source is one that has it, and all before it. silent
-// are those that did not answer.
+// newest asks all shards for their last map. source is a shard that has it and all maps before it.
+// silent has the errors of shards that did not answer.
 func (a atlas) newest(ctx context.Context) (m *Map, source string, silent, err error) {
 	for _, name := range a.names() {
 		last, _, err := a.last(ctx, name, nil)
@@ -90,8 +90,8 @@ func (a atlas) newest(ctx context.Context) (m *Map, source string, silent, err e
 	return m, source, silent, nil
 }
 
-// write keeps m in a shard, unless that has another map of the number; it returns the one that
-// stands there.
+// write stores m in a shard, unless the shard has another map with that number. It returns the map
+// that is stored.
 func (a atlas) write(ctx context.Context, name string, m *Map) (*Map, error) {
 	s, err := a.shard(name)
 	if err != nil {
@@ -100,7 +100,7 @@ func (a atlas) write(ctx context.Context, name string, m *Map) (*Map, error) {
 	req := retrysafe.AcquireRequest{Key: mapKey(m.Number), Lease: writeLease, Retention: retrysafe.Forever, OnDoubt: retrysafe.Reexecute}
 	_, _ = rand.Read(req.Owner[:]) // never fails
 	got, err := s.Acquire(ctx, req)
-	if err != nil { // once more, by the same owner
+	if err != nil { // once more, as the same owner
 		got, err = s.Acquire(ctx, req)
 	}
 	if err != nil {
@@ -126,11 +126,11 @@ func (a atlas) write(ctx context.Context, name string, m *Map) (*Map, error) {
 	return parseMap(name, m.Number, &rec.Answer)
 }
 
-// writeLease is how long one writer of a map waits for another that has died.
+// writeLease is how long a writer of a map waits for another one that has died.
 const writeLease = 5 * time.Second
 
-// publish makes m the map that follows from: first in the shard that decides, then in the others,
-// which get what maps they lack. It returns the map that has won.
+// publish makes m the map after from. It writes it first to the deciding shard, then to the others
+// together with the maps that they lack. It returns the map that was stored first.
 func (a atlas) publish(ctx context.Context, from, m *Map) (*Map, error) {
 	decider := m.Names[0]
 	if from != nil {
@@ -143,8 +143,8 @@ func (a atlas) publish(ctx context.Context, from, m *Map) (*Map, error) {
 	return won, a.spread(ctx, decider, won)
 }
 
-// spread gives all shards the maps up to m that they lack, in their order, those too that are the
-// home of nothing any more: there may be processes that ask them. source has all of the maps.
+// spread writes the maps up to m that a shard lacks, in order, to every shard. That includes shards
+// that are not a home any more, since some processes may still ask them. source has all the maps.
 func (a atlas) spread(ctx context.Context, source string, m *Map) error {
 	for _, name := range a.names() {
 		have, _, err := a.last(ctx, name, nil)
@@ -175,8 +175,8 @@ func (a atlas) spread(ctx context.Context, source string, m *Map) error {
 	return nil
 }
 
-// passed tells how long it is until nobody goes by a map before m any more, by the clock of each
-// shard.
+// passed returns how long it takes, by the clock of each shard, until no process uses a map before
+// m any more.
 func (a atlas) passed(ctx context.Context, m *Map) (left time.Duration, err error) {
 	for _, name := range a.names() {
 		s, err := a.shard(name)
@@ -195,7 +195,7 @@ func (a atlas) passed(ctx context.Context, m *Map) (left time.Duration, err erro
 	return left, nil
 }
 
-// failed says which shard it was. Whether the call was applied is known as before.
+// failed adds the shard's name to err. It keeps what err says about whether the call was applied.
 func failed(name string, err error) error {
 	for _, sure := range []error{retrysafe.ErrLeaseLost, retrysafe.ErrInvalidKey, retrysafe.ErrTooLate, retrysafe.ErrInTransaction, errors.ErrUnsupported} {
 		if errors.Is(err, sure) {

@@ -8,7 +8,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// batches tells whether every shard makes batches.
+// batches reports whether every shard supports batches.
 func (a atlas) batches(ctx context.Context) (bool, error) {
 	for _, name := range a.names() {
 		b, ok := a[name].(retrysafe.Batcher)
@@ -24,11 +24,11 @@ func (a atlas) batches(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// together is how many calls of one batch are under way at once.
+// together is the largest number of concurrent calls of one batch.
 const together = 8
 
-// AcquireBatch implements [retrysafe.Batcher]: one batch for each shard, and keys that move one by
-// one.
+// AcquireBatch implements [retrysafe.Batcher]. It makes one batch for each shard, and single calls
+// for keys that move.
 func (s *Store) AcquireBatch(ctx context.Context, reqs []retrysafe.AcquireRequest) ([]retrysafe.BatchResult[retrysafe.Acquired], error) {
 	type result = retrysafe.BatchResult[retrysafe.Acquired]
 	return batch(ctx, s, reqs, func(r *retrysafe.AcquireRequest) retrysafe.StoreKey { return r.Key },
@@ -81,13 +81,13 @@ func (s *Store) ReleaseBatch(ctx context.Context, reqs []retrysafe.ReleaseReques
 		func(r retrysafe.ReleaseRequest) error { return s.Release(ctx, r) }, lostInBatch, same)
 }
 
-// lostInBatch is an answer that is given only after another look at the map.
+// lostInBatch reports whether an answer needs another look at the map first.
 func lostInBatch(_ *place, err error) bool { return errors.Is(err, retrysafe.ErrLeaseLost) }
 
 func same(err error) error { return err }
 
-// batch gives each shard its part, in the order of the calls. What an old map may have answered is
-// asked again by itself.
+// batch sends each shard its part, in the order of the calls. A call whose answer may come from an
+// old map is repeated as a single call.
 func batch[Q, R any](ctx context.Context, s *Store, reqs []Q, key func(*Q) retrysafe.StoreKey,
 	many func(retrysafe.Batcher, *place, []Q) ([]R, error), one func(Q) R, doubtful func(*place, R) bool, failure func(error) R,
 ) ([]R, error) {
@@ -144,7 +144,7 @@ func batch[Q, R any](ctx context.Context, s *Store, reqs []Q, key func(*Q) retry
 			}
 		})
 	}
-	wg.Go(func() { // one after the other, since one key may come several times
+	wg.Go(func() { // one after the other, since a key may occur several times
 		for _, i := range alone {
 			answers[i] = one(reqs[i])
 		}

@@ -13,7 +13,7 @@ func (s *Store) Extend(ctx context.Context, req retrysafe.ExtendRequest) error {
 	return s.held(ctx, req.Key, false, func(shard retrysafe.Store) error { return shard.Extend(ctx, req) })
 }
 
-// Complete implements [retrysafe.Store]. What the first home keeps is what the next one gets.
+// Complete implements [retrysafe.Store]. The next home gets what the first one has stored.
 func (s *Store) Complete(ctx context.Context, req retrysafe.CompleteRequest) (rec retrysafe.Record, err error) {
 	first := true
 	err = s.held(ctx, req.Key, false, func(shard retrysafe.Store) error {
@@ -25,7 +25,7 @@ func (s *Store) Complete(ctx context.Context, req retrysafe.CompleteRequest) (re
 		return err
 	})
 	if errors.Is(err, retrysafe.ErrLeaseLost) {
-		// A change may have copied what an earlier try of this call has kept.
+		// A change may have copied the outcome that an earlier try of this call has stored.
 		if kept, look := s.Lookup(ctx, req.Key); look == nil && kept.State.Finished() && kept.Owner == copyOwner(req.Owner, req.Fence) {
 			return kept, nil
 		}
@@ -36,15 +36,15 @@ func (s *Store) Complete(ctx context.Context, req retrysafe.CompleteRequest) (re
 	return rec, nil
 }
 
-// Release implements [retrysafe.Store]. The next home is told first: a key is free when the old one
-// is.
+// Release implements [retrysafe.Store]. It releases the key at the next home first: the key is free
+// when the old home has released it.
 func (s *Store) Release(ctx context.Context, req retrysafe.ReleaseRequest) error {
 	return s.held(ctx, req.Key, true, func(shard retrysafe.Store) error { return shard.Release(ctx, req) })
 }
 
-// held makes a call of a holder at each home, the next one first or last. A record that the next
-// home does not have, or that is another's there, was won before the move began; then the old home
-// alone decides, unless the move has ended in the meantime.
+// held makes a holder's call at each home, at the next one first or last. If the next home does not
+// have the record, or another holder's, the key was claimed before the move began. Then the old
+// home alone decides, unless the move has ended meanwhile.
 func (s *Store) held(ctx context.Context, key retrysafe.StoreKey, nextFirst bool, call func(retrysafe.Store) error) error {
 	if err := check(ctx, key); err != nil {
 		return err
@@ -137,7 +137,7 @@ func (s *Store) lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.R
 	if err := s.still(ctx, p.m); err != nil {
 		return rec, err
 	}
-	if rec.State == 0 { // it has expired a moment sooner than at the next home
+	if rec.State == 0 { // it has expired slightly earlier than at the next home
 		return shifted(there, rec.Now), nil
 	}
 	return rec, nil
@@ -176,7 +176,7 @@ func (s *Store) issue(ctx context.Context, req retrysafe.IssueRequest) (retrysaf
 			return status, failedUnsure(p.nextName, err)
 		}
 	}
-	// Issue has no time limit of its own: that the map was good is known by a look after it.
+	// Issue has no time limit of its own: a look afterwards shows whether the map was valid.
 	at := p.name
 	if p.moves() {
 		at = p.m.decider()

@@ -10,18 +10,19 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Status is how far a change of maps is.
+// Status describes the progress of a change of maps.
 type Status struct {
-	// Map is the newest one.
+	// Map is the newest map.
 	Map Map
-	// Behind are the shards of the map that do not have it: a change was interrupted. Call Change
+	// These shards of the map do not have it yet, since a change was interrupted. Call Change
 	// again.
 	Behind []string
-	// Silent says which shards did not answer; nil: all did. A map that only they have is not seen.
+	// Silent has the errors of shards that did not answer; nil: all did. ReadStatus does not see a
+	// map that only those shards have.
 	Silent error
 }
 
-// ReadStatus reads the maps of all shards and changes nothing. Where there is none, Map.Number is
+// ReadStatus reads the maps of all shards and changes nothing. If there is no map, Map.Number is
 // zero.
 func ReadStatus(ctx context.Context, shards map[string]retrysafe.Store) (Status, error) {
 	a, err := newAtlas(shards)
@@ -45,18 +46,19 @@ func ReadStatus(ctx context.Context, shards map[string]retrysafe.Store) (Status,
 	return st, nil
 }
 
-// BlockedError says that records stand in the way of the end of a change. Keys go on to be served
-// by both their homes.
+// BlockedError means that records prevent a change from ending. Both homes continue to serve the
+// keys.
 type BlockedError struct {
-	// Shard is the one where they are, Records how many; First is the operation of one of them.
+	// Shard is the shard of these records, Records their number, and First the operation of one of
+	// them.
 	Shard   string
 	Records int
 	First   string
-	// Returning: they are copies that an earlier change has left in a shard that would get its keys
-	// back.
+	// Returning: the records are copies that an earlier change left in a shard that would get its
+	// keys back.
 	Returning bool
-	// Until is when the last of them expires, by the clock of the shard; zero: at least one does
-	// not, since it is in progress, in doubt, or kept for ever.
+	// Until is when the last of them expires, by the shard's clock. It is zero if at least one does
+	// not expire: it is in progress, in doubt, or kept for ever.
 	Until time.Time
 }
 
@@ -73,21 +75,20 @@ func (e *BlockedError) Error() string {
 	return fmt.Sprintf("shardstore: shard %q has %d records %s (one is of operation %q); %s, and call Change again", e.Shard, e.Records, what, e.First, when)
 }
 
-// Change makes names the shards, and returns when no key moves any more. It may be called again
-// after any error, by anybody, and then goes on from where it stopped; ctx ends it at any time, and
-// processes go on to be served meanwhile. shards are all that there are and will be, by their
-// names: those that leave as well. Every process that uses them has to have been started with the
-// new ones.
+// Change makes names the shards, and returns when no key moves any more. After an error any process
+// can call it again, and it continues where it stopped. It stops when ctx ends. Processes continue
+// to be served meanwhile. shards has all old and new shards by name, including those that are
+// removed. Start every process that uses the shards with the new ones before the change.
 //
-// It announces the move, waits until nobody goes by the map before (the map's lease, by the clock
-// of each shard), copies what was finished before the move, and ends it when the next shards have
-// every record of the keys that move. What was begun before the move and is not finished, or is in
-// doubt, cannot be copied: then Change returns a [*BlockedError], and is called again later. Until
-// the move has ended keys that move cost three calls to shards for one. Where there are
-// transactions ([TxStore]), those of keys that move are refused in the last part of it, for one to
-// two leases. A Change to the shards before takes back what is under way, at once.
+// Change announces the move and waits until no process uses the previous map (the map's lease, by
+// the clock of each shard). Then it copies the work that was finished before the move. It ends the
+// move when the next shards have every record of the keys that move. Records from before the move
+// that are unfinished or in doubt cannot be copied: then Change returns a [*BlockedError]; call it
+// again later. Until the move has ended, a call for a moving key costs three calls to shards. If
+// there are transactions ([TxStore]), those of moving keys are refused at the end of the move, for
+// one to two leases. A Change to the previous shards takes a running move back at once.
 //
-// A copy has a larger fence than its original, and says that it is of the first attempt.
+// A copy has a larger fence than its original, and its attempt number is 1.
 func Change(ctx context.Context, shards map[string]retrysafe.Store, names []string) (Map, error) {
 	a, err := newAtlas(shards)
 	if err != nil {
@@ -122,8 +123,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// step goes on with a change as far as it can without waiting, and says how long to wait; zero: it
-// is done.
+// step continues a change as far as possible without waiting, and returns how long to wait; zero:
+// the change is done.
 func (a atlas) step(ctx context.Context, names []string) (*Map, time.Duration, error) {
 	m, source, silent, err := a.newest(ctx)
 	switch {
@@ -139,7 +140,7 @@ func (a atlas) step(ctx context.Context, names []string) (*Map, time.Duration, e
 			return nil, 0, err
 		}
 	}
-	if err := a.spread(ctx, source, m); err != nil { // who wrote it may have died
+	if err := a.spread(ctx, source, m); err != nil { // its writer may have died
 		return nil, 0, err
 	}
 	left, err := a.passed(ctx, m)
@@ -147,7 +148,7 @@ func (a atlas) step(ctx context.Context, names []string) (*Map, time.Duration, e
 	case err != nil:
 		return nil, 0, err
 	case m.Moving() && slices.Equal(m.Was, names):
-		return a.settle(ctx, m, m.Was, 0) // back: what counts is there
+		return a.settle(ctx, m, m.Was, 0) // taken back: the previous shards have what counts
 	case m.Moving() && !slices.Equal(m.Names, names):
 		return nil, 0, fmt.Errorf("shardstore: keys are moving from %q to %q; end that first, by a Change to one of both", m.Was, m.Names)
 	case left > 0:
@@ -174,9 +175,9 @@ func (a atlas) announce(ctx context.Context, m *Map, names []string) (*Map, time
 	return a.follow(ctx, m, &Map{Number: m.Number + 1, Names: names, Was: m.Names, Lease: m.Lease, Floor: m.Floor})
 }
 
-// end ends a move, if the next shards have all that counts. Where there may be transactions, it
-// closes the old homes to them first: they ran there alone, and what the last of them have kept is
-// copied when no other can come.
+// end ends a move if the next shards have everything. If there may be transactions, it first closes
+// the old homes to them: they ran only there. It copies the results of the last of them when no
+// other transaction can come.
 func (a atlas) end(ctx context.Context, m *Map) (*Map, time.Duration, error) {
 	if m.Closing {
 		if err := a.settleTx(ctx, m.Was); err != nil {
@@ -202,11 +203,12 @@ func (a atlas) end(ctx context.Context, m *Map) (*Map, time.Duration, error) {
 	return a.settle(ctx, m, m.Names, most)
 }
 
-// complete gives the next shards what they lack, and returns the largest fence of what has moved.
+// complete copies to the next shards what they lack, and returns the largest fence of the moved
+// records.
 func (a atlas) complete(ctx context.Context, m *Map) (most retrysafe.Fence, err error) {
 	for _, name := range m.Was {
-		// What was decided before this write is on its way to be seen, or its caller looks at the
-		// map again.
+		// What was decided before this write will become visible, or its caller looks at the map
+		// again.
 		if _, err := a.probe(ctx, name); err != nil {
 			return 0, err
 		}
@@ -219,7 +221,7 @@ func (a atlas) complete(ctx context.Context, m *Map) (most retrysafe.Fence, err 
 	return most, nil
 }
 
-// hasTx tells whether one of the shards may run transactions.
+// hasTx reports whether one of the shards may run transactions.
 func (a atlas) hasTx(names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool {
 		_, ok := a[name].(retrysafe.TxSettler)
@@ -227,7 +229,7 @@ func (a atlas) hasTx(names []string) bool {
 	})
 }
 
-// settleTx waits until every transaction has ended that did not find the newest map at its end.
+// settleTx waits for the end of every transaction that looked at the maps before the newest one.
 func (a atlas) settleTx(ctx context.Context, names []string) error {
 	for _, name := range names {
 		if s, ok := a[name].(retrysafe.TxSettler); ok {
@@ -239,8 +241,8 @@ func (a atlas) settleTx(ctx context.Context, names []string) error {
 	return nil
 }
 
-// settle makes the map that ends a move, or takes it back. most is the largest fence of what has
-// moved.
+// settle publishes the map that ends a move or takes it back. most is the largest fence of the
+// moved records.
 func (a atlas) settle(ctx context.Context, m *Map, names []string, most retrysafe.Fence) (*Map, time.Duration, error) {
 	floor := max(m.Floor, most+1)
 	for _, name := range m.Was {

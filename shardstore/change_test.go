@@ -16,7 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// brief is a lease of maps that can be waited for.
+// brief is a lease of maps that is short enough to wait for.
 var brief = &shardstore.Options{Lease: 20 * time.Millisecond}
 
 func keyOf(i int) retrysafe.StoreKey {
@@ -48,8 +48,8 @@ func win(t *testing.T, s retrysafe.Store, key retrysafe.StoreKey, owner byte) re
 
 var errCut = errors.New("connection cut")
 
-// TestHomes: all processes agree on homes, for ever; a shard that comes takes its share from all
-// others and moves nothing between them.
+// TestHomes: all processes agree on homes, for ever. A new shard takes its share from all others
+// and moves nothing between them.
 func TestHomes(t *testing.T) {
 	t.Parallel()
 	three := shardstore.Map{Names: []string{"a", "b", "c"}}
@@ -72,8 +72,8 @@ func TestHomes(t *testing.T) {
 	assert.Equal(t, frozen, "acccddbaadcc", "homes of some keys, which never change")
 }
 
-// TestAway: a shard that does not answer makes its keys unavailable, and no others; they are not
-// sent elsewhere, also not by a process that begins.
+// TestAway: a shard that does not answer makes only its own keys unavailable. They are not sent to
+// another shard, also not by a new process.
 func TestAway(t *testing.T) {
 	t.Parallel()
 	all := memories(3, nil)
@@ -131,8 +131,7 @@ func (a *away) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Re
 	return a.Store.Lookup(ctx, key)
 }
 
-// TestChange goes through a change by hand: what stands in its way is told, and nothing of it is
-// lost.
+// TestChange makes a change step by step: blocking records are reported, and none of them is lost.
 func TestChange(t *testing.T) {
 	t.Parallel()
 	clock := storetest.NewClock()
@@ -143,7 +142,7 @@ func TestChange(t *testing.T) {
 	assert.NoError(t, s.Release(t.Context(), retrysafe.ReleaseRequest{Key: doubt.Key, Owner: doubt.Owner, Fence: doubt.Fence, InDoubt: true}), "doubt")
 	announce(t, all, []string{"b"}, clock)
 
-	stale := s // knows a alone: the map names a shard that it was not given
+	stale := s // knows only a: the map names a shard that it was not given
 	_, err := stale.Acquire(t.Context(), ask(keyOf(1), 9))
 	assert.ErrorIs(t, err, retrysafe.ErrUnavailable, "a process that was not given the new shard")
 	s = open(t, all, nil)
@@ -185,7 +184,7 @@ func TestChange(t *testing.T) {
 	assert.True(t, again.Fence > old.Fence, "the fence grows over the move")
 }
 
-// TestFirstMap: what is there before the first map stays where it is.
+// TestFirstMap: records from before the first map stay where they are.
 func TestFirstMap(t *testing.T) {
 	t.Parallel()
 	used := memstore.New(nil)
@@ -204,8 +203,8 @@ func TestFirstMap(t *testing.T) {
 	assert.ErrorIs(t, err, retrysafe.ErrInvalidKey, "the namespace of the maps")
 }
 
-// TestRace: callers hammer keys through several handles while shards come and go; no key runs
-// twice.
+// TestRace: callers hammer keys through several handles while shards are added and removed. No key
+// runs twice.
 func TestRace(t *testing.T) {
 	t.Parallel()
 	all := memories(4, nil)
@@ -217,7 +216,7 @@ func TestRace(t *testing.T) {
 	const keys = 100_000
 	var runs [keys]atomic.Int32
 	var ended [keys]atomic.Int64 // since began
-	var expired atomic.Int64     // keys whose second caller came when the answer had expired
+	var expired atomic.Int64     // keys whose second caller came after the answer had expired
 	began := time.Now()
 	var calls atomic.Int64
 	var wg sync.WaitGroup
@@ -236,7 +235,7 @@ func TestRace(t *testing.T) {
 				}
 				req := ask(keyOf(i), byte(g+1))
 				got, err := handles[g%3].Acquire(t.Context(), req)
-				if err != nil { // unavailable for a moment: given back, as the engine does
+				if err != nil { // briefly unavailable: given back, as the engine does
 					settle(t, func() error { return giveBack(t, handles[g%3], req) })
 				} else if got.Status == retrysafe.Won {
 					if n, end := runs[i].Add(1), ended[i].Load(); n > 1 && (end == 0 || time.Since(began) < time.Duration(end)+900*time.Millisecond) {
@@ -244,7 +243,7 @@ func TestRace(t *testing.T) {
 					} else if n > 1 {
 						expired.Add(1)
 					}
-					// no sooner does the store's time of keeping the answer begin
+					// the retention of the answer does not begin before this
 					ended[i].Store(int64(time.Since(began)))
 					settle(t, func() error {
 						_, err := handles[g%3].Complete(t.Context(), retrysafe.CompleteRequest{
@@ -291,7 +290,7 @@ func settle(t *testing.T, call func() error) {
 	t.Error("a call was not answered for minutes")
 }
 
-// giveBack releases what a claim without an answer may have won.
+// giveBack releases a claim that had no answer but may have succeeded.
 func giveBack(t *testing.T, s retrysafe.Store, req retrysafe.AcquireRequest) error {
 	t.Helper()
 	rec, err := s.Lookup(t.Context(), req.Key)

@@ -10,9 +10,9 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// copy gives the next home what was finished at the old one before the move. It is false where
-// somebody else has come to the next home meanwhile: the survey that follows sees what became of
-// that.
+// copy copies a record to the next home that was finished at the old one before the move. It
+// returns false if another caller has claimed the key at the next home meanwhile; the next survey
+// sees the outcome of that.
 func (a atlas) copy(ctx context.Context, name, home string, listed *retrysafe.Record) (bool, error) {
 	rec, err := a[name].Lookup(ctx, listed.Key) // with its body
 	if err != nil {
@@ -30,8 +30,8 @@ func (a atlas) copy(ctx context.Context, name, home string, listed *retrysafe.Re
 			return false, failed(home, err)
 		}
 	}
-	// Whoever dies between the two calls leaves a record that the next survey completes, or that is
-	// gone with its lease.
+	// If the process dies between the two calls, the next survey completes the record, or it is
+	// gone after its lease.
 	req := retrysafe.AcquireRequest{
 		Key: rec.Key, Owner: copyOwner(rec.Owner, rec.Fence), Lease: writeLease, Retention: time.Microsecond, OnDoubt: retrysafe.Reexecute,
 		Fingerprint: rec.Fingerprint, Binding: rec.Binding, MinFence: rec.Fence,
@@ -47,11 +47,11 @@ func (a atlas) copy(ctx context.Context, name, home string, listed *retrysafe.Re
 	return err == nil, failedIf(home, err)
 }
 
-// copyTag begins the owner of a copy.
+// copyTag is the beginning of the owner of a copy.
 const copyTag = "copy"
 
-// copyOwner is the owner of the copy of what an attempt has kept: the store gives a copy another
-// fence, and whoever finished the original recognises it by this. The copy of a copy has the same
+// copyOwner returns the owner of the copy of an attempt's record. The store gives a copy another
+// fence, so the holder of the original recognises it by this owner. A copy of a copy has the same
 // owner.
 func copyOwner(o retrysafe.Owner, fence retrysafe.Fence) (c retrysafe.Owner) {
 	if string(o[:len(copyTag)]) == copyTag {
@@ -62,7 +62,7 @@ func copyOwner(o retrysafe.Owner, fence retrysafe.Fence) (c retrysafe.Owner) {
 	return c
 }
 
-// alike tells whether two homes have the record of one attempt, or one of them a copy of it.
+// alike reports whether two homes have the record of one attempt, or one of them has a copy of it.
 func alike(a, b *retrysafe.Record) bool {
 	switch {
 	case a.State == 0 || b.State == 0:

@@ -10,7 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// finish goes on with a change until it is done, or err.
+// finish continues a change until it is done or fails.
 func finish(t *testing.T, all shards, names []string, clock *storetest.Clock) error {
 	t.Helper()
 	for range 20 {
@@ -24,8 +24,8 @@ func finish(t *testing.T, all shards, names []string, clock *storetest.Clock) er
 	return nil
 }
 
-// TestCopies: what was finished before a move has the same answer after it, however often it moves,
-// for as long as it was to be kept and no longer; a change does not wait for any of it.
+// TestCopies: work that was finished before a move has the same answer after it, however often it
+// moves, and for exactly its retention. A change does not wait for it.
 func TestCopies(t *testing.T) {
 	t.Parallel()
 	clock := storetest.NewClock()
@@ -51,7 +51,7 @@ func TestCopies(t *testing.T) {
 			assert.NoError(t, err, "a repeat on %q", names)
 			assert.True(t, again.Status == retrysafe.Finished && string(again.Record.Answer.Body) == "done", "key %d on %q is told %+v", key, names, again)
 		}
-		complete(t, s, kept, time.Hour) // its first caller never heard that it was kept
+		complete(t, s, kept, time.Hour) // its first caller never got the answer to Complete
 		again, err := s.Acquire(t.Context(), issued)
 		assert.NoError(t, err, "a repeat of a redeemed key on %q", names)
 		assert.Equal(t, again.Status, retrysafe.Finished, "a redeemed key on %q", names)
@@ -67,8 +67,8 @@ func TestCopies(t *testing.T) {
 	assert.True(t, err == nil && rec.Expires.IsZero(), "what is kept for ever: %+v, %v", rec, err)
 }
 
-// TestCopiesOfFailures: a failure that was copied is opened again during the move as it was before,
-// and by the fence that the record has after it.
+// TestCopiesOfFailures: a copied failure can be reopened during the move as before, and after it by
+// the fence that the record then has.
 func TestCopiesOfFailures(t *testing.T) {
 	t.Parallel()
 	clock := storetest.NewClock()
@@ -81,7 +81,7 @@ func TestCopiesOfFailures(t *testing.T) {
 		})
 		assert.NoError(t, err, "Complete")
 	}
-	doubt := win(t, s, keyOf(5), 1) // holds the move up
+	doubt := win(t, s, keyOf(5), 1) // blocks the move
 	announce(t, all, []string{"b"}, clock)
 	s = open(t, all, nil)
 	assert.True(t, finish(t, all, []string{"b"}, clock) != nil, "a doubt holds the move up")

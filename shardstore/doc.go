@@ -1,14 +1,15 @@
-// Package shardstore keeps records in several stores, so that one database need not hold them all:
-// each key has one home.
+// Package shardstore distributes records over several stores, so that one database need not hold
+// them all. Each key has one home.
 //
-// A [Map] says which shard that is: the text of the key and the names of the shards decide, so that
-// all processes agree, and a change of the shards moves no more keys than it has to. Maps are
-// numbered and kept in every shard, as records of a [retrysafe.Store]: any store can be a shard.
+// A [Map] says which shard is the home of a key. It is computed from the text of the key and the
+// names of the shards. So all processes agree, and a change of the shards moves no more keys than
+// necessary. Maps are numbered and stored in every shard, as records of a [retrysafe.Store]: any
+// store can be a shard.
 //
-// Whatever a shard does, no key is ever run twice for it: a shard that does not answer makes its
-// keys unavailable, and they are never sent to another one. While [Change] moves keys, a key that
-// moves is claimed at its old home first and then at the new one, and both have to let it in.
-// docs/design.md says why no process has to stop for it.
+// No failure of a shard makes a key run twice. A shard that does not answer makes its keys
+// unavailable; they are never sent to another shard. While [Change] moves keys, a moving key is
+// claimed at its old home first and then at the new one, and both claims must succeed.
+// docs/design.md says why no process has to stop for a change.
 //
-// The transaction of DoTx belongs on the database of the key: [Store.Home] names it.
+// Run the transaction of DoTx on the database of the key: [Store.Home] returns its name.
 package shardstore

@@ -12,7 +12,7 @@ import (
 // The business transaction belongs on the database that has the record of its key.
 func ExampleStore_Home() {
 	ctx := context.Background()
-	// In a program these are sqlstore.Store values, each beside its *sql.DB.
+	// In a program these are sqlstore.Store values, each with its *sql.DB.
 	store, err := shardstore.New(ctx, map[string]retrysafe.Store{"eu-1": memstore.New(nil), "eu-2": memstore.New(nil)}, nil)
 	if err != nil {
 		fmt.Println(err)

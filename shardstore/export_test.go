@@ -8,14 +8,14 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Step is one step of Change: it goes as far as it can without waiting, and says how long to wait;
-// zero: it is done.
+// Step is one step of Change: it continues as far as possible without waiting, and returns how long
+// to wait; zero: the change is done.
 func Step(ctx context.Context, shards map[string]retrysafe.Store, names []string) (*Map, time.Duration, error) {
 	return atlas(shards).step(ctx, sorted(names))
 }
 
-// Hasty ends a move without a look at who still goes by the map before, and at what the next shards
-// lack.
+// Hasty ends a move without checking whether a process still uses the map before, or whether the
+// next shards lack something.
 func Hasty(ctx context.Context, shards map[string]retrysafe.Store, look bool) error {
 	a := atlas(shards)
 	m, _, _, err := a.newest(ctx)
@@ -30,13 +30,13 @@ func Hasty(ctx context.Context, shards map[string]retrysafe.Store, look bool) er
 	return err
 }
 
-// SetClock gives a process a clock of its own.
+// SetClock sets the clock of a process.
 func SetClock(s *Store, clock func() time.Time) { s.clock = clock }
 
-// MapKey is where a map is kept.
+// MapKey is the key of a map's record.
 var MapKey = mapKey
 
-// Dump is all that a store remembers.
+// Dump returns the whole state of a store.
 func Dump(s *Store) string {
 	text := fmt.Sprint(s.m.Number, s.raised)
 	for _, name := range s.atlas.names() {

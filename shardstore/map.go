@@ -13,34 +13,34 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Map says which shard is the home of a key. Maps are numbered from 1, and no map is ever changed:
-// the next one has the next number.
+// Map says which shard is the home of a key. Maps are numbered from 1. A map never changes: a
+// change makes a map with the next number.
 type Map struct {
-	// Number is the place of the map in the order of all maps.
+	// Number is the number of the map.
 	Number int64 `json:"number"`
-	// Names are the shards, in the order of their names.
+	// Names are the names of the shards, sorted.
 	Names []string `json:"names"`
-	// Was are the shards before, while keys are moving; nil where none are. Then a key has two
-	// homes, and is claimed at the older one first.
+	// Was are the shards before a change, while keys move; nil if no key moves. During a move a key
+	// has two homes, and is claimed at the older one first.
 	Was []string `json:"was,omitempty"`
-	// Closing: the move is about to end, and transactions of keys that move ([TxStore]) are refused
-	// until it has.
+	// Closing: the move is about to end. Until it has, transactions of moving keys ([TxStore]) are
+	// refused.
 	Closing bool `json:"closing,omitempty"`
-	// Lease is how long a process may go by this map without a look at the shard, by the clock of
-	// the shard.
+	// Lease is how long a process may use this map without another look at the shard, by the
+	// shard's clock.
 	Lease time.Duration `json:"lease_ns"`
-	// Floor is the least fence of a new win: no shard that has been left has given a larger one.
+	// Floor is the smallest fence of a new claim: no former shard has given a larger one.
 	Floor retrysafe.Fence `json:"floor,omitempty"`
 }
 
-// Moving tells whether keys are moving from the shards of Was to those of Names.
+// Moving reports whether keys are moving from the shards in Was to those in Names.
 func (m *Map) Moving() bool { return len(m.Was) > 0 }
 
-// sure is how long a look at a shard counts.
+// sure is how long a look at a shard is valid.
 func (m *Map) sure() time.Duration { return m.Lease - m.Lease/10 }
 
-// Home returns the shard that decides on the key, and the one that it moves to; the same one where
-// it stays.
+// Home returns the shard that decides on the key, and the shard that it moves to, which is the same
+// if it does not move.
 func (m *Map) Home(key retrysafe.StoreKey) (home, next string) {
 	var space [256]byte
 	text, _ := key.AppendText(space[:0]) // never fails
@@ -55,9 +55,9 @@ func (m *Map) homes(text []byte) (home, next string) {
 	return pick(m.Was, text), next
 }
 
-// pick is rendezvous hashing: the name with the highest score. A name that is added takes keys from
-// all others and moves none between them, and one that is removed leaves the others' where they
-// are. The order of names does not matter. The function is frozen.
+// pick is rendezvous hashing: it returns the name with the highest score. A new name takes keys
+// from all others and moves none between them; removing one leaves the keys of the others where
+// they are. The order of names does not matter. The function is frozen.
 func pick(names []string, text []byte) string {
 	best, most := "", uint64(0)
 	for _, name := range names {
@@ -74,15 +74,15 @@ func pick(names []string, text []byte) string {
 	return best
 }
 
-// mixed spreads what FNV leaves close together (the finalizer of MurmurHash3).
+// mixed spreads values that FNV leaves close together (the finalizer of MurmurHash3).
 func mixed(x uint64) uint64 {
 	x = (x ^ x>>33) * 0xff51afd7ed558ccd
 	x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
 	return x ^ x>>33
 }
 
-// decider is the shard in which the map that follows m is written first: what stands there is that
-// map.
+// decider returns the shard in which the next map is written first. The first one written there is
+// the next map.
 func (m *Map) decider() string {
 	if m.Moving() {
 		return m.Was[0]
@@ -90,7 +90,7 @@ func (m *Map) decider() string {
 	return m.Names[0]
 }
 
-// all are the names of all shards that are the home of anything.
+// all returns the names of all shards that are the home of any key.
 func (m *Map) all() []string { return sorted(slices.Concat(m.Names, m.Was)) }
 
 func (m *Map) same(o *Map) bool {
@@ -104,7 +104,7 @@ func sorted(names []string) []string {
 	return slices.Compact(names)
 }
 
-// checkNames wants names that can be kept and told apart.
+// checkNames refuses names that cannot be stored or that are not distinct.
 func checkNames(names []string) error {
 	if len(names) == 0 {
 		return errors.New("shardstore: no shards; give at least one")
@@ -128,7 +128,7 @@ const (
 	maxName   = 128
 )
 
-// mapCodec is the form of a map in a record: JSON.
+// mapCodec is the codec of a map in a record: JSON.
 const mapCodec = "shardmap"
 
 func (m *Map) answer() retrysafe.Answer {

@@ -16,14 +16,15 @@ import (
 	"github.com/retrysafe/retrysafe/shardstore"
 )
 
-// action is what happens next: a call of a process, the arrival of a late request, or time.
+// action is a next step: a call of a process, the arrival of a late request, or the passing of
+// time.
 type action struct {
-	proc int // of the late request behind the processes; -1: time passes
+	proc int // with late requests numbered after the processes; -1: time passes
 	how  how
 }
 
-// actions are all that can happen next. To let another process go on than the one that did last,
-// although that could, is a switch, of which there are so many.
+// actions returns all possible next steps. A switch continues another process than the last one,
+// although the last one could continue. The number of switches is limited.
 func (w *world) actions() (all []action) {
 	for i, p := range w.procs {
 		if p.ended || p.pending == nil || w.switches == 0 && w.switched(i) || w.waits(p) {
@@ -58,16 +59,16 @@ func (w *world) actions() (all []action) {
 	return all
 }
 
-// switched tells whether it is a switch that process i goes on.
+// switched reports whether it is a switch if process i continues.
 func (w *world) switched(i int) bool {
 	last := w.procs[w.last]
 	return w.last != i && last.pending != nil && !w.waits(last)
 }
 
-// waits tells whether a process waits for another.
+// waits reports whether a process waits for another.
 func (w *world) waits(p *proc) bool { return p.pending.held != nil && p.pending.held() }
 
-// act makes it happen, and returns when every process waits again.
+// act performs an action, and returns when every process waits again.
 func (w *world) act(a action) {
 	switch {
 	case a.proc < 0:
@@ -105,7 +106,7 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
-// code tells worlds apart in all that can matter to what follows.
+// code distinguishes worlds by everything that can matter later.
 func (w *world) code(h *maphash.Hash) uint64 {
 	h.Reset()
 	ctx := context.Background()
@@ -134,7 +135,7 @@ func (w *world) code(h *maphash.Hash) uint64 {
 	return h.Sum64()
 }
 
-// probe asks as a process would that begins now; the world is not used afterwards.
+// probe asks like a new process. The world cannot be used afterwards.
 func (w *world) probe() {
 	ctx := context.Background()
 	s, err := shardstore.New(ctx, w.ports(new(proc), "ab"), nil)
@@ -160,7 +161,7 @@ func (w *world) probe() {
 	}
 }
 
-// end lets all processes go.
+// end lets all processes end.
 func (w *world) end() {
 	for _, p := range w.procs {
 		if !p.ended {
@@ -170,7 +171,7 @@ func (w *world) end() {
 	}
 }
 
-// search goes through all worlds. It returns what breaks first, as the steps to it.
+// search visits all worlds. It returns the steps to the first violation.
 func search(t *testing.T, c *config) string {
 	t.Helper()
 	var h maphash.Hash
@@ -207,9 +208,8 @@ func search(t *testing.T, c *config) string {
 	return ""
 }
 
-// TestModel: no order of the calls of two callers and of a change of maps, with faults, gives two
-// runs of one key, loses an answer that was kept, or lets a fence go back. What bounds it is how
-// often another process goes on than the one that could.
+// TestModel: no order of the calls of two callers and of a change of maps, with faults, runs a key
+// twice, loses a stored answer, or lets a fence go back. The number of switches is limited.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	more := 0
@@ -248,8 +248,8 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// TestModelFindsMistakes: each rule of a change is needed, and the search sees where it is left
-// out.
+// TestModelFindsMistakes: every rule of a change is necessary. The search finds a violation when
+// one is left out.
 func TestModelFindsMistakes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []config{

@@ -21,8 +21,8 @@ var (
 	_ retrysafe.Sharer   = (*Store)(nil)
 )
 
-// Charge implements [retrysafe.Limiter]. What a tenant has is counted in one shard; while that
-// moves, the old one decides, and the next one counts as well.
+// Charge implements [retrysafe.Limiter]. A tenant's counts are in one shard. While they move, the
+// old shard decides, and the next one counts as well.
 func (s *Store) Charge(ctx context.Context, req retrysafe.ChargeRequest) (retrysafe.Charged, error) {
 	if err := ctx.Err(); err != nil {
 		return retrysafe.Charged{}, err
@@ -59,15 +59,15 @@ func (s *Store) charge(ctx context.Context, text []byte, req retrysafe.ChargeReq
 	if err != nil || !charged.OK || !p.moves() {
 		return charged, failedIf(p.name, err)
 	}
-	req.Limits = retrysafe.Limits{} // it was let in
+	req.Limits = retrysafe.Limits{} // it was admitted
 	if _, err := next.Charge(ctx, req); err != nil {
 		return charged, failedUnsure(p.nextName, err)
 	}
 	return charged, nil
 }
 
-// List implements [retrysafe.Lister]: one shard after the other, in the order of their names. A
-// record that has two homes is listed at the old one.
+// List implements [retrysafe.Lister]: one shard after the other, sorted by name. A record with two
+// homes is listed at the old one.
 func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.Page, error) {
 	if err := ctx.Err(); err != nil {
 		return retrysafe.Page{}, err
@@ -126,8 +126,8 @@ func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe.
 	return page, nil
 }
 
-// cursorMark stands between the name of a shard and its own place; names of shards may have
-// anything else.
+// cursorMark separates the name of a shard from the shard's own cursor. Names of shards cannot
+// contain it.
 const cursorMark = "\x00"
 
 func (s *Store) listed(ctx context.Context, name string, req retrysafe.ListRequest) (retrysafe.Page, error) {
@@ -143,7 +143,7 @@ func (s *Store) listed(ctx context.Context, name string, req retrysafe.ListReque
 	return page, failedIf(name, err)
 }
 
-// Watch implements [retrysafe.Notifier], at the shard that decides on the key.
+// Watch implements [retrysafe.Notifier]. It watches at the shard that decides on the key.
 func (s *Store) Watch(ctx context.Context, key retrysafe.StoreKey, changed func()) error {
 	if err := check(ctx, key); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (s *Store) Watch(ctx context.Context, key retrysafe.StoreKey, changed func(
 	return errors.ErrUnsupported
 }
 
-// Sweep implements [retrysafe.Sweeper] for the shards that have to be swept, one after the other.
+// Sweep implements [retrysafe.Sweeper] for the shards that need it, one after the other.
 func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
 	swept := false
 	m := s.Map()
@@ -192,7 +192,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
 	return removed, nil
 }
 
-// Shared implements [retrysafe.Sharer]: one shard is enough.
+// Shared implements [retrysafe.Sharer]. It reports whether any shard is shared.
 func (s *Store) Shared() bool {
 	m := s.Map()
 	for _, name := range m.all() {
@@ -207,7 +207,7 @@ func (s *Store) Shared() bool {
 	return false
 }
 
-// Keeps implements [retrysafe.Keeper]: each shard must.
+// Keeps implements [retrysafe.Keeper]. It checks each shard.
 func (s *Store) Keeps(ctx context.Context) error {
 	m := s.Map()
 	for _, name := range m.all() {

@@ -12,24 +12,24 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Options change a store; nil is fine.
+// Options configure a store. Nil is valid.
 type Options struct {
-	// Lease is how long a process may go by a map without a look at the shard; default 10 s, at
-	// least 1 ms. Only whoever makes the first map sets it: it is kept there. A process looks twice
-	// as often; a change of maps waits twice for it.
+	// Lease is how long a process may use a map without another look at the shard; default 10 s, at
+	// least 1 ms. Only the process that creates the first map sets it: the map stores it. Processes
+	// look twice in that time; a change of maps waits for twice that time.
 	Lease time.Duration
 }
 
-// Store is a [retrysafe.Store] over shards, with every optional interface that they have. It is
-// safe for concurrent use, and keeps no goroutines.
+// Store is a [retrysafe.Store] over shards, with every optional interface that the shards have. It
+// is safe for concurrent use, and keeps no goroutines.
 type Store struct {
 	atlas   atlas
-	batches bool             // every shard can
+	batches bool             // every shard supports batches
 	clock   func() time.Time // of this process
 
 	mu    sync.Mutex
-	m     *Map               // the newest that this process has met
-	looks map[string]reading // by shard; of m
+	m     *Map               // the newest map that this process knows
+	looks map[string]reading // by shard; for m
 	// the largest fence that a shard gave in spite of MinFence, since it had removed a larger one
 	raised retrysafe.Fence
 }
@@ -37,13 +37,13 @@ type Store struct {
 // reading is a look at a shard, which had no map after m.
 type reading struct {
 	now  time.Time // the shard's clock
-	sent time.Time // ours
+	sent time.Time // our clock
 }
 
-// New returns a store over shards, by their names: the same name means the same database in every
-// process, for ever. It goes by the newest map that the shards have; shards that the map does not
-// name are not used. Where no shard has a map, it makes the first one, of all shards; only then all
-// of them have to answer.
+// New returns a store over shards, by name. A name must mean the same database in every process,
+// for ever. The store uses the newest map that the shards have; it does not use shards that the map
+// does not name. If no shard has a map, New creates the first one, with all shards. Only then all
+// of them must answer.
 func New(ctx context.Context, shards map[string]retrysafe.Store, o *Options) (*Store, error) {
 	a, err := newAtlas(shards)
 	if err != nil {
@@ -79,7 +79,7 @@ func newAtlas(shards map[string]retrysafe.Store) (atlas, error) {
 	return maps.Clone(shards), nil
 }
 
-// first makes map 1.
+// first creates map 1.
 func (a atlas) first(ctx context.Context, o *Options) (*Map, error) {
 	m := &Map{Number: 1, Names: a.names(), Lease: 10 * time.Second}
 	if o != nil && o.Lease != 0 {
@@ -90,7 +90,7 @@ func (a atlas) first(ctx context.Context, o *Options) (*Map, error) {
 	}
 	for _, name := range m.Names {
 		if len(m.Names) == 1 {
-			break // all that it has is at home
+			break // all its records are at home
 		}
 		err := a.each(ctx, name, func(*retrysafe.Record) error { return errNotEmpty })
 		if errors.Is(err, errNotEmpty) {
@@ -106,7 +106,7 @@ func (a atlas) first(ctx context.Context, o *Options) (*Map, error) {
 	return won, err
 }
 
-// Map is the map that this process goes by.
+// Map returns the map that this process uses.
 func (s *Store) Map() Map {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,10 +115,11 @@ func (s *Store) Map() Map {
 	return m
 }
 
-// Home returns the name of the shard on which the records of key are, for those who read their own
-// tables beside them. It holds for half of the map's lease (5 s where Options.Lease was left
-// alone); then the key may have got another home. Transactions of [retrysafe.DoTx] are for [NewTx],
-// which finds the home itself. While the key moves: an error that wraps [retrysafe.ErrUnavailable].
+// Home returns the name of the shard that has the records of key, for programs that read their own
+// tables beside them. The result is valid for half of the map's lease (5 s with the default
+// Options.Lease); then the key may get another home. For transactions of [retrysafe.DoTx] use
+// [NewTx], which finds the home itself. While the key moves, Home returns an error that wraps
+// [retrysafe.ErrUnavailable].
 func (s *Store) Home(ctx context.Context, key retrysafe.StoreKey) (string, error) {
 	if err := check(ctx, key); err != nil {
 		return "", err
@@ -140,17 +141,17 @@ func (s *Store) Home(ctx context.Context, key retrysafe.StoreKey) (string, error
 
 var errNotEmpty = errors.New("shardstore: there are records")
 
-// rounds is how often a call begins anew when maps change while it is under way.
+// rounds is how often a call starts again because maps change while it runs.
 const rounds = 6
 
 var (
-	// errMoved: there is a newer map, and the call is decided anew.
+	// errMoved means that there is a newer map, and that the call must be decided again.
 	errMoved = errors.New("shardstore: there is a newer map")
-	// errRestless: it was decided anew too often.
+	// errRestless means that a call was started again too often.
 	errRestless = fmt.Errorf("%w: the shards' maps or clocks change too fast; try again", retrysafe.ErrUnavailable)
 )
 
-// place is where the records of a key are, by one map.
+// place has the homes of a key by one map.
 type place struct {
 	m              *Map
 	name, nextName string
@@ -163,15 +164,15 @@ type place struct {
 
 func (p *place) moves() bool { return p.name != p.nextName }
 
-// until and nextUntil are when this map may have been followed by others, by the clock of each
-// shard, a tenth of the lease early.
+// until and nextUntil return when newer maps may be in use, by the clock of each shard, a tenth of
+// the lease early.
 func (p *place) until() time.Time     { return p.seen.Add(p.m.sure()) }
 func (p *place) nextUntil() time.Time { return p.nextSeen.Add(p.m.sure()) }
 
-// old tells whether keys may have moved since the look at home.
+// old reports whether keys may have moved since the look at home.
 func (s *Store) old(p *place) bool { return s.clock().Sub(p.sent) >= p.m.sure() }
 
-// place finds the homes of a key, and looks for newer maps there if the last look is old.
+// place finds the homes of a key. If the last look there is old, it looks for newer maps.
 func (s *Store) place(ctx context.Context, key retrysafe.StoreKey) (*place, error) {
 	s.mu.Lock()
 	m := s.m
@@ -203,7 +204,7 @@ func (s *Store) fill(ctx context.Context, p *place) (err error) {
 	return nil
 }
 
-// fresh is a look at the shard that is not old.
+// fresh returns a look at the shard that is not old.
 func (s *Store) fresh(ctx context.Context, m *Map, name string) (reading, error) {
 	s.mu.Lock()
 	r, ok := s.looks[name]
@@ -215,7 +216,8 @@ func (s *Store) fresh(ctx context.Context, m *Map, name string) (reading, error)
 	return s.look(ctx, m, name)
 }
 
-// look asks a shard for maps after m. errMoved: there is one, and it was adopted.
+// look asks a shard for maps after m. errMoved means that there is one, and that the store uses it
+// now.
 func (s *Store) look(ctx context.Context, m *Map, name string) (reading, error) {
 	r := reading{sent: s.clock()}
 	last, now, err := s.atlas.last(ctx, name, m)
@@ -236,14 +238,15 @@ func (s *Store) look(ctx context.Context, m *Map, name string) (reading, error) 
 	return r, nil
 }
 
-// forget makes the next call look at a shard, whose clock has left the lease of the map behind.
+// forget makes the next call look at a shard again, since the lease of the map has passed by the
+// shard's clock.
 func (s *Store) forget(name string) {
 	s.mu.Lock()
 	delete(s.looks, name)
 	s.mu.Unlock()
 }
 
-// still asks the shard that decides whether m is the newest map; errMoved: it is not.
+// still asks the deciding shard whether m is the newest map. errMoved means that it is not.
 func (s *Store) still(ctx context.Context, m *Map) error {
 	_, err := s.look(ctx, m, m.decider())
 	return err
@@ -259,7 +262,7 @@ func check(ctx context.Context, key retrysafe.StoreKey) error {
 	return key.Validate()
 }
 
-// earlier is the earlier of two points of which zero is none.
+// earlier returns the earlier of two times; a zero time does not count.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

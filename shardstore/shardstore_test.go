@@ -15,7 +15,7 @@ import (
 
 type shards = map[string]retrysafe.Store
 
-// memories are n empty stores with a clock of their own.
+// memories returns n empty stores with their own clock.
 func memories(n int, clock *storetest.Clock) shards {
 	all := shards{}
 	for i := range n {
@@ -53,13 +53,14 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// unswept hides what the suite counts: a record of a moving key is removed in two shards.
+// unswept hides Sweep, whose count the suite checks: a record of a moving key is removed in two
+// shards.
 type unswept struct{ *shardstore.Store }
 
 func (unswept) Sweep(context.Context, int) (int, error) { return 0, errors.ErrUnsupported }
 
-// TestStoreInAMove is the contract in the middle of a change of maps: all keys move from a to b, or
-// some.
+// TestStoreInAMove: the contract holds in the middle of a change of maps, in which all keys or some
+// move from a to b.
 func TestStoreInAMove(t *testing.T) {
 	t.Parallel()
 	for _, names := range [][]string{{"b"}, {"b", "c"}, {"a", "b", "c"}} {
@@ -83,10 +84,10 @@ func TestStoreInAMove(t *testing.T) {
 	}
 }
 
-// announce begins a change and leaves it there, as a command that was interrupted while it waited.
+// announce begins a change and stops there, like a command that was interrupted while it waited.
 func announce(t *testing.T, all shards, names []string, clock *storetest.Clock) {
 	t.Helper()
-	for range 2 { // the first one gives maps to shards that have none
+	for range 2 { // the first step gives maps to shards that have none
 		_, left, err := shardstore.Step(t.Context(), all, names)
 		assert.NoError(t, err, "a step of a change")
 		clock.Advance(left)

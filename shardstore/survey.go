@@ -10,7 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// each calls f with every record of a shard but maps, without its body.
+// each calls f for every record of a shard except maps, without its body.
 func (a atlas) each(ctx context.Context, name string, f func(rec *retrysafe.Record) error) error {
 	s, err := a.shard(name)
 	if err != nil {
@@ -29,7 +29,7 @@ func (a atlas) each(ctx context.Context, name string, f func(rec *retrysafe.Reco
 		} else if err != nil {
 			return failed(name, err)
 		}
-		if len(page.Unreadable) > 0 { // nobody can tell whether it would be lost
+		if len(page.Unreadable) > 0 { // it is unknown whether it would be lost
 			return failed(name, page.Unreadable[0].Err)
 		}
 		for i := range page.Records {
@@ -46,10 +46,10 @@ func (a atlas) each(ctx context.Context, name string, f func(rec *retrysafe.Reco
 	}
 }
 
-// survey looks at the records of a shard whose home is this one by the shards of here, and another
-// one by those of there, and returns a [*BlockedError] if the home there does not have them, else
-// the largest of their fences. Returning: what is here are copies, and there is where the keys are
-// now.
+// survey checks the records of a shard that are at home in it by the shards in here, and in another
+// one by those in there. It returns a [*BlockedError] if that other home does not have them,
+// otherwise the largest of their fences. Returning: the records here are copies, and the keys are
+// now there.
 func (a atlas) survey(ctx context.Context, name string, here, there []string, returning bool) (most retrysafe.Fence, err error) {
 	b, unending := &BlockedError{Shard: name, Returning: returning}, false
 	err = a.each(ctx, name, func(rec *retrysafe.Record) error {
@@ -81,7 +81,7 @@ func (a atlas) survey(ctx context.Context, name string, here, there []string, re
 	return most, err
 }
 
-// known tells whether what a record says is known at the other home of its key as well.
+// known reports whether the other home of the key also knows what a record says.
 func (a atlas) known(ctx context.Context, name, home string, rec *retrysafe.Record, returning bool) (bool, error) {
 	if rec.State == retrysafe.StateReleased && rec.Answer.Codec == "" {
 		return true, nil // nothing happened
@@ -106,7 +106,7 @@ func (a atlas) known(ctx context.Context, name, home string, rec *retrysafe.Reco
 	return there.State == rec.State || there.State.Finished(), nil
 }
 
-// finish completes at the next home what was completed at the old one by somebody who died between.
+// finish completes at the next home what a process completed only at the old one before it died.
 func (a atlas) finish(ctx context.Context, name, home string, listed, there *retrysafe.Record) error {
 	rec, err := a[name].Lookup(ctx, listed.Key) // with its body
 	if err != nil {
@@ -119,7 +119,7 @@ func (a atlas) finish(ctx context.Context, name, home string, listed, there *ret
 	return failedIf(home, err)
 }
 
-// probe is a fence that is larger than those of all records that a shard has removed.
+// probe returns a fence that is larger than those of all records that a shard has removed.
 func (a atlas) probe(ctx context.Context, name string) (retrysafe.Fence, error) {
 	s, err := a.shard(name)
 	if err != nil {
@@ -135,8 +135,9 @@ func (a atlas) probe(ctx context.Context, name string) (retrysafe.Fence, error) 
 	return got.Record.Fence, nil // it expires by itself
 }
 
-// clean releases what an ended move has left in progress in shards that are not the home: nobody
-// else will, and it would stay for ever. Nobody goes by an earlier map any more.
+// clean releases records that an ended move has left in progress in shards that are not the home.
+// No other process releases them, and they would stay for ever. No process uses an earlier map any
+// more.
 func (a atlas) clean(ctx context.Context, m *Map) error {
 	for _, name := range a.names() {
 		err := a.each(ctx, name, func(rec *retrysafe.Record) error {

@@ -8,24 +8,24 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// TxStore runs the transactions of [retrysafe.DoTx] on the databases of the shards: each on the
-// home of its key, where fn does its work too. It is safe for concurrent use.
+// TxStore runs the transactions of [retrysafe.DoTx] on the databases of the shards. Each runs on
+// the home of its key, and fn does its work there too. It is safe for concurrent use.
 //
-// While a key moves its transactions run at the old home, whose records [Change] copies in the end.
-// What is about to commit looks at the newest map under a lock, and is rolled back where its key
-// has left, or is about to: however long a transaction takes, none commits at a home that its key
-// does not have any more. For the last one or two leases of a move (10 to 20 s) the keys that move
-// get [retrysafe.ErrUnavailable]; what was finished is answered all the time.
+// While a key moves, its transactions run at the old home; [Change] copies their records at the
+// end. Before it commits, a transaction looks at the newest map under a lock. It is rolled back if
+// its key has left that home, or is about to leave. So however long a transaction takes, none
+// commits at a former home of its key. For the last one or two leases of a move (10 to 20 s), keys
+// that move get [retrysafe.ErrUnavailable]. Finished work is answered all the time.
 //
-// It costs two statements more for each transaction.
+// It costs two additional statements for each transaction.
 type TxStore[Tx any] struct {
 	store  *Store
 	shards map[string]retrysafe.TxStore[Tx]
 }
 
-// NewTx returns a TxStore over shards, by the names that they have in s: each runs transactions on
-// the very database of the store of that name, which must be a [retrysafe.TxSettler], as those of
-// sqlstore are. All shards of s have to be there.
+// NewTx returns a TxStore over shards, by their names in s. Each must run transactions on the
+// database of the store with that name, and that store must be a [retrysafe.TxSettler], as those of
+// sqlstore are. shards must have all shards of s.
 func NewTx[Tx any](s *Store, shards map[string]retrysafe.TxStore[Tx]) (*TxStore[Tx], error) {
 	t := &TxStore[Tx]{store: s, shards: make(map[string]retrysafe.TxStore[Tx], len(shards))}
 	for _, name := range s.atlas.names() {
@@ -46,23 +46,23 @@ func NewTx[Tx any](s *Store, shards map[string]retrysafe.TxStore[Tx]) (*TxStore[
 	return t, nil
 }
 
-// shardOf is where the name of the shard is in a context.
+// shardOf is the context key of the shard's name.
 type shardOf struct{}
 
-// ShardOf is the name of the shard whose database a transaction of a [TxStore] runs on, in the
-// context of its work; "" elsewhere.
+// ShardOf returns the name of the shard on whose database a transaction of a [TxStore] runs, given
+// the context of its work, and "" for any other context.
 func ShardOf(ctx context.Context) string {
 	name, _ := ctx.Value(shardOf{}).(string)
 	return name
 }
 
-// Lookup and Charge are those of the store: the engine asks there whether a key is known, and
-// counts it, where there are limits.
+// Lookup calls the store's Lookup. If there are limits, the engine uses it to find out whether a
+// key is known, and Charge to count the key.
 func (t *TxStore[Tx]) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
 	return t.store.Lookup(ctx, key)
 }
 
-// Charge is as Lookup.
+// Charge calls the store's Charge.
 func (t *TxStore[Tx]) Charge(ctx context.Context, req retrysafe.ChargeRequest) (retrysafe.Charged, error) {
 	return t.store.Charge(ctx, req)
 }
@@ -110,14 +110,15 @@ func (t *TxStore[Tx]) RunTx(ctx context.Context, r retrysafe.TxRequest, work fun
 	return retrysafe.Record{}, errRestless
 }
 
-// txLock is what transactions share and a change waits for: the first map, which every shard has.
+// txLock is the record that transactions lock shared and a change locks exclusively: the first map,
+// which every shard has.
 var txLock = mapKey(1)
 
-// errClosing ends a transaction that found no answer, and may not run.
+// errClosing ends a transaction that found no answer and must not run.
 var errClosing = errors.New("shardstore: the key is about to move")
 
-// mayCommit looks, at the home of a key, whether it still is that by the newest map there.
-// errMoved: it is not.
+// mayCommit checks, at the home of a key, whether it still is the home by the newest map there.
+// errMoved means that it is not.
 func (p *place) mayCommit(key retrysafe.StoreKey, lookup func(retrysafe.StoreKey) (retrysafe.Record, error)) error {
 	m := p.m
 	for {

@@ -17,67 +17,68 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// world is the code itself on stores in memory, where each call to a shard waits until the search
-// lets it happen, and says what becomes of it. All that is random in it does not matter; so the
-// same actions lead to the same world.
+// world runs the real code on stores in memory. Each call to a shard waits until the search lets it
+// happen and decides its outcome. Random values in it do not matter, so the same actions lead to
+// the same world.
 type world struct {
 	config *config
 	clocks map[string]*storetest.Clock
 	stores map[string]*memstore.Store
 	locks  map[string]*locks // of transactions, by shard
 	procs  []*proc
-	turn   chan struct{} // a process waits or has ended
+	turn   chan struct{} // receives when a process waits or has ended
 	late   []arrival
 	faults int
 	ticks  int
-	// last is the process that did the last step, switches how many are left.
+	// last is the process that did the last step; switches is how many switches are left.
 	last, switches int
 	log            []string
 
-	// What callers were told.
-	active map[retrysafe.Owner]bool // may run: won, and not released
+	// What callers were answered.
+	active map[retrysafe.Owner]bool // may run: claimed, and not released
 	done   string                   // the answer whose Complete was confirmed
-	fence  retrysafe.Fence          // the largest of a win
+	fence  retrysafe.Fence          // the largest of a successful claim
 	broken string
 }
 
-// config bounds a search.
+// config limits a search.
 type config struct {
 	name string
-	// ends are what the callers do when they have won: 'c' complete, 'r' release, 'd' die. 't': it
-	// is a transaction.
+	// ends are what the callers do after a successful claim: 'c' completes, 'r' releases, 'd' dies.
+	// 't' is a transaction.
 	ends     string
 	skew     time.Duration // of shard b
 	fault    int           // how many
 	switches int
-	ticks    int  // how often the clocks move by themselves
+	ticks    int  // how often the clocks advance by themselves
 	slow     bool // the faults are claims that others see late
 	back     bool // the move is taken back
-	// How it is broken on purpose.
+	// Rules that are broken on purpose.
 	noUntil, noWait, noLook, noClock bool
 	noGate, noSettle, noClosing      bool
 }
 
-// proc is a process: a caller or, last, the operator.
+// proc is a process: a caller or, as the last one, the operator.
 type proc struct {
 	w       *world
 	name    string
-	quiet   bool // its looks at maps are not steps of their own, since nobody else writes maps
+	quiet   bool // its looks at maps are no separate steps, since no other process writes maps
 	pending *pending
 	verdict chan how
 	ended   bool
-	seen    uint64 // of all that it was told
+	seen    uint64 // hash of all answers that it got
 }
 
 type pending struct {
 	what string
-	// decides tells whether a claim that others see late is in time, and lifts its limits.
+	// decides reports whether a claim that others see late is in time, and removes its limits.
 	decides func() bool
-	wait    time.Duration // it is not a call, but waits until the clocks have moved by this
-	held    func() bool   // somebody else has the lock that it needs; nil: it needs none
+	wait    time.Duration // not a call, but a wait until the clocks have advanced by this
+	// reports whether another process has the lock that it needs; nil: it needs none
+	held func() bool
 }
 
-// how is what becomes of a call.
+// how is the outcome of a call.
 type how byte
 
 const (
@@ -94,13 +95,13 @@ func (h how) String() string {
 	return [...]string{"", ", reply lost", ", request lost", ", request late", ", crash", ", decided, and not seen yet"}[h]
 }
 
-// arrival is a request that is still on its way when its caller has given up.
+// arrival is a request that is still in flight after its caller has given up.
 type arrival struct {
 	what string
 	do   func()
 }
 
-// step makes a call of the process happen when the search lets it.
+// step makes a call of the process when the search lets it happen.
 func step[T any](p *proc, what string, silent bool, do func() (T, error)) (got T, err error) {
 	return stepBy(p, &pending{what: what}, silent, do)
 }
@@ -151,16 +152,15 @@ func stepBy[T any](p *proc, now *pending, silent bool, do func() (T, error)) (go
 	return got, err
 }
 
-// at is all that a process knows between two calls: what it was told before does not matter any
-// more.
+// at records all that a process knows between two calls: earlier answers do not matter any more.
 func (p *proc) at(all ...any) {
 	h := fnv.New64a()
 	fmt.Fprint(h, all...)
 	p.seen = h.Sum64()
 }
 
-// plain is what a process is told that can decide anything: who has written a map, and with which
-// fence, does not.
+// plain is the part of an answer that can affect a decision: the writer of a map and its fence
+// cannot.
 func plain(v any) string {
 	rec := func(r *retrysafe.Record) string {
 		if r.Key.Namespace == "n" {
@@ -183,7 +183,7 @@ func plain(v any) string {
 	return ""
 }
 
-// port is a shard as a process has it.
+// port is a shard as seen by a process.
 type port struct {
 	*memstore.Store
 	p    *proc
@@ -202,7 +202,7 @@ func (o port) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrys
 	if o.p.w != nil && o.p.w.config.noUntil {
 		req.Until = time.Time{}
 	}
-	silent := isMap // the map can be seen when it is completed
+	silent := isMap // a map is visible when it is completed
 	now, decided := &pending{what: "acquire " + what}, time.Time{}
 	now.decides = func() bool {
 		decided = o.p.w.clocks[o.name].Now()
@@ -218,7 +218,7 @@ func (o port) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrys
 			got.Record.Now = decided
 		}
 		if o.p.w != nil && o.p.w.config.noUntil {
-			got.Record.Now = time.Time{} // nor is it seen afterwards how late it is
+			got.Record.Now = time.Time{} // nor does a later look show how late it is
 		}
 		return got, err
 	})
@@ -263,8 +263,8 @@ var (
 	mapLease = 10 * time.Second
 )
 
-// newWorld has callers that know the first map, of which all keys are at home in a, and an operator
-// who moves them to b.
+// newWorld returns a world with callers that know the first map, in which a is the home of all
+// keys, and an operator that moves them to b.
 func newWorld(c *config) *world {
 	w := &world{
 		config: c, clocks: map[string]*storetest.Clock{}, stores: map[string]*memstore.Store{}, locks: map[string]*locks{}, turn: make(chan struct{}),
@@ -276,7 +276,7 @@ func newWorld(c *config) *world {
 	}
 	w.clocks["b"].Advance(c.skew)
 	must(shardstore.New(context.Background(), w.ports(new(proc), "a"), &shardstore.Options{Lease: mapLease}))
-	// The new shard has the map since long.
+	// The new shard has had the map for a long time.
 	_, wait, err := shardstore.Step(context.Background(), w.ports(new(proc), "ab"), []string{"b"})
 	must(wait, err)
 	w.pass(wait)
@@ -286,7 +286,7 @@ func newWorld(c *config) *world {
 		if !c.noClock {
 			shardstore.SetClock(s, w.clocks["a"].Now)
 		}
-		// They have looked at the shard by now.
+		// They have looked at the shard before.
 		_, _ = s.Lookup(context.Background(), theKey)
 		if end == 't' {
 			tx := must(shardstore.NewTx(s, w.txPorts(p)))
@@ -319,7 +319,7 @@ func (w *world) begin(p *proc, run func()) {
 	<-w.turn
 }
 
-// caller does what the engine does: it repeats what is not answered, as the same owner.
+// caller behaves like the engine: it repeats unanswered calls as the same owner.
 func (w *world) caller(p *proc, s *shardstore.Store, id byte, end rune) {
 	ctx, owner := context.Background(), retrysafe.Owner{id}
 	req := retrysafe.AcquireRequest{Key: theKey, Owner: owner, Lease: 24 * time.Hour, Retention: 24 * time.Hour, OnDoubt: retrysafe.Refuse}
@@ -379,7 +379,8 @@ func (w *world) told(got retrysafe.Acquired, err error) {
 	}
 }
 
-// operator changes the shards, waits as it is told, and goes on after errors a few times.
+// operator changes the shards, waits as long as Change says, and continues after errors a few
+// times.
 func (w *world) operator(p *proc, all shards) {
 	ctx, names := context.Background(), []string{"b"}
 	for try := 0; try < 3; {

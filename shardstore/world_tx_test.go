@@ -13,13 +13,13 @@ import (
 	"github.com/retrysafe/retrysafe/shardstore"
 )
 
-// locks are those of the transactions on one shard: the row of the key, and how many share the
-// record of the maps.
+// locks are the locks of the transactions on one shard: the row of the key, and how many
+// transactions share the record of the maps.
 type locks struct{ key, shared int }
 
 func (w *world) hasTx() bool { return strings.Contains(w.config.ends, "t") }
 
-// within tells of a call that is part of a transaction.
+// within reports whether the call is part of a transaction.
 func (p *pending) within() bool {
 	return strings.HasPrefix(p.what, "claim the key") || strings.HasPrefix(p.what, "look at the map") || strings.HasPrefix(p.what, "settle")
 }
@@ -47,9 +47,9 @@ func (w *world) txPorts(p *proc) map[string]retrysafe.TxStore[string] {
 	return all
 }
 
-// RunTx is as a database does it: the claim locks the row of the key, the look at the map comes
-// last and under a shared lock, and both locks end with the transaction, which may come to its
-// COMMIT much later.
+// RunTx behaves like a database. The claim locks the row of the key. The look at the map comes
+// last, under a shared lock. Both locks end with the transaction, which may reach its COMMIT much
+// later.
 func (o txPort) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(context.Context, string) (retrysafe.State, retrysafe.Answer, error)) (rec retrysafe.Record, err error) {
 	l, open := o.w.locks[o.name], false
 	held := func() bool { return l.key > 0 }
@@ -63,7 +63,8 @@ func (o txPort) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(cont
 	if !open || err != nil {
 		return rec, err
 	}
-	ended, shared := false, 0 // ended: the locks are given back, or will be when the COMMIT arrives
+	// ended: the locks were given back, or will be when the COMMIT arrives
+	ended, shared := false, 0
 	end := func() {
 		if !ended {
 			ended = true
@@ -71,7 +72,7 @@ func (o txPort) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(cont
 			l.shared -= shared
 		}
 	}
-	defer func() { // also where the process crashes
+	defer func() { // also if the process crashes
 		if len(o.w.late) == 0 {
 			end()
 		}
@@ -107,7 +108,7 @@ func (o txPort) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(cont
 	})
 }
 
-// effect is a transaction that is committed.
+// effect is a committed transaction.
 func (w *world) effect(body string) {
 	if w.done != "" {
 		w.broken = fmt.Sprintf("two effects: %s and %s", w.done, body)
@@ -115,7 +116,7 @@ func (w *world) effect(body string) {
 	w.done = body
 }
 
-// txCaller runs a transaction, and repeats it where it is not answered.
+// txCaller runs a transaction, and repeats it if it gets no answer.
 func (w *world) txCaller(p *proc, s *shardstore.Store, tx *shardstore.TxStore[string], id byte) {
 	err := errCut
 	for try := 0; try < 2 && err != nil; try++ {
@@ -134,7 +135,7 @@ func (w *world) runTx(tx *shardstore.TxStore[string], id byte) (retrysafe.Record
 	})
 }
 
-// probeTx asks as a process would that begins now, where no transaction has the key.
+// probeTx asks like a new process, if no transaction has the key.
 func (w *world) probeTx(s *shardstore.Store) {
 	if w.locks["a"].key+w.locks["b"].key > 0 {
 		return

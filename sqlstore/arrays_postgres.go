@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// arrays reads and writes many rows of PostgreSQL with one statement, each column as one array:
-// whatever their number, the server reads the same statement.
+// arrays reads and writes many rows of PostgreSQL with one statement, each column as one array. So
+// the server parses the same statement whatever the number of rows.
 type arrays struct {
 	*Store
 	load string
@@ -59,7 +59,7 @@ func (a arrays) write(ctx context.Context, w execer, query string, rows []*chang
 	return err
 }
 
-// arrayValue writes a value as it stands in the text of an array of PostgreSQL.
+// arrayValue writes a value in the text format of a PostgreSQL array.
 func arrayValue(b *strings.Builder, v any) {
 	switch v := v.(type) {
 	case int64:

@@ -11,7 +11,7 @@ import (
 
 // Acquire implements [retrysafe.Store].
 func (s *Store) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
-	// the caller may use its own again
+	// Own copies: the caller may reuse its slices.
 	req.Fingerprint, req.Binding = bytes.Clone(req.Fingerprint), bytes.Clone(req.Binding)
 	var status retrysafe.Status
 	limit := req.Limit()
@@ -90,19 +90,20 @@ func (s *Store) Release(ctx context.Context, req retrysafe.ReleaseRequest) error
 	return err
 }
 
-// again tells whether an end that is there already is written once more. PostgreSQL shows what is
-// committed before its synchronous replicas have it, where the wait for them was broken off: the
-// repeat of a call of which nobody knew is answered behind a COMMIT of its own.
+// again reports whether a finish that is already stored is written once more. If PostgreSQL's wait
+// for its synchronous replicas was interrupted, commits are visible before the replicas have them.
+// So a repeated call, whose first outcome was unknown, is answered after a COMMIT of its own.
 func (s *Store) again() bool { return s.dialect == PostgreSQL }
 
 // Lookup implements [retrysafe.Store]. A key whose transaction (RunTx) is open in this process is
-// in progress; what will be in its record is not known before the commit.
+// in progress; the content of its record is not known before the commit.
 func (s *Store) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
 	if err := s.check(ctx, &key); err != nil {
 		return retrysafe.Record{}, err
 	}
 	id := idOf(key)
-	open := s.running.other(id) != nil // asked first: what is not open any more is in the record
+	// asked first: if it is not open any more, the record shows its outcome
+	open := s.running.other(id) != nil
 	l, err := s.look(ctx, id)
 	if err != nil {
 		return retrysafe.Record{}, err
@@ -116,7 +117,7 @@ func (s *Store) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.R
 
 // Issue implements [retrysafe.Issuer].
 func (s *Store) Issue(ctx context.Context, req retrysafe.IssueRequest) (retrysafe.Status, error) {
-	var status retrysafe.Status // a caller that leaves reads it no more
+	var status retrysafe.Status // a caller that has left does not read it
 	c := &change{
 		store: s, ctx: ctx, key: req.Key,
 		decide: func(cur protocol.Row, now protocol.Micros, _ retrysafe.Fence) (next protocol.Row, write bool, err error) {

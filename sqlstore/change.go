@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/protocol"
 )
 
-// look reads the record outside of any transaction of its own. Its time was read before: what is
-// answered was true at some point of the call.
+// look reads the record without opening a transaction. The time was read before the record: the
+// answer was true at some moment of the call.
 func (s *Store) look(ctx context.Context, id recordID) (l loaded, err error) {
 	if s.looks != nil {
 		l, err = s.looks.at(ctx, id)
@@ -26,7 +26,7 @@ func (s *Store) look(ctx context.Context, id recordID) (l loaded, err error) {
 	return l, nil
 }
 
-// lookAlone is look for one call.
+// lookAlone is look for a single call.
 func (s *Store) lookAlone(ctx context.Context, id recordID) (l loaded, err error) {
 	err = s.backend.read(ctx, brief, func(ctx context.Context, db execer) error {
 		l, err = s.load(ctx, db, s.queries.load, id)
@@ -35,41 +35,42 @@ func (s *Store) lookAlone(ctx context.Context, id recordID) (l loaded, err error
 	return l, err
 }
 
-// decision says what becomes of a record; it has no effect of its own, since it is asked more than
-// once.
+// decision returns the next state of a record. It has no side effects, since it may be called
+// several times.
 type decision func(cur protocol.Row, now protocol.Micros, floor retrysafe.Fence) (next protocol.Row, write bool, err error)
 
-// change is one that a caller asks for. What its decision refers to is its own: a caller that
-// leaves may use its memory again.
+// change is a change that a caller asks for. decide must refer only to memory of its own, since a
+// caller that leaves may reuse its memory.
 type change struct {
 	store    *Store
 	ctx      context.Context // the caller's
 	key      retrysafe.StoreKey
 	id       recordID
-	notAfter time.Time // on the store's clock, to be committed at the latest; zero: no limit
+	notAfter time.Time // last time for the commit, on the store's clock; zero: no limit
 	size     int       // about how many bytes it writes
 	decide   decision
 	looked   bool   // seen was read
-	seen     loaded // before, without a lock
+	seen     loaded // the record before, read without a lock
 
-	l       loaded // what it was decided on
+	l       loaded // what decide was called with
 	next    protocol.Row
 	write   bool
 	decided error
 
 	state atomic.Uint32
-	alone bool // could not be made with the others
+	alone bool // could not be made together with others
 	err   error
 	done  chan struct{}
 }
 
 // States of a change in a group.
 const (
-	begun uint32 = iota + 1 // it may be committed
-	left                    // its caller has gone, and it will not be made
+	begun uint32 = iota + 1 // may be committed
+	left                    // its caller has left, and it will not be made
 )
 
-// begin tells whether the change is to be made; an error of the caller's context says why not.
+// begin reports whether the change should be made. If not, c.err says how the caller's context
+// ended.
 func (c *change) begin() bool {
 	if err := c.ctx.Err(); err != nil {
 		c.err = &lockError{ended: err, text: c.store.waits}
@@ -78,17 +79,17 @@ func (c *change) begin() bool {
 	return c.state.CompareAndSwap(0, begun) || c.state.Load() == begun
 }
 
-// leave tells whether the change has not begun, and then it never will.
+// leave reports whether the change has not begun. In that case it never will.
 func (c *change) leave() bool { return c.state.CompareAndSwap(0, left) }
 
-// settle decides on what was read under a lock.
+// settle decides on a record that was read under a lock.
 func (c *change) settle(l loaded) {
 	c.l = l
 	c.next, c.write, c.decided = c.decide(l.row, l.now, l.floor)
 	c.write = c.write && c.decided == nil
 }
 
-// apply reads the record and the clock once this call is the one that writes, decides, and writes.
+// apply reads the record and the clock while this call is the writer, decides, and writes.
 func (c *change) apply(ctx context.Context, w execer) (commit bool, err error) {
 	seen := c.seen
 	for {
@@ -102,15 +103,15 @@ func (c *change) apply(ctx context.Context, w execer) (commit bool, err error) {
 		if done, err := c.store.put(ctx, w, &c.key, c.id, &l, &c.next); done || err != nil {
 			return true, err
 		}
-		seen = l // somebody else made the record meanwhile
+		seen = l // another call has inserted the record meanwhile
 	}
 }
 
-// args are the columns of the row that is to be written.
+// args returns the columns of the row that is written.
 func (c *change) args() []any { return c.store.allArgs(&c.key, c.id, &c.next) }
 
-// make makes the change. A look comes first where that may be all: nothing is locked then, and
-// nobody waited for.
+// make makes the change. If look is set, it first reads the record. If that is enough for the
+// answer, nothing is locked and it waits for no other call.
 func (c *change) make(l line, look bool) (protocol.Row, protocol.Micros, error) {
 	s := c.store
 	if err := s.check(c.ctx, &c.key); err != nil {
@@ -146,9 +147,9 @@ func (c *change) make(l line, look bool) (protocol.Row, protocol.Micros, error) 
 	return c.next, c.l.now, c.decided
 }
 
-// loadToWrite reads the record and locks it, where there are locks on records. One that was seen
-// before and is gone was swept while this call waited for it: the largest fence that was removed
-// may then be older than that, and is read again.
+// loadToWrite reads and locks the record, on databases that lock records. If a record was seen
+// before and is missing now, a sweep has removed it while this call waited. The largest removed
+// fence may have been read before that removal, so it is read again.
 func (s *Store) loadToWrite(ctx context.Context, w execer, id recordID, seen *loaded) (loaded, error) {
 	l, err := s.load(ctx, w, s.queries.loadToWrite, id)
 	if err == nil && l.row.State == 0 && seen.row.State != 0 {
@@ -157,9 +158,9 @@ func (s *Store) loadToWrite(ctx context.Context, w execer, id recordID, seen *lo
 	return l, err
 }
 
-// write runs f in a transaction that has the file's write lock from its beginning, and commits
-// where f says so. The context given to f does not end: from the moment that the lock is held, all
-// that follows is short, and must not be cut in the middle.
+// write runs f in a transaction that has the file's write lock from its beginning, and commits if f
+// says so. The context of f does not end: once the lock is held, the rest is short and must not be
+// interrupted.
 func (s *Store) write(ctx context.Context, notAfter time.Time, f func(context.Context, execer) (commit bool, err error)) error {
 	wait, cancel := s.patience(ctx, notAfter)
 	defer cancel()
@@ -171,7 +172,7 @@ func (s *Store) write(ctx context.Context, notAfter time.Time, f func(context.Co
 	return s.writeInTurn(wait, f)
 }
 
-// writeInTurn is write for a caller whose turn it is.
+// writeInTurn is write for a caller that has the turn.
 func (s *Store) writeInTurn(wait patience, f func(context.Context, execer) (commit bool, err error)) error {
 	w, err := s.session(wait)
 	if err != nil {
@@ -186,7 +187,7 @@ func (s *Store) writeInTurn(wait patience, f func(context.Context, execer) (comm
 		if sqliteBusy(err) {
 			w.end(whole)
 		} else {
-			w.discard() // it may have begun all the same
+			w.discard() // the transaction may have begun
 		}
 		return wait.over(err)
 	}
@@ -195,7 +196,7 @@ func (s *Store) writeInTurn(wait patience, f func(context.Context, execer) (comm
 		err = wait.caller.Err()
 	}
 	if err == nil && commit {
-		// Readers of a file without WAL stand in the way of a COMMIT, not of what came before.
+		// Readers of a file without WAL block the COMMIT, but not the statements before it.
 		err = retry(wait, func() error { return exec("COMMIT") })
 	} else {
 		err = errors.Join(err, exec("ROLLBACK"))
@@ -218,7 +219,7 @@ func (s *Store) turn(wait patience) (unlock func(), err error) {
 	}
 }
 
-// check refuses what must not reach the database.
+// check refuses invalid calls before they reach the database.
 func (s *Store) check(ctx context.Context, key *retrysafe.StoreKey) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -226,8 +227,8 @@ func (s *Store) check(ctx context.Context, key *retrysafe.StoreKey) error {
 	return key.Validate()
 }
 
-// enter refuses a call whose context has ended, or that comes from inside a transaction of this
-// database, which it would wait for.
+// enter refuses a call whose context has ended, or that comes from within a transaction on this
+// database. Such a call would wait for its own transaction.
 func (s *Store) enter(ctx context.Context) error {
 	if inTransaction(ctx, s.db) {
 		return retrysafe.ErrInTransaction
@@ -238,8 +239,8 @@ func (s *Store) enter(ctx context.Context) error {
 	return nil
 }
 
-// checkClock reports a clock that was set back, or one of several that differ: leases then last
-// longer than they should.
+// checkClock reports a clock that was set back, or clocks that differ. Both make leases longer than
+// they should be.
 func (s *Store) checkClock(l *loaded) {
 	row := &l.row
 	if row.State == 0 || s.skewed.Load() {
@@ -256,5 +257,5 @@ func (s *Store) checkClock(l *loaded) {
 	}
 }
 
-// usualLease stands for the lease of a record that does not tell.
+// usualLease is used for a record that does not tell its lease.
 const usualLease = 30 * time.Second

@@ -14,9 +14,9 @@ import (
 
 var _ retrysafe.Limiter = (*Store)(nil)
 
-// Charge implements [retrysafe.Limiter]: one row for each tenant, and one write for all charges of
-// a tenant that come at once, unless [Options.NoGroup] says otherwise. One that is refused only
-// reads, so that a flood of them holds up nobody. One that waited for the file in vain is
+// Charge implements [retrysafe.Limiter]. Each tenant has one row. Concurrent charges of a tenant
+// share one write, unless [Options.NoGroupCommit] is set. A refused charge only reads, so a flood
+// of them delays no other call. A charge that waited for the file in vain returns
 // [retrysafe.ErrTooLate].
 func (s *Store) Charge(ctx context.Context, req retrysafe.ChargeRequest) (retrysafe.Charged, error) {
 	charged, err := s.charge(ctx, req)
@@ -46,7 +46,7 @@ func (s *Store) charge(ctx context.Context, req retrysafe.ChargeRequest) (charge
 	return c.got, nil
 }
 
-// chargeAlone makes a charge in a transaction of its own, if it is not refused.
+// chargeAlone makes a charge in its own transaction, unless it is refused.
 func (s *Store) chargeAlone(ctx context.Context, c *charging) error {
 	of := []*charging{c}
 	write := false
@@ -63,8 +63,8 @@ func (s *Store) chargeAlone(ctx context.Context, c *charging) error {
 	})
 }
 
-// chargeTenant makes the charges of one tenant. It may be called again for the same: what counts is
-// the last call.
+// chargeTenant makes the charges of one tenant. It may be called again for the same charges; the
+// last call counts.
 func (s *Store) chargeTenant(ctx context.Context, w execer, of []*charging) (wrote bool, err error) {
 	for len(of) > 0 {
 		u, err := s.loadUsage(ctx, w, s.queries.loadUsageToWrite, of[0].id)
@@ -82,7 +82,7 @@ func (s *Store) chargeTenant(ctx context.Context, w execer, of []*charging) (wro
 	return false, nil
 }
 
-// decide makes the charges of one tenant on what was loaded.
+// decide applies the charges of one tenant to the loaded counts.
 func decide(u *usage, of []*charging) (counts protocol.Usage, write bool) {
 	counts = u.Usage
 	for _, c := range of {
@@ -95,14 +95,15 @@ func decide(u *usage, of []*charging) (counts protocol.Usage, write bool) {
 	return counts, write
 }
 
-// usage is what a charge decides on.
+// usage is the input of a charge's decision.
 type usage struct {
 	protocol.Usage
-	there bool            // there is a row
+	there bool            // the row exists
 	now   protocol.Micros // the store's clock
 }
 
-// loadUsage reads the counts, and in the same step whether this build may touch them.
+// loadUsage reads the counts, and checks in the same statement whether this build may use the
+// tables.
 func (s *Store) loadUsage(ctx context.Context, db execer, query string, id recordID) (u usage, err error) {
 	var version int
 	var counts []byte
@@ -119,8 +120,8 @@ func (s *Store) loadUsage(ctx context.Context, db execer, query string, id recor
 	return u, nil
 }
 
-// putUsage writes the counts in place of what was loaded. It is not done where there was nothing,
-// and somebody else has made it meanwhile.
+// putUsage replaces the loaded counts. It returns false if there was no row, and another call has
+// inserted one meanwhile.
 func (s *Store) putUsage(ctx context.Context, db execer, id recordID, req *retrysafe.ChargeRequest, was *usage, u *protocol.Usage) (done bool, err error) {
 	if u.Empty() {
 		_, err := db.ExecContext(ctx, s.queries.dropUsage, id[:])
@@ -133,8 +134,7 @@ func (s *Store) putUsage(ctx context.Context, db execer, id recordID, req *retry
 	return s.putOrMake(ctx, db, s.queries.putUsage, s.queries.makeUsage, was.there, []any{id[:], []byte(req.Namespace), []byte(req.Tenant), u.Expires(), counts})
 }
 
-// sweepUsage removes the counts of tenants of whom nothing counts any more. It takes the lock for
-// that only.
+// sweepUsage removes tenants without any live count. It takes the lock only if there are some.
 func (s *Store) sweepUsage(ctx context.Context) error {
 	for {
 		some, now, err := s.expiredUsage(ctx)
@@ -152,7 +152,7 @@ func (s *Store) sweepUsage(ctx context.Context) error {
 	}
 }
 
-// removeUsage removes a few of them.
+// removeUsage removes a batch of them.
 func (s *Store) removeUsage(ctx context.Context, w execer, now protocol.Micros) (removed bool, err error) {
 	if s.queries.lockOldUsage == "" {
 		r, err := w.ExecContext(ctx, s.queries.removeUsage, now, sweepBatch)

@@ -13,30 +13,31 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// charging is one charge and its caller.
+// charging is one charge with its caller.
 type charging struct {
 	id    recordID
 	req   retrysafe.ChargeRequest
-	state atomic.Uint32 // as that of a change
+	state atomic.Uint32 // as for a change
 	done  chan struct{}
 
-	got retrysafe.Charged // of this and of err, the caller reads nothing before done is closed
+	got retrysafe.Charged // got and err: the caller must not read them before done is closed
 	err error
 }
 
-// charges makes those that come at once together. They are read first, without any lock: what is
-// refused is told so, and a flood of it holds up nobody and waits for nobody. The rest is one write
-// for each tenant, since the counts of a tenant are one row and each commit waits for the disk.
+// charges groups concurrent charges. It first reads the counts without any lock and answers the
+// refused charges, so a flood of those neither delays other calls nor waits for them. For the rest
+// it makes one write for each tenant, since a tenant's counts are one row and each commit waits for
+// the disk.
 type charges struct{ reading, writing lines }
 
-// lines are charges that wait for their turn. While one batch of a line is under way, the next
-// gathers.
+// lines are queues of charges. While one batch of a line is being processed, the next one collects.
 type lines struct {
 	mu      sync.Mutex
-	waiting map[recordID][]*charging // there is a line while somebody works on it
+	waiting map[recordID][]*charging // a line exists while a goroutine works on it
 }
 
-// join puts charges into a line. Where nobody works on that, a goroutine does, until it is empty.
+// join appends charges to a line. If no goroutine works on the line, join starts one, which runs
+// until the line is empty.
 func (l *lines) join(line recordID, of []*charging, batch func(recordID, []*charging)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,13 +50,13 @@ func (l *lines) join(line recordID, of []*charging, batch func(recordID, []*char
 		go func() {
 			for of := l.next(line); of != nil; of = l.next(line) {
 				batch(line, of)
-				runtime.Gosched() // those who were answered may have the next charge at hand
+				runtime.Gosched() // callers that were just answered may make their next charge
 			}
 		}()
 	}
 }
 
-// next takes a batch from a line; nil: it is empty.
+// next takes a batch from a line; nil: the line is empty.
 func (l *lines) next(line recordID) []*charging {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,7 +70,7 @@ func (l *lines) next(line recordID) []*charging {
 	return waiting[:n:n]
 }
 
-// len is how many charges wait.
+// len returns how many charges wait.
 func (l *lines) len() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,16 +80,15 @@ func (l *lines) len() (n int) {
 	return n
 }
 
-// writeLines is how many transactions write at one time on a server. Each takes the rows of its
-// tenants in one order, so that those of several processes wait for one another and never each for
-// the other.
+// writeLines is how many transactions write concurrently on a server. Each takes the rows of its
+// tenants in the same order, so transactions of several processes do not deadlock.
 const writeLines = 4
 
-// readLines is how many lines are read at one time: one for all would make many tenants wait for
-// one another.
+// readLines is how many lines are read concurrently. With a single line, tenants would wait for
+// each other.
 const readLines = 8
 
-// chargeTogether makes a charge with others.
+// chargeTogether makes a charge together with others.
 func (s *Store) chargeTogether(ctx context.Context, c *charging) error {
 	wait, cancel := s.patience(ctx, time.Time{})
 	defer cancel()
@@ -101,7 +101,7 @@ func (s *Store) chargeTogether(ctx context.Context, c *charging) error {
 	if c.state.CompareAndSwap(0, left) {
 		return &lockError{ended: wait.caller.Err(), after: wait.limit, text: s.waits}
 	}
-	select { // it has begun, and may count
+	select { // it has begun, and may be counted
 	case <-c.done:
 		return c.err
 	case <-wait.caller.Done():
@@ -109,8 +109,8 @@ func (s *Store) chargeTogether(ctx context.Context, c *charging) error {
 	}
 }
 
-// readCharges tells those who are refused, and passes the rest on to be written. On SQLite, which
-// has one writer, all tenants are one line.
+// readCharges answers refused charges and queues the others for writing. On SQLite, which has one
+// writer, all tenants share one line.
 func (s *Store) readCharges(_ recordID, batch []*charging) {
 	tenants := byTenant(slices.DeleteFunc(batch, func(c *charging) bool { return c.state.Load() == left }))
 	writes, failed := make([]bool, len(tenants)), make([]error, len(tenants))
@@ -119,7 +119,7 @@ func (s *Store) readCharges(_ recordID, batch []*charging) {
 			u, err := s.loadUsage(ctx, db, s.queries.loadUsage, of[0].id)
 			var state stateError
 			if err != nil && !errors.As(err, &state) {
-				// as long as the database answers, the others are read
+				// a failed tenant does not stop the others, as long as the database answers
 				return err
 			}
 			failed[i] = err
@@ -140,8 +140,8 @@ func (s *Store) readCharges(_ recordID, batch []*charging) {
 	}
 }
 
-// writeCharges makes charges in one transaction. Where those of one tenant fail, the others are
-// made without them.
+// writeCharges makes charges in one transaction. If one tenant's charges fail, it makes the others
+// without them.
 func (s *Store) writeCharges(line recordID, batch []*charging) {
 	for tenants := byTenant(batch); len(tenants) > 0; {
 		failed := -1
@@ -169,12 +169,12 @@ func (s *Store) writeCharges(line recordID, batch []*charging) {
 	}
 }
 
-// begin tells whether the charge is to be made: its caller has not gone.
+// begin reports whether the charge should be made, that is, whether its caller has not left.
 func (c *charging) begin() bool {
 	return c.state.CompareAndSwap(0, begun) || c.state.Load() == begun
 }
 
-// endCharges tells the callers.
+// endCharges answers the callers.
 func endCharges(of []*charging, err error) {
 	for _, c := range of {
 		c.err = err
@@ -182,7 +182,7 @@ func endCharges(of []*charging, err error) {
 	}
 }
 
-// byTenant sorts charges: those of a tenant come together, in the order in which they came.
+// byTenant groups charges by tenant, and keeps the order within each tenant.
 func byTenant(batch []*charging) (tenants [][]*charging) {
 	slices.SortStableFunc(batch, func(a, b *charging) int { return bytes.Compare(a.id[:], b.id[:]) })
 	for len(batch) > 0 {

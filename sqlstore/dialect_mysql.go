@@ -10,26 +10,26 @@ import (
 	"github.com/retrysafe/retrysafe/internal/dberr"
 )
 
-// mysqlSchema makes version 1, with the default names. It is frozen: a change is a new version and
-// a step in Migrate.
+// mysqlSchema creates version 1, with the default names. It is frozen: a change needs a new version
+// and a step in Migrate.
 //
 //go:embed schema/mysql_v1.sql
 var mysqlSchema string
 
 // The server's clock in microseconds, whatever the time zone of the session.
 const (
-	// mysqlStart is the start of the statement: what is seen without a lock was so then, or later.
+	// mysqlStart is the start of the statement: what is seen without a lock was true then or later.
 	mysqlStart = `TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6))`
-	// mysqlNow is the time at which a row is put out, when its lock was taken. It needs a session
-	// in UTC: there is no UTC_SYSDATE.
+	// mysqlNow is the time at which a row is returned, after its lock was taken. It needs a session
+	// in UTC, since there is no UTC_SYSDATE.
 	mysqlNow = `TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', SYSDATE(6))`
 )
 
-// mysqlVersion is the version of the tables, or transacts in a session without autocommit (see
+// mysqlVersion is the version of the tables, or transacts if the session has autocommit off (see
 // mysqlManner.reading).
 const mysqlVersion = `IF(@@autocommit, m.version, -1)`
 
-// transacts stands for a version of the tables, which has no such number.
+// transacts replaces the version of the tables; no version has this number.
 const transacts = -1
 
 func mysqlQueries(table string) queries {
@@ -41,21 +41,21 @@ func mysqlQueries(table string) queries {
 	insert := `INSERT INTO ` + t + ` (id, namespace, layer, tenant, operation, key_id, ` + strings.Join(stored, ", ") + `)
 		VALUES (?, ?, ?, ?, ?, ?` + strings.Repeat(", ?", len(stored)) + `) ON DUPLICATE KEY UPDATE `
 	insertUsage := `INSERT INTO ` + counts + ` (id, namespace, tenant, expires, counts) VALUES (?, ?, ?, ?, ?) ON DUPLICATE KEY UPDATE `
-	// Where there was a row it stays as it is, and the insert tells a last id: a count of rows
-	// depends on the driver's clientFoundRows. INSERT IGNORE would cut a key that is too long.
+	// An existing row stays unchanged, and the insert returns a last id. The count of rows depends
+	// on the driver's clientFoundRows, and INSERT IGNORE would truncate a key that is too long.
 	const keep = `id = IF(LAST_INSERT_ID(1), id, id)`
-	// The row of the tables' version must not be locked, which all writers would wait for: a
-	// subquery is not.
+	// A subquery does not lock the row with the tables' version. If that row were locked, all
+	// writers would wait for it.
 	one := func(table string) string {
-		// Without a word about the index a small table is read as a whole, and rows are locked and
-		// waited for that are not meant.
+		// Without FORCE INDEX the server may scan a small table as a whole, and lock and wait for
+		// unrelated rows.
 		return ` FROM (SELECT 1 AS one) AS o LEFT JOIN ` + table + ` r FORCE INDEX (PRIMARY) ON r.id = ?`
 	}
 	locked := func(table string) string { return one(table) + ` FOR UPDATE` }
 	version, floor := `(SELECT version FROM `+meta+` WHERE id = 1)`, `(SELECT fence_floor FROM `+meta+` WHERE id = 1)`
-	// The session is somebody else's: its time zone stays what it is.
+	// The session is the caller's: its time zone stays as it is.
 	inSession := `SELECT ` + version + `, ` + floor + `, ` + mysqlStart + `, ` + selected + `r.answer, r.answer IS NULL`
-	// A table is looked for by the name that the server has made of it.
+	// Compare the name as the server stores it.
 	exists := `SELECT count(*) FROM information_schema.tables WHERE table_schema = DATABASE()
 		AND IF(@@lower_case_table_names = 0, CAST(table_name AS BINARY) = '` + table + `_meta', table_name = '` + table + `_meta')`
 	return queries{
@@ -89,7 +89,8 @@ func mysqlQueries(table string) queries {
 		makeToJoin:   strings.TrimSuffix(insert, ` ON DUPLICATE KEY UPDATE `),
 		duplicate:    func(err error) bool { return dberr.MySQLNumber(err) == numberDuplicate },
 		held:         func(err error) bool { n := dberr.MySQLNumber(err); return n == numberLockWait || n == numberNoWait },
-		// By another index it would lock, above READ COMMITTED, all that may come next to it there.
+		// Through another index, above READ COMMITTED, it would also lock the gaps next to the row
+		// in that index.
 		finish:   finishing(t + ` FORCE INDEX (PRIMARY)`),
 		hold:     `SELECT 1 FROM ` + t + ` FORCE INDEX (PRIMARY) WHERE id = ? LOCK IN SHARE MODE`,
 		settle:   `SELECT 1 FROM ` + t + ` FORCE INDEX (PRIMARY) WHERE id = ? FOR UPDATE`,
@@ -102,8 +103,9 @@ func mysqlQueries(table string) queries {
 		list: `SELECT r.id, r.namespace, r.layer, r.tenant, r.operation, r.key_id, ` + selected + `NULL, 1
 			FROM ` + t + ` r WHERE r.id > ? AND (r.expires = 0 OR r.expires > ?)`,
 		expired: `SELECT id FROM ` + t + ` WHERE expires BETWEEN 1 AND ? ORDER BY expires LIMIT ?`,
-		// What somebody else has locked comes to life, or is removed, there. Without a word about
-		// the index a small table is read as a whole, and a row waited for that is not meant.
+		// A row that another transaction has locked is being claimed again or removed there.
+		// Without FORCE INDEX the server may scan a small table as a whole, and wait for unrelated
+		// rows.
 		lockOld: func(n int) string {
 			return `SELECT id, fence FROM ` + t + ` FORCE INDEX (PRIMARY) WHERE id IN (` + list(n) + `) AND expires BETWEEN 1 AND ? ORDER BY id FOR UPDATE SKIP LOCKED`
 		},
@@ -126,20 +128,23 @@ func mysqlQueries(table string) queries {
 	}
 }
 
-// list is a place for each of n values.
+// list returns n placeholders.
 func list(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
 
-// byLastID tells whether a statement has made a row: one that met another says so in the id.
+// byLastID reports whether a statement has inserted a row. If it met an existing row, it has set
+// the last id.
 func byLastID(r sql.Result) (bool, error) {
 	id, err := r.LastInsertId()
 	return id == 0, err
 }
 
-// Settings of a session while a transaction of the store runs in it. Without autocommit nothing is
-// on its own that follows what has made the server roll back by itself. A mode without strictness
-// cuts what is too long. Waits for rows and tables end after a second, the shortest that the server
-// takes: who still wants them begins anew, and nobody's wait stays behind on the server for longer
-// than that.
+// Session settings during a transaction of the store:
+//
+//   - Autocommit is off, so that no statement commits on its own after the server has rolled back.
+//   - sql_mode is strict; otherwise the server truncates values that are too long.
+//   - Waits for rows and tables end after a second, the shortest time that the server accepts. A
+//     caller that still wants to wait tries again. So no wait stays on the server for longer after
+//     its client is gone.
 const (
 	mysqlKeep = `SET @retrysafe_autocommit = @@autocommit, @retrysafe_mode = @@sql_mode, @retrysafe_zone = @@time_zone, ` +
 		`@retrysafe_row_wait = @@innodb_lock_wait_timeout, @retrysafe_table_wait = @@lock_wait_timeout, @retrysafe_idle = @@wait_timeout, ` +
@@ -148,34 +153,34 @@ const (
 	mysqlIsolation = `SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE`
 	mysqlPutBack   = `autocommit = @retrysafe_autocommit, sql_mode = @retrysafe_mode, time_zone = @retrysafe_zone, ` +
 		`innodb_lock_wait_timeout = @retrysafe_row_wait, lock_wait_timeout = @retrysafe_table_wait, wait_timeout = @retrysafe_idle`
-	// Whatever completion_type says.
+	// Whatever the value of completion_type.
 	mysqlRollback = `ROLLBACK AND NO CHAIN NO RELEASE`
 )
 
-// Settings of a session while a transaction of the caller's work runs in it: without autocommit,
-// and with a wait of its own until the key is claimed. The rest is the work's.
+// Session settings during a transaction of the caller's work: autocommit is off, and the lock wait
+// is that of the claim until the key is claimed. The work uses the session's other settings.
 const (
 	mysqlJoin = `SET @retrysafe_autocommit = @@autocommit, @retrysafe_row_wait = @@innodb_lock_wait_timeout, autocommit = 0, ` +
 		`innodb_lock_wait_timeout = %d`
 	mysqlJoined = `SET innodb_lock_wait_timeout = @retrysafe_row_wait`
 	mysqlLeft   = `SET innodb_lock_wait_timeout = @retrysafe_row_wait, autocommit = @retrysafe_autocommit`
-	// mysqlLongestWait is what MySQL 8 takes.
+	// mysqlLongestWait is the maximum that MySQL 8 accepts.
 	mysqlLongestWait = 1 << 30
 )
 
-// mysqlSeconds is a wait for rows as the server counts it.
+// mysqlSeconds converts a lock wait to the server's whole seconds.
 func mysqlSeconds(wait time.Duration) int64 {
 	return max(1, min(int64((wait+time.Second-1)/time.Second), mysqlLongestWait))
 }
 
-// mysqlBeginning is the first statement of a transaction; the server ends the session of a client
-// that has said nothing for idle seconds.
+// mysqlBeginning is the first statement of a transaction. The server ends the session if its client
+// sends nothing for idle seconds.
 func mysqlBeginning(idle int64) string { return fmt.Sprintf(mysqlKeep, idle) }
 
-// mysqlCommitting commits, by turning autocommit on, and puts the session back. Where it reaches
-// the server after notAfter it is an error instead: the server looks at all values before it sets
-// the first, and no switch can be set to 2. A COMMIT would be carried out whenever it arrives, and
-// one statement cannot have a condition before it.
+// mysqlCommitting commits by turning autocommit on, and restores the session. If it reaches the
+// server after notAfter, it fails and changes nothing: the server checks all values before it sets
+// the first, and 2 is not a valid value for a switch. A plain COMMIT would be carried out whenever
+// it arrives, and a single statement cannot have a condition before it.
 func mysqlCommitting(notAfter int64) string {
 	on := "1"
 	if notAfter != 0 {

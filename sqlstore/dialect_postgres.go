@@ -11,19 +11,19 @@ import (
 	"github.com/retrysafe/retrysafe/internal/dberr"
 )
 
-// postgresSchema makes version 1, with the default names. It is frozen: a change is a new version
-// and a step in Migrate.
+// postgresSchema creates version 1, with the default names. It is frozen: a change needs a new
+// version and a step in Migrate.
 //
 //go:embed schema/postgres_v1.sql
 var postgresSchema string
 
-// The server's clock in microseconds. A transaction's start, now(), would be the time before a wait
-// for a lock.
+// The server's clock in microseconds. now() would return the start of the transaction, which is
+// before a wait for a lock.
 const (
-	// beforeReading is the start of the statement: what is seen without a lock was so then, or
+	// beforeReading is the start of the statement: what is seen without a lock was true then or
 	// later.
 	beforeReading = `(extract(epoch FROM statement_timestamp()) * 1000000)::bigint`
-	// afterLocking is the time at which a row is put out, when its lock was taken.
+	// afterLocking is the time at which a row is returned, after its lock was taken.
 	afterLocking = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
 )
 
@@ -34,8 +34,8 @@ func postgresQueries(table string) queries {
 	for i, c := range stored {
 		excluded[i] = c + " = excluded." + c
 	}
-	// Each id is looked for by itself: of a join the server makes what fits the size that the table
-	// has when it first sees the statement.
+	// Each id is looked up separately: for a join, the server keeps a plan that fits the size of
+	// the table when it first sees the statement.
 	many := func(lock string) string {
 		return `WITH r AS (SELECT found.* FROM unnest(?::bytea[]) AS wanted (id) CROSS JOIN LATERAL
 			(SELECT * FROM ` + t + ` t WHERE t.id = wanted.id ` + lock + `) AS found) `
@@ -45,14 +45,14 @@ func postgresQueries(table string) queries {
 	insert := `INSERT INTO ` + t + ` (id, namespace, layer, tenant, operation, key_id, ` + strings.Join(stored, ", ") + `)
 		VALUES (?, ?, ?, ?, ?, ?` + strings.Repeat(", ?", len(stored)) + `) ON CONFLICT (id) DO `
 	insertUsage := `INSERT INTO ` + counts + ` (id, namespace, tenant, expires, counts) VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO `
-	// A row that is locked in a WITH is read first, as it is once the lock was taken; only then
-	// comes what stands in the outer SELECT.
+	// A row that is locked in a WITH is read first, as it is after the lock was taken; the outer
+	// SELECT is evaluated after that.
 	locked := func(table string) string { return `WITH r AS (SELECT * FROM ` + table + ` WHERE id = ? FOR UPDATE) ` }
 	q := queries{
 		newest:  newest,
 		schema:  statements(strings.ReplaceAll(postgresSchema, DefaultTable, table)),
 		version: `SELECT version FROM ` + meta + ` WHERE id = 1`,
-		// Not to_regclass, which may remember from before the lock that there was none.
+		// Not to_regclass: it may have cached, before the lock was taken, that there is no table.
 		exists:      `SELECT count(*) FROM pg_catalog.pg_class WHERE relname = '` + table + `_meta' AND pg_catalog.pg_table_is_visible(oid)`,
 		touch:       []string{`UPDATE ` + meta + ` SET version = version WHERE id = 1`},
 		load:        `SELECT m.version, m.fence_floor, ` + beforeReading + `, ` + selected + `r.answer, r.answer IS NULL FROM ` + meta + ` m LEFT JOIN ` + t + ` r ON r.id = ? WHERE m.id = 1`,
@@ -67,7 +67,7 @@ func postgresQueries(table string) queries {
 		put:      insert + `UPDATE SET ` + strings.Join(excluded, ", "),
 		make:     insert + `NOTHING`,
 		made:     byCount,
-		// The wait is bounded for this one statement: what stands in the outer SELECT comes last.
+		// The wait is limited for this one statement only: the outer SELECT is evaluated last.
 		claimSQL: `WITH s AS MATERIALIZED (SELECT current_setting('lock_timeout') AS was, set_config('lock_timeout', ?, true) AS held, ` + afterLocking + ` AS now),
 			made AS (INSERT INTO ` + t + ` (id, namespace, layer, tenant, operation, key_id, state, attempt, fence, owner, on_doubt, issued,
 				fingerprint, binding, lease_end, expires, created, updated, not_after, retention, cause, last_error, answer_codec, answer_kept, answer_size)
@@ -78,8 +78,8 @@ func postgresQueries(table string) queries {
 		claim: func(j *joint) []any { return append([]any{lockTimeout(j.r.Wait)}, j.claimArgs()...) },
 		limit: `SELECT current_setting('lock_timeout'), set_config('lock_timeout', ?, true)`,
 		held:  func(err error) bool { return dberr.SQLState(err) == stateLockTimeout },
-		// No lock of the row: many who share one at a time make a list of themselves for each that
-		// comes.
+		// No shared lock on the row: if many transactions share one, the server makes a new list of
+		// its holders for each one that joins.
 		hold:    `SELECT pg_advisory_xact_lock_shared(` + lockNumber + `) IS NULL`,
 		settle:  `SELECT pg_advisory_xact_lock(` + lockNumber + `) IS NULL`,
 		confirm: `UPDATE ` + t + ` SET updated = updated WHERE id = ?`,
@@ -87,7 +87,7 @@ func postgresQueries(table string) queries {
 		list: `SELECT r.id, r.namespace, r.layer, r.tenant, r.operation, r.key_id, ` + selected + `NULL::bytea, true
 			FROM ` + t + ` r WHERE r.id > ? AND (r.expires = 0 OR r.expires > ?)`,
 		expired: `SELECT id FROM ` + t + ` WHERE expires <> 0 AND expires <= ? ORDER BY expires LIMIT ?`,
-		// What somebody else has locked comes to life, or is removed, there.
+		// A row that another transaction has locked is being claimed again or removed there.
 		removeMany: `WITH old AS (SELECT id FROM ` + t + ` WHERE expires <> 0 AND expires <= ? ORDER BY expires LIMIT ? FOR UPDATE SKIP LOCKED),
 			gone AS (DELETE FROM ` + t + ` d USING old WHERE d.id = old.id RETURNING d.fence) SELECT count(*), coalesce(max(fence), 0) FROM gone`,
 		raise:            `UPDATE ` + meta + ` SET fence_floor = greatest(fence_floor, ?) WHERE id = 1`,
@@ -99,7 +99,7 @@ func postgresQueries(table string) queries {
 		expiredUsage:     `SELECT count(*) FROM (SELECT 1 FROM ` + counts + ` WHERE expires <= ? LIMIT 1) AS found`,
 		removeUsage: `WITH old AS (SELECT id FROM ` + counts + ` WHERE expires <= ? LIMIT ? FOR UPDATE SKIP LOCKED)
 			DELETE FROM ` + counts + ` d USING old WHERE d.id = old.id`,
-		// A text may hold what the encoding of the database has no place for.
+		// A text may contain characters that the database's encoding does not have.
 		text:     func(s string) any { return []byte(s) },
 		numbered: numbered,
 	}
@@ -119,17 +119,18 @@ var storedTypes = []string{
 	"bigint", "bigint", "bytea", "bytea", "bytea", "bytea", "smallint", "bigint", "bytea", "bytea",
 }
 
-// arrayPlaces are those of the columns of many rows.
+// arrayPlaces returns the placeholders for the columns of many rows.
 func arrayPlaces() string {
 	return strings.Repeat("?::bytea[], ", 6) + "?::" + strings.Join(storedTypes, "[], ?::") + "[]"
 }
 
-// lockTimeout is a wait as the setting takes it: zero would be for ever.
+// lockTimeout returns a wait as the value of the setting, at least 1: zero would mean for ever.
 func lockTimeout(wait time.Duration) string {
 	return strconv.FormatInt(max(1, min(wait.Milliseconds(), math.MaxInt32)), 10)
 }
 
-// numbered writes $1, $2 and so on for question marks. No statement has one in a text.
+// numbered replaces question marks by $1, $2 and so on. No statement has a question mark in a
+// literal.
 func numbered(query string) string {
 	parts := strings.Split(query, "?")
 	var b strings.Builder
@@ -142,16 +143,16 @@ func numbered(query string) string {
 	return b.String()
 }
 
-// beginning opens a transaction that is the same whatever the defaults of the session, and that
-// ends on the server as well where nobody comes back to it: neither a wait for a lock, nor a
-// statement, nor a client that hangs may hold a row for long. One message.
+// beginning opens a transaction that does not depend on the session's defaults. It also ends on the
+// server if its client never comes back: neither a lock wait, nor a statement, nor a client that
+// hangs can hold a row for long. It is one message.
 func beginning(lock, statement, idle int64) string {
 	return fmt.Sprintf("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = %d; SET LOCAL statement_timeout = %d; "+
 		"SET LOCAL idle_in_transaction_session_timeout = %d", lock, statement, idle)
 }
 
 // committing commits, unless it reaches the server after notAfter: then a division by zero ends the
-// message. A COMMIT alone would be carried out whenever it arrives.
+// message. A plain COMMIT would be carried out whenever it arrives.
 func committing(notAfter int64) string {
 	if notAfter == 0 {
 		return "COMMIT"
@@ -159,5 +160,5 @@ func committing(notAfter int64) string {
 	return fmt.Sprintf("SELECT 1 / (%s <= %d)::int; COMMIT", afterLocking, notAfter)
 }
 
-// lockNumber makes the number of an advisory lock of an id.
+// lockNumber converts an id to the number of an advisory lock.
 const lockNumber = `('x' || encode(substr(?::bytea, 1, 8), 'hex'))::bit(64)::bigint`

@@ -10,13 +10,13 @@ import (
 	"github.com/retrysafe/retrysafe/internal/dberr"
 )
 
-// sqliteSchema makes version 1, with the default names. It is frozen: a change is a new version and
-// a step in Migrate.
+// sqliteSchema creates version 1, with the default names. It is frozen: a change needs a new
+// version and a step in Migrate.
 //
 //go:embed schema/sqlite_v1.sql
 var sqliteSchema string
 
-// sqliteStep makes version 2 of version 1. It is frozen too.
+// sqliteStep upgrades version 1 to version 2. It is frozen too.
 //
 //go:embed schema/sqlite_v2.sql
 var sqliteStep string
@@ -43,8 +43,8 @@ func sqliteQueries(table string) queries {
 			VALUES (?, ?, ?, ?, ?, ?` + strings.Repeat(", ?", len(stored)) + `)
 			ON CONFLICT (id) DO UPDATE SET ` + strings.Join(excluded, ", "),
 		finish: finishing(t),
-		// The first statement writes, so that it gets the lock of the file: one that has read
-		// before may be refused it.
+		// The first statement writes, so that it gets the file's lock: SQLite may refuse the lock
+		// to a transaction that has read before.
 		claimSQL: `INSERT INTO ` + t + ` (id, namespace, layer, tenant, operation, key_id, owner, fingerprint, binding, retention,
 				state, attempt, fence, on_doubt, issued, lease_end, expires, created, updated, not_after, cause, last_error, answer_codec, answer_kept, answer_size)
 			SELECT ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?12, 2, 1, max(m.fence_floor + 1, ?1), 1, 0, ?1 + ?11, 0, ?1, ?1, 0, '', '', '', 0, 0
@@ -63,13 +63,13 @@ func sqliteQueries(table string) queries {
 		expiredUsage: `SELECT count(*) FROM (SELECT 1 FROM ` + counts + ` WHERE expires <= ? LIMIT 1)`,
 		removeUsage:  `DELETE FROM ` + counts + ` WHERE id IN (SELECT id FROM ` + counts + ` WHERE expires <= ? LIMIT ?)`,
 	}
-	// Whoever writes has locked the file: nothing can change between reading and writing.
+	// A writer has locked the file: nothing can change between reading and writing.
 	q.loadToJoin, q.makeToJoin = q.load, q.put
 	q.loadToWrite, q.make, q.loadUsageToWrite, q.makeUsage = q.load, q.put, q.loadUsage, q.putUsage
 	return q
 }
 
-// statements splits a script; not every driver takes more than one at a time.
+// statements splits a script, since some drivers take only one statement at a time.
 func statements(script string) []string {
 	var all []string
 	for part := range strings.SplitSeq(script, ";\n") {
@@ -80,7 +80,7 @@ func statements(script string) []string {
 	return all
 }
 
-// Primary result codes of SQLite; the extended ones have them in their low byte.
+// Primary result codes of SQLite. Extended codes have them in their low byte.
 const (
 	codeError      = 1
 	codeBusy       = 5
@@ -98,15 +98,15 @@ const (
 	codeBusySnapshot      = codeBusy | 2<<8
 )
 
-// sqliteBusy tells whether another transaction stands in the way, so that the same call may succeed
+// sqliteBusy reports whether another transaction was in the way, so that the same call may succeed
 // later.
 func sqliteBusy(err error) bool {
 	code := dberr.SQLiteCode(err)
 	return code&0xff == codeBusy || code&0xff == codeProtocol || code == codeLockedSharedCache
 }
 
-// sqliteUndone tells whether a COMMIT that failed has certainly changed nothing. After any other
-// error nobody knows.
+// sqliteUndone reports whether a COMMIT that failed has certainly changed nothing. After any other
+// error the outcome is unknown.
 func sqliteUndone(err error) bool {
 	switch dberr.SQLiteCode(err) & 0xff {
 	case codeBusy, codeReadOnly, codeFull, codeConstraint:
@@ -115,8 +115,8 @@ func sqliteUndone(err error) bool {
 	return false
 }
 
-// interrupted makes err, where SQLite says that it was told to stop, the error of the context that
-// told it.
+// interrupted returns the error of ctx if SQLite was interrupted because ctx ended, and err
+// otherwise.
 func interrupted(ctx context.Context, err error) error {
 	if end := ctx.Err(); end != nil && dberr.SQLiteCode(err)&0xff == codeInterrupt && !errors.Is(err, end) {
 		return fmt.Errorf("%w: %w", end, err)
@@ -124,7 +124,7 @@ func interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// sqliteAdvice says in plain words what a result code means and what to do.
+// sqliteAdvice says what a result code means and what to do.
 var sqliteAdvice = map[int]string{
 	codeBusy:     "another transaction holds the database file",
 	codeReadOnly: "the database file can only be read, and nothing was changed; open it without mode=ro, and let this user write to the file and to its directory",
@@ -135,8 +135,8 @@ var sqliteAdvice = map[int]string{
 	codeNotADB:   "the file is not a SQLite database, or it is encrypted; look at the path, nothing was changed",
 }
 
-// explain adds the advice for err to it. A table that is not there is the one mistake that SQLite
-// has no code for.
+// explain adds advice to err. SQLite has no code of its own for a missing table, so that is found
+// by its text.
 func (s sqlite) explain(step string, err error) error {
 	code := dberr.SQLiteCode(err)
 	if code == codeError && strings.Contains(err.Error(), "no such table: "+s.table) {

@@ -1,46 +1,52 @@
-// Package sqlstore keeps records in a SQL database through database/sql, beside the application's
-// own tables. With [Store.RunTx] (that is, retrysafe.DoTx) the record commits in one transaction
-// with the work: the effect happens exactly once.
+// Package sqlstore stores records in a SQL database through database/sql, beside the application's
+// own tables. With [Store.RunTx] (that is, retrysafe.DoTx) the record and the work commit in one
+// transaction, so the effect happens exactly once.
 //
-// The dialects are [SQLite], [PostgreSQL] and [MySQL], which is MariaDB's too. The package brings
-// no driver. For SQLite it needs one whose errors give SQLite's result code as Code() int, as those
-// of modernc.org/sqlite do; for PostgreSQL one whose errors give the server's code as SQLState()
-// string, and that sends several statements without arguments in one message, as pgx does; for
-// MySQL one whose errors are structs with the server's number in a field Number of type uint16,
-// which is found by reflection, as those of go-sql-driver/mysql are:
+// The dialects are [SQLite], [PostgreSQL] and [MySQL], which includes MariaDB. The package contains
+// no driver. Each dialect needs a driver whose errors carry the database's error code:
+//
+//   - SQLite: errors with a method Code() int that returns SQLite's result code, as those of
+//     modernc.org/sqlite have.
+//   - PostgreSQL: errors with a method SQLState() string. The driver must also send several
+//     statements without arguments in one message, as pgx does.
+//   - MySQL: errors that are structs with the server's error number in a field Number of type
+//     uint16, as those of go-sql-driver/mysql are. The field is found by reflection.
+//
+// An example:
 //
 //	db, err := sql.Open("sqlite", "file:app.db?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
 //	store, err := sqlstore.New(db, sqlstore.SQLite, nil)
 //	err = store.Migrate(ctx)
 //
-// # What a win is worth on SQLite
+// # Durability on SQLite
 //
-// With journal_mode WAL and synchronous FULL what was answered has reached the disk: it survives a
-// crash of the process and of the machine. Migrate warns of settings that promise less.
+// With journal_mode WAL and synchronous FULL every answered call is on the disk: it survives a
+// crash of the process and of the machine. Migrate warns about weaker settings.
 //
-// A file has one writer at a time. Calls that change nothing (a repeat of finished work, a look-up)
-// never wait for it; the others wait in turn, no longer than their context and [Options].LockWait.
-// An open RunTx is a writer: it delays the writes of all keys, and the heartbeats of attempts that
-// run beside it. Keep such transactions well below a third of the shortest lease, or give Do and an
+// A file has one writer at a time. Calls that change nothing (a duplicate of finished work, a
+// lookup) never wait for it. The others queue, no longer than their context and [Options].LockWait.
+// An open RunTx is a writer: it delays the writes of all keys, and the heartbeats of concurrent
+// attempts. Keep such transactions well below a third of the shortest lease, or give Do and an
 // outer middleware a store on a file of its own.
 //
-// The store's clock is that of the machine. A file is used by the processes of one machine only,
-// since locks do not work on network file systems; a record that comes from the future (the clock
-// was set back, or the file is shared after all) is reported once by [Options].Logger. Fences never
+// The store's clock is the machine's clock. Only processes of one machine may use a file, since
+// locks do not work on network file systems. The store reports a record from the future once to
+// [Options].Logger: either the clock was set back, or several machines share the file. Fences never
 // go back, whatever the clock does.
 //
-// # What a win is worth on PostgreSQL
+// # Durability on PostgreSQL
 //
-// With fsync, synchronous_commit and full_page_writes on, as they are by default, what was answered
-// survives a crash of the server and of its machine. Migrate warns where they are off. A failover
-// keeps it where the replica that is promoted is a synchronous one.
+// With fsync, synchronous_commit and full_page_writes on (the default), every answered call
+// survives a crash of the server and of its machine. Migrate warns if one of them is off. It also
+// survives a failover if the promoted replica is a synchronous one.
 //
-// Calls for different keys do not wait for each other. The store's clock is the server's.
-// docs/stores.md has the rest.
+// Calls for different keys do not wait for each other. The store's clock is the server's. See
+// docs/stores.md for details.
 //
-// # What a win is worth on MySQL and MariaDB
+// # Durability on MySQL and MariaDB
 //
-// With innodb_flush_log_at_trx_commit 1, and sync_binlog 1 where there is a binary log, what was
-// answered survives a crash of the server and of its machine. Migrate warns where they are not so.
-// The tests run on MariaDB 10.11; what is sent is parsed as MySQL 8, and has not run there.
+// With innodb_flush_log_at_trx_commit = 1, and sync_binlog = 1 if there is a binary log, every
+// answered call survives a crash of the server and of its machine. Migrate warns about other
+// values. The tests run on MariaDB 10.11. They also check that the statements parse as MySQL 8; the
+// store has not run on MySQL itself.
 package sqlstore

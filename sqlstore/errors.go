@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// stateError is an error that speaks for itself, of the tables and not of one call.
+// stateError is a complete error text about the tables, not about one call.
 type stateError string
 
 func (e stateError) Error() string { return string(e) }
@@ -28,8 +28,8 @@ func (s *Store) wrongVersion(found int) error {
 		s.table, found))
 }
 
-// failed makes the failure of a step what callers see. It never carries a key: drivers do not show
-// arguments.
+// failed returns the error of a step for callers. It never contains a key, since drivers do not
+// include arguments.
 func (s *Store) failed(step string, err error) error {
 	var state stateError
 	var lock *lockError
@@ -44,11 +44,12 @@ func (s *Store) failed(step string, err error) error {
 	return s.backend.explain(step, err)
 }
 
-// lockError says that nothing was changed, since somebody else was in the way all the time.
+// lockError means that nothing was changed, because another transaction was in the way until the
+// wait ended.
 type lockError struct {
 	after time.Duration
-	text  string // with a place for after
-	ended error  // the caller's context has ended before that
+	text  string // with a placeholder for after
+	ended error  // the caller's context ended before that
 }
 
 func (e *lockError) Unwrap() error { return e.ended }

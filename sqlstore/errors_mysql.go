@@ -7,10 +7,10 @@ import (
 	"github.com/retrysafe/retrysafe/internal/dberr"
 )
 
-// errTransacts: the session has no autocommit, and nothing was looked at.
+// errTransacts means that the session has autocommit off, and that nothing was read.
 var errTransacts = errors.New("sqlstore: the session has autocommit off")
 
-// Numbers of errors of MySQL and MariaDB.
+// Error numbers of MySQL and MariaDB.
 const (
 	numberTooMany       = 1040
 	numberNoDatabase    = 1046
@@ -19,7 +19,7 @@ const (
 	numberNoTable       = 1146
 	numberLockWait      = 1205
 	numberDeadlock      = 1213
-	numberSnapshot      = 1020 // MariaDB: the row was changed since the transaction began to see
+	numberSnapshot      = 1020 // MariaDB: the row was changed after the transaction's snapshot
 	numberWrongValue    = 1231
 	numberInterrupted   = 1317
 	numberInTransaction = 1568
@@ -37,7 +37,7 @@ const mysqlReadOnly = "the server can only be read, and nothing was changed: it 
 const mysqlNoRight = "this user lacks a right, and nothing was changed; Migrate needs CREATE on the database where the tables are not there yet, and all calls " +
 	"need SELECT, INSERT, UPDATE and DELETE on them: as an administrator, GRANT SELECT, INSERT, UPDATE, DELETE ON database.table TO the user, for each"
 
-// mysqlAdvice says in plain words what a number means and what to do.
+// mysqlAdvice says what an error number means and what to do.
 var mysqlAdvice = map[uint16]string{
 	1021:             "the server's disk is full, and nothing was written; make room",
 	1114:             "the table is full, and nothing was written: the server's disk is, or a limit on its table space (innodb_data_file_path) is reached; make room",

@@ -23,7 +23,7 @@ const (
 	stateCanceled      = "57014"
 )
 
-// postgresAdvice says in plain words what a code means and what to do.
+// postgresAdvice says what a code means and what to do.
 var postgresAdvice = map[string]string{
 	stateReadOnly: "the server can only be read, and nothing was changed: it is a replica, or it is being recovered; connect to the primary " +
 		"(target_session_attrs=read-write finds it)",
@@ -46,7 +46,7 @@ func (p postgresManner) advice(err error) (text string, noTable bool) {
 		return "", true
 	}
 	if state == stateNotSupported && strings.Contains(err.Error(), "recovery") {
-		state = stateReadOnly // of a transaction that is to write, on a replica
+		state = stateReadOnly // a writing transaction on a replica
 	}
 	return postgresAdvice[state], false
 }

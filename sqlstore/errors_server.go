@@ -8,13 +8,13 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// lostError: the call has failed without a COMMIT, and its connection with it.
+// lostError means that the call failed without a COMMIT, and that its connection is lost.
 type lostError struct{ cause error }
 
 func (e *lostError) Unwrap() error { return e.cause }
 func (e *lostError) Error() string { return e.cause.Error() }
 
-// commitError: a COMMIT was sent, and nobody knows what became of it.
+// commitError means that a COMMIT was sent and its outcome is unknown.
 type commitError struct{ cause error }
 
 func (e *commitError) Unwrap() error { return e.cause }
@@ -22,7 +22,7 @@ func (e *commitError) Error() string {
 	return "COMMIT was sent and not answered, so that nobody knows whether it was carried out; the same call by the same owner may be made again: " + e.cause.Error()
 }
 
-// isOwn tells an error of this package from one of the driver.
+// isOwn reports whether err is an error of this package, not of the driver.
 func isOwn(err error) bool {
 	var state stateError
 	var lock *lockError
@@ -30,7 +30,7 @@ func isOwn(err error) bool {
 	return errors.As(err, &state) || errors.As(err, &lock) || errors.As(err, &commit) || errors.Is(err, retrysafe.ErrTooLate)
 }
 
-// explain adds the advice for err to it.
+// explain adds advice to err.
 func (s server) explain(step string, err error) error {
 	if errors.Is(err, retrysafe.ErrTooLate) {
 		return err

@@ -2,12 +2,12 @@ package sqlstore
 
 import "github.com/retrysafe/retrysafe/internal/dberr"
 
-// Schema are the statements that make the tables of version 1 under a name, and Step those that
-// make version 2 of it.
+// Schema returns the statements that create the tables of version 1 with a name, and Step those
+// that upgrade them to version 2.
 func Schema(table string) []string { return sqliteQueries(table).schema }
 func Step(table string) []string   { return sqliteQueries(table).step }
 
-// PostgresSchema and PostgresStatements are those of PostgreSQL.
+// PostgresSchema and PostgresStatements return those of PostgreSQL.
 func PostgresSchema(table string) []string { return postgresQueries(table).schema }
 
 func PostgresStatements(table string) []string {
@@ -18,7 +18,7 @@ func PostgresStatements(table string) []string {
 	}, q.touch...)
 }
 
-// MySQLSchema and MySQLStatements are those of MySQL and MariaDB.
+// MySQLSchema and MySQLStatements return those of MySQL and MariaDB.
 func MySQLSchema(table string) []string { return mysqlQueries(table).schema }
 
 func MySQLStatements(table string) []string {
@@ -29,16 +29,16 @@ func MySQLStatements(table string) []string {
 	}, q.touch...)
 }
 
-// Busy tells whether a driver's error is worth another try.
+// Busy reports whether a driver's error is worth another try.
 func Busy(err error) bool { return sqliteBusy(err) }
 
-// MySQLNumber is the number of a server's error.
+// MySQLNumber returns the number of a server's error.
 func MySQLNumber(err error) uint16 { return dberr.MySQLNumber(err) }
 
-// Explain makes a driver's error what callers see.
+// Explain turns a driver's error into the one that callers see.
 func Explain(s *Store, step string, err error) error { return s.failed(step, err) }
 
-// Statements are all statements of a store but the schema.
+// Statements returns all statements of a store except the schema.
 func Statements(table string) []string {
 	q := sqliteQueries(table)
 	return append([]string{
@@ -47,8 +47,7 @@ func Statements(table string) []string {
 	}, q.touch...)
 }
 
-// Marked and InTransaction mark a context as that of a transaction on a database, and look for the
-// mark.
+// Marked marks a context as that of a transaction on a database; InTransaction looks for the mark.
 var (
 	Marked        = marked
 	InTransaction = inTransaction

@@ -10,7 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// pass asks the gate of a transaction, which is to be committed next.
+// pass asks the gate whether the transaction may commit. The COMMIT comes next.
 func (c *claim) pass(ctx context.Context, tx dbtx.Tx) error {
 	gate := c.r.Gate
 	if gate == nil {
@@ -41,8 +41,8 @@ func (c *claim) pass(ctx context.Context, tx dbtx.Tx) error {
 	})
 }
 
-// SettleTx implements [retrysafe.TxSettler]. On SQLite it returns at once: a transaction has the
-// whole file, so that what was committed before the call is seen by all that begin.
+// SettleTx implements [retrysafe.TxSettler]. On SQLite it returns at once: a transaction locks the
+// whole file, so every later transaction sees what was committed before the call.
 func (s *Store) SettleTx(ctx context.Context, key retrysafe.StoreKey) error {
 	if err := s.check(ctx, &key); err != nil || s.queries.settle == "" {
 		return err
@@ -51,7 +51,7 @@ func (s *Store) SettleTx(ctx context.Context, key retrysafe.StoreKey) error {
 	var ignored any
 	err := s.db.QueryRowContext(ctx, s.queries.settle, id[:]).Scan(&ignored)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil // nobody can have locked what is not there
+		return nil // a missing record cannot have been locked
 	}
 	if err != nil {
 		return unavailable(s.failed("wait for transactions", err))

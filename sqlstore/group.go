@@ -7,31 +7,31 @@ import (
 	"time"
 )
 
-// group commits the changes of many callers in one transaction: those that came while the last one
-// was under way are the next. There is no timer, and a lone call waits for nobody. Databases do the
+// group commits the changes of many callers in one transaction: the changes that arrive during a
+// commit form the next one. There is no timer, and a lone call waits for no other. Databases do the
 // same with their logs (DeWitt et al., Implementation Techniques for Main Memory Database Systems,
 // 1984).
 //
-// Of one key there is one change at a time. Heartbeats have a queue of their own, so that no lease
-// waits behind claims.
+// Each key has at most one change in flight. Heartbeats have their own queue, so that no lease
+// waits for claims.
 type group struct {
 	store *Store
-	lanes int // transactions of one queue at a time
+	lanes int // concurrent transactions of one queue
 
 	mu       sync.Mutex
 	queues   [2]queue
 	inFlight map[recordID]struct{}
-	solos    []*change // that are to be made alone
-	solo     int       // are being made so
+	solos    []*change // changes that must be made alone
+	solo     int       // how many are being made alone
 }
 
-// queue are the changes that wait, in the order in which they came.
+// queue has the waiting changes in order of arrival.
 type queue struct {
 	waiting []*change
-	busy    int // lanes
+	busy    int // lanes in use
 }
 
-// line is the place of a queue.
+// line is the index of a queue.
 type line uint8
 
 const (
@@ -39,7 +39,7 @@ const (
 	heartbeats
 )
 
-// The most of one transaction. What takes longer keeps rows, and the one writer of SQLite, for too
+// Limits of one transaction. A longer one would hold rows, and the one writer of SQLite, for too
 // long.
 const (
 	mostTogether = 128
@@ -50,8 +50,8 @@ func newGroup(s *Store, lanes int) *group {
 	return &group{store: s, lanes: lanes, inFlight: make(map[recordID]struct{})}
 }
 
-// do makes a change, together with others. wait bounds how long it stands in line. What has begun
-// is seen to its end, though no caller waits longer than its own context for that.
+// do makes a change together with others. wait limits how long it stays in the queue. A change that
+// has begun is completed, but no caller waits for it longer than its own context.
 func (g *group) do(wait patience, l line, c *change) error {
 	g.mu.Lock()
 	g.queues[l].waiting = append(g.queues[l].waiting, c)
@@ -68,7 +68,7 @@ func (g *group) do(wait patience, l line, c *change) error {
 	}
 	var late <-chan time.Time
 	if !c.notAfter.IsZero() {
-		// by then most are told more than that nobody knows
+		// Most callers have a definite answer by then, not "unknown".
 		t := time.NewTimer(c.notAfter.Sub(c.store.clock()) + slack)
 		defer t.Stop()
 		late = t.C
@@ -83,10 +83,10 @@ func (g *group) do(wait patience, l line, c *change) error {
 	}
 }
 
-// errNoAnswerInTime: the time of a call has passed that it gave itself.
+// errNoAnswerInTime means that the call's own NotAfter has passed.
 var errNoAnswerInTime = errors.New("its NotAfter has passed")
 
-// drop takes a change that nobody waits for out of its queue.
+// drop removes a change that no caller waits for from its queue.
 func (g *group) drop(l line, c *change) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -99,7 +99,7 @@ func (g *group) drop(l line, c *change) {
 	}
 }
 
-// start gives what can begin to lanes that are free. g.mu is held.
+// start gives changes that can begin to free lanes. g.mu is held.
 func (g *group) start() {
 	for i := range g.queues {
 		q := &g.queues[i]
@@ -121,7 +121,7 @@ func (g *group) start() {
 }
 
 // mostSolo leaves half of the pool to others: changes that are made alone wait for rows that
-// somebody holds.
+// another transaction holds.
 func (g *group) mostSolo() int {
 	if most := g.store.calls.Stats().MaxOpenConnections; most > 0 {
 		return max(1, most/2)
@@ -129,7 +129,7 @@ func (g *group) mostSolo() int {
 	return mostTogether
 }
 
-// take removes from the queue what makes one transaction, and marks its keys.
+// take removes the changes of one transaction from the queue, and marks their keys.
 func (q *queue) take(inFlight map[recordID]struct{}) (batch []*change) {
 	size := 0
 	left := q.waiting[:0]
@@ -148,10 +148,10 @@ func (q *queue) take(inFlight map[recordID]struct{}) (batch []*change) {
 	return batch
 }
 
-// run makes the changes of a batch. Where one of them fails, or its row is held by somebody else,
-// all was rolled back, or that one left out: what was not made is made alone then, in a transaction
-// of its own. Of a COMMIT without an answer nobody knows what became of it: all its callers are
-// told so, and may make the same call again.
+// run makes the changes of a batch. If one of them fails, the transaction is rolled back; if its
+// row is held by another transaction, it is left out. Each change that was not made is then made
+// alone, in its own transaction. If a COMMIT was not answered, its outcome is unknown: all callers
+// get that error, and may make the same call again.
 func (g *group) run(q *queue, batch []*change) {
 	err := g.store.backend.together(batch)
 	var commit *commitError
@@ -170,19 +170,19 @@ func (g *group) run(q *queue, batch []*change) {
 		}
 	}
 	g.mu.Unlock()
-	runtime.Gosched() // those who were answered may have the next change at hand
+	runtime.Gosched() // callers that were just answered may make their next change
 	g.mu.Lock()
 	q.busy--
 	g.start()
 }
 
-// end lets the next change of the key come, and tells the caller. g.mu is held.
+// end answers the caller, and lets the next change of the key start. g.mu is held.
 func (g *group) end(c *change) {
 	delete(g.inFlight, c.id)
 	close(c.done)
 }
 
-// alone makes a change in a transaction of its own, and waits as long for it as its caller does.
+// alone makes a change in its own transaction, and waits for it as long as its caller does.
 func (g *group) alone(c *change) {
 	if c.begin() {
 		c.err = g.store.backend.write(c.ctx, c.id, c.notAfter, c.apply)
@@ -194,7 +194,7 @@ func (g *group) alone(c *change) {
 	g.start()
 }
 
-// unknownError: the caller's context ended while its change was committed.
+// unknownError means that the caller's context ended while its change was being committed.
 type unknownError struct{ ended error }
 
 func (e *unknownError) Unwrap() error { return e.ended }
@@ -203,8 +203,8 @@ func (e *unknownError) Error() string {
 		"may be made again: " + e.ended.Error()
 }
 
-// Waiting is how many calls stand in line for a transaction: more than twice 128 for long means
-// that the database cannot keep up.
+// Waiting returns how many calls are queued for a transaction. If it stays above twice 128, the
+// database cannot keep up.
 func (s *Store) Waiting() int {
 	if s.group == nil {
 		return 0

@@ -12,8 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestBatchLimits: a transaction has one change of a key, at most 128 changes and 4 MiB, and at
-// least one; the rest keeps its order.
+// TestBatchLimits: a transaction has at most one change of a key, at most 128 changes and 4 MiB,
+// and at least one change. The rest keeps its order.
 func TestBatchLimits(t *testing.T) {
 	t.Parallel()
 	inFlight := make(map[recordID]struct{})
@@ -44,7 +44,7 @@ func TestBatchLimits(t *testing.T) {
 	assert.Equal(t, len(q.waiting), mostTogether, "what is left of many")
 }
 
-// failing is a database in which reads of many fail, and each by itself takes a second.
+// failing is a database in which grouped reads fail, and each single read takes a second.
 type failing struct {
 	backend
 	now, most atomic.Int32
@@ -63,7 +63,8 @@ func (f *failing) read(context.Context, span, func(context.Context, execer) erro
 	return nil
 }
 
-// TestLooksAlone: of those whose look together has failed a few look alone at one time, and all do.
+// TestLooksAlone: after a grouped read has failed, only a few callers read alone at one time, and
+// all of them do.
 func TestLooksAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// rowWait is the longest that changes that are made together wait for a row: what is held longer
-// would hold up all of them. MySQL counts in whole seconds.
+// rowWait is the longest that grouped changes wait for a row: a row that is held longer would delay
+// all of them. MySQL rounds it to whole seconds.
 const rowWait = 50 * time.Millisecond
 
-// together makes changes in one transaction, with few statements however many they are.
+// together makes changes in one transaction, with few statements whatever their number.
 func (s server) together(changes []*change) error {
 	wait, cancel := s.patience(context.Background(), time.Time{})
 	defer cancel()
@@ -48,10 +48,10 @@ func (s server) see(ctx context.Context, of []*sight) error {
 	})
 }
 
-// surely is so where a look before has seen that there was none: writing finds out if somebody has
-// made one since. A record that was there is one that somebody else has locked.
+// surely reports whether an earlier look has found no record. If another call has inserted one
+// since, the write detects it. A record that was there before is one that another transaction has
+// locked.
 func surely(c *change) bool { return c.looked && c.seen.row.State == 0 }
 
-// errMadeMeanwhile: somebody else has made one of the records since it was seen that there was
-// none.
+// errMadeMeanwhile means that another call has inserted a record that an earlier look did not find.
 var errMadeMeanwhile = errors.New("sqlstore: somebody else has made a record that was not there")

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// together makes changes in one transaction. A file that others hold all the time is no better for
-// each of them alone.
+// together makes changes in one transaction. If other processes keep the file locked, making each
+// change alone would not help.
 func (s sqlite) together(changes []*change) error {
 	err := s.transaction(changes)
 	var lock *lockError
@@ -25,14 +25,14 @@ func (s sqlite) together(changes []*change) error {
 }
 
 func (s sqlite) transaction(changes []*change) error {
-	ctx := context.Background() // from the moment that the lock is held, all that follows is short
+	ctx := context.Background() // once the lock is held, the rest is short
 	list := inList(s)
-	// Before a connection is held: to prepare takes one.
+	// Before a connection is held: preparing takes one.
 	statements, err := s.statements.get(ctx, s.Store, s.queries.put, list.query(len(changes)))
 	if err != nil {
 		return err
 	}
-	// the records are in one file
+	// the records are in one file, so attached files do not matter
 	tx, err := s.beginOn(ctx, func(context.Context, execer) error { return nil })
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ func (s sqlite) transaction(changes []*change) error {
 	return nil
 }
 
-// see implements backend. It goes without a session: no caller waits for SQLite longer than its own
+// see implements backend. It uses no session: no caller waits for SQLite longer than its own
 // context, whatever busy_timeout is.
 func (s sqlite) see(ctx context.Context, of []*sight) error {
 	list := inList(s)
@@ -69,8 +69,8 @@ func (s sqlite) see(ctx context.Context, of []*sight) error {
 	return wait.over(retry(wait, func() error { return s.Store.see(ctx, pooled{statements[query]}, list, of) }))
 }
 
-// inList reads many rows with one statement that lists their ids, and writes each with the same
-// one.
+// inList reads many rows with one statement that lists their ids, and writes each row with a
+// prepared one.
 type inList struct{ *Store }
 
 func (l inList) loadMany(ctx context.Context, w querier, ids []recordID) (map[recordID]loaded, loaded, error) {
@@ -81,16 +81,16 @@ func (l inList) loadMany(ctx context.Context, w querier, ids []recordID) (map[re
 	return l.loadAll(ctx, w, l.query(len(ids)), args...)
 }
 
-// query has places for n ids; some are the last one again, so that there are few statements to
-// prepare.
+// query returns a statement with places(n) placeholders for n ids; the last id fills the rest. So
+// there are few different statements to prepare.
 func (l inList) query(n int) string {
 	return strings.Replace(l.queries.loadMany, "(?)", "(?"+strings.Repeat(", ?", places(n)-1)+")", 1)
 }
 
-// places is n or the next power of two.
+// places returns n rounded up to a power of two.
 func places(n int) int { return 1 << bits.Len(uint(n-1)) }
 
-// surely is so: nobody else writes.
+// surely is always true, since no other call writes.
 func (inList) surely(*change) bool { return true }
 
 func (l inList) writeMany(ctx context.Context, w execer, made, changed []*change) error {

@@ -11,52 +11,53 @@ import (
 )
 
 // In joins a transaction that the caller has begun and will commit: retrysafe.DoTx(ctx, engine,
-// store.In(tx), key, fn). Call it before any other statement of the transaction, and commit where
-// it returned no error, or a *retrysafe.Failure, which is kept too, without its effect: the answer
-// is true when the COMMIT was, and not before.
+// store.In(tx), key, fn). Call it before any other statement of the transaction. Commit if it
+// returns no error, or a *retrysafe.Failure: a failure is stored too, without its effect. The
+// answer is valid only after the COMMIT.
 //
-// On any other error roll back. Nothing is tried again. ErrInProgress and errors of the database
-// may pass with a new transaction; the answer of finished work is given, and then there is nothing
-// to commit. Whether a COMMIT without a reply was carried out is found out by the same call in a
-// new transaction.
+// After any other error, roll back. The store does not try again. ErrInProgress and database errors
+// may be gone in a new transaction. If the work was finished before, In returns the stored answer,
+// and there is nothing to commit. After a COMMIT without a reply, make the same call in a new
+// transaction: it finds out whether the first one committed.
 //
-// A transaction at READ COMMITTED sees what others have committed meanwhile. At a stricter level a
-// caller that has waited for another one of the same key gets an error of the database instead of
-// its answer, and gets that in a new transaction.
+// At READ COMMITTED, the transaction sees what other transactions have committed meanwhile. At a
+// stricter level, a caller that has waited for another one with the same key gets a database error
+// instead of the answer. It gets the answer in a new transaction.
 //
-//   - On MySQL the transaction must not go on after error 1213 or 1205: the first has rolled it
-//     back, so that what follows would commit by itself where autocommit is on; the second has
-//     undone one statement. A call that is not to wait waits for a second, the shortest that the
-//     server takes.
-//   - On SQLite the first statement of the transaction must be this one: one that has read before
-//     may be refused the lock (error 517). Waiting takes as long as the connection's busy_timeout
-//     says.
+//   - On MySQL, do not continue the transaction after error 1213 or 1205. The first has rolled it
+//     back, so later statements would commit on their own if autocommit is on. The second has
+//     undone one statement. A call that should not wait still waits for one second, the shortest
+//     time that the server accepts.
+//   - On SQLite, this call must be the first statement of the transaction: SQLite may refuse the
+//     lock to a transaction that has read before (error 517). Waiting is limited by the
+//     connection's busy_timeout.
 func (s *Store) In(tx *sql.Tx) retrysafe.TxStore[*sql.Tx] {
 	return joined[*sql.Tx]{s, tx, dbtx.SQL(tx, s.dialect)}
 }
 
-// Conn is In for transactions of other libraries: GORM's, pgx's, and all that have a [dbtx.Tx].
+// Conn is like In, for transactions of other libraries: GORM's, pgx's, and any other [dbtx.Tx].
 func (s *Store) Conn(tx dbtx.Tx) retrysafe.TxStore[dbtx.Tx] { return joined[dbtx.Tx]{s, tx, tx} }
 
-// Join is In for adapters: their transaction, and the same one as this package needs it.
+// Join is like In, for adapters: tx is the adapter's transaction, and same is that transaction as a
+// [dbtx.Tx].
 func Join[Tx any](s *Store, tx Tx, same dbtx.Tx) retrysafe.TxStore[Tx] {
 	return joined[Tx]{s, tx, same}
 }
 
-// joined is an open transaction of the caller.
+// joined is a store within an open transaction of the caller.
 type joined[Tx any] struct {
 	store *Store
 	tx    Tx
 	same  dbtx.Tx
 }
 
-// Lookup and Charge are those of the store: the engine asks there whether a key is known, and
-// counts it, where there are limits.
+// Lookup calls the store's Lookup. If there are limits, the engine uses it to find out whether a
+// key is known, and Charge to count the key.
 func (t joined[Tx]) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
 	return t.store.Lookup(ctx, key)
 }
 
-// Charge is as Lookup.
+// Charge calls the store's Charge.
 func (t joined[Tx]) Charge(ctx context.Context, req retrysafe.ChargeRequest) (retrysafe.Charged, error) {
 	return t.store.Charge(ctx, req)
 }
@@ -83,7 +84,8 @@ func (t joined[Tx]) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(
 			return err
 		}
 		if s.dialect == SQLite {
-			// after the claim: what has read before it writes may be refused the lock
+			// Only after the claim: SQLite may refuse the lock to a transaction that has read
+			// before.
 			if err := oneFile(func(dest ...any) error { return t.same.QueryRow(ctx, otherFiles, nil, dest...) }); err != nil {
 				return err
 			}
@@ -106,7 +108,7 @@ func (t joined[Tx]) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(
 	if err != errRefusal { //nolint:errorlint // joined with another, it is one
 		return rec, err
 	}
-	// The effect is undone, and with it the claim.
+	// The effect was undone, and the claim with it.
 	j := &joint{claim: c, tx: t.same, joins: true}
 	rec, won, err := j.take(ctx)
 	if held, ok := err.(*heldError); ok { //nolint:errorlint // take wraps nothing around it
@@ -118,8 +120,8 @@ func (t joined[Tx]) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(
 	return j.complete(ctx, retrysafe.StateFailed, answer)
 }
 
-// held is the answer where somebody else has the key, as this transaction sees it: another
-// connection might not be to be had.
+// held returns the answer if another caller has the key, as this transaction sees it. It does not
+// use another connection, since there might be none.
 func (t joined[Tx]) held(ctx context.Context, c *claim, held *heldError) (retrysafe.Record, error) {
 	j := &joint{claim: c, tx: t.same}
 	query := j.queries.load
@@ -137,5 +139,5 @@ func (t joined[Tx]) held(ctx context.Context, c *claim, held *heldError) (retrys
 	return retrysafe.Record{Key: c.r.Key}, retrysafe.ErrInProgress
 }
 
-// errRefusal undoes the effect of work that was refused for good, and is told to nobody.
+// errRefusal undoes the effect of work that refused for good. No caller gets it.
 var errRefusal = errors.New("sqlstore: a final refusal")

@@ -13,20 +13,20 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// joint is the record of a key in an open transaction: claimed by its first statement, and
-// completed by its last.
+// joint is the record of a key in an open transaction. The transaction's first statement claims it,
+// and the last one completes it.
 type joint struct {
 	*claim
 	tx dbtx.Tx
-	// joins: the transaction is one that the caller has begun, at a level of its own.
+	// joins: the caller has begun the transaction, at its own isolation level.
 	joins bool
 	row   protocol.Row
-	// now is the store's time at the claim, and at this machine's, by the monotonic clock.
+	// now is the store's time at the claim, and at is this machine's (monotonic) time then.
 	now protocol.Micros
 	at  time.Time
 }
 
-// take claims the key. Where it is not won, rec and err are the answer.
+// take claims the key. If won is false, rec and err are the answer.
 func (j *joint) take(ctx context.Context) (rec retrysafe.Record, won bool, err error) {
 	if !j.joins || j.queries.waitToJoin == nil {
 		return j.claimKey(ctx)
@@ -41,7 +41,7 @@ func (j *joint) take(ctx context.Context) (rec retrysafe.Record, won bool, err e
 	return rec, won, err
 }
 
-// claimKey is take with the waits of the session.
+// claimKey is take after the session's lock waits were set.
 func (j *joint) claimKey(ctx context.Context) (rec retrysafe.Record, won bool, err error) {
 	j.at = time.Now()
 	switch {
@@ -53,7 +53,8 @@ func (j *joint) claimKey(ctx context.Context) (rec retrysafe.Record, won bool, e
 		won, err = j.lookAndMake(ctx)
 	}
 	if err == nil && !won && j.queries.claim != nil {
-		// What is finished is answered without a lock: its repeats must not wait for each other.
+		// A finished key is answered without a lock, so that its duplicates do not wait for each
+		// other.
 		var l loaded
 		if l, err = j.load(ctx, j.queries.load); err == nil {
 			if next, mine, err := j.decide(l, l.now); !mine {
@@ -73,7 +74,7 @@ func (j *joint) claimKey(ctx context.Context) (rec retrysafe.Record, won bool, e
 	return j.record(), true, nil
 }
 
-// takeOver claims a key that has a record, which was released, has expired, or was only issued.
+// takeOver claims a key that has a record: released, expired, or only issued.
 func (j *joint) takeOver(ctx context.Context) (rec retrysafe.Record, won bool, err error) {
 	back, err := j.limitWait(ctx)
 	if err != nil {
@@ -103,8 +104,8 @@ func (j *joint) takeOver(ctx context.Context) (rec retrysafe.Record, won bool, e
 	return rec, true, back(ctx)
 }
 
-// limitWait bounds the waits of the transaction as those of the claim, where that is a statement of
-// its own; back makes them what they were.
+// limitWait limits the lock waits of the transaction to those of the claim, if the database needs a
+// separate statement for that. back restores them.
 func (j *joint) limitWait(ctx context.Context) (back func(context.Context) error, err error) {
 	if j.queries.limit == "" {
 		return func(context.Context) error { return nil }, nil
@@ -116,7 +117,7 @@ func (j *joint) limitWait(ctx context.Context) (back func(context.Context) error
 	}, err
 }
 
-// insert claims a key that has no record with one statement.
+// insert claims a key without a record with one statement.
 func (j *joint) insert(ctx context.Context) (won bool, err error) {
 	j.row = protocol.Row{
 		State: retrysafe.StateInProgress, OnDoubt: retrysafe.Refuse, Attempt: 1, Owner: j.r.Owner,
@@ -138,7 +139,7 @@ func (j *joint) insert(ctx context.Context) (won bool, err error) {
 	return true, nil
 }
 
-// claimArgs are the values of claimSQL behind the first.
+// claimArgs returns the arguments of claimSQL after the first.
 func (j *joint) claimArgs() []any {
 	k := &j.r.Key
 	return []any{
@@ -147,8 +148,8 @@ func (j *joint) claimArgs() []any {
 	}
 }
 
-// lookAndMake claims a key that has no record with two statements: one locks what is there, or
-// fails where somebody is just making it.
+// lookAndMake claims a key without a record with two statements. The first locks the record, or
+// fails if another transaction is just creating it.
 func (j *joint) lookAndMake(ctx context.Context) (won bool, err error) {
 	query := j.queries.loadToJoin
 	if j.r.Wait <= 0 {
@@ -166,8 +167,8 @@ func (j *joint) lookAndMake(ctx context.Context) (won bool, err error) {
 	return j.make(ctx)
 }
 
-// makeFirst claims a key that has no record by making one. A lock on what is not there would be one
-// on all the keys around it: at REPEATABLE READ none of these could be made until the caller's
+// makeFirst claims a key without a record by inserting one. Locking an absent row would lock all
+// the keys around it: at REPEATABLE READ none of those could be inserted until the caller's
 // transaction has ended.
 func (j *joint) makeFirst(ctx context.Context) (won bool, err error) {
 	l, err := j.load(ctx, j.queries.loadUnlocked)
@@ -181,7 +182,7 @@ func (j *joint) makeFirst(ctx context.Context) (won bool, err error) {
 	return j.make(ctx)
 }
 
-// make makes the record. It is not done where somebody else has made it meanwhile.
+// make inserts the record. It returns false if another transaction has inserted it meanwhile.
 func (j *joint) make(ctx context.Context) (made bool, err error) {
 	n, err := j.tx.Exec(ctx, j.queries.makeToJoin, j.allArgs(&j.r.Key, j.id, &j.row)...)
 	if err != nil && j.queries.duplicate != nil && j.queries.duplicate(err) {
@@ -196,14 +197,14 @@ func (j *joint) load(ctx context.Context, query string) (loaded, error) {
 
 func (j *joint) record() retrysafe.Record { return j.row.Record(j.r.Key, j.now) }
 
-// heldError says that the claim could not wait any longer for somebody who has the key, who may
-// only be reading the answer, or who on SQLite has the file. Whoever is told so looks at the key
-// when the transaction is undone: it may have the only connection.
+// heldError means that the claim could not wait any longer for the transaction that has the key
+// (which may only be reading the answer) or, on SQLite, the file. The caller looks at the key after
+// its own transaction was rolled back, since that may have the only connection.
 type heldError struct{ cause error }
 
 func (e *heldError) Error() string { return e.cause.Error() }
 
-// refused is the answer to a claim that has failed.
+// refused returns the answer to a claim that has failed.
 func (j *joint) refused(ctx context.Context, err error) (rec retrysafe.Record, won bool, _ error) {
 	switch {
 	case j.queries.held != nil && j.queries.held(err):
@@ -214,7 +215,7 @@ func (j *joint) refused(ctx context.Context, err error) (rec retrysafe.Record, w
 	return rec, false, unavailable(j.failed("claim the key", err))
 }
 
-// answered is the record of a key that is finished, as everybody sees it.
+// answered returns the committed record of the key if it is finished.
 func (c *claim) answered(ctx context.Context) (rec retrysafe.Record, ok bool) {
 	l, err := c.look(ctx, c.id)
 	if err != nil {
@@ -223,7 +224,7 @@ func (c *claim) answered(ctx context.Context) (rec retrysafe.Record, ok bool) {
 	return c.answerIn(l)
 }
 
-// answerIn is the record where it is finished.
+// answerIn returns the record if it is finished.
 func (c *claim) answerIn(l loaded) (rec retrysafe.Record, ok bool) {
 	if !l.row.State.Finished() {
 		return rec, false
@@ -232,7 +233,7 @@ func (c *claim) answerIn(l loaded) (rec retrysafe.Record, ok bool) {
 	return row.Record(c.r.Key, l.now), !won && err == nil
 }
 
-// complete writes the answer into the record, which must still be this attempt's.
+// complete writes the answer into the record, if the record still belongs to this attempt.
 func (j *joint) complete(ctx context.Context, state retrysafe.State, answer retrysafe.Answer) (retrysafe.Record, error) {
 	now := j.now + time.Since(j.at).Microseconds()
 	row, _, err := protocol.Complete(j.row, now, &retrysafe.CompleteRequest{
@@ -253,7 +254,7 @@ func (j *joint) complete(ctx context.Context, state retrysafe.State, answer retr
 	return row.Record(j.r.Key, now), nil
 }
 
-// touched is the error of a record that is not this attempt's any more.
+// touched returns the error for a record that does not belong to this attempt any more.
 func (c *claim) touched(n int64) error {
 	return fmt.Errorf("sqlstore: the work has removed or changed the record of its own key, or has rolled back by itself (%d rows are its own): "+
 		"all was rolled back; keep the table %s, COMMIT and ROLLBACK out of the work", n, c.table)

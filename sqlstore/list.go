@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/protocol"
 )
 
-// List implements [retrysafe.Lister]. Records come in the order of their primary keys, which says
-// nothing to people but stays; the cursor is the last one of the page.
+// List implements [retrysafe.Lister]. Records are in the order of their primary keys: meaningless
+// to people, but stable. The cursor is the last key of the page.
 func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (page retrysafe.Page, err error) {
 	if err := s.enter(ctx); err != nil {
 		return page, err
@@ -26,7 +26,7 @@ func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (page retry
 		limit = 100
 	}
 	err = s.backend.read(ctx, long, func(ctx context.Context, db execer) error {
-		// The version is checked as in any other call; the record of no key is absent.
+		// load checks the version, as in any other call; there is no record with a zero id.
 		l, err := s.load(ctx, db, s.queries.load, recordID{})
 		if err != nil {
 			return err
@@ -37,7 +37,7 @@ func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (page retry
 	return page, s.failed("list", err)
 }
 
-// page reads one record more than it shows, to know whether there is a next page.
+// page reads one record more than it returns, to know whether there is a next page.
 func (s *Store) page(ctx context.Context, db execer, req *retrysafe.ListRequest, after []byte, limit int, now protocol.Micros) (page retrysafe.Page, err error) {
 	query, args := s.listQuery(req, after, now, limit+1)
 	rows, err := db.QueryContext(ctx, query, args...)
@@ -71,9 +71,9 @@ func (s *Store) page(ctx context.Context, db execer, req *retrysafe.ListRequest,
 	return page, rows.Err()
 }
 
-// listQuery goes by the index of the parts only where they say whose records are meant: each page
-// would have to sort all that fit. Otherwise it goes by the primary key, or by the index of what is
-// in progress; on SQLite a + hides a column from the other index.
+// listQuery uses the index of the key parts only if the request names whose records are meant.
+// Otherwise each page would have to sort all matching records, so it uses the primary key, or the
+// index of records in progress. On SQLite a + hides a column from the other index.
 func (s *Store) listQuery(req *retrysafe.ListRequest, after []byte, now protocol.Micros, limit int) (query string, args []any) {
 	query, args = s.queries.list, []any{after, now}
 	hide := s.queries.hide
@@ -96,7 +96,7 @@ func (s *Store) listQuery(req *retrysafe.ListRequest, after []byte, now protocol
 		args = append(args, int64(req.State))
 	}
 	if req.InDoubt {
-		// the number stands here so that the partial index fits
+		// A literal, so that the partial index can be used.
 		query += " AND r.state = 2 AND r.lease_end <= ?"
 		args = append(args, now)
 	}

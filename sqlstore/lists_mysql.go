@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// lists reads and writes many rows of MySQL with one statement, which has a place for each value.
+// lists reads and writes many rows of MySQL with one statement, which has a placeholder for each
+// value.
 type lists struct {
 	*Store
 	load string
@@ -41,7 +42,7 @@ func (l lists) writeMany(ctx context.Context, w execer, made, changed []*change)
 	return nil
 }
 
-// insert repeats the one row of a statement.
+// insert repeats the single row of values in a statement for all rows.
 func (l lists) insert(query string, rows []*change) (string, []any) {
 	row := "(" + list(6+len(stored)) + ")"
 	args := make([]any, 0, len(rows)*(6+len(stored)))

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// looks reads the records that many callers ask for with one connection: those who came while the
-// last ones were read are the next. There is no timer, and a lone call waits for nobody.
+// looks reads the records of many callers on one connection: the lookups that arrive during a read
+// form the next one. There is no timer, and a lone call waits for no other.
 type looks struct {
 	store *Store
-	alone chan struct{} // has room for those who look alone at one time
+	alone chan struct{} // limits how many callers look alone at one time
 
 	mu      sync.Mutex
 	waiting []*sight
-	busy    int // lanes
+	busy    int // lanes in use
 }
 
-// sight is what one caller looks at.
+// sight is the lookup of one caller.
 type sight struct {
 	id   recordID
 	l    loaded
@@ -25,17 +25,17 @@ type sight struct {
 	done chan struct{}
 }
 
-// lookLanes are two, so that a connection on which nothing comes back does not hold up all.
+// lookLanes is 2, so that one connection that does not answer does not block all lookups.
 const lookLanes = 2
 
-// lonely is how many look alone at one time: after a batch has failed all of it would, each on a
-// connection of its own.
+// lonely is how many callers look alone at one time. Without it, a failed batch would make all its
+// callers look alone, each on its own connection.
 const lonely = 4
 
 func newLooks(s *Store) *looks { return &looks{store: s, alone: make(chan struct{}, lonely)} }
 
-// at reads a record with others. Where that fails, the caller looks alone: the error may be
-// another's.
+// at reads a record together with others. If that fails, the caller looks alone, since another
+// record may have caused the error.
 func (k *looks) at(ctx context.Context, id recordID) (loaded, error) {
 	wait, cancel := k.store.patience(ctx, time.Time{})
 	defer cancel()
@@ -61,7 +61,7 @@ func (k *looks) at(ctx context.Context, id recordID) (loaded, error) {
 	return k.store.lookAlone(ctx, id)
 }
 
-// start lets those who wait be read, if a lane is free. k.mu is held.
+// start reads waiting lookups if a lane is free. k.mu is held.
 func (k *looks) start() {
 	for k.busy < lookLanes && len(k.waiting) > 0 {
 		n := min(len(k.waiting), mostTogether)

@@ -6,17 +6,17 @@ import (
 	"sync/atomic"
 )
 
-// mark stands in the context that RunTx gives to the work: a call with it on the same database
-// would wait for the transaction that waits for it.
+// mark is in the context that RunTx gives to the work. A call on the same database with this
+// context would wait for the transaction that waits for it.
 type mark struct {
 	db    *sql.DB
-	outer *mark // of a transaction on another database, around this one
+	outer *mark // mark of a transaction on another database, around this one
 	ended atomic.Bool
 }
 
 type markKey struct{}
 
-// marked returns ctx with a mark. What goes on with ctx after end is let through again.
+// marked returns ctx with a mark. After end, calls with that context are accepted again.
 func marked(ctx context.Context, db *sql.DB) (inside context.Context, end func()) {
 	m := &mark{db: db}
 	m.outer, _ = ctx.Value(markKey{}).(*mark)

@@ -9,11 +9,10 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Migrate makes the tables, or brings older ones up to date; several processes may call it at once.
-// It changes nothing but the store's own tables, and fails where the store could not work: the
-// database cannot be written, is locked, damaged or none at all, rights are missing, or it was
-// written by a newer version. It warns by [Options].Logger of settings under which what was
-// answered may be lost.
+// Migrate creates the tables or upgrades older ones. Several processes can call it concurrently. It
+// changes only the store's own tables. It fails if the store could not work: the database is
+// read-only, locked, damaged or no database at all, rights are missing, or a newer version has
+// written it. It logs warnings to [Options].Logger about settings that can lose answered calls.
 func (s *Store) Migrate(ctx context.Context) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -39,7 +38,7 @@ func (s *Store) migrate(ctx context.Context, w execer) error {
 	return s.upToDate(ctx, w)
 }
 
-// SchemaSQL is the script that makes the tables where there are none, as [Store.Migrate] does,
+// SchemaSQL returns the script that creates the tables if there are none, as [Store.Migrate] does,
 // under [DefaultTable].
 func SchemaSQL(d Dialect) string {
 	switch d {
@@ -53,8 +52,8 @@ func SchemaSQL(d Dialect) string {
 	return ""
 }
 
-// upToDate looks at the version, and goes on to the newest. Where that is the one it writes nothing
-// new: a file that can only be read is found out here and not at the first call.
+// upToDate checks the version and upgrades to the newest one. If the tables are up to date, it
+// makes a write without effect, so that a read-only file fails here and not at the first call.
 func (s *Store) upToDate(ctx context.Context, w execer) error {
 	var version int
 	err := w.QueryRowContext(ctx, s.queries.version).Scan(&version)
@@ -96,5 +95,5 @@ func (s *Store) Keeps(ctx context.Context) error {
 
 var _ retrysafe.Sharer = (*Store)(nil)
 
-// Shared implements [retrysafe.Sharer]: others can reach a server, and a file is this machine's.
+// Shared implements [retrysafe.Sharer]. Other machines can reach a server, but not a file.
 func (s *Store) Shared() bool { return s.dialect != SQLite }

@@ -21,15 +21,15 @@ func newMySQL(s *Store) mysql {
 	}}
 }
 
-// mysqlManner is how MySQL and MariaDB are talked to: one statement at a time.
+// mysqlManner has the statements for MySQL and MariaDB; it sends one at a time.
 type mysqlManner struct {
 	table    string
 	transact *atomic.Bool // a session of the pool had autocommit off
 }
 
-// reading runs f, and where sessions have autocommit off turns it on around f: f would open a
-// transaction, see from then on what was there at its beginning, and lock what it sees where that
-// is the default.
+// reading runs f. If sessions have autocommit off, it turns autocommit on around f. Otherwise f
+// would open a transaction, read from its snapshot from then on, and lock what it reads at levels
+// that do so.
 func (m mysqlManner) reading(ctx context.Context, conn *sql.Conn, f func(context.Context, execer) error) error {
 	if !m.transact.Load() {
 		if err := f(ctx, conn); !errors.Is(err, errTransacts) {
@@ -55,13 +55,13 @@ func (mysqlManner) begin(call context.Context, conn *sql.Conn, wait patience) er
 	}
 	_, err := conn.ExecContext(call, mysqlIsolation)
 	if dberr.MySQLNumber(err) == numberInTransaction {
-		// of whoever had the connection before, and has not ended it
+		// from a previous user of the connection, who did not end it
 		err = run(call, conn, []string{mysqlRollback, mysqlIsolation})
 	}
 	return err
 }
 
-// within ends waits with the time of the call: the server counts in whole seconds.
+// within ends waits at the call's time limit, since the server counts in whole seconds.
 func (mysqlManner) within(_ context.Context, wait patience) context.Context { return wait }
 
 func (mysqlManner) commit(call context.Context, conn *sql.Conn, notAfter time.Time) error {
@@ -72,7 +72,7 @@ func (mysqlManner) commit(call context.Context, conn *sql.Conn, notAfter time.Ti
 	return err
 }
 
-// rollback comes first: to turn autocommit on is to commit.
+// rollback rolls back first: turning autocommit on commits.
 func (mysqlManner) rollback(call context.Context, conn *sql.Conn) error {
 	return run(call, conn, []string{mysqlRollback, "SET " + mysqlPutBack})
 }

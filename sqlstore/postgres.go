@@ -20,7 +20,7 @@ func newPostgres(s *Store) postgres {
 	}}
 }
 
-// postgresManner is how PostgreSQL is talked to. Nothing that is set outlives a transaction.
+// postgresManner has the statements for PostgreSQL. No setting outlives a transaction.
 type postgresManner struct{ table string }
 
 func (postgresManner) reading(ctx context.Context, conn *sql.Conn, f func(context.Context, execer) error) error {
@@ -31,7 +31,7 @@ func (postgresManner) begin(call context.Context, conn *sql.Conn, wait patience)
 	lock := wait.left()
 	statement := lock + slack.Milliseconds()
 	if wait.lock > 0 {
-		// of many calls together: what is slow is not to be made by each of them alone
+		// many calls together: if they are slow, they should not be made again one by one
 		statement = (wait.limit + slack).Milliseconds()
 	}
 	_, err := conn.ExecContext(call, beginning(lock, statement, statement+4*slack.Milliseconds()))

@@ -19,19 +19,19 @@ type execer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// loaded is what a call decides on.
+// loaded is the input of a decision.
 type loaded struct {
 	row   protocol.Row
-	floor retrysafe.Fence // the largest fence of a record that was removed
+	floor retrysafe.Fence // the largest fence of a removed record
 	now   protocol.Micros // the store's clock
 }
 
-// load reads the record, and in the same step whether this build may touch it.
+// load reads the record, and checks in the same statement whether this build may use the tables.
 func (s *Store) load(ctx context.Context, db execer, query string, id recordID) (l loaded, err error) {
 	return s.loadBy(func(dest ...any) error { return db.QueryRowContext(ctx, query, id[:]).Scan(dest...) })
 }
 
-// loadBy is load with a function that reads a row.
+// loadBy is load with a function that reads the row.
 func (s *Store) loadBy(read func(dest ...any) error) (l loaded, err error) {
 	var version int
 	var floor int64
@@ -45,7 +45,7 @@ func (s *Store) loadBy(read func(dest ...any) error) (l loaded, err error) {
 	return s.loadedFrom(floor, now, l.now, &scan)
 }
 
-// loadedFrom is what was read; here is this machine's time, from before.
+// loadedFrom converts what was read; here is this machine's time from before the read.
 func (s *Store) loadedFrom(floor int64, now sql.NullInt64, here protocol.Micros, scan *rowScan) (l loaded, err error) {
 	l.now = s.time(now, here)
 	l.floor = retrysafe.Fence(floor) //nolint:gosec // fences stay below 2^53
@@ -53,7 +53,7 @@ func (s *Store) loadedFrom(floor int64, now sql.NullInt64, here protocol.Micros,
 	return l, err
 }
 
-// readable tells whether this build may touch the tables, of what was read of the version.
+// readable returns nil if this build may use the tables, given the version that was read.
 func (s *Store) readable(version int, err error) error {
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -68,37 +68,38 @@ func (s *Store) readable(version int, err error) error {
 	return nil
 }
 
-// time is the store's time: the database's where it has told one, else here, which was read before.
+// time returns the database's time if it has sent one, else here, this machine's time from before
+// the read.
 func (s *Store) time(told sql.NullInt64, here protocol.Micros) protocol.Micros {
 	if !told.Valid {
 		return here
 	}
 	if s.clock().UnixMicro()-here > slack.Microseconds() {
-		// the answer took long, for a lock perhaps: that says little of the clock
+		// the reply took long, perhaps because of a lock, so it says little about the clock
 		return told.Int64
 	}
 	s.ahead.Store(told.Int64 - time.Now().UnixMicro())
 	return told.Int64
 }
 
-// put writes the row of key in place of what was loaded. It is not done where there was nothing,
-// and somebody else has made it meanwhile.
+// put replaces the loaded row of key. It returns false if there was no row, and another call has
+// inserted one meanwhile.
 func (s *Store) put(ctx context.Context, db execer, key *retrysafe.StoreKey, id recordID, was *loaded, row *protocol.Row) (done bool, err error) {
 	return s.putOrMake(ctx, db, s.queries.put, s.queries.make, was.row.State != 0, s.allArgs(key, id, row))
 }
 
-// allArgs are the values of all columns.
+// allArgs returns the values of all columns.
 func (s *Store) allArgs(key *retrysafe.StoreKey, id recordID, row *protocol.Row) []any {
 	return append([]any{
 		id[:], []byte(key.Namespace), []byte(key.Layer), []byte(key.Tenant), []byte(key.Operation), []byte(key.ID),
 	}, s.rowArgs(row)...)
 }
 
-// putOrMake writes over the row that is there, or makes one, which is not done where somebody else
-// has made it meanwhile.
+// putOrMake overwrites an existing row, or inserts a new one. It returns false if another call has
+// inserted one meanwhile.
 func (s *Store) putOrMake(ctx context.Context, db execer, put, makeNew string, there bool, args []any) (done bool, err error) {
 	if there {
-		// it counts no row on MySQL where nothing is different
+		// MySQL counts no row if nothing has changed
 		_, err := db.ExecContext(ctx, put, args...)
 		return err == nil, err
 	}
@@ -109,13 +110,13 @@ func (s *Store) putOrMake(ctx context.Context, db execer, put, makeNew string, t
 	return s.queries.made(r)
 }
 
-// byCount tells whether a statement has made a row.
+// byCount reports whether a statement has inserted a row.
 func byCount(r sql.Result) (bool, error) {
 	n, err := r.RowsAffected()
 	return n > 0, err
 }
 
-// rowArgs are the values of stored.
+// rowArgs returns the values of stored.
 func (s *Store) rowArgs(r *protocol.Row) []any {
 	var digest []byte
 	if r.Answer.Digest != [sha256.Size]byte{} {
@@ -128,7 +129,7 @@ func (s *Store) rowArgs(r *protocol.Row) []any {
 	}
 }
 
-// blob is NULL for nil. A typed nil would be an empty value with some drivers.
+// blob returns NULL for nil. Some drivers turn a typed nil into an empty value.
 func blob(b []byte) any {
 	if b == nil {
 		return nil
@@ -143,11 +144,11 @@ func flag(set bool) int64 {
 	return 0
 }
 
-// rowScan takes up the columns of selected and of the answer behind them.
+// rowScan receives the columns of selected and the answer after them.
 type rowScan struct {
 	r                         protocol.Row
 	state, onDoubt            uint8
-	fence, issued, kept       int64 // not every driver makes a bool of a number
+	fence, issued, kept       int64 // some drivers cannot convert a number to a bool
 	owner, digest, worked     []byte
 	cause, lastError, codec   sql.NullString
 	noPrint, noBinding, noAns bool
@@ -162,8 +163,8 @@ func (s *rowScan) fields() []any {
 	}
 }
 
-// row is what was read, or an error where no call of this package can have written it: nothing is
-// decided on damage.
+// row returns the row that was read, or an error if this package cannot have written it: no
+// decision is based on a damaged row.
 func (s *rowScan) row() (protocol.Row, error) {
 	r := s.r
 	if s.state == 0 {

@@ -2,21 +2,21 @@ package sqlstore
 
 import "sync"
 
-// running are the keys whose transactions are under way in this process. Nobody else can see them:
-// they are not committed.
+// running has the keys whose transactions run in this process. No other connection can see them,
+// since they are not committed.
 type running struct {
 	mu   sync.Mutex
 	keys map[recordID]chan struct{} // closed when the transaction has ended
 }
 
-// other is the end of the transaction that runs for id, or nil.
+// other returns a channel that is closed when the transaction of id ends, or nil if none runs.
 func (r *running) other(id recordID) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.keys[id]
 }
 
-// begin enters a transaction for id, unless one runs.
+// begin registers a transaction for id, unless one is running.
 func (r *running) begin(id recordID) (end func(), ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

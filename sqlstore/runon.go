@@ -11,16 +11,16 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// Transaction is one that RunOn has begun. What ends it is called once; Rollback after it is an
-// error that wraps sql.ErrTxDone.
+// Transaction is a transaction that RunOn has begun. RunOn calls Commit or Rollback once; a
+// Rollback after that returns an error that wraps sql.ErrTxDone.
 type Transaction interface {
 	dbtx.Tx
 	Commit(ctx context.Context) error
 	Rollback(ctx context.Context) error
 }
 
-// RunOn is RunTx for adapters of other drivers: begin opens a transaction at READ COMMITTED on the
-// database of the store. Use the adapter (adapters/pgxidem); only servers have one.
+// RunOn is RunTx for adapters of other drivers. begin opens a transaction at READ COMMITTED on the
+// store's database. Applications use the adapter (adapters/pgxidem). RunOn works on servers only.
 func (s *Store) RunOn(ctx context.Context, r retrysafe.TxRequest, begin func(context.Context) (Transaction, error),
 	work func(context.Context, dbtx.Tx) (retrysafe.State, retrysafe.Answer, error),
 ) (retrysafe.Record, error) {
@@ -47,7 +47,8 @@ func (s *Store) RunOn(ctx context.Context, r retrysafe.TxRequest, begin func(con
 	return rec, err
 }
 
-// fates is what errors mean on a server; SQLite, which is none, has another call.
+// fates returns the function that classifies a server's errors. SQLite is no server and has another
+// call.
 func (s *Store) fates(call, instead string) (func(error) fate, error) {
 	on, ok := s.backend.(interface{ fateOf(error) fate })
 	if !ok {
@@ -64,8 +65,8 @@ type serverClaim struct {
 	fateOf func(error) fate
 }
 
-// queue waits until no transaction of the key runs in this process: that would take a connection. A
-// nil end: err is the answer.
+// queue waits, without a connection, until no transaction of the key runs in this process. If end
+// is nil, err is the answer.
 func (c *serverClaim) queue(ctx context.Context) (end func(), rec retrysafe.Record, err error) {
 	var limit <-chan time.Time
 	if c.r.Wait > 0 {
@@ -88,8 +89,8 @@ func (c *serverClaim) queue(ctx context.Context) (end func(), rec retrysafe.Reco
 	}
 }
 
-// run makes the transaction, and makes it anew where that certainly did nothing: before work was
-// called, and as often as the caller allows after it.
+// run runs the transaction. It tries again if the transaction certainly had no effect: always if
+// work was not called yet, and as often as the caller allows afterwards.
 func (c *serverClaim) run(ctx context.Context) (rec retrysafe.Record, err error) {
 	wait, cancel := c.patience(ctx, time.Time{})
 	defer cancel()
@@ -120,11 +121,11 @@ func (c *serverClaim) run(ctx context.Context) (rec retrysafe.Record, err error)
 	}
 }
 
-// refusal is how work ended that has refused for good: its effect is undone, and the answer kept in
-// a transaction of its own.
+// refusal is the outcome of work that refused for good. Its effect is undone, and a separate
+// transaction stores the answer.
 type refusal struct{ answer retrysafe.Answer }
 
-// once is one transaction.
+// once runs one transaction.
 func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec retrysafe.Record, err error) {
 	tx, err := c.begin(ctx)
 	if err != nil {
@@ -138,7 +139,7 @@ func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec retrysafe
 		open = false
 		return rollback(ctx, tx)
 	}
-	defer undo() //nolint:errcheck // also where work panics
+	defer undo() //nolint:errcheck // also if work panics
 	j := &joint{claim: c.claim, tx: tx}
 	rec, won, err := j.take(ctx)
 	if _, ok := err.(*heldError); ok { //nolint:errorlint // take wraps nothing around it
@@ -181,13 +182,13 @@ func (c *serverClaim) once(ctx context.Context, refused *refusal) (rec retrysafe
 	}
 	open = false
 	if err := tx.Commit(ctx); err != nil {
-		_ = rollback(ctx, tx) // gives the connection back
+		_ = rollback(ctx, tx) // returns the connection to the pool
 		return c.settle(ctx, rec, done, err)
 	}
 	return done, nil
 }
 
-// held is the answer where somebody else has the key.
+// held returns the answer if another caller has the key.
 func (c *serverClaim) held(ctx context.Context) (retrysafe.Record, error) {
 	if rec, ok := c.answered(ctx); ok {
 		return rec, nil
@@ -195,8 +196,8 @@ func (c *serverClaim) held(ctx context.Context) (retrysafe.Record, error) {
 	return retrysafe.Record{Key: c.r.Key}, retrysafe.ErrInProgress
 }
 
-// rollback undoes a transaction, also where ctx has ended. A server that does not answer is not
-// waited for: it undoes what it finds nobody for.
+// rollback rolls a transaction back, also if ctx has ended. It does not wait for a server that does
+// not answer: the server rolls back once it notices that the client is gone.
 func rollback(ctx context.Context, tx Transaction) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), slack)
 	done := make(chan error, 1)
@@ -224,9 +225,9 @@ func (c *serverClaim) call(ctx context.Context, tx Transaction) (retrysafe.State
 	return c.work(inside, tx)
 }
 
-// settle finds out what became of a COMMIT that failed. Where the server has refused it, all was
-// rolled back. Else the key is claimed again: that waits for the first transaction, and then finds
-// what it has committed, or nothing.
+// settle finds out the outcome of a COMMIT that failed. If the server has refused it, everything
+// was rolled back. Otherwise settle claims the key again: that waits for the first transaction, and
+// then finds its record or none.
 func (c *serverClaim) settle(ctx context.Context, rec, done retrysafe.Record, failed error) (retrysafe.Record, error) {
 	if c.fateOf(failed) == onlyLost && !errors.Is(failed, sql.ErrTxDone) {
 		committed, err := c.claimAgain(context.WithoutCancel(ctx))
@@ -241,9 +242,9 @@ func (c *serverClaim) settle(ctx context.Context, rec, done retrysafe.Record, fa
 	return rec, c.broken(ctx, failed)
 }
 
-// claimAgain tells what became of the first transaction. That it was committed is believed behind a
-// COMMIT of this one that was answered: before, the synchronous replicas of PostgreSQL may not have
-// it.
+// claimAgain reports whether the first transaction was committed. It returns true only after a
+// COMMIT of its own was answered: before that, PostgreSQL's synchronous replicas may not have the
+// first one.
 func (c *serverClaim) claimAgain(ctx context.Context) (committed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.lockWait+slack)
 	defer cancel()
@@ -275,7 +276,7 @@ func (c *serverClaim) claimAgain(ctx context.Context) (committed bool, err error
 					return false, nil
 				}
 				if ok && pause(ctx) {
-					continue // whoever holds it only reads it
+					continue // another call holds the key only to read it
 				}
 				return false, retrysafe.ErrInProgress
 			}

@@ -17,21 +17,21 @@ import (
 // RunTx implements [retrysafe.TxStore]; retrysafe.DoTx calls it.
 //
 // On PostgreSQL and MySQL the transaction is at READ COMMITTED. Only calls for the same key wait
-// for each other, for TxRequest.Wait at most; MySQL counts in whole seconds. Errors before work is
-// called are met with another try; after it see TxRequest.Retries. work must neither commit nor
-// roll back, and a statement that has failed is to be returned as an error. On MySQL it must not
-// change tables (DDL commits).
+// for each other, for at most TxRequest.Wait; MySQL rounds that to whole seconds. Errors before
+// work is called are tried again; for errors after it see TxRequest.Retries. work must not commit
+// or roll back, and must return an error if a statement has failed. On MySQL it must not change
+// tables, since DDL commits.
 //
 // On SQLite the transaction has the file's write lock from its first statement, before work is
-// called, until it has ended: no other call writes in between, whatever its key. A call waits for
-// the lock no longer than its context and [Options].LockWait, and then fails with
-// [retrysafe.ErrUnavailable]. It waits TxRequest.Wait for a transaction of the same key in this
-// process; one in another process holds the same lock.
+// called, until it ends. No other call writes in between, whatever its key. A call waits for the
+// lock no longer than its context and [Options].LockWait, and then fails with
+// [retrysafe.ErrUnavailable]. It waits up to TxRequest.Wait for a transaction of the same key in
+// this process; one in another process holds the same file lock.
 //
-// work must neither commit nor roll back, nor attach another file: a commit is atomic for each file
-// by itself, so that RunTx refuses a connection that has one attached. A statement that makes
-// SQLite roll back by itself (ON CONFLICT ROLLBACK, a full disk) ends the transaction too: return
-// its error, since what follows would be committed on its own.
+// work must not commit, roll back, or attach another file. A commit is atomic only within one file,
+// so RunTx refuses a connection with an attached file. A statement that makes SQLite roll back (ON
+// CONFLICT ROLLBACK, a full disk) also ends the transaction: return its error, since any later
+// statement would commit on its own.
 func (s *Store) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(context.Context, *sql.Tx) (retrysafe.State, retrysafe.Answer, error)) (retrysafe.Record, error) {
 	if err := s.check(ctx, &r.Key); err != nil {
 		return retrysafe.Record{}, err
@@ -62,20 +62,20 @@ type claim struct {
 	r    *retrysafe.TxRequest
 	id   recordID
 	work func(context.Context, *sql.Tx) (retrysafe.State, retrysafe.Answer, error)
-	// worked: work was called.
+	// worked reports whether work was called.
 	worked bool
-	// ended is set where work has ended the transaction by itself. It is no error to look for in
-	// err, which may be the work's own.
+	// ended is set if the work has ended the transaction itself. err alone does not show that,
+	// since it may be the work's own error.
 	ended *endedError
 }
 
-// strayLease is how long a record that the work has committed by itself looks as if it ran, if this
-// process dies before it says otherwise. Nobody ever sees the lease of a transaction that ends as
-// it should.
+// strayLease is the lease of a record that the work has committed itself. If this process dies
+// before it corrects the record, the record looks as if it were in progress for that long. If a
+// transaction ends properly, no other process ever sees its lease.
 const strayLease = 30 * time.Second
 
-// decide looks at the record as any other call does. A doubt is refused: it comes from outside of
-// transactions, where the effect may have happened.
+// decide decides as for any other call. If the record is in doubt, the claim is refused: the doubt
+// comes from outside transactions, where the effect may have happened.
 func (c *claim) decide(l loaded, now protocol.Micros) (next protocol.Row, won bool, err error) {
 	next, status, _, err := protocol.Acquire(l.row, now, l.floor, &retrysafe.AcquireRequest{
 		Key: c.r.Key, Owner: c.r.Owner, Fingerprint: c.r.Fingerprint, Binding: c.r.Binding,
@@ -85,14 +85,15 @@ func (c *claim) decide(l loaded, now protocol.Micros) (next protocol.Row, won bo
 		return next, false, err
 	}
 	if status == retrysafe.Won && l.row.State == retrysafe.StateInProgress && l.row.Owner == c.r.Owner {
-		return l.row, false, retrysafe.ErrInDoubt // this very work has committed by itself before
+		// this work has committed the transaction itself before
+		return l.row, false, retrysafe.ErrInDoubt
 	}
 	answer := retrysafe.Acquired{Status: status}
 	return next, status == retrysafe.Won, answer.Err()
 }
 
-// queue waits until no transaction of the key runs in this process. A nil end: there is nothing to
-// run, and rec and err are the answer.
+// queue waits until no transaction of the key runs in this process. If end is nil, there is nothing
+// to run, and rec and err are the answer.
 func (c *claim) queue(ctx context.Context) (end func(), rec retrysafe.Record, err error) {
 	var limit <-chan time.Time
 	if c.r.Wait > 0 {
@@ -133,9 +134,9 @@ func (c *claim) await(ctx context.Context, other <-chan struct{}, limit <-chan t
 	}
 }
 
-// run claims, works and completes in one transaction.
+// run claims the key, runs the work and completes the record in one transaction.
 func (c *claim) run(ctx context.Context) (rec retrysafe.Record, err error) {
-	// Before a connection is held: to prepare takes one.
+	// Before a connection is held: preparing takes one.
 	statements, err := c.statements.get(ctx, c.Store, c.queries.load, c.queries.put, c.queries.finish)
 	if err != nil {
 		return rec, unavailable(c.failed("begin the transaction", err))
@@ -144,7 +145,7 @@ func (c *claim) run(ctx context.Context) (rec retrysafe.Record, err error) {
 	if err != nil {
 		return rec, unavailable(c.failed("begin the transaction", err))
 	}
-	defer tx.end() // undoes what was not committed, also where work panics
+	defer tx.end() // rolls back what was not committed, also if work panics
 	known := prepared{tx.Tx, statements}
 	l, err := c.load(ctx, known, c.queries.load, c.id)
 	if err != nil {
@@ -183,12 +184,11 @@ func (c *claim) run(ctx context.Context) (rec retrysafe.Record, err error) {
 	return row.Record(c.r.Key, now), nil
 }
 
-// savepoint has a name that work does not use.
+// savepoint is a name that the work does not use.
 const savepoint = "retrysafe_work"
 
-// callWork runs work once, with a savepoint around it: a final refusal keeps the record without the
-// effect, and a savepoint that is gone afterwards betrays a work that has ended the transaction by
-// itself.
+// callWork runs work once, within a savepoint. After a final refusal it keeps the record and undoes
+// the effect. A missing savepoint afterwards means that work has ended the transaction itself.
 func (c *claim) callWork(ctx context.Context, tx *writeTx) (state retrysafe.State, answer retrysafe.Answer, err error) {
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT "+savepoint); err != nil {
 		return 0, answer, unavailable(c.failed("claim the key", err))
@@ -212,7 +212,7 @@ func (c *claim) callWork(ctx context.Context, tx *writeTx) (state retrysafe.Stat
 	return state, answer, nil
 }
 
-// finish writes the answer into the record, which must still be this attempt's.
+// finish writes the answer into the record, if the record still belongs to this attempt.
 func (c *claim) finish(ctx context.Context, tx execer, row *protocol.Row) error {
 	args := append(c.rowArgs(row), c.id[:], row.Owner[:], int64(row.Fence)) //nolint:gosec // fences stay below 2^53
 	res, err := tx.ExecContext(ctx, c.queries.finish, args...)
@@ -226,7 +226,7 @@ func (c *claim) finish(ctx context.Context, tx execer, row *protocol.Row) error 
 	return nil
 }
 
-// broken is the error of a statement behind the work.
+// broken returns the error for a statement that failed after the work.
 func (c *claim) broken(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -238,7 +238,7 @@ func (c *claim) broken(ctx context.Context, err error) error {
 	return unavailable(c.failed("complete the record", err))
 }
 
-// endedError: the work has ended the transaction by itself.
+// endedError means that the work has ended the transaction itself.
 type endedError struct{ cause error }
 
 func (e *endedError) Error() string {
@@ -248,8 +248,8 @@ func (e *endedError) Error() string {
 
 func (e *endedError) Unwrap() []error { return []error{retrysafe.ErrTxEnded, e.cause} }
 
-// committed tells, of a call that was to roll back, whether its claim is there all the same: then
-// work has committed, and an error that it returned or a context that ended hide it.
+// committed reports, for a call that should have rolled back, whether its claim exists
+// nevertheless. If so, the work has committed, hidden by its own error or by an ended context.
 func (c *claim) committed(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), slack)
 	defer cancel()
@@ -257,8 +257,8 @@ func (c *claim) committed(ctx context.Context) bool {
 	return err == nil && l.row.Owner == c.r.Owner && l.row.State == retrysafe.StateInProgress
 }
 
-// afterwards puts the record in doubt if work has committed it: its effect, or a part of it, is
-// there too.
+// afterwards puts the record in doubt if the work has committed it: then at least a part of its
+// effect was committed too.
 func (c *claim) afterwards(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	l, err := c.look(ctx, c.id)
@@ -274,7 +274,7 @@ func (c *claim) afterwards(ctx context.Context) error {
 	return errors.Join(fmt.Errorf("%w: %w", retrysafe.ErrInDoubt, c.ended), err)
 }
 
-// unavailable marks a failure of the database before the work, or one that has undone it.
+// unavailable marks a failure of the database that came before the work, or that has undone it.
 func unavailable(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err

@@ -12,14 +12,15 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// runOnServer is RunTx where many write at once.
+// runOnServer is RunTx for databases with many concurrent writers.
 func (s *Store) runOnServer(ctx context.Context, r retrysafe.TxRequest, work func(context.Context, *sql.Tx) (retrysafe.State, retrysafe.Answer, error)) (retrysafe.Record, error) {
 	return s.RunOn(ctx, r, s.opening(r.Wait), func(ctx context.Context, tx dbtx.Tx) (retrysafe.State, retrysafe.Answer, error) {
 		return work(ctx, standard(tx))
 	})
 }
 
-// opening opens transactions of database/sql, whose first statement waits as long for others.
+// opening returns a function that opens transactions of database/sql. Their first statement waits
+// for locks for at most wait.
 func (s *Store) opening(wait time.Duration) func(context.Context) (Transaction, error) {
 	return func(ctx context.Context) (Transaction, error) {
 		if s.dialect == MySQL {
@@ -33,7 +34,7 @@ func (s *Store) opening(wait time.Duration) func(context.Context) (Transaction, 
 	}
 }
 
-// standard is the transaction of database/sql in one that was opened here.
+// standard returns the database/sql transaction within tx, which opening has opened.
 func standard(tx dbtx.Tx) *sql.Tx {
 	if tx, ok := tx.(*mysqlTx); ok {
 		return tx.tx
@@ -50,28 +51,28 @@ type standardTx struct {
 func (t standardTx) Commit(context.Context) error   { return t.tx.Commit() }
 func (t standardTx) Rollback(context.Context) error { return t.tx.Rollback() }
 
-// mysqlTx is a transaction of MySQL on a connection of its own, whose session is put back in the
-// end.
+// mysqlTx is a MySQL transaction on its own connection. Its session is restored when it ends.
 type mysqlTx struct {
 	standardTx
 	conn *sql.Conn
 }
 
-// openMySQL opens a transaction without autocommit: where the server rolls back by itself (error
-// 1213), what follows is part of another one, which never commits since the record is not in it.
+// openMySQL opens a transaction with autocommit off. If the server rolls back on its own (error
+// 1213), later statements belong to another transaction. That one never commits, since the record
+// is not in it.
 func (s *Store) openMySQL(ctx context.Context, wait time.Duration) (*mysqlTx, error) {
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
 	t := &mysqlTx{conn: conn}
-	// Who is not to wait looks with NOWAIT; of two who look at the same moment one still meets the
-	// other's row.
+	// A call that should not wait uses NOWAIT for its look. But if two calls look at the same
+	// moment, one of them still meets the other's row.
 	if _, err = conn.ExecContext(ctx, fmt.Sprintf(mysqlJoin, mysqlSeconds(wait))); err == nil {
 		o := &sql.TxOptions{Isolation: sql.LevelReadCommitted}
 		t.tx, err = conn.BeginTx(ctx, o)
 		if dberr.MySQLNumber(err) == numberInTransaction {
-			// of whoever had the connection before, and has not ended it
+			// from a previous user of the connection, who did not end it
 			if err = run(ctx, conn, []string{mysqlRollback}); err == nil {
 				t.tx, err = conn.BeginTx(ctx, o)
 			}
@@ -85,7 +86,7 @@ func (s *Store) openMySQL(ctx context.Context, wait time.Duration) (*mysqlTx, er
 	return t, nil
 }
 
-// claimed lets the work wait for rows as long as its session says.
+// claimed restores the session's own lock wait for the work.
 func (t *mysqlTx) claimed(ctx context.Context) error {
 	_, err := t.Exec(ctx, mysqlJoined)
 	return err
@@ -105,8 +106,8 @@ func (t *mysqlTx) Rollback(ctx context.Context) error {
 	return err
 }
 
-// leave puts the session back. To turn autocommit on is to commit what may be open: that is rolled
-// back first. A connection that does not answer is given up.
+// leave restores the session. Turning autocommit on commits an open transaction, so that is rolled
+// back first. A connection that does not answer is discarded.
 func (t *mysqlTx) leave(ctx context.Context, open bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), slack)
 	defer cancel()

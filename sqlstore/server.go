@@ -11,60 +11,61 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// server is the backend for databases that are servers: many write at once, and wait for each other
-// on the row of a key only.
+// server is the backend for database servers: many callers write concurrently, and wait for each
+// other only on the row of a key.
 type server struct {
 	*Store
 	manner manner
-	// looking reads many rows as they are; locking leaves out those that somebody else has locked,
-	// and writes.
+	// looking reads many rows without locks; locking skips rows that another transaction has
+	// locked, and writes.
 	looking, locking many
 }
 
-// manner is how one kind of server is talked to.
+// manner is what differs between the kinds of server.
 type manner interface {
 	// reading runs f, which changes nothing, outside of any transaction.
 	reading(ctx context.Context, conn *sql.Conn, f func(context.Context, execer) error) error
-	// begin opens a transaction that is the same whatever the defaults of the session are, and that
-	// ends on the server as well where nobody comes back to it.
+	// begin opens a transaction that does not depend on the session's defaults, and that also ends
+	// on the server if its client never comes back.
 	begin(call context.Context, conn *sql.Conn, wait patience) error
-	// within is the context for what is done in a transaction: call, or wait where the server
+	// within returns the context for statements in a transaction: call, or wait if the server
 	// itself cannot end a wait in time.
 	within(call context.Context, wait patience) context.Context
-	// commit ends the transaction. Where it reaches the server after notAfter (zero: no limit)
-	// nothing is committed and the error is retrysafe.ErrTooLate; after any other error nobody
-	// knows.
+	// commit ends the transaction. If it reaches the server after notAfter (zero: no limit),
+	// nothing is committed and the error is retrysafe.ErrTooLate. After any other error the outcome
+	// is unknown.
 	commit(call context.Context, conn *sql.Conn, notAfter time.Time) error
-	// rollback undoes the transaction. After an error the connection is of no use.
+	// rollback rolls the transaction back. After an error the connection is unusable.
 	rollback(call context.Context, conn *sql.Conn) error
-	// fate is what an error of the driver means for a call that was not committed.
+	// fate classifies an error of the driver for a call that was not committed.
 	fate(err error) fate
-	// advice says in plain words what an error of the driver means and what to do, if that is
-	// known; or that the tables are missing.
+	// advice says what an error of the driver means and what to do, if that is known. noTable
+	// reports whether the tables are missing.
 	advice(err error) (text string, noTable bool)
 }
 
-// fate is what becomes of a call that has failed without a COMMIT.
+// fate is the class of an error that came before the COMMIT.
 type fate uint8
 
 const (
-	final    fate = iota // the same again would fail again
-	collided             // another transaction was in its way: the same again may succeed
-	blocked              // so, by a lock: where there is no time to try again it has waited in vain
-	timedOut             // the server has ended the wait for a lock with the time of the call
-	// the server has said nothing, or that it ends the connection: another one may be better
+	final    fate = iota // the same call would fail again
+	collided             // another transaction was in the way; the same call may succeed
+	// as collided, because of a lock; without time for another try, the call has waited in vain
+	blocked
+	timedOut // the server has ended the wait for a lock at the call's time limit
+	// the server did not answer, or closes the connection; another connection may work
 	onlyLost
 )
 
 const (
-	// slack is how long after the time for waiting a call gives a server that does not answer.
+	// slack is how long a call waits for the server after its own time limit.
 	slack = time.Second
-	// lostConnections is how often a call is made anew on another connection: after a restart of
-	// the server all that the pool holds are dead.
+	// lostConnections is how often a call is tried again on another connection: after a restart of
+	// the server all connections in the pool are dead.
 	lostConnections = 3
 )
 
-// read takes a connection for f.
+// read runs f on a connection of the pool.
 func (s server) read(ctx context.Context, _ span, f func(context.Context, execer) error) error {
 	wait, cancel := s.patience(ctx, time.Time{})
 	defer cancel()
@@ -84,8 +85,8 @@ func (s server) read(ctx context.Context, _ span, f func(context.Context, execer
 	}))
 }
 
-// write waits for the calls of this process that write to the same key, without a connection: those
-// for other keys may need it.
+// write first waits for this process's other writers of the same key, without holding a connection:
+// calls for other keys may need it.
 func (s server) write(ctx context.Context, id recordID, notAfter time.Time, f func(context.Context, execer) (bool, error)) error {
 	wait, cancel := s.patience(ctx, notAfter)
 	defer cancel()
@@ -99,7 +100,7 @@ func (s server) write(ctx context.Context, id recordID, notAfter time.Time, f fu
 	return s.over(wait, s.again(wait, func() error { return s.transaction(call, wait, notAfter, f) }))
 }
 
-// transaction runs f in one transaction on a connection of its own.
+// transaction runs f in one transaction on its own connection.
 func (s server) transaction(call context.Context, wait patience, notAfter time.Time, f func(context.Context, execer) (bool, error)) error {
 	conn, err := s.connection(wait)
 	if err != nil {
@@ -126,7 +127,7 @@ func (s server) transaction(call context.Context, wait patience, notAfter time.T
 		}
 	}
 	if s.manner.rollback(call, conn) != nil {
-		discard(conn) // the server undoes what was not committed when it finds that nobody is there
+		discard(conn) // the server rolls back when it notices that the client is gone
 		if err == nil {
 			return nil // there was nothing to commit
 		}
@@ -136,7 +137,7 @@ func (s server) transaction(call context.Context, wait patience, notAfter time.T
 	return err
 }
 
-// connection takes one from the pool; wait bounds that.
+// connection takes a connection from the pool, within wait.
 func (s server) connection(wait patience) (*sql.Conn, error) {
 	conn, err := s.calls.Conn(wait)
 	switch {
@@ -154,8 +155,8 @@ func discard(conn *sql.Conn) {
 	_ = conn.Close()
 }
 
-// again makes a call anew where it certainly was not applied, and may well be the next time:
-// another transaction was in its way, or the connection was a dead one.
+// again runs f again if it certainly had no effect and may succeed the next time: another
+// transaction was in the way, or the connection was dead.
 func (s server) again(wait patience, f func() error) error {
 	for lost := 0; ; {
 		err := f()
@@ -175,7 +176,7 @@ func (s server) again(wait patience, f func() error) error {
 	}
 }
 
-// over makes the error of a wait that was in vain; any other error stays what it is.
+// over returns the error of a wait in vain, or err unchanged if it is another error.
 func (s server) over(wait patience, err error) error {
 	fate := s.manner.fate(err)
 	switch {
@@ -187,7 +188,7 @@ func (s server) over(wait patience, err error) error {
 	return err
 }
 
-// inVain is the error of a call that has waited, and changed nothing.
+// inVain returns the error of a call that has waited and changed nothing.
 func (p patience) inVain() error {
 	return &lockError{ended: p.caller.Err(), after: p.limit, text: serverWaits}
 }
@@ -195,9 +196,9 @@ func (p patience) inVain() error {
 const serverWaits = "other transactions have held the row of this key, or all connections to the database, or the server does not answer, for %v, " +
 	"and nothing was changed; look for a transaction that was left open (pg_stat_activity, information_schema.innodb_trx), or give the pool more connections"
 
-// left is how many milliseconds the server may still make this call wait: a little less than the
-// caller has, so that it answers before the connection has to be given up. Zero would be without
-// limit.
+// left returns how many milliseconds the server may still let this call wait: slightly less than
+// the caller has, so that the server answers before the connection has to be given up. It is at
+// least 1, since zero would mean no limit.
 func (p patience) left() int64 {
 	left := p.limit
 	if end, ok := p.Deadline(); ok {
@@ -213,7 +214,7 @@ func (p patience) left() int64 {
 	return max(1, left.Milliseconds())
 }
 
-// latest is notAfter as a server takes it: microseconds, or zero.
+// latest converts notAfter to microseconds; zero: no limit.
 func latest(notAfter time.Time) int64 {
 	if notAfter.IsZero() {
 		return 0
@@ -221,7 +222,7 @@ func latest(notAfter time.Time) int64 {
 	return notAfter.UnixMicro()
 }
 
-// fateOf is what an error means for a call that was not committed.
+// fateOf classifies an error for a call that was not committed.
 func (s server) fateOf(err error) fate {
 	if err == nil || isOwn(err) {
 		return final

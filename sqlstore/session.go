@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// session is a connection of the pool for one call. SQLite does not wait on it: its busy handler
-// sleeps whatever becomes of the caller, so waiting is done here.
+// session is a pooled connection for one call. SQLite's own busy handler is off: it sleeps without
+// regard to the caller's context, so this package waits instead.
 type session struct {
 	*sql.Conn
 	timeout int64 // the caller's busy_timeout in milliseconds
-	set     int64 // the one that is set
+	set     int64 // the current busy_timeout
 }
 
-// session takes a connection; ctx bounds the wait for it.
+// session takes a connection; ctx limits the wait for it.
 func (s *Store) session(ctx context.Context) (*session, error) {
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
@@ -36,7 +36,7 @@ func (s *Store) session(ctx context.Context) (*session, error) {
 	return se, nil
 }
 
-// wait sets how long SQLite itself waits for locks.
+// wait sets SQLite's own wait for locks.
 func (se *session) wait(ctx context.Context, d time.Duration) error {
 	ms := d.Milliseconds()
 	if ms == se.set {
@@ -49,7 +49,7 @@ func (se *session) wait(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// end gives the connection back as it was.
+// end returns the connection to the pool in its original state.
 func (se *session) end(ctx context.Context) {
 	if err := se.wait(ctx, time.Duration(se.timeout)*time.Millisecond); err != nil && !errors.Is(err, sql.ErrConnDone) {
 		se.discard()
@@ -58,23 +58,23 @@ func (se *session) end(ctx context.Context) {
 	_ = se.Close()
 }
 
-// discard closes the connection for good: what it has not committed is undone, and nobody meets the
-// state that it is in.
+// discard closes the connection for good. SQLite rolls back what was not committed, and no other
+// caller gets the connection in its current state.
 func (se *session) discard() {
 	_ = se.Raw(func(any) error { return driver.ErrBadConn })
 	_ = se.Close()
 }
 
-// patience is the caller's context with the longest wait for a lock as its end.
+// patience is the caller's context, limited to the longest wait for a lock.
 type patience struct {
 	context.Context
 	caller context.Context
 	limit  time.Duration
-	// the longest wait for a lock on a server, where that is shorter; zero: no other
+	// the longest wait for a lock on a server, if shorter than limit; zero: the same
 	lock time.Duration
 }
 
-// patience begins to count now. notAfter is on the store's clock; zero: no limit of its own.
+// patience starts the wait now. notAfter is on the store's clock; zero: it sets no limit.
 func (s *Store) patience(ctx context.Context, notAfter time.Time) (p patience, cancel context.CancelFunc) {
 	p = patience{caller: ctx, limit: s.lockWait}
 	if !notAfter.IsZero() {
@@ -84,7 +84,7 @@ func (s *Store) patience(ctx context.Context, notAfter time.Time) (p patience, c
 	return p, cancel
 }
 
-// retry calls f until no other transaction stands in its way, or wait ends.
+// retry calls f until no other transaction is in the way, or wait ends.
 func retry(wait patience, f func() error) error {
 	for {
 		err := f()
@@ -94,7 +94,8 @@ func retry(wait patience, f func() error) error {
 	}
 }
 
-// pause lets others go first; false when ctx ends. Jitter keeps processes from asking in step.
+// pause waits a moment to let others go first; it returns false when ctx ends. The jitter keeps
+// processes from polling in step.
 func pause(ctx context.Context) bool {
 	t := time.NewTimer(time.Millisecond + rand.N(9*time.Millisecond))
 	defer t.Stop()
@@ -106,7 +107,7 @@ func pause(ctx context.Context) bool {
 	}
 }
 
-// over makes the error of a wait that was in vain; any other error stays what it is.
+// over returns the error of a wait in vain, or err unchanged if it is another error.
 func (p patience) over(err error) error {
 	if err == nil {
 		return nil

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// smallestPacket has room for a record with the longest answer, each byte of it escaped as drivers
-// do that write arguments into the text.
+// smallestPacket has room for a record with the longest answer if every byte is escaped, as by
+// drivers that write arguments into the statement's text.
 const smallestPacket = 2*(1<<20+64<<10) + 64<<10
 
-// settings refuses a server whose clock or packets do not fit, and warns of settings under which
-// what was answered may be lost.
+// settings refuses a server with an unusable clock or packet size, and warns about settings that
+// can lose answered calls.
 func (m mysql) settings(ctx context.Context) error {
 	return m.read(ctx, brief, func(ctx context.Context, db execer) error {
 		var before, after, doublewrite string
@@ -24,7 +24,7 @@ func (m mysql) settings(ctx context.Context) error {
 		if autocommit == 0 {
 			return errTransacts
 		}
-		// SYSDATE is the time of its evaluation, unless the server was told otherwise.
+		// SYSDATE returns the time of its evaluation, unless the server is configured otherwise.
 		err := db.QueryRowContext(ctx, `SELECT CAST(SYSDATE(6) AS CHAR), SLEEP(0.002), CAST(SYSDATE(6) AS CHAR)`).Scan(&before, &slept, &after)
 		if err == nil {
 			err = db.QueryRowContext(ctx, `SELECT @@max_allowed_packet, @@innodb_flush_log_at_trx_commit, @@log_bin, @@sync_binlog, @@innodb_doublewrite`).
@@ -45,9 +45,9 @@ func (m mysql) settings(ctx context.Context) error {
 	})
 }
 
-// mysqlLosses are the settings by which a crash loses what was committed.
+// mysqlLosses returns the settings by which a crash can lose committed transactions.
 func mysqlLosses(flush, binlog, sync int, doublewrite string) (found []string) {
-	if flush != 1 && flush != 3 { // 3 is MariaDB's, and flushes more
+	if flush != 1 && flush != 3 { // MariaDB's 3 flushes more
 		found = append(found, fmt.Sprint("innodb_flush_log_at_trx_commit is ", flush)+
 			": a crash loses the last commits, and what they answered may run again; set it to 1")
 	}
@@ -62,9 +62,9 @@ func mysqlLosses(flush, binlog, sync int, doublewrite string) (found []string) {
 	return found
 }
 
-// keeps also looks whether replicas may take over without the last commits. Without a binary log
-// there are none. With one it wants commits to wait for a replica: who reads the log cannot be seen
-// without rights that an application seldom has.
+// keeps also checks whether replicas may take over without the last commits. Without a binary log
+// there are no replicas. With one, keeps requires that commits wait for a replica: seeing who reads
+// the log needs rights that an application seldom has.
 func (m mysql) keeps(ctx context.Context) error {
 	return m.read(ctx, brief, func(ctx context.Context, db execer) error {
 		var flush, binlog, sync int
@@ -90,8 +90,8 @@ func (m mysql) keeps(ctx context.Context) error {
 	})
 }
 
-// waitsForReplica tells whether commits are semi-synchronous at present. MariaDB says master, newer
-// servers of MySQL say source.
+// waitsForReplica reports whether commits are currently semi-synchronous. MariaDB says master,
+// newer MySQL servers say source.
 func waitsForReplica(ctx context.Context, db execer) (bool, error) {
 	rows, err := db.QueryContext(ctx, `SHOW GLOBAL STATUS WHERE variable_name IN `+
 		`('Rpl_semi_sync_master_status', 'Rpl_semi_sync_source_status') AND value = 'ON'`)
@@ -102,9 +102,9 @@ func waitsForReplica(ctx context.Context, db execer) (bool, error) {
 	return rows.Next(), rows.Err()
 }
 
-// alone lets one process at a time migrate, and refuses tables without transactions.
+// alone lets one process at a time migrate, and refuses tables with an engine without transactions.
 func (m mysql) alone(ctx context.Context, w execer, f func() error) error {
-	// one for all databases of a server, and at most 64 bytes
+	// the lock's name is global to the server, and has at most 64 bytes
 	const name = `CONCAT('retrysafe migrates ', MD5(CONCAT(coalesce(DATABASE(), ''), '/', ?)))`
 	limit := m.lockWait
 	if end, ok := ctx.Deadline(); ok {
@@ -122,14 +122,14 @@ func (m mysql) alone(ctx context.Context, w execer, f func() error) error {
 	if err == nil {
 		err = f()
 	}
-	// Where this fails the connection is lost, and the lock with it.
+	// If this fails, the connection is lost, and the lock with it.
 	if _, failed := w.ExecContext(context.WithoutCancel(ctx), `DO RELEASE_LOCK(`+name+`)`, m.table); err == nil {
 		err = failed
 	}
 	return err
 }
 
-// transactional looks at the engine of tables that are there.
+// transactional checks the engine of the existing tables.
 func (m mysql) transactional(ctx context.Context, w execer) error {
 	rows, err := w.QueryContext(ctx, `SELECT table_name, coalesce(engine, '') FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name IN (?, ?, ?)`,
 		m.table, m.table+"_limits", m.table+"_meta")

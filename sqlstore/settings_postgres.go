@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// settings warns of settings under which what was answered may be lost.
+// settings warns about settings that can lose answered calls.
 func (p postgres) settings(ctx context.Context) error {
 	return p.read(ctx, brief, func(ctx context.Context, db execer) error {
 		found, err := p.losses(ctx, db)
@@ -17,7 +17,7 @@ func (p postgres) settings(ctx context.Context) error {
 	})
 }
 
-// losses are the settings by which a crash loses what was committed.
+// losses returns the settings by which a crash can lose committed transactions.
 func (p postgres) losses(ctx context.Context, db execer) (found []string, err error) {
 	var fsync, commit, pages string
 	err = db.QueryRowContext(ctx, `SELECT current_setting('fsync'), current_setting('synchronous_commit'), `+
@@ -41,8 +41,8 @@ func (p postgres) losses(ctx context.Context, db execer) (found []string, err er
 	return found, nil
 }
 
-// keeps also looks for replicas that may take over without the last commits. Without rights a user
-// sees that there are some, and not which.
+// keeps also checks for replicas that may take over without the last commits. A user without rights
+// can see that there are replicas, but not which.
 func (p postgres) keeps(ctx context.Context) error {
 	return p.read(ctx, brief, func(ctx context.Context, db execer) error {
 		found, err := p.losses(ctx, db)
@@ -68,8 +68,8 @@ func (p postgres) keeps(ctx context.Context) error {
 	})
 }
 
-// alone lets one process at a time migrate, and looks for the rights on tables that are there: they
-// may be somebody else's.
+// alone lets one process at a time migrate, and checks the rights on existing tables, which may
+// belong to another user.
 func (p postgres) alone(ctx context.Context, w execer, f func() error) error {
 	if _, err := w.ExecContext(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, "retrysafe migrates "+p.table); err != nil {
 		return err
@@ -77,7 +77,8 @@ func (p postgres) alone(ctx context.Context, w execer, f func() error) error {
 	for _, suffix := range []string{"", "_limits", "_meta"} {
 		var there, may bool
 		name := `"` + p.table + suffix + `"`
-		// Each right is asked for by itself: of a list has_table_privilege is content with one.
+		// Each right is checked separately: given a list, has_table_privilege is satisfied by one
+		// of them.
 		err := w.QueryRowContext(ctx, `SELECT t IS NOT NULL, t IS NULL OR (has_table_privilege(t, 'SELECT') AND has_table_privilege(t, 'UPDATE') AND
 			(has_table_privilege(t, 'INSERT') AND has_table_privilege(t, 'DELETE') OR $2)) FROM (SELECT to_regclass($1)::oid AS t) s`,
 			name, suffix == "_meta").Scan(&there, &may)

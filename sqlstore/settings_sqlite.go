@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// settings refuses a database that connections do not share, and warns of weak settings.
+// settings refuses a database that connections do not share, and warns about weak settings.
 func (s sqlite) settings(ctx context.Context) error {
 	wait, cancel := s.patience(ctx, time.Time{})
 	defer cancel()
@@ -48,7 +48,7 @@ const (
 	synchronousExtra = 3
 )
 
-// warn says what the settings cost.
+// warn logs what the settings can lose.
 func (s sqlite) warn(journal string, synchronous int) {
 	warn := func(setting, text string) {
 		s.logger.Warn("sqlstore: "+setting+": "+text, "table", s.table)
@@ -69,7 +69,7 @@ func (s sqlite) warn(journal string, synchronous int) {
 	}
 }
 
-// keeps wants commits to be on the disk. There is no failover.
+// keeps requires that commits reach the disk. There is no failover.
 func (s sqlite) keeps(ctx context.Context) error {
 	return s.read(ctx, brief, func(ctx context.Context, db execer) error {
 		var journal string

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// sqlite is the backend for a file that has one writer at a time.
+// sqlite is the backend for a SQLite file, which has one writer at a time.
 type sqlite struct{ *Store }
 
-// read takes a connection for f. What is brief is not cut off in the middle.
+// read runs f on a connection. A brief read is not interrupted.
 func (s sqlite) read(ctx context.Context, how span, f func(context.Context, execer) error) error {
 	wait, cancel := s.patience(ctx, time.Time{})
 	defer cancel()
@@ -26,12 +26,12 @@ func (s sqlite) read(ctx context.Context, how span, f func(context.Context, exec
 	}))
 }
 
-// write has one turn for all keys.
+// write lets one call write at a time, whatever its key.
 func (s sqlite) write(ctx context.Context, _ recordID, notAfter time.Time, f func(context.Context, execer) (bool, error)) error {
 	return s.Store.write(ctx, notAfter, f)
 }
 
-// alone is so in any transaction that writes.
+// alone holds for any writing transaction.
 func (s sqlite) alone(_ context.Context, _ execer, f func() error) error { return f() }
 
 func (s sqlite) skew() string {

@@ -24,55 +24,54 @@ type Dialect = dbtx.Dialect
 const (
 	SQLite     = dbtx.SQLite
 	PostgreSQL = dbtx.PostgreSQL
-	MySQL      = dbtx.MySQL // and MariaDB
+	MySQL      = dbtx.MySQL // also for MariaDB
 )
 
-// DefaultTable is the name of the table of records, and the beginning of the names of all that goes
-// with it.
+// DefaultTable is the default name of the table of records. The names of the store's other tables
+// begin with the name of this table.
 const DefaultTable = "retrysafe_records"
 
-// Options change a store; nil and every zero field are fine.
+// Options configure a store. Nil and the zero value of each field are valid.
 type Options struct {
-	// Table is the name of the table of records; default [DefaultTable]. Letters, digits and
-	// underscores, at most 40.
+	// Table is the name of the table of records; default [DefaultTable]. It consists of letters,
+	// digits and underscores, at most 40, and does not begin with a digit.
 	Table string
-	// Clock is the store's clock on SQLite, for tests; default time.Now. Servers have a clock of
-	// their own, and New refuses another one.
+	// Clock is the store's clock on SQLite, for tests; default time.Now. Servers have their own
+	// clock, and New refuses a Clock for them.
 	Clock func() time.Time
-	// LockWait is the longest that a call waits for its turn to write, and for a connection, where
-	// its context does not end earlier; default 5 s. A server that hangs in the middle of a call
-	// holds one that has no end of its own for up to three times as long.
+	// LockWait limits how long a call waits for its turn to write, and for a connection, unless its
+	// context ends earlier; default 5 s. If a server hangs in the middle of a call whose context
+	// does not end, the call takes up to three times as long.
 	LockWait time.Duration
-	// Calls has the connections of the store's own calls: claims, heartbeats, ends and looks.
-	// Transactions of the work, and those claims that are part of them, stay with New's db. Where
-	// that is full of slow transactions, heartbeats wait for one to end, and leases can be lost; a
-	// second pool keeps a way free for them, and a few connections are enough. It must reach the
-	// same tables. Default: New's db. SQLite has one writer, whatever the connections: it must be
-	// nil there.
+	// Calls is the pool for the store's own calls: claims, heartbeats, finishing calls and lookups.
+	// Transactions of the work, and the claims in them, use New's db. If slow transactions use up
+	// that pool, heartbeats wait for a connection and leases can be lost. A second pool of a few
+	// connections prevents this. It must reach the same tables. Default: New's db. Calls must be
+	// nil on SQLite, which has one writer whatever the connections.
 	Calls *sql.DB
-	// NoGroupCommit commits each call by itself. By default those that come while a transaction is
-	// committed are the next one, all of them together: many callers wait for one sync of the disk.
-	// Looks at records go together in the same way.
+	// NoGroupCommit commits each call separately. By default, the calls that arrive during a commit
+	// form the next transaction together, so many callers wait for one sync of the disk. Lookups
+	// are grouped in the same way.
 	NoGroupCommit bool
-	// Listen hears what is published on a channel of the database, so that those who wait for an
-	// attempt of another process need not ask as often. It calls on with an empty text once it
-	// listens, and then with each message; it returns when ctx ends, and when it cannot listen any
-	// more. PostgreSQL, by adapters/pgxidem.Listen; nil: they ask from time to time. All processes
-	// of a table need it, for who has it publishes too: one statement behind the ends that somebody
-	// may wait for.
+	// Listen subscribes to a channel of the database, so that waiters for an attempt of another
+	// process need not poll as often. It calls on with an empty message once it listens, and then
+	// with each message. It returns when ctx ends, or when it cannot listen any more. For
+	// PostgreSQL use adapters/pgxidem.Listen. If Listen is nil, waiters poll. All processes that
+	// use the table need it, since a store with Listen also publishes: one statement after each
+	// finished attempt that a caller may wait for.
 	Listen func(ctx context.Context, channel string, on func(message string)) error
-	// Logger gets the store's few warnings; default slog.Default().
+	// Logger gets the store's rare warnings; default slog.Default().
 	Logger *slog.Logger
 }
 
-// Store keeps records in a table. All methods are safe for concurrent use. It has nothing to close:
-// the database is the caller's.
+// Store keeps records in a table. All methods are safe for concurrent use. A Store need not be
+// closed: the database is the caller's.
 //
-// On SQLite there is one writer: while a RunTx is open, every other call that writes waits for it,
-// heartbeats included, though no longer than its context and [Options].LockWait.
+// SQLite has one writer. While a RunTx is open, every other call that writes waits for it,
+// including heartbeats, but no longer than its context and [Options].LockWait.
 type Store struct {
 	db       *sql.DB
-	calls    *sql.DB // of the store's own calls; often db
+	calls    *sql.DB // for the store's own calls; often db
 	dialect  Dialect
 	backend  backend
 	table    string
@@ -81,8 +80,8 @@ type Store struct {
 	lockWait time.Duration
 	logger   *slog.Logger
 
-	// writer is held by the one call of this store that writes to a SQLite file; the others queue,
-	// first come, first served.
+	// writer is held by the one call of this store that writes to a SQLite file; the others queue
+	// in order of arrival.
 	writer     chan struct{}
 	running    running
 	turns      turns
@@ -90,13 +89,13 @@ type Store struct {
 	listen     func(context.Context, string, func(string)) error
 	ears       ears
 	criers     criers
-	waits      string  // what a caller is told who has waited in vain
-	group      *group  // nil: each change is a transaction of its own
-	charges    charges // that come at once, where there is a group
-	looks      *looks  // nil: each look is a statement of its own
-	// by how many microseconds the clock of a server was last seen ahead of this machine's
+	waits      string  // the error text of a call that waited in vain
+	group      *group  // nil: each change has its own transaction
+	charges    charges // concurrent charges; used if group is not nil
+	looks      *looks  // nil: each lookup has its own statement
+	// ahead is by how many microseconds the server's clock was last seen ahead of this machine's
 	ahead  atomic.Int64
-	skewed atomic.Bool // the clock was reported
+	skewed atomic.Bool // the clock difference was reported
 }
 
 var (
@@ -107,10 +106,10 @@ var (
 	_ retrysafe.TxStore[*sql.Tx] = (*Store)(nil)
 )
 
-// New returns a store on db. It looks at its arguments only; [Store.Migrate] makes the tables.
+// New returns a store on db. It only checks its arguments; [Store.Migrate] creates the tables.
 //
-// The store takes a connection of db for each call and gives it back as it was. On SQLite
-// busy_timeout is zero in between, since SQLite's own waiting does not heed contexts.
+// For each call the store takes a connection of db and returns it in the same state. On SQLite it
+// sets busy_timeout to zero in between, since SQLite's own waiting ignores contexts.
 func New(db *sql.DB, d Dialect, o *Options) (*Store, error) {
 	if o == nil {
 		o = new(Options)
@@ -169,12 +168,12 @@ func New(db *sql.DB, d Dialect, o *Options) (*Store, error) {
 	return s, nil
 }
 
-// Dialect is the kind of database that the store is on.
+// Dialect returns the kind of database that the store is on.
 func (s *Store) Dialect() Dialect { return s.dialect }
 
 var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,39}$`)
 
-// checkTable lets through what needs no quoting and leaves room for what is appended to it.
+// checkTable accepts names that need no quoting and leave room for suffixes.
 func checkTable(name string) error {
 	if !tableName.MatchString(name) {
 		return fmt.Errorf("sqlstore: table name %q: use letters, digits and underscores, at most 40, and no digit first", name)
@@ -185,8 +184,8 @@ func checkTable(name string) error {
 	return nil
 }
 
-// recordID is the primary key: SHA-256 of the key's text. It has one length whatever the key, and
-// no collation changes it.
+// recordID is the primary key: the SHA-256 of the key's text. Its length does not depend on the
+// key, and no collation affects it.
 type recordID [sha256.Size]byte
 
 func idOf(key retrysafe.StoreKey) recordID {

@@ -63,8 +63,8 @@ func TestNewChecksItsArguments(t *testing.T) {
 	assert.Contains(t, fmt.Sprint(err), "LockWait", "the error for a negative wait")
 }
 
-// TestSchemaIsFrozen: files of these versions are out there. A change is a new version and a step
-// from the old one, never another text here.
+// TestSchemaIsFrozen: files of these versions exist. A change needs a new version and a step from
+// the old one; never change the text here.
 func TestSchemaIsFrozen(t *testing.T) {
 	t.Parallel()
 	for _, v := range []struct {
@@ -103,7 +103,7 @@ func TestTableNameReachesEveryStatement(t *testing.T) {
 	}
 }
 
-// coded is an error as drivers of SQLite make it.
+// coded is an error like those of SQLite's drivers.
 type coded int
 
 func (c coded) Error() string { return fmt.Sprintf("driver says %d", int(c)) }
@@ -137,14 +137,14 @@ func TestErrorsAreClassified(t *testing.T) {
 	assert.NoError(t, sqlstore.Explain(s, "write", nil), "no error")
 }
 
-// numbered is an error as the driver of MySQL makes it.
+// numbered is an error like those of MySQL's driver.
 type numbered struct{ Number uint16 }
 
 func (e *numbered) Error() string {
 	return fmt.Sprintf("Error %d: Table 'app.retrysafe_records'", e.Number)
 }
 
-// unnumbered has such a field, of another kind.
+// unnumbered has such a field of another type.
 type unnumbered struct{ Number string }
 
 func (unnumbered) Error() string { return "another error" }

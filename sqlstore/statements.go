@@ -7,17 +7,16 @@ import (
 	"time"
 )
 
-// statementCache has the statements that a store uses again and again, and that take longer to read
-// than to carry out: database/sql prepares each once for each connection. They end with the
-// database.
+// statementCache has the store's frequent statements that take longer to parse than to execute.
+// database/sql prepares each once for each connection. They are closed with the database.
 type statementCache struct {
 	mu  sync.RWMutex
 	all map[string]*sql.Stmt
-	one sync.Mutex // of those who prepare
+	one sync.Mutex // held while preparing
 }
 
-// get prepares what is not yet. It takes a connection for a moment: a caller who holds one might
-// wait for ever.
+// get prepares the missing statements. It takes a connection for a moment, so a caller that holds
+// one might wait for ever.
 func (c *statementCache) get(ctx context.Context, s *Store, queries ...string) (map[string]*sql.Stmt, error) {
 	got := make(map[string]*sql.Stmt, len(queries))
 	if c.known(got, queries) {
@@ -46,7 +45,7 @@ func (c *statementCache) get(ctx context.Context, s *Store, queries ...string) (
 	return got, nil
 }
 
-// known finds what is prepared, and tells whether that is all.
+// known adds the prepared statements to got, and reports whether that is all of them.
 func (c *statementCache) known(got map[string]*sql.Stmt, queries []string) (all bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -61,7 +60,7 @@ func (c *statementCache) known(got map[string]*sql.Stmt, queries []string) (all 
 	return all
 }
 
-// prepared is a transaction that knows some statements.
+// prepared is a transaction with some prepared statements.
 type prepared struct {
 	*sql.Tx
 	statements map[string]*sql.Stmt
@@ -88,7 +87,7 @@ func (p prepared) QueryContext(ctx context.Context, query string, args ...any) (
 	return p.Tx.QueryContext(ctx, query, args...)
 }
 
-// pooled is a statement on any connection.
+// pooled runs a prepared statement on any connection.
 type pooled struct{ statement *sql.Stmt }
 
 func (p pooled) QueryContext(ctx context.Context, _ string, args ...any) (*sql.Rows, error) {

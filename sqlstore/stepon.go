@@ -25,8 +25,8 @@ func (s *Store) StepOn(ctx context.Context, r retrysafe.StepRequest, begin func(
 	return step.run(ctx)
 }
 
-// serverStep is one call of StepOn. The row is locked at its end only: heartbeats go on, and nobody
-// waits for the work.
+// serverStep is one call of StepOn. It locks the row only at its end: heartbeats continue, and no
+// other call waits for the work.
 type serverStep struct {
 	*stepTx
 	begin  func(context.Context) (Transaction, error)
@@ -44,7 +44,7 @@ func (s *serverStep) run(ctx context.Context) error {
 	}
 	tx, err := s.begin(ctx)
 	for lost := 0; err != nil && lost < lostConnections && s.fateOf(err) == onlyLost && pause(ctx); lost++ {
-		tx, err = s.begin(ctx) // those that the pool had may be dead
+		tx, err = s.begin(ctx) // the pool's connections may be dead
 	}
 	if err != nil {
 		return unavailable(s.failed("begin the transaction of a step", err))
@@ -84,7 +84,7 @@ func (s *serverStep) run(ctx context.Context) error {
 	return nil
 }
 
-// owned tells whether the record is the attempt's.
+// owned returns nil if the record belongs to the attempt.
 func (s *serverStep) owned(l *loaded) error {
 	if l.row.State == 0 {
 		return errOtherDatabase
@@ -99,7 +99,7 @@ func (s *serverStep) callOn(ctx context.Context, tx Transaction) (retrysafe.Answ
 	return s.do(inside, tx)
 }
 
-// keep writes the progress, as the last statement, if the record is still the attempt's.
+// keep writes the progress with the last statement, if the record still belongs to the attempt.
 func (s *serverStep) keep(ctx context.Context, tx dbtx.Tx, progress *retrysafe.Answer) error {
 	l, err := s.loadBy(func(dest ...any) error { return tx.QueryRow(ctx, s.queries.loadToJoin, []any{s.id[:]}, dest...) })
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *serverStep) keep(ctx context.Context, tx dbtx.Tx, progress *retrysafe.A
 	if err != nil {
 		return err
 	}
-	// a heartbeat may have come while this waited for the row
+	// a heartbeat may have extended the lease while this call waited for the row
 	row.LeaseEnd = max(row.LeaseEnd, l.row.LeaseEnd)
 	args := append(s.rowArgs(&row), s.id[:], row.Owner[:], int64(row.Fence)) //nolint:gosec // fences stay below 2^53
 	n, err := tx.Exec(ctx, s.queries.finish, args...)
@@ -122,8 +122,8 @@ func (s *serverStep) keep(ctx context.Context, tx dbtx.Tx, progress *retrysafe.A
 	return nil
 }
 
-// committed finds out what became of a COMMIT that was not answered: to lock the row is to wait for
-// the transaction.
+// committed finds out the outcome of a COMMIT without a reply. Locking the row waits for the
+// transaction.
 func (s *serverStep) committed(ctx context.Context, progress *retrysafe.Answer, failed error) error {
 	var l loaded
 	err := s.backend.write(context.WithoutCancel(ctx), s.id, time.Time{}, func(ctx context.Context, w execer) (bool, error) {

@@ -17,11 +17,11 @@ var _ retrysafe.StepStore[*sql.Tx] = (*Store)(nil)
 
 // StepTx implements [retrysafe.StepStore]; retrysafe.StepTx calls it.
 //
-// On PostgreSQL and MySQL the record is looked at before work, and written behind it if it still is
-// the attempt's: nobody waits for the work, and heartbeats go on. On SQLite the transaction has the
-// file's write lock from before work is called until it has ended, as that of RunTx: nobody can
-// take the record over in between, and no other call writes, heartbeats included. What is said
-// there of work holds here too.
+// On PostgreSQL and MySQL, StepTx looks at the record before work, and writes it afterwards if it
+// still belongs to the attempt. No other call waits for the work, and heartbeats continue. On
+// SQLite the transaction has the file's write lock from before work is called until it ends, as
+// with RunTx: no other process can take the record over in between, and no other call writes,
+// including heartbeats. The rules for work are those of RunTx.
 func (s *Store) StepTx(ctx context.Context, r retrysafe.StepRequest, work func(context.Context, *sql.Tx) (retrysafe.Answer, error)) error {
 	if err := s.check(ctx, &r.Key); err != nil {
 		return err
@@ -33,7 +33,7 @@ func (s *Store) StepTx(ctx context.Context, r retrysafe.StepRequest, work func(c
 	return interrupted(ctx, step.run(ctx))
 }
 
-// errOtherDatabase: there is no record.
+// errOtherDatabase means that there is no record.
 var errOtherDatabase = fmt.Errorf("%w: this database has no record of the attempt; give StepTx the engine's own store", retrysafe.ErrLeaseLost)
 
 // stepTx is one call of StepTx.
@@ -44,7 +44,7 @@ type stepTx struct {
 	work func(context.Context, *sql.Tx) (retrysafe.Answer, error)
 }
 
-// extend is the record with a new lease, and with progress where it is given.
+// extend returns the record with a new lease, and with progress if it is not nil.
 func (s *stepTx) extend(row protocol.Row, now protocol.Micros, progress *retrysafe.Answer) (protocol.Row, error) {
 	return protocol.Extend(row, now, &retrysafe.ExtendRequest{
 		Key: s.r.Key, Owner: s.r.Owner, Fence: s.r.Fence, Lease: s.r.Lease, Progress: progress,
@@ -56,7 +56,7 @@ func (s *stepTx) run(ctx context.Context) error {
 	if err != nil {
 		return unavailable(s.failed("begin the transaction of a step", err))
 	}
-	defer tx.end() // undoes what was not committed, also where work panics
+	defer tx.end() // rolls back what was not committed, also if work panics
 	l, err := s.load(ctx, tx, s.queries.loadToWrite, s.id)
 	if err != nil {
 		return unavailable(s.failed("look for the record of a step", err))
@@ -93,8 +93,8 @@ func (s *stepTx) run(ctx context.Context) error {
 	return nil
 }
 
-// call runs work once, with a savepoint around it that betrays a work that has ended the
-// transaction by itself.
+// call runs work once, within a savepoint. A missing savepoint afterwards means that work has ended
+// the transaction itself.
 func (s *stepTx) call(ctx context.Context, tx *writeTx) (progress retrysafe.Answer, err error) {
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT "+savepoint); err != nil {
 		return progress, unavailable(s.failed("begin a step", err))
@@ -118,7 +118,7 @@ func endedByWork(err error) bool {
 	return errors.Is(err, sql.ErrTxDone) || strings.Contains(err.Error(), "no such savepoint")
 }
 
-// broken is the error of a statement behind the work.
+// broken returns the error for a statement that failed after the work.
 func (s *stepTx) broken(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -129,8 +129,8 @@ func (s *stepTx) broken(ctx context.Context, err error) error {
 	return unavailable(s.failed("keep what the step has done", err))
 }
 
-// settle finds out what became of a COMMIT that failed, as that of RunTx does: the progress that
-// this attempt has kept last tells.
+// settle finds out the outcome of a COMMIT that failed, as for RunTx. The progress that this
+// attempt stored last shows it.
 func (s *stepTx) settle(ctx context.Context, tx *writeTx, progress *retrysafe.Answer, failed error) error {
 	tx.undo()
 	wait, cancel := s.patience(context.WithoutCancel(ctx), time.Time{})
@@ -144,7 +144,7 @@ func (s *stepTx) settle(ctx context.Context, tx *writeTx, progress *retrysafe.An
 	return s.settled(ctx, &l, err, progress, failed)
 }
 
-// settled is what became of a COMMIT that failed, by the record that was read behind it.
+// settled returns the outcome of a COMMIT that failed, given the record that was read after it.
 func (s *stepTx) settled(ctx context.Context, l *loaded, err error, progress *retrysafe.Answer, failed error) error {
 	row := &l.row
 	switch {
@@ -162,7 +162,7 @@ func (s *stepTx) settled(ctx context.Context, l *loaded, err error, progress *re
 	return unavailable(s.failed("COMMIT has failed, and all was rolled back", failed))
 }
 
-// touched is the error of a record that is not this attempt's any more.
+// touched returns the error for a record that does not belong to this attempt any more.
 func (s *stepTx) touched() error {
 	return fmt.Errorf("%w: the work of the step has removed or changed the record of its own call, or has rolled back by itself, and all was rolled back; "+
 		"keep the table %s, COMMIT and ROLLBACK out of the work", retrysafe.ErrLeaseLost, s.table)

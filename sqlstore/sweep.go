@@ -10,11 +10,11 @@ import (
 	"github.com/retrysafe/retrysafe/internal/protocol"
 )
 
-// sweepBatch is how many records one transaction removes: others write in between.
+// sweepBatch is how many records one transaction removes; others can write in between.
 const sweepBatch = 128
 
-// Sweep implements [retrysafe.Sweeper]. Expired records are looked for without a lock, and removed
-// a few at a time, each if it is still expired then.
+// Sweep implements [retrysafe.Sweeper]. It looks for expired records without a lock, and removes
+// them in batches. A record is removed only if it is still expired then.
 func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
 	if err := s.enter(ctx); err != nil {
 		return 0, err
@@ -41,7 +41,8 @@ func (s *Store) sweepRecords(ctx context.Context, limit int) (removed int, err e
 	return removed, nil
 }
 
-// expired are the keys of at most n expired records, the oldest first, and when that was seen.
+// expired returns the keys of at most n expired records, the oldest first, and the time of that
+// read.
 func (s *Store) expired(ctx context.Context, n int) (ids [][]byte, now protocol.Micros, err error) {
 	err = s.backend.read(ctx, long, func(ctx context.Context, db execer) error {
 		ids = nil
@@ -67,9 +68,9 @@ func (s *Store) expired(ctx context.Context, n int) (ids [][]byte, now protocol.
 	return ids, now, s.failed("look for expired records", err)
 }
 
-// remove removes those of the records that are still expired. The largest fence among them is kept
-// with the same transaction: a record that comes again begins above it, also if the clock was set
-// back.
+// remove removes those of the records that are still expired. The same transaction stores the
+// largest fence among them: a record that is created again gets a larger one, even if the clock was
+// set back.
 func (s *Store) remove(ctx context.Context, ids [][]byte, now protocol.Micros) (removed int, err error) {
 	if len(ids) == 0 {
 		return 0, nil
@@ -78,7 +79,7 @@ func (s *Store) remove(ctx context.Context, ids [][]byte, now protocol.Micros) (
 	err = s.backend.write(ctx, recordID{}, time.Time{}, func(ctx context.Context, w execer) (bool, error) {
 		n = 0
 		floor := int64(0)
-		one := ids // those that are removed one by one
+		one := ids // those that are removed one at a time
 		switch {
 		case s.queries.removeMany != "":
 			if err := w.QueryRowContext(ctx, s.queries.removeMany, now, len(ids)).Scan(&n, &floor); err != nil {
@@ -96,7 +97,7 @@ func (s *Store) remove(ctx context.Context, ids [][]byte, now protocol.Micros) (
 			var fence int64
 			err := w.QueryRowContext(ctx, s.queries.remove, id, now).Scan(&fence)
 			if errors.Is(err, sql.ErrNoRows) {
-				continue // it came to life again
+				continue // it was claimed again
 			}
 			if err != nil {
 				return false, fmt.Errorf("remove a record: %w", err)
@@ -116,7 +117,7 @@ func (s *Store) remove(ctx context.Context, ids [][]byte, now protocol.Micros) (
 	return n, nil
 }
 
-// removeLocked locks those of the records that are still expired and that nobody else has locked,
+// removeLocked locks the records that are still expired and that no other transaction has locked,
 // and removes them.
 func (s *Store) removeLocked(ctx context.Context, w execer, ids [][]byte, now protocol.Micros) (n int, floor int64, err error) {
 	args := make([]any, 0, len(ids)+1)
@@ -131,7 +132,7 @@ func (s *Store) removeLocked(ctx context.Context, w execer, ids [][]byte, now pr
 	return len(old), floor, err
 }
 
-// lockedRows are the keys of rows that a statement has locked, and the largest fence of them.
+// lockedRows returns the keys of the rows that a statement has locked, and their largest fence.
 func lockedRows(ctx context.Context, w execer, query string, args ...any) (ids []any, floor int64, err error) {
 	rows, err := w.QueryContext(ctx, query, args...)
 	if err != nil {

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// many is how a kind of database reads and writes many rows at once.
+// many reads and writes many rows at once on one kind of database.
 type many interface {
-	// loadMany reads the records of ids that can be had, and what is true of those that are not
-	// there: version, floor and clock.
+	// loadMany reads the records of ids that are available, and returns what holds for absent ones:
+	// version, floor and clock.
 	loadMany(ctx context.Context, w querier, ids []recordID) (found map[recordID]loaded, absent loaded, err error)
-	// writeMany writes the rows of changes whose record was not there, and of those whose record
-	// was.
+	// writeMany inserts the rows of made, whose records were absent, and overwrites the rows of
+	// changed.
 	writeMany(ctx context.Context, w execer, made, changed []*change) error
-	// surely tells whether a record that was not found is not there, so that the change can be
-	// decided on.
+	// surely reports whether a record that was not found is certainly absent, so that the change
+	// can be decided.
 	surely(c *change) bool
 }
 
@@ -27,10 +27,10 @@ type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// changeAll decides on the changes, and writes them.
+// changeAll decides on the changes and writes them.
 func changeAll(ctx context.Context, w execer, m many, changes []*change) (commit bool, err error) {
-	// In one order everywhere: of two who lock the same rows one waits for the other then, and not
-	// each for the other.
+	// In the same order everywhere, so that two transactions that lock the same rows do not
+	// deadlock.
 	slices.SortFunc(changes, func(a, b *change) int { return strings.Compare(string(a.id[:]), string(b.id[:])) })
 	ids := make([]recordID, len(changes))
 	for i, c := range changes {
@@ -63,7 +63,7 @@ func changeAll(ctx context.Context, w execer, m many, changes []*change) (commit
 	return true, m.writeMany(ctx, w, made, changed)
 }
 
-// begin marks the changes that are to be made now, and leaves out those whose callers have gone.
+// begin marks the changes that are made now, and leaves out those whose callers have left.
 func begin(changes []*change) []*change {
 	all := make([]*change, 0, len(changes))
 	for _, c := range changes {
@@ -74,7 +74,7 @@ func begin(changes []*change) []*change {
 	return all
 }
 
-// earliest is the first time at which one of the changes would come too late; zero: none ever does.
+// earliest returns the earliest notAfter of the changes; zero: none has one.
 func earliest(changes []*change) (first time.Time) {
 	for _, c := range changes {
 		if first.IsZero() || !c.notAfter.IsZero() && c.notAfter.Before(first) {
@@ -84,7 +84,7 @@ func earliest(changes []*change) (first time.Time) {
 	return first
 }
 
-// loadAll reads the rows of a statement as in queries.loadMany.
+// loadAll reads the rows of a statement like queries.loadMany.
 func (s *Store) loadAll(ctx context.Context, w querier, query string, args ...any) (found map[recordID]loaded, absent loaded, err error) {
 	here := s.clock().UnixMicro()
 	rows, err := w.QueryContext(ctx, query, args...)
@@ -124,7 +124,7 @@ func (s *Store) loadAll(ctx context.Context, w querier, query string, args ...an
 	return found, absent, nil
 }
 
-// see reads what many look at.
+// see reads the records of many lookups.
 func (s *Store) see(ctx context.Context, w querier, m many, of []*sight) error {
 	first := make(map[recordID]*sight, len(of))
 	ids := make([]recordID, 0, len(of))
@@ -140,7 +140,7 @@ func (s *Store) see(ctx context.Context, w querier, m many, of []*sight) error {
 		if k.l, there = found[k.id]; !there {
 			k.l = absent
 		}
-		if first[k.id] != k { // each caller has memory of its own
+		if first[k.id] != k { // each caller has its own memory
 			r := &k.l.row
 			r.Fingerprint, r.Binding, r.Answer.Body = bytes.Clone(r.Fingerprint), bytes.Clone(r.Binding), bytes.Clone(r.Answer.Body)
 		}

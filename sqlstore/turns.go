@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// turns lets one call of this process at a time write to a key. Those that wait for it have no
-// connection: a key that somebody holds would otherwise take all connections of the pool, and with
-// them those that calls for other keys need.
+// turns lets one call of this process at a time write to a key. Waiting calls hold no connection:
+// otherwise the waiters for one held key would use up the pool, and calls for other keys would get
+// no connection.
 type turns struct {
 	mu   sync.Mutex
 	keys map[recordID]*turn
@@ -15,7 +15,7 @@ type turns struct {
 
 type turn struct {
 	held  chan struct{}
-	users int // that hold it or wait for it
+	users int // holders and waiters
 }
 
 // take waits for the turn of id until ctx ends.

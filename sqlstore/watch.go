@@ -12,8 +12,8 @@ import (
 
 var _ retrysafe.Notifier = (*Store)(nil)
 
-// Watch implements [retrysafe.Notifier] where there is [Options].Listen. One connection listens for
-// all keys of a store, as long as there is somebody who watches.
+// Watch implements [retrysafe.Notifier] if [Options].Listen is set. One connection listens for all
+// keys of a store while any caller watches.
 func (s *Store) Watch(ctx context.Context, key retrysafe.StoreKey, changed func()) error {
 	if s.listen == nil {
 		return errors.ErrUnsupported
@@ -26,18 +26,18 @@ func (s *Store) Watch(ctx context.Context, key retrysafe.StoreKey, changed func(
 
 func hexID(id recordID) string { return hex.EncodeToString(id[:]) }
 
-// ears are those who watch keys of a store.
+// ears has the watchers of a store's keys.
 type ears struct {
 	mu  sync.Mutex
 	ear *ear
 }
 
-// ear is one connection that listens.
+// ear is one listening connection.
 type ear struct {
 	stop  context.CancelFunc
-	ended chan struct{} // closed when it does not listen any more
-	err   error         // why
-	ready bool          // it listens
+	ended chan struct{} // closed when it stops listening
+	err   error         // why it stopped
+	ready bool          // it is listening
 	keys  map[string]map[*func()]struct{}
 }
 
@@ -67,7 +67,7 @@ func (e *ears) watch(ctx context.Context, s *Store, id string, changed func()) e
 	}
 }
 
-// leave ends a watch, and with the last one the connection.
+// leave ends a watch. The last one ends the connection.
 func (e *ears) leave(on *ear, id string, changed *func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -88,13 +88,14 @@ func (e *ears) listen(ctx context.Context, s *Store, on *ear) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.ear == on {
-		e.ear = nil // the next one who watches tries anew
+		e.ear = nil // the next watcher tries again
 	}
 	on.err = err
 	close(on.ended)
 }
 
-// hear tells those who watch a key; an empty payload is the beginning, of which all are told.
+// hear notifies the watchers of a key. An empty payload means that listening has begun, and
+// notifies all of them.
 func (e *ears) hear(on *ear, payload string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -108,22 +109,23 @@ func (e *ears) hear(on *ear, payload string) {
 	}
 }
 
-// channel is where ends of this table's attempts are published.
+// channel returns the name of the channel for finished attempts of this table.
 func (s *Store) channel() string { return s.table + "_ended" }
 
-// criers publish what has ended. It is a hint: nobody waits for it, and what is lost is found out
-// by asking.
+// criers publish finished attempts. A message is a hint: no call waits for it, and waiters find out
+// by polling if one is lost.
 type criers struct {
 	mu      sync.Mutex
 	pending map[string]struct{}
 	busy    bool
 }
 
-// tellWithin is how long a message is worth the wait.
+// tellWithin limits how long publishing a message may take.
 const tellWithin = 2 * time.Second
 
-// tell has it published that an attempt has ended: behind its COMMIT, since a transaction that
-// notifies holds a lock of the whole server while it commits.
+// tell queues a message that an attempt has ended. It is published after the attempt's COMMIT,
+// since on PostgreSQL a transaction that notifies holds a lock of the whole server while it
+// commits.
 func (s *Store) tell(id recordID) {
 	if s.listen == nil {
 		return
@@ -134,7 +136,7 @@ func (s *Store) tell(id recordID) {
 	if c.pending == nil {
 		c.pending = make(map[string]struct{})
 	}
-	if len(c.pending) < mostTogether { // else the database is away, or cannot keep up
+	if len(c.pending) < mostTogether { // else the database does not answer, or cannot keep up
 		c.pending[hexID(id)] = struct{}{}
 	}
 	if !c.busy {

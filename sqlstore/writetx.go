@@ -19,14 +19,14 @@ type writeTx struct {
 	lost    bool // the connection is in an unknown state
 }
 
-// begin opens a transaction for work of the caller. It ends with ctx.
+// begin opens a transaction for the caller's work. It ends with ctx.
 func (s *Store) begin(ctx context.Context) (*writeTx, error) {
 	return s.beginOn(ctx, func(ctx context.Context, db execer) error {
 		return oneFile(db.QueryRowContext(ctx, otherFiles).Scan)
 	})
 }
 
-// beginOn opens a transaction on a connection that has passed a check.
+// beginOn opens a transaction on a connection that passes check.
 func (s *Store) beginOn(ctx context.Context, check func(context.Context, execer) error) (*writeTx, error) {
 	wait, cancel := s.patience(ctx, time.Time{})
 	defer cancel()
@@ -50,13 +50,13 @@ func (s *Store) beginOn(ctx context.Context, check func(context.Context, execer)
 	return tx, nil
 }
 
-// open begins, and takes the lock with a statement that changes nothing. A transaction of
-// database/sql begins without a lock, and once it had read it could not get one any more if
-// somebody else wrote in between.
+// open begins the transaction, and takes the lock with a statement that changes nothing. A
+// transaction of database/sql begins without the lock. If it read first and another process wrote
+// in between, it could not get the lock any more.
 func (w *writeTx) open(ctx context.Context) error {
 	tx, err := w.session.BeginTx(ctx, nil)
 	if err != nil {
-		w.lost = !sqliteBusy(err) // it may have begun all the same
+		w.lost = !sqliteBusy(err) // the transaction may have begun
 		return err
 	}
 	if _, err := tx.ExecContext(ctx, w.s.queries.lock); err != nil {
@@ -67,15 +67,15 @@ func (w *writeTx) open(ctx context.Context) error {
 	return nil
 }
 
-// errAttached refuses what could commit by half.
+// errAttached refuses a transaction that could commit only in part.
 const errAttached = stateError("sqlstore: the connection has another file attached, and a commit is atomic for each file by itself; detach it, or use " +
 	"a *sql.DB of its own for what needs it")
 
-// otherFiles counts the files that a connection has beside its own.
+// otherFiles counts the attached files of a connection.
 const otherFiles = "SELECT count(*) FROM pragma_database_list WHERE name NOT IN ('main', 'temp')"
 
-// oneFile refuses a connection with attached files: record and effect could come apart. read reads
-// the row of otherFiles.
+// oneFile refuses a connection with attached files: the record could commit without the effect, or
+// the effect without the record. read reads the row of otherFiles.
 func oneFile(read func(dest ...any) error) error {
 	var others int
 	err := read(&others)
@@ -85,8 +85,8 @@ func oneFile(read func(dest ...any) error) error {
 	return err
 }
 
-// commit sends COMMIT, which cannot be called back. Readers of a file without WAL stand in its way;
-// here only SQLite can wait for them, since a driver rolls back when it fails.
+// commit sends COMMIT, which cannot be taken back. Readers of a file without WAL block it. Only
+// SQLite itself can wait for them here, since a driver rolls back if COMMIT fails.
 func (w *writeTx) commit(ctx context.Context) error {
 	limit := w.s.lockWait
 	if end, ok := ctx.Deadline(); ok {
@@ -101,7 +101,8 @@ func (w *writeTx) commit(ctx context.Context) error {
 	return err
 }
 
-// undo rolls back what was not committed and gives the connection back. It may be called again.
+// undo rolls back what was not committed and returns the connection to the pool. It may be called
+// again.
 func (w *writeTx) undo() {
 	if w.session == nil {
 		return
@@ -119,16 +120,16 @@ func (w *writeTx) undo() {
 	w.session = nil
 }
 
-// end is undo, and lets the next one write.
+// end calls undo, and lets the next call write.
 func (w *writeTx) end() {
 	w.undo()
 	w.unlock()
 }
 
-// settle finds out what became of a COMMIT that failed: whoever has the write lock sees what is
-// committed and what never will be.
+// settle finds out the outcome of a COMMIT that failed: the holder of the write lock sees what was
+// committed, and the rest never will be.
 func (c *claim) settle(ctx context.Context, tx *writeTx, rec retrysafe.Record, failed error) (retrysafe.Record, error) {
-	tx.undo() // whatever the connection still holds ends with it
+	tx.undo() // ends whatever the connection still holds
 	whole := context.WithoutCancel(ctx)
 	var l loaded
 	now := c.clock().UnixMicro()

@@ -8,8 +8,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// batch: each call of a batch is answered at its place as if it had been made alone, whatever
-// becomes of the others.
+// batch: each call of a batch gets the answer that it would get alone, at its place, whatever the
+// outcomes of the others.
 func batch(e *env) {
 	e.run("each call has its own answer", func(e *env) {
 		live, done := e.win(e.ask(e.key())), e.win(e.ask(e.key()))
@@ -69,7 +69,7 @@ func batch(e *env) {
 		e.progress(now, far, "kept in a batch")
 	})
 	e.run("one key several times", func(e *env) {
-		for range 8 { // in their order, and not once by chance
+		for range 8 { // several times, so that it does not succeed by chance
 			first, second := e.ask(e.key()), e.ask(e.key())
 			second.Key = first.Key
 			got := e.claim([]retrysafe.AcquireRequest{first, e.ask(e.key()), first, second})
@@ -105,7 +105,7 @@ func batch(e *env) {
 		}
 		all := atOnce(crowd, func(n int) map[retrysafe.StoreKey]retrysafe.BatchResult[retrysafe.Acquired] {
 			reqs := make([]retrysafe.AcquireRequest, len(keys))
-			for i := range keys { // each in another order
+			for i := range keys { // each batch in another order
 				reqs[i] = e.ask(keys[(i+n)%len(keys)])
 			}
 			results, err := e.batcher().AcquireBatch(e.ctx, reqs)
@@ -156,7 +156,7 @@ func (e *env) claim(reqs []retrysafe.AcquireRequest) []retrysafe.BatchResult[ret
 	return results
 }
 
-// end is like claim.
+// end is like claim, for Complete.
 func (e *env) end(reqs []retrysafe.CompleteRequest) []retrysafe.BatchResult[retrysafe.Record] {
 	e.Helper()
 	results, err := e.batcher().CompleteBatch(e.ctx, reqs)
@@ -165,7 +165,7 @@ func (e *env) end(reqs []retrysafe.CompleteRequest) []retrysafe.BatchResult[retr
 	return results
 }
 
-// errors wants the errors of a batch.
+// errors wants these errors for the calls of a batch.
 func (e *env) errors(got []error, err error, what string, want ...error) {
 	e.Helper()
 	assert.NoError(e, err, "%s", what)

@@ -11,15 +11,15 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Benchmark measures the calls that most traffic is made of: a key used for the first time, a
-// replay, a call for a key that another holds, and a heartbeat. Calls come from GOMAXPROCS
-// goroutines; "-cpu 1" measures one caller, b.SetParallelism in open many. open is called once for
-// each of them, for an empty store.
+// Benchmark measures the most frequent calls: the first use of a key, a replay, a call for a key
+// that another caller holds, and a heartbeat. Calls come from GOMAXPROCS goroutines; "-cpu 1"
+// measures one caller, b.SetParallelism in open many. Benchmark calls open once for each of the
+// four, for an empty store.
 func Benchmark(b *testing.B, open func(b *testing.B) retrysafe.Store) {
 	b.Helper()
 	for _, c := range []struct {
 		name string
-		// prepare returns one call; it is made again and again, by many goroutines.
+		// prepare returns one call, which many goroutines make repeatedly.
 		prepare func(*bench) func(context.Context) error
 	}{
 		{"acquire+complete", benchFirst},
@@ -51,7 +51,7 @@ type bench struct {
 	n     atomic.Int64
 }
 
-// benchAnswer is of the size of a small JSON document.
+// benchAnswer has the size of a small JSON document.
 var benchAnswer = raw(strings.Repeat(`{"id":1}`, 32))
 
 func (s *bench) ask() retrysafe.AcquireRequest {

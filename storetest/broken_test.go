@@ -9,7 +9,7 @@ import (
 	"github.com/retrysafe/retrysafe/storetest/internal/broken"
 )
 
-// TestBrokenStores shows that the suite can fail: each broken store is caught by its clause, and no
+// TestBrokenStores shows that the suite can fail: each broken store fails its clause, and no other
 // clause fails without a reason.
 func TestBrokenStores(t *testing.T) {
 	t.Parallel()
@@ -43,7 +43,7 @@ func TestBrokenStores(t *testing.T) {
 	}
 }
 
-// TestControl runs the store that the broken ones are made from, with nothing broken.
+// TestControl runs the store that the broken ones are derived from, without any mistake.
 func TestControl(t *testing.T) {
 	t.Parallel()
 	for name, single := range map[string]bool{"many writers": false, "one writer": true} {

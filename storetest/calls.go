@@ -7,19 +7,20 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// ask is a request of a new caller under Refuse, with a lease that does not end while a test runs.
+// ask returns a request of a new caller under Refuse, with a lease that does not end while a test
+// runs.
 func (e *env) ask(key retrysafe.StoreKey) retrysafe.AcquireRequest {
 	return retrysafe.AcquireRequest{Key: key, Owner: newOwner(), Lease: e.long, Retention: retention, OnDoubt: retrysafe.Refuse}
 }
 
-// rerun is like ask under Reexecute.
+// rerun is like ask, under Reexecute.
 func (e *env) rerun(key retrysafe.StoreKey) retrysafe.AcquireRequest {
 	req := e.ask(key)
 	req.OnDoubt = retrysafe.Reexecute
 	return req
 }
 
-// resolve is a compare-and-set on the record as it was seen.
+// resolve returns a compare-and-set request on the fence of r.
 func (e *env) resolve(r retrysafe.Record) retrysafe.AcquireRequest {
 	req := e.ask(r.Key)
 	req.IfFence = r.Fence
@@ -45,7 +46,7 @@ func (e *env) acquire(req retrysafe.AcquireRequest, want retrysafe.Status, what 
 	return got.Record
 }
 
-// win wants the request to win.
+// win wants the request to succeed.
 func (e *env) win(req retrysafe.AcquireRequest) retrysafe.Record {
 	e.Helper()
 	return e.acquire(req, retrysafe.Won, "a call that may run")
@@ -66,12 +67,12 @@ func (e *env) absent(key retrysafe.StoreKey, what string) {
 	assert.Equal(e, e.lookup(key).State, 0, "Lookup, %s: state", what)
 }
 
-// raw is an answer that is kept.
+// raw returns an answer that is stored.
 func raw(body string) retrysafe.Answer {
 	return retrysafe.Answer{Codec: "raw", Body: []byte(body), Kept: true}
 }
 
-// ending is the request by which the holder of r completes it.
+// ending returns the request by which the holder of r completes it.
 func ending(r retrysafe.Record, body string) retrysafe.CompleteRequest {
 	return retrysafe.CompleteRequest{Key: r.Key, Owner: r.Owner, Fence: r.Fence, State: retrysafe.StateCompleted, Answer: raw(body)}
 }
@@ -84,7 +85,7 @@ func (e *env) complete(req retrysafe.CompleteRequest) retrysafe.Record {
 	return r
 }
 
-// The calls of the holder of r, for their errors.
+// The holder's calls for r, which return their errors.
 
 func (e *env) tryComplete(r retrysafe.Record, body string) error {
 	_, err := e.Store.Complete(e.ctx, ending(r, body))
@@ -119,7 +120,7 @@ func (e *env) doubt(r retrysafe.Record) {
 	assert.NoError(e, e.tryDoubt(r), "Release in doubt by the holder")
 }
 
-// call is one of the four calls of a holder, by its name.
+// call is one of the four calls of a holder, with its name.
 type call struct {
 	name string
 	make func(*env, retrysafe.Record) error

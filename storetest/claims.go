@@ -8,8 +8,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// claims compares what the store claims with what it does, so that no clause is left out by
-// oversight.
+// claims compares the store's claims with what it implements, so that no clause is left out by
+// mistake.
 func claims(e *env) {
 	for _, c := range []struct {
 		name    string

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// Clock is a clock that stands still until it is moved. A store that can be given a clock is tested
-// with it in no time.
+// Clock is a clock that moves only when a test moves it. A store that accepts a clock can be tested
+// with it without waiting.
 type Clock struct{ nanos atomic.Int64 }
 
-// NewClock returns a clock that stands at some point in 2026.
+// NewClock returns a clock that shows a time in 2026.
 func NewClock() *Clock {
 	c := new(Clock)
 	c.nanos.Store(time.Date(2026, time.March, 29, 0, 59, 59, 123_456_000, time.UTC).UnixNano())
 	return c
 }
 
-// Now returns the time at which the clock stands.
+// Now returns the time of the clock.
 func (c *Clock) Now() time.Time { return time.Unix(0, c.nanos.Load()).UTC() }
 
 // Advance moves the clock forward by d.

@@ -1,5 +1,5 @@
-// Package storetest is the store contract as a test suite: whoever writes a [retrysafe.Store] runs
-// it and needs no tests of his own for what the contract says.
+// Package storetest tests a [retrysafe.Store] against the store contract. A store that runs it
+// needs no tests of its own for the contract.
 //
 //	func TestStore(t *testing.T) {
 //		t.Parallel()
@@ -9,12 +9,12 @@
 //		}, storetest.Features{Issuer: true, Sweeper: true})
 //	}
 //
-// Each clause of the contract is a subtest with the clause's id, S1 to S18, in a file of its own;
-// "go test -run '/S7'" runs one. Each gets a fresh store. A clause that the store does not claim in
-// [Features] is not run. A subtest beside them, "claims", compares the claims with the store,
-// "List" checks what a [retrysafe.Lister] shows, "Notify" whom a [retrysafe.Notifier] tells,
+// Each clause of the contract is a subtest named by its id, S1 to S20, in a file of its own; "go
+// test -run '/S7'" runs one. Each gets a fresh store. Clauses that the store does not claim in
+// [Features] are not run. Further subtests: "claims" compares the claims with the store, "List"
+// checks what a [retrysafe.Lister] lists, "Notify" which watchers a [retrysafe.Notifier] notifies,
 // "Batch" what a [retrysafe.Batcher] answers, and "Limit" what a [retrysafe.Limiter] counts.
 //
 // [RunWrapper] checks that a wrapper hides nothing of the store below it, [Benchmark] measures the
-// four calls that matter, and [Faulty] loses requests and replies on purpose.
+// four most frequent calls, and [Faulty] loses requests and replies on purpose.
 package storetest

@@ -12,20 +12,19 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// env is what one subtest works with: the store, its clock, and keys that no other subtest uses.
+// env is the environment of one subtest: the store, its clock, and keys that no other subtest uses.
 type env struct {
 	tb
 	Backend
 	f     Features
 	name  string
 	alone bool
-	// ctx ends long after every call should have; a store that hangs fails its own subtest and not
-	// the whole run.
+	// ctx ends long after every call should have. So a store that hangs fails its own subtest and
+	// not the whole run.
 	ctx context.Context
-	// short is a lease that can be waited for, long one that does not end while a test runs.
+	// short is a lease that a test can wait for; long is one that does not end while a test runs.
 	short, long time.Duration
-	// brink is how shortly before the end of something a test still looks; real time gives no more
-	// than half a lease.
+	// brink is how shortly before an expiry a test still checks; in real time it is half a lease.
 	brink time.Duration
 
 	salt string
@@ -35,7 +34,7 @@ type env struct {
 const (
 	patience  = 5 * time.Minute
 	retention = 24 * time.Hour
-	// crowd is how many callers come at once where exactly one may win.
+	// crowd is the number of concurrent callers of which exactly one may succeed.
 	crowd = 16
 )
 
@@ -52,8 +51,9 @@ func newEnv(t tb, b Backend, f Features, name string, alone bool) *env {
 	return e
 }
 
-// run is a subtest on the same store. In real time they run beside each other, since most of them
-// wait; a clock that is moved by hand is moved for all of them, so there they take turns.
+// run runs a subtest on the same store. In real time subtests run in parallel, since most of them
+// wait. A clock that is moved by hand moves for all of them, so with it they run one after the
+// other.
 func (e *env) run(name string, f func(*env)) {
 	e.Helper()
 	e.sub(name, e.Advance == nil && !e.alone, func(t tb) {
@@ -61,7 +61,7 @@ func (e *env) run(name string, f func(*env)) {
 	})
 }
 
-// key is a key that was never used.
+// key returns a key that was never used.
 func (e *env) key() retrysafe.StoreKey {
 	id := fmt.Sprintf("%s-%d", e.salt, e.keys.Add(1))
 	return retrysafe.StoreKey{Namespace: "storetest", Layer: "fn", Key: retrysafe.Key{Tenant: "tenant", Operation: e.name, ID: id}}
@@ -78,7 +78,7 @@ func random(n int) string {
 	return hex.EncodeToString(b)
 }
 
-// now is the store's time, as it tells it about a key that it has no record of.
+// now returns the store's time, from a lookup of a key without a record.
 func (e *env) now() time.Time {
 	e.Helper()
 	r, err := e.Store.Lookup(e.ctx, e.key())
@@ -97,7 +97,7 @@ func (e *env) pass(d time.Duration) {
 	e.wait(d)
 }
 
-// wait lets d pass in real time. It is the only place where the suite waits for nothing but time.
+// wait lets d pass in real time. Nowhere else does the suite wait only for time to pass.
 func (e *env) wait(d time.Duration) {
 	e.Helper()
 	timer := time.NewTimer(d)
@@ -122,14 +122,14 @@ func (e *env) passUntil(at time.Time) {
 	e.Fatalf("the store's clock does not move: it has not reached %v", at)
 }
 
-// lapse lets the lease of the record pass.
+// lapse lets the lease of the record expire.
 func (e *env) lapse(r retrysafe.Record) {
 	e.Helper()
 	e.passUntil(leaseEnd(r))
 }
 
-// ended returns the result of a call whose context has ended, and fails where the call does not
-// return in time.
+// ended returns the result of a call whose context has ended, and fails if the call does not return
+// in time.
 func ended[R any](e *env, what string, call func() R) (r R) {
 	e.Helper()
 	done := make(chan R, 1)

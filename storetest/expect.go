@@ -30,14 +30,14 @@ func wantStatus(t assert.T, got, want retrysafe.Status, what string) {
 	}
 }
 
-// lost wants ErrLeaseLost and the record as it was.
+// lost wants ErrLeaseLost and an unchanged record.
 func (e *env) lost(before retrysafe.Record, err error, what string) {
 	e.Helper()
 	assert.ErrorIs(e, err, retrysafe.ErrLeaseLost, "%s", what)
 	e.unchanged(before, what)
 }
 
-// unchanged wants the record as it was, apart from the time that has passed.
+// unchanged wants the record to be the same as before, except for the time that has passed.
 func (e *env) unchanged(before retrysafe.Record, what string) {
 	e.Helper()
 	if d := diff(e.asKept(e.lookup(before.Key)), e.asKept(before)); d != "" {
@@ -45,8 +45,8 @@ func (e *env) unchanged(before retrysafe.Record, what string) {
 	}
 }
 
-// asKept is what a store keeps of the record: all of it, unless it is a finished one in the light
-// form.
+// asKept returns what a store keeps of the record: all of it, except for a finished one of a light
+// store.
 func (e *env) asKept(r retrysafe.Record) retrysafe.Record {
 	if e.f.Light && r.State.Finished() {
 		r.Fingerprint, r.Binding, r.Answer, r.LastError = nil, nil, retrysafe.Answer{}, ""
@@ -55,7 +55,7 @@ func (e *env) asKept(r retrysafe.Record) retrysafe.Record {
 	return r
 }
 
-// same wants two views of one record.
+// same wants two views of one record to be equal.
 func (e *env) same(got, want retrysafe.Record, what string) {
 	e.Helper()
 	if d := diff(e.asKept(got), e.asKept(want)); d != "" {
@@ -63,7 +63,7 @@ func (e *env) same(got, want retrysafe.Record, what string) {
 	}
 }
 
-// answered wants a finished record with the answer.
+// answered wants a finished record with this answer.
 func (e *env) answered(r retrysafe.Record, state retrysafe.State, want retrysafe.Answer, what string) {
 	e.Helper()
 	assert.Equal(e, r.State, state, "%s: state", what)
@@ -72,14 +72,14 @@ func (e *env) answered(r retrysafe.Record, state retrysafe.State, want retrysafe
 	}
 }
 
-// precision is what stores may lose of a time.
+// precision is the largest error that stores may make in a time.
 const precision = time.Millisecond
 
 func leaseEnd(r retrysafe.Record) time.Time { return r.Now.Add(r.LeaseLeft) }
 
 func near(a, b time.Time) bool { return a.Sub(b).Abs() <= precision }
 
-// diff names the fields of two views of a record that differ.
+// diff returns the names of the fields in which two views of a record differ.
 func diff(got, want retrysafe.Record) string {
 	var d []string
 	field := func(name string, got, want any) {
@@ -110,8 +110,8 @@ func diff(got, want retrysafe.Record) string {
 	instant("created", got.Created, want.Created)
 	instant("updated", got.Updated, want.Updated)
 	instant("expires", got.Expires, want.Expires)
-	// Time may have passed between the two views: a lease that has ended stays ended, and one that
-	// ran may have ended by itself.
+	// Time may have passed between the two views: an expired lease stays expired, and a live one
+	// may have expired by itself.
 	if got.LeaseLeft > 0 || want.LeaseLeft > 0 && got.Now.Before(leaseEnd(want).Add(-precision)) {
 		instant("end of the lease", leaseEnd(got), leaseEnd(want))
 	}

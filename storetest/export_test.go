@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Check runs the suite without a *testing.T and returns the failures by clause. The clauses run one
-// after the other, and so do their subtests.
+// Check runs the suite without a *testing.T and returns the failures by clause. Clauses and their
+// subtests run one after the other.
 func Check(ctx context.Context, open func(cleanup func(func())) Backend, f Features) map[string][]string {
 	failures := map[string][]string{}
 	for _, c := range clauses {
@@ -28,7 +28,7 @@ func CheckWrapper(ctx context.Context, wrap Wrap) []string {
 	return record(ctx, "wrapper", func(t tb) { runWrapper(t, wrap) }).failures
 }
 
-// Clauses are the ids of all subtests of Run, for a store that claims everything.
+// Clauses returns the ids of all subtests of Run, for a store that claims everything.
 func Clauses() (ids []string) {
 	for _, c := range clauses {
 		ids = append(ids, c.id)
@@ -36,7 +36,7 @@ func Clauses() (ids []string) {
 	return ids
 }
 
-// recorder stands in for a *testing.T: a failure is kept and ends the subtest, not the test.
+// recorder replaces a *testing.T: it records a failure, which ends the subtest, not the test.
 type recorder struct {
 	ctx  context.Context
 	name string

@@ -9,7 +9,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Fault is what happens to one call of a [Faulty] store. The zero Fault is none.
+// Fault is what happens to one call of a [Faulty] store. The zero Fault means no fault.
 type Fault uint8
 
 // The faults.
@@ -18,8 +18,8 @@ const (
 	LoseRequest Fault = iota + 1
 	// LoseReply: the request is applied; the caller gets ErrFault.
 	LoseReply
-	// Delay: the caller gets ErrFault at once; the request is applied by [Faulty.Deliver], long
-	// after its caller has gone on.
+	// Delay: the caller gets ErrFault at once; [Faulty.Deliver] applies the request later, long
+	// after its caller has continued.
 	Delay
 	// Block: the caller waits until its context ends; the store never sees the request.
 	Block
@@ -27,13 +27,13 @@ const (
 	BlockReply
 )
 
-// ErrFault is the error of a call that a fault has hit. Like the error of a broken connection it
-// does not tell whether the call was applied.
+// ErrFault is the error of a call with a fault. Like the error of a broken connection, it does not
+// say whether the call was applied.
 var ErrFault = errors.New("storetest: connection reset by a fault")
 
-// Faulty wraps a store and loses what the hook tells it to. It decides nothing by itself: the same
-// hook over the same calls gives the same faults. It implements every optional interface; what the
-// inner store lacks answers errors.ErrUnsupported, with no question to the hook.
+// Faulty wraps a store and injects the faults that the hook returns. It makes no decisions itself:
+// the same hook over the same calls gives the same faults. It implements every optional interface.
+// If the inner store lacks one, its calls return errors.ErrUnsupported without calling the hook.
 type Faulty struct {
 	inner retrysafe.Store
 	hook  func(op string, call int) Fault
@@ -43,10 +43,10 @@ type Faulty struct {
 	late  []func() error
 }
 
-// NewFaulty wraps inner. The hook is asked once for each call: op is the method in lower case
+// NewFaulty wraps inner. It calls the hook once for each call. op is the method in lower case
 // (acquire extend complete release lookup issue charge list watch sweep keeps acquirebatch
-// extendbatch completebatch releasebatch: a batch is one call), call counts the calls of that op
-// from 1. It may be asked concurrently; nil means no faults.
+// extendbatch completebatch releasebatch: a batch is one call). call counts the calls of that op
+// from 1. The hook may be called concurrently; nil means no faults.
 func NewFaulty(inner retrysafe.Store, hook func(op string, call int) Fault) *Faulty {
 	return &Faulty{inner: inner, hook: hook, calls: map[string]int{}}
 }
@@ -63,8 +63,8 @@ var (
 	_ retrysafe.Sharer   = (*Faulty)(nil)
 )
 
-// Deliver applies the delayed requests in the order in which they came, and returns what the inner
-// store said to each.
+// Deliver applies the delayed requests in order of arrival, and returns the inner store's error for
+// each.
 func (f *Faulty) Deliver() []error {
 	f.mu.Lock()
 	late := f.late
@@ -77,14 +77,14 @@ func (f *Faulty) Deliver() []error {
 	return errs
 }
 
-// Pending is the number of delayed requests that wait for [Faulty.Deliver].
+// Pending returns the number of delayed requests that wait for [Faulty.Deliver].
 func (f *Faulty) Pending() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.late)
 }
 
-// Calls is how often op was called so far.
+// Calls returns how often op was called so far.
 func (f *Faulty) Calls(op string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -102,7 +102,7 @@ func (f *Faulty) ask(op string) Fault {
 	return f.hook(op, n)
 }
 
-// through makes a call as the hook says.
+// through makes a call with the fault that the hook returns.
 func through[R any](ctx context.Context, f *Faulty, op string, apply func(context.Context) (R, error)) (zero R, err error) {
 	switch f.ask(op) {
 	case LoseRequest:
@@ -111,7 +111,7 @@ func through[R any](ctx context.Context, f *Faulty, op string, apply func(contex
 		_, _ = apply(ctx)
 		return zero, ErrFault
 	case Delay:
-		// The caller's context ends with the caller; the request is on its way all the same.
+		// The caller's context ends with the caller, but the request is still in flight.
 		ctx = context.WithoutCancel(ctx)
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -130,7 +130,7 @@ func through[R any](ctx context.Context, f *Faulty, op string, apply func(contex
 
 // Acquire implements [retrysafe.Store].
 func (f *Faulty) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
-	// A delayed request must not change with the caller's bytes.
+	// A delayed request must not change with the caller's memory.
 	req.Fingerprint, req.Binding = bytes.Clone(req.Fingerprint), bytes.Clone(req.Binding)
 	return through(ctx, f, "acquire", func(ctx context.Context) (retrysafe.Acquired, error) { return f.inner.Acquire(ctx, req) })
 }
@@ -190,7 +190,7 @@ func (f *Faulty) List(ctx context.Context, req retrysafe.ListRequest) (retrysafe
 	return through(ctx, f, "list", func(ctx context.Context) (retrysafe.Page, error) { return s.List(ctx, req) })
 }
 
-// Watch implements [retrysafe.Notifier]. The hook is asked when it begins.
+// Watch implements [retrysafe.Notifier]. It calls the hook when it begins.
 func (f *Faulty) Watch(ctx context.Context, key retrysafe.StoreKey, changed func()) error {
 	s, ok := f.inner.(retrysafe.Notifier)
 	if !ok {
@@ -211,7 +211,7 @@ func (f *Faulty) Sweep(ctx context.Context, limit int) (int, error) {
 
 type none = struct{}
 
-// Shared implements [retrysafe.Sharer]. It has no faults.
+// Shared implements [retrysafe.Sharer]. It never has a fault.
 func (f *Faulty) Shared() bool {
 	inner, ok := f.inner.(retrysafe.Sharer)
 	return ok && inner.Shared()

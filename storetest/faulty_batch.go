@@ -9,9 +9,9 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// AcquireBatch implements [retrysafe.Batcher]. A fault hits the whole batch.
+// AcquireBatch implements [retrysafe.Batcher]. A fault affects the whole batch.
 func (f *Faulty) AcquireBatch(ctx context.Context, reqs []retrysafe.AcquireRequest) ([]retrysafe.BatchResult[retrysafe.Acquired], error) {
-	reqs = slices.Clone(reqs) // a delayed batch must not change with the caller's
+	reqs = slices.Clone(reqs) // a delayed batch must not change with the caller's memory
 	for i := range reqs {
 		reqs[i].Fingerprint, reqs[i].Binding = bytes.Clone(reqs[i].Fingerprint), bytes.Clone(reqs[i].Binding)
 	}

@@ -21,7 +21,7 @@ func acquiring() retrysafe.AcquireRequest {
 	}
 }
 
-// first returns a hook that hits the first call of the op.
+// first returns a hook that affects the first call of the op.
 func first(op string, f storetest.Fault) func(string, int) storetest.Fault {
 	return func(got string, call int) storetest.Fault {
 		if got == op && call == 1 {
@@ -80,7 +80,7 @@ func TestFaultyDelays(t *testing.T) {
 	req := acquiring()
 	_, err := s.Acquire(ctx, req)
 	assert.ErrorIs(t, err, storetest.ErrFault, "the call that is delayed")
-	req.Fingerprint[1] = '?' // the caller's bytes are its own again
+	req.Fingerprint[1] = '?' // the caller may reuse its memory
 	second := acquiring()
 	second.Owner = retrysafe.Owner{2}
 	_, err = s.Acquire(ctx, second)
@@ -89,7 +89,7 @@ func TestFaultyDelays(t *testing.T) {
 	late.Owner, late.NotAfter = retrysafe.Owner{3}, clock.Now().Add(time.Second)
 	_, err = s.Acquire(ctx, late)
 	assert.ErrorIs(t, err, storetest.ErrFault, "the third call that is delayed")
-	cancel() // the callers are gone
+	cancel() // the callers have left
 
 	assert.Equal(t, s.Pending(), 3, "requests that wait")
 	r, err := s.Lookup(t.Context(), faultyKey)
@@ -110,8 +110,8 @@ func TestFaultyDelays(t *testing.T) {
 	assert.Equal(t, len(s.Deliver()), 0, "requests that are delivered twice")
 }
 
-// An answer that is overtaken by its own release: the reason for which an engine never releases
-// what it has tried to complete.
+// An answer that is overtaken by its own release: this is why an engine never releases an attempt
+// that it has tried to complete.
 func TestFaultyOvertakes(t *testing.T) {
 	t.Parallel()
 	s, _ := faulty(first("complete", storetest.Delay))
@@ -147,7 +147,7 @@ func TestFaultyBlocks(t *testing.T) {
 	}
 }
 
-// TestFaultyAsksAboutEachCall shows what the hook is told: a chaos test prints it and repeats it.
+// TestFaultyAsksAboutEachCall shows the hook's arguments: a chaos test prints them to repeat a run.
 func TestFaultyAsksAboutEachCall(t *testing.T) {
 	t.Parallel()
 	asked := map[string]int{}
@@ -176,15 +176,15 @@ func TestFaultyAsksAboutEachCall(t *testing.T) {
 	}, "calls that the hook was asked about")
 }
 
-// A chaos test decides by the op and the number of the call alone, so that a run can be repeated.
+// A chaos test decides only by the op and the number of the call, so that a run can be repeated.
 func ExampleFaulty() {
 	clock := storetest.NewClock()
 	store := storetest.NewFaulty(packed.New(clock.Now), func(op string, call int) storetest.Fault {
 		if op == "complete" && call%2 == 1 {
-			return storetest.LoseReply // applied, but the caller does not hear of it
+			return storetest.LoseReply // applied, but the caller does not get the reply
 		}
 		return 0
 	})
-	_ = store // give it to retrysafe.New
+	_ = store // pass it to retrysafe.New
 	// Output:
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// limit: Charge refuses new keys that are over a limit, and nothing else; what is refused changes
-// nothing; what was counted stops to count when its time has passed, never before.
+// limit: Charge refuses only new keys that are over a limit. A refusal changes nothing. A counted
+// key stops to count after its time, never before.
 func limit(e *env) {
 	e.run("as many as may live", func(e *env) {
 		three := e.charging(retrysafe.Limits{Live: 3})
@@ -65,7 +65,7 @@ func limit(e *env) {
 			e.pass(one.For / 4)
 			got := e.charge(one)
 			assert.True(e, !got.OK || !e.now().Before(begun.Add(one.For)), "a second is counted before the time of the first has passed")
-			if got.OK { // a machine that was held up for so long
+			if got.OK { // the machine was delayed for that long
 				return
 			}
 		}
@@ -121,7 +121,7 @@ func limit(e *env) {
 
 		quick := e.charging(retrysafe.Limits{PerSecond: 1 / e.short.Seconds(), Burst: 1})
 		after := time.Duration(0)
-		for n := 0; after == 0; n++ { // a slow machine lets some through
+		for n := 0; after == 0; n++ { // a slow machine admits some
 			if got := e.charge(quick); !got.OK {
 				after = got.After
 			}
@@ -207,8 +207,8 @@ func limit(e *env) {
 	})
 }
 
-// charging is a request for one new key of a tenant; two of one subtest have the same tenant if
-// their limits are alike.
+// charging returns a request for one new key of a tenant. Within a subtest, requests with equal
+// limits have the same tenant.
 func (e *env) charging(l retrysafe.Limits) retrysafe.ChargeRequest {
 	return retrysafe.ChargeRequest{Namespace: "storetest", Tenant: fmt.Sprint(e.salt, l), Keys: 1, For: retention, Limits: l}
 }
@@ -227,14 +227,14 @@ func (e *env) charge(req retrysafe.ChargeRequest) retrysafe.Charged {
 	return got
 }
 
-// counted wants the charge to be taken.
+// counted wants the charge to be accepted.
 func (e *env) counted(req retrysafe.ChargeRequest, what string, args ...any) {
 	e.Helper()
 	got := e.charge(req)
 	assert.True(e, got.OK, "%s is counted, not refused for %v", fmt.Sprintf(what, args...), got.After)
 }
 
-// refused wants the charge to be refused, and returns when to ask again.
+// refused wants the charge to be refused, and returns when to retry.
 func (e *env) refused(req retrysafe.ChargeRequest, what string, args ...any) time.Duration {
 	e.Helper()
 	got := e.charge(req)
@@ -243,7 +243,7 @@ func (e *env) refused(req retrysafe.ChargeRequest, what string, args ...any) tim
 	return got.After
 }
 
-// waits wants a time that makes sense where something that lives has to pass first.
+// waits wants a plausible time to wait until a live key has expired.
 func (e *env) waits(after time.Duration) {
 	e.Helper()
 	assert.True(e, after >= time.Second && after <= time.Minute, "when to ask again: got %v, want 1s to 1m", after)

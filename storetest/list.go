@@ -135,7 +135,7 @@ func list(e *env) {
 					s.reach(e, req)
 					continue
 				}
-				first := req // an attempt that keeps progress, and lapses
+				first := req // an attempt that stores progress, and whose lease expires
 				first.Lease = e.short
 				r := e.win(first)
 				e.save(r, done(1, "one"), e.short)
@@ -152,7 +152,7 @@ func list(e *env) {
 			return names
 		}
 		of := retrysafe.ListRequest{Operation: key.Operation, Progress: true}
-		for range 2 { // the first may have changed an index
+		for range 2 { // the first page may have changed an index
 			e.listsOnly(of, ids, keep(running.name, lapsed.name, doubted.name, released.name))
 			of.Namespace, of.Layer = key.Namespace, key.Layer
 			e.listsOnly(of, ids, keep(running.name, lapsed.name, doubted.name, released.name))
@@ -208,7 +208,7 @@ func (e *env) page(req retrysafe.ListRequest) retrysafe.Page {
 	return page
 }
 
-// listed are the ids of all pages, in their order.
+// listed returns the ids of all pages, in order.
 func (e *env) listed(req retrysafe.ListRequest) (ids []string) {
 	e.Helper()
 	for {

@@ -9,8 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// notify: whoever watches a key is told when it listens, and when an attempt of it ends, through
-// whichever handle.
+// notify: a watcher of a key is notified when it listens, and when an attempt ends, whichever
+// handle ends it.
 func notify(e *env) {
 	for name, end := range map[string]func(*env, retrysafe.Store, retrysafe.Record) error{
 		"completed": func(e *env, s retrysafe.Store, r retrysafe.Record) error {

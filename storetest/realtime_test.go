@@ -11,17 +11,17 @@ import (
 
 var claims = storetest.Features{Issuer: true, Limiter: true, Lister: true, Sweeper: true, Batcher: true}
 
-// fast waits for less than the default: nothing here is slower than memory.
+// fast uses a shorter unit than the default: nothing here is slower than memory.
 var fast = storetest.Features{Issuer: true, Limiter: true, Lister: true, Sweeper: true, Batcher: true, Unit: 20 * time.Millisecond}
 
-// TestRealTime runs the suite as a store meets it that nobody can give a clock.
+// TestRealTime runs the suite for a store without a settable clock.
 func TestRealTime(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(*testing.T) storetest.Backend { return storetest.Backend{Store: packed.New(time.Now)} }, fast)
 }
 
-// TestRealTimeExact does the same where time passes in the waits alone, so that no clause leaves
-// anything to a slow machine.
+// TestRealTimeExact does the same in simulated time, which passes only in waits. So no result
+// depends on a slow machine.
 func TestRealTimeExact(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

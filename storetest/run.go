@@ -7,7 +7,7 @@ import (
 )
 
 // Run tests a store against the contract. It calls open once for each clause, with that clause's t,
-// for a fresh and empty store; t.Cleanup ends what open has made. Clauses run in parallel.
+// for a fresh and empty store; use t.Cleanup to close it. Clauses run in parallel.
 func Run(t *testing.T, open func(t *testing.T) Backend, f Features) {
 	t.Helper()
 	for _, c := range clauses {
@@ -21,14 +21,14 @@ func Run(t *testing.T, open func(t *testing.T) Backend, f Features) {
 	}
 }
 
-// clause is one of the contract, by its id in docs/design.md.
+// clause is one clause of the contract, by its id in docs/design.md.
 type clause struct {
 	id  string
 	run func(*env)
-	// alone: its subtests share what the whole store has (a server that hangs, what a sweep
-	// removes) and do not run beside each other.
+	// alone: its subtests share the whole store (a server that hangs, records that a sweep removes)
+	// and do not run in parallel.
 	alone bool
-	// claimed tells whether the clause concerns the store; nil: every store.
+	// claimed reports whether the clause concerns the store; nil: every store.
 	claimed func(Features) bool
 }
 
@@ -68,8 +68,8 @@ func (c *clause) check(t tb, b Backend, f Features) {
 	c.run(newEnv(t, b, f.withDefaults(), c.id, c.alone))
 }
 
-// tb is what a clause needs of a test. A *testing.T stands behind it in Run; where the suite itself
-// is tested, a recorder of failures.
+// tb is what a clause needs of a test. Run uses a *testing.T; the tests of the suite use a recorder
+// of failures.
 type tb interface {
 	Helper()
 	Context() context.Context

@@ -5,8 +5,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// s01Win: Acquire on an absent key wins; of N at once exactly one; a win is answered only when it
-// is as durable as the store claims.
+// s01Win: Acquire on an absent key succeeds; of any number at once, exactly one does. The store
+// answers only when the claim is as durable as the store claims.
 func s01Win(e *env) {
 	e.run("an absent key is won", func(e *env) {
 		req := e.rerun(e.key())
@@ -61,8 +61,8 @@ func s01Win(e *env) {
 	}
 }
 
-// tried is the result of a call whose error is looked at later: only the test's own goroutine may
-// end it.
+// tried is the result of a call whose error is checked later: only the test's own goroutine may end
+// the test.
 type tried struct {
 	retrysafe.Acquired
 	err error
@@ -73,8 +73,8 @@ func (e *env) try(req retrysafe.AcquireRequest) tried {
 	return tried{a, err}
 }
 
-// oneWins lets a crowd of callers acquire at once: one wins, with this number of its attempt, and
-// the others are told of the winner.
+// oneWins lets a crowd of callers acquire at once. One succeeds, with this attempt number, and the
+// others get the winner's record.
 func (e *env) oneWins(ask func() retrysafe.AcquireRequest, others retrysafe.Status, attempt int) retrysafe.Record {
 	e.Helper()
 	var winner *retrysafe.Record

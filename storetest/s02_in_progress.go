@@ -5,7 +5,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// s02InProgress: under a live lease: in progress, with the lease that is left.
+// s02InProgress: under a live lease the answer is in progress, with the time left.
 func s02InProgress(e *env) {
 	for _, policy := range []struct {
 		name string

@@ -7,7 +7,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// s03Replay: completed or failed: the stored answer, byte for byte, in that one call.
+// s03Replay: a completed or failed record is answered with the stored answer, byte for byte, in
+// that one call.
 func s03Replay(e *env) {
 	full := retrysafe.Answer{Codec: "message/http", Body: []byte("HTTP/1.1 201 Created\r\nX: \x00\xff\r\n\r\n{}"), Kept: true}
 	cut := retrysafe.Answer{Codec: "message/http", Body: []byte("HTTP/1.1 200 OK\r\n\r\n"), Size: 5 << 20, Digest: sha256.Sum256(full.Body)}

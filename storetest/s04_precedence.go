@@ -8,8 +8,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// s04Precedence: the conditions of Acquire in their order, first match wins. Each meeting fulfils
-// the conditions of two rows or more, so that only the order decides.
+// s04Precedence: the conditions of Acquire apply in order; the first match decides. Each meeting
+// fulfils the conditions of two or more rows, so that only the order decides.
 func s04Precedence(e *env) {
 	for _, m := range meetings {
 		e.run(m.name, func(e *env) {
@@ -58,15 +58,15 @@ var (
 // has printA and bindA.
 type meeting struct {
 	name string
-	// in is how the record stands; with no reach there is none.
+	// in is the state of the record; with no reach there is none.
 	in situation
-	// policy is that of the record; the request has the same unless ask changes it.
+	// policy is the record's; the request has the same unless ask changes it.
 	policy retrysafe.OnDoubt
-	// ask makes the request of another owner, with printA and bindA, into the one that meets the
+	// ask changes a request of another owner, with printA and bindA, into the one that meets the
 	// record.
 	ask  func(req *retrysafe.AcquireRequest, r retrysafe.Record)
 	want retrysafe.Status
-	// renewed: the win is the same attempt, not a new one.
+	// renewed: the same attempt is renewed, and no new one begins.
 	renewed bool
 }
 
@@ -149,7 +149,7 @@ func (m *meeting) absent(e *env) {
 
 func (m *meeting) present(e *env) {
 	if e.f.Light && (m.in.name == completed.name || m.in.name == failed.name) && m.want != retrysafe.Finished {
-		return // whose request it was is not kept
+		return // the record does not keep whose request it was
 	}
 	first := e.ask(e.key())
 	first.Fingerprint, first.Binding, first.OnDoubt = printA, bindA, m.policy

@@ -7,8 +7,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// s05Takeover: after the lease: attempt n+1 if the record's policy and the request allow it, else
-// in doubt with the record; of N at once exactly one.
+// s05Takeover: after the lease, attempt n+1 begins if the record's policy and the request allow it.
+// Otherwise the answer is in doubt, with the record. Of any number at once, exactly one succeeds.
 func s05Takeover(e *env) {
 	for _, c := range []struct{ record, request retrysafe.OnDoubt }{
 		{retrysafe.Refuse, retrysafe.Refuse},

@@ -7,9 +7,9 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// s06Ownership: Extend, Complete and Release whose owner or fence is not the record's:
-// ErrLeaseLost, nothing changed. With the record's own they are accepted also after the lease has
-// passed. Release of a finished record: ErrLeaseLost, nothing changed.
+// s06Ownership: Extend, Complete and Release with another owner or fence than the record's return
+// ErrLeaseLost and change nothing. With the record's own they are accepted also after the lease.
+// Release of a finished record returns ErrLeaseLost and changes nothing.
 func s06Ownership(e *env) {
 	for _, s := range situations {
 		e.run("not the holder, "+s.name, func(e *env) {
@@ -59,8 +59,8 @@ func s06Ownership(e *env) {
 		for _, c := range holderCalls {
 			assert.ErrorIs(e, c.make(e, old), retrysafe.ErrLeaseLost, "%s after the record has expired", c.name)
 		}
-		// A delayed repeat of the owner's Acquire makes a new record with the owner and the attempt
-		// number of the old one.
+		// A delayed copy of the owner's Acquire makes a new record with the same owner and attempt
+		// number as the old one.
 		again := req
 		again.Lease, again.Retention = e.long, retention
 		next := e.win(again)
@@ -86,7 +86,7 @@ func s06Ownership(e *env) {
 	})
 }
 
-// strangers make a holder into somebody who is not, each in one way.
+// strangers turn a holder into a caller that is not the holder, each in one way.
 var strangers = map[string]func(*retrysafe.Record){
 	"another owner":             func(r *retrysafe.Record) { r.Owner = newOwner() },
 	"no owner":                  func(r *retrysafe.Record) { r.Owner = retrysafe.Owner{} },
@@ -96,8 +96,8 @@ var strangers = map[string]func(*retrysafe.Record){
 	"no fence":                  func(r *retrysafe.Record) { r.Fence = 0 },
 }
 
-// accepted tells which of holderCalls (Extend, Complete, Release, Release in doubt) a holder may
-// make, by the name of the situation. A repeated Complete and a repeated Release are among them. A
+// accepted says which of holderCalls (Extend, Complete, Release, Release in doubt) a holder may
+// make, by the name of the situation. It includes a repeated Complete and a repeated Release. A
 // holder that was in doubt may find out that nothing happened.
 var accepted = map[string][4]bool{
 	running.name:   {true, true, true, true},

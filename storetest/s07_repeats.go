@@ -7,10 +7,11 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// s07Repeats: repeats by the same owner and fence: Acquire → same attempt, lease renewed; Complete
-// → success and the stored record, unchanged even if the answer differs; Release → success. They
-// are told by owner and fence, never by a changed-row count: a repeat within one tick of the clock
-// changes nothing and succeeds all the same. After its own Release an owner cannot win again.
+// s07Repeats: the same owner and fence repeat a call. Acquire returns the same attempt with a
+// renewed lease. Complete succeeds and returns the stored record, unchanged even if the answer
+// differs. Release succeeds. A store recognises repeated calls by owner and fence, never by a count
+// of changed rows: one within the same clock tick changes nothing and still succeeds. After its own
+// Release an owner cannot acquire again.
 func s07Repeats(e *env) {
 	for _, s := range []situation{running, lapsed} {
 		e.run("Acquire, "+s.name, func(e *env) {

@@ -7,9 +7,9 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// s08Retention: a finished record is answered for the whole retention and never after, even before
-// a sweep; one in progress never expires, nor one in doubt under Refuse. A released record is kept
-// for the retention, at least until its Acquire's NotAfter.
+// s08Retention: a finished record is answered for the whole retention and never after it, even
+// before a sweep. A record in progress never expires, nor one in doubt under Refuse. A released
+// record is kept for the retention, and at least until the NotAfter of its Acquire.
 func s08Retention(e *env) {
 	keep := 4 * e.short
 	for _, state := range []retrysafe.State{retrysafe.StateCompleted, retrysafe.StateFailed} {
@@ -33,7 +33,7 @@ func s08Retention(e *env) {
 		e.expires(done, done.Updated.Add(keep))
 		got := e.try(e.ask(r.Key))
 		assert.NoError(e, got.err, "Acquire after the end")
-		if got.Record.Now.Before(done.Expires) { // a slow machine may come too late
+		if got.Record.Now.Before(done.Expires) { // a slow machine may be too late
 			wantStatus(e, got.Status, retrysafe.Finished, "at once after the end")
 		}
 	})
@@ -79,7 +79,7 @@ func s08Retention(e *env) {
 			req := e.rerun(e.key())
 			req.Retention = keep
 			r := s.reach(e, req)
-			// The retention begins where the attempt ended: with its lease, or when it was put in
+			// The retention begins when the attempt ended: with its lease, or when it was put in
 			// doubt.
 			expires := r.Updated.Add(keep)
 			if s.name == lapsed.name {
@@ -117,8 +117,7 @@ func s08Retention(e *env) {
 			req := e.ask(e.key())
 			req.Lease, req.Retention, req.NotAfter = e.short, e.short, e.now().Add(20*e.short)
 			if repeated {
-				// The limit that counts is the last one: a late copy of the repeat could otherwise
-				// win.
+				// The last limit counts: otherwise a late copy of the repeated call could succeed.
 				first := req
 				first.NotAfter = e.now().Add(2 * e.short)
 				e.try(first)
@@ -140,8 +139,8 @@ func (e *env) expires(r retrysafe.Record, want time.Time) {
 	assert.True(e, r.Expires.Sub(want).Abs() <= 10*precision, "the record expires at %v, want %v", r.Expires, want)
 }
 
-// until looks at the record shortly before its end. A store in real time may be slow: it tells its
-// time with the record, and what it says after the end is not judged here.
+// until checks the record shortly before its end. A store in real time may be slow: it reports its
+// time with the record, and answers from after the end are not checked here.
 func (e *env) until(before, end time.Time, key retrysafe.StoreKey, check func(r retrysafe.Record, what string)) {
 	e.Helper()
 	e.passUntil(before)
@@ -150,7 +149,7 @@ func (e *env) until(before, end time.Time, key retrysafe.StoreKey, check func(r 
 	}
 }
 
-// gone wants the key to be free from end on, although nobody has swept.
+// gone wants the key to be free from end on, although no sweep has run.
 func (e *env) gone(end time.Time, key retrysafe.StoreKey) {
 	e.Helper()
 	e.passUntil(end.Add(precision))

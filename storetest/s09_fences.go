@@ -7,7 +7,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// s09Fences: attempts grow for the record's life; fences grow for ever, also across expiry,
+// s09Fences: attempts grow for the record's life. Fences grow for ever, also through expiry,
 // Resolve, Release and deletion.
 func s09Fences(e *env) {
 	e.run("over the life of a record", func(e *env) {
@@ -20,7 +20,7 @@ func s09Fences(e *env) {
 			last = r
 			return r
 		}
-		for range 5 { // within one tick of a clock that stands
+		for range 5 { // within one tick of a clock that does not move
 			e.release(grows(e.win(e.rerun(key)), "a release"))
 		}
 		req := e.rerun(key)
@@ -125,7 +125,7 @@ func s09Fences(e *env) {
 	}
 }
 
-// rewound sets the clock back to before a record was made, and forward again.
+// rewound sets the clock back to before a record was created, and forward again.
 func rewound(e *env) {
 	back := func(key retrysafe.StoreKey, last retrysafe.Fence, how string) {
 		e.Helper()
@@ -140,7 +140,7 @@ func rewound(e *env) {
 
 	r = lapsed.reach(e, e.rerun(e.key()))
 	e.Rewind(e.long)
-	e.doubt(r) // with the clock its lease has come back
+	e.doubt(r) // the lease is live again, since the clock was set back
 	got := e.win(e.rerun(r.Key))
 	e.Advance(e.long)
 	assert.True(e, got.Fence > r.Fence, "the fence grows after the clock went back over a lease: %d after %d", got.Fence, r.Fence)
@@ -171,7 +171,7 @@ func (e *env) grown(key retrysafe.StoreKey, last retrysafe.Fence) retrysafe.Fenc
 	return r.Fence
 }
 
-// sweep removes everything that has expired, and says how much that was.
+// sweep removes all expired records, and returns their number.
 func (e *env) sweep(limit int) (total int) {
 	e.Helper()
 	s, ok := e.Store.(retrysafe.Sweeper)

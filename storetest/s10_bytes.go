@@ -11,8 +11,9 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// s10Bytes: binary-safe; answers to MaxStored; empty, nil and missing told apart; upper and lower
-// case, trailing spaces, Unicode forms are different keys; a longer key is an error, never cut.
+// s10Bytes: keys and answers are binary-safe, answers up to MaxStored. Empty, nil and missing
+// differ. Keys that differ in upper and lower case, trailing spaces or Unicode forms are different.
+// A key that is too long is an error, and never truncated.
 func s10Bytes(e *env) {
 	for name, ids := range lookalikes() {
 		e.run("different keys: "+name, func(e *env) {
@@ -72,7 +73,7 @@ func s10Bytes(e *env) {
 	e.run("bytes that are given or returned belong to the caller", ownBytes)
 }
 
-// part is one of the five of a key.
+// part is one of the five parts of a key.
 type part struct {
 	name string
 	set  func(*retrysafe.StoreKey, string)
@@ -94,12 +95,12 @@ func allBytes() string {
 	return string(b)
 }
 
-// lookalikes are values that some database, codec or column takes for each other.
+// lookalikes are values that some database, codec or column treats as equal.
 func lookalikes() map[string][]string {
 	long := []string{strings.Repeat("k", retrysafe.MaxPart)}
 	for _, n := range []int{63, 64, 100, 127, 128, 190, 191, 255, 256, 500, retrysafe.MaxPart - 1} {
 		b := []byte(long[0])
-		b[n] = 'K' // differs from all others at this byte only
+		b[n] = 'K' // differs from all others only in this byte
 		long = append(long, string(b), long[0][:n])
 	}
 	return map[string][]string{
@@ -127,7 +128,7 @@ func (e *env) apart(p part, values []string) {
 	e.allWin(keys)
 }
 
-// allWin wants each key to be won, and each record to be told with its own key and no other's owner.
+// allWin wants each key to be acquired, and each record to have its own key and owner.
 func (e *env) allWin(keys []retrysafe.StoreKey) {
 	e.Helper()
 	won := make([]retrysafe.Record, len(keys))
@@ -168,13 +169,13 @@ func tooLong(e *env) {
 		for name, err := range errs {
 			assert.ErrorIs(e, err, retrysafe.ErrInvalidKey, "%s with a %s of %d bytes", name, p.name, len(long))
 		}
-		// What the long part begins with is another key, and free.
+		// The beginning of the long part is another key, and free.
 		p.set(&key, long[:retrysafe.MaxPart])
 		e.win(e.ask(key))
 	}
 }
 
-// answers are told apart and come back byte for byte.
+// answers returns answers that must stay distinct and come back byte for byte.
 func answers() map[string]retrysafe.Answer {
 	large := make([]byte, retrysafe.MaxStored)
 	random := rand.NewChaCha8([32]byte{1}) // does not compress, and is the same in each run
@@ -200,7 +201,7 @@ func answers() map[string]retrysafe.Answer {
 	}
 }
 
-// ownBytes changes what it has given and what it was returned, and wants the record to stay as it was.
+// ownBytes changes the memory that it passed and got back, and wants the record to stay unchanged.
 func ownBytes(e *env) {
 	spoil := func(bs ...[]byte) {
 		for _, b := range bs {

@@ -10,7 +10,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// s11Contexts: a cancelled context leaves all or nothing; no call hangs past its context.
+// s11Contexts: a call whose context is cancelled took effect fully or not at all. No call hangs
+// past its context.
 func s11Contexts(e *env) {
 	e.run("a context that has ended", func(e *env) {
 		ctx, cancel := context.WithCancel(e.ctx)
@@ -39,7 +40,7 @@ func s11Contexts(e *env) {
 			if r.State == 0 {
 				continue
 			}
-			// Applied: the whole of it, and a repeat is told so.
+			// Applied: completely, and a repeated call gets that answer.
 			assert.Equal(e, string(r.Fingerprint)+string(r.Binding), string(printA)+string(bindA), "fingerprint and binding")
 			again := e.acquire(req, retrysafe.Won, "a repeat of a call that was cut off")
 			assert.Equal(e, again.Fence, r.Fence, "fence of a repeat of a call that was cut off")
@@ -112,8 +113,8 @@ func during[R any](e *env, i int, what string, call func(context.Context) (R, er
 	return got.r, got.err
 }
 
-// cancelSoon cancels from another goroutine when the call has most likely begun; the returned
-// function waits for that.
+// cancelSoon cancels from another goroutine when the call has most likely begun; wait waits for
+// that.
 func cancelSoon(cancel func()) (wait func()) {
 	done := make(chan struct{})
 	go func() {

@@ -8,8 +8,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// s12Issue: Issue repeated by the same owner succeeds, by another is an error; winning an issued
-// record clears its issue expiry.
+// s12Issue: Issue repeated by the same owner succeeds, by another one it is refused. Acquiring an
+// issued record clears its first-use limit.
 func s12Issue(e *env) {
 	e.run("an issued key is won once", func(e *env) {
 		key := e.key()
@@ -96,7 +96,7 @@ func s12Issue(e *env) {
 		got := e.try(e.first(key))
 		assert.NoError(e, got.err, "Acquire of an issued key")
 		if got.Status == retrysafe.NotIssued && !got.Record.Now.Before(end) {
-			return // a slow machine: the time of first use had passed
+			return // a slow machine: the limit of the first use had passed
 		}
 		wantStatus(e, got.Status, retrysafe.Won, "of an issued key")
 		e.passUntil(end.Add(e.short))
@@ -117,7 +117,7 @@ func s12Issue(e *env) {
 	})
 }
 
-// first is a use that needs an issued key.
+// first returns a request that requires an issued key.
 func (e *env) first(key retrysafe.StoreKey) retrysafe.AcquireRequest {
 	req := e.ask(key)
 	req.MustBeIssued = true

@@ -7,8 +7,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// s13Clocks: callers whose clocks are an hour apart see the same leases; nodes of one store whose
-// clocks differ by over a tenth of the lease are reported.
+// s13Clocks: callers whose clocks are an hour apart see the same leases. Nodes of one store whose
+// clocks differ by more than a tenth of the lease are reported.
 func s13Clocks(e *env) {
 	e.run("every reply tells the same clock", func(e *env) {
 		last := e.now()
@@ -66,8 +66,8 @@ func s13Clocks(e *env) {
 	}
 }
 
-// told makes a call on a node whose clock is off by skew, and says whether that was reported within
-// the time.
+// told makes a call on a node whose clock is off by skew, and reports whether the store reported
+// that within the time.
 func (e *env) told(skew, within time.Duration) bool {
 	e.Helper()
 	node, reported := e.Node(skew)

@@ -9,8 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// s14Sweep: Sweep removes only what has expired, in bounded batches, beside live traffic; never
-// what is in progress or in doubt under Refuse.
+// s14Sweep: Sweep removes only expired records, in bounded batches, during live traffic. It never
+// removes records in progress or in doubt under Refuse.
 func s14Sweep(e *env) {
 	e.run("what has expired, in batches", func(e *env) {
 		e.sweep(100)
@@ -78,7 +78,7 @@ func s14Sweep(e *env) {
 	})
 }
 
-// shortLived are records of every kind that soon expires, and stays until it is swept.
+// shortLived returns records of every kind that expires soon, and stays until it is swept.
 func (e *env) shortLived() (all []retrysafe.Record) {
 	e.Helper()
 	brief := func(policy func(*env, retrysafe.StoreKey) retrysafe.AcquireRequest) retrysafe.AcquireRequest {
@@ -92,7 +92,7 @@ func (e *env) shortLived() (all []retrysafe.Record) {
 	all = append(all, doubted.reach(e, brief((*env).rerun)))
 	req := brief((*env).rerun)
 	req.Lease = e.short
-	all = append(all, e.win(req)) // its lease passes, and then its retention
+	all = append(all, e.win(req)) // its lease expires, and then its retention
 	if e.f.Issuer {
 		key := e.key()
 		e.issue(key, newOwner(), e.short)
@@ -101,7 +101,7 @@ func (e *env) shortLived() (all []retrysafe.Record) {
 	return all
 }
 
-// kept are records of every kind that a sweep must leave.
+// kept returns records of every kind that a sweep must not remove.
 func (e *env) kept() (all []retrysafe.Record) {
 	e.Helper()
 	for _, s := range situations {

@@ -9,8 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// s15NotAfter: Acquire carries NotAfter and Until, in the store's time, and no Acquire is applied
-// after either.
+// s15NotAfter: Acquire has NotAfter and Until, in the store's time, and no Acquire is applied after
+// either.
 func s15NotAfter(e *env) {
 	e.run("too late for an absent key", func(e *env) {
 		req := e.ask(e.key())
@@ -107,8 +107,7 @@ func s15NotAfter(e *env) {
 			req := e.ask(key)
 			release := sync.OnceFunc(e.Hold(key))
 			e.Cleanup(release)
-			// Servers limit such a wait in real time, also where the store's clock is moved by
-			// hand.
+			// Servers limit such a wait in real time, even if a test moves the store's clock.
 			const wait = 100 * time.Millisecond
 			req.NotAfter = e.now().Add(wait)
 			e.leaves(req)
@@ -120,14 +119,14 @@ func s15NotAfter(e *env) {
 	}
 }
 
-// late wants the request to be refused for coming too late.
+// late wants the request to be refused because it came too late.
 func (e *env) late(req retrysafe.AcquireRequest) {
 	e.Helper()
 	_, err := e.Store.Acquire(e.ctx, req)
 	assert.ErrorIs(e, err, retrysafe.ErrTooLate, "Acquire after its NotAfter")
 }
 
-// leaves sends the request, whose caller then goes away.
+// leaves sends the request; its caller then leaves.
 func (e *env) leaves(req retrysafe.AcquireRequest) {
 	e.Helper()
 	ctx, cancel := context.WithCancel(e.ctx)
@@ -139,7 +138,7 @@ func (e *env) leaves(req retrysafe.AcquireRequest) {
 	assert.True(e, a.err != nil || a.Status != retrysafe.Won, "an Acquire that cannot be decided does not win")
 }
 
-// notApplied wants the key as it was, now and a moment later, and free for a new caller.
+// notApplied wants the key to be unchanged, now and a moment later, and free for a new caller.
 func (e *env) notApplied(key retrysafe.StoreKey, before retrysafe.Record) {
 	e.Helper()
 	for range 3 {

@@ -5,8 +5,9 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// s16InDoubt: Release in doubt: in doubt at once, cause kept; Complete by the same owner and fence
-// is still accepted, but Extend is ErrLeaseLost and Acquire by the same owner answers in doubt.
+// s16InDoubt: Release with InDoubt puts the record in doubt at once, with its cause. Complete by
+// the same owner and fence is still accepted, Extend returns ErrLeaseLost, and Acquire by the same
+// owner answers in doubt.
 func s16InDoubt(e *env) {
 	policies := []struct {
 		name string

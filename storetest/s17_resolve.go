@@ -7,9 +7,9 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// s17Resolve: Acquire with IfFence is a compare-and-set on the fence that the operator saw, refused
-// while the lease is live unless forced; it wins a new fence, then Complete or Release. A late
-// Complete of the old holder: ErrLeaseLost.
+// s17Resolve: Acquire with IfFence is a compare-and-set on the fence that the operator saw. It is
+// refused while the lease is live unless forced. It acquires the record with a new fence; Complete
+// or Release follows. A late Complete of the old holder returns ErrLeaseLost.
 func s17Resolve(e *env) {
 	for _, s := range []situation{lapsed, doubted, failed, released} {
 		e.run("wins, "+s.name, func(e *env) {

@@ -10,7 +10,7 @@ import (
 )
 
 // s18Transactions: a call never waits for another caller's transaction longer than its context, and
-// never makes calls for other keys wait.
+// never delays calls for other keys.
 func s18Transactions(e *env) {
 	e.run("a call for a held key ends with its context", func(e *env) {
 		key := e.key()
@@ -32,8 +32,8 @@ func s18Transactions(e *env) {
 		key, other := e.key(), e.ask(e.key())
 		release := sync.OnceFunc(e.Hold(key))
 		e.Cleanup(release)
-		// Others wait for the key meanwhile: whoever stands behind them in a batch or a pool must
-		// not.
+		// Other callers wait for the key meanwhile. Calls after them in a batch or a pool must not
+		// wait.
 		ctx, cancel := context.WithCancel(e.ctx)
 		var waiting sync.WaitGroup
 		for range crowd {
@@ -61,8 +61,8 @@ func s18Transactions(e *env) {
 	})
 }
 
-// others makes each call for keys that nobody holds. A store with one writer may refuse the writes
-// in time, and only delays them.
+// others makes each call for keys that no transaction holds. A store with one writer only delays
+// the writes, and may refuse them in time.
 func (e *env) others(live retrysafe.Record, other retrysafe.AcquireRequest) {
 	e.Helper()
 	for _, c := range []struct {
@@ -82,7 +82,7 @@ func (e *env) others(live retrysafe.Record, other retrysafe.AcquireRequest) {
 	} {
 		limit := e.f.Grace / 2
 		if c.write && e.f.SingleWriter {
-			limit = 50 * time.Millisecond // it will not go through
+			limit = 50 * time.Millisecond // it will not succeed
 		}
 		ctx, cancel := context.WithTimeout(e.ctx, limit)
 		err := ended(e, c.name+" of another key", func() error { return c.make(ctx) })

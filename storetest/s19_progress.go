@@ -9,9 +9,9 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// s19Progress: what Extend is given as progress is kept with the record in the same step as the
-// lease, by owner and fence: through takeover, release, doubt and resolve, until the attempt
-// completes or the record is gone. Older progress never replaces newer.
+// s19Progress: progress that is passed to Extend is stored with the record in the same step as the
+// lease, by owner and fence. It stays through takeover, release, doubt and resolve, until the
+// attempt completes or the record is gone. Older progress never replaces newer.
 func s19Progress(e *env) {
 	e.run("kept with the lease", func(e *env) {
 		req := e.ask(e.key())
@@ -159,7 +159,7 @@ func s19Progress(e *env) {
 	})
 }
 
-// done is progress at a place in its order.
+// done returns progress with a number in its order.
 func done(order int, body string) retrysafe.Answer {
 	return retrysafe.Answer{Codec: "progress", Body: []byte(body), Size: int64(order)}
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// s20Worked: a record names every attempt that may have worked, and none that only asked: through
-// questions, takeovers, releases under Reexecute and resolves, until the record is finished. At
-// most 16 earlier ones are kept, and the record says where there were more.
+// s20Worked: a record names every attempt that may have worked, and none that only asked, until it
+// is finished: through questions, takeovers, releases under Reexecute and resolves. It keeps at
+// most 16 earlier ones, and then says that there were more.
 func s20Worked(e *env) {
 	e.run("an asker is not one of them", func(e *env) {
 		work := doubted.reach(e, e.ask(e.key()))
@@ -124,7 +124,7 @@ func s20Worked(e *env) {
 	})
 }
 
-// asking is a resolve that only asks.
+// asking returns a resolve that only asks.
 func (e *env) asking(r retrysafe.Record) retrysafe.AcquireRequest {
 	req := e.resolve(r)
 	req.Asks = true
@@ -140,8 +140,8 @@ func (e *env) begins(r retrysafe.Record) {
 	assert.NoError(e, e.tryBegin(r), "the work of an asker begins")
 }
 
-// worked wants the record to name these attempts, in this order, in the answer r and when it is
-// looked up.
+// worked wants the record to name these attempts, in this order, both in the answer r and in a
+// lookup.
 func (e *env) worked(r retrysafe.Record, what string, want ...retrysafe.Record) {
 	e.Helper()
 	var names []retrysafe.Worked

@@ -5,11 +5,11 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// situation is a way to bring a record into one of the states in which a call may meet it.
+// situation brings a record into one of the states in which a call may meet it.
 type situation struct {
 	name string
-	// reach acquires with req, whose lease may be shortened, and returns the record as Lookup shows
-	// it.
+	// reach acquires with req, possibly with a shorter lease, and returns the record as Lookup
+	// shows it.
 	reach func(e *env, req retrysafe.AcquireRequest) retrysafe.Record
 }
 
@@ -51,7 +51,7 @@ var (
 	situations = []situation{running, lapsed, doubted, completed, failed, released}
 )
 
-// expired brings a record to its end and past it, without a sweep.
+// expired lets a record expire, without a sweep.
 func expired(e *env, req retrysafe.AcquireRequest) {
 	e.Helper()
 	end := ending(e.win(req), "an answer that is gone")

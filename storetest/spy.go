@@ -9,8 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// spy is what a wrapper is put around: it keeps what it was asked last and gives the answer that it
-// was told to give.
+// spy is the inner store of a wrapper under test: it records its last request and gives a prepared
+// answer.
 type spy struct {
 	reply any
 	err   error
@@ -22,7 +22,7 @@ type spy struct {
 
 type mark struct{}
 
-// seen answers a call. A wrapper may repeat one; it is the same each time.
+// seen answers a call. A wrapper may repeat a call; each time gets the same answer.
 func seen[R any](ctx context.Context, s *spy, op string, req any) (zero R, _ error) {
 	s.op, s.req, s.mark = op, req, ctx.Value(mark{})
 	reply, ok := s.reply.(R)
@@ -32,7 +32,7 @@ func seen[R any](ctx context.Context, s *spy, op string, req any) (zero R, _ err
 	return reply, nil
 }
 
-// claimsNone implements nothing that is optional.
+// claimsNone implements no optional interface.
 type claimsNone struct{ *spy }
 
 func (c *claimsNone) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
@@ -57,7 +57,7 @@ func (c *claimsNone) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrys
 	return seen[retrysafe.Record](ctx, c.spy, "Lookup", key)
 }
 
-// claimsAll implements everything that is optional too.
+// claimsAll implements every optional interface.
 type claimsAll struct{ claimsNone }
 
 func (c *claimsAll) Issue(ctx context.Context, req retrysafe.IssueRequest) (retrysafe.Status, error) {
@@ -84,7 +84,7 @@ func (c *claimsAll) Sweep(ctx context.Context, limit int) (int, error) {
 	return seen[int](ctx, c.spy, "Sweep", limit)
 }
 
-// Shared is true.
+// Shared returns true.
 func (c *claimsAll) Shared() bool { return true }
 
 func (c *claimsAll) Keeps(ctx context.Context) error {
@@ -108,7 +108,7 @@ func (c *claimsAll) ReleaseBatch(ctx context.Context, reqs []retrysafe.ReleaseRe
 	return seen[[]error](ctx, c.spy, "ReleaseBatch", reqs)
 }
 
-// Requests and answers with something in every field, so that one that is left out is missed.
+// Requests and answers with a value in every field, so that a missing field is noticed.
 var (
 	sampleKey = retrysafe.StoreKey{Namespace: "n", Layer: "fn", Key: retrysafe.Key{Tenant: "t", Operation: "o", ID: "i\x00\xff"}}
 	sampleOwn = retrysafe.Owner{1, 2, 3}
@@ -142,7 +142,7 @@ var (
 		Created: sampleAt.Add(1), Updated: sampleAt.Add(2), Expires: sampleAt.Add(3), Answer: sampleAnswer, Cause: "crash",
 		LastError: "signal: killed",
 	}
-	// Of a batch each call has an answer, or an error of its own.
+	// In a batch each call has an answer, or its own error.
 	sampleClaims  = []retrysafe.AcquireRequest{sampleAcquire, {Key: sampleKey}}
 	sampleExtends = []retrysafe.ExtendRequest{sampleExtend, {Key: sampleKey}}
 	sampleEnds    = []retrysafe.CompleteRequest{sampleComplete, {Key: sampleKey}}
@@ -156,7 +156,7 @@ var (
 	samplePage = retrysafe.Page{Records: []retrysafe.Record{sampleRecord, {Key: sampleKey}}, Next: "after"}
 )
 
-// wrappedCall is one method of a store, with a request and the answer that must come through.
+// wrappedCall is one method of a store, with a request and the answer that the wrapper must return.
 type wrappedCall struct {
 	name       string
 	optional   bool

@@ -10,15 +10,15 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// Wrap puts a wrapper around a store.
+// Wrap returns a wrapper around a store.
 type Wrap = func(retrysafe.Store) retrysafe.Store
 
 // RunWrapper tests a wrapper (metrics, a prefix, a breaker) over a store that claims everything and
-// over one that claims nothing: it implements every optional interface and forwards each call with
-// what was given and answered; what the inner store lacks answers errors.ErrUnsupported; an error
-// is still the same for errors.Is.
+// over one that claims nothing. The wrapper must implement every optional interface and forward
+// each call with unchanged arguments and answers. If the inner store lacks an interface, its calls
+// must return errors.ErrUnsupported. An error must stay the same for errors.Is.
 //
-// A wrapper that changes records on purpose (one that seals answers) cannot pass; it is tested by
+// A wrapper that changes records on purpose (one that seals answers) cannot pass. Test it with
 // [Run] over the store that it wraps.
 func RunWrapper(t *testing.T, wrap Wrap) {
 	t.Helper()
@@ -111,7 +111,7 @@ func is[I any](s retrysafe.Store) bool {
 	return ok
 }
 
-// kindError is an error of a type of its own.
+// kindError is an error with its own type.
 type kindError struct{ host string }
 
 func (k *kindError) Error() string { return "no route to " + k.host }

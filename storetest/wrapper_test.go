@@ -16,7 +16,7 @@ func TestFaultyIsAWrapper(t *testing.T) {
 	storetest.RunWrapper(t, func(s retrysafe.Store) retrysafe.Store { return storetest.NewFaulty(s, nil) })
 }
 
-// metrics forwards everything, as a wrapper should; the bad ones below change one thing each.
+// metrics forwards everything, as a wrapper should; each bad wrapper below changes one thing.
 type metrics struct{ retrysafe.Store }
 
 func (m *metrics) Issue(ctx context.Context, req retrysafe.IssueRequest) (retrysafe.Status, error) {
@@ -94,7 +94,7 @@ func (m *metrics) ReleaseBatch(ctx context.Context, reqs []retrysafe.ReleaseRequ
 	return nil, errors.ErrUnsupported
 }
 
-// hiding is what comes of embedding the interface alone.
+// hiding only embeds the interface, and so hides the optional interfaces.
 type hiding struct{ retrysafe.Store }
 
 type flattening struct{ metrics }
@@ -112,7 +112,7 @@ type dropping struct{ metrics }
 func (d *dropping) Acquire(ctx context.Context, req retrysafe.AcquireRequest) (retrysafe.Acquired, error) {
 	return d.Store.Acquire(ctx, retrysafe.AcquireRequest{
 		Key: req.Key, Owner: req.Owner, Fingerprint: req.Fingerprint, Binding: req.Binding, Lease: req.Lease, Retention: req.Retention,
-		NotAfter: req.NotAfter, OnDoubt: req.OnDoubt, // written before there was IfFence
+		NotAfter: req.NotAfter, OnDoubt: req.OnDoubt, // written before IfFence existed
 	})
 }
 
@@ -141,7 +141,7 @@ func (e *emptying) Complete(ctx context.Context, req retrysafe.CompleteRequest) 
 	return e.Store.Complete(ctx, req)
 }
 
-// merging answers a batch with its first error alone.
+// merging answers a batch only with its first error.
 type merging struct{ metrics }
 
 func (m *merging) CompleteBatch(ctx context.Context, reqs []retrysafe.CompleteRequest) ([]retrysafe.BatchResult[retrysafe.Record], error) {

@@ -22,7 +22,7 @@ var page = template.Must(template.New("").Parse(`<form method="post" action="/or
 </form>`))
 
 // A form with a hidden token, and Post/Redirect/Get: pressing twice, going back and sending again
-// all lead to the one order.
+// all lead to one order.
 func Example() {
 	engine := retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("16 random bytes!")})
 	defer engine.Shutdown(context.Background())
@@ -38,7 +38,7 @@ func Example() {
 			http.Error(w, "Try again soon.", http.StatusServiceUnavailable)
 			return
 		}
-		w.Header().Set("Cache-Control", "no-store") // each page has a token of its own
+		w.Header().Set("Cache-Control", "no-store") // each page has its own token
 		_ = page.Execute(w, text)
 	})
 	mux.Handle("POST /orders", idem.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -76,7 +76,7 @@ func Example() {
 	// 303 /orders/1
 }
 
-// Without HTTP: a desk gives out a ticket, and whoever brings it is served once.
+// Without HTTP: a service desk issues a ticket, and the first to bring it is served once.
 func ExampleRun() {
 	ctx := context.Background()
 	engine := retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("16 random bytes!")})
@@ -110,7 +110,7 @@ func ExampleRun() {
 	// bob is refused: true
 }
 
-// A script asks for a token over HTTP.
+// A script requests a token over HTTP.
 func ExampleIssuer_ServeHTTP() {
 	engine := retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("16 random bytes!")})
 	defer engine.Shutdown(context.Background())
@@ -125,7 +125,7 @@ func ExampleIssuer_ServeHTTP() {
 	// 429 no-store asked again in time: false
 }
 
-// The check-and-delete of old: at most once, and what is lost after it is lost.
+// The classic check-and-delete: at most once, and what is lost after it stays lost.
 func ExampleIssuer_Take() {
 	ctx := context.Background()
 	engine := retrysafe.New(memstore.New(nil), &retrysafe.Options{Secret: []byte("16 random bytes!")})

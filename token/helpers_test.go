@@ -15,7 +15,7 @@ import (
 
 var ctx = context.Background()
 
-// secret is the same on all processes.
+// secret is the same in all processes.
 var secret = []byte("a secret of tests, of 32 bytes or more")
 
 func newStore() *memstore.Store { return memstore.New(nil) }
@@ -31,14 +31,14 @@ func engineOn(t *testing.T, s retrysafe.Store, p retrysafe.Policy) *retrysafe.En
 	return e
 }
 
-// bubble runs f under a clock of its own, on which waiting takes no time.
+// bubble runs f with a fake clock, on which waiting takes no time.
 func bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, f)
 }
 
-// kinds are the two of issuers.
+// kinds are the two kinds of issuers.
 var kinds = map[string]token.Options{"stored": {Rate: -1, Outstanding: -1}, "stateless": {Rate: -1, Outstanding: -1, Stateless: secret}}
 
 func issue(t *testing.T, i *token.Issuer, tenant string) string {
@@ -53,7 +53,7 @@ type till struct{ n atomic.Int64 }
 
 func (c *till) charge(context.Context) (int64, error) { return c.n.Add(1), nil }
 
-// pay uses a token, and says how it went in one word.
+// pay uses a token and returns the outcome as one word.
 func (c *till) pay(t *testing.T, i *token.Issuer, tenant, text string) string {
 	t.Helper()
 	res, err := token.Do(ctx, i, tenant, text, c.charge)

@@ -16,10 +16,10 @@ type given struct {
 	ExpiresIn int64  `json:"expires_in"` // seconds, rounded down
 }
 
-// ServeHTTP gives a token to whoever asks with POST: 201 and {"token": "…", "expires_in": 300}, not
-// to be cached. expires_in is the time of its first use in seconds. Refusals are problem documents:
-// 403 tenant-missing, 429 too-many-keys with Retry-After, 503 store-unavailable and shutting-down.
-// The body is not read.
+// ServeHTTP issues a token for a POST request: 201 and {"token": "…", "expires_in": 300}, which
+// must not be cached. expires_in is how long the token can be used for the first time, in seconds.
+// Refusals are problem documents: 403 tenant-missing, 429 too-many-keys with Retry-After, 503
+// store-unavailable and shutting-down. ServeHTTP does not read the body.
 func (i *Issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
@@ -43,7 +43,7 @@ func (i *Issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		problemOf(err).ServeHTTP(w, r)
 		return
 	}
-	// text and a number: cannot fail
+	// Marshaling text and a number never fails.
 	body, _ := json.Marshal(given{token, int64(i.o.Life / time.Second)})
 	h := w.Header()
 	h.Set("Content-Type", "application/json")

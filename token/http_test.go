@@ -24,7 +24,7 @@ func user(r *http.Request) (string, error) {
 	return "", errors.New("the session of key-secret has ended")
 }
 
-// call sends a request to h; the fields come in pairs.
+// call sends a request to h; fields are pairs of name and value.
 func call(h http.Handler, method, body string, fields ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, "/tokens", strings.NewReader(body))
 	for i := 0; i < len(fields); i += 2 {
@@ -97,8 +97,8 @@ func TestTooManyOverHTTP(t *testing.T) {
 	})
 }
 
-// TestGuardInsideAGuard: two guards of one token in one process are one; the inner one gets the
-// body whole.
+// TestGuardInsideAGuard: two guards of one token in one process act as one, and the inner one gets
+// the whole body.
 func TestGuardInsideAGuard(t *testing.T) {
 	t.Parallel()
 	e := engineOn(t, newStore(), retrysafe.Policy{})
@@ -116,8 +116,8 @@ func TestGuardInsideAGuard(t *testing.T) {
 	}
 }
 
-// TestRedeemWithoutTheIssuer: a process that only redeems needs no issuer where tokens are stored;
-// others know theirs alone.
+// TestRedeemWithoutTheIssuer: a process that only redeems needs no issuer for stored tokens. It
+// refuses stateless tokens that were not used, and other routes have their own keys.
 func TestRedeemWithoutTheIssuer(t *testing.T) {
 	t.Parallel()
 	s := newStore()

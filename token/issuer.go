@@ -15,11 +15,11 @@ import (
 var (
 	// ErrTooMany comes with Error.RetryAfter.
 	ErrTooMany = errors.New("too many tokens were asked for; ask again later")
-	// ErrAnonymous: the tenant is empty, and Options.Anonymous is negative.
+	// ErrAnonymous means that the tenant is empty and Options.Anonymous is negative.
 	ErrAnonymous = errors.New("callers that are not known get no tokens here; name a tenant")
 )
 
-// Issuer makes tokens and knows them. It is safe for concurrent use.
+// Issuer issues tokens and recognizes them. It is safe for concurrent use.
 type Issuer struct {
 	engine *retrysafe.Engine
 	o      Options
@@ -27,8 +27,8 @@ type Issuer struct {
 }
 
 // NewIssuer returns an issuer of tokens that are redeemed on the store of e. It panics on options
-// that [Options.Validate] refuses. A store that issues no keys is told of by the first Issue, or by
-// the first use of a stateless token: an error that wraps errors.ErrUnsupported.
+// that [Options.Validate] refuses. If the store cannot issue keys, the first Issue, or the first
+// use of a stateless token, returns an error that wraps errors.ErrUnsupported.
 func NewIssuer(e *retrysafe.Engine, o *Options) *Issuer {
 	if e == nil {
 		panic("token: NewIssuer needs an engine; retrysafe.New makes one")
@@ -46,18 +46,18 @@ func NewIssuer(e *retrysafe.Engine, o *Options) *Issuer {
 	return i
 }
 
-// Tokens have a layer and an operation of their own, so that whoever issues one need not know where
+// Tokens have their own layer and operation, so that the code that issues one need not know where
 // it is used.
 const (
 	layer     = "token"
 	operation = "token"
 )
 
-// issueTime is how long the store may take to issue a token, all tries together.
+// issueTime is how long the store may take to issue a token, over all tries.
 const issueTime = 5 * time.Second
 
 // Issue makes a token for a tenant, as URL-safe text: 32 characters with 192 random bits, or 76
-// with 128 where it is stateless. Whoever has the text and is the tenant can use it: keep it out of
+// with 128 if it is stateless. Anyone who has the text and is the tenant can use it: keep it out of
 // logs.
 //
 // Errors: [ErrTooMany], [ErrAnonymous], retrysafe.ErrUnavailable, retrysafe.ErrClosed, and one that
@@ -66,7 +66,7 @@ func (i *Issuer) Issue(ctx context.Context, tenant string) (string, error) {
 	return i.issue(ctx, tenant, tenant)
 }
 
-// issue counts the token for an account.
+// issue issues a token and counts it for an account.
 func (i *Issuer) issue(ctx context.Context, tenant, account string) (string, error) {
 	if tenant == "" && i.o.Anonymous < 0 {
 		return "", &retrysafe.Error{Op: operation, Err: ErrAnonymous}
@@ -92,8 +92,8 @@ func (i *Issuer) issue(ctx context.Context, tenant, account string) (string, err
 		case try == 3 || ctx.Err() != nil || !errors.Is(err, retrysafe.ErrUnavailable):
 			return "", err
 		}
-		// Another one: a copy of this request that arrives late must not issue a token that
-		// somebody has, and has used.
+		// Try another token: a copy of this request that arrives late must not issue a token that a
+		// caller has, and has used.
 	}
 }
 
@@ -103,18 +103,18 @@ func random() string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// Key is the key of a tenant's token on [Issuer.Engine].
+// Key returns the key of a tenant's token on [Issuer.Engine].
 func (*Issuer) Key(tenant, token string) retrysafe.Key {
 	return retrysafe.Key{Tenant: retrysafe.KeyPart(tenant), Operation: operation, ID: retrysafe.KeyPart(token)}
 }
 
-// Engine is the view of the engine on which tokens live, for Lookup and Resolve: its layer is
-// "token".
+// Engine returns the engine on which tokens live, with the layer "token". Use it for Lookup and
+// Resolve.
 func (i *Issuer) Engine() *retrysafe.Engine { return i.engine }
 
 // Redeem adds to a call what is known of the token. It refuses nothing: the store does, in the same
-// way for a token that is unknown, forged, expired or another tenant's. [Do], [Run] and httpidem do
-// this by themselves.
+// way for a token that is unknown, forged, expired or another tenant's. [Do], [Run] and httpidem
+// call it themselves.
 func (i *Issuer) Redeem(tenant, token string, c *retrysafe.Call) {
 	c.MustBeIssued, c.Life = true, i.o.Life
 	if len(i.o.Stateless) > 0 {

@@ -39,7 +39,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	}()
 }
 
-// TestTokens: they differ, can stand in a URL, and are their tenant's alone.
+// TestTokens: tokens are unique, can be part of a URL, and work only for their tenant.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	for name, o := range kinds {
@@ -64,7 +64,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestManyAtOnce: one use runs, and all get its answer.
+// TestManyAtOnce: one use runs, and all callers get its answer.
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, o := range kinds {
@@ -91,7 +91,8 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestLostRepliesOfIssue: each token that is handed out was answered for, and was asked for once.
+// TestLostRepliesOfIssue: the store has confirmed each token that is issued, and was asked for it
+// once.
 func TestLostRepliesOfIssue(t *testing.T) {
 	t.Parallel()
 	for _, f := range []storetest.Fault{storetest.LoseRequest, storetest.LoseReply} {
@@ -119,7 +120,7 @@ func TestLostRepliesOfIssue(t *testing.T) {
 	assert.ErrorIs(t, err, context.Canceled, "the caller has gone")
 }
 
-// watched counts the Issue calls of each token.
+// watched counts the Issue calls for each token.
 type watched struct {
 	*memstore.Store
 	asked map[string]int
@@ -141,7 +142,7 @@ func TestStoreThatIssuesNothing(t *testing.T) {
 	assert.ErrorIs(t, err, errors.ErrUnsupported, "the first use of a stateless token")
 }
 
-// TestTake: spending a token is at most once, and loses work that Do would not lose.
+// TestTake: Take guarantees at most once, and loses work that Do would not lose.
 func TestTake(t *testing.T) {
 	t.Parallel()
 	i := token.NewIssuer(engineOn(t, newStore(), retrysafe.Policy{}), nil)
@@ -159,8 +160,8 @@ func TestTake(t *testing.T) {
 	assert.ErrorIs(t, i.Take(ctx, "ann", text), retrysafe.ErrDuplicate, "later")
 	assert.ErrorIs(t, i.Take(ctx, "bob", text), retrysafe.ErrNotIssued, "another tenant")
 
-	// The card was declined and nothing was charged. With Take the customer is told that it was
-	// done; with Do a repeat runs.
+	// The card was declined and nothing was charged. With Take the customer learns that the payment
+	// was done; with Do a retry runs.
 	declined := errors.New("the card was declined")
 	taking, doing := issue(t, i, "ann"), issue(t, i, "ann")
 	assert.NoError(t, i.Take(ctx, "ann", taking), "take; then the work fails, or the process dies")

@@ -12,13 +12,13 @@ import (
 	"github.com/retrysafe/retrysafe/token"
 )
 
-// TestLife: the time limits the first use alone; a token that was used is answered for the
-// retention, and refused ever after.
+// TestLife: the life limits only the first use. A token that was used is answered for the
+// retention, and refused for ever after.
 func TestLife(t *testing.T) {
 	t.Parallel()
 	for name, o := range kinds {
 		for _, retention := range []time.Duration{time.Hour, time.Minute} {
-			// a short one must not let a token run twice within its life
+			// A short retention must not let a token run twice within its life.
 			t.Run(name+" "+retention.String(), func(t *testing.T) {
 				bubble(t, func(t *testing.T) {
 					i, c := token.NewIssuer(engineOn(t, newStore(), retrysafe.Policy{Retention: retention}), &o), new(till)
@@ -44,8 +44,7 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// TestShorterLife: a token of before, whose time is longer than that of the tokens of now, does not
-// run twice either.
+// TestShorterLife: an old token, with a longer life than new ones, does not run twice either.
 func TestShorterLife(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		e, c := engineOn(t, newStore(), retrysafe.Policy{Retention: time.Minute}), new(till)
@@ -92,8 +91,8 @@ func TestBegunInTime(t *testing.T) {
 	}
 }
 
-// TestNothingDone: a use that certainly did nothing leaves the token as it was: for its life, and
-// for a lease at least.
+// TestNothingDone: a use that certainly did nothing leaves the token unused, for its life and for
+// at least a lease.
 func TestNothingDone(t *testing.T) {
 	t.Parallel()
 	for name, o := range kinds {
@@ -118,7 +117,7 @@ func TestNothingDone(t *testing.T) {
 	}
 }
 
-// TestDoubt: an outcome that nobody knows keeps the token taken until a person has looked.
+// TestDoubt: while its outcome is unknown, the token stays taken until an operator resolves it.
 func TestDoubt(t *testing.T) {
 	t.Parallel()
 	for name, o := range kinds {

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// limits counts what this process has issued lately.
+// limits counts what this process has issued recently.
 type limits struct {
 	rate, anonymous, outstanding, total int // zero or less: no limit
 	keep                                time.Duration
 
 	mu       sync.Mutex
 	queue    []issue                // in order of time
-	accounts map[string][]time.Time // the same by account
+	accounts map[string][]time.Time // the same, by account
 }
 
 type issue struct {
@@ -27,7 +27,7 @@ func newLimits(o *Options) limits {
 	}
 }
 
-// take counts one more token of an account, or says how long to wait for it.
+// take counts one more token of an account. If that exceeds a limit, it returns how long to wait.
 func (l *limits) take(account string, anonymous bool, now time.Time) (wait time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,7 +54,7 @@ func (l *limits) take(account string, anonymous bool, now time.Time) (wait time.
 	return 0, true
 }
 
-// forget drops the oldest of all, which is the oldest of its account too.
+// forget drops the oldest entry, which is also the oldest of its account.
 func (l *limits) forget(account string) {
 	l.queue = l.queue[1:]
 	if rest := l.accounts[account][1:]; len(rest) > 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe/token"
 )
 
-// asked is what an issuer says: zero for a token, or the time to wait.
+// asked returns zero if the issuer gives a token, or else the time to wait.
 func asked(t *testing.T, i *token.Issuer, tenant string) time.Duration {
 	t.Helper()
 	_, err := i.Issue(ctx, tenant)
@@ -24,7 +24,7 @@ func asked(t *testing.T, i *token.Issuer, tenant string) time.Duration {
 	return e.RetryAfter
 }
 
-// wanted asks for n tokens that are given.
+// wanted asks for n tokens, which the issuer must give.
 func wanted(t *testing.T, i *token.Issuer, tenant string, n int) {
 	t.Helper()
 	for k := range n {
@@ -40,7 +40,7 @@ func TestRate(t *testing.T) {
 		wanted(t, i, "ann", 1)
 		assert.Equal(t, asked(t, i, "ann"), 40*time.Second, "wait of the fourth in a minute")
 		wanted(t, i, "bob", 3)
-		wanted(t, i, "", 3) // callers without a principal have the same, all of them together
+		wanted(t, i, "", 3) // callers without a tenant share one limit
 		assert.True(t, asked(t, i, "") > 0, "the fourth of the anonymous")
 		time.Sleep(40*time.Second - time.Millisecond)
 		assert.Equal(t, asked(t, i, "ann"), time.Millisecond, "wait just before")
@@ -104,7 +104,7 @@ func TestAnonymous(t *testing.T) {
 	})
 }
 
-// TestManyTenants: what has passed is forgotten.
+// TestManyTenants: the limits forget tokens whose time has passed.
 func TestManyTenants(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		i := token.NewIssuer(engineOn(t, newStore(), retrysafe.Policy{}), &token.Options{Life: time.Second, Total: 100, Stateless: secret})

@@ -7,43 +7,45 @@ import (
 	"time"
 )
 
-// Options configure an [Issuer]; nil and every zero field are fine.
+// Options configures an [Issuer]. A nil *Options and zero fields mean the defaults.
 //
-// Limits are those of one process, and they count what was issued, used or not: the process does
-// not know who has used a token. Behind a balancer with four processes a tenant gets up to four
-// times as many.
+// The limits are those of one process. They count the tokens that were issued, used or not, because
+// the process does not know which were used. With four processes behind a load balancer, a tenant
+// gets up to four times as many.
 type Options struct {
-	// Life is how long after its issue a token may be used first, by the store's clock; default 5
-	// minutes, 1 s to 30 days.
+	// Life is how long after its issue a token can be used for the first time, by the store's
+	// clock; default 5 minutes, 1 s to 30 days.
 	Life time.Duration
-	// Rate is how many tokens a tenant gets in any minute; default 60, negative: no limit.
+	// Rate is how many tokens a tenant gets in any minute; default 60. A negative Rate means no
+	// limit.
 	Rate int
 	// Anonymous is how many tokens the callers with an empty tenant get in any minute, all of them
-	// together, or each Account; default that of Rate, negative: none, 403 tenant-missing.
+	// together, or each Account. The default is Rate. A negative value means none: 403
+	// tenant-missing.
 	Anonymous int
-	// Outstanding is how many tokens of one tenant may be within their Life (at least within a
-	// minute); default 1000, negative: no limit.
+	// Outstanding is how many tokens of one tenant may be within their Life (or within a minute, if
+	// that is longer); default 1000. A negative value means no limit.
 	Outstanding int
-	// Total is Outstanding for all tenants together; default 100000. It has no end, since it bounds
-	// what a process remembers.
+	// Total is Outstanding for all tenants together; default 100000. It cannot be unlimited, since
+	// it limits the memory of a process.
 	Total int
-	// Tenant names the caller of [Issuer.ServeHTTP] as it is named where the token is redeemed, for
-	// example httpidem.Global or the Tenant of httpidem.Options. Without it, and where it returns
-	// an error, ServeHTTP answers 403 tenant-missing.
+	// Tenant returns the caller of [Issuer.ServeHTTP]. It must be the tenant with which the token
+	// is redeemed, for example from httpidem.Global or the Tenant of httpidem.Options. If it is nil
+	// or returns an error, ServeHTTP answers 403 tenant-missing.
 	Tenant func(*http.Request) (string, error)
-	// Account names whom the limits count for [Issuer.ServeHTTP]; default the tenant. It is for
-	// tenants that nobody has verified: a stranger who only says that he is somebody must not use
-	// up the tokens of that one. See httpidem.Credentials.Account.
+	// Account returns the account that the limits count for [Issuer.ServeHTTP]; default the tenant.
+	// It is for unverified tenants: a stranger who only claims a name must not use up the tokens of
+	// its owner. See httpidem.Credentials.Account.
 	Account func(*http.Request) string
-	// Stateless is a secret of at least 32 random bytes. With it nothing is stored before the first
-	// use of a token, which carries its time and a signature (HMAC-SHA-256); whoever redeems it
-	// needs an issuer with the same secret. Under another secret tokens that were used are still
-	// answered, and others are refused. The store's clock must not be set back by more than the
-	// retention.
+	// Stateless is a secret of at least 32 random bytes. With it, the server stores nothing before
+	// the first use of a token. The token carries its time and a signature (HMAC-SHA-256), and must
+	// be redeemed by an issuer with the same secret. After a change of the secret, tokens that were
+	// used are still answered and others are refused. The store's clock must not be set back by
+	// more than the retention.
 	Stateless []byte
 }
 
-// Validate says what is wrong with o; [NewIssuer] panics on what it refuses.
+// Validate returns an error if o is invalid; [NewIssuer] panics on what it refuses.
 func (o *Options) Validate() error {
 	if o == nil {
 		return nil
@@ -70,7 +72,7 @@ func (o *Options) fill() {
 		o.Rate = 60
 	}
 	if o.Anonymous == 0 {
-		o.Anonymous = max(o.Rate, 0) // zero: no limit either
+		o.Anonymous = max(o.Rate, 0) // zero also means no limit
 	}
 	if o.Outstanding == 0 {
 		o.Outstanding = 1000

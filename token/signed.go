@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A stateless token, version 1; numbers are big-endian, and the text is base64url without padding:
+// A stateless token, version 1. Numbers are big-endian, and the text is base64url without padding:
 //
 //	offset  size  what
 //	0       1     version, 1
@@ -46,8 +46,9 @@ func (i *Issuer) mac(b []byte, tenant string, head []byte) []byte {
 	return h.Sum(b)
 }
 
-// signedUntil is the end of the token's first use; zero where it is not one of ours. A second
-// spelling of the same bytes is none: it would be another key, and run again.
+// signedUntil returns the time until which the token can first be used, or zero if this issuer did
+// not sign it. Another encoding of the same bytes is not valid: it would be another key, and would
+// run again.
 func (i *Issuer) signedUntil(tenant, token string) time.Time {
 	if len(token) != signedText.EncodedLen(signedSize) {
 		return time.Time{}
@@ -59,5 +60,5 @@ func (i *Issuer) signedUntil(tenant, token string) time.Time {
 	if !hmac.Equal(i.mac(nil, tenant, b[:macAt]), b[macAt:]) {
 		return time.Time{}
 	}
-	return time.UnixMicro(int64(binary.BigEndian.Uint64(b[timeAt:macAt]))) //nolint:gosec // as it was signed
+	return time.UnixMicro(int64(binary.BigEndian.Uint64(b[timeAt:macAt]))) //nolint:gosec // reverses the conversion on signing
 }

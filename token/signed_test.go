@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/token"
 )
 
-// TestForgeries: nothing but the text that was issued, for that tenant, in that namespace, is good.
+// TestForgeries: only the text that was issued is valid, for its tenant and its namespace.
 func TestForgeries(t *testing.T) {
 	t.Parallel()
 	s, o := newStore(), &token.Options{Rate: -1, Stateless: secret}
@@ -38,8 +38,8 @@ func TestForgeries(t *testing.T) {
 	assert.Equal(t, c.pay(t, i, "ann", text), "ran", "the token itself")
 }
 
-// TestRestart: with the same secret nothing is forgotten, whatever process asks. Under another one
-// what was used is still answered.
+// TestRestart: with the same secret nothing is forgotten, whichever process is asked. With another
+// secret, tokens that were used are still answered.
 func TestRestart(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, c := newStore(), new(till)
@@ -66,7 +66,7 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// TestFormat: tokens of version 1 are read as they were written; the format is frozen.
+// TestFormat: tokens of version 1 stay readable; the format is frozen.
 func TestFormat(t *testing.T) {
 	t.Parallel()
 	const text = "AQABAgMEBQYHCAkKCwwNDg8AGck4YPhAAAJgf_ePGmZGDL0_En2ROMc0I4oJKgL6eksvNVGS39JD"
@@ -76,10 +76,10 @@ func TestFormat(t *testing.T) {
 	assert.Equal(t, c.SignedUntil.UTC(), time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC), "the end of its first use")
 }
 
-// FuzzToken: whatever is sent as a token, nothing runs but what was issued.
+// FuzzToken: whatever is sent as a token, only an issued one runs.
 func FuzzToken(f *testing.F) {
 	e := retrysafe.New(newStore(), &retrysafe.Options{Sweep: -1})
-	own := []byte(rand.Text() + rand.Text()) // each process of the fuzzer has one
+	own := []byte(rand.Text() + rand.Text()) // each process of the fuzzer has its own
 	i := token.NewIssuer(e, &token.Options{Rate: -1, Stateless: own})
 	good, err := i.Issue(ctx, "ann")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package version says which version of retrysafe a program was built of, as the Go toolchain has
-// noted it in the program.
+// Package version reports the version of retrysafe that a program was built with, as the Go
+// toolchain has recorded it in the program.
 package version
 
 import (
@@ -8,34 +8,34 @@ import (
 	"strings"
 )
 
-// modules is what the paths of all modules of this repository begin with. They are released
-// together, with one version.
+// modules is the prefix of the paths of all modules of this repository. They are released together,
+// with one version.
 const modules = "github.com/retrysafe/retrysafe"
 
-// Info is what is known of a build. What is not known is empty.
+// Info describes a build. Unknown fields are empty.
 type Info struct {
-	// Version is that of the modules, such as v0.1.0. A build of a checkout has what the toolchain
-	// makes of its commit, or (devel).
+	// Version is the version of the modules, such as v0.1.0. In a build of a checkout it is what
+	// the toolchain derives from the commit, or (devel).
 	Version string
-	// Revision is the commit, with +dirty behind it where files were changed. A module that was
-	// downloaded has none.
+	// Revision is the commit, with +dirty appended if files were changed. It is empty for a module
+	// that was downloaded.
 	Revision string
-	// Date is that of the commit, in RFC 3339.
+	// Date is the date of the commit, in RFC 3339.
 	Date string
-	// GoVersion is that of the toolchain, such as go1.26.0.
+	// GoVersion is the version of the toolchain, such as go1.26.0.
 	GoVersion string
 	// Platform is the operating system and the processor, such as linux/amd64.
 	Platform string
 }
 
-// Read tells of a module of this repository in the program that is running.
+// Read returns the Info of a module of this repository in the running program.
 func Read(module string) Info {
 	b, _ := debug.ReadBuildInfo()
 	return Of(b, module)
 }
 
-// Of tells of a module of this repository in a program, which may be another one: its own version
-// is not retrysafe's then.
+// Of returns the Info of a module of this repository in a program. If it is another project's
+// program, its own version is not retrysafe's.
 func Of(b *debug.BuildInfo, module string) Info {
 	info := Info{Version: "(devel)", GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if b == nil {
@@ -79,12 +79,12 @@ func Of(b *debug.BuildInfo, module string) Info {
 
 func ours(path string) bool { return path == modules || strings.HasPrefix(path, modules+"/") }
 
-// Released tells whether the version is one that the module proxy has under this name.
+// Released reports whether the module proxy has this version under its name.
 func (i Info) Released() bool {
 	return strings.HasPrefix(i.Version, "v") && !strings.ContainsAny(i.Version, "-+")
 }
 
-// String is the version in a line: with the commit, where the version does not name it.
+// String returns the version in one line, with the commit if the version does not contain it.
 func (i Info) String() string {
 	commit, changed, _ := strings.Cut(i.Revision, "+")
 	if len(commit) < 12 || strings.Contains(i.Version, commit[:12]) || i.Released() {
@@ -96,7 +96,7 @@ func (i Info) String() string {
 	return i.Version + " " + commit[:12] + changed
 }
 
-// Text is all of it, a line each, for the program of that name.
+// Text returns all fields, one a line, for the program of that name.
 func (i Info) Text(program string) string {
 	var b strings.Builder
 	b.WriteString(program + " " + i.Version + "\n")

@@ -11,7 +11,7 @@ import (
 
 const commit = "58ef161b2c3d4e5f60718293a4b5c6d7e8f90a1b"
 
-// TestOf: the version is retrysafe's, also in a program that is not.
+// TestOf: the version is retrysafe's, also in a program of another project.
 func TestOf(t *testing.T) {
 	t.Parallel()
 	vcs := []debug.BuildSetting{{Key: "vcs.revision", Value: commit}, {Key: "vcs.time", Value: "2026-11-22T23:22:05Z"}, {Key: "vcs.modified", Value: "true"}}

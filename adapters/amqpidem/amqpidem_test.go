@@ -11,12 +11,12 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem/mqtest"
 )
 
-// short are delays for tests, behind those of mqtest.
+// short are delays for tests, in addition to that of mqtest.
 var short = []time.Duration{time.Millisecond, 300 * time.Millisecond, time.Minute}
 
 func quietly() amqpidem.Dialing { return amqpidem.Dialing{Logger: quiet} }
 
-// TestSuite is the contract, on the real broker.
+// TestSuite runs the contract suite on the real broker.
 func TestSuite(t *testing.T) {
 	t.Parallel()
 	for name, quorum := range map[string]bool{"classic": false, "quorum": true} {
@@ -40,5 +40,5 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// fill leaves no room for a reason: headers have to fit into a frame.
+// fill leaves no room for a reason: headers must fit into a frame.
 func fill(m *mqidem.Message) { m.Headers["large"] = bytes.Repeat([]byte("h"), 126_500) }

@@ -13,9 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// TestConsume: the whole way, while connections break at every third ack: work is done once, what
-// failed comes again, what can never succeed is parked, and what was parked is done when it was put
-// back.
+// TestConsume: the whole cycle, while connections break at every third ack. Work is done once,
+// failed messages are redelivered, poison messages become dead letters, and redriven ones are done.
 func TestConsume(t *testing.T) {
 	t.Parallel()
 	p := behindProxy(t)
@@ -71,10 +70,10 @@ func TestConsume(t *testing.T) {
 	eventually(t, "one is parked", func() bool { return depth(t, p.url, p.queue+".dead") > 0 })
 	mu.Lock()
 	broken = false
-	failed := did["poison"] // more than once where the ack of the parked one was lost
+	failed := did["poison"] // more than once if the ack of the dead letter was lost
 	mu.Unlock()
-	// A dead one whose connection has gone before the ack is tried again, and may use up its tries
-	// so.
+	// If the connection of a dead letter is gone before the ack, the message is tried again, and
+	// may use up its tries that way.
 	r, err := mqidem.NewRedriver(engine, park, mqidem.Rule{Why: []string{mqidem.DeadPoison, mqidem.DeadTries}, After: -1}, quiet)
 	assert.NoError(t, err, "NewRedriver")
 	eventually(t, "it is put back, and nothing is parked", func() bool {

@@ -16,7 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// full has all that AMQP has.
+// full has all fields of AMQP.
 func full() amqp.Publishing {
 	at := time.Unix(1700000000, 0)
 	return amqp.Publishing{
@@ -31,7 +31,7 @@ func full() amqp.Publishing {
 	}
 }
 
-// same compares what a message has. The routing key of a message that came by an exchange is ours.
+// same compares the content. The header with the routing key of a message from an exchange is ours.
 func same(t *testing.T, got *amqp.Delivery, want amqp.Publishing, where string) {
 	t.Helper()
 	headers := amqp.Table{}
@@ -58,7 +58,7 @@ func same(t *testing.T, got *amqp.Delivery, want amqp.Publishing, where string) 
 	}, "%s", where)
 }
 
-// TestSurvives: later tries, parked messages and those that are put back have all that they had.
+// TestSurvives: later tries, dead letters and redriven messages keep all that they had.
 func TestSurvives(t *testing.T) {
 	t.Parallel()
 	url, queue := rabbit(t).vhost(t), unique()
@@ -106,8 +106,8 @@ func TestSurvives(t *testing.T) {
 	same(t, &back, want, "a message that was changed")
 }
 
-// TestHarmful: what would do harm on a copy is not on it: another user's name closes the channel,
-// an expiration ends the wait or drops what is parked, CC sends copies to others.
+// TestHarmful: a copy leaves out harmful fields. Another user's name closes the channel, an
+// expiration ends the wait or drops a dead letter, CC sends copies to other queues.
 func TestHarmful(t *testing.T) {
 	t.Parallel()
 	broker := rabbit(t)
@@ -130,8 +130,8 @@ func TestHarmful(t *testing.T) {
 	assert.Equal(t, depth(t, url, "copies"), 1, "messages of the other queue")
 }
 
-// TestIDs: an id is in the property; where that has no room, or where somebody has set it, in the
-// header.
+// TestIDs: an id is in the property. If that has no room, or if the producer has set the header, it
+// is in the header.
 func TestIDs(t *testing.T) {
 	t.Parallel()
 	url, queue := rabbit(t).vhost(t), unique()
@@ -156,8 +156,8 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-// TestDoesNotFit: what AMQP has no room for is refused, the connection goes on, and the error does
-// not show it.
+// TestDoesNotFit: a value that is too long for AMQP is refused, the connection stays, and the error
+// does not show the value.
 func TestDoesNotFit(t *testing.T) {
 	t.Parallel()
 	url, queue := rabbit(t).vhost(t), unique()
@@ -181,7 +181,7 @@ func TestDoesNotFit(t *testing.T) {
 	assert.Contains(t, err.Error(), `"nowhere"`, "the error")
 }
 
-// TestForeign: what others have parked is shown, as unreadable, and can be put back.
+// TestForeign: entries of other programs are shown as unreadable, and can be redriven.
 func TestForeign(t *testing.T) {
 	t.Parallel()
 	url, queue := rabbit(t).vhost(t), unique()
@@ -200,8 +200,8 @@ func TestForeign(t *testing.T) {
 	assert.Equal(t, len(look(t, p)), 0, "parked messages")
 }
 
-// TestUnreadable: a message that the client cannot read is told of, with what to do; when it is
-// gone the others come.
+// TestUnreadable: a message that the client cannot read is logged, with advice. When it is gone,
+// the others arrive.
 func TestUnreadable(t *testing.T) {
 	t.Parallel()
 	url, queue := rabbit(t).vhost(t), unique()
@@ -234,7 +234,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// writer writes by a function.
+// writer is an io.Writer that is a function.
 type writer func([]byte) (int, error)
 
 func (w writer) Write(b []byte) (int, error) { return w(b) }

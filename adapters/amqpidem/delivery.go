@@ -11,14 +11,14 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// delivery is a message in the hands of a consumer. It is settled by the link that it came by: its
-// tag is another message's on any other one.
+// delivery is a message that a consumer holds. It is settled on the link that it came from: on any
+// other link its tag is another message's.
 type delivery struct {
 	source  *Source
 	link    *link
 	raw     *amqp.Delivery
 	message *mqidem.Message
-	turn    chan struct{} // whoever settles has put something in, and has what follows
+	turn    chan struct{} // holds a value while a call settles; guards the fields below
 	settled bool
 	given   bool        // back to the broker
 	late    *time.Timer // gives it back
@@ -31,8 +31,8 @@ func newDelivery(s *Source, l *link, raw *amqp.Delivery) *delivery {
 // Message implements [mqidem.Delivery].
 func (d *delivery) Message() *mqidem.Message { return d.message }
 
-// Ack implements [mqidem.Delivery]. RabbitMQ answers nothing: an ack that is lost on its way makes
-// the message come again.
+// Ack implements [mqidem.Delivery]. RabbitMQ does not answer an ack: if it is lost, the message is
+// redelivered.
 func (d *delivery) Ack(ctx context.Context) error {
 	return d.settle(ctx, func() error { return nil })
 }
@@ -58,14 +58,14 @@ func (d *delivery) Dead(ctx context.Context, why mqidem.Reason) error {
 				}
 				identify(&p, m.ID)
 			}
-			delete(p.Headers, mqidem.HeaderTries) // what is put back begins again
+			delete(p.Headers, mqidem.HeaderTries) // a redriven message starts again
 			p.Headers[mqidem.HeaderDead] = string(packed)
 			return d.source.out.publish(ctx, newPublishing("", d.source.s.parkingQueue(), p))
 		})
 	})
 }
 
-// settle does what comes first, and acks.
+// settle calls first and acks.
 func (d *delivery) settle(ctx context.Context, first func() error) error {
 	select {
 	case d.turn <- struct{}{}:
@@ -98,8 +98,8 @@ func (d *delivery) settle(ctx context.Context, first func() error) error {
 
 func (d *delivery) stale() bool { return d.given || d.link.ended() || d.source.life.Err() != nil }
 
-// giveBack has the broker deliver again what could not be settled, if its consumer has left it so:
-// otherwise these would be all that it may have in its hands, in the end.
+// giveBack makes the broker redeliver a message that the consumer could not settle and has
+// abandoned. Otherwise such messages could in the end be all that the consumer may hold.
 func (d *delivery) giveBack() {
 	d.turn <- struct{}{}
 	defer func() { <-d.turn }()

@@ -1,4 +1,4 @@
-// Package amqpidem brings the messages of RabbitMQ 3.10 or newer to package mqidem, and those of
+// Package amqpidem connects package mqidem to RabbitMQ 3.10 or newer, and publishes the messages of
 // package outbox to RabbitMQ.
 //
 //	src, err := amqpidem.Open(ctx, "amqp://127.0.0.1", "orders", nil)
@@ -6,46 +6,47 @@
 //
 // # Queues
 //
-// A work queue "orders" has beside it the parking queue "orders.dead", and a delay queue for each
-// wait, such as "orders.delay.30000", whose messages expire into the work queue. One queue per
-// wait, since a queue expires its messages from the front only: a long wait would hold up the short
-// ones behind it. [Declare] makes them, and [Open] does by default.
+// A work queue "orders" has a dead-letter queue "orders.dead" and a delay queue for each wait, such
+// as "orders.delay.30000". Messages of a delay queue expire into the work queue. Each wait needs
+// its own queue, since a queue expires messages only from its front: a long wait would hold up the
+// short ones after it. [Declare] makes the queues, and so does [Open] by default.
 //
-// With [Options].Quorum all of them are quorum queues, and what expires is handed over at least
-// once. Classic queues hand over without a confirmation: a broker that dies in that moment may lose
-// the message. Take quorum queues where that counts.
+// With [Options].Quorum all of them are quorum queues, and expired messages are moved at least
+// once. Classic queues move them without a confirmation: if the broker dies in that moment, a
+// message may be lost. Use quorum queues if that matters.
 //
-// Permissions: to declare, a user configures the queues and "amq.default" is writable; to consume
-// with [Options].Passive, the work queue is readable and "amq.default" writable; to walk what is
-// parked and to put it back, the parking queue is readable and "amq.default" writable.
+// Permissions: to declare, a user needs to configure the queues and to write to "amq.default". To
+// consume with [Options].Passive, the user needs to read the work queue and to write to
+// "amq.default". To walk and redrive dead letters, the user needs to read the dead-letter queue and
+// to write to "amq.default".
 //
-// # What comes again
+// # Redeliveries
 //
 // RabbitMQ delivers at least once, and so does a later try: its copy is confirmed before the
-// message is acked, and where the connection breaks in between both are there. An ack is not
-// answered, and may be lost with the connection or with the broker. That is what mqidem.Once is
-// for.
+// message is acked. If the connection breaks in between, both exist. RabbitMQ does not answer an
+// ack, and an ack may be lost with the connection or the broker. mqidem.Once handles that.
 //
-// Each delivery is settled by the channel that it came by. When that is gone, Ack is
-// mqidem.ErrStale and reaches nothing: tags of a new channel begin anew, and an old one would be
-// another message's.
+// A delivery is settled on the channel that it came from. If that channel is gone, Ack returns
+// mqidem.ErrStale and has no effect: a new channel numbers its tags from the start, so an old tag
+// would be another message's.
 //
-// RabbitMQ takes back what a consumer has held for longer than its consumer_timeout, 30 minutes by
-// default, and nothing that a client does changes that: where messages take longer, raise it. The
-// time runs from the delivery to the client, so a large [Options].Prefetch counts.
+// RabbitMQ takes a message back if a consumer has held it for longer than consumer_timeout, 30
+// minutes by default. A client cannot change that. If messages take longer, raise it. The time
+// starts when the client receives the delivery, so a large [Options].Prefetch counts.
 //
-// Under an alarm of the broker's disk or memory nothing can be published: later tries and parking
-// fail in their time, and acks go on.
+// During an alarm of the broker's disk or memory nothing can be published: later tries and dead
+// letters fail after their timeout, and acks still work.
 //
-// The client cannot read headers that are nested more than 32 deep, or have more than 8192 parts:
-// it ends the connection, and the broker delivers the message again. A source then gets nothing
-// else, and says in its log what to do.
+// The client cannot read headers that are nested more than 32 deep or have more than 8192 parts. It
+// ends the connection, and the broker delivers the message again. A source then gets no other
+// message, and logs what to do.
 //
 // # Messages
 //
-// Later tries, parked messages and those that are put back keep all properties and headers, with
-// their types, except: the broker's own (x-death, x-delivery-count); CC, by which the broker would
-// send each copy to other queues too; expiration, which would end a wait, or drop what is parked;
-// and a user-id that is not this connection's, which the broker refuses. The exchange becomes the
-// default one; the routing key is in the header [HeaderRoutingKey]. All copies are persistent.
+// Copies for later tries, dead letters and redriven messages keep all properties and headers, with
+// their types, except: the broker's own headers (x-death, x-delivery-count); CC, which would make
+// the broker send each copy to other queues too; expiration, which would end a wait or drop a dead
+// letter; and a user-id of another user than this connection's, which the broker refuses. The
+// exchange becomes the default one; the routing key is in the header [HeaderRoutingKey]. All copies
+// are persistent.
 package amqpidem

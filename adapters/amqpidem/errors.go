@@ -14,13 +14,13 @@ var (
 	errClosed = errors.New("amqpidem: it was closed; nothing was published")
 )
 
-// cannotConnect says why there is no connection. The URL is not shown, since it has a password.
+// cannotConnect returns why there is no connection. It does not show the URL, which has a password.
 func cannotConnect(ctx context.Context, err error) error {
 	if ended := context.Cause(ctx); ended != nil {
 		return fmt.Errorf("amqpidem: no connection to RabbitMQ in time; nothing was done; is it running, and reachable from here? %w", ended)
 	}
 	var refused *amqp.Error
-	// Where the broker hangs up without a word, the client's guess is one of these two.
+	// If the broker just hangs up, the client guesses one of these two.
 	guess := errors.Is(err, amqp.ErrCredentials) || errors.Is(err, amqp.ErrVhost)
 	if guess || errors.As(err, &refused) && refused.Server {
 		return fmt.Errorf("amqpidem: RabbitMQ refuses the connection; nothing was done; check the user, the password and the virtual host, and whether it is going down: %w", err)
@@ -28,16 +28,16 @@ func cannotConnect(ctx context.Context, err error) error {
 	return fmt.Errorf("amqpidem: no connection to RabbitMQ; nothing was done; is it running, and reachable from here? %w", err)
 }
 
-// kind says what became of a message that was published.
+// kind is the outcome of a publication.
 type kind uint8
 
 const (
-	unsent   kind = iota // it was not
-	unknown              // nobody knows
+	unsent   kind = iota // not published
+	unknown              // the outcome is unknown
 	returned             // the broker has no queue for it
-	nacked               // the broker could not keep it
-	tooLarge             // the broker never takes it
-	// the broker takes none like it: the exchange is missing, or the permission
+	nacked               // the broker could not store it
+	tooLarge             // the broker will never accept it
+	// the broker accepts none like it: the exchange or the permission is missing
 	refused
 )
 
@@ -61,8 +61,8 @@ func failed(k kind, cause error, text string, args ...any) *publishError {
 	return &publishError{kind: k, text: fmt.Sprintf(text, args...), cause: cause}
 }
 
-// broken says what became of a message whose channel has ended before it was confirmed. size is
-// that of its body.
+// broken returns the error of a message whose channel has ended before its confirmation. size is
+// the size of its body.
 func broken(reason error, size int) *publishError {
 	var e *amqp.Error
 	if !errors.As(reason, &e) || !e.Server {
@@ -80,8 +80,8 @@ func broken(reason error, size int) *publishError {
 	return failed(unknown, reason, "the broker closed the channel before it confirmed the message; nobody knows whether it was taken: publish it again with the same id")
 }
 
-// sizeLimit reads what a broker says of a body that is too large: "message size 600000 is larger
-// than configured max size 524288", or "larger than max size" in older ones.
+// sizeLimit parses the broker's error for a body that is too large: "message size 600000 is larger
+// than configured max size 524288", or "larger than max size" in older versions.
 func sizeLimit(e *amqp.Error) (limit int, ok bool) {
 	if e.Code != amqp.PreconditionFailed {
 		return 0, false
@@ -94,7 +94,7 @@ func sizeLimit(e *amqp.Error) (limit int, ok bool) {
 	return limit, n == 1 && limit > 0
 }
 
-// isTooLarge tells whether the broker takes the message in no form of this size.
+// isTooLarge reports whether the broker never accepts a message of this size.
 func isTooLarge(err error) bool {
 	var e *publishError
 	return errors.As(err, &e) && e.kind == tooLarge

@@ -14,11 +14,11 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// A consumer that does the work of each message once. Another one of the same messages has a queue
-// and a name of its own.
+// A consumer that does the work of each message once. Another consumer of the same messages needs
+// its own queue and name.
 func Example() {
 	ctx := context.Background()
-	// a store that all processes of the consumer share, in earnest
+	// in production a store that all processes of the consumer share
 	engine := retrysafe.New(memstore.New(nil), nil)
 	src, err := amqpidem.Open(ctx, "amqp://127.0.0.1", "stock", &amqpidem.Options{Quorum: true, Exchange: "orders", Bindings: []string{"order.placed"}})
 	if err != nil {
@@ -28,7 +28,7 @@ func Example() {
 	reserve := mqidem.Once(engine, "stock", func(_ context.Context, m *mqidem.Message) error {
 		var order struct{ SKU string }
 		if err := json.Unmarshal(m.Body, &order); err != nil {
-			return mqidem.Poison(err) // parked at once
+			return mqidem.Poison(err) // a dead letter at once
 		}
 		log.Println("one less of", order.SKU)
 		return nil
@@ -38,8 +38,8 @@ func Example() {
 	}
 }
 
-// A relay publishes what transactions have written to the outbox. A message that no queue takes, or
-// that the broker has not confirmed, stays there.
+// A relay publishes the messages of the outbox. A message that reaches no queue, or that the broker
+// has not confirmed, stays in the outbox.
 func ExampleNewPublisher() {
 	ctx := context.Background()
 	db, err := sql.Open("pgx", "postgres://127.0.0.1/shop")
@@ -62,7 +62,7 @@ func ExampleNewPublisher() {
 	log.Fatal(relay.Run(ctx))
 }
 
-// What was parked long enough ago is put back, its record reopened first.
+// A rule redrives messages that have been dead long enough. Their records are reopened first.
 func ExampleOpenParking() {
 	ctx := context.Background()
 	engine := retrysafe.New(memstore.New(nil), nil) // the consumer's store

@@ -12,9 +12,9 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// place is a queue behind a proxy.
+// place is a queue that is reached through a proxy.
 type place struct {
-	url, cut string // straight, and through the proxy
+	url, cut string // direct, and through the proxy
 	queue    string
 	*proxy
 }
@@ -37,14 +37,14 @@ func (p *place) open(t *testing.T) *amqpidem.Source {
 	return open(t, p.cut, p.queue, p.options())
 }
 
-// broken cuts all connections, lets something happen meanwhile, and lets new ones in.
+// broken cuts all connections, calls meanwhile, and then accepts new ones.
 func (p *place) broken(meanwhile func()) {
 	p.proxy.Cut()
 	meanwhile()
 	p.Mend()
 }
 
-// unavailable tells what a relay makes of an error.
+// unavailable reports whether an error is marked as outbox.Unavailable.
 func unavailable(err error) bool {
 	return marked(err, outbox.Unavailable)
 }
@@ -58,15 +58,15 @@ func marked(err error, mark func(error) error) bool {
 	return cause != nil && err.Error() == mark(cause).Error()
 }
 
-// TestPublishCut: nobody knows what became of a message whose connection broke. The relay is told
-// that the broker is away, and the next call connects again.
+// TestPublishCut: the outcome of a message whose connection broke is unknown. The relay gets an
+// error that says that the broker is unavailable, and the next call reconnects.
 func TestPublishCut(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		at     method
 		fate   fate
-		copies int // behind a second publication
+		copies int // after a second publication
 	}{
 		{"the message is lost", publishes, lose, 1},
 		{"the confirm is lost", confirms, lose, 2},
@@ -86,9 +86,9 @@ func TestPublishCut(t *testing.T) {
 	}
 }
 
-// TestPublishUnconfirmed: a broker that does not answer, or does not read, holds nobody up for
-// longer than the timeout, and not behind the end of the context; a publication of the same message
-// waits for the one before it, and is none where that is not known.
+// TestPublishUnconfirmed: a broker that does not answer or does not read blocks no caller for
+// longer than the timeout or past the end of its context. A publication of the same message waits
+// for the one before it, and fails if that one's outcome stays unknown.
 func TestPublishUnconfirmed(t *testing.T) {
 	t.Parallel()
 	p := behindProxy(t)
@@ -119,7 +119,7 @@ func TestPublishUnconfirmed(t *testing.T) {
 	publish(t, out, p.queue, "at last")
 
 	patient := publisher(t, p.cut, &amqpidem.PublisherOptions{Timeout: time.Hour})
-	p.setHook(func(m method, _ int) fate { // others may be confirmed behind the stall
+	p.setHook(func(m method, _ int) fate { // others may be confirmed after the stall
 		if m == confirms {
 			return swallow
 		}
@@ -135,8 +135,8 @@ func TestPublishUnconfirmed(t *testing.T) {
 	assert.True(t, unavailable(err) && errors.Is(err, context.Canceled), "the context has ended: %v", err)
 }
 
-// TestStaleAck: what came by a connection that is gone is never settled by another one, whose tags
-// begin anew.
+// TestStaleAck: a delivery of a lost connection is never settled on another one, whose tags start
+// again.
 func TestStaleAck(t *testing.T) {
 	t.Parallel()
 	p := behindProxy(t)
@@ -159,7 +159,7 @@ func TestStaleAck(t *testing.T) {
 	assert.Equal(t, len(look(t, parking(t, p.url, p.queue))), 0, "parked messages")
 }
 
-// TestSettleCut: wherever the connection breaks, the message is still there, as the error says.
+// TestSettleCut: wherever the connection breaks, the message still exists, as the error says.
 func TestSettleCut(t *testing.T) {
 	t.Parallel()
 	retry := func(ctx context.Context, d mqidem.Delivery) error { return d.Retry(ctx, time.Millisecond) }
@@ -195,7 +195,7 @@ func TestSettleCut(t *testing.T) {
 				assert.NoError(t, c.settle(t.Context(), d), "the second time")
 				assert.ErrorIs(t, c.settle(t.Context(), d), mqidem.ErrSettled, "the third time")
 			}
-			if c.at == acks { // it cuts the consumer's connection, by which copies may still come
+			if c.at == acks { // it cuts the consumer's connection, which may still deliver copies
 				eventually(t, "the source consumes again", func() bool { return p.count(consumes) > 0 })
 			}
 			for range c.copies {
@@ -209,8 +209,8 @@ func TestSettleCut(t *testing.T) {
 	}
 }
 
-// TestReconnect: while the broker is away nothing turns in a tight loop, and Receive goes on when
-// it is there again.
+// TestReconnect: while the broker is down there is no tight loop, and Receive continues when it is
+// back.
 func TestReconnect(t *testing.T) {
 	t.Parallel()
 	p := behindProxy(t)
@@ -222,8 +222,7 @@ func TestReconnect(t *testing.T) {
 	assert.NoError(t, receive(t, s).Ack(t.Context()), "Ack")
 }
 
-// TestSilentBroker: a connection on which nothing is said any more is found out by heartbeats, and
-// made again.
+// TestSilentBroker: heartbeats detect a silent connection, and the source replaces it.
 func TestSilentBroker(t *testing.T) {
 	t.Parallel()
 	p := behindProxy(t)
@@ -252,7 +251,7 @@ func TestQueueDeleted(t *testing.T) {
 	assert.ErrorIs(t, d.Ack(t.Context()), mqidem.ErrStale, "an ack of what went with the queue")
 }
 
-// TestCloseSilent: Close ends what waits also where the broker does not answer.
+// TestCloseSilent: Close ends all waits, also if the broker does not answer.
 func TestCloseSilent(t *testing.T) {
 	t.Parallel()
 	p := behindProxy(t)
@@ -272,8 +271,8 @@ func TestCloseSilent(t *testing.T) {
 	assert.ErrorIs(t, d.Ack(t.Context()), mqidem.ErrStale, "Ack")
 }
 
-// TestLeft: a delivery that its consumer has left behind a failed Retry comes again by itself;
-// otherwise all that the consumer may hold would be such, in the end.
+// TestLeft: a delivery that its consumer has abandoned after a failed Retry is redelivered by
+// itself. Otherwise such deliveries could in the end be all that the consumer may hold.
 func TestLeft(t *testing.T) {
 	t.Parallel()
 	url, queue := rabbit(t).vhost(t), unique()

@@ -42,7 +42,7 @@ func parking(tb testing.TB, url, queue string) *amqpidem.Parking {
 	return p
 }
 
-// outgoing are messages of a topic; the ids are the bodies.
+// outgoing returns messages of a topic; the ids are the bodies.
 func outgoing(topic string, bodies ...string) []outbox.Outgoing {
 	batch := make([]outbox.Outgoing, len(bodies))
 	for i, body := range bodies {
@@ -51,7 +51,7 @@ func outgoing(topic string, bodies ...string) []outbox.Outgoing {
 	return batch
 }
 
-// publish wants all to be confirmed.
+// publish checks that all messages are confirmed.
 func publish(tb testing.TB, p *amqpidem.Publisher, topic string, bodies ...string) {
 	tb.Helper()
 	for i, err := range p.Publish(tb.Context(), outgoing(topic, bodies...)) {
@@ -69,8 +69,8 @@ func receive(tb testing.TB, s *amqpidem.Source) mqidem.Delivery {
 	return d
 }
 
-// drain receives and acks until the queue's messages with these ids were all there, each as often
-// as is said, and then one more that is published last.
+// drain publishes one last message, and receives and acks until it was received. It returns how
+// often each other id was received.
 func drain(tb testing.TB, url, queue string, s *amqpidem.Source) map[string]int {
 	tb.Helper()
 	const last = "the last one"
@@ -86,7 +86,7 @@ func drain(tb testing.TB, url, queue string, s *amqpidem.Source) map[string]int 
 	}
 }
 
-// look walks a parking queue, and keeps all.
+// look walks a dead-letter queue and keeps all messages.
 func look(tb testing.TB, p *amqpidem.Parking) (all []*mqidem.Parked) {
 	tb.Helper()
 	assert.NoError(tb, p.Walk(tb.Context(), func(_ context.Context, m *mqidem.Parked) (mqidem.Verdict, error) {

@@ -15,8 +15,8 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// childURL makes the test binary a process that walks the parking queue of the queue "q" there,
-// removes every second message, and stops at the fifth.
+// childURL turns the test binary into a process that walks the dead-letter queue of the queue "q"
+// at that URL, removes every second message, and stops at the fifth.
 const childURL = "RETRYSAFE_TEST_AMQP_CHILD"
 
 func child(url string) int {
@@ -35,7 +35,7 @@ func child(url string) int {
 	return 1
 }
 
-// park fills the parking queue of "q" with messages "0" to n-1.
+// park fills the dead-letter queue of "q" with messages "0" to n-1.
 func park(t *testing.T, url string, n int, o *amqpidem.Options) {
 	t.Helper()
 	s, out := open(t, url, "q", o), publisher(t, url, nil)
@@ -79,8 +79,8 @@ func TestWalkKilled(t *testing.T) {
 	}
 }
 
-// TestWalkCut: a walk whose connection breaks, whose context ends, or whose parking queue is closed
-// is an error, and keeps what it has not removed.
+// TestWalkCut: a walk returns an error if its connection breaks, its context ends, or its Parking
+// is closed. It keeps the messages that it has not removed.
 func TestWalkCut(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*proxy, *amqpidem.Parking, context.CancelFunc){
@@ -115,8 +115,8 @@ func TestWalkCut(t *testing.T) {
 	}
 }
 
-// TestWalkOrder: however often walks were broken off, and whatever came meanwhile, the oldest comes
-// first; and each walk shows what was there when it began.
+// TestWalkOrder: the oldest message comes first, however often walks were broken off and whatever
+// arrived meanwhile. Each walk shows the messages that were there when it began.
 func TestWalkOrder(t *testing.T) {
 	t.Parallel()
 	for _, quorum := range []bool{false, true} {

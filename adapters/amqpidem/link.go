@@ -9,13 +9,13 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// link is one connection to the broker with one channel. It is used until it breaks, and never
-// connects again by itself: what came by it is settled by it, or not at all.
+// link is one connection to the broker with one channel. It is used until it breaks, and does not
+// reconnect: a delivery is settled on its own link or not at all.
 type link struct {
 	raw  net.Conn
 	conn *amqp.Connection
 	ch   *amqp.Channel
-	out  atomic.Int64  // deliveries in somebody's hands
+	out  atomic.Int64  // deliveries that a consumer holds
 	gone chan struct{} // closed when the channel or the connection has ended
 	why  atomic.Pointer[amqp.Error]
 }
@@ -23,8 +23,7 @@ type link struct {
 const (
 	handshakeTime = 30 * time.Second
 	closeTime     = 3 * time.Second
-	// writeTime is how long the broker may refuse to read an ack before the connection counts as
-	// broken.
+	// writeTime is how long the broker may not read an ack before the connection counts as broken.
 	writeTime = 30 * time.Second
 )
 
@@ -89,7 +88,7 @@ func (d *dialer) dial(ctx context.Context) (*link, error) {
 	return l, nil
 }
 
-// ended tells whether the link has broken.
+// ended reports whether the link has broken.
 func (l *link) ended() bool {
 	select {
 	case <-l.gone:
@@ -99,7 +98,7 @@ func (l *link) ended() bool {
 	}
 }
 
-// reason is why the link has broken; nil where it was closed from here.
+// reason returns why the link has broken; nil if this side closed it.
 func (l *link) reason() error {
 	if err := l.why.Load(); err != nil {
 		return err
@@ -107,18 +106,19 @@ func (l *link) reason() error {
 	return nil
 }
 
-// sever breaks the connection without a word, so that whatever waits on it ends.
+// sever closes the connection without a handshake, so that everything that waits on it ends.
 func (l *link) sever() { _ = l.raw.Close() }
 
-// within severs the link where do takes longer: a broker that does not read keeps a writer waiting
-// for ever.
+// within severs the link if do takes longer than d. Otherwise a broker that does not read would
+// block a writer for ever.
 func (l *link) within(d time.Duration, do func() error) error {
 	late := time.AfterFunc(d, l.sever)
 	defer late.Stop()
 	return do()
 }
 
-// close says good-bye, so that acks before it are read, and waits until the link has ended.
+// close ends the connection with a handshake, so that the broker reads the acks before it. It waits
+// until the link has ended.
 func (l *link) close() {
 	_ = l.within(closeTime, func() error { return l.conn.CloseDeadline(time.Now().Add(closeTime)) })
 	l.sever()

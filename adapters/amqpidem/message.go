@@ -12,16 +12,16 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// HeaderRoutingKey is in [mqidem.Message].Headers of what was published to an exchange: the routing
-// key, which later tries keep.
+// HeaderRoutingKey is in [mqidem.Message].Headers of messages that were published to an exchange.
+// It is the routing key, which later tries keep.
 const HeaderRoutingKey = "retrysafe-routing-key"
 
-// ours are the headers that become fields of a message, or are nobody's business.
+// ours are the headers that become fields of a message or are internal.
 var ours = []string{mqidem.HeaderID, mqidem.HeaderKey, mqidem.HeaderTries, mqidem.HeaderDead, HeaderProperties}
 
-// brokers tells the headers that the broker writes, and those that tell it to send copies
-// elsewhere. On a copy they would do harm: a message whose x-death names its queue is dropped by
-// the broker as going in circles, and CC sends each later try to other queues too.
+// brokers reports whether a header is written by the broker or makes it send copies elsewhere. Such
+// headers would do harm on a copy: the broker drops a message whose x-death names its queue as a
+// cycle, and CC sends each later try to other queues too.
 func brokers(name string) bool {
 	switch name {
 	case "x-death", "x-delivery-count", "x-acquired-count", "CC", "BCC":
@@ -30,7 +30,8 @@ func brokers(name string) bool {
 	return strings.HasPrefix(name, "x-first-death-") || strings.HasPrefix(name, "x-last-death-")
 }
 
-// read is what a delivery says. source is the queue that it came by, or was parked from.
+// read returns the message of a delivery. source is the queue that it came from, or the queue that
+// it was consumed from before it became a dead letter.
 func read(d *amqp.Delivery, source string) *mqidem.Message {
 	m := &mqidem.Message{
 		ID: d.MessageId, Source: source, ContentType: d.ContentType, Headers: make(map[string][]byte, len(d.Headers)), Body: d.Body,
@@ -59,27 +60,27 @@ func read(d *amqp.Delivery, source string) *mqidem.Message {
 	return m
 }
 
-// tries is how many copies there were before this one.
+// tries returns how many copies there were before this one.
 func tries(headers amqp.Table) int {
 	n, _ := number(headers[mqidem.HeaderTries])
 	return n
 }
 
-// number reads a count, whatever type it came in.
+// number reads a count of any type.
 func number(v any) (int, bool) {
 	const most = 1 << 30
 	n, err := strconv.ParseUint(string(text(v)), 10, 62)
 	return int(min(n, most)), err == nil
 }
 
-// again is a copy of a message with everything that it had, for this broker and user.
+// again returns a copy of a message with all its content, for this broker and user.
 func again(d *amqp.Delivery, user string) amqp.Publishing {
 	p := amqp.Publishing{
 		Headers: maps.Clone(d.Headers), ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, DeliveryMode: amqp.Persistent, Priority: d.Priority,
 		CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo, MessageId: d.MessageId, Timestamp: d.Timestamp, Type: d.Type, AppId: d.AppId, Body: d.Body,
-		// Expiration is left out: it would end the wait for a later try, or drop what is parked.
+		// Expiration is left out: it would end the wait for a later try, or drop a dead letter.
 	}
-	if d.UserId == user { // another one's is refused by the broker, and the channel closed
+	if d.UserId == user { // otherwise the broker would refuse it and close the channel
 		p.UserId = d.UserId
 	}
 	if p.Headers == nil {
@@ -93,7 +94,7 @@ func again(d *amqp.Delivery, user string) amqp.Publishing {
 	return p
 }
 
-// identify gives a message its id: in the property, or in a header where the property cannot carry
+// identify sets the id of a message: in the property, or in a header if the property cannot hold
 // it.
 func identify(p *amqp.Publishing, id string) {
 	p.MessageId = id
@@ -104,7 +105,7 @@ func identify(p *amqp.Publishing, id string) {
 	}
 }
 
-// seconds is a time as AMQP has it; what it cannot say is left out.
+// seconds returns a time for AMQP, or the zero time if AMQP cannot represent it.
 func seconds(t time.Time) time.Time {
 	if t.Unix() <= 0 {
 		return time.Time{}

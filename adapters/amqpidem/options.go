@@ -13,53 +13,52 @@ import (
 	"time"
 )
 
-// Options are for [Declare], [Open] and [OpenParking]; nil is fine. All consumers of a queue should
-// have the same ones.
+// Options are for [Declare], [Open] and [OpenParking]; nil is valid. All consumers of a queue
+// should use the same options.
 type Options struct {
-	// Prefetch is how many messages the broker gives to this consumer ahead of their acks; default
-	// 256, at most 65535. It should be twice the number of messages that are worked on at a time:
-	// of those of a batch, say.
+	// Prefetch is how many unacked messages the broker gives to this consumer; default 256, at most
+	// 65535. It should be twice the number of messages that are worked on at a time, for example
+	// twice the size of a batch.
 	Prefetch int
-	// Quorum makes quorum queues, which are kept by several nodes and lose nothing when one dies;
-	// default durable classic queues.
+	// Quorum makes quorum queues, which several nodes store and which lose nothing if one node
+	// dies; default durable classic queues.
 	Quorum bool
-	// Passive declares nothing: the queues have to be there, those of Delays too. It needs no
-	// permission to configure.
+	// Passive declares nothing: the queues must exist, also those of Delays. It needs no permission
+	// to configure.
 	Passive bool
-	// Delays are the waits that later tries are rounded up to, each with a queue of its own; a
-	// longer wait is cut to the largest one. From 1 ms to 24 days each, default 1s 3s 10s 30s 1m 5m
-	// 15m 1h. The queue of a level that is no longer used stays, and what is in it still comes
-	// back.
+	// Delays are the waits that later tries are rounded up to. Each has its own queue. A longer
+	// wait is cut to the largest one. From 1 ms to 24 days each, default 1s 3s 10s 30s 1m 5m 15m
+	// 1h. The queue of a removed level stays, and its messages still return to the work queue.
 	Delays []time.Duration
-	// TTL is how long a message may lie in the work queue before the broker parks it; whole
-	// milliseconds, up to 24 days. Default: for ever.
+	// TTL is how long a message may stay in the work queue before the broker dead-letters it; whole
+	// milliseconds, up to 24 days. Default: no limit.
 	TTL time.Duration
-	// DeliveryLimit is how often a quorum queue gives a message to consumers that die or are cut
-	// off with it before the broker parks it; default 1000. (RabbitMQ 4 has 20 by itself, which
-	// parks messages that are merely slow.)
+	// DeliveryLimit is how often a quorum queue redelivers a message after its consumer died or was
+	// cut off, before the broker dead-letters it; default 1000. (The default of RabbitMQ 4 is 20,
+	// which dead-letters messages that are merely slow.)
 	DeliveryLimit int
 	// Exchange is a durable topic exchange that is declared and bound to the queue by the keys of
-	// Bindings ("order.*"); default "#", which is all. Bindings that were made once stay until
-	// somebody removes them. Default: none; publish to the queue's name.
+	// Bindings ("order.*"); default "#", which is all. Existing bindings stay until an operator
+	// removes them. Default: no exchange; publish to the queue's name.
 	Exchange string
 	Bindings []string
-	// PublishTimeout bounds each wait for the broker by [Delivery.Retry], Dead and Send: to
-	// connect, to take a copy, to confirm it. Default 10 s. What could not be settled then, and is
-	// not tried again within three times that, the broker delivers again.
+	// PublishTimeout limits each wait for the broker in [Delivery.Retry], Dead and Send: to
+	// connect, to send a copy, to get its confirmation. Default 10 s. If a message could not be
+	// settled and is not tried again within three times that, the broker redelivers it.
 	PublishTimeout time.Duration
-	// Dialing is how the broker is reached.
+	// Dialing says how to reach the broker.
 	Dialing
 }
 
-// Dialing is how a broker is reached; its zero value is fine.
+// Dialing says how to reach a broker; its zero value is valid.
 type Dialing struct {
 	// TLS is for amqps URLs; default the system's roots, and the files that the URL names.
 	TLS *tls.Config
 	// Dial makes TCP connections; default that of a [net.Dialer].
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Name is what the broker lists the connections by; default "retrysafe".
+	// Name is the name of the connections in the broker's list; default "retrysafe".
 	Name string
-	// Logger gets what is said of connections that end; default [slog.Default].
+	// Logger gets messages about connections that end; default [slog.Default].
 	Logger *slog.Logger
 }
 
@@ -67,7 +66,7 @@ const (
 	defaultPrefetch       = 256
 	defaultPublishTimeout = 10 * time.Second
 	defaultDeliveryLimit  = 1000
-	// what RabbitMQ takes as x-message-ttl on all versions
+	// the largest x-message-ttl that all versions of RabbitMQ accept
 	maxDelay = math.MaxInt32 * time.Millisecond
 	maxName  = 255
 )
@@ -77,7 +76,7 @@ var defaultDelays = []time.Duration{
 	time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour,
 }
 
-// settings are options with the defaults filled in, for one queue.
+// settings are options with their defaults, for one queue.
 type settings struct {
 	Options
 	queue  string
@@ -150,14 +149,14 @@ func (d *Dialing) fill() {
 	}
 }
 
-// parkingQueue is where dead messages go.
+// parkingQueue returns the name of the dead-letter queue.
 func (s *settings) parkingQueue() string { return s.queue + ".dead" }
 
 func (s *settings) delayQueue(level int64) string {
 	return s.queue + ".delay." + strconv.FormatInt(level, 10)
 }
 
-// target is the queue to which a copy goes that is to come again after some time.
+// target returns the queue for a copy that must return after a time.
 func (s *settings) target(after time.Duration) string {
 	if after <= 0 {
 		return s.queue
@@ -166,7 +165,7 @@ func (s *settings) target(after time.Duration) string {
 	return s.delayQueue(s.levels[min(level, len(s.levels)-1)])
 }
 
-// giveBack is how long a consumer may try again to settle what could not be settled.
+// giveBack is how long a consumer may retry to settle a message before the broker redelivers it.
 func (s *settings) giveBack() time.Duration { return 3 * s.PublishTimeout }
 
 // milliseconds rounds up.
@@ -178,7 +177,7 @@ func milliseconds(d time.Duration) int64 {
 	return n
 }
 
-// or returns v, or what stands for it where it is not set.
+// or returns v, or otherwise if v is zero.
 func or[N ~int | ~int64](v, otherwise N) N {
 	if v == 0 {
 		return otherwise

@@ -10,25 +10,25 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// outlet is a link that publishes. One goroutine writes, so that whoever waits for a broker that
-// does not read can leave; another one hears what the broker returns.
+// outlet is a link that publishes. One goroutine writes, so that a caller can stop waiting for a
+// broker that does not read. Another one receives what the broker returns.
 type outlet struct {
 	*link
 	timeout time.Duration
 	queue   chan *publishing
 	blocks  chan amqp.Blocking
 	returns chan amqp.Return
-	heard   chan chan struct{} // closed by ear when it has marked what came before
-	deaf    chan struct{}      // closed when ear has ended, and has marked all that ever came
+	heard   chan chan struct{} // closed by ear when it has marked all earlier returns
+	deaf    chan struct{}      // closed when ear has ended and has marked all returns
 	work    sync.WaitGroup
 
 	mu       sync.Mutex
 	inflight map[string]*publishing
-	stuck    bool // the broker said that it takes nothing
+	stuck    bool // the broker said that it accepts nothing
 	ending   bool // no more work begins
 }
 
-// publishing is one message on its way.
+// publishing is one message that is being published.
 type publishing struct {
 	exchange, key string
 	amqp.Publishing
@@ -36,7 +36,7 @@ type publishing struct {
 	sent    chan struct{} // closed when it was written, or could not be
 	confirm *amqp.DeferredConfirmation
 	err     error         // of the writing
-	over    chan struct{} // closed when its fate is known to nobody else any more
+	over    chan struct{} // closed when its name is free again
 	reply   string        // why it was returned; the outlet's mutex guards it
 }
 
@@ -44,8 +44,8 @@ func newPublishing(exchange, key string, p amqp.Publishing) *publishing {
 	return &publishing{exchange: exchange, key: key, Publishing: p, sent: make(chan struct{}), over: make(chan struct{})}
 }
 
-// name is what a message that comes back is known by. Of one name only one is on its way: the
-// broker does not say which one it returns.
+// name identifies a returned message. Only one message of a name is in flight, since the broker
+// does not say which one it returns.
 func (p *publishing) name() string { return name(p.exchange, p.key, p.MessageId, p.Headers) }
 
 func name(exchange, key, id string, headers amqp.Table) string {
@@ -55,7 +55,7 @@ func name(exchange, key, id string, headers amqp.Table) string {
 func newOutlet(l *link, timeout time.Duration) (*outlet, error) {
 	o := &outlet{
 		link: l, timeout: timeout, queue: make(chan *publishing), heard: make(chan chan struct{}), deaf: make(chan struct{}),
-		// The client gives up what it cannot put there within five seconds: a return must not be
+		// The client drops a return that it cannot deliver within five seconds. No return must be
 		// lost.
 		returns: make(chan amqp.Return, 1024), blocks: make(chan amqp.Blocking, 64),
 		inflight: map[string]*publishing{},
@@ -70,9 +70,9 @@ func newOutlet(l *link, timeout time.Duration) (*outlet, error) {
 	return o, nil
 }
 
-// mouth writes, while the broker takes messages.
+// mouth writes while the broker accepts messages.
 func (o *outlet) mouth() {
-	defer o.sever() // the broker closes a channel for an error and leaves the connection open
+	defer o.sever() // after an error the broker closes the channel and leaves the connection open
 	for {
 		queue := o.queue
 		if o.blocked() {
@@ -105,7 +105,7 @@ func (o *outlet) blocked() bool {
 	return o.stuck
 }
 
-// ear marks what the broker returns.
+// ear marks the messages that the broker returns.
 func (o *outlet) ear() {
 	defer close(o.deaf)
 	for {
@@ -141,7 +141,7 @@ func (o *outlet) mark(r *amqp.Return) {
 	}
 }
 
-// hand gives p to the writer. An error says that it was not published.
+// hand gives p to the writer. An error means that p was not published.
 func (o *outlet) hand(ctx context.Context, p *publishing) *publishError {
 	if err := fits(p, o.conn.Config.FrameSize); err != nil {
 		return err
@@ -174,7 +174,7 @@ func (o *outlet) hand(ctx context.Context, p *publishing) *publishError {
 	}
 }
 
-// notTaken is the error of a wait that was too long; an alarm explains it best.
+// notTaken is the error of a wait that was too long. If there is an alarm, the error says so.
 func (o *outlet) notTaken(text string) *publishError {
 	if o.blocked() {
 		text = "RabbitMQ has taken no messages for %v, since its disk or memory is short (connection.blocked); the message was not published: give it some, and do it later"
@@ -182,7 +182,7 @@ func (o *outlet) notTaken(text string) *publishError {
 	return failed(unsent, nil, text, o.timeout)
 }
 
-// enter takes the place of p's name; if another one has it, that one is returned.
+// enter takes p's name. If another message has it, enter returns that one.
 func (o *outlet) enter(p *publishing) *publishing {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -201,7 +201,7 @@ func (o *outlet) leave(p *publishing) {
 	close(p.over)
 }
 
-// await waits for the confirmation of what hand has taken, until late fires.
+// await waits for the confirmation of a message that hand has accepted, until late fires.
 func (o *outlet) await(ctx context.Context, p *publishing, late <-chan time.Time) *publishError {
 	if err := o.until(ctx, p, p.sent, late); err != nil {
 		return err
@@ -218,7 +218,7 @@ func (o *outlet) await(ctx context.Context, p *publishing, late <-chan time.Time
 	return o.fate(p)
 }
 
-// until waits for what happens to p, which counts more than the end of a wait.
+// until waits for an event of p. If the event and the end of the wait coincide, the event counts.
 func (o *outlet) until(ctx context.Context, p *publishing, happens <-chan struct{}, late <-chan time.Time) *publishError {
 	select {
 	case <-happens:
@@ -235,14 +235,14 @@ func (o *outlet) until(ctx context.Context, p *publishing, happens <-chan struct
 	}
 }
 
-// fate is what became of a message that the client has heard of.
+// fate returns the outcome of a message after its confirmation or the end of its channel.
 func (o *outlet) fate(p *publishing) *publishError {
 	defer o.leave(p)
 	if !p.confirm.Acked() {
 		if !o.ch.IsClosed() {
 			return failed(nacked, nil, "RabbitMQ could not keep the message; look at its log, and at the limits of the queue: publish it again later")
 		}
-		<-o.gone // a channel that ends reports what it has in flight as refused
+		<-o.gone // a channel that ends reports its messages in flight as refused
 		return broken(o.reason(), len(p.Body))
 	}
 	done := make(chan struct{})
@@ -266,7 +266,7 @@ func exchange(name string) string {
 	return "the exchange " + name
 }
 
-// abandon leaves p to itself: its name is free again when the broker has said what became of it.
+// abandon stops waiting for p. Its name is free again when the broker has answered.
 func (o *outlet) abandon(p *publishing, cause error) *publishError {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -292,7 +292,7 @@ func (o *outlet) abandon(p *publishing, cause error) *publishError {
 
 const unconfirmed = "RabbitMQ has not confirmed the message yet; nobody knows whether it was taken: publish it again with the same id"
 
-// end closes the link, and waits for what hangs on it.
+// end closes the link and waits for everything that uses it.
 func (o *outlet) end() {
 	o.mu.Lock()
 	o.ending = true

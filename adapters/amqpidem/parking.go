@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// Parking is the parking queue of a work queue. It is safe for concurrent use.
+// Parking is the dead-letter queue of a work queue. It can be used concurrently.
 type Parking struct {
 	s    *settings
 	d    *dialer
@@ -26,14 +26,14 @@ type Parking struct {
 
 var _ mqidem.Parking = (*Parking)(nil)
 
-// OpenParking connects to where the dead messages of a queue are. It declares nothing: of the
-// options those count that say how to reach the broker, and PublishTimeout. Call Close at the end.
+// OpenParking connects to the dead-letter queue of a queue. It declares nothing. It uses only
+// Dialing and PublishTimeout of the options. Call Close at the end.
 func OpenParking(ctx context.Context, url, queue string, o *Options) (*Parking, error) {
 	s, err := newSettings(queue, o)
 	if err != nil {
 		return nil, err
 	}
-	s.Passive = true // for the words of an error
+	s.Passive = true // for the text of an error
 	d, err := newDialer(url, s.Dialing)
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func OpenParking(ctx context.Context, url, queue string, o *Options) (*Parking, 
 	return p, nil
 }
 
-// open connects, and looks whether the parking queue is there.
+// open connects and checks that the dead-letter queue exists.
 func (p *Parking) open(ctx context.Context) (*link, error) {
 	l, err := p.d.dial(ctx)
 	if err != nil {
@@ -62,9 +62,9 @@ func (p *Parking) open(ctx context.Context) (*link, error) {
 	return l, nil
 }
 
-// look asks for the parking queue; behind it the broker has done what it was told before by the
-// same link. The number of messages that it answers is not used: of a quorum queue that is busy it
-// is zero.
+// look asks for the dead-letter queue. When it returns, the broker has processed everything that
+// was sent earlier on the link. look ignores the number of messages in the answer, which is zero
+// for a busy quorum queue.
 func (p *Parking) look(ctx context.Context, l *link) error {
 	defer context.AfterFunc(ctx, l.sever)()
 	if _, err := l.ch.QueueDeclarePassive(p.s.parkingQueue(), true, false, false, false, nil); err != nil {
@@ -73,10 +73,10 @@ func (p *Parking) look(ctx context.Context, l *link) error {
 	return nil
 }
 
-// Walk implements [mqidem.Parking]. It takes the messages from the queue without an ack, and gives
-// back at its end what is kept: meanwhile another walk does not see them. When it is cut off, the
-// broker gives them back. RabbitMQ ends a walk that takes longer than its consumer_timeout, 30
-// minutes by default.
+// Walk implements [mqidem.Parking]. It gets the messages from the queue without an ack, and returns
+// the kept ones when it ends. Meanwhile another walk does not see them. If the walk is cut off, the
+// broker returns them. RabbitMQ ends a walk that takes longer than its consumer_timeout, 30 minutes
+// by default.
 func (p *Parking) Walk(ctx context.Context, see func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)) (err error) {
 	p.mu.Lock()
 	if p.life.Err() != nil {
@@ -102,15 +102,15 @@ func (p *Parking) Walk(ctx context.Context, see func(context.Context, *mqidem.Pa
 	return err
 }
 
-// taken is what a walk has taken from the queue.
+// taken is what a walk has got from the queue.
 type taken struct {
-	some  bool   // something was taken
-	left  int    // that it may still take: what was there with the first one
-	kept  uint64 // the tag of the last one that is to go back; zero: none
-	again bool   // the last one had gone back before
+	some  bool   // something was got
+	left  int    // how many it may still get: those that were there with the first one
+	kept  uint64 // the tag of the last message to return; zero: none
+	again bool   // the last one had been returned before
 }
 
-// show takes messages and asks what becomes of each.
+// show gets messages and calls see for each.
 func (p *Parking) show(ctx context.Context, l *link, t *taken, see func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)) error {
 	for t.left > 0 {
 		if err := ctx.Err(); err != nil {
@@ -151,12 +151,12 @@ func (p *Parking) take(ctx context.Context, l *link, t *taken) (amqp.Delivery, b
 	return raw, ok, err
 }
 
-// giveBack returns what was kept to its place, and waits until the broker has done it. It does so
-// too where the walk's context has ended. A quorum queue puts what comes back behind what came back
-// before, and all of that before what never left: where a walk ends early, what came back before is
-// taken as well, for the order.
+// giveBack returns the kept messages to their place, and waits until the broker has done it. It
+// does so also if the walk's context has ended. A quorum queue puts a returned message after those
+// that were returned before, and all of these before messages that never left. So if a walk ends
+// early, giveBack also gets and returns the messages that were returned before, to keep the order.
 func (p *Parking) giveBack(l *link, t *taken) error {
-	if l.ended() { // what was removed last may be back
+	if l.ended() { // the messages removed last may be back
 		return p.cut(context.Background(), l, nil)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), writeTime)
@@ -195,7 +195,7 @@ func (p *Parking) closed() error {
 	return fmt.Errorf("amqpidem: the parking queue of %q: %w", p.s.queue, mqidem.ErrSourceClosed)
 }
 
-// cut is the error of a walk that lost its connection.
+// cut returns the error of a walk that lost its connection.
 func (p *Parking) cut(ctx context.Context, l *link, err error) error {
 	if ctx.Err() != nil {
 		return p.ended(ctx.Err())
@@ -206,7 +206,7 @@ func (p *Parking) cut(ctx context.Context, l *link, err error) error {
 	return fmt.Errorf("amqpidem: the walk was cut off; what was shown is still parked, except what was removed, of which the last ones may be there again: %w", err)
 }
 
-// parked is a message of the parking queue as it was before, and why it is there.
+// parked returns a message of the dead-letter queue in its original form, and its reason.
 func parked(raw *amqp.Delivery, queue string) *mqidem.Parked {
 	why, err := mqidem.ParseReason(text(raw.Headers[mqidem.HeaderDead]))
 	if err != nil {
@@ -215,13 +215,13 @@ func parked(raw *amqp.Delivery, queue string) *mqidem.Parked {
 	if why.Source == "" {
 		why.Source = queue
 	}
-	raw.Redelivered = false // each walk before this one
+	raw.Redelivered = false // redelivered by each earlier walk
 	m := read(raw, why.Source)
 	keep(m, raw)
 	return &mqidem.Parked{Message: m, Reason: why}
 }
 
-// brokersReason is for what the consumers have not parked: the broker did, or somebody else.
+// brokersReason is for messages that the broker or another program has dead-lettered.
 func brokersReason(raw *amqp.Delivery, queue string) mqidem.Reason {
 	why := mqidem.Reason{Why: mqidem.DeadUnreadable, Source: queue, At: raw.Timestamp}
 	deaths, _ := raw.Headers["x-death"].([]any)
@@ -245,8 +245,8 @@ func brokersReason(raw *amqp.Delivery, queue string) mqidem.Reason {
 	return why
 }
 
-// Send implements [mqidem.Parking]. What [Parking.Walk] has shown is sent with all that it had,
-// even if AMQP has no text for it: see [HeaderProperties].
+// Send implements [mqidem.Parking]. It sends a message of [Parking.Walk] with all that it had, also
+// values of AMQP that are not text: see [HeaderProperties].
 func (p *Parking) Send(ctx context.Context, m *mqidem.Message) error {
 	if p.life.Err() != nil {
 		return p.closed()
@@ -257,7 +257,7 @@ func (p *Parking) Send(ctx context.Context, m *mqidem.Message) error {
 	return p.out.publish(ctx, newPublishing("", m.Source, write(m, p.d.user)))
 }
 
-// Close ends the walks that are under way, and the connections.
+// Close ends running walks and the connections.
 func (p *Parking) Close() error {
 	p.mu.Lock()
 	p.stop()

@@ -9,12 +9,12 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// HeaderProperties is in the messages that [Parking.Walk] shows, where they had more than
-// [mqidem.Message] can say: the properties of AMQP, and headers that are no text. [Parking.Send]
-// makes them again what they were, and takes the header away.
+// HeaderProperties is in messages that [Parking.Walk] shows, if they had more than [mqidem.Message]
+// can represent: the properties of AMQP, and headers that are not text. [Parking.Send] restores
+// them and removes the header.
 const HeaderProperties = "retrysafe-amqp"
 
-// properties are what a message has besides; its texts may have any bytes.
+// properties are the other properties of a message. Their texts may have any bytes.
 type properties struct {
 	Encoding    []byte           `json:"encoding,omitempty"`
 	Correlation []byte           `json:"correlation,omitempty"`
@@ -26,7 +26,7 @@ type properties struct {
 	Headers     map[string]typed `json:"headers,omitempty"`
 }
 
-// keep writes what m cannot say into a header of it.
+// keep stores in a header of m what m cannot represent.
 func keep(m *mqidem.Message, d *amqp.Delivery) {
 	p := properties{
 		Encoding: []byte(d.ContentEncoding), Correlation: []byte(d.CorrelationId), ReplyTo: []byte(d.ReplyTo), Type: []byte(d.Type), App: []byte(d.AppId),
@@ -45,7 +45,7 @@ func keep(m *mqidem.Message, d *amqp.Delivery) {
 	}
 }
 
-// write is m as it is published, with what keep has kept.
+// write returns m for publishing, with what keep has stored.
 func write(m *mqidem.Message, user string) amqp.Publishing {
 	var had properties
 	if packed := m.Headers[HeaderProperties]; json.Unmarshal(packed, &had) != nil {
@@ -78,8 +78,8 @@ func write(m *mqidem.Message, user string) amqp.Publishing {
 	return p
 }
 
-// fits returns an error where a field is longer than AMQP has room for. The client would break the
-// connection, and show the value.
+// fits returns an error if a field is longer than AMQP allows. The client would break the
+// connection and show the value.
 func fits(p *publishing, frame int) *publishError {
 	for _, s := range []struct{ name, value string }{
 		{"routing key", p.key},
@@ -101,7 +101,7 @@ func fits(p *publishing, frame int) *publishError {
 			return failed(tooLarge, nil, "the name of a header has %d bytes, and AMQP takes at most %d; nothing was published", len(name), maxName)
 		}
 	}
-	const properties = 4 << 10 // what the fields above need at most, and the frame
+	const properties = 4 << 10 // the most that the fields above need, and the frame
 	if size := width(p.Headers); frame > 0 && size > frame-properties {
 		return failed(tooLarge, nil, "the headers have about %d bytes, and the broker takes at most %d of them; nothing was published: raise frame_max of the broker, "+
 			"or use fewer headers", size, frame-properties)
@@ -109,7 +109,7 @@ func fits(p *publishing, frame int) *publishError {
 	return nil
 }
 
-// width is how many bytes a value takes on the wire, or a little more.
+// width returns how many bytes a value takes on the wire, or a little more.
 func width(v any) int {
 	switch v := v.(type) {
 	case string:

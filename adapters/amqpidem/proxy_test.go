@@ -10,7 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/servertest"
 )
 
-// The methods that tests look for: class and number of the protocol, and who says it.
+// The methods that tests look for: class and number of the protocol, and the side that sends it.
 type method struct {
 	server        bool
 	class, number uint16
@@ -23,13 +23,13 @@ var (
 	consumes  = method{false, 60, 20}
 )
 
-// fate is what becomes of a method, and of its connection.
+// fate is what happens to a method and its connection.
 type fate uint8
 
 const (
 	pass     fate = iota
 	lose          // it does not arrive; the connection breaks
-	swallow       // it does not arrive; the connection goes on
+	swallow       // it does not arrive; the connection stays
 	cutAfter      // it arrives; the connection breaks
 )
 
@@ -56,7 +56,7 @@ func startProxy(tb testing.TB, to string) *proxy {
 	return p
 }
 
-// on does something at the first method of a kind, from now on.
+// on applies a fate to the next method of a kind.
 func (p *proxy) on(what method, then fate) {
 	p.setHook(func(m method, n int) fate {
 		if m == what && n == 1 {
@@ -73,7 +73,7 @@ func (p *proxy) setHook(hook func(m method, n int) fate) {
 	clear(p.counts)
 }
 
-// count is how often something was said since the hook was set.
+// count returns how often a method was sent since the hook was set.
 func (p *proxy) count(m method) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,7 +116,7 @@ func (p *proxy) pump(from, to net.Conn, server bool) {
 	}
 }
 
-// frame is one of the protocol: type, channel, size, content, end.
+// frame reads a frame of the protocol: type, channel, size, content, end.
 func frame(r io.Reader) ([]byte, error) {
 	head := make([]byte, 7)
 	if _, err := io.ReadFull(r, head); err != nil {

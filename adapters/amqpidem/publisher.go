@@ -14,25 +14,25 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// PublisherOptions are for [NewPublisher]; nil is fine.
+// PublisherOptions are for [NewPublisher]; nil is valid.
 type PublisherOptions struct {
-	// Exchange is where messages go, with their Topic as routing key; it has to be there. Default:
-	// the default exchange, where a Topic is the name of a queue.
+	// Exchange is where messages go, with their Topic as routing key; it must exist. Default: the
+	// default exchange, where a Topic is the name of a queue.
 	Exchange string
-	// OneByOne publishes a message when the one before it was confirmed. Then the order of a key is
-	// kept within a batch, and the relay gives several messages of one key at once; throughput is
-	// that of one round trip to the broker's disk after the other.
+	// OneByOne publishes a message when the one before it was confirmed. This keeps the order of a
+	// key within a batch, and the relay hands over several messages of one key at once. The
+	// throughput is one round trip to the broker's disk after the other.
 	OneByOne bool
-	// Timeout bounds each wait for the broker: to connect, to take a message, to confirm the next
-	// one of a batch. Default 10 s.
+	// Timeout limits each wait for the broker: to connect, to send a message, to get the next
+	// confirmation of a batch. Default 10 s.
 	Timeout time.Duration
-	// Dialing is how the broker is reached.
+	// Dialing says how to reach the broker.
 	Dialing
 }
 
-// Publisher publishes for a relay of package outbox: persistent messages that have to reach a
-// queue, and that the broker confirms. A connection that is cut is made again with the next batch.
-// It is safe for concurrent use.
+// Publisher publishes for a relay of package outbox. Its messages are persistent, must reach a
+// queue, and are confirmed by the broker. It replaces a lost connection at the next batch. It can
+// be used concurrently.
 type Publisher struct {
 	o   PublisherOptions
 	out *sender
@@ -40,8 +40,8 @@ type Publisher struct {
 
 var _ outbox.Ordered = (*Publisher)(nil)
 
-// NewPublisher connects; it fails where the broker is not there, or the exchange is not. Call Close
-// at the end.
+// NewPublisher connects. It returns an error if the broker is unreachable or the exchange is
+// missing. Call Close at the end.
 func NewPublisher(ctx context.Context, url string, o *PublisherOptions) (*Publisher, error) {
 	p := &Publisher{}
 	if o != nil {
@@ -67,7 +67,7 @@ func NewPublisher(ctx context.Context, url string, o *PublisherOptions) (*Publis
 	return p, nil
 }
 
-// ready looks for the exchange.
+// ready checks that the exchange exists.
 func (p *Publisher) ready(l *link) error {
 	if p.o.Exchange == "" {
 		return nil
@@ -102,8 +102,8 @@ func (p *Publisher) Publish(ctx context.Context, batch []outbox.Outgoing) []erro
 	first := map[string]int{}
 	for i := range batch {
 		under[i] = p.message(&batch[i])
-		// Of one message that is there twice the second waits for the first, whose confirmation is
-		// only heard below.
+		// If the batch has one message twice, the second waits for the first, whose confirmation is
+		// otherwise only received below.
 		name := under[i].name()
 		if j, twice := first[name]; twice && under[j] != nil {
 			soon := time.NewTimer(p.o.Timeout)
@@ -135,8 +135,8 @@ func (p *Publisher) Publish(ctx context.Context, batch []outbox.Outgoing) []erro
 		case err == nil:
 			late.Reset(p.o.Timeout)
 		case err.kind == unknown && !o.ended():
-			// the others may be confirmed, but nobody waits any more; where the connection has
-			// ended, all know soon
+			// the others may be confirmed, but there is no time left to wait; if the connection has
+			// ended, the outcome of all is known soon
 			over = passed
 		}
 		errs[i] = sorted(err)
@@ -151,7 +151,7 @@ var passed = func() <-chan time.Time {
 	return c
 }()
 
-// open is a connection to publish by.
+// open returns a connection for publishing.
 func (p *Publisher) open(ctx context.Context) (*outlet, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, outbox.Unavailable(err)
@@ -160,7 +160,7 @@ func (p *Publisher) open(ctx context.Context) (*outlet, error) {
 	return o, outbox.Unavailable(err)
 }
 
-// one publishes a message alone.
+// one publishes a single message.
 func (p *Publisher) one(ctx context.Context, m outbox.Outgoing) error {
 	err := p.out.publish(ctx, p.message(&m))
 	var e *publishError
@@ -170,8 +170,8 @@ func (p *Publisher) one(ctx context.Context, m outbox.Outgoing) error {
 	return outbox.Unavailable(err)
 }
 
-// message is what the broker gets. The content is copied: a call whose context ends leaves it to
-// the goroutine that writes.
+// message returns the message for the broker. It copies the content: if the context of a call ends,
+// the goroutine that writes still uses it.
 func (p *Publisher) message(m *outbox.Outgoing) *publishing {
 	out := amqp.Publishing{
 		Headers: make(amqp.Table, len(m.Headers)+1), ContentType: m.ContentType, DeliveryMode: amqp.Persistent, Timestamp: seconds(m.Added), Body: bytes.Clone(m.Payload),
@@ -186,7 +186,7 @@ func (p *Publisher) message(m *outbox.Outgoing) *publishing {
 	return newPublishing(p.o.Exchange, m.Topic, out)
 }
 
-// sorted is an error as a relay knows it.
+// sorted turns an error into one for the relay.
 func sorted(err *publishError) error {
 	switch {
 	case err == nil:
@@ -196,13 +196,13 @@ func sorted(err *publishError) error {
 	case err.kind == returned || err.kind == nacked:
 		return err
 	case err.kind == refused && strings.Contains(err.Error(), "access to topic"):
-		// the routing key, not the exchange
+		// the routing key is refused, not the exchange
 		return err
 	}
 	return outbox.Unavailable(err)
 }
 
-// Close ends the connection. What is being published is told that nobody knows.
+// Close ends the connection. Publications in flight get an unknown outcome.
 func (p *Publisher) Close() error {
 	p.out.close()
 	return nil

@@ -16,8 +16,8 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// TestUnroutable: what no queue takes is an error that says so, for that message alone; it counts
-// against the message.
+// TestUnroutable: a message that reaches no queue gets an error that says so, and only that message
+// does. It counts as a failed attempt of the message.
 func TestUnroutable(t *testing.T) {
 	t.Parallel()
 	url, queue := rabbit(t).vhost(t), unique()
@@ -46,8 +46,8 @@ func TestUnroutable(t *testing.T) {
 	assert.Equal(t, depth(t, url, queue), 102, "messages in the queue")
 }
 
-// TestSameMessage: several publications of one message at once are told apart, whether they reach a
-// queue or not: a binding comes and goes meanwhile.
+// TestSameMessage: several concurrent publications of one message are told apart, whether they
+// reach a queue or not: a binding comes and goes meanwhile.
 func TestSameMessage(t *testing.T) {
 	t.Parallel()
 	url, queue := rabbit(t).vhost(t), unique()
@@ -81,13 +81,13 @@ func TestSameMessage(t *testing.T) {
 	assert.Equal(t, depth(t, url, queue), int(confirmed.Load()), "messages in the queue, and confirmed ones (%d were returned)", refused.Load())
 }
 
-// TestTooLarge: a message over the broker's limit is dead at once; those that were on their way
-// with it are published again.
+// TestTooLarge: a message over the broker's limit is dead at once. Others in flight with it are
+// published again.
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	url, queue := rabbit(t).vhost(t), unique()
 	assert.NoError(t, amqpidem.Declare(t.Context(), url, queue, nil), "Declare")
-	for i := range 20 { // which of them are confirmed before the channel is closed differs
+	for i := range 20 { // the number that is confirmed before the channel is closed varies
 		oneByOne := i%2 == 1
 		out := publisher(t, url, &amqpidem.PublisherOptions{OneByOne: oneByOne})
 		batch := outgoing(queue, "small", "large", "small too")
@@ -109,7 +109,7 @@ func TestTooLarge(t *testing.T) {
 	assert.True(t, p.Walk(t.Context(), nil) != nil, "Walk of a closed one fails")
 }
 
-// TestRefusedByQueue: a queue that is full says so for each message; nothing else is held up.
+// TestRefusedByQueue: a full queue refuses each message separately and holds up nothing else.
 func TestRefusedByQueue(t *testing.T) {
 	t.Parallel()
 	url, queue := rabbit(t).vhost(t), unique()
@@ -126,8 +126,8 @@ func TestRefusedByQueue(t *testing.T) {
 	assert.NoError(t, errs[1], "the other one")
 }
 
-// TestExchangeDeleted while a publisher uses it: nothing counts against the messages, and they are
-// published when it is there again.
+// TestExchangeDeleted: while the exchange of a publisher is gone, no attempt of a message counts.
+// When it is back, the messages are published.
 func TestExchangeDeleted(t *testing.T) {
 	t.Parallel()
 	url := rabbit(t).vhost(t)
@@ -145,7 +145,7 @@ func TestExchangeDeleted(t *testing.T) {
 	publish(t, out, "key", "after")
 }
 
-// TestPublisherClosed: a closed publisher publishes nothing, and its batch waits; so does one whose
+// TestPublisherClosed: a closed publisher publishes nothing, and its batch waits. So does one whose
 // context has ended.
 func TestPublisherClosed(t *testing.T) {
 	t.Parallel()
@@ -165,7 +165,7 @@ func TestPublisherClosed(t *testing.T) {
 	assert.Equal(t, depth(t, url, queue), 0, "messages in the queue")
 }
 
-// TestPublishContent: a message has its time, its key, and lasts.
+// TestPublishContent: a message has its time and key, and is persistent.
 func TestPublishContent(t *testing.T) {
 	t.Parallel()
 	url, queue := rabbit(t).vhost(t), unique()

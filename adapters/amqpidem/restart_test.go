@@ -15,14 +15,13 @@ type side struct {
 	source *amqpidem.Source
 }
 
-// TestOwnServer has a server that it may hurt.
+// TestOwnServer uses its own server, which it may damage.
 func TestOwnServer(t *testing.T) {
 	t.Parallel()
 	s := new(server)
 	s.start(t)
-	// What is to survive the kill is made long before it: RabbitMQ 3.10 takes about a second to
-	// write down that there is a new quorum queue, and one that is killed before has forgotten what
-	// was in it.
+	// Queues that must survive the kill are made long before it: RabbitMQ 3.10 takes about a second
+	// to store a new quorum queue. If it is killed before, it loses the messages of that queue.
 	url := s.vhost(t)
 	var sides []side
 	for queue, quorum := range map[string]bool{"classic": false, "quorum": true} {
@@ -40,8 +39,8 @@ func TestOwnServer(t *testing.T) {
 	testKilled(t, s, url, sides)
 }
 
-// testAlarm: while the broker is short of disk or memory, publishing ends with an error in its
-// time, and acks pass. Behind it all goes on.
+// testAlarm: while the broker is short of disk or memory, publishing fails after its timeout, and
+// acks work. After the alarm everything continues.
 func testAlarm(t *testing.T, s *server, high, low func()) {
 	t.Helper()
 	const timeout = 5 * time.Second
@@ -91,8 +90,8 @@ func testAlarm(t *testing.T, s *server, high, low func()) {
 	}
 }
 
-// testKilled: what was confirmed is there when the broker comes back, wherever it was, and sources
-// and publishers go on by themselves.
+// testKilled: confirmed messages are there when the broker is back, wherever they were. Sources and
+// publishers continue by themselves.
 func testKilled(t *testing.T, s *server, url string, sides []side) {
 	t.Helper()
 	out := publisher(t, url, nil)
@@ -110,7 +109,7 @@ func testKilled(t *testing.T, s *server, url string, sides []side) {
 	for _, one := range sides {
 		seen := map[string]bool{}
 		for !seen["later"] || !seen["held"] || !seen["waits"] {
-			// and what the broker has forgotten the ack of
+			// and those whose ack the broker has lost
 			d := receive(t, one.source)
 			assert.NoError(t, d.Ack(t.Context()), "Ack")
 			seen[d.Message().ID] = true

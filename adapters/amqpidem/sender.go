@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// sender publishes to one broker, by one connection at a time. It connects again when it is asked
-// to publish.
+// sender publishes to one broker over one connection at a time. It reconnects at the next
+// publication.
 type sender struct {
 	d       *dialer
 	timeout time.Duration
-	// ready looks at a new link, before it is used.
+	// ready checks a new link before it is used.
 	ready func(*link) error
 
 	life   context.Context // until close
 	stop   context.CancelFunc
-	turn   chan struct{} // whoever connects has put something in
+	turn   chan struct{} // holds a value while a goroutine connects
 	mu     sync.Mutex
 	now    *outlet
 	closed bool
@@ -29,7 +29,7 @@ func newSender(d *dialer, timeout time.Duration, ready func(*link) error) *sende
 	return s
 }
 
-// outlet is one that has not ended when it was looked at.
+// outlet returns an outlet that had not ended when it was checked.
 func (s *sender) outlet(ctx context.Context) (*outlet, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, errors.New("the publishing timeout has passed"))
 	defer cancel()
@@ -89,7 +89,7 @@ func (s *sender) current() (*outlet, error) {
 	return s.now, nil
 }
 
-// publish returns when the broker has confirmed the message, or says what became of it.
+// publish returns when the broker has confirmed the message, or an error with its outcome.
 func (s *sender) publish(ctx context.Context, p *publishing) error {
 	if err := ctx.Err(); err != nil {
 		return failed(unsent, err, "the message was not published")
@@ -109,7 +109,7 @@ func (s *sender) publish(ctx context.Context, p *publishing) error {
 	return nil
 }
 
-// close ends the connection; what is under way is told that nobody knows.
+// close ends the connection. Publications in flight get an unknown outcome.
 func (s *sender) close() {
 	s.stop()
 	s.mu.Lock()

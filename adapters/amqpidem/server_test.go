@@ -27,8 +27,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/freeport"
 )
 
-// server is a RabbitMQ on loopback with its own port mapper and data. Each test has a virtual host
-// of its own in it.
+// server is a RabbitMQ on loopback with its own port mapper and data. Each test has its own virtual
+// host on it.
 type server struct {
 	dir, addr, web string
 	node           string
@@ -46,14 +46,14 @@ var (
 	}
 )
 
-// maxMessage is what the servers take at most.
+// maxMessage is the largest message that the servers accept.
 const maxMessage = 1 << 20
 
 func TestMain(m *testing.M) {
 	if url := os.Getenv(childURL); url != "" {
 		os.Exit(child(url))
 	}
-	_ = flag.Set("test.parallel", "8") // they wait for servers more than they compute
+	_ = flag.Set("test.parallel", "8") // they mostly wait for servers
 	code := m.Run()
 	if left := leftBehind(); code == 0 && left != "" {
 		fmt.Fprintf(os.Stderr, "goroutines go on behind Close:\n%s\n", left)
@@ -65,7 +65,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// leftBehind are goroutines of the package, when all that tests have opened is closed.
+// leftBehind returns goroutines of the package that still run after everything was closed.
 func leftBehind() string {
 	stacks := make([]byte, 4<<20)
 	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
@@ -79,7 +79,7 @@ func leftBehind() string {
 	}
 }
 
-// rabbit is the server that tests share.
+// rabbit returns the server that tests share.
 func rabbit(tb testing.TB) *server {
 	tb.Helper()
 	sharing.Do(func() { shared.start(tb) })
@@ -89,7 +89,7 @@ func rabbit(tb testing.TB) *server {
 	return &shared
 }
 
-// start makes the server's folder, and starts it.
+// start makes the server's directory and starts it.
 func (s *server) start(tb assert.T) {
 	tb.Helper()
 	const launcher = "/usr/lib/rabbitmq/bin/rabbitmq-server"
@@ -125,7 +125,7 @@ func (s *server) start(tb assert.T) {
 		"RABBITMQ_GENERATED_CONFIG_DIR=" + s.dir + "/gen", "RABBITMQ_FEATURE_FLAGS_FILE=" + s.dir + "/feature_flags",
 		"RABBITMQ_NODENAME=" + s.node, "RABBITMQ_NODE_IP_ADDRESS=127.0.0.1", "RABBITMQ_NODE_PORT=" + ports[0], "RABBITMQ_DIST_PORT=" + ports[2],
 		"ERL_EPMD_PORT=" + ports[3], "ERL_EPMD_ADDRESS=127.0.0.1", "RABBITMQ_CTL_DIST_PORT_MIN=" + ports[4], "RABBITMQ_CTL_DIST_PORT_MAX=" + ports[5],
-		"RABBITMQ_ALLOW_INPUT=1", // the launcher becomes the server, and so has its pid
+		"RABBITMQ_ALLOW_INPUT=1", // the launcher becomes the server and so has its pid
 		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-noinput -kernel inet_dist_use_interface {127,0,0,1} +S 2:2 +sbwt none",
 	}
 	if ports[4] > ports[5] {
@@ -144,7 +144,7 @@ func (s *server) command(name string, args ...string) *exec.Cmd {
 	return c
 }
 
-// run starts the server on the data that it has, and waits until it answers.
+// run starts the server on its existing data and waits until it answers.
 func (s *server) run(tb assert.T, addr string) {
 	tb.Helper()
 	s.broker = s.command("/usr/lib/rabbitmq/bin/rabbitmq-server")
@@ -177,14 +177,14 @@ func (s *server) end() {
 	_ = os.RemoveAll(s.dir)
 }
 
-// ctl is the command line of RabbitMQ.
+// ctl runs the command line of RabbitMQ.
 func (s *server) ctl(tb testing.TB, args ...string) {
 	tb.Helper()
 	said, err := s.command("/usr/lib/rabbitmq/bin/rabbitmqctl", slices.Concat([]string{"-n", s.node, "--quiet"}, args)...).CombinedOutput()
 	assert.NoError(tb, err, "rabbitmqctl %q: %s", args, said)
 }
 
-// api asks the management interface; out gets the answer.
+// api calls the management interface; out gets the answer.
 func (s *server) api(method, path string, in any, out ...any) error {
 	var body io.Reader
 	if in != nil {
@@ -218,7 +218,7 @@ func (s *server) api(method, path string, in any, out ...any) error {
 	return nil
 }
 
-// vhost is a virtual host of its own, as a URL of guest.
+// vhost makes a virtual host and returns its URL, as guest.
 func (s *server) vhost(tb testing.TB) string {
 	tb.Helper()
 	name := "t" + rand.Text()
@@ -227,7 +227,7 @@ func (s *server) vhost(tb testing.TB) string {
 	return "amqp://guest:guest@" + s.addr + "/" + name
 }
 
-// user is another user of a virtual host.
+// user adds another user of a virtual host.
 func (s *server) user(tb testing.TB, url, configure, write, read string) string {
 	tb.Helper()
 	name, vhost := "u"+rand.Text(), url[strings.LastIndex(url, "/")+1:]
@@ -236,13 +236,13 @@ func (s *server) user(tb testing.TB, url, configure, write, read string) string 
 	return "amqp://" + name + ":secret@" + s.addr + "/" + vhost
 }
 
-// through is a URL by another address.
+// through returns a URL with another address.
 func through(url, addr string) string {
 	head, tail, _ := strings.Cut(url, "@")
 	return head + "@" + addr + tail[strings.Index(tail, "/"):]
 }
 
-// raw is a plain client, to do what the package does not.
+// raw returns a plain client, for what the package does not do.
 func raw(tb testing.TB, url string) *amqp.Channel {
 	tb.Helper()
 	conn, err := amqp.Dial(url)
@@ -253,7 +253,7 @@ func raw(tb testing.TB, url string) *amqp.Channel {
 	return ch
 }
 
-// depth is how many messages of a queue wait.
+// depth returns how many messages of a queue wait.
 func depth(tb testing.TB, url, queue string) int {
 	tb.Helper()
 	conn, err := amqp.Dial(url)

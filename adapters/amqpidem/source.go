@@ -16,15 +16,15 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// Source consumes one queue. It is safe for concurrent use. It has two connections: under an alarm
-// of its disk or memory RabbitMQ stops reading from connections that publish, and acks have to pass
-// all the same.
+// Source consumes one queue. It can be used concurrently. It has two connections: during an alarm
+// of its disk or memory RabbitMQ stops reading from connections that publish, and acks must still
+// get through.
 type Source struct {
 	s     *settings
 	d     *dialer
 	out   *sender
 	ready chan *delivery
-	last  atomic.Pointer[link] // that of the delivery that was handed out last
+	last  atomic.Pointer[link] // of the last delivery that Receive returned
 	life  context.Context      // until Close
 	stop  context.CancelFunc
 	work  sync.WaitGroup
@@ -36,9 +36,9 @@ var (
 	_ mqidem.Limited = (*Source)(nil)
 )
 
-// Open declares what the queue needs, as [Declare] does, and begins to consume. It fails where the
-// broker is not there, or refuses; afterwards a connection that is cut is made again, for as long
-// as it takes. Call Close at the end.
+// Open declares what the queue needs, as [Declare] does, and starts to consume. It returns an error
+// if the broker is unreachable or refuses. Later, the source replaces a lost connection, however
+// long that takes. Call Close at the end.
 func Open(ctx context.Context, url, queue string, o *Options) (*Source, error) {
 	settings, err := newSettings(queue, o)
 	if err != nil {
@@ -59,7 +59,7 @@ func Open(ctx context.Context, url, queue string, o *Options) (*Source, error) {
 	return s, nil
 }
 
-// consume connects, and asks for messages.
+// consume connects and starts to consume.
 func (s *Source) consume(ctx context.Context) (*link, <-chan amqp.Delivery, error) {
 	l, err := s.d.dial(ctx)
 	if err != nil {
@@ -88,10 +88,10 @@ func (s *Source) subscribe(ctx context.Context, l *link) (in <-chan amqp.Deliver
 	return in, nil
 }
 
-// run passes messages on, and connects again, until Close.
+// run passes messages on, and reconnects, until Close.
 func (s *Source) run(l *link, in <-chan amqp.Delivery) {
-	// A connection that lasted is followed by another one soon; where each ends at once, the waits
-	// grow.
+	// After a connection that lasted, the next one comes soon. If connections end at once, the
+	// waits grow.
 	const lasted = 10 * time.Second
 	waits := backoff.Backoff{Max: math.MaxInt, MaxWait: lasted / 2}
 	for n := 1; ; n++ {
@@ -120,8 +120,8 @@ func (s *Source) run(l *link, in <-chan amqp.Delivery) {
 	}
 }
 
-// unreadable is advice where the client has ended the connection itself, for a message that it
-// cannot read.
+// unreadable returns advice for the case that the client has ended the connection because it cannot
+// read a message.
 func unreadable(reason error) string {
 	if reason == nil || !strings.Contains(reason.Error(), amqp.ErrSyntax.Reason) {
 		return ""
@@ -129,7 +129,7 @@ func unreadable(reason error) string {
 	return "; it was sent a message whose headers are nested too deeply, or are too many, for the client, and will be again: take that message out of the queue by other means"
 }
 
-// pass hands over what comes by a link, until it ends, the broker cancels the consumer, or Close.
+// pass hands over the messages of a link until it ends, the broker cancels the consumer, or Close.
 func (s *Source) pass(l *link, in <-chan amqp.Delivery) {
 	for {
 		select {
@@ -176,18 +176,18 @@ func (s *Source) closed() error {
 	return fmt.Errorf("amqpidem: the consumer of %q: %w", s.s.queue, mqidem.ErrSourceClosed)
 }
 
-// Full implements [mqidem.Limited]: as many are in somebody's hands as Options.Prefetch says.
+// Full implements [mqidem.Limited]: the consumer holds as many messages as Options.Prefetch allows.
 func (s *Source) Full() bool {
 	l := s.last.Load()
 	return l != nil && !l.ended() && l.out.Load() >= int64(s.s.Prefetch)
 }
 
-// HoldsFor implements [mqidem.Holder]: Options.TTL and the longest of Options.Delays. What a policy
-// of the broker says is not known here.
+// HoldsFor implements [mqidem.Holder]: Options.TTL plus the longest of Options.Delays. It does not
+// know the policies of the broker.
 func (s *Source) HoldsFor(context.Context) (time.Duration, error) { return s.s.holdsFor(), nil }
 
-// Close ends Receive, and gives back to the broker what was not settled. It waits for what the
-// source has started, for some seconds where the broker does not answer.
+// Close ends Receive and returns unsettled messages to the broker. It waits for what the source has
+// started, for some seconds if the broker does not answer.
 func (s *Source) Close() error {
 	s.stop()
 	s.out.close()

@@ -17,7 +17,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// behindTLS is an address that speaks TLS, before the broker, and who has signed its certificate.
+// behindTLS returns the address of a TLS proxy for the broker, and the CA of its certificate.
 func behindTLS(t *testing.T, to string) (string, *x509.CertPool) {
 	t.Helper()
 	web := httptest.NewUnstartedServer(nil) // it has a certificate for 127.0.0.1
@@ -53,8 +53,8 @@ func behindTLS(t *testing.T, to string) (string, *x509.CertPool) {
 	return l.Addr().String(), roots
 }
 
-// TestTLS: connections are made by Dial and TLS of the options, again and again, and a certificate
-// that nobody has vouched for is refused.
+// TestTLS: connections use Dial and TLS of the options, also when they are replaced. An untrusted
+// certificate is refused.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	url, queue := rabbit(t).vhost(t), unique()

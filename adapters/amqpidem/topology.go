@@ -10,11 +10,11 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// Declare makes what a queue needs, where it is missing: the work queue, a delay queue for each of
-// Options.Delays ("queue.delay.1000", in milliseconds), the parking queue ("queue.dead"), and
-// Options.Exchange with its bindings. With Options.Passive it looks whether the queues are there.
-// What exists with other arguments is an error, and nothing is changed. [Open] does the same, so
-// Declare is for those who only publish.
+// Declare makes what a queue needs, if it is missing: the work queue, a delay queue for each of
+// Options.Delays ("queue.delay.1000", in milliseconds), the dead-letter queue ("queue.dead"), and
+// Options.Exchange with its bindings. With Options.Passive it only checks that the queues exist. If
+// something exists with other arguments, Declare returns an error and changes nothing. [Open] does
+// the same, so Declare is for programs that only publish.
 func Declare(ctx context.Context, url, queue string, o *Options) error {
 	s, err := newSettings(queue, o)
 	if err != nil {
@@ -32,13 +32,13 @@ func Declare(ctx context.Context, url, queue string, o *Options) error {
 	return s.declare(ctx, l)
 }
 
-// queue is one to declare.
+// queue is a queue to declare.
 type queue struct {
 	name string
 	args amqp.Table
 }
 
-// queues are the work queue, the parking queue and the delay queues.
+// queues returns the work queue, the dead-letter queue and the delay queues.
 func (s *settings) queues() []queue {
 	work, parking := amqp.Table{}, amqp.Table{amqp.QueueTypeArg: s.kind()}
 	toParking := s.deadLetter(work, s.parkingQueue())
@@ -47,7 +47,7 @@ func (s *settings) queues() []queue {
 	}
 	if s.Quorum {
 		toParking["x-delivery-limit"] = int64(s.DeliveryLimit)
-		// each walk counts, and RabbitMQ 4 would drop what was seen 20 times
+		// each walk counts, and RabbitMQ 4 would drop a message after 20 of them
 		parking["x-delivery-limit"] = int64(math.MaxInt32)
 	}
 	all := []queue{{s.queue, work}, {s.parkingQueue(), parking}}
@@ -59,9 +59,9 @@ func (s *settings) queues() []queue {
 	return all
 }
 
-// kind is the type of all queues. It is always said: a virtual host may have another one by
-// default, and a quorum queue without a limit of its own has one that drops what was looked at
-// twenty times.
+// kind returns the type of all queues. It is always set: a virtual host may have another default
+// type, and a quorum queue without a limit may have a default that drops a message after twenty
+// reads.
 func (s *settings) kind() string {
 	if s.Quorum {
 		return amqp.QueueTypeQuorum
@@ -69,7 +69,7 @@ func (s *settings) kind() string {
 	return amqp.QueueTypeClassic
 }
 
-// deadLetter makes a queue hand over to another one what it does not keep.
+// deadLetter makes a queue move its expired and refused messages to another queue.
 func (s *settings) deadLetter(args amqp.Table, to string) amqp.Table {
 	args["x-dead-letter-exchange"], args["x-dead-letter-routing-key"] = "", to
 	args[amqp.QueueTypeArg] = s.kind()
@@ -80,9 +80,9 @@ func (s *settings) deadLetter(args amqp.Table, to string) amqp.Table {
 	return args
 }
 
-// declare makes the topology by l, which is of no more use behind an error.
+// declare makes the topology over l. After an error l cannot be used.
 func (s *settings) declare(ctx context.Context, l *link) error {
-	defer context.AfterFunc(ctx, l.sever)() // the client's calls know no context
+	defer context.AfterFunc(ctx, l.sever)() // the client's calls take no context
 	for _, q := range s.queues() {
 		var err error
 		if s.Passive {
@@ -108,7 +108,7 @@ func (s *settings) declare(ctx context.Context, l *link) error {
 	return nil
 }
 
-// refused says what to do about a queue or an exchange.
+// refused returns an error with advice about a queue or an exchange.
 func (s *settings) refused(ctx context.Context, l *link, err error, what, name string) error {
 	var e *amqp.Error
 	if !errors.As(err, &e) || !e.Server {
@@ -135,7 +135,7 @@ func (s *settings) refused(ctx context.Context, l *link, err error, what, name s
 	return fmt.Errorf("amqpidem: RabbitMQ refuses the %s %q: %w", what, name, err)
 }
 
-// holdsFor is how long a copy may lie in the queues.
+// holdsFor returns how long a copy can stay in the queues.
 func (s *settings) holdsFor() time.Duration {
 	if s.TTL == 0 {
 		return 0

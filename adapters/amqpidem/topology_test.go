@@ -12,7 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// TestOptions: what cannot be is refused before anything is sent.
+// TestOptions: invalid options are refused before anything is sent.
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	const url = "amqp://127.0.0.1:1"
@@ -50,8 +50,8 @@ func TestOptions(t *testing.T) {
 
 func second[V any](_ V, err error) error { return err }
 
-// TestDelays: a wait is rounded up to the next level, and cut to the largest; the levels are queues
-// of their own.
+// TestDelays: a wait is rounded up to the next level, and cut to the largest. Each level has its
+// own queue.
 func TestDelays(t *testing.T) {
 	t.Parallel()
 	url, queue := rabbit(t).vhost(t), unique()
@@ -75,7 +75,8 @@ func TestDelays(t *testing.T) {
 	}
 }
 
-// TestOtherArguments: a queue that exists otherwise is named, with what to do, and is not changed.
+// TestOtherArguments: if a queue exists with other arguments, the error names it and says what to
+// do. Nothing is changed.
 func TestOtherArguments(t *testing.T) {
 	t.Parallel()
 	url, queue := rabbit(t).vhost(t), unique()
@@ -91,7 +92,7 @@ func TestOtherArguments(t *testing.T) {
 	open(t, url, queue, &other)
 }
 
-// TestMissing: what is not there is named.
+// TestMissing: the error names what is missing.
 func TestMissing(t *testing.T) {
 	t.Parallel()
 	url, queue := rabbit(t).vhost(t), unique()
@@ -111,8 +112,8 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestPermissions: a consumer that may not declare does with Passive, and what is forbidden is
-// said.
+// TestPermissions: a consumer without the permission to declare works with Passive, and the error
+// says what is forbidden.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	s := rabbit(t)
@@ -149,8 +150,8 @@ func TestPermissions(t *testing.T) {
 	assert.NoError(t, d.Ack(t.Context()), "the message is still in the consumer's hands: Ack")
 }
 
-// TestExchange: one message reaches the queues of several consumers, each by its bindings, and a
-// later try of one reaches only that one.
+// TestExchange: one message reaches the queues of several consumers, each by its bindings. A later
+// try of one consumer reaches only that one.
 func TestExchange(t *testing.T) {
 	t.Parallel()
 	url := rabbit(t).vhost(t)
@@ -170,8 +171,8 @@ func TestExchange(t *testing.T) {
 	assert.Equal(t, drain(t, url, "points", points), map[string]int{"both": 1, "points only": 1}, "the other one")
 }
 
-// TestHoldsFor: what the broker drops, it drops after the TTL; a copy may have waited for the
-// longest delay before.
+// TestHoldsFor: the broker drops messages after the TTL. A copy may have waited for the longest
+// delay before.
 func TestHoldsFor(t *testing.T) {
 	t.Parallel()
 	url := rabbit(t).vhost(t)
@@ -183,9 +184,9 @@ func TestHoldsFor(t *testing.T) {
 	}
 }
 
-// TestBrokerParks: what lies in the queue for too long, and what quorum queues have delivered too
-// often, is parked by the broker, and said so. It can be put back, and tried later again and again:
-// the broker does not take it for going in circles.
+// TestBrokerParks: the broker dead-letters messages that stay too long in the queue, and those that
+// quorum queues have delivered too often, and says why. They can be redriven and tried later again
+// and again: the broker does not treat that as a cycle.
 func TestBrokerParks(t *testing.T) {
 	t.Parallel()
 	url := rabbit(t).vhost(t)
@@ -212,7 +213,7 @@ func TestBrokerParks(t *testing.T) {
 	}
 }
 
-// TestDeliveryLimit: a message whose consumers die is parked by a quorum queue.
+// TestDeliveryLimit: a quorum queue dead-letters a message whose consumers die.
 func TestDeliveryLimit(t *testing.T) {
 	t.Parallel()
 	url, queue := rabbit(t).vhost(t), unique()
@@ -230,7 +231,7 @@ func TestDeliveryLimit(t *testing.T) {
 	assert.Contains(t, found[0].Reason.Error, "x-delivery-limit", "the reason")
 }
 
-// TestArguments: what the queues are made with.
+// TestArguments: the arguments of the queues.
 func TestArguments(t *testing.T) {
 	t.Parallel()
 	url := rabbit(t).vhost(t)

@@ -27,7 +27,7 @@ func TestSameMessageInABatch(t *testing.T) {
 	eventually(t, "all of them are there", func() bool { return depth(t, url, "q") == 4 })
 }
 
-// A queue that was made without a type, which is classic then, is taken as it is.
+// A queue that was declared without a type, which then is classic, is accepted as it is.
 func TestQueueWithoutAType(t *testing.T) {
 	t.Parallel()
 	url := rabbit(t).vhost(t)

@@ -9,8 +9,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// text is a value of AMQP as [mqidem.Message].Headers show it: bytes and text as they are, numbers
-// in decimal, times in RFC 3339, and what is made of others as JSON.
+// text returns a value of AMQP as in [mqidem.Message].Headers: bytes and text unchanged, numbers in
+// decimal, times in RFC 3339, tables and arrays as JSON.
 func text(v any) []byte {
 	switch v := v.(type) {
 	case nil:
@@ -25,7 +25,7 @@ func text(v any) []byte {
 		return []byte(strconv.FormatInt(int64(v.Value), 10) + "e-" + strconv.Itoa(int(v.Scale)))
 	case amqp.Table, []any:
 		b, err := json.Marshal(plain(v))
-		if err != nil { // NaN, say
+		if err != nil { // for example NaN
 			return []byte(fmt.Sprint(v))
 		}
 		return b
@@ -33,7 +33,7 @@ func text(v any) []byte {
 	return []byte(fmt.Sprint(v))
 }
 
-// plain is a value as JSON shows it.
+// plain returns a value for JSON.
 func plain(v any) any {
 	switch v := v.(type) {
 	case amqp.Table:
@@ -54,7 +54,7 @@ func plain(v any) any {
 	return v
 }
 
-// typed is a value with its type, in JSON: of the fields one is set, none for a void.
+// typed is a value with its type, in JSON. One field is set, or none for a void.
 type typed struct {
 	T       *bool            `json:"t,omitempty"`
 	B       *uint8           `json:"B,omitempty"`

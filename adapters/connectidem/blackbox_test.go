@@ -23,7 +23,7 @@ import (
 
 type text = wrapperspb.StringValue
 
-// failure is an error of the suite as Connect has it.
+// failure returns an error of the suite as an error of Connect.
 func failure(f *rpcidemtest.Error) error {
 	e := connect.NewError(connect.Code(f.Code), errors.New(f.Message))
 	add := func(m proto.Message) {
@@ -44,7 +44,7 @@ func failure(f *rpcidemtest.Error) error {
 	return e
 }
 
-// between is the suite's place before the guard.
+// between calls the suite's Between before the guard.
 func between(b func(func()) *rpcidemtest.Error) connect.UnaryInterceptorFunc {
 	return func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, req connect.AnyRequest) (resp connect.AnyResponse, err error) {
@@ -69,7 +69,7 @@ func handler(m rpcidemtest.Method, o ...connect.HandlerOption) http.Handler {
 	}, o...)
 }
 
-// serve starts a server of HTTP/1.1 and HTTP/2, and gives a client for HTTP/2, which gRPC needs.
+// serve starts a server for HTTP/1.1 and HTTP/2, and returns a client for HTTP/2, which gRPC needs.
 func serve(t *testing.T, h http.Handler) (*http.Client, string) {
 	t.Helper()
 	both := new(http.Protocols)
@@ -117,7 +117,7 @@ func opener(protocol ...connect.ClientOption) rpcidemtest.Open {
 
 func told(h http.Header, what string) bool { return len(h.Values("idempotency-"+what)) == 1 }
 
-// answer reads an error.
+// answer parses an error.
 func answer(t *testing.T, err error) rpcidemtest.Answer {
 	t.Helper()
 	e, ok := errors.AsType[*connect.Error](err)

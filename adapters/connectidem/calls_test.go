@@ -31,8 +31,8 @@ func engine(t *testing.T) *retrysafe.Engine {
 	return e
 }
 
-// TestProtocolsMeet: what was done over one protocol is replayed over the others, whole: messages
-// and errors.
+// TestProtocolsMeet: the answer of a call over one protocol is replayed completely over the others:
+// messages and errors.
 func TestProtocolsMeet(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64
@@ -60,8 +60,8 @@ func TestProtocolsMeet(t *testing.T) {
 	assert.Equal(t, runs.Load(), int64(2), "runs")
 }
 
-// TestWithoutSideEffects: a method that Connect may send by GET passes, with a key and without, and
-// gets none from the client.
+// TestWithoutSideEffects: a method that Connect may send by GET passes, with and without a key, and
+// gets no key from the client.
 func TestWithoutSideEffects(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64
@@ -109,7 +109,7 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// schema is the method of the suite as generated code describes it.
+// schema returns the method of the suite as generated code describes it.
 func schema(t *testing.T) protoreflect.MethodDescriptor {
 	t.Helper()
 	words := proto.String(".google.protobuf.StringValue")
@@ -123,7 +123,7 @@ func schema(t *testing.T) protoreflect.MethodDescriptor {
 	return f.Services().Get(0).Methods().Get(0)
 }
 
-// TestAnotherType: a kept message that is not of the method's type is not given out.
+// TestAnotherType: a stored message that is not of the method's type is not returned.
 func TestAnotherType(t *testing.T) {
 	t.Parallel()
 	e := engine(t)

@@ -9,14 +9,15 @@ import (
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
-// Client sends the key of a unary call, and makes it again with the same key where that is safe and
-// of use: unavailable, and aborted or resource_exhausted with a RetryInfo. The key is the one in
-// the header of the request; else that of httpidem.ContextWithKey; else one of NewKey. A call
-// without a key passes once. The context's deadline is for all tries. The request itself is not
-// changed: one that its caller sends twice is two actions unless both calls have one key. It is
-// safe for concurrent use, and lets calls of handlers pass; nil options are the defaults.
+// Client sends the key of a unary call. It retries the call with the same key if that is safe and
+// useful: after unavailable, and after aborted or resource_exhausted with a RetryInfo. The key is
+// the one in the header of the request, or else that of httpidem.ContextWithKey, or else one of
+// NewKey. A call without a key is sent once. The context's deadline covers all tries. Client does
+// not change the request: if a caller sends it twice, that is two actions unless both calls have
+// one key. The interceptor can be used concurrently, and passes on calls of handlers; nil options
+// have the defaults.
 //
-// Methods without side effects pass once and get no key, so that they can be sent by GET.
+// Methods without side effects are called once and get no key, so that they can be sent by GET.
 func Client(o *rpcidem.ClientOptions) connect.Interceptor {
 	own := o.WithDefaults()
 	return connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
@@ -48,8 +49,8 @@ func Client(o *rpcidem.ClientOptions) connect.Interceptor {
 	})
 }
 
-// keyed is one try of a request, with a header of its own: that of an earlier try may still be on
-// its way out.
+// keyed is one try of a request. It has its own header, since that of an earlier try may still be
+// being sent.
 type keyed struct {
 	connect.AnyRequest
 	header http.Header

@@ -15,10 +15,10 @@ import (
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
-// typeURL stands before the name of a detail's type where it is sent.
+// typeURL is the prefix of the type name of a detail on the wire.
 const typeURL = "type.googleapis.com/"
 
-// asError is a refusal as Connect tells it.
+// asError returns a refusal as an error of Connect.
 func asError(r *rpcidem.Refusal) error {
 	err := connect.NewError(connect.Code(r.Code), errors.New(r.Message))
 	add(err, &errdetails.ErrorInfo{Reason: r.Reason, Domain: rpcidem.Domain})
@@ -34,7 +34,7 @@ func add(err *connect.Error, m proto.Message) {
 	}
 }
 
-// statusOf is what Connect would make of a method's error.
+// statusOf returns the status that Connect would use for a method's error.
 func statusOf(err error) *spb.Status {
 	if e, ok := errors.AsType[*connect.Error](err); ok && e != nil {
 		st := &spb.Status{Code: int32(e.Code()), Message: e.Message()} //nolint:gosec // a code
@@ -53,7 +53,7 @@ func statusOf(err error) *spb.Status {
 	return &spb.Status{Code: int32(code), Message: err.Error()}
 }
 
-// errorOf is the error of a status that was kept.
+// errorOf returns the error of a stored status.
 func errorOf(st *spb.Status) error {
 	err := connect.NewError(connect.Code(st.GetCode()), errors.New(st.GetMessage())) //nolint:gosec // a code
 	for _, d := range st.GetDetails() {
@@ -62,7 +62,7 @@ func errorOf(st *spb.Status) error {
 	return err
 }
 
-// failure reads the error of a call.
+// failure parses the error of a call.
 func failure(err error) *rpcidem.Failure {
 	e, ok := errors.AsType[*connect.Error](err)
 	if !ok || e == nil {
@@ -88,7 +88,7 @@ func failure(err error) *rpcidem.Failure {
 	return f
 }
 
-// Reason is that of a refusal of package rpcidem, and false for any other error.
+// Reason returns the reason of a refusal of package rpcidem. It returns false for any other error.
 func Reason(err error) (string, bool) {
 	if err == nil {
 		return "", false

@@ -14,8 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
-// marshal makes the bytes of a message, however it was written on the wire: the same ones for equal
-// messages of one program, which is what a retry is compared by.
+// marshal returns the bytes of a message, whatever its encoding on the wire. They are the same for
+// equal messages of one program, since retries are compared by them.
 func marshal(v any) ([]byte, error) {
 	m, err := messageOf(v)
 	if err != nil {
@@ -32,7 +32,7 @@ func messageOf(v any) (proto.Message, error) {
 	return m, nil
 }
 
-// replyOf makes the form that is kept of a method's answer.
+// replyOf returns the stored form of a method's answer.
 func replyOf(v any) (*rpcidem.Reply, error) {
 	m, err := messageOf(v)
 	if err != nil {
@@ -42,15 +42,15 @@ func replyOf(v any) (*rpcidem.Reply, error) {
 	return &rpcidem.Reply{Type: string(m.ProtoReflect().Descriptor().FullName()), Body: body}, err
 }
 
-// failureOf makes the form that is kept of a method's error.
+// failureOf returns the stored form of a method's error.
 func failureOf(st *spb.Status) (*rpcidem.Reply, error) {
 	body, err := proto.Marshal(st)
 	return &rpcidem.Reply{Code: rpcidem.Code(st.GetCode()), Body: body}, err //nolint:gosec // a code
 }
 
-// replay is the answer that was kept. A [connect.AnyResponse] can be made in package connect alone,
-// so this one has another inside, for header and trailer, and gives its own message; that is all
-// that a handler's answer is asked for.
+// replay is a stored answer. Only package connect can make a [connect.AnyResponse], so replay
+// embeds another one for header and trailer, and returns its own message. Connect needs nothing
+// else of a handler's answer.
 type replay struct {
 	*connect.Response[emptypb.Empty]
 	message proto.Message
@@ -59,8 +59,8 @@ type replay struct {
 // Any returns the message.
 func (r *replay) Any() any { return r.message }
 
-// read makes the answer that was kept: a message of the type that the method has, or an error.
-// schema is that of the method, if it is known.
+// read returns a stored answer: a message of the method's type, or an error. schema is the schema
+// of the method, if it is known.
 func read(r *rpcidem.Reply, schema any) (connect.AnyResponse, error) {
 	if r.Code != rpcidem.OK {
 		var s spb.Status

@@ -16,7 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
-// TestMarshal: equal messages have equal bytes, maps among them.
+// TestMarshal: equal messages have equal bytes, also with maps.
 func TestMarshal(t *testing.T) {
 	t.Parallel()
 	fields := map[string]any{}
@@ -52,8 +52,8 @@ func TestStatusOf(t *testing.T) {
 	assert.Equal(t, connect.Code(statusOf(context.DeadlineExceeded).GetCode()), connect.CodeDeadlineExceeded, "the context's")
 }
 
-// FuzzRead: whatever a store has for a reply, it is an answer or an error with the code that was
-// kept, or one that says that it cannot be read.
+// FuzzRead: any stored reply is an answer, an error with the stored code, or an error that says
+// that it cannot be read.
 func FuzzRead(f *testing.F) {
 	f.Add(uint32(0), "google.protobuf.StringValue", []byte{0x0a, 1, 'x'})
 	f.Add(uint32(0), "no.such.Type", []byte(nil))

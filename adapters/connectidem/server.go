@@ -10,19 +10,19 @@ import (
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
-// The header fields that an answer has, of errors too.
+// The header fields of an answer, also of an error.
 const (
 	replayed = "Idempotency-Replayed" // true: a stored answer
 	stored   = "Idempotency-Stored"   // unconfirmed: the store has not confirmed the answer yet
 )
 
-// Server guards unary methods, but for those without side effects, and refuses streams that bring a
-// key: they are not guarded, and a client that sends one believes that they are. It panics on
-// options that [rpcidem.Options.Validate] refuses. It is safe for concurrent use, and lets calls of
-// clients pass.
+// Server guards unary methods, except those without side effects. It refuses streams with a key:
+// streams are not guarded, and a client that sends a key expects that they are. It panics on
+// options that [rpcidem.Options.Validate] refuses. The interceptor can be used concurrently, and
+// passes on calls of clients.
 //
-// A replayed answer is no *connect.Response of the method's type: interceptors in front of this one
-// find the message by Any.
+// A replayed answer is not a *connect.Response of the method's type. Interceptors before this one
+// get the message from Any.
 func Server(e *retrysafe.Engine, o *rpcidem.Options) connect.Interceptor {
 	return &server{guard: rpcidem.NewGuard(e, o)}
 }
@@ -59,7 +59,7 @@ func (s *server) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// tell sets a field of the answer, whether it is a message or an error.
+// tell sets a header field of the answer, whether it is a message or an error.
 func tell(ctx context.Context, name, value string) {
 	if info, ok := connect.CallInfoForHandlerContext(ctx); ok {
 		info.ResponseHeader().Set(name, value)
@@ -76,7 +76,7 @@ func (s *server) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect
 	}
 }
 
-// WrapStreamingClient lets streams of clients pass.
+// WrapStreamingClient passes on streams of clients.
 func (s *server) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
 	return next
 }

@@ -17,7 +17,7 @@ func (c *Client) At(_ context.Context, addr string, f func(func(context.Context,
 	return f(doing(one))
 }
 
-// options are what says who the client is, and how it connects.
+// options returns the client's identity and how it connects.
 func (c *Client) options() *redis.Options {
 	if cluster, ok := c.r.(*redis.ClusterClient); ok {
 		o := cluster.Options()
@@ -34,15 +34,15 @@ func (c *Client) options() *redis.Options {
 		CredentialsProviderContext: o.CredentialsProviderContext, StreamingCredentialsProvider: o.StreamingCredentialsProvider,
 	}
 	if o.Addr == failover {
-		own.Dialer = nil // this one always finds the primary
+		own.Dialer = nil // the failover client's dialer always connects to the primary
 	}
 	return own
 }
 
-// failover is the address of clients that Sentinel tells where the primary is.
+// failover is the address in the options of a client that asks Sentinel for the primary.
 const failover = "FailoverClient"
 
-// doing sends commands to one server.
+// doing returns a function that sends commands to one server.
 func doing(node *redis.Client) func(context.Context, ...string) redisclient.Reply {
 	return func(ctx context.Context, cmd ...string) redisclient.Reply {
 		words := make([]any, len(cmd))

@@ -1,11 +1,11 @@
-// Package goredisclient makes a redisclient of github.com/redis/go-redis, for programs that have
-// such a client already: a single server, Sentinel (a failover client) or Cluster.
+// Package goredisclient adapts github.com/redis/go-redis to redisclient, for programs that already
+// have such a client: a single server, Sentinel (a failover client) or Cluster.
 //
-// That client sends a command again by itself when a connection breaks (MaxRetries). It does no
-// harm here, since each script recognises a repeat by its owner; but the counts of a tenant's
-// limits may be off by one key then, until its time has passed. MaxRetries -1 leaves repeats to the
-// engine. It also waits for its own time-outs whatever the context says; the adapter does not: a
-// call returns when its context ends, and what is left of it ends with ReadTimeout.
+// go-redis sends a command again when a connection breaks (MaxRetries). That is safe here, since
+// each script recognises a duplicate by its owner. But the counts of a tenant's limits may then be
+// off by one key until its time has passed. MaxRetries -1 leaves retries to the engine. go-redis
+// also waits for its own time-outs, whatever the context says. The adapter does not: a call returns
+// when its context ends, and the rest of it ends with ReadTimeout.
 package goredisclient
 
 import (
@@ -19,7 +19,8 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// Client is a [redisclient.Client] with every optional interface. It is safe for concurrent use.
+// Client implements [redisclient.Client] and every optional interface. It is safe for concurrent
+// use.
 type Client struct{ r redis.UniversalClient }
 
 var (
@@ -31,8 +32,8 @@ var (
 	_ redisclient.Dialer     = (*Client)(nil)
 )
 
-// New wraps a client, which the caller closes. A Ring is not taken: it has no way to tell which of
-// its servers has a key after one is lost.
+// New wraps a client, which the caller closes. It refuses a Ring: after a Ring has lost a server,
+// it cannot tell which server has a key.
 func New(r redis.UniversalClient) (*Client, error) {
 	switch r.(type) {
 	case *redis.Client, *redis.ClusterClient:
@@ -93,7 +94,8 @@ func (c *Client) EvalWait(ctx context.Context, call redisclient.Call, replicas i
 			return both{redisclient.Reply{Err: convert(err)}, 0}
 		}
 		run := func(script func(redis.Pipeliner) *redis.Cmd) both {
-			// one connection, as node.Conn would be, which has a data race of its own (v9.23)
+			// One pipeline is one connection. So would be node.Conn, but that has a data race
+			// (v9.23).
 			p := node.Pipeline()
 			eval := script(p)
 			acks := p.Do(ctx, "WAIT", replicas, wait.Milliseconds())
@@ -110,7 +112,7 @@ func (c *Client) EvalWait(ctx context.Context, call redisclient.Call, replicas i
 	return got.r, got.acked
 }
 
-// node is the server that owns the key.
+// node returns the server that owns the key.
 func (c *Client) node(ctx context.Context, key string) (*redis.Client, error) {
 	if cluster, ok := c.r.(*redis.ClusterClient); ok {
 		return cluster.MasterForKey(ctx, key)
@@ -122,7 +124,8 @@ func (c *Client) node(ctx context.Context, key string) (*redis.Client, error) {
 func (c *Client) Subscribe(ctx context.Context, channel string, on func(payload string)) error {
 	sub := c.r.Subscribe(ctx, channel)
 	defer func() { _ = sub.Close() }()
-	stop := context.AfterFunc(ctx, func() { _ = sub.Close() }) // it would wait for its own time-out
+	// otherwise it would wait for its own time-out
+	stop := context.AfterFunc(ctx, func() { _ = sub.Close() })
 	defer stop()
 	for {
 		m, err := sub.Receive(ctx)
@@ -150,7 +153,7 @@ func (c *Client) EachPrimary(ctx context.Context, f func(context.Context, func(c
 	if !ok {
 		return one(ctx, c.r.(*redis.Client)) //nolint:errcheck,forcetypeassert // New has looked
 	}
-	// ForEachMaster calls f for all at once; callers are promised one after the other.
+	// ForEachMaster calls f concurrently for all masters; EachPrimary promises one after the other.
 	var nodes []*redis.Client
 	found := make(chan *redis.Client, 1024)
 	err := cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
@@ -169,8 +172,8 @@ func (c *Client) EachPrimary(ctx context.Context, f func(context.Context, func(c
 	return err
 }
 
-// within calls f, and returns what ended makes of the context's error once ctx has ended, though f
-// may still run.
+// within calls f. If ctx ends first, it returns ended(ctx's error), although f may still be
+// running.
 func within[T any](ctx context.Context, f func() T, ended func(error) T) T {
 	if ctx.Done() == nil {
 		return f()
@@ -200,13 +203,13 @@ func reply(cmd *redis.Cmd) redisclient.Reply {
 	if errors.Is(err, redis.Nil) {
 		return redisclient.Reply{}
 	}
-	if m, ok := v.(map[any]any); ok { // of RESP3
+	if m, ok := v.(map[any]any); ok { // from RESP3
 		v = redisclient.Pairs(m)
 	}
 	return redisclient.Reply{Value: v, Err: convert(err)}
 }
 
-// convert tells what the server refused from what went wrong on the way.
+// convert separates a refusal of the server from an error of the connection.
 func convert(err error) error {
 	var refused redis.Error
 	if errors.As(err, &refused) {

@@ -22,7 +22,7 @@ import (
 	"github.com/retrysafe/retrysafe/rpcidem/rpcidemtest"
 )
 
-// suite is the service of the suite: texts both ways.
+// suite is the service of the suite: its messages are texts.
 func suite(method rpcidemtest.Method) *grpc.ServiceDesc {
 	handle := func(_ any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
 		in := new(wrapperspb.StringValue)
@@ -44,7 +44,7 @@ func suite(method rpcidemtest.Method) *grpc.ServiceDesc {
 	}
 }
 
-// failure is an error of the suite as gRPC has it.
+// failure returns an error of the suite as an error of gRPC.
 func failure(f *rpcidemtest.Error) error {
 	details := []protoadapt.MessageV1{&errdetails.DebugInfo{Detail: "a detail"}}
 	if f.Reason != "" {
@@ -63,7 +63,7 @@ func failure(f *rpcidemtest.Error) error {
 	return err
 }
 
-// between is the suite's place before the guard.
+// between calls the suite's Between before the guard.
 func between(b func(func()) *rpcidemtest.Error) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 		if b == nil {
@@ -86,7 +86,7 @@ func recovered(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler gr
 	return handler(ctx, req)
 }
 
-// serve starts a server on loopback, and connects to it.
+// serve starts a server on loopback and connects to it.
 func serve(t *testing.T, s *grpc.Server, o ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -147,7 +147,7 @@ func TestBlackBoxClient(t *testing.T) {
 	rpcidemtest.RunClient(t, open)
 }
 
-// TestReplaysAreWhole: a repeat gets the details of an error.
+// TestReplaysAreWhole: a duplicate gets the details of an error.
 func TestReplaysAreWhole(t *testing.T) {
 	t.Parallel()
 	s := grpc.NewServer(grpc.UnaryInterceptor(grpcidem.UnaryServer(engine(t), &rpcidem.Options{Tenant: rpcidem.Global})))

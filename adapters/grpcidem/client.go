@@ -11,13 +11,13 @@ import (
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
-// UnaryClient sends the key of a call, and makes it again with the same key where that is safe and
-// of use: UNAVAILABLE, and ABORTED or RESOURCE_EXHAUSTED with a RetryInfo. The key is the one in
-// the outgoing metadata; else that of httpidem.ContextWithKey; else one of NewKey. A call without a
-// key passes once. The context's deadline is for all tries. It is safe for concurrent use; nil
-// options are the defaults.
+// UnaryClient sends the key of a call. It retries the call with the same key if that is safe and
+// useful: after UNAVAILABLE, and after ABORTED or RESOURCE_EXHAUSTED with a RetryInfo. The key is
+// the one in the outgoing metadata, or else that of httpidem.ContextWithKey, or else one of NewKey.
+// A call without a key is sent once. The context's deadline covers all tries. The interceptor can
+// be used concurrently; nil options have the defaults.
 //
-// gRPC may send a call again by itself where the server has not seen it; the key goes along.
+// gRPC may resend a call itself if the server has not seen it; the key is sent again too.
 func UnaryClient(o *rpcidem.ClientOptions) grpc.UnaryClientInterceptor {
 	own := o.WithDefaults()
 	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {

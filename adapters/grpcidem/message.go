@@ -13,8 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
-// marshal makes the bytes of a message: the same ones for equal messages of one program, which is
-// what a retry is compared by.
+// marshal returns the bytes of a message. They are the same for equal messages of one program,
+// since retries are compared by them.
 func marshal(v any) ([]byte, error) {
 	m, ok := v.(proto.Message)
 	if !ok {
@@ -23,7 +23,7 @@ func marshal(v any) ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
 }
 
-// replyOf makes the form that is kept of a method's answer.
+// replyOf returns the stored form of a method's answer.
 func replyOf(resp any, st *status.Status) (*rpcidem.Reply, error) {
 	if st != nil {
 		body, err := proto.Marshal(st.Proto())
@@ -37,7 +37,7 @@ func replyOf(resp any, st *status.Status) (*rpcidem.Reply, error) {
 	return &rpcidem.Reply{Type: string(m.ProtoReflect().Descriptor().FullName()), Body: body}, err
 }
 
-// read makes the answer that was kept: a message, or the error of a status.
+// read returns a stored answer: a message, or the error of a status.
 func read(r *rpcidem.Reply) (any, error) {
 	if r.Code != rpcidem.OK {
 		var s spb.Status

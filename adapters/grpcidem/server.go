@@ -10,14 +10,14 @@ import (
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
-// The metadata that an answer has.
+// The metadata of an answer.
 const (
 	replayed = "idempotency-replayed" // true: a stored answer
 	stored   = "idempotency-stored"   // unconfirmed: the store has not confirmed the answer yet
 )
 
 // UnaryServer guards unary methods. It panics on options that [rpcidem.Options.Validate] refuses.
-// It is safe for concurrent use.
+// The interceptor can be used concurrently.
 func UnaryServer(e *retrysafe.Engine, o *rpcidem.Options) grpc.UnaryServerInterceptor {
 	g := rpcidem.NewGuard(e, o)
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
@@ -36,7 +36,7 @@ func UnaryServer(e *retrysafe.Engine, o *rpcidem.Options) grpc.UnaryServerInterc
 		case refusal != nil:
 			return nil, asStatus(refusal)
 		case told.Replayed:
-			// a transport that cannot tell is no reason not to answer
+			// if the transport cannot send the header, answer all the same
 			_ = grpc.SetHeader(ctx, metadata.Pairs(replayed, "true"))
 			return read(reply)
 		case told.Unconfirmed:
@@ -46,8 +46,9 @@ func UnaryServer(e *retrysafe.Engine, o *rpcidem.Options) grpc.UnaryServerInterc
 	}
 }
 
-// StreamServer refuses streams that bring a key: they are not guarded, and a client that sends one
-// believes that they are. name is that of the key's metadata; empty: [rpcidem.DefaultMetadata].
+// StreamServer refuses streams with a key. Streams are not guarded, and a client that sends a key
+// expects that they are. name is the name of the key's metadata; empty means
+// [rpcidem.DefaultMetadata].
 func StreamServer(name string) grpc.StreamServerInterceptor {
 	if name == "" {
 		name = rpcidem.DefaultMetadata

@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
-// asStatus is a refusal as gRPC tells it.
+// asStatus returns a refusal as an error of gRPC.
 func asStatus(r *rpcidem.Refusal) error {
 	st := status.New(codes.Code(r.Code), r.Message)
 	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: r.Reason, Domain: rpcidem.Domain}}
@@ -26,7 +26,7 @@ func asStatus(r *rpcidem.Refusal) error {
 	return st.Err()
 }
 
-// statusOf is what gRPC would make of a method's error.
+// statusOf returns the status that gRPC would use for a method's error.
 func statusOf(err error) *status.Status {
 	if st, ok := status.FromError(err); ok {
 		return st
@@ -37,7 +37,7 @@ func statusOf(err error) *status.Status {
 	return status.New(codes.Unknown, err.Error())
 }
 
-// failureOf reads the error of a call.
+// failureOf parses the error of a call.
 func failureOf(err error) *rpcidem.Failure {
 	st := status.Convert(err)
 	f := &rpcidem.Failure{Code: rpcidem.Code(st.Code())}
@@ -56,7 +56,7 @@ func failureOf(err error) *rpcidem.Failure {
 	return f
 }
 
-// Reason is that of a refusal of package rpcidem, and false for any other error.
+// Reason returns the reason of a refusal of package rpcidem. It returns false for any other error.
 func Reason(err error) (string, bool) {
 	reason := failureOf(err).Reason
 	return reason, reason != ""

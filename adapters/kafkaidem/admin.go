@@ -13,8 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// HoldsFor implements mqidem.Holder: the topic's retention.ms. Zero also where old records are
-// compacted and not deleted. What retention.bytes removes earlier it does not know.
+// HoldsFor implements mqidem.Holder: the topic's retention.ms. It returns zero for a topic that is
+// compacted without deletion. It does not know what retention.bytes removes earlier.
 func (s *Source) HoldsFor(ctx context.Context) (time.Duration, error) {
 	ctx, end := context.WithTimeout(ctx, s.o.Timeout)
 	defer end()
@@ -55,13 +55,13 @@ func (s *Source) HoldsFor(ctx context.Context) (time.Duration, error) {
 	return time.Duration(ms) * time.Millisecond, nil
 }
 
-// topicInfo is what the brokers know of a topic.
+// topicInfo is what the brokers report of a topic.
 type topicInfo struct {
 	name  string
 	parts []int32
 }
 
-// find asks for a topic that is there.
+// find looks up a topic that must exist.
 func find(ctx context.Context, cl *kgo.Client, topic string, timeout time.Duration) (*topicInfo, error) {
 	ctx, end := context.WithTimeout(ctx, timeout)
 	defer end()
@@ -86,13 +86,13 @@ func find(ctx context.Context, cl *kgo.Client, topic string, timeout time.Durati
 	return info, nil
 }
 
-// What listOffsets is asked for.
+// The arguments of listOffsets.
 const (
 	newest = -1
 	oldest = -2
 )
 
-// listOffsets are the offsets of a topic's partitions: of the oldest record, or behind the newest.
+// listOffsets returns an offset of each partition: of the oldest record, or after the newest.
 func listOffsets(ctx context.Context, cl *kgo.Client, topic *topicInfo, which int64) (map[int32]int64, error) {
 	req := kmsg.NewPtrListOffsetsRequest()
 	req.ReplicaID = -1
@@ -120,7 +120,7 @@ func listOffsets(ctx context.Context, cl *kgo.Client, topic *topicInfo, which in
 	return found, nil
 }
 
-// deleteBefore removes all records of a partition before an offset, on its leader.
+// deleteBefore deletes all records of a partition before an offset.
 func deleteBefore(ctx context.Context, cl *kgo.Client, topic string, n int32, offset int64, timeout time.Duration) error {
 	ctx, end := context.WithTimeout(ctx, timeout)
 	defer end()

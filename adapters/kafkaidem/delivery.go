@@ -9,7 +9,7 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// delivery is a message in the hands of a consumer.
+// delivery is a message that a consumer holds.
 type delivery struct {
 	s *Source
 	p *partition
@@ -22,15 +22,15 @@ type delivery struct {
 
 func (d *delivery) Message() *mqidem.Message { return d.m }
 
-// Ack implements mqidem.Delivery. It does not wait for the commit, which covers all that was
-// settled meanwhile, and is tried again until it succeeds: what is done in the last moment before a
-// crash is delivered again.
+// Ack implements mqidem.Delivery. It does not wait for the commit, which covers all messages
+// settled meanwhile and is retried until it succeeds. Messages that were acked just before a crash
+// are delivered again.
 func (d *delivery) Ack(context.Context) error {
 	return d.settle(nil, func() { d.p.done(d.w) })
 }
 
-// Retry implements mqidem.Delivery. The record waits in this process; unless Options.Unordered is
-// set, so does its partition.
+// Retry implements mqidem.Delivery. The record waits in this process, and so does its partition
+// unless Options.Unordered is set.
 func (d *delivery) Retry(ctx context.Context, after time.Duration) error {
 	return d.settle(ctx.Err, func() {
 		d.w.due = time.Now().Add(after)
@@ -43,7 +43,7 @@ func (d *delivery) Dead(ctx context.Context, why mqidem.Reason) error {
 	return d.settle(func() error { return d.s.parking.park(ctx, d.m, why) }, func() { d.p.done(d.w) })
 }
 
-// settle does what comes first, and takes the delivery out of the caller's hands.
+// settle calls first, then settles the delivery and calls then.
 func (d *delivery) settle(first func() error, then func()) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -71,7 +71,7 @@ func (d *delivery) settle(first func() error, then func()) error {
 	return nil
 }
 
-// stale tells whether the partition is this consumer's no more.
+// stale reports whether this consumer has lost the partition.
 func (d *delivery) stale() bool {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()

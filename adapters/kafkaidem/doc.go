@@ -1,24 +1,25 @@
-// Package kafkaidem takes messages from Kafka and publishes an outbox to it.
+// Package kafkaidem consumes messages of Kafka and publishes an outbox to it.
 //
-// [Create] makes a topic and the topic of its parked messages; [Open] is a mqidem.Source on a
-// consumer group, [OpenParking] what was parked, [NewPublisher] an outbox.Publisher.
+// [Create] creates a topic and the topic of its dead letters. [Open] returns a mqidem.Source on a
+// consumer group, [OpenParking] its dead-letter queue, and [NewPublisher] an outbox.Publisher.
 //
-// Kafka keeps one number for a partition: all records before it are done. The source commits it up
-// to the first record that is not settled, and never past it, so that a crash brings back what was
-// settled behind that one, too. Unless [Options].Unordered is set, a partition has one message
-// under way at a time, and one that waits for a later try holds up its partition. The wait is the
-// process's own: whoever gets the partition after it does not know of it.
+// Kafka stores one offset for a partition: all records before it are done. The source commits the
+// offset of the first record that is not settled, and never a later one. So after a crash, records
+// that were settled after that one are delivered again too. Unless [Options].Unordered is set, a
+// partition has one message in work at a time, and a message that waits for a later try holds up
+// its partition. The wait is local to the process: the next owner of the partition does not know of
+// it.
 //
-// When a partition goes to another consumer, nothing more of it is handed out, what is under way
-// may end for [Options].Handover, and the number is committed. What has not ended then is stale
-// here, and comes to the other one.
+// When a partition goes to another consumer, the source hands out nothing more of it, lets messages
+// in work finish for [Options].Handover, and commits the offset. A message that has not finished by
+// then is stale here, and is redelivered there.
 //
-// A topic cannot lose single records, only all before an offset. So a walk of the parking writes
-// those again at the end that are kept behind or before one that is removed, and then deletes all
-// up to there: killed in between, it shows a message twice and loses none. A walk that removes
-// nothing writes nothing, and needs no more than to read. One that removes needs the ACL Delete on
-// the topic of parked messages. Do not run two walks of one parking at once: both might keep a
-// message.
+// A topic cannot delete single records, only all before an offset. So if a walk of the dead letters
+// removes one after it has kept another, it writes the kept ones from there on again at the end,
+// and then deletes everything before them. If it is killed in between, a message is shown twice and
+// none is lost. A walk that removes nothing writes nothing, and only needs the permission to read.
+// A walk that removes messages needs the ACL Delete on the topic of dead letters. Do not run two
+// walks of one dead-letter queue at once: both might write a kept message again.
 //
-// The tests run on kfake, which speaks Kafka's protocol in memory, and not on a Kafka.
+// The tests run on kfake, which speaks Kafka's protocol in memory, and not on a real Kafka.
 package kafkaidem

@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// A topic, what an outbox publishes to it, and a consumer.
+// A topic, an outbox that publishes to it, and a consumer.
 func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/backoff"
 )
 
-// assigned is told of partitions that come.
+// assigned adds partitions that this consumer gets.
 func (s *Source) assigned(_ context.Context, _ *kgo.Client, topics map[string][]int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -22,7 +22,7 @@ func (s *Source) assigned(_ context.Context, _ *kgo.Client, topics map[string][]
 	s.tell()
 }
 
-// revoked is told of partitions that go. The group waits until it returns.
+// revoked hands over partitions. The group waits until it returns.
 func (s *Source) revoked(ctx context.Context, _ *kgo.Client, topics map[string][]int32) {
 	gone := topics[s.o.Topic]
 	if len(gone) == 0 {
@@ -53,14 +53,14 @@ func (s *Source) revoked(ctx context.Context, _ *kgo.Client, topics map[string][
 	s.drop(gone)
 }
 
-// lost is told of partitions that another consumer may have already.
+// lost drops partitions that another consumer may have already.
 func (s *Source) lost(_ context.Context, _ *kgo.Client, topics map[string][]int32) {
 	if gone := topics[s.o.Topic]; len(gone) > 0 {
 		s.drop(gone)
 	}
 }
 
-// leave hands nothing more out of partitions, and says how much of them is under way.
+// leave stops handing out records of partitions, and returns how many are in work.
 func (s *Source) leave(gone []int32) (busy int, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +73,7 @@ func (s *Source) leave(gone []int32) (busy int, changed <-chan struct{}) {
 	return busy, s.changed
 }
 
-// drop forgets partitions; nil: all. What is in somebody's hands is stale then.
+// drop forgets partitions; nil means all. Their unsettled messages become stale.
 func (s *Source) drop(gone []int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +88,7 @@ func (s *Source) drop(gone []int32) {
 			continue
 		}
 		p.lost = true
-		if p.paused { // it would be paused still when it comes back
+		if p.paused { // otherwise it would still be paused when it comes back
 			s.cl.ResumeFetchPartitions(map[string][]int32{s.o.Topic: {n}})
 		}
 		delete(s.parts, n)
@@ -96,8 +96,8 @@ func (s *Source) drop(gone []int32) {
 	s.tell()
 }
 
-// keepCommitting commits whenever something was settled, one commit for all that was settled since
-// the last one, and not too often: the coordinator writes each into a topic.
+// keepCommitting commits after messages were settled: one commit for all since the last one, and
+// not too often, since the coordinator writes each commit to a topic.
 func (s *Source) keepCommitting() {
 	for failed := 0; ; {
 		select {
@@ -131,9 +131,9 @@ func (s *Source) markDirty() {
 
 var errNothing = errors.New("there is nothing to commit")
 
-// commit tells the group how far each partition is settled.
+// commit commits the settled offset of each partition.
 func (s *Source) commit(ctx context.Context) error {
-	s.committing.Lock() // an older number must not follow a newer one
+	s.committing.Lock() // an older offset must not follow a newer one
 	defer s.committing.Unlock()
 	s.mu.Lock()
 	offsets, of := map[int32]kgo.EpochOffset{}, map[int32]*partition{}

@@ -15,14 +15,14 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// noise is what no compression makes smaller.
+// noise returns bytes that no compression makes smaller.
 func noise(n int) []byte {
 	b := make([]byte, n)
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(b)
 	return b
 }
 
-// produce writes a record, compressed so.
+// produce writes a record with a compression.
 func (q *queue) produce(t *testing.T, id string, body []byte, codec kgo.CompressionCodec) {
 	t.Helper()
 	cl, err := kgo.NewClient(append(append([]kgo.Opt{}, q.opts...), kgo.ProducerBatchMaxBytes(32<<20), kgo.ProducerBatchCompression(codec))...)
@@ -32,8 +32,9 @@ func (q *queue) produce(t *testing.T, id string, body []byte, codec kgo.Compress
 	assert.NoError(t, cl.ProduceSync(t.Context(), r).FirstErr(), "produce")
 }
 
-// Whatever can be read can be parked, kept where others are removed, and put back: where the topic
-// takes more than the client does by itself, and where another producer compresses better.
+// Every message that can be read can be dead-lettered, kept by a walk that removes others, and
+// redriven: also if the topic accepts more than the client by default, and if another producer
+// compresses better.
 func TestParkLarge(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), func(_ *kafkaidem.Options, c *kafkaidem.TopicOptions) {
@@ -61,7 +62,7 @@ func TestParkLarge(t *testing.T) {
 	}
 }
 
-// Where the parking takes no more than the topic, the reason is cut as far as it has to be.
+// If the topic of dead letters accepts no more than the topic, the reason is cut as far as needed.
 func TestParkFuller(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
@@ -71,7 +72,7 @@ func TestParkFuller(t *testing.T) {
 	assert.Equal(t, q.parked(t)[0].Reason, mqidem.Reason{Why: mqidem.DeadTries, Tries: 3}, "reason")
 }
 
-// Messages that are parked at the same time do not make one batch that is too large.
+// Messages that are dead-lettered concurrently do not make one batch that is too large.
 func TestParkManyLarge(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), unordered)

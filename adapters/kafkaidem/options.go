@@ -13,31 +13,32 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Options name the topic and the group. Topic and Group are required, all else has a default.
+// Options name the topic and the group. Topic and Group are required; all other fields have a
+// default.
 type Options struct {
 	// Topic is the topic.
 	Topic string
-	// Group is the consumer group. All processes that share the work use the same. A new group
-	// begins with the oldest record.
+	// Group is the consumer group. All processes that share the work use the same group. A new
+	// group starts at the oldest record.
 	Group string
-	// Dead is the topic of parked messages. Default: the topic and ".dead". Groups of one topic
-	// that do different work need one each. Whoever removes messages from it, as a redriver does,
-	// needs the ACLs Delete, Write and Read on it.
+	// Dead is the topic of dead letters. Default: the topic and ".dead". Groups of one topic that
+	// do different work each need their own. A program that removes messages from it, such as a
+	// redriver, needs the ACLs Delete, Write and Read on it.
 	Dead string
-	// Unordered lets several messages of a partition be under way at once, and lets others pass one
-	// that waits for a later try. Default: one at a time, in order.
+	// Unordered allows several messages of a partition to be in work at once, and lets others pass
+	// one that waits for a later try. Default: one at a time, in order.
 	Unordered bool
-	// Handover is how long messages of a partition that goes to another consumer may still be under
-	// way. Default 10 s; it has to be well under the group's rebalance timeout
+	// Handover is how long messages may still be in work when their partition goes to another
+	// consumer. Default 10 s; it must be well below the group's rebalance timeout
 	// (kgo.RebalanceTimeout, 60 s).
 	Handover time.Duration
-	// CommitEvery is the least time between two commits of what is settled; default 250 ms, 10 ms
-	// to 10 s. The first comes at once. What was settled and not committed is delivered again after
-	// a crash. A partition that goes, and Close, do not wait for it.
+	// CommitEvery is the shortest time between two commits; default 250 ms, 10 ms to 10 s. The
+	// first commit is made at once. Messages that were settled and not committed are delivered
+	// again after a crash. A partition that goes to another consumer and Close do not wait for it.
 	CommitEvery time.Duration
 	// Timeout is how long one call of the brokers may take. Default 10 s.
 	Timeout time.Duration
-	// Logger is told of what goes wrong with the brokers. Default slog.Default().
+	// Logger gets problems with the brokers. Default slog.Default().
 	Logger *slog.Logger
 }
 
@@ -72,19 +73,19 @@ func or[V comparable](v, otherwise V) V {
 	return v
 }
 
-// TopicOptions say how [Create] makes a topic. Zero fields have the brokers' defaults.
+// TopicOptions configure the topic that [Create] creates. Zero fields use the brokers' defaults.
 type TopicOptions struct {
 	Partitions int32
 	Replicas   int16
-	// Configs are those of the topic, such as retention.ms.
+	// Configs are configurations of the topic, such as retention.ms.
 	Configs map[string]string
 }
 
-// Create makes the topic, and the topic of its parked messages: with one partition, so that walks
-// see the oldest first, and without an end to how long they are kept. Where max.message.bytes is
-// among the configs, that topic takes messages that are larger by the reason. Where a topic is made
-// elsewhere, let the one of its parked messages take 40 KiB more than it. What is there is not
-// changed. It may be called by several processes at once. The options are for the connection.
+// Create creates the topic and the topic of its dead letters. The latter has one partition, so that
+// walks show the oldest first, and no time limit. If the configs have max.message.bytes, the topic
+// of dead letters accepts messages that are larger by the size of a reason. If you create the
+// topics yourself, let the topic of dead letters accept 40 KiB more. Create does not change
+// existing topics. Several processes may call it at once. connection configures the connection.
 func Create(ctx context.Context, t TopicOptions, o Options, connection ...kgo.Opt) error {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -138,13 +139,13 @@ func Create(ctx context.Context, t TopicOptions, o Options, connection ...kgo.Op
 	return nil
 }
 
-// ofReason is what the reason adds to a message at most, in bytes.
+// ofReason is the largest size that a reason adds to a message, in bytes.
 const ofReason = 40 << 10
 
-// room is how large messages of the parking may be, where those of the topic may be so large.
+// room returns the largest message of the topic of dead letters, given that of the topic.
 func room(size string) (*string, error) {
 	if size == "" {
-		return nil, nil //nolint:nilnil // the brokers' default counts for both
+		return nil, nil //nolint:nilnil // both use the brokers' default
 	}
 	n, err := strconv.ParseInt(size, 10, 32)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// Parking is a mqidem.Parking: a topic of its own. It is safe for concurrent use, but for walks:
-// two at once, in any processes, may show a message twice and keep it twice.
+// Parking is a mqidem.Parking on its own topic. It can be used concurrently, except for walks: two
+// at once, in any processes, may show a message twice and keep it twice.
 type Parking struct {
 	cl         *kgo.Client
 	o          Options
@@ -24,7 +24,7 @@ func newParking(cl *kgo.Client, o Options, connection []kgo.Opt) *Parking {
 
 var _ mqidem.Parking = (*Parking)(nil)
 
-// OpenParking opens the parking of o on connections of its own. Close it in the end.
+// OpenParking opens the dead-letter queue of o on its own connections. Close it at the end.
 func OpenParking(ctx context.Context, o Options, connection ...kgo.Opt) (*Parking, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -44,8 +44,8 @@ func OpenParking(ctx context.Context, o Options, connection ...kgo.Opt) (*Parkin
 // Close ends the connections.
 func (p *Parking) Close() { p.cl.Close() }
 
-// write produces one record, and returns when it is confirmed. Each goes alone: of several the
-// client would make one batch, which may be too large where each of them is not.
+// write produces one record, and returns when it is confirmed. It sends one record at a time: the
+// client would put several into one batch, which may be too large even if no record is.
 func (p *Parking) write(ctx context.Context, r *kgo.Record) error {
 	ctx, end := context.WithTimeout(ctx, p.o.Timeout)
 	defer end()
@@ -58,7 +58,7 @@ func (p *Parking) write(ctx context.Context, r *kgo.Record) error {
 	return produce(ctx, p.cl, []*kgo.Record{r})[0]
 }
 
-// park writes a message to the parking.
+// park writes a dead letter.
 func (p *Parking) park(ctx context.Context, m *mqidem.Message, why mqidem.Reason) error {
 	err := mqidem.Fit(m, why, tooLarge, func(m *mqidem.Message, packed []byte) error {
 		r := record(p.o.Dead, m)
@@ -79,11 +79,11 @@ func (p *Parking) Send(ctx context.Context, m *mqidem.Message) error {
 	return nil
 }
 
-// Walk implements mqidem.Parking. A walk that removes nothing writes nothing. What see removes is
-// deleted when the walk has shown all of its partition (DeleteRecords, for which the ACL Delete on
-// the topic is needed), also where see or the context ends it; a process that dies before shows it
-// again. What is kept before a message that is removed is written again at the end. Of a parking
-// with several partitions each has an order of its own, and one comes after the other.
+// Walk implements mqidem.Parking. A walk that removes nothing writes nothing. Removed messages are
+// deleted when the walk has shown all of their partition, also if see or the context ends it
+// (DeleteRecords, which needs the ACL Delete on the topic). If the process dies before, the next
+// walk shows them again. Messages that are kept before a removed one are written again at the end.
+// If the topic has several partitions, each has its own order, and one comes after the other.
 func (p *Parking) Walk(ctx context.Context, see func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)) error {
 	topic, err := find(ctx, p.cl, p.o.Dead, p.o.Timeout)
 	if err != nil {
@@ -104,7 +104,7 @@ func (p *Parking) Walk(ctx context.Context, see func(context.Context, *mqidem.Pa
 	return ctx.Err()
 }
 
-// span is what there is to see of a partition.
+// span is the range of offsets that a walk shows.
 type span struct{ from, to int64 }
 
 func (p *Parking) spans(ctx context.Context, topic *topicInfo) (map[int32]span, error) {
@@ -125,7 +125,7 @@ func (p *Parking) spans(ctx context.Context, topic *topicInfo) (map[int32]span, 
 	return all, nil
 }
 
-// parked reads a record of the parking.
+// parked returns the dead letter of a record.
 func (p *Parking) parked(r *kgo.Record) *mqidem.Parked {
 	m := message(r, 1)
 	m.Source = p.o.Topic

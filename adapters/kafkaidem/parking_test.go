@@ -20,7 +20,7 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// parkAll parks messages.
+// parkAll dead-letters messages.
 func (q *queue) parkAll(t *testing.T, ids ...string) {
 	t.Helper()
 	q.publish(t, ids...)
@@ -31,7 +31,7 @@ func (q *queue) parkAll(t *testing.T, ids ...string) {
 	assert.NoError(t, s.Close(), "Close")
 }
 
-// ids are those of what lies in the parking.
+// ids returns the ids of the dead letters.
 func (q *queue) ids(t *testing.T) string {
 	t.Helper()
 	var all []string
@@ -41,7 +41,7 @@ func (q *queue) ids(t *testing.T) string {
 	return strings.Join(all, " ")
 }
 
-// remove takes those away that are named.
+// remove removes the dead letters with these ids.
 func (q *queue) remove(t *testing.T, ids ...string) error {
 	t.Helper()
 	return q.park.Walk(t.Context(), func(_ context.Context, p *mqidem.Parked) (mqidem.Verdict, error) {
@@ -54,10 +54,11 @@ func (q *queue) remove(t *testing.T, ids ...string) error {
 	})
 }
 
-// end is how many records the parking has ever had.
+// end returns how many records the topic of dead letters has ever had.
 func (q *queue) end() int64 { return q.c.PartitionInfo(q.o.Topic+".dead", 0).HighWatermark }
 
-// A walk that removes nothing writes nothing; one that does keeps the order of the others.
+// A walk that removes nothing writes nothing. One that removes messages keeps the order of the
+// others.
 func TestWalkWrites(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
@@ -75,8 +76,8 @@ func TestWalkWrites(t *testing.T) {
 	assert.Equal(t, q.ids(t), "5", "parked")
 }
 
-// What was removed stays removed without anything that a broker forgets by and by, such as offsets
-// of a group; and a parking topic that was made anew hides nothing.
+// Removed messages stay removed without state that a broker forgets after a time, such as offsets
+// of a group. A topic of dead letters that was created again hides nothing.
 func TestWalkRests(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
@@ -102,7 +103,8 @@ func TestWalkRests(t *testing.T) {
 	assert.Equal(t, q.ids(t), "4", "parked")
 }
 
-// A user who may not delete is told what is missing, and nothing is lost.
+// A user without the permission to delete gets an error that says what is missing, and nothing is
+// lost.
 func TestWalkMayNotDelete(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
@@ -131,8 +133,8 @@ func TestWalkDies(t *testing.T) {
 	assert.Equal(t, q.ids(t), "1 3 1 3", "parked")
 }
 
-// A walk sees nothing that was parked behind its start, ends with an error of see and with its
-// context, and shows what cannot be read.
+// A walk does not see messages that were added after its start. It ends with an error of see and
+// with its context, and shows unreadable dead letters.
 func TestWalks(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
@@ -165,7 +167,7 @@ func TestWalks(t *testing.T) {
 	assert.Contains(t, err.Error(), "it stays parked: the topic is not there; create it", "Send to a topic that is not there")
 }
 
-// A walk ends although what it was to see has been deleted meanwhile.
+// A walk ends although the messages that it was to show were deleted meanwhile.
 func TestWalkTailGone(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
@@ -192,7 +194,7 @@ func TestWalkTailGone(t *testing.T) {
 	assert.True(t, seen < 5, "what was deleted is not shown; the walk has seen %d", seen)
 }
 
-// Any bytes come back as they were, by way of the parking and of a walk that keeps them, too.
+// Any bytes are unchanged, also after a dead letter and a walk that keeps it.
 func TestContentKept(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
@@ -223,7 +225,8 @@ func TestContentKept(t *testing.T) {
 	assert.NoError(t, d.Ack(t.Context()), "Ack")
 }
 
-// A message that fills the limit is parked without the text of its error, which would not fit.
+// A message that fills the limit becomes a dead letter without the text of its error, which would
+// not fit.
 func TestParkFull(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)

@@ -7,19 +7,19 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// partition is one that this consumer has, from the moment that it was assigned until it is taken
-// away. The source's lock guards it.
+// partition is a partition of this consumer, from its assignment until it goes to another one. The
+// source's lock guards it.
 type partition struct {
 	n       int32
-	queue   []*kgo.Record // read, and in nobody's hands yet
-	window  []*slot       // handed out, from the first one that is not settled, in their order
+	queue   []*kgo.Record // read, and not handed out yet
+	window  []*slot       // handed out, in order, from the first unsettled one
 	waits   []*slot       // for a later try
-	busy    int           // in somebody's hands
+	busy    int           // held by consumers
 	leaving bool          // nothing more is handed out
-	lost    bool          // it is another consumer's
+	lost    bool          // another consumer has it
 	paused  bool          // the client reads no more of it
 
-	settled, committed kgo.EpochOffset // all before are
+	settled, committed kgo.EpochOffset // all records before these are
 }
 
 // slot is a record that was handed out.
@@ -32,7 +32,7 @@ type slot struct {
 
 const (
 	mostQueued = 256    // records of a partition that wait to be handed out
-	mostOpen   = 10_000 // records from the first one that is not settled
+	mostOpen   = 10_000 // records from the first unsettled one
 )
 
 func newPartition(n int32) *partition {
@@ -40,7 +40,7 @@ func newPartition(n int32) *partition {
 	return &partition{n: n, settled: none, committed: none}
 }
 
-// next is the record to hand out, or when there may be one; zero: when something changes.
+// next returns the record to hand out, or else when there may be one; zero means after a change.
 func (p *partition) next(now time.Time, ordered bool) (*slot, time.Time) {
 	if p.leaving || p.lost || ordered && p.busy > 0 {
 		return nil, time.Time{}
@@ -64,7 +64,7 @@ func (p *partition) next(now time.Time, ordered bool) (*slot, time.Time) {
 	return w, at
 }
 
-// done settles a record, and moves to the first one that is not.
+// done settles a record, and advances to the first unsettled one.
 func (p *partition) done(w *slot) {
 	w.done = true
 	n := 0
@@ -76,5 +76,5 @@ func (p *partition) done(w *slot) {
 	p.window = slices.Delete(p.window, 0, n)
 }
 
-// dirty tells whether there is something to commit.
+// dirty reports whether there is something to commit.
 func (p *partition) dirty() bool { return !p.lost && p.settled.Offset >= 0 && p.settled != p.committed }

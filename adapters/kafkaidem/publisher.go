@@ -10,16 +10,16 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// Publisher is an outbox.Publisher, and an outbox.Ordered one: the topic of a message is the topic,
-// its key the key, by which the partition is chosen. It is safe for concurrent use.
+// Publisher is an outbox.Publisher and an outbox.Ordered. The topic of a message is the topic, and
+// its key is the key, which selects the partition. It can be used concurrently.
 type Publisher struct{ cl *kgo.Client }
 
 var _ outbox.Ordered = (*Publisher)(nil)
 
-// NewPublisher makes one on connections of its own. Close it in the end. All replicas in sync have
-// to confirm a message, and the client's own repeats are known to the broker (an idempotent
-// producer). A message that is not confirmed within 10 s is given back to the outbox, unless
-// kgo.RecordDeliveryTimeout is among the options.
+// NewPublisher returns a publisher on its own connections. Close it at the end. All in-sync
+// replicas must confirm a message, and the broker recognises the client's own retries (an
+// idempotent producer). A message that is not confirmed within 10 s goes back to the outbox, unless
+// the options have kgo.RecordDeliveryTimeout.
 func NewPublisher(connection ...kgo.Opt) (*Publisher, error) {
 	cl, err := kgo.NewClient(producing(10*time.Second, connection)...)
 	if err != nil {
@@ -28,8 +28,8 @@ func NewPublisher(connection ...kgo.Opt) (*Publisher, error) {
 	return &Publisher{cl}, nil
 }
 
-// producing are the options of a client that writes: those of the caller count, but for what the
-// promises rest on.
+// producing returns the options of a client that writes. The caller's options take precedence,
+// except where the guarantees depend on one.
 func producing(timeout time.Duration, connection []kgo.Opt) []kgo.Opt {
 	opts := append([]kgo.Opt{
 		kgo.RecordDeliveryTimeout(max(timeout, time.Second)), kgo.ProducerLinger(0), kgo.UnknownTopicRetries(1), kgo.MetadataMinAge(100 * time.Millisecond),
@@ -37,19 +37,20 @@ func producing(timeout time.Duration, connection []kgo.Opt) []kgo.Opt {
 	return append(opts, kgo.RequiredAcks(kgo.AllISRAcks()))
 }
 
-// largest is the size of the largest message that can be parked and put back, if the topics take
-// it. The client's own limit, 1 MB, is less than that of many topics: a message could be read, and
-// neither parked nor acked.
+// largest is the largest message that can be dead-lettered and redriven, if the topics accept it.
+// The client's own limit, 1 MB, is less than that of many topics: a message could be read, and
+// neither dead-lettered nor acked.
 const largest = 64 << 20
 
-// parkingOpts are the options of a client that writes what was read. The best compression comes
-// first: what another producer has compressed better than this one would might not be taken.
+// parkingOpts returns the options of a client that writes messages that it has read. The best
+// compression comes first: with a worse one, a message that another producer has compressed better
+// might be too large.
 func parkingOpts(timeout time.Duration, connection []kgo.Opt) []kgo.Opt {
 	return producing(timeout, append([]kgo.Opt{
 		kgo.ProducerBatchMaxBytesFn(func(topic string) int32 {
 			if topic == "" {
-				// asked when the client is made, and compared with what the caller lets it send at
-				// once
+				// asked when the client is made, and compared with the limit of the caller's
+				// requests
 				return 1_000_012
 			}
 			return largest
@@ -58,16 +59,16 @@ func parkingOpts(timeout time.Duration, connection []kgo.Opt) []kgo.Opt {
 	}, connection...))
 }
 
-// Close ends the connections. What waits for a confirmation fails.
+// Close ends the connections. Unconfirmed messages fail.
 func (p *Publisher) Close() { p.cl.Close() }
 
-// KeepsOrder implements outbox.Ordered: a message goes out when those of its key before it are
-// confirmed. The client's own order would not do: it sends on behind a message that the broker has
+// KeepsOrder implements outbox.Ordered: a message is sent when the earlier ones of its key are
+// confirmed. The client's own order is not enough: it sends on after a message that the broker has
 // refused.
 func (p *Publisher) KeepsOrder() bool { return true }
 
-// Publish implements outbox.Publisher. Too large a message, and a topic that cannot be, are
-// permanent; a topic that is not there is not.
+// Publish implements outbox.Publisher. A message that is too large and an invalid topic are
+// permanent errors. A missing topic is not.
 func (p *Publisher) Publish(ctx context.Context, batch []outbox.Outgoing) []error {
 	errs := make([]error, len(batch))
 	failed := map[string]bool{}

@@ -16,8 +16,8 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// What fails holds up the later messages of its key, and no others: not one of them reaches the
-// broker.
+// A failed message holds up the later messages of its key, and no others: none of the later ones
+// reaches the broker.
 func TestPublishOrder(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
@@ -35,7 +35,7 @@ func TestPublishOrder(t *testing.T) {
 		assert.NoError(t, errs[i], "one of another key")
 	}
 	assert.True(t, q.pub.KeepsOrder(), "KeepsOrder")
-	// So it is where the broker refuses, and the client has sent on.
+	// The same holds if the broker refuses a message and the client has sent on.
 	q.c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: q.o.Topic, Err: kerr.InvalidRecord})
 	errs = q.pub.Publish(t.Context(), batch[1:2:2])
 	assert.Contains(t, errs[0].Error(), "permanent: kafkaidem: not confirmed: INVALID_RECORD", "one that is refused")
@@ -55,8 +55,8 @@ func TestPublishOrder(t *testing.T) {
 	nothing(t, s, 100*time.Millisecond)
 }
 
-// Messages of one key keep their order in a batch, and faults that pass cost no order and make no
-// repeats.
+// Messages of one key keep their order in a batch. Transient faults change no order and cause no
+// duplicates.
 func TestPublishThroughFaults(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
@@ -73,7 +73,7 @@ func TestPublishThroughFaults(t *testing.T) {
 	nothing(t, s, 100*time.Millisecond)
 }
 
-// What the outbox can do about an error is told.
+// Errors are classified for the outbox.
 func TestPublishErrors(t *testing.T) {
 	t.Parallel()
 	c := startKafka(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// message reads a record.
+// message returns the message of a record.
 func message(r *kgo.Record, deliveries int) *mqidem.Message {
 	m := &mqidem.Message{
 		Source: r.Topic, Key: string(r.Key), Headers: map[string][]byte{}, Body: r.Value, Deliveries: deliveries, Published: r.Timestamp,
@@ -41,7 +41,7 @@ func record(topic string, m *mqidem.Message) *kgo.Record {
 	return r
 }
 
-// content is a record without the producer's headers. A body of nothing is no tombstone.
+// content returns a record without the producer's headers. A nil body does not become a tombstone.
 func content(topic, id, key, contentType string, body []byte) *kgo.Record {
 	r := &kgo.Record{Topic: topic, Value: body}
 	if body == nil {
@@ -60,8 +60,8 @@ func content(topic, id, key, contentType string, body []byte) *kgo.Record {
 
 func ours(name string) bool { return name == mqidem.HeaderID || name == mqidem.HeaderContentType }
 
-// produce writes records, and waits for each until it is confirmed or ctx ends. The client sends
-// what it has begun with, whatever becomes of ctx.
+// produce writes records, and waits for each until it is confirmed or ctx ends. The client
+// continues to send the records that it has started with after ctx ends.
 func produce(ctx context.Context, cl *kgo.Client, records []*kgo.Record) []error {
 	type result struct {
 		at  int
@@ -70,7 +70,7 @@ func produce(ctx context.Context, cl *kgo.Client, records []*kgo.Record) []error
 	errs := make([]error, len(records))
 	results := make(chan result, len(records))
 	for i, r := range records {
-		errs[i] = context.Canceled // until something else is known
+		errs[i] = context.Canceled // until the result is known
 		cl.Produce(ctx, r, func(_ *kgo.Record, err error) { results <- result{i, err} })
 	}
 	for n := range records {
@@ -78,7 +78,7 @@ func produce(ctx context.Context, cl *kgo.Client, records []*kgo.Record) []error
 		case r := <-results:
 			errs[r.at] = r.err
 		case <-ctx.Done():
-			for ; n < len(records); n++ { // what is known already
+			for ; n < len(records); n++ { // results that are already known
 				select {
 				case r := <-results:
 					errs[r.at] = r.err
@@ -100,7 +100,7 @@ func tooLarge(err error) bool {
 	return errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.RecordListTooLarge)
 }
 
-// explain says what to do about errors whose own text does not.
+// explain adds advice to errors whose own text has none.
 func explain(err error) error {
 	switch {
 	case tooLarge(err):
@@ -113,7 +113,7 @@ func explain(err error) error {
 	return err
 }
 
-// sort tells the outbox what it can do about an error of a publication.
+// sort turns an error of a publication into one for the outbox.
 func sort(err error) error {
 	if err == nil {
 		return nil
@@ -124,9 +124,9 @@ func sort(err error) error {
 	case tooLarge(err), errors.Is(err, kerr.InvalidTopicException), errors.Is(err, kerr.InvalidRecord):
 		return outbox.Permanent(told)
 	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
-		return told // somebody may create it
+		return told // an operator may create it
 	case errors.Is(err, kerr.ClusterAuthorizationFailed), errors.Is(err, kerr.SaslAuthenticationFailed):
-		return outbox.Unavailable(told) // of all messages
+		return outbox.Unavailable(told) // for all messages
 	case refused && !kerr.IsRetriable(err):
 		return told
 	}

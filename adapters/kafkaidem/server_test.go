@@ -21,7 +21,7 @@ import (
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// startKafka is a broker in this process, on loopback.
+// startKafka starts a broker in this process, on loopback.
 func startKafka(tb testing.TB, opts ...kfake.Opt) *kfake.Cluster {
 	tb.Helper()
 	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(100 * time.Millisecond)}, opts...)...)
@@ -32,7 +32,7 @@ func startKafka(tb testing.TB, opts ...kfake.Opt) *kfake.Cluster {
 
 var names atomic.Int64
 
-// queue is a topic with a group that nobody else uses.
+// queue is a topic with a group that no other test uses.
 type queue struct {
 	c    *kfake.Cluster
 	o    kafkaidem.Options
@@ -75,7 +75,7 @@ func message(topic, key, id string) outbox.Outgoing {
 	return outbox.Outgoing{Message: outbox.Message{ID: id, Topic: topic, Key: key, Payload: []byte(id)}}
 }
 
-// publish sends messages of one key, in their order.
+// publish sends messages of one key, in order.
 func (q *queue) publish(tb testing.TB, ids ...string) {
 	tb.Helper()
 	var batch []outbox.Outgoing
@@ -96,7 +96,7 @@ func (q *queue) parked(tb testing.TB) (found []*mqidem.Parked) {
 	return found
 }
 
-// committed is what the group has committed for partition 0.
+// committed returns what the group has committed for partition 0.
 func (q *queue) committed(tb testing.TB) int64 {
 	tb.Helper()
 	info := q.c.GroupInfo(q.o.Group)
@@ -110,7 +110,7 @@ func (q *queue) committed(tb testing.TB) int64 {
 	return at.Offset
 }
 
-// receive waits for a message, and wants it to be this one.
+// receive waits for a message and checks its id.
 func receive(tb testing.TB, s mqidem.Source, id string) mqidem.Delivery {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), 2*time.Minute)
@@ -121,7 +121,7 @@ func receive(tb testing.TB, s mqidem.Source, id string) mqidem.Delivery {
 	return d
 }
 
-// nothing wants no message to come for some time.
+// nothing checks that no message arrives for some time.
 func nothing(tb testing.TB, s mqidem.Source, within time.Duration) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), within)
@@ -130,7 +130,7 @@ func nothing(tb testing.TB, s mqidem.Source, within time.Duration) {
 	assert.ErrorIs(tb, err, context.DeadlineExceeded, "Receive of nothing")
 }
 
-// eventually waits for what the broker does by and by.
+// eventually waits for something that the broker does.
 func eventually(tb testing.TB, what string, so func() bool) {
 	tb.Helper()
 	for end := time.Now().Add(2 * time.Minute); !so(); time.Sleep(5 * time.Millisecond) {
@@ -138,7 +138,7 @@ func eventually(tb testing.TB, what string, so func() bool) {
 	}
 }
 
-// lines are the connections of a client, so that it can be cut off as if it had died.
+// lines are the connections of a client, so that a test can cut it off as if it had died.
 type lines struct {
 	mu   sync.Mutex
 	all  []net.Conn

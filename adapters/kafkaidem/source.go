@@ -13,8 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// Source is a mqidem.Source, and a mqidem.Holder, in a consumer group. It is safe for concurrent
-// use.
+// Source is a mqidem.Source and a mqidem.Holder in a consumer group. It can be used concurrently.
 type Source struct {
 	cl      *kgo.Client
 	o       Options
@@ -22,8 +21,8 @@ type Source struct {
 
 	mu      sync.Mutex
 	parts   map[int32]*partition
-	turn    int           // where the next look for a record begins
-	changed chan struct{} // closed, and made anew, at each change
+	turn    int           // where the next search for a record starts
+	changed chan struct{} // closed and replaced at each change
 
 	committing sync.Mutex
 	dirty      chan struct{}
@@ -41,10 +40,10 @@ var (
 	_ mqidem.Limited = (*Source)(nil)
 )
 
-// Open joins the group on connections of its own, made with the options: the brokers, TLS, SASL,
-// the group's timeouts. It fails where one of the topics is not there; see [Create]. The client
-// connects again by itself, and tells the group that this consumer lives, however long work takes.
-// Close the source in the end.
+// Open joins the group on its own connections, which it makes with the options: the brokers, TLS,
+// SASL, the group's timeouts. It returns an error if one of the topics is missing; see [Create].
+// The client reconnects by itself, and sends the group's heartbeats however long work takes. Close
+// the source at the end.
 func Open(ctx context.Context, o Options, connection ...kgo.Opt) (*Source, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -54,8 +53,8 @@ func Open(ctx context.Context, o Options, connection ...kgo.Opt) (*Source, error
 	opts := append([]kgo.Opt{kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())}, parkingOpts(o.Timeout, connection)...)
 	s.cl, err = kgo.NewClient(append(opts,
 		kgo.ConsumerGroup(o.Group), kgo.ConsumeTopics(o.Topic), kgo.DisableAutoCommit(),
-		// Between a poll and AllowRebalance no partition comes or goes, so that what was read is of
-		// a partition that this consumer has.
+		// Between a poll and AllowRebalance no partition comes or goes, so the records that were
+		// read belong to partitions of this consumer.
 		kgo.BlockRebalanceOnPoll(),
 		kgo.OnPartitionsAssigned(s.assigned), kgo.OnPartitionsRevoked(s.revoked), kgo.OnPartitionsLost(s.lost),
 	)...)
@@ -76,8 +75,8 @@ func Open(ctx context.Context, o Options, connection ...kgo.Opt) (*Source, error
 	return s, nil
 }
 
-// Receive implements mqidem.Source. It has no error but that of its context and that of a closed
-// source: what is wrong with the brokers is logged and tried again.
+// Receive implements mqidem.Source. It only returns the error of its context, or that of a closed
+// source. Problems with the brokers are logged, and the source tries again.
 func (s *Source) Receive(ctx context.Context) (mqidem.Delivery, error) {
 	for {
 		if ctx.Err() != nil {
@@ -96,7 +95,7 @@ func (s *Source) Receive(ctx context.Context) (mqidem.Delivery, error) {
 	}
 }
 
-// await waits for a change, or for a time.
+// await waits for a change or until a time.
 func (s *Source) await(ctx context.Context, at time.Time, changed <-chan struct{}) error {
 	var due <-chan time.Time
 	if !at.IsZero() {
@@ -114,7 +113,7 @@ func (s *Source) await(ctx context.Context, at time.Time, changed <-chan struct{
 	return nil
 }
 
-// take hands out a record, if there is one: of each partition in turn.
+// take hands out a record, if there is one, from each partition in turn.
 func (s *Source) take() (d *delivery, at time.Time, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +140,7 @@ func (s *Source) take() (d *delivery, at time.Time, changed <-chan struct{}) {
 	return nil, at, s.changed
 }
 
-// Full implements [mqidem.Limited]: what was read waits for records that are in somebody's hands.
+// Full implements [mqidem.Limited]: the queued records wait for records that a consumer holds.
 func (s *Source) Full() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,7 +157,7 @@ func (s *Source) Full() bool {
 	return waits
 }
 
-// order are the partitions, always in the same order. The lock is held.
+// order returns the partitions, always in the same order. The lock is held.
 func (s *Source) order() []*partition {
 	all := make([]*partition, 0, len(s.parts))
 	for n := int32(0); len(all) < len(s.parts); n++ {
@@ -169,7 +168,7 @@ func (s *Source) order() []*partition {
 	return all
 }
 
-// tell wakes all that wait. The lock is held.
+// tell wakes all waiters. The lock is held.
 func (s *Source) tell() {
 	close(s.changed)
 	s.changed = make(chan struct{})
@@ -213,7 +212,7 @@ func (s *Source) poll() {
 // add queues a record. The lock is held.
 func (s *Source) add(r *kgo.Record) {
 	p := s.parts[r.Partition]
-	if p == nil { // it does not happen; to drop a record would be to commit past it
+	if p == nil { // does not happen; a dropped record would be committed unseen
 		p = newPartition(r.Partition)
 		s.parts[r.Partition] = p
 	}
@@ -224,9 +223,9 @@ func (s *Source) add(r *kgo.Record) {
 	}
 }
 
-// Close commits what is settled, leaves the group, and ends all that the source started: what is
-// not settled comes to another consumer. It returns after the timeout at the latest, and never an
-// error. It may be called again. What is settled afterwards is ErrStale.
+// Close commits settled messages, leaves the group, and ends all that the source started. Other
+// consumers get the unsettled messages. Close returns after the timeout at the latest, and never
+// returns an error. It can be called again. Settling a message after Close returns ErrStale.
 func (s *Source) Close() error {
 	s.once.Do(func() {
 		close(s.ended)

@@ -21,8 +21,8 @@ import (
 
 func unordered(o *kafkaidem.Options, _ *kafkaidem.TopicOptions) { o.Unordered = true }
 
-// In order a partition has one message under way; the next comes when it is settled, and not while
-// it waits for a later try.
+// In order, a partition has one message in work. The next one comes when it is settled, and not
+// while it waits for a later try.
 func TestOneAtATime(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
@@ -40,7 +40,7 @@ func TestOneAtATime(t *testing.T) {
 	eventually(t, "all is committed", func() bool { return q.committed(t) == 2 })
 }
 
-// A partition that waits holds up no other.
+// A partition that waits does not hold up another one.
 func TestOtherPartitionsPass(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), func(_ *kafkaidem.Options, c *kafkaidem.TopicOptions) { c.Partitions = 2 })
@@ -57,8 +57,8 @@ func TestOtherPartitionsPass(t *testing.T) {
 	nothing(t, s, 100*time.Millisecond)
 }
 
-// What is committed is never past a record that is not settled: a crash brings back all from there
-// on.
+// The committed offset is never past an unsettled record: after a crash all records from there on
+// are delivered again.
 func TestCommitStopsAtUnsettled(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), unordered)
@@ -71,7 +71,7 @@ func TestCommitStopsAtUnsettled(t *testing.T) {
 	assert.NoError(t, first.Ack(t.Context()), "Ack")
 	eventually(t, "the first is committed", func() bool { return q.committed(t) == 1 })
 	assert.NoError(t, receive(t, dies, "4").Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead")
-	l.cut(true) // it says nothing more
+	l.cut(true) // it sends nothing more
 	lives := q.open(t)
 	for _, id := range []string{"2", "3", "4"} {
 		assert.NoError(t, receive(t, lives, id).Ack(t.Context()), "Ack of %s", id)
@@ -81,8 +81,8 @@ func TestCommitStopsAtUnsettled(t *testing.T) {
 	eventually(t, "what the dead one had is stale when it comes back", func() bool { return isStale(second.Dead(t.Context(), mqidem.Reason{})) })
 }
 
-// When another consumer joins, a partition goes to it after what is under way: each message comes
-// once.
+// When another consumer joins, a partition goes to it after its messages in work have finished.
+// Each message is delivered once.
 func TestRebalance(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), func(_ *kafkaidem.Options, c *kafkaidem.TopicOptions) { c.Partitions = 2 })
@@ -126,7 +126,7 @@ func TestRebalance(t *testing.T) {
 	}
 }
 
-// What does not end in time is stale, and comes to the other consumer.
+// A message that does not finish in time is stale, and goes to the other consumer.
 func TestHandoverEnds(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), func(o *kafkaidem.Options, c *kafkaidem.TopicOptions) {
@@ -161,8 +161,8 @@ func TestHandoverEnds(t *testing.T) {
 	assert.NoError(t, d.Ack(t.Context()), "Ack by the other one")
 }
 
-// A message that is being parked while its partition goes is not settled here: the other consumer
-// has it, and what was parked is shown beside it.
+// A message whose partition goes while it is being dead-lettered is not settled here. The other
+// consumer gets it, and the dead letter is shown as well.
 func TestParkOvertaken(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), func(o *kafkaidem.Options, c *kafkaidem.TopicOptions) {
@@ -189,7 +189,7 @@ func TestParkOvertaken(t *testing.T) {
 	assert.Equal(t, len(q.parked(t)), 2, "parked messages")
 }
 
-// A commit that fails is made again. While none succeeds, nothing is lost: what was acked comes
+// A failed commit is retried. While none succeeds, nothing is lost: acked messages are delivered
 // again.
 func TestCommitFails(t *testing.T) {
 	t.Parallel()
@@ -207,7 +207,7 @@ func TestCommitFails(t *testing.T) {
 	assert.NoError(t, receive(t, q.open(t), "2").Ack(t.Context()), "Ack of what was not committed")
 }
 
-// What cannot be parked stays in hand, and is not committed.
+// A message that cannot become a dead letter is still held, and is not committed.
 func TestParkFails(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
@@ -224,7 +224,7 @@ func TestParkFails(t *testing.T) {
 	assert.Equal(t, len(q.parked(t)), 1, "parked messages")
 }
 
-// A cut connection is no error: Receive goes on, and what was delivered can be settled.
+// A lost connection is not an error: Receive continues, and earlier deliveries can be settled.
 func TestConnectionCut(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
@@ -241,7 +241,7 @@ func TestConnectionCut(t *testing.T) {
 	eventually(t, "all is committed", func() bool { return q.committed(t) == 3 })
 }
 
-// More than is held at once comes in its order: reading stops, and goes on.
+// More messages than are held at once arrive in order: reading pauses and continues.
 func TestMany(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
@@ -260,7 +260,7 @@ func TestMany(t *testing.T) {
 	eventually(t, "all is committed", func() bool { return q.committed(t) == n })
 }
 
-// However fast messages are settled, commits are few. Close commits what is left.
+// However fast messages are settled, there are few commits. Close commits the rest.
 func TestCommitsAreFew(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), func(o *kafkaidem.Options, _ *kafkaidem.TopicOptions) { o.CommitEvery = 10 * time.Second })
@@ -350,8 +350,8 @@ func TestHoldsFor(t *testing.T) {
 
 func isStale(err error) bool { return errors.Is(err, mqidem.ErrStale) }
 
-// spread publishes messages of many keys, and says how many went to each of two partitions. Their
-// ids begin with the partition's number.
+// spread publishes messages of many keys, and returns how many went to each of two partitions.
+// Their ids start with the number of the partition.
 func (q *queue) spread(t *testing.T, n int) (of [2]int) {
 	t.Helper()
 	cl, err := kgo.NewClient(append(append([]kgo.Opt{}, q.opts...), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)

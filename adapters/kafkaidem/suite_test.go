@@ -23,5 +23,5 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// fill leaves no room for a reason: the client's batches have a million bytes, and some more.
+// fill leaves no room for a reason: the client's batches have slightly more than a million bytes.
 func fill(m *mqidem.Message) { m.Body = make([]byte, 1_000_012-200) }

@@ -11,16 +11,16 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// walk is one of a partition of the parking. It remembers offsets and no messages. Nothing is
-// written or deleted before it has shown everything, so that one that removes nothing is a look.
+// walk is a walk of one partition of dead letters. It stores offsets and no messages. It writes and
+// deletes nothing before it has shown everything, so a walk that removes nothing only reads.
 type walk struct {
 	p    *Parking
 	ctx  context.Context //nolint:containedctx // it lives for one call
 	n    int32
 	see  func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)
-	kept int64 // the first that is kept; -1: none is
+	kept int64 // the first that is kept; -1: none
 	gone map[int64]bool
-	last int64 // of gone
+	last int64 // the last one of gone
 }
 
 func (w *walk) run(at span) error {
@@ -30,7 +30,7 @@ func (w *walk) run(at span) error {
 		return err
 	}
 	to := shown
-	if err != nil { // the rest of the partition stays where it is, so no more than must moves
+	if err != nil { // the rest of the partition stays where it is, so as little as possible moves
 		to = w.last + 1
 	}
 	if failed := w.remove(to); failed != nil {
@@ -39,7 +39,7 @@ func (w *walk) run(at span) error {
 	return err
 }
 
-// read goes through records, and says up to where it has come.
+// read calls each for records, and returns the offset that it has reached.
 func (w *walk) read(
 	ctx context.Context, at span, each func(context.Context, *kgo.Record) error,
 ) (int64, error) {
@@ -82,11 +82,11 @@ func (w *walk) read(
 	return at.from, nil
 }
 
-// silence is the time without a record after which the walk looks whether there will be one.
+// silence is the time without a record after which the walk checks whether there will be one.
 const silence = 2 * time.Second
 
-// look asks what there is by now. The rest may have been deleted, or lost by the brokers, since
-// the walk began.
+// look returns what is left of a span. The rest may have been deleted, or lost by the brokers,
+// since the walk began.
 func (w *walk) look(ctx context.Context, at span) (span, error) {
 	now, err := w.p.spans(ctx, &topicInfo{name: w.p.o.Dead, parts: []int32{w.n}})
 	if err != nil {
@@ -96,7 +96,7 @@ func (w *walk) look(ctx context.Context, at span) (span, error) {
 	return span{max(at.from, now[w.n].from), min(at.to, now[w.n].to)}, nil
 }
 
-// show shows a message, and notes what was said.
+// show shows a message, and stores the verdict.
 func (w *walk) show(ctx context.Context, r *kgo.Record) error {
 	verdict, err := w.see(ctx, w.p.parked(r))
 	switch {
@@ -110,10 +110,11 @@ func (w *walk) show(ctx context.Context, r *kgo.Record) error {
 	return nil
 }
 
-// remove deletes what is to go. The brokers delete from the front only: what is kept before it is
-// read again and written at the end, with all up to to, which keeps the order. Where the walk dies
-// in between, the next one shows both. A context that has ended is given the timeout once more:
-// what was dealt with should not be shown again because somebody has left.
+// remove deletes the removed messages. The brokers only delete from the front. So the messages that
+// were kept before a removed one, and all kept ones after them up to to, are read again and written
+// at the end, which keeps the order. If the walk dies in between, the next one shows both copies.
+// If the context has ended, remove gets one more timeout, so that handled messages are not shown
+// again only because the caller has left.
 func (w *walk) remove(to int64) error {
 	ctx, end := context.WithCancel(context.WithoutCancel(w.ctx))
 	defer end()
@@ -130,7 +131,7 @@ func (w *walk) remove(to int64) error {
 	return nil
 }
 
-// keep writes a record again at the end, unless it is to go.
+// keep writes a record again at the end, unless it was removed.
 func (w *walk) keep(ctx context.Context, r *kgo.Record) error {
 	if w.gone[r.Offset] {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// parkLarge parks more than a process would like to hold in memory.
+// parkLarge dead-letters more than a process would like to hold in memory.
 func (q *queue) parkLarge(t *testing.T, n int) {
 	t.Helper()
 	uncompressed := kgo.ProducerBatchCompression(kgo.NoCompression())
@@ -52,7 +52,8 @@ func TestListingWritesNothing(t *testing.T) {
 	assert.Equal(t, deleted.Load(), 0, "deletions")
 }
 
-// What a walk removes goes by one deletion at its end, and only what is kept before it moves.
+// A walk removes messages by one deletion at its end, and moves only those that are kept before
+// one.
 func TestWalkDeletesOnce(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
@@ -68,7 +69,7 @@ func TestWalkDeletesOnce(t *testing.T) {
 	assert.Equal(t, q.ids(t), "4", "parked")
 }
 
-// A walk whose context ends has removed what it was told to remove until then.
+// A walk whose context ends deletes the messages that were removed until then.
 func TestWalkIsLeft(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)

@@ -38,10 +38,10 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// failure makes an error of the suite one of a protocol.
+// failure turns an error of the suite into an error of a protocol.
 type failure func(*rpcidemtest.Error) error
 
-// grpcFailure is an error as gRPC has it, with details.
+// grpcFailure returns an error of gRPC, with details.
 func grpcFailure(f *rpcidemtest.Error) error {
 	details := []protoadapt.MessageV1{&errdetails.DebugInfo{Detail: "a detail"}}
 	if f.Reason != "" {
@@ -57,8 +57,8 @@ func grpcFailure(f *rpcidemtest.Error) error {
 	return mark(f, st.Err())
 }
 
-// httpFailure is an error that Kratos sends over HTTP. That has fewer codes, so that the suite's is
-// in the metadata.
+// httpFailure returns an error that Kratos sends over HTTP. HTTP has fewer codes, so the suite's
+// code is in the metadata.
 func httpFailure(f *rpcidemtest.Error) error {
 	md := map[string]string{"code": f.Code.String()}
 	if f.Reason != "" {
@@ -81,7 +81,7 @@ func mark(f *rpcidemtest.Error, err error) error {
 	return err
 }
 
-// chain is the middleware of the suite's servers.
+// chain returns the middleware of the suite's servers.
 func chain(w *rpcidemtest.Setup, fail failure) []middleware.Middleware {
 	between := func(next middleware.Handler) middleware.Handler {
 		return func(ctx context.Context, req any) (resp any, err error) {
@@ -97,7 +97,7 @@ func chain(w *rpcidemtest.Setup, fail failure) []middleware.Middleware {
 	return []middleware.Middleware{recovery.Recovery(), between, kratosidem.Server(w.Engine, w.Options)}
 }
 
-// method is the suite's, as a handler of Kratos.
+// method returns a method of the suite as a handler of Kratos.
 func method(m rpcidemtest.Method, fail failure) middleware.Handler {
 	return func(ctx context.Context, req any) (any, error) {
 		reply, failed := m(ctx, req.(*text).GetValue()) //nolint:errcheck // as decoded
@@ -126,7 +126,7 @@ func serve(t *testing.T, start, stop func(context.Context) error) {
 	})
 }
 
-// service is that of the suite as generated code describes it.
+// service describes the service of the suite as generated code does.
 func service(h middleware.Handler) *grpc.ServiceDesc {
 	handle := func(_ any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
 		in := new(text)
@@ -178,13 +178,13 @@ func openGRPC(t *testing.T, w *rpcidemtest.Setup) func(context.Context, rpcidemt
 		}
 		own := errors.FromError(err)
 		if err != nil && own.Code == 400 && own.Reason == "KEY_MALFORMED" {
-			a.Code = rpcidem.InvalidArgument // by the client, and sent nowhere
+			a.Code = rpcidem.InvalidArgument // from the client; nothing was sent
 		}
 		return a
 	}
 }
 
-// route is the suite's operation as generated code binds it to HTTP.
+// route binds the suite's operation to HTTP as generated code does.
 func route(s *khttp.Server, h middleware.Handler) {
 	s.Route("/").POST("/do", func(c khttp.Context) error {
 		in := new(text)
@@ -200,8 +200,8 @@ func route(s *khttp.Server, h middleware.Handler) {
 	})
 }
 
-// answeredKey is that of a place for the header of an answer, which Kratos gives for answers of 2xx
-// alone.
+// answeredKey is the context key of a place for the header of an answer. Kratos provides such a
+// place only for answers of 2xx.
 type answeredKey struct{}
 
 func answered(next middleware.Handler) middleware.Handler {
@@ -248,7 +248,7 @@ func openHTTP(t *testing.T, w *rpcidemtest.Setup) func(context.Context, rpcidemt
 	}
 }
 
-// readHTTP reads an error of Kratos.
+// readHTTP parses an error of Kratos.
 func readHTTP(t *testing.T, err error, a *rpcidemtest.Answer) {
 	t.Helper()
 	own := errors.FromError(err)

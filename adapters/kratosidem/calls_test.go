@@ -44,7 +44,7 @@ type both struct {
 	url  string
 }
 
-// start serves h over gRPC and over HTTP, behind one guard.
+// start serves h over gRPC and HTTP, with one guard.
 func start(t *testing.T, o *rpcidem.Options, h middleware.Handler) *both {
 	t.Helper()
 	guard := kratosidem.Server(engine(t), o)
@@ -86,8 +86,8 @@ func (b *both) http(ctx context.Context, request string) (string, error) {
 	return reply.GetValue(), err
 }
 
-// TestTransportsMeet: what was done over one transport is replayed over the other: messages, and
-// errors with status, reason and metadata, also those that gRPC has no code for.
+// TestTransportsMeet: the answer of a call over one transport is replayed over the other: messages,
+// and errors with status, reason and metadata, also errors that gRPC has no code for.
 func TestTransportsMeet(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64
@@ -116,7 +116,7 @@ func TestTransportsMeet(t *testing.T) {
 	assert.Equal(t, runs.Load(), int64(2), "runs, though gRPC calls 422 UNKNOWN, which Reexecute would run again")
 }
 
-// TestReads: a request by GET passes, with a key and without.
+// TestReads: a request by GET passes, with and without a key.
 func TestReads(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64
@@ -133,7 +133,8 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// TestPlainCallers: a caller without this package's client is told what to do in Kratos' words.
+// TestPlainCallers: a caller without this package's client gets the same advice as an error of
+// Kratos.
 func TestPlainCallers(t *testing.T) {
 	t.Parallel()
 	b := start(t, &rpcidem.Options{Tenant: rpcidem.Global, Required: true}, func(context.Context, any) (any, error) {
@@ -159,8 +160,8 @@ func TestPlainCallers(t *testing.T) {
 
 var errReset = stderrors.New("connection reset by peer")
 
-// cutting loses the answers of the first requests on their way, in turns before their head and in
-// their body.
+// cutting loses the answers of the first requests in transit, alternately before the head and in
+// the body.
 type cutting struct {
 	http.RoundTripper
 	left atomic.Int64
@@ -191,8 +192,8 @@ func (h *half) Read(p []byte) (int, error) {
 	return 0, io.ErrUnexpectedEOF
 }
 
-// TestCutConnections: over HTTP a call whose connection breaks is made again, whole and with its
-// key.
+// TestCutConnections: over HTTP, a call whose connection breaks is retried, with its whole body and
+// its key.
 func TestCutConnections(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64
@@ -208,7 +209,7 @@ func TestCutConnections(t *testing.T) {
 		khttp.WithMiddleware(kratosidem.Client(&rpcidem.ClientOptions{Retry: rpcidem.Retry{MinWait: 1}})))
 	assert.NoError(t, err, "client")
 	reply := new(text)
-	// net/http cannot make up for a body that is gone once its head is sent
+	// net/http cannot restore a body that is gone after its head was sent
 	large := strings.Repeat("tea", 100_000)
 	assert.NoError(t, web.Invoke(httpidem.ContextWithKey(t.Context(), "k"), http.MethodPost, "/do", wrapperspb.String(large), reply), "call")
 	assert.True(t, reply.GetValue() == large, "the answer")

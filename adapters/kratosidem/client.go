@@ -13,14 +13,16 @@ import (
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
-// Client sends the key of a call, and makes it again with the same key where that is safe and of
-// use: the server was not reached or is going away, or it says when to come again. The key is the
-// one in the header of the call (or in the outgoing metadata of gRPC); else that of
-// httpidem.ContextWithKey; else one of NewKey. A call without a key passes once, and over HTTP one
-// by GET or HEAD, which gets none. The context's deadline is for all tries: Kratos sets one of 2 s
-// for each call by default. It is safe for concurrent use; nil options are the defaults.
+// Client sends the key of a call. It retries the call with the same key if that is safe and useful:
+// the server was not reached or is shutting down, or it says when to retry. The key is the one in
+// the header of the call (or in the outgoing metadata of gRPC), or else that of
+// httpidem.ContextWithKey, or else one of NewKey. A call without a key is sent once. So is a call
+// over HTTP by GET or HEAD, which gets no key. The context's deadline covers all tries: by default
+// Kratos sets one of 2 s for each call. The middleware can be used concurrently; nil options have
+// the defaults.
 //
-// A header that is given to a call over HTTP (khttp.Header) gets the key: use one for each action.
+// If a call over HTTP is given a header (khttp.Header), the key is set in it: use one for each
+// action.
 func Client(o *rpcidem.ClientOptions) middleware.Middleware {
 	own := o.WithDefaults()
 	return func(next middleware.Handler) middleware.Handler {
@@ -42,7 +44,7 @@ func Client(o *rpcidem.ClientOptions) middleware.Middleware {
 			tries := 0
 			own.Retry.Do(ctx, func() *rpcidem.Failure {
 				if tries++; tries > 1 && !rewind(tr) {
-					return nil // what failed is the answer
+					return nil // the last failure is the answer
 				}
 				if resp, err = next(ctx, req); err == nil {
 					return nil
@@ -54,7 +56,7 @@ func Client(o *rpcidem.ClientOptions) middleware.Middleware {
 	}
 }
 
-// has tells whether a call has a key already.
+// has reports whether a call already has a key.
 func has(ctx context.Context, tr transport.Transporter, name string) bool {
 	if len(tr.RequestHeader().Values(name)) > 0 {
 		return true
@@ -63,7 +65,8 @@ func has(ctx context.Context, tr transport.Transporter, name string) bool {
 	return ok && tr.Kind() == transport.KindGRPC && len(md.Get(name)) > 0
 }
 
-// rewind gives a request over HTTP its body again, which the try before has read.
+// rewind restores the body of a request over HTTP, which the earlier try has read. It reports
+// whether it could.
 func rewind(tr transport.Transporter) bool {
 	h, ok := tr.(khttp.Transporter)
 	if !ok {

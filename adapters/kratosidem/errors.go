@@ -20,23 +20,22 @@ import (
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
-// What a refusal has in its metadata.
+// The metadata of a refusal.
 const (
 	// MetadataDomain is [rpcidem.Domain]: the reason is one of package rpcidem.
 	MetadataDomain = "domain"
-	// MetadataDelay is how long to wait before another try, as time.ParseDuration reads it; only
-	// where another try is of use. A client honours it in any error.
+	// MetadataDelay is how long to wait before a retry, in the format of time.ParseDuration. It is
+	// set only if a retry is useful. A client respects it in any error.
 	MetadataDelay = "retry_delay"
 )
 
-// failure is an error of Kratos with the status that it has over gRPC: Kratos finds the one, gRPC
-// the other.
+// failure is an error of Kratos with its status for gRPC: Kratos finds the one, gRPC the other.
 type failure struct {
 	st  *status.Status
 	own *errors.Error
 }
 
-// Error is the text of the error of Kratos.
+// Error returns the text of the error of Kratos.
 func (f *failure) Error() string { return f.own.Error() }
 
 // Unwrap returns the error of Kratos.
@@ -45,7 +44,7 @@ func (f *failure) Unwrap() error { return f.own }
 // GRPCStatus returns the status for gRPC.
 func (f *failure) GRPCStatus() *status.Status { return f.st }
 
-// asError is a refusal as Kratos tells it.
+// asError returns a refusal as an error of Kratos.
 func asError(r *rpcidem.Refusal) error {
 	md := map[string]string{MetadataDomain: rpcidem.Domain}
 	if r.RetryAfter > 0 {
@@ -62,7 +61,7 @@ func asError(r *rpcidem.Refusal) error {
 	return &failure{st, errors.New(httpstatus.FromGRPCCode(st.Code()), r.Reason, r.Message).WithMetadata(md)}
 }
 
-// statusOf is what gRPC would make of a method's error.
+// statusOf returns the status that gRPC would use for a method's error.
 func statusOf(err error) *status.Status {
 	if st, ok := status.FromError(err); ok && st.Code() != codes.OK {
 		return st
@@ -73,9 +72,9 @@ func statusOf(err error) *status.Status {
 	return status.New(codes.Unknown, err.Error())
 }
 
-// meaning is the code of a method's error for its key. Kratos has no code of gRPC for most statuses
-// of HTTP: those that blame the request are answers, and not crashes, which Unknown would stand
-// for.
+// meaning returns the code of a method's error for its key. Kratos has no code of gRPC for most
+// HTTP statuses and uses Unknown, which stands for a crash. A status that blames the request is an
+// answer and not a crash.
 func meaning(err error) rpcidem.Code {
 	code := rpcidem.Code(statusOf(err).Code())
 	own, ok := stderrors.AsType[*errors.Error](err)
@@ -90,7 +89,7 @@ func meaning(err error) rpcidem.Code {
 	return code
 }
 
-// failed reads the error of a call.
+// failed parses the error of a call.
 func failed(err error) *rpcidem.Failure {
 	st := statusOf(err)
 	f := &rpcidem.Failure{Code: rpcidem.Code(st.Code())}
@@ -116,8 +115,8 @@ func failed(err error) *rpcidem.Failure {
 	return f
 }
 
-// cut tells whether a call over HTTP failed on its way: nothing that the server said came whole, or
-// a proxy spoke in its place.
+// cut reports whether a call over HTTP failed in transit: no answer of the server arrived
+// completely, or a proxy answered instead.
 func cut(err error) bool {
 	own, ok := stderrors.AsType[*errors.Error](err)
 	if ok {
@@ -127,7 +126,7 @@ func cut(err error) bool {
 	return ok || stderrors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// Reason is that of a refusal of package rpcidem, and false for any other error.
+// Reason returns the reason of a refusal of package rpcidem. It returns false for any other error.
 func Reason(err error) (string, bool) {
 	if err == nil {
 		return "", false

@@ -14,8 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
-// marshal makes the bytes of a message, however it came: the same ones for equal messages of one
-// program, which is what a retry is compared by.
+// marshal returns the bytes of a message, whatever its encoding on the wire. They are the same for
+// equal messages of one program, since retries are compared by them.
 func marshal(v any) ([]byte, error) {
 	m, err := messageOf(v)
 	if err != nil {
@@ -32,7 +32,7 @@ func messageOf(v any) (proto.Message, error) {
 	return m, nil
 }
 
-// replyOf makes the form that is kept of a method's answer.
+// replyOf returns the stored form of a method's answer.
 func replyOf(v any) (*rpcidem.Reply, error) {
 	m, err := messageOf(v)
 	if err != nil {
@@ -42,9 +42,8 @@ func replyOf(v any) (*rpcidem.Reply, error) {
 	return &rpcidem.Reply{Type: string(m.ProtoReflect().Descriptor().FullName()), Body: body}, err
 }
 
-// failureOf makes the form that is kept of a method's error: its status as gRPC sends it, and, as
-// one more detail, the error as Kratos sends it over HTTP, whose status is more than the code
-// tells.
+// failureOf returns the stored form of a method's error. It is the error's status for gRPC. One
+// more detail is the error as Kratos sends it over HTTP, whose status says more than the code.
 func failureOf(err error) (*rpcidem.Reply, error) {
 	s := proto.Clone(statusOf(err).Proto()).(*spb.Status) //nolint:errcheck // a clone is of its kind
 	own, packErr := anypb.New(&errors.FromError(err).Status)
@@ -56,7 +55,7 @@ func failureOf(err error) (*rpcidem.Reply, error) {
 	return &rpcidem.Reply{Code: rpcidem.Code(s.GetCode()), Body: body}, packErr //nolint:gosec // a code
 }
 
-// read makes the answer that was kept: a message, or an error.
+// read returns a stored answer: a message or an error.
 func read(r *rpcidem.Reply) (any, error) {
 	if r.Code != rpcidem.OK {
 		return nil, readFailure(r)
@@ -71,7 +70,7 @@ func read(r *rpcidem.Reply) (any, error) {
 	return nil, asError(rpcidem.NewRefusal("ANSWER_NOT_READABLE", err))
 }
 
-// readFailure makes the error that was kept.
+// readFailure returns a stored error.
 func readFailure(r *rpcidem.Reply) error {
 	s := new(spb.Status)
 	if err := proto.Unmarshal(r.Body, s); err != nil || rpcidem.Code(s.GetCode()) != r.Code { //nolint:gosec // a code
@@ -86,7 +85,7 @@ func readFailure(r *rpcidem.Reply) error {
 			break
 		}
 	}
-	if own == nil { // it came over plain gRPC, or Connect
+	if own == nil { // it came over plain gRPC or Connect
 		own = errors.FromError(status.ErrorProto(s))
 	}
 	return &failure{status.FromProto(s), own}

@@ -12,16 +12,16 @@ import (
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
-// The header fields that an answer has.
+// The header fields of an answer.
 const (
 	replayed = "idempotency-replayed" // true: a stored answer
 	stored   = "idempotency-stored"   // unconfirmed: the store has not confirmed the answer yet
 )
 
-// Server guards the operations of a server, over HTTP those that do not come by GET or HEAD. It
-// panics on options that [rpcidem.Options.Validate] refuses. It is safe for concurrent use.
+// Server guards the operations of a server, except requests over HTTP by GET or HEAD. It panics on
+// options that [rpcidem.Options.Validate] refuses. The middleware can be used concurrently.
 //
-// The context of a guarded method is no khttp.Context: it does not end when the client hangs up,
+// The context of a guarded method is not a khttp.Context. It does not end when the client hangs up,
 // nor with the timeout of the server.
 func Server(e *retrysafe.Engine, o *rpcidem.Options) middleware.Middleware {
 	g := rpcidem.NewGuard(e, o)
@@ -54,7 +54,7 @@ func Server(e *retrysafe.Engine, o *rpcidem.Options) middleware.Middleware {
 	}
 }
 
-// reads tells whether a request comes by a method of HTTP that has no effect.
+// reads reports whether a request over HTTP uses a method without effect.
 func reads(tr transport.Transporter) bool {
 	h, ok := tr.(khttp.Transporter)
 	return ok && (h.Request().Method == http.MethodGet || h.Request().Method == http.MethodHead)

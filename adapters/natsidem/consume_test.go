@@ -19,8 +19,8 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// All messages are published twice, consumers are cut off again and again, and some handlers fail:
-// each effect happens once, and what can never succeed is parked.
+// All messages are published twice, consumers are cut off again and again, and some handlers fail.
+// Each effect happens once, and poison messages become dead letters.
 func TestConsumeThroughFaults(t *testing.T) {
 	t.Parallel()
 	const n = 300
@@ -35,7 +35,7 @@ func TestConsumeThroughFaults(t *testing.T) {
 	}
 	for i, err := range q.pub.Publish(t.Context(), batch) {
 		assert.NoError(t, err, "publish")
-		// the server does not know it for a repeat
+		// the server does not recognise it as a duplicate
 		m := &nats.Msg{Subject: q.subject, Header: nats.Header{mqidem.HeaderID: {batch[i].ID}}}
 		_, err := q.js.PublishMsg(t.Context(), m)
 		assert.NoError(t, err, "publish")

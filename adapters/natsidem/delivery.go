@@ -9,18 +9,18 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// What the server is told of a message.
+// The answers to the server about a message.
 var (
 	ack        = []byte("+ACK")
 	nak        = []byte("-NAK")
 	inProgress = []byte("+WPI")
 )
 
-// delivery is a message in the hands of a consumer.
+// delivery is a message that a consumer holds.
 type delivery struct {
 	s     *Source
 	m     *mqidem.Message
-	reply string // where the server is told of it
+	reply string // where the answers go
 
 	mu      sync.Mutex
 	settled bool
@@ -29,12 +29,12 @@ type delivery struct {
 
 func (d *delivery) Message() *mqidem.Message { return d.m }
 
-// Ack implements mqidem.Delivery. It returns when the server has confirmed it: an ack that got lost
-// would be a second run of the work where no record is kept.
+// Ack implements mqidem.Delivery. It returns when the server has confirmed the ack: if no record is
+// kept, a lost ack would run the work again.
 func (d *delivery) Ack(ctx context.Context) error { return d.settle(ctx, nil, ack) }
 
 // Retry implements mqidem.Delivery: the server keeps the message and the time. A server that was
-// restarted on its files may deliver up to a second early, since it writes whole seconds.
+// restarted on its files may deliver up to a second early, since it stores whole seconds.
 func (d *delivery) Retry(ctx context.Context, after time.Duration) error {
 	if after <= 0 {
 		return d.settle(ctx, nil, nak)
@@ -42,17 +42,16 @@ func (d *delivery) Retry(ctx context.Context, after time.Duration) error {
 	return d.settle(ctx, nil, fmt.Appendf(nil, `-NAK {"delay": %d}`, after.Nanoseconds()))
 }
 
-// Dead implements mqidem.Delivery. Where the message was parked and its ack has failed, one more
+// Dead implements mqidem.Delivery. If the dead letter was stored and its ack has failed, another
 // call only acks.
 func (d *delivery) Dead(ctx context.Context, why mqidem.Reason) error {
 	return d.settle(ctx, func(ctx context.Context) error { return d.s.parking.park(ctx, d.m, why) }, ack)
 }
 
-// settle does what comes first, tells the server, and waits for its answer; each has the timeout
-// for itself. After an error of an Ack or a Retry the message comes again when AckWait has passed,
-// since the server is told no more that it is in work; until then it may be settled after all. What
-// is to be parked stays in the caller's hands until that is done and acked, and the caller tries
-// again.
+// settle calls first, sends the answer to the server, and waits for its confirmation. Each step has
+// the whole timeout. After an error of Ack or Retry the source reports no more progress, so the
+// server redelivers the message after AckWait; until then it can still be settled. In Dead the
+// caller holds the message until the dead letter is stored and acked, and tries again.
 func (d *delivery) settle(ctx context.Context, first func(context.Context) error, word []byte) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -77,7 +76,7 @@ func (d *delivery) settle(ctx context.Context, first func(context.Context) error
 			return err
 		}
 		if first == nil {
-			d.s.letGo(d) // before the word: one that follows a Retry would undo its delay
+			d.s.letGo(d) // first: progress that follows a Retry would undo its delay
 		}
 		if err := d.s.conn.ask(ctx, d.s.nc, d.s.ended, d.reply, word); err != nil {
 			return fmt.Errorf("natsidem: the server has not confirmed it; the message may come again: %w", because(d.s.nc, d.reply, err))
@@ -92,14 +91,14 @@ func (d *delivery) settle(ctx context.Context, first func(context.Context) error
 	return nil
 }
 
-// within runs a step with the timeout for itself.
+// within runs a step with the whole timeout.
 func (d *delivery) within(ctx context.Context, step func(context.Context) error) error {
 	ctx, end := context.WithTimeout(ctx, d.s.o.Timeout)
 	defer end()
 	return step(ctx)
 }
 
-// sure waits until what is said reaches the consumer that has delivered it.
+// sure waits until answers reach the consumer that has delivered the message.
 func (d *delivery) sure(ctx context.Context) error {
 	if _, err := d.s.conn.await(ctx, d.s.nc, d.s.ended); err != nil {
 		return fmt.Errorf("natsidem: not settled: %w", err)

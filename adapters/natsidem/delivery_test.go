@@ -12,8 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// A message whose ack gets no answer is parked once, however often Dead is tried, and meanwhile
-// nobody is given it.
+// If an ack gets no answer, the message becomes one dead letter, however often Dead is called, and
+// no other consumer gets it meanwhile.
 func TestDeadWithoutAck(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedServer(t).addr(), func(o *natsidem.Options, _ *jetstream.StreamConfig) {

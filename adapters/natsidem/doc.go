@@ -1,19 +1,19 @@
-// Package natsidem takes messages from NATS JetStream and publishes an outbox to it.
+// Package natsidem consumes messages of NATS JetStream and publishes an outbox to it.
 //
-// [Create] makes a stream, a durable pull consumer and a stream of parked messages; what is there
-// already it leaves as it is. [Open] is a mqidem.Source on such a consumer, [OpenParking] what was
-// parked, [NewPublisher] an outbox.Publisher.
+// [Create] creates a stream, a durable pull consumer and a stream of dead letters. It does not
+// change what already exists. [Open] returns a mqidem.Source on such a consumer, [OpenParking] its
+// dead-letter queue, and [NewPublisher] an outbox.Publisher.
 //
-// The id of a message stands in the header "retrysafe-id", and in Nats-Msg-Id, by which the server
-// drops repeats for the stream's duplicate window (2 minutes unless set). That spares work and
-// guarantees nothing: a repeat after the window is delivered. What is put back from the parking has
-// another Nats-Msg-Id, or the server would drop it within the window, and the message would be
-// nowhere.
+// The id of a message is in the header "retrysafe-id", and in Nats-Msg-Id. By the latter the server
+// drops duplicates within the stream's duplicate window (2 minutes unless set). That saves work and
+// guarantees nothing: a duplicate after the window is delivered. A redriven message gets another
+// Nats-Msg-Id. Otherwise the server would drop it within the window, and it would be lost.
 //
-// The consumer must have no limit of deliveries (MaxDeliver): a server that counts lets a message
-// go which is only slow. How often a message is tried is for mqidem.Options to say. Where it has a
-// MaxAckPending, messages that wait for a later try count for it, and those behind them wait at the
-// limit; [Create] sets none. Headers are those of the producer without the server's own (Nats-…);
-// the protocol trims spaces around their values, and takes only names of letters, digits and what
-// HTTP allows in a token. A key that is not plain text is written in quotes, as Go does.
+// The consumer must have no limit of deliveries (MaxDeliver): with a limit the server drops
+// messages that are merely slow. mqidem.Options limits the tries of a message. If the consumer has
+// a MaxAckPending, messages that wait for a later try count, and at the limit the messages after
+// them wait; [Create] sets none. Headers are those of the producer without the server's own
+// (Nats-…). The protocol trims spaces around their values. It only accepts names of letters, digits
+// and the characters that HTTP allows in a token. A key that is not plain text is quoted as a Go
+// string.
 package natsidem

@@ -12,12 +12,12 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// gone tells whether the stream or the consumer is not there.
+// gone reports whether the stream or the consumer does not exist.
 func gone(err error) bool {
 	return errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrConsumerDoesNotExist)
 }
 
-// explain says what to do about errors whose own text does not.
+// explain adds advice to errors whose text has none.
 func explain(err error) error {
 	switch {
 	case errors.Is(err, jetstream.ErrNoStreamResponse):
@@ -30,8 +30,8 @@ func explain(err error) error {
 	return err
 }
 
-// because adds what the server has said last about permissions to an error that says only that
-// nobody answered: a publication that is refused has no answer of its own.
+// because adds the server's last permission error to a timeout: the server does not answer a
+// publication that it refuses.
 func because(nc *nats.Conn, subject string, err error) error {
 	denied := nc.LastError()
 	if silent(err) && errors.Is(denied, nats.ErrPermissionViolation) && strings.Contains(denied.Error(), `"`+subject+`"`) {
@@ -40,7 +40,7 @@ func because(nc *nats.Conn, subject string, err error) error {
 	return explain(err)
 }
 
-// silent tells an error that says only that nobody answered in time.
+// silent reports whether an error says only that there was no answer in time.
 func silent(err error) bool {
 	return errors.Is(err, nats.ErrTimeout) || errors.Is(err, jetstream.ErrAsyncPublishTimeout) || errors.Is(err, context.DeadlineExceeded)
 }
@@ -49,7 +49,7 @@ func tooLarge(err error) bool {
 	return errors.Is(err, nats.ErrMaxPayload) || errors.Is(err, jetstream.ErrStreamMessageExceedsMaximum)
 }
 
-// sort tells the outbox what it can do about an error of a publication.
+// sort turns an error of a publication into one for the outbox.
 func sort(nc *nats.Conn, subject string, err error) error {
 	if err == nil {
 		return nil
@@ -60,7 +60,7 @@ func sort(nc *nats.Conn, subject string, err error) error {
 	case tooLarge(err), errors.Is(err, nats.ErrBadSubject), errors.Is(err, nats.ErrBadHeaderMsg):
 		return outbox.Permanent(told)
 	case errors.Is(told, nats.ErrPermissionViolation):
-		return told // of one subject, and somebody may allow it
+		return told // of one subject, which an operator may allow
 	case errors.As(err, &api):
 		if api.Code == 503 { // short of a leader, memory or disk, or not there at all
 			return outbox.Unavailable(told)

@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// A stream, what an outbox publishes to it, and a consumer.
+// A stream, an outbox that publishes to it, and a consumer.
 func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -26,7 +26,7 @@ func Example() {
 }
 
 func run(ctx context.Context, addr string) error {
-	nc, err := nats.Connect(addr, nats.MaxReconnects(-1)) // a connection that never gives up
+	nc, err := nats.Connect(addr, nats.MaxReconnects(-1)) // never stops reconnecting
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func run(ctx context.Context, addr string) error {
 
 func exampleServer() string { return "nats://" + sharedServer(ended{}).addr() }
 
-// ended stands in for a test.
+// ended replaces a testing.T.
 type ended struct{}
 
 func (ended) Helper() {}

@@ -11,11 +11,11 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// serverHeaders is what the names of headers begin with that mean something to the server: an old
-// one of these must not order it anything again.
+// serverHeaders is the prefix of headers that are commands to the server. An old command must not
+// be sent again.
 const serverHeaders = "Nats-"
 
-// message reads what a subject and headers say.
+// message builds a message from a subject and headers.
 func message(subject string, h nats.Header, body []byte, published time.Time, deliveries int) *mqidem.Message {
 	m := &mqidem.Message{
 		ID: last(h, mqidem.HeaderID), Source: subject, Key: unquote(last(h, mqidem.HeaderKey)), ContentType: last(h, mqidem.HeaderContentType),
@@ -32,7 +32,7 @@ func message(subject string, h nats.Header, body []byte, published time.Time, de
 	return m
 }
 
-// header is the reverse of message, but for Nats-Msg-Id.
+// header is the reverse of message, except for Nats-Msg-Id.
 func header(m *mqidem.Message) nats.Header {
 	h := nats.Header{}
 	for name, value := range m.Headers {
@@ -44,7 +44,7 @@ func header(m *mqidem.Message) nats.Header {
 	return h
 }
 
-// stamp writes what has no place of its own in the protocol.
+// stamp sets the headers for what the protocol has no field for.
 func stamp(h nats.Header, id, key, contentType string) {
 	for name, value := range map[string]string{mqidem.HeaderID: id, mqidem.HeaderKey: quote(key), mqidem.HeaderContentType: contentType} {
 		if value != "" {
@@ -53,7 +53,7 @@ func stamp(h nats.Header, id, key, contentType string) {
 	}
 }
 
-// ours tells the headers that have a field of their own, and the server's.
+// ours reports whether a header has its own field or is the server's.
 func ours(name string) bool {
 	return name == mqidem.HeaderID || name == mqidem.HeaderKey || name == mqidem.HeaderContentType || strings.HasPrefix(name, serverHeaders)
 }
@@ -65,8 +65,8 @@ func last(h nats.Header, name string) string {
 	return ""
 }
 
-// quote makes text of a key. The protocol would trim it, and turn line breaks into spaces: two keys
-// might become one.
+// quote encodes a key as text. The protocol would trim it and turn line breaks into spaces, so two
+// keys could become one.
 func quote(key string) string {
 	for i := range len(key) {
 		if key[i] <= ' ' || key[i] > '~' || key[0] == '"' {

@@ -12,36 +12,37 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Options name the stream and the consumer. Stream and Consumer are required, all else has a
-// default.
+// Options name the stream and the consumer. Stream and Consumer are required; all other fields have
+// a default.
 type Options struct {
 	// Stream is the name of the stream.
 	Stream string
 	// Consumer is the name of the durable consumer, without dots and spaces. All processes that
-	// share the work use the same.
+	// share the work use the same name.
 	Consumer string
-	// Subjects are what [Create] makes the consumer take. Empty: all of the stream.
+	// Subjects are the subjects of the consumer that [Create] makes. Empty means all of the stream.
 	Subjects []string
-	// AckWait is after how much silence the server gives a message to another consumer; [Create]
-	// sets it. Default 30 s. While a message is not settled, the source speaks up three times in
-	// that time.
+	// AckWait is how long a consumer may be silent before the server redelivers its message;
+	// [Create] sets it. Default 30 s. Until a message is settled, the source reports progress three
+	// times in that time.
 	AckWait time.Duration
-	// DeadStream is the stream of parked messages. Default: the name of the stream and "-dead".
+	// DeadStream is the stream of dead letters. Default: the name of the stream and "-dead".
 	DeadStream string
-	// DeadSubject is what the subjects of parked messages begin with; the message's own follows
-	// behind a dot. Default: "retrysafe.dead." and the name of the stream.
+	// DeadSubject is the prefix of the subjects of dead letters. A dot and the message's own
+	// subject follow it. Default: "retrysafe.dead." and the name of the stream.
 	DeadSubject string
 	// Prefetch is how many messages a source holds beyond those that calls of Receive wait for.
-	// mqidem.Consume asks for one at a time: without any each costs a round trip; with many they
-	// wait in this process while others may be idle. Default 16, at most 256; negative: none.
+	// mqidem.Consume asks for one at a time. Without a prefetch each costs a round trip; with a
+	// large one messages wait in this process while others may be idle. Default 16, at most 256;
+	// negative means none.
 	Prefetch int
 	// Timeout is how long one call of the server may take. Default 5 s.
 	Timeout time.Duration
-	// Logger is told of what goes wrong with the connection. Default slog.Default().
+	// Logger gets problems of the connection. Default slog.Default().
 	Logger *slog.Logger
 }
 
-// mostAhead is how many messages are asked for at once at most.
+// mostAhead is the largest number of messages that a source asks for at once.
 const mostAhead = 256
 
 func (o Options) withDefaults() (Options, error) {
@@ -71,9 +72,9 @@ func or[V comparable](v, otherwise V) V {
 	return v
 }
 
-// Create makes the stream, the stream of parked messages (with the same storage and replicas, and
-// no limits) and the consumer, where they are not there. What is there is not changed; [Open] says
-// where it does not fit. It may be called by several processes at once. stream.Name may be empty:
+// Create creates the stream, the stream of dead letters (with the same storage and replicas, and no
+// limits) and the consumer, if they are missing. It does not change what exists; [Open] returns an
+// error if that does not fit. Several processes may call Create at once. If stream.Name is empty,
 // it is o.Stream.
 func Create(ctx context.Context, js jetstream.JetStream, stream jetstream.StreamConfig, o Options) error {
 	o, err := o.withDefaults()
@@ -92,8 +93,8 @@ func Create(ctx context.Context, js jetstream.JetStream, stream jetstream.Stream
 			return fmt.Errorf("natsidem: cannot create the stream %s; what was created before it stays: %w", c.Name, explain(err))
 		}
 	}
-	// No limit of what is pending: messages that wait for a later try would use it up, and those
-	// behind them would wait with them. Each source bounds what it takes.
+	// No MaxAckPending: messages that wait for a later try would use it up, and the messages after
+	// them would wait too. Each source limits what it takes.
 	_, err = js.CreateConsumer(ctx, o.Stream, jetstream.ConsumerConfig{
 		Durable: o.Consumer, AckPolicy: jetstream.AckExplicitPolicy, AckWait: o.AckWait, MaxDeliver: -1, MaxAckPending: -1, FilterSubjects: o.Subjects,
 	})
@@ -103,7 +104,7 @@ func Create(ctx context.Context, js jetstream.JetStream, stream jetstream.Stream
 	return nil
 }
 
-// stays refuses a connection that gives up: a cut connection must be no error.
+// stays refuses a connection that stops reconnecting: a lost connection must not be an error.
 func stays(nc *nats.Conn) error {
 	if nc.IsClosed() {
 		return errors.New("natsidem: the connection is closed; connect again")
@@ -114,7 +115,7 @@ func stays(nc *nats.Conn) error {
 	return nil
 }
 
-// fits says why a consumer cannot be used.
+// fits returns why a consumer cannot be used.
 func fits(c *jetstream.ConsumerConfig) error {
 	switch {
 	case c.DeliverSubject != "":

@@ -14,9 +14,9 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// Parking is a mqidem.Parking: a stream of its own, in which the subject of a message follows that
-// of the parking. It is safe for concurrent use; several walks at once see all messages, and may
-// both see one.
+// Parking is a mqidem.Parking on its own stream. The subject of a dead letter is
+// Options.DeadSubject, a dot and the message's subject. It can be used concurrently. Concurrent
+// walks see all messages, and two may both see one.
 type Parking struct {
 	js     jetstream.JetStream
 	o      Options
@@ -25,7 +25,7 @@ type Parking struct {
 
 var _ mqidem.Parking = (*Parking)(nil)
 
-// OpenParking opens the stream of parked messages of o, which [Create] makes.
+// OpenParking opens the stream of dead letters of o, which [Create] makes.
 func OpenParking(ctx context.Context, js jetstream.JetStream, o Options) (*Parking, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -48,8 +48,9 @@ func OpenParking(ctx context.Context, js jetstream.JetStream, o Options) (*Parki
 	return &Parking{js: js, o: o, stream: stream}, nil
 }
 
-// park writes a message, and returns when the server has confirmed it. It has no Nats-Msg-Id:
-// within the duplicate window a message that was put back and has failed again would be dropped.
+// park writes a dead letter and returns when the server has confirmed it. It sets no Nats-Msg-Id:
+// the server would drop a message that was redriven and has failed again within the duplicate
+// window.
 func (p *Parking) park(ctx context.Context, m *mqidem.Message, why mqidem.Reason) error {
 	subject := p.o.DeadSubject + "." + m.Source
 	err := mqidem.Fit(m, why, tooLarge, func(m *mqidem.Message, packed []byte) error {
@@ -63,7 +64,7 @@ func (p *Parking) park(ctx context.Context, m *mqidem.Message, why mqidem.Reason
 	return nil
 }
 
-// write publishes, and returns when the server has confirmed it, or nobody can tell.
+// write publishes, and returns when the server has confirmed it or the outcome is unknown.
 func (p *Parking) write(ctx context.Context, m *nats.Msg, o ...jetstream.PublishOpt) error {
 	return p.ask(ctx, func(ctx context.Context) error {
 		_, err := p.js.PublishMsg(ctx, m, o...)
@@ -71,8 +72,8 @@ func (p *Parking) write(ctx context.Context, m *nats.Msg, o ...jetstream.Publish
 	})
 }
 
-// ask makes one request, which has the timeout for itself and ends with the connection: its answer
-// would go with it, and a caller's time may be long.
+// ask makes one request. The request has the whole timeout, and ends with the connection: its
+// answer would be lost with it, and the caller's context may be long.
 func (p *Parking) ask(ctx context.Context, request func(context.Context) error) error {
 	ctx, end := context.WithTimeout(ctx, p.o.Timeout)
 	defer end()
@@ -85,7 +86,7 @@ func (p *Parking) ask(ctx context.Context, request func(context.Context) error) 
 	return err
 }
 
-// read gets the message with this number, or the first one behind it.
+// read gets the message with this number, or the first one after it.
 func (p *Parking) read(ctx context.Context, seq uint64, o ...jetstream.GetMsgOpt) (raw *jetstream.RawStreamMsg, err error) {
 	err = p.ask(ctx, func(ctx context.Context) (err error) {
 		raw, err = p.stream.GetMsg(ctx, seq, o...)
@@ -94,7 +95,7 @@ func (p *Parking) read(ctx context.Context, seq uint64, o ...jetstream.GetMsgOpt
 	return raw, err
 }
 
-// Walk implements mqidem.Parking. It ends with an error where the connection is lost.
+// Walk implements mqidem.Parking. It returns an error if the connection is lost.
 func (p *Parking) Walk(ctx context.Context, see func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)) error {
 	var info *jetstream.StreamInfo
 	err := p.ask(ctx, func(ctx context.Context) (err error) {
@@ -130,7 +131,7 @@ func (p *Parking) Walk(ctx context.Context, see func(context.Context, *mqidem.Pa
 	return nil
 }
 
-// isGone tells whether another walk has removed it.
+// isGone reports whether another walk has removed the message.
 func (p *Parking) isGone(ctx context.Context, seq uint64) bool {
 	_, err := p.read(ctx, seq)
 	return errors.Is(err, jetstream.ErrMsgNotFound)
@@ -147,9 +148,9 @@ func (p *Parking) parked(raw *jetstream.RawStreamMsg) *mqidem.Parked {
 	return &mqidem.Parked{Message: m, Reason: why}
 }
 
-// Send implements mqidem.Parking. It gives the message another Nats-Msg-Id, or the server would
-// take it for a repeat of the one that had failed. That is no id of the message: also where it has
-// none, our header says so.
+// Send implements mqidem.Parking. It sets another Nats-Msg-Id, since the server would otherwise
+// take the message for a duplicate of the one that failed. That is not the id of the message: our
+// header has the id, or is empty if there is none.
 func (p *Parking) Send(ctx context.Context, m *mqidem.Message) error {
 	h := header(m)
 	h[mqidem.HeaderID] = []string{m.ID}

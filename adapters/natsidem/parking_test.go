@@ -19,8 +19,8 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// A message that is put back within the duplicate window is not dropped by it, however often, and a
-// repeat that the producer sends still is.
+// A message that is redriven within the duplicate window is not dropped, however often. A duplicate
+// from the producer still is.
 func TestSendWithinDuplicateWindow(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedServer(t).addr(), nil)
@@ -37,8 +37,8 @@ func TestSendWithinDuplicateWindow(t *testing.T) {
 	receive(t, s, "2")
 }
 
-// Keys of any bytes and headers come back as they were, by way of the parking too; orders to the
-// server are not given again.
+// Keys of any bytes and headers are unchanged, also after a dead letter. Commands to the server are
+// not sent again.
 func TestContentKept(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedServer(t).addr(), nil)
@@ -65,7 +65,7 @@ func TestContentKept(t *testing.T) {
 	}
 }
 
-// A message from elsewhere has the id that its producer gave it for the server, or none.
+// A message of another program has the id that its producer set for the server, or none.
 func TestForeignMessages(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedServer(t).addr(), nil)
@@ -81,7 +81,8 @@ func TestForeignMessages(t *testing.T) {
 	assert.True(t, !second.Published.IsZero(), "it says when the server got it")
 }
 
-// A message that fills the limit is parked without the text of its error, which would not fit.
+// A message that fills the limit becomes a dead letter without the text of its error, which would
+// not fit.
 func TestParkFull(t *testing.T) {
 	t.Parallel()
 	srv := ownServer(t, func(o *server.Options) { o.MaxPayload = 4 << 10 })
@@ -96,8 +97,8 @@ func TestParkFull(t *testing.T) {
 	assert.Equal(t, p.Reason, mqidem.Reason{Why: mqidem.DeadTries, Tries: 3}, "reason")
 }
 
-// What was parked and cannot be read is shown; a walk sees nothing that was parked behind its
-// start, and two walks do not get in each other's way.
+// An unreadable dead letter is shown. A walk does not see messages that were added after its start,
+// and two walks do not disturb each other.
 func TestWalks(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedServer(t).addr(), nil)
@@ -126,8 +127,8 @@ func TestWalks(t *testing.T) {
 	assert.True(t, errors.Is(parking.Send(ended, &mqidem.Message{Source: q.subject}), context.Canceled), "Send whose context has ended")
 }
 
-// A walk whose question gets no answer ends with an error, whatever time its caller has: when the
-// connection is lost, and the answer with it, or after the timeout.
+// A walk returns an error if its request gets no answer, however long its caller would wait: when
+// the connection and with it the answer is lost, or after the timeout.
 func TestWalkUnanswered(t *testing.T) {
 	t.Parallel()
 	for name, timeout := range map[string]time.Duration{"the connection is cut": time.Hour, "the server hangs": 10 * time.Second} {
@@ -144,7 +145,7 @@ func TestWalkUnanswered(t *testing.T) {
 			o.Timeout = timeout
 			parking, err := natsidem.OpenParking(t.Context(), connect(t, p.Addr), o)
 			assert.NoError(t, err, "OpenParking")
-			for n := range 2 { // at the first question, and at that for the second message
+			for n := range 2 { // at the first request, and at that for the second message
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 				defer cancel()
 				silence := func() {

@@ -13,7 +13,7 @@ import (
 )
 
 // Publisher is an outbox.Publisher: the topic of a message is the subject. It keeps no order within
-// a batch. It is safe for concurrent use.
+// a batch. It can be used concurrently.
 type Publisher struct {
 	js      jetstream.JetStream
 	nc      *nats.Conn
@@ -22,8 +22,8 @@ type Publisher struct {
 
 var _ outbox.Publisher = (*Publisher)(nil)
 
-// mostUnconfirmed is more than a relay hands out: the client would wait at the limit, although the
-// context ends.
+// mostUnconfirmed is more than a relay hands out. At the limit the client would wait, even after
+// the end of the context.
 const mostUnconfirmed = 1 << 20
 
 // PublisherOptions are optional.
@@ -32,7 +32,8 @@ type PublisherOptions struct {
 	Timeout time.Duration
 }
 
-// NewPublisher makes one on the connection of js, which stays the caller's. Close it in the end.
+// NewPublisher returns a publisher on the connection of js, which the caller keeps. Close it at the
+// end.
 func NewPublisher(js jetstream.JetStream, o *PublisherOptions) (*Publisher, error) {
 	if o == nil {
 		o = &PublisherOptions{}
@@ -44,8 +45,8 @@ func NewPublisher(js jetstream.JetStream, o *PublisherOptions) (*Publisher, erro
 		return nil, err
 	}
 	p := &Publisher{nc: js.Conn(), timeout: or(o.Timeout, 5*time.Second)}
-	// One of its own, so that a lost confirmation is forgotten after some time, and Close ends what
-	// it started.
+	// Its own JetStream context forgets a lost confirmation after some time, and Close only ends
+	// what the publisher started.
 	own := []jetstream.JetStreamOpt{jetstream.WithPublishAsyncTimeout(p.timeout), jetstream.WithPublishAsyncMaxPending(mostUnconfirmed)}
 	var err error
 	switch made := js.Options(); {
@@ -62,14 +63,15 @@ func NewPublisher(js jetstream.JetStream, o *PublisherOptions) (*Publisher, erro
 	return p, nil
 }
 
-// Close ends what waits for confirmations; the connection stays open. Nothing may be published
+// Close ends the waits for confirmations; the connection stays open. Publish must not be called
 // afterwards.
 func (p *Publisher) Close() { p.js.CleanupPublisher() }
 
-// Publish implements outbox.Publisher. A message that the stream has already, by its Nats-Msg-Id,
-// is a success. A message that is too large for the server or the stream, and a subject that NATS
-// cannot have, are permanent; a subject that no stream takes is not: somebody may create one. A
-// refusal of permission has no answer of its own, and is told after the timeout.
+// Publish implements outbox.Publisher. If the stream already has the message, by its Nats-Msg-Id,
+// that is a success. A message that is too large for the server or the stream and an invalid
+// subject are permanent errors. A subject without a stream is not, since an operator may create
+// one. The server does not answer a publication without permission, so its error comes after the
+// timeout.
 func (p *Publisher) Publish(ctx context.Context, batch []outbox.Outgoing) []error {
 	errs := make([]error, len(batch))
 	sent := make([]jetstream.PubAckFuture, len(batch))
@@ -78,7 +80,7 @@ func (p *Publisher) Publish(ctx context.Context, batch []outbox.Outgoing) []erro
 			errs[i] = outbox.Unavailable(ctx.Err())
 			continue
 		}
-		if !p.nc.IsConnected() { // the client would keep it, and send it some time
+		if !p.nc.IsConnected() { // the client would buffer it and send it later
 			errs[i] = outbox.Unavailable(errors.New("natsidem: not sent: the connection is being made"))
 			continue
 		}
@@ -92,7 +94,7 @@ func (p *Publisher) Publish(ctx context.Context, batch []outbox.Outgoing) []erro
 			continue
 		}
 		select {
-		case <-f.Ok(): // also with Duplicate: it is there
+		case <-f.Ok(): // also with Duplicate: the stream has it
 		case err := <-f.Err():
 			errs[i] = sort(p.nc, batch[i].Topic, err)
 		case <-ctx.Done():

@@ -19,7 +19,7 @@ func message(subject, id string, size int) outbox.Outgoing {
 	return outbox.Outgoing{Message: outbox.Message{ID: id, Topic: subject, Payload: make([]byte, size)}}
 }
 
-// A repeat of an id is a success, and is not stored again.
+// A duplicate of an id is a success, and is not stored again.
 func TestPublishRepeat(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedServer(t).addr(), nil)
@@ -29,8 +29,8 @@ func TestPublishRepeat(t *testing.T) {
 	assert.Equal(t, stream.CachedInfo().State.Msgs, 1, "messages")
 }
 
-// What can never be published is permanent, the rest is not, and each message of a batch has its
-// own answer.
+// A message that can never be published gets a permanent error, others do not, and each message of
+// a batch has its own error.
 func TestPublishErrors(t *testing.T) {
 	t.Parallel()
 	srv := ownServer(t, func(o *server.Options) { o.MaxPayload = 8 << 10 })
@@ -53,7 +53,7 @@ func TestPublishErrors(t *testing.T) {
 	}
 }
 
-// A user who may not publish a subject is told so, and other subjects pass.
+// A user without the permission for a subject gets an error that says so, and other subjects work.
 func TestPermissionDenied(t *testing.T) {
 	t.Parallel()
 	srv := ownServer(t, func(o *server.Options) {
@@ -78,7 +78,7 @@ func TestPermissionDenied(t *testing.T) {
 	assert.True(t, !strings.Contains(errs[0].Error(), "secret"), "no secret in %v", errs[0])
 	assert.NoError(t, errs[1], "a subject that is allowed")
 
-	// It may take messages, and not park them: they stay in its hands.
+	// It may consume messages but not write dead letters, so it holds them.
 	o := q.o
 	o.Timeout = 10 * time.Second
 	others := q.openOn(t, connect(t, "admin:a%20secret@"+srv.addr()))
@@ -97,7 +97,7 @@ func TestPermissionDenied(t *testing.T) {
 	nothing(t, others, 50*time.Millisecond)
 }
 
-// A closed publisher forgets what it waits for, and leaves the connection alone.
+// A closed publisher forgets what it waits for, and does not close the connection.
 func TestPublisherClose(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedServer(t).addr(), nil)

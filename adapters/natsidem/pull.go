@@ -14,26 +14,26 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// puller asks the server for as many messages as are waited for. The client library's own ways to
-// do that drop what arrives while they are ended, so that it would come again only after AckWait,
-// and hold what nobody tells the server of.
+// puller asks the server for as many messages as are needed. The client library's own pulls drop
+// messages that arrive while they are being ended, so that the server redelivers them only after
+// AckWait. They also hold messages without reporting progress.
 type puller struct {
 	sub    *nats.Subscription
 	in     chan *nats.Msg
 	status chan nats.Status
-	next   string // where to ask
+	next   string // the subject for requests
 	most   int
 	ask    request
-	left   int // asked for, and not there yet
-	misses int // looks at the consumer in a row that found none
+	left   int // requested, and not received yet
+	misses int // lookups in a row that found no consumer
 
-	// requests in a row, without a message or an answer in between that one stands
+	// requests in a row without a message or an answer that the request is open
 	refused int
-	pausing bool        // nothing is asked for
+	pausing bool        // no requests are sent
 	pause   *time.Timer // its end
 }
 
-// request is what the server is asked with.
+// request is the body of a request to the server.
 type request struct {
 	Batch     int           `json:"batch"`
 	Expires   time.Duration `json:"expires"`
@@ -41,8 +41,8 @@ type request struct {
 }
 
 const (
-	askFor    = 30 * time.Second // how long a request stands
-	heartbeat = 5 * time.Second  // how often the server says that it stands
+	askFor    = 30 * time.Second // how long a request stays open
+	heartbeat = 5 * time.Second  // how often the server says that it is open
 )
 
 func (s *Source) startPulling(c *jetstream.ConsumerConfig) error {
@@ -62,7 +62,7 @@ func (s *Source) startPulling(c *jetstream.ConsumerConfig) error {
 	return nil
 }
 
-// limit takes what the consumer allows in a request.
+// limit applies the limits of the consumer to requests.
 func (p *puller) limit(c *jetstream.ConsumerConfig) {
 	p.most = mostAhead
 	if c.MaxRequestBatch > 0 {
@@ -75,7 +75,7 @@ func (p *puller) limit(c *jetstream.ConsumerConfig) {
 	}
 }
 
-// prefix is what subjects of the JetStream API begin with.
+// prefix returns the prefix of subjects of the JetStream API.
 func prefix(js jetstream.JetStream) string {
 	switch o := js.Options(); {
 	case o.Domain != "":
@@ -86,7 +86,7 @@ func prefix(js jetstream.JetStream) string {
 	return "$JS.API."
 }
 
-// pull is the only one that asks, and the only one that reads what comes.
+// pull is the only goroutine that sends requests and reads messages.
 func (s *Source) pull() {
 	p := &s.puller
 	defer s.stopPulling()
@@ -107,7 +107,7 @@ func (s *Source) pull() {
 		case <-silence.C:
 			silence.Reset(2 * p.ask.Heartbeat)
 			if s.nc.IsConnected() && (p.left > 0 || !s.conn.sure(s.nc)) {
-				// the request is gone: the server was restarted behind another one, say
+				// the request is gone, for example because the server was restarted
 				s.look()
 			}
 		case <-s.ctx.Done():
@@ -116,9 +116,9 @@ func (s *Source) pull() {
 	}
 }
 
-// request asks for what is waited for and was not asked for yet; not for each message by itself, as
-// long as some are there or on their way: the server takes only so many requests of all sources
-// (MaxWaiting).
+// request asks for messages that are needed and not yet requested. As long as some are ready or on
+// their way, it does not ask for each message separately: the server limits the number of requests
+// of all sources (MaxWaiting).
 func (s *Source) request() {
 	p := &s.puller
 	all := min(int(s.waiting.Load())+s.o.Prefetch, p.most)
@@ -133,12 +133,11 @@ func (s *Source) request() {
 	}
 }
 
-// read takes a message, or what the server says of a request.
+// read handles a message, or the server's status of a request.
 func (s *Source) read(m *nats.Msg) {
 	p := &s.puller
 	if m.Reply != "" {
-		// a message says where it is settled, whatever its headers; what the server says of a
-		// request does not
+		// a message has a reply subject, whatever its headers; the status of a request has none
 		p.left, p.refused = max(p.left-1, 0), 0
 		if meta, err := m.Metadata(); err == nil {
 			d := &delivery{s: s, reply: m.Reply}
@@ -148,11 +147,11 @@ func (s *Source) read(m *nats.Msg) {
 		return
 	}
 	status := m.Header.Get("Status")
-	if status == "100" { // the request stands
+	if status == "100" { // the request is open
 		p.refused = 0
 		return
 	}
-	// What the request will not bring any more. Without a number: nothing.
+	// The number of messages that the request will not deliver. Without a number: none remain.
 	if pending, err := strconv.Atoi(m.Header.Get("Nats-Pending-Messages")); err == nil {
 		p.left = max(p.left-pending, 0)
 	} else {
@@ -166,9 +165,9 @@ func (s *Source) read(m *nats.Msg) {
 	s.refuse(status, m.Header.Get("Description"))
 }
 
-// refuse pauses before the next request where two in a row were refused, with what is known of the
-// consumer by now: to ask again at once would be refused at once. A message that is on its way
-// meanwhile is read.
+// refuse pauses before the next request after two refusals in a row, when the consumer was already
+// looked up: the server would refuse the next request at once. Messages that arrive meanwhile are
+// read.
 func (s *Source) refuse(status, why string) {
 	p := &s.puller
 	if p.refused++; p.refused < 2 {
@@ -181,7 +180,7 @@ func (s *Source) refuse(status, why string) {
 		"stream", s.o.Stream, "consumer", s.o.Consumer, "status", status, "says", why, "pause", wait)
 }
 
-// connection follows what becomes of the connection.
+// connection handles a change of the connection's state.
 func (s *Source) connection(st nats.Status) {
 	switch st {
 	case nats.CONNECTED:
@@ -189,16 +188,16 @@ func (s *Source) connection(st nats.Status) {
 	case nats.CLOSED:
 		s.end(fmt.Errorf("natsidem: the connection was closed: %w", mqidem.ErrSourceClosed))
 	default:
-		s.conn.tell() // what waits for an answer waits for the next connection
+		s.conn.tell() // calls that wait for an answer now wait for the next connection
 	}
 }
 
-// missesMean is how often in a row the consumer has to be missing before it is believed to be gone:
-// a server that starts may not know it yet.
+// missesMean is how often in a row the consumer must be missing before it counts as deleted: a
+// server that is starting may not know it yet.
 const missesMean = 4
 
-// look finds out whether the consumer is still the one that was opened, and asks from anew. It
-// takes as long as the server needs to say.
+// look checks that the consumer is still the one that was opened, and then asks for messages again.
+// It takes as long as the server needs to answer.
 func (s *Source) look() {
 	p := &s.puller
 	p.left = 0
@@ -212,7 +211,7 @@ func (s *Source) look() {
 		switch {
 		case err == nil && info.Created.Equal(s.born):
 			p.misses = 0
-			p.limit(&info.Config) // they may have been changed
+			p.limit(&info.Config) // they may have changed
 			s.conn.trust(made)
 			return
 		case err == nil:
@@ -241,11 +240,11 @@ func (s *Source) lose() {
 	s.end(errDeleted)
 }
 
-// stopPulling ends the subscription. What the server had sent before it knew goes to handBack.
+// stopPulling ends the subscription. Messages that the server had already sent go to handBack.
 func (s *Source) stopPulling() {
 	p := &s.puller
 	s.nc.RemoveStatusListener(p.status)
-	_ = p.sub.Drain() // the server is told, and what is on its way still comes
+	_ = p.sub.Drain() // the server is notified, and messages on their way still arrive
 	s.flush()
 	for {
 		select {

@@ -17,8 +17,8 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// A message without a body that has a header of the name in which the server speaks of requests is
-// a message.
+// A message without a body and with a header named like the server's status of requests is a
+// message.
 func TestStatusHeader(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedServer(t).addr(), nil)
@@ -32,8 +32,8 @@ func TestStatusHeader(t *testing.T) {
 	}
 }
 
-// requests counts how often a consumer is asked for messages, and answers each in the server's
-// place, if there is a status to do so.
+// requests counts the requests of a consumer for messages. If there is a status, it answers each in
+// place of the server.
 func (q *queue) requests(t *testing.T, status *atomic.Value) *atomic.Int64 {
 	t.Helper()
 	var n atomic.Int64
@@ -49,7 +49,7 @@ func (q *queue) requests(t *testing.T, status *atomic.Value) *atomic.Int64 {
 	return &n
 }
 
-// Limits of the consumer that are lowered while a source is open are kept to.
+// A source respects limits of the consumer that are lowered while it is open.
 func TestLimitsLowered(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedServer(t).addr(), func(o *natsidem.Options, _ *jetstream.StreamConfig) { o.Prefetch = 16 })
@@ -72,8 +72,8 @@ func TestLimitsLowered(t *testing.T) {
 	assert.True(t, n.Load() <= 2*all, "for %d messages it was asked %d times", all, n.Load())
 }
 
-// A source that is refused says so, asks less and less often, and has its messages when it is
-// refused no more.
+// A source that is refused logs it, asks less and less often, and receives messages when the server
+// no longer refuses.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -92,7 +92,7 @@ func TestRefused(t *testing.T) {
 		ended <- err
 	}()
 	eventually(t, "while it is refused it asks now and then", func() bool { return n.Load() >= 7 })
-	// Five pauses at least, of 100 ms each at least.
+	// At least five pauses, of at least 100 ms each.
 	assert.True(t, time.Since(began) >= 500*time.Millisecond, "it was asked %d times in %v", n.Load(), time.Since(began))
 	end()
 	assert.ErrorIs(t, <-ended, context.Canceled, "Receive of nothing")

@@ -30,7 +30,7 @@ import (
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// natsServer is one in this process, on loopback. It can be stopped and started again on its data.
+// natsServer is a server in this process, on loopback. It can be stopped and restarted on its data.
 type natsServer struct {
 	opts *server.Options
 	srv  *server.Server
@@ -68,7 +68,7 @@ func (s *natsServer) stop() {
 
 func (s *natsServer) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.opts.Port)) }
 
-// ownServer is one for a test alone.
+// ownServer returns a server for one test.
 func ownServer(t *testing.T, change func(*server.Options)) *natsServer {
 	t.Helper()
 	s := startServer(t, t.TempDir(), change)
@@ -94,7 +94,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// sharedServer is one for all tests that leave it alone.
+// sharedServer returns a server for all tests that do not disturb it.
 func sharedServer(tb assert.T) *natsServer {
 	tb.Helper()
 	sharing.Do(func() {
@@ -105,7 +105,7 @@ func sharedServer(tb assert.T) *natsServer {
 	return shared
 }
 
-// connect is a connection that comes back soon.
+// connect returns a connection that reconnects quickly.
 func connect(tb testing.TB, addr string, more ...nats.Option) jetstream.JetStream {
 	tb.Helper()
 	options := append([]nats.Option{
@@ -122,7 +122,7 @@ func connect(tb testing.TB, addr string, more ...nats.Option) jetstream.JetStrea
 
 var names atomic.Int64
 
-// queue is a stream with a consumer that nobody else uses.
+// queue is a stream with a consumer that no other test uses.
 type queue struct {
 	js      jetstream.JetStream
 	o       natsidem.Options
@@ -147,7 +147,7 @@ func newQueue(tb testing.TB, addr string, change func(*natsidem.Options, *jetstr
 	return q
 }
 
-// open is a source on a connection of its own.
+// open returns a source on its own connection.
 func (q *queue) open(tb testing.TB) *natsidem.Source {
 	tb.Helper()
 	return q.openOn(tb, connect(tb, q.js.Conn().ConnectedAddr()))
@@ -175,7 +175,7 @@ func (q *queue) publish(tb testing.TB, ids ...string) {
 	}
 }
 
-// receive waits for a message, and wants it to be this one.
+// receive waits for a message and checks its id.
 func receive(tb testing.TB, s mqidem.Source, id string) mqidem.Delivery {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), 2*time.Minute)
@@ -186,7 +186,7 @@ func receive(tb testing.TB, s mqidem.Source, id string) mqidem.Delivery {
 	return d
 }
 
-// nothing wants no message to come for some time.
+// nothing checks that no message arrives for some time.
 func nothing(tb testing.TB, s mqidem.Source, within time.Duration) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), within)
@@ -195,15 +195,15 @@ func nothing(tb testing.TB, s mqidem.Source, within time.Duration) {
 	assert.ErrorIs(tb, err, context.DeadlineExceeded, "Receive of nothing")
 }
 
-// proxy stands between a client and the server. A stall holds back what the server says.
+// proxy stands between a client and the server. A stall holds back what the server sends.
 type proxy struct {
 	*servertest.Proxy
 
 	mu     sync.Mutex
 	noAcks bool // acks get lost on their way to the server
-	lost   int  // of those
-	beats  int  // words that something is in work
-	asked  int  // questions to JetStream
+	lost   int  // the number of lost acks
+	beats  int  // progress reports
+	asked  int  // requests to JetStream
 }
 
 func startProxy(tb testing.TB, to string) *proxy {
@@ -216,7 +216,7 @@ func startProxy(tb testing.TB, to string) *proxy {
 	return p
 }
 
-// heard drops acks while they are to get lost.
+// heard drops acks while noAcks is set.
 type heard struct {
 	net.Conn
 	p *proxy
@@ -244,7 +244,7 @@ func (h heard) Write(b []byte) (int, error) {
 	return h.Conn.Write(b)
 }
 
-// counted are the acks that got lost, and how often the server was told that something is in work.
+// counted returns the numbers of lost acks and of progress reports.
 func (p *proxy) counted() (lost, beats int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -257,7 +257,7 @@ func (p *proxy) questions() int {
 	return p.asked
 }
 
-// eventually waits for what happens by and by.
+// eventually waits until a condition holds.
 func eventually(tb testing.TB, what string, so func() bool) {
 	tb.Helper()
 	for end := time.Now().Add(2 * time.Minute); !so(); time.Sleep(5 * time.Millisecond) {
@@ -265,7 +265,7 @@ func eventually(tb testing.TB, what string, so func() bool) {
 	}
 }
 
-// beatsGoOn waits until the server was told twice more that something is in work.
+// beatsGoOn waits for two more progress reports.
 func (p *proxy) beatsGoOn(tb testing.TB) {
 	tb.Helper()
 	_, before := p.counted()

@@ -14,15 +14,15 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// Source is a mqidem.Source, and a mqidem.Holder, on a durable pull consumer. It is safe for
-// concurrent use.
+// Source is a mqidem.Source and a mqidem.Holder on a durable pull consumer. It can be used
+// concurrently.
 type Source struct {
 	js      jetstream.JetStream
 	nc      *nats.Conn
 	o       Options
 	parking *Parking
 	cons    jetstream.Consumer
-	born    time.Time // of the consumer: another one of the same name is another one
+	born    time.Time // of the consumer: a later one of the same name is another consumer
 	ackWait time.Duration
 
 	waiting atomic.Int64 // calls of Receive
@@ -32,10 +32,10 @@ type Source struct {
 	conn    trust
 
 	mu    sync.Mutex
-	held  map[*delivery]struct{} // what the server is told of that it is in work
-	final error                  // why nothing comes any more
+	held  map[*delivery]struct{} // for which the source reports progress
+	final error                  // why no more messages come
 
-	ended  chan struct{} // with final
+	ended  chan struct{} // closed when final is set
 	ctx    context.Context
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
@@ -47,9 +47,9 @@ var (
 	_ mqidem.Holder = (*Source)(nil)
 )
 
-// Open takes messages from a consumer that exists; see [Create]. It fails where the consumer does
-// not fit, or where there is no place to park messages. The connection stays the caller's, and has
-// to be one that never gives up: nats.MaxReconnects(-1). Close the source in the end.
+// Open returns a source on an existing consumer; see [Create]. It returns an error if the consumer
+// does not fit, or if the stream of dead letters is missing. The caller keeps the connection, which
+// must never stop reconnecting: nats.MaxReconnects(-1). Close the source at the end.
 func Open(ctx context.Context, js jetstream.JetStream, o Options) (*Source, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -85,7 +85,7 @@ func Open(ctx context.Context, js jetstream.JetStream, o Options) (*Source, erro
 	return s, nil
 }
 
-// Receive implements mqidem.Source. Its error is final where the consumer was deleted, or the
+// Receive implements mqidem.Source. Its error is final if the consumer was deleted or the
 // connection was closed.
 func (s *Source) Receive(ctx context.Context) (mqidem.Delivery, error) {
 	if ctx.Err() != nil {
@@ -95,7 +95,7 @@ func (s *Source) Receive(ctx context.Context) (mqidem.Delivery, error) {
 	defer s.waiting.Add(-1)
 	s.wake()
 	select {
-	case <-s.ended: // whatever lies ready was handed back
+	case <-s.ended: // messages that were ready were handed back
 		return nil, s.why()
 	default:
 	}
@@ -121,9 +121,9 @@ func (s *Source) HoldsFor(ctx context.Context) (time.Duration, error) {
 	return stream.CachedInfo().Config.MaxAge, nil
 }
 
-// Close ends all that the source started, and hands back what is not settled: the server delivers
-// it again at once, to whoever asks. It returns when the server knows, or after the timeout, and
-// never an error. It may be called again. What is settled afterwards is ErrStale.
+// Close ends all that the source started, and hands back unsettled messages: the server redelivers
+// them at once to any consumer. Close returns when the server knows or after the timeout, and never
+// returns an error. It can be called again. Settling a message after Close returns ErrStale.
 func (s *Source) Close() error {
 	s.end(mqidem.ErrSourceClosed)
 	s.once.Do(func() {
@@ -134,7 +134,7 @@ func (s *Source) Close() error {
 	return nil
 }
 
-// end says why nothing comes any more; the first reason counts.
+// end records why no more messages come; only the first reason is kept.
 func (s *Source) end(why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,8 +157,8 @@ func (s *Source) wake() {
 	}
 }
 
-// keep tells the server of all that is in work, three times in the time after which it would give
-// it to another consumer.
+// keep reports progress to the server for all held messages, three times in the time after which it
+// would give them to another consumer.
 func (s *Source) keep() {
 	beat := time.NewTicker(max(s.ackWait/3, time.Millisecond))
 	defer beat.Stop()
@@ -168,7 +168,7 @@ func (s *Source) keep() {
 			return
 		case <-beat.C:
 		}
-		s.mu.Lock() // a word that follows a Retry would undo its delay
+		s.mu.Lock() // progress that follows a Retry would undo its delay
 		for d := range s.held {
 			_ = s.nc.Publish(d.reply, inProgress)
 		}
@@ -176,7 +176,7 @@ func (s *Source) keep() {
 	}
 }
 
-// take makes ready what came. Where the source is being closed, it goes back with all that is held.
+// take makes a message ready. If the source is being closed, it goes back with all held messages.
 func (s *Source) take(d *delivery) {
 	s.mu.Lock()
 	s.held[d] = struct{}{}
@@ -187,14 +187,14 @@ func (s *Source) take(d *delivery) {
 	}
 }
 
-// letGo ends what take began; the server is told no more.
+// letGo ends what take began; the source no longer reports progress for the message.
 func (s *Source) letGo(d *delivery) {
 	s.mu.Lock()
 	delete(s.held, d)
 	s.mu.Unlock()
 }
 
-// handBack gives up what is held. The server knows it when the connection has answered.
+// handBack returns held messages. The server knows when the flush returns.
 func (s *Source) handBack() {
 	s.mu.Lock()
 	held := s.held

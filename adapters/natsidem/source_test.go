@@ -19,8 +19,8 @@ import (
 // short is an AckWait that a test can wait for.
 func short(o *natsidem.Options, _ *jetstream.StreamConfig) { o.AckWait = 10 * time.Second }
 
-// A message that is in work for several times AckWait is given to nobody else, not one that lies
-// ready either.
+// A message that is held for several times AckWait goes to no other consumer, also one that is only
+// ready.
 func TestSlowConsumerIsNotRobbed(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedServer(t).addr(), func(o *natsidem.Options, c *jetstream.StreamConfig) { short(o, c); o.Prefetch = 1 })
@@ -37,7 +37,7 @@ func TestSlowConsumerIsNotRobbed(t *testing.T) {
 	nothing(t, other, 50*time.Millisecond)
 }
 
-// What a consumer had when it died comes to another one after AckWait, and says so.
+// After AckWait another consumer receives what a dead consumer had, marked as delivered before.
 func TestStoppedConsumer(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedServer(t).addr(), short)
@@ -45,7 +45,7 @@ func TestStoppedConsumer(t *testing.T) {
 	js := connect(t, sharedServer(t).addr())
 	dies := q.openOn(t, js)
 	late := receive(t, dies, "1")
-	js.Conn().Close() // it says nothing more
+	js.Conn().Close() // it sends nothing more
 	_, err := dies.Receive(t.Context())
 	assert.ErrorIs(t, err, mqidem.ErrSourceClosed, "Receive on a closed connection")
 	assert.ErrorIs(t, late.Ack(t.Context()), mqidem.ErrStale, "Ack on a closed connection")
@@ -54,8 +54,7 @@ func TestStoppedConsumer(t *testing.T) {
 	assert.NoError(t, d.Ack(t.Context()), "Ack")
 }
 
-// A cut connection is no error: Receive goes on, and what was delivered can be settled, each in its
-// way.
+// A lost connection is not an error: Receive continues, and each way to settle a delivery works.
 func TestConnectionCut(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedServer(t).addr(), func(o *natsidem.Options, _ *jetstream.StreamConfig) { o.AckWait = time.Minute })
@@ -87,7 +86,7 @@ func TestConnectionCut(t *testing.T) {
 	assert.Equal(t, info.NumAckPending, 0, "messages that are not settled")
 }
 
-// While nobody answers nothing is lost, and calls end with their contexts.
+// While the server does not answer, nothing is lost, and calls end with their contexts.
 func TestServerHangs(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedServer(t).addr(), func(o *natsidem.Options, c *jetstream.StreamConfig) {
@@ -124,8 +123,8 @@ func TestServerHangs(t *testing.T) {
 	assert.Equal(t, ids, map[string]bool{"1": true, "2": true}, "messages")
 }
 
-// A restart of the server on its files: sources go on, old deliveries can be settled, and later
-// tries keep their time.
+// After a restart of the server on its files, sources continue, old deliveries can be settled, and
+// later tries keep their time.
 func TestServerRestart(t *testing.T) {
 	t.Parallel()
 	srv := ownServer(t, nil)
@@ -161,15 +160,15 @@ func TestServerRestart(t *testing.T) {
 	came := map[string]bool{}
 	for range 2 { // a Receive waited for the first of them
 		id := <-next
-		if came[id] = true; id == "later" { // the server keeps the time in whole seconds
+		if came[id] = true; id == "later" { // the server stores the time in whole seconds
 			assert.True(t, time.Since(asked) > after-1100*time.Millisecond, "the later try waits over the restart, and came after %v", time.Since(asked))
 		}
 	}
 	assert.Equal(t, came, map[string]bool{"behind": true, "later": true}, "what came behind the restart")
 }
 
-// A stream in memory is another one after a restart, and counts from one again. An old ack must not
-// settle what is in it now.
+// A stream in memory is a new one after a restart, and numbers messages from one again. An old ack
+// must not settle a message of the new one.
 func TestStreamMadeAnew(t *testing.T) {
 	t.Parallel()
 	srv := ownServer(t, nil)
@@ -194,7 +193,7 @@ func TestStreamMadeAnew(t *testing.T) {
 	assert.NoError(t, mine.Ack(t.Context()), "Ack of the new one")
 }
 
-// A consumer that is deleted ends its sources: what they wait for cannot come.
+// If a consumer is deleted, its sources end: no message can arrive any more.
 func TestConsumerDeleted(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedServer(t).addr(), nil)
@@ -206,7 +205,7 @@ func TestConsumerDeleted(t *testing.T) {
 		_, err := s.Receive(t.Context())
 		ended <- err
 	}()
-	for { // the Receive has asked
+	for { // the Receive has sent its request
 		info, err := q.consumer(t).Info(t.Context())
 		assert.NoError(t, err, "look at the consumer")
 		if info.NumWaiting > 0 {
@@ -218,7 +217,7 @@ func TestConsumerDeleted(t *testing.T) {
 	assert.ErrorIs(t, d.Ack(t.Context()), mqidem.ErrStale, "Ack")
 }
 
-// Close gives back what is on its way to a source as well as what it holds.
+// Close returns messages on their way to a source as well as those that it holds.
 func TestCloseGivesBack(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedServer(t).addr(), func(o *natsidem.Options, _ *jetstream.StreamConfig) { o.AckWait, o.Prefetch = time.Hour, 256 })
@@ -230,7 +229,7 @@ func TestCloseGivesBack(t *testing.T) {
 	for _, err := range q.pub.Publish(t.Context(), batch) {
 		assert.NoError(t, err, "publish")
 	}
-	for range 10 { // closed while messages come in
+	for range 10 { // closed while messages arrive
 		s := q.open(t)
 		_, err := s.Receive(t.Context())
 		assert.NoError(t, err, "Receive")
@@ -246,8 +245,8 @@ func TestCloseGivesBack(t *testing.T) {
 	}
 }
 
-// A source has few requests with the server, however fast messages go: all sources together may
-// have MaxWaiting.
+// A source has few open requests at the server, however fast messages pass: MaxWaiting limits the
+// requests of all sources together.
 func TestFewRequests(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedServer(t).addr(), func(o *natsidem.Options, _ *jetstream.StreamConfig) { o.Prefetch = 64 })
@@ -262,7 +261,7 @@ func TestFewRequests(t *testing.T) {
 	}
 }
 
-// Open refuses what would lose messages.
+// Open refuses configurations that would lose messages.
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedServer(t).addr(), nil)
@@ -315,7 +314,7 @@ func TestHoldsFor(t *testing.T) {
 	}
 }
 
-// within makes a call with a context of its own.
+// within makes a call with its own context.
 func within(t *testing.T, d time.Duration, call func(context.Context) error) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -335,7 +334,7 @@ func (q *queue) consumerOn(tb testing.TB, js jetstream.JetStream) jetstream.Cons
 	return c
 }
 
-// parked is what lies in the parking.
+// parked returns the dead letters.
 func parked(tb testing.TB, q *queue) (found []*mqidem.Parked) {
 	tb.Helper()
 	assert.NoError(tb, q.parking(tb).Walk(tb.Context(), func(_ context.Context, p *mqidem.Parked) (mqidem.Verdict, error) {

@@ -26,5 +26,5 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// fill leaves no room for a reason: the server takes a mebibyte, headers included.
+// fill leaves no room for a reason: the server accepts one mebibyte, headers included.
 func fill(m *mqidem.Message) { m.Body = make([]byte, 1<<20-150) }

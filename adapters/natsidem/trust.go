@@ -11,12 +11,12 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// trust says whether the other end of the connection still has the consumer that was opened. An ack
-// names a message by a number, and a stream that was made anew, as one in memory is after a
-// restart, counts from one again: an old ack would settle a message that nobody has seen. So after
-// each reconnection nothing is settled before somebody has looked.
+// trust tracks whether the other end of the connection still has the consumer that was opened. An
+// ack names a message by a number. A new stream starts at one again, like one in memory after a
+// restart. An old ack would then settle a message that no consumer has seen. So after each
+// reconnection nothing is settled until the consumer was checked.
 type trust struct {
-	seen atomic.Uint64 // the reconnections that somebody has looked after
+	seen atomic.Uint64 // the reconnections after which the consumer was checked
 	lost atomic.Bool
 
 	mu      sync.Mutex
@@ -28,18 +28,18 @@ func (t *trust) init(nc *nats.Conn) {
 	t.seen.Store(nc.Stats().Reconnects)
 }
 
-// sure says whether what is sent now reaches the consumer.
+// sure reports whether an answer that is sent now reaches the consumer.
 func (t *trust) sure(nc *nats.Conn) bool {
 	return nc.IsConnected() && nc.Stats().Reconnects == t.seen.Load() && !t.lost.Load()
 }
 
-// trust is told that the consumer is the same after so many reconnections.
+// trust records that the consumer is the same after this many reconnections.
 func (t *trust) trust(reconnects uint64) {
 	t.seen.Store(reconnects)
 	t.tell()
 }
 
-// lose is told that it is another one.
+// lose records that it is another consumer.
 func (t *trust) lose() {
 	t.lost.Store(true)
 	t.tell()
@@ -52,7 +52,7 @@ func (t *trust) tell() {
 	t.changed = make(chan struct{})
 }
 
-// await waits until it is sure. What it returns is closed when that may have changed.
+// await waits until sure is true. The returned channel is closed when that may have changed.
 func (t *trust) await(ctx context.Context, nc *nats.Conn, ended <-chan struct{}) (changed <-chan struct{}, err error) {
 	for {
 		t.mu.Lock()
@@ -76,7 +76,7 @@ func (t *trust) await(ctx context.Context, nc *nats.Conn, ended <-chan struct{})
 	}
 }
 
-// ask makes a request, and makes it again where the connection was lost meanwhile: its answer went
+// ask makes a request. It repeats the request if the connection was lost, since the answer was lost
 // with it.
 func (t *trust) ask(ctx context.Context, nc *nats.Conn, ended <-chan struct{}, subject string, word []byte) error {
 	for {
@@ -102,8 +102,8 @@ func (t *trust) ask(ctx context.Context, nc *nats.Conn, ended <-chan struct{}, s
 
 var errCut = errors.New("the connection was lost, and the answer with it")
 
-// whileConnected ends with the connection, too: a question that was asked on it is not answered any
-// more.
+// whileConnected returns a context that also ends with the connection, on which a request then gets
+// no answer.
 func whileConnected(ctx context.Context, nc *nats.Conn) (context.Context, context.CancelFunc) {
 	lost := nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)
 	ctx, cut := context.WithCancelCause(ctx)

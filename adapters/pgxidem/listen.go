@@ -7,12 +7,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Listen makes what sqlstore.Options.Listen is, of a function that opens a connection: one, as long
-// as somebody waits.
+// Listen returns a function for sqlstore.Options.Listen. It opens one connection with connect, and
+// keeps it while any caller waits.
 //
 //	o := &sqlstore.Options{Listen: pgxidem.Listen(func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, url) })}
 //
-// Through PgBouncer in transaction mode nothing is heard: let connect go to the server itself.
+// PgBouncer in transaction mode delivers no notifications: let connect connect directly to the
+// server.
 func Listen(connect func(context.Context) (*pgx.Conn, error)) func(ctx context.Context, channel string, on func(message string)) error {
 	return func(ctx context.Context, channel string, on func(string)) error {
 		conn, err := connect(ctx)

@@ -1,11 +1,11 @@
-// Package pgxidem runs retrysafe.DoTx in transactions of github.com/jackc/pgx, so that the work
-// gets a pgx.Tx:
+// Package pgxidem runs retrysafe.DoTx in transactions of github.com/jackc/pgx. The work gets a
+// pgx.Tx:
 //
 //	db := pgxidem.New(store, pool)
 //	res, err := retrysafe.DoTx(ctx, engine, db, key, func(ctx context.Context, tx pgx.Tx) (Order, error) { … })
 //
-// The records are those of the sqlstore.Store, which needs a *sql.DB on the same database for its
-// other calls; pgx's stdlib.OpenDBFromPool makes one of the pool.
+// The records are in the tables of an sqlstore.Store. That store needs a *sql.DB on the same
+// database for its other calls; pgx's stdlib.OpenDBFromPool returns one for the pool.
 package pgxidem
 
 import (
@@ -20,12 +20,12 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// Beginner is a *pgxpool.Pool. A *pgx.Conn will do where one call is made at a time.
+// Beginner is a *pgxpool.Pool. A *pgx.Conn also works if calls are not concurrent.
 type Beginner interface {
 	BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error)
 }
 
-// DB is a [retrysafe.TxStore] of pgx.Tx. It is safe for concurrent use, as far as its Beginner is.
+// DB is a [retrysafe.TxStore] of pgx.Tx. It is safe for concurrent use if its Beginner is.
 type DB struct {
 	store *sqlstore.Store
 	begin Beginner
@@ -37,20 +37,20 @@ var (
 	_ retrysafe.Limiter           = (*DB)(nil)
 )
 
-// New makes transactions by begin, with records in the tables of s: both are on one PostgreSQL
-// database.
+// New returns a DB that opens transactions with begin and keeps records in the tables of s. Both
+// must use the same PostgreSQL database.
 func New(s *sqlstore.Store, begin Beginner) *DB { return &DB{s, begin} }
 
-// RunTx implements [retrysafe.TxStore]; retrysafe.DoTx calls it. What sqlstore.Store.RunTx says of
-// PostgreSQL holds here.
+// RunTx implements [retrysafe.TxStore]; retrysafe.DoTx calls it. See sqlstore.Store.RunTx, for
+// PostgreSQL.
 func (d *DB) RunTx(ctx context.Context, r retrysafe.TxRequest, work func(context.Context, pgx.Tx) (retrysafe.State, retrysafe.Answer, error)) (retrysafe.Record, error) {
 	return d.store.RunOn(ctx, r, d.open, func(ctx context.Context, tx dbtx.Tx) (retrysafe.State, retrysafe.Answer, error) {
 		return work(ctx, tx.(*transaction).tx) //nolint:errcheck,forcetypeassert // open makes no other
 	})
 }
 
-// StepTx implements [retrysafe.StepStore]; retrysafe.StepTx calls it. What sqlstore.Store.StepTx
-// says of PostgreSQL holds here.
+// StepTx implements [retrysafe.StepStore]; retrysafe.StepTx calls it. See sqlstore.Store.StepTx,
+// for PostgreSQL.
 func (d *DB) StepTx(ctx context.Context, r retrysafe.StepRequest, work func(context.Context, pgx.Tx) (retrysafe.Answer, error)) error {
 	return d.store.StepOn(ctx, r, d.open, func(ctx context.Context, tx dbtx.Tx) (retrysafe.Answer, error) {
 		return work(ctx, tx.(*transaction).tx) //nolint:errcheck,forcetypeassert // open makes no other
@@ -65,21 +65,20 @@ func (d *DB) open(ctx context.Context) (sqlstore.Transaction, error) {
 	return &transaction{Tx: Tx(tx), tx: tx}, nil
 }
 
-// In joins a transaction that the caller has begun and will commit, as sqlstore.Store.In does; what
-// is said there holds here.
+// In joins a transaction that the caller has begun and will commit. See sqlstore.Store.In.
 func (d *DB) In(tx pgx.Tx) retrysafe.TxStore[pgx.Tx] { return sqlstore.Join(d.store, tx, Tx(tx)) }
 
-// Lookup and Charge are those of the store, for limits.
+// Lookup calls the store's Lookup. The engine uses it and Charge if there are limits.
 func (d *DB) Lookup(ctx context.Context, key retrysafe.StoreKey) (retrysafe.Record, error) {
 	return d.store.Lookup(ctx, key)
 }
 
-// Charge is as Lookup.
+// Charge calls the store's Charge.
 func (d *DB) Charge(ctx context.Context, r retrysafe.ChargeRequest) (retrysafe.Charged, error) {
 	return d.store.Charge(ctx, r)
 }
 
-// Tx is a transaction of pgx as guards and outboxes take it.
+// Tx returns tx in the form that guards and outboxes need.
 func Tx(tx pgx.Tx) dbtx.Tx { return pgxTx{tx} }
 
 type pgxTx struct{ tx pgx.Tx }
@@ -99,7 +98,7 @@ func (t pgxTx) QueryRow(ctx context.Context, query string, args []any, dest ...a
 	return closed(err)
 }
 
-// closed makes the error of a transaction that has ended the one that sqlstore knows.
+// closed adds sqlstore's error to pgx's error for a transaction that has ended.
 func closed(err error) error {
 	if errors.Is(err, pgx.ErrTxClosed) {
 		return errors.Join(sql.ErrTxDone, err)
@@ -107,7 +106,7 @@ func closed(err error) error {
 	return err
 }
 
-// transaction is one that DB has begun.
+// transaction is a transaction that DB has begun.
 type transaction struct {
 	dbtx.Tx
 	tx pgx.Tx

@@ -12,7 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// ended is a transaction of pgx that has ended.
+// ended is a pgx transaction that has ended.
 type ended struct{ pgx.Tx }
 
 func (ended) Rollback(context.Context) error { return pgx.ErrTxClosed }
@@ -24,8 +24,8 @@ type row struct{ err error }
 
 func (r row) Scan(...any) error { return r.err }
 
-// TestErrors: what pgx says in its own words is what sqlstore knows. The rest is tested on a real
-// server, by the integration module.
+// TestErrors: pgx's own errors are converted to those that sqlstore knows. The integration module
+// tests the rest on a real server.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	tx := &transaction{Tx: Tx(ended{}), tx: ended{}}

@@ -16,8 +16,8 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// All messages are published twice, consumers are cut off again and again, and some handlers fail:
-// each effect happens once, and what can never succeed is parked.
+// All messages are published twice, consumers are cut off again and again, and some handlers fail.
+// Each effect happens once, and poison messages become dead letters.
 func TestConsumeThroughFaults(t *testing.T) {
 	t.Parallel()
 	const n = 300

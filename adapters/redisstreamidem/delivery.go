@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// delivery is a message in the hands of a consumer.
+// delivery is a message that a consumer holds.
 type delivery struct {
 	s  *Source
 	m  *mqidem.Message
@@ -25,7 +25,7 @@ type delivery struct {
 
 func (d *delivery) Message() *mqidem.Message { return d.m }
 
-// Ack implements mqidem.Delivery. ErrStale: the entry is not pending any more, since another
+// Ack implements mqidem.Delivery. ErrStale means that the entry is no longer pending: another
 // consumer has taken it over and settled it, or the stream was deleted.
 func (d *delivery) Ack(ctx context.Context) error {
 	return d.settle(false, func() error {
@@ -33,8 +33,8 @@ func (d *delivery) Ack(ctx context.Context) error {
 	})
 }
 
-// Retry implements mqidem.Delivery. Nothing is sent: the entry stays with this consumer until its
-// time has come.
+// Retry implements mqidem.Delivery. It sends nothing: the entry stays with this consumer until the
+// later try is due.
 func (d *delivery) Retry(ctx context.Context, after time.Duration) error {
 	return d.settle(false, func() error {
 		if err := ctx.Err(); err != nil {
@@ -50,11 +50,11 @@ func (d *delivery) Retry(ctx context.Context, after time.Duration) error {
 			d.s.later[d.id] = time.Now().Add(after)
 			d.s.wake()
 		}
-		return nil // else another consumer has it by now
+		return nil // otherwise another consumer has it by now
 	})
 }
 
-// Dead implements mqidem.Delivery: one step of the server writes it to the parking, and acks it.
+// Dead implements mqidem.Delivery. One script writes the dead letter and acks the entry.
 func (d *delivery) Dead(ctx context.Context, why mqidem.Reason) error {
 	return d.settle(true, func() error {
 		return mqidem.Fit(d.m, why, tooLarge, func(m *mqidem.Message, packed []byte) error {
@@ -72,7 +72,7 @@ var errTooLarge = errors.New("redisstreamidem: the message has more fields than 
 
 func tooLarge(err error) bool { return errors.Is(err, errTooLarge) }
 
-// gone reads how many entries were settled.
+// gone checks how many entries were settled, and returns ErrStale if there were none.
 func (d *delivery) gone(v any, err error) error {
 	if noGroup(err) {
 		return mqidem.ErrStale
@@ -83,9 +83,9 @@ func (d *delivery) gone(v any, err error) error {
 	return mqidem.ErrStale
 }
 
-// settle runs what does it. After an error of an Ack or a Retry the server is told no more that it
-// is in work, so that another consumer has it after Idle; until then it may be settled after all.
-// What could not be parked stays in the caller's hands, who tries again.
+// settle calls do. After an error of Ack or Retry the source no longer renews its claim, so another
+// consumer gets the message after Idle; until then it can still be settled. If Dead fails, the
+// caller still holds the message and tries again.
 func (d *delivery) settle(mayFail bool, do func() error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -106,7 +106,7 @@ func (d *delivery) settle(mayFail bool, do func() error) error {
 	return nil
 }
 
-// byAge compares ids: two numbers with a hyphen between.
+// byAge compares ids, which are two numbers with a hyphen between.
 func byAge(a, b string) int {
 	part := func(id string) (ms, n uint64) {
 		first, second, _ := strings.Cut(id, "-")

@@ -8,20 +8,20 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// fieldBody is the body's: the first field of that name. Of headers it may be the name too.
+// fieldBody is the name of the body: the first field of that name. A header may have that name too.
 const fieldBody = "body"
 
-// mostFields is how many words of an entry a script can pass on.
+// mostFields is how many fields and values of an entry a script can pass on.
 const mostFields = 4000
 
-// entry is one of a stream.
+// entry is an entry of a stream.
 type entry struct {
 	id         string
 	deliveries int
 	fields     []string // names and values, in turn
 }
 
-// entries reads what the scripts return: an id, a count and fields for each.
+// entries parses the reply of a script: an id, a count and fields for each entry.
 func entries(v any, err error) ([]entry, error) {
 	a, err := array(v, err)
 	if err != nil {
@@ -44,7 +44,7 @@ func entries(v any, err error) ([]entry, error) {
 	return out, nil
 }
 
-// message reads an entry.
+// message returns the message of an entry.
 func (e entry) message(stream string) *mqidem.Message {
 	m := &mqidem.Message{Source: stream, Headers: map[string][]byte{}, Deliveries: e.deliveries, Published: published(e.id)}
 	for i := 0; i+1 < len(e.fields); i += 2 {
@@ -75,8 +75,8 @@ func fields(m *mqidem.Message) []string {
 	return f
 }
 
-// content are the fields that are no headers; the body comes first, so that a header of its name is
-// none.
+// content returns the fields that are not headers. The body comes first, so that a header of its
+// name is not taken for it.
 func content(id, key, contentType string, body []byte) []string {
 	f := []string{fieldBody, string(body)}
 	for _, one := range [][2]string{{mqidem.HeaderID, id}, {mqidem.HeaderKey, key}, {mqidem.HeaderContentType, contentType}} {
@@ -91,11 +91,11 @@ func ours(name string) bool {
 	return name == mqidem.HeaderID || name == mqidem.HeaderKey || name == mqidem.HeaderContentType
 }
 
-// published is the time in an id that the server has made: milliseconds before the hyphen.
+// published returns the time in an id that the server has made: the milliseconds before the hyphen.
 func published(id string) time.Time {
 	ms, _, _ := strings.Cut(id, "-")
 	n, err := strconv.ParseInt(ms, 10, 64)
-	if err != nil || n < 1e11 { // somebody counts by themselves
+	if err != nil || n < 1e11 { // the id was set by a producer
 		return time.Time{}
 	}
 	return time.UnixMilli(n)

@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// What an outbox publishes to a stream, and a consumer of it.
+// An outbox publishes to a stream, and a consumer reads it.
 func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -26,7 +26,7 @@ func Example() {
 }
 
 func run(ctx context.Context, c redisclient.Client) error {
-	// of adapters/rueidisclient or adapters/goredisclient
+	// c comes from adapters/rueidisclient or adapters/goredisclient
 	publisher, err := redisstreamidem.NewPublisher(c, nil) // for outbox.NewRelay
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func run(ctx context.Context, c redisclient.Client) error {
 	return d.Ack(ctx)
 }
 
-// connect is a client for the example, which has no test to end.
+// connect returns a client for the example, which has no test that closes it.
 func connect() redisclient.Client {
 	r, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{sharedRedis(ended{}).addr}, DisableRetry: true, DisableCache: true})
 	if err != nil {
@@ -60,7 +60,7 @@ func connect() redisclient.Client {
 	return client{r}
 }
 
-// ended stands in for a test.
+// ended replaces a testing.T.
 type ended struct{}
 
 func (ended) Helper() {}

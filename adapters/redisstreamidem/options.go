@@ -13,37 +13,38 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// Options name the stream and the consumer group. Stream and Group are required, all else has a
-// default.
+// Options name the stream and the consumer group. Stream and Group are required; all other fields
+// have a default.
 type Options struct {
 	// Stream is the key of the stream.
 	Stream string
-	// Group is the consumer group. All processes that share the work use the same. It is made where
-	// it is not there, and begins with the oldest entry; so it does when the stream was deleted, or
-	// the server has lost it.
+	// Group is the consumer group. All processes that share the work use the same group. If it is
+	// missing, it is created and starts at the oldest entry. The same happens if the stream was
+	// deleted or the server has lost it.
 	Group string
-	// Dead is the key of the stream of parked messages. Default: that of the stream in braces, if
-	// it has none, and ":dead": in a cluster both have to be in one slot. Groups of one stream that
-	// do different work need one each.
+	// Dead is the key of the stream of dead letters. Default: the key of the stream, in braces if
+	// it has none, and ":dead", since both must be in one slot of a cluster. Groups of one stream
+	// that do different work each need their own.
 	Dead string
-	// Idle is after how much silence a message is taken away from a consumer. Default 1 minute. All
-	// consumers of a group should have the same.
+	// Idle is how long a consumer may be silent before another one takes over its messages. Default
+	// 1 minute. All consumers of a group should use the same value.
 	Idle time.Duration
-	// Delete removes an entry when it is done, as long as this group is the only one of the stream:
-	// [Open] refuses it otherwise, and from the moment that another group is made nothing is
-	// removed. A group that is made then has what was not done yet, and all that comes.
+	// Delete removes an entry when it is done, as long as this group is the only one of the stream.
+	// [Open] returns an error if there is another one. When another group is created later, nothing
+	// is removed any more. That group gets the entries that were not done yet, and all later ones.
 	Delete bool
 	// Prefetch is how many messages a source holds beyond those that calls of Receive wait for.
-	// mqidem.Consume asks for one at a time: without any each costs a round trip; with many they
-	// wait in this process while others may be idle. Default 16, at most 256; negative: none.
+	// mqidem.Consume asks for one at a time. Without a prefetch each costs a round trip; with a
+	// large one messages wait in this process while others may be idle. Default 16, at most 256;
+	// negative means none.
 	Prefetch int
 	// Timeout is how long one call of the server may take. Default 5 s.
 	Timeout time.Duration
-	// Logger is told of what goes wrong with the server. Default slog.Default().
+	// Logger gets problems with the server. Default slog.Default().
 	Logger *slog.Logger
 }
 
-// mostAhead is how many messages are asked for at once at most.
+// mostAhead is the largest number of messages that a source asks for at once.
 const mostAhead = 256
 
 func (o Options) withDefaults() (Options, error) {
@@ -76,7 +77,7 @@ func or[V comparable](v, otherwise V) V {
 	return v
 }
 
-// beside makes of a key what keys in its slot begin with: what is in braces counts, else all of it.
+// beside returns the prefix of keys in the slot of key: the part in braces, or else all of key.
 func beside(key string) string {
 	if strings.ContainsAny(key, "{}") {
 		return key
@@ -84,10 +85,10 @@ func beside(key string) string {
 	return "{" + key + "}"
 }
 
-// ownConsumers is what the names of consumers of this package begin with: others are never deleted.
+// ownConsumers is the prefix of the names of consumers of this package. Others are never deleted.
 const ownConsumers = "retrysafe-"
 
-// newConsumer is a name that no other source has.
+// newConsumer returns a name that no other source has.
 func newConsumer() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -95,7 +96,7 @@ func newConsumer() string {
 	return ownConsumers + host + "-" + hex.EncodeToString(b[:])
 }
 
-// server is a client, and what its calls have in common.
+// server is a client and the timeout of its calls.
 type server struct {
 	c       redisclient.Client
 	timeout time.Duration

@@ -10,8 +10,8 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// Parking is a mqidem.Parking: a stream beside the first. It is safe for concurrent use; several
-// walks at once see all messages, and may both see one.
+// Parking is a mqidem.Parking: a stream of dead letters. It can be used concurrently. Concurrent
+// walks see all messages, and two may both see one.
 type Parking struct {
 	server
 	o Options
@@ -19,7 +19,7 @@ type Parking struct {
 
 var _ mqidem.Parking = (*Parking)(nil)
 
-// NewParking is the parking of o. The client stays the caller's.
+// NewParking returns the dead-letter queue of o. The caller keeps the client.
 func NewParking(c redisclient.Client, o Options) (*Parking, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -28,7 +28,7 @@ func NewParking(c redisclient.Client, o Options) (*Parking, error) {
 	return &Parking{server{c, o.Timeout}, o}, nil
 }
 
-// page is how many parked messages are read at once.
+// page is how many dead letters are read at once.
 const page = 16
 
 // Walk implements mqidem.Parking.

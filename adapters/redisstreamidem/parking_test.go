@@ -11,8 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// Any bytes come back as they were, by way of the parking too; a header may have the name of a
-// field.
+// Any bytes are unchanged, also after a dead letter. A header may have the name of a field.
 func TestContentKept(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedRedis(t).addr, nil)
@@ -43,7 +42,7 @@ func TestContentKept(t *testing.T) {
 	}
 }
 
-// Entries from elsewhere have what they have.
+// Entries of other programs are read with the fields that they have.
 func TestForeignEntries(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedRedis(t).addr, nil)
@@ -53,8 +52,8 @@ func TestForeignEntries(t *testing.T) {
 	assert.True(t, len(m.Body) == 0 && m.Published.IsZero(), "it has no body, and its id is no time")
 }
 
-// A walk of more than one page sees nothing that was parked behind its start; two do not get in
-// each other's way, and what cannot be read is shown.
+// A walk of several pages does not see messages that were added after its start. Two walks do not
+// disturb each other, and unreadable dead letters are shown.
 func TestWalks(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedRedis(t).addr, nil)

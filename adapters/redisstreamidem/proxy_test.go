@@ -15,7 +15,7 @@ type proxy struct {
 	*servertest.Proxy
 
 	mu    sync.Mutex
-	words string // of a reply that is lost
+	words string // text of the reply that is lost
 }
 
 func startProxy(tb testing.TB, to string) *proxy {
@@ -28,7 +28,7 @@ func startProxy(tb testing.TB, to string) *proxy {
 	return p
 }
 
-// held looks at what the server says.
+// held inspects what the server sends.
 type held struct {
 	net.Conn
 	p *proxy
@@ -47,8 +47,8 @@ func (h held) Write(b []byte) (int, error) {
 	return h.Conn.Write(b)
 }
 
-// loseReply cuts the connection in place of the next reply that has these words in it. It returns
-// whether that has happened to the ones before.
+// loseReply cuts the connection instead of passing on the next reply that contains words. It
+// reports whether that has happened for the earlier words.
 func (p *proxy) loseReply(words string) (lost bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// Publisher is an outbox.Publisher: the topic of a message is a stream. It is an outbox.Ordered one
-// too. It is safe for concurrent use.
+// Publisher is an outbox.Publisher and an outbox.Ordered: the topic of a message is a stream. It
+// can be used concurrently.
 type Publisher struct {
 	server
 	maxLen string
@@ -23,14 +23,14 @@ var _ outbox.Ordered = (*Publisher)(nil)
 
 // PublisherOptions are optional.
 type PublisherOptions struct {
-	// MaxLen is how many entries a stream keeps, about. Default 0: all of them. What goes is the
-	// oldest, also where nobody has read it.
+	// MaxLen is the approximate number of entries that a stream keeps. Default 0: all of them. The
+	// oldest entries are dropped, also if no consumer has read them.
 	MaxLen int64
 	// Timeout is how long one call of the server may take. Default 5 s.
 	Timeout time.Duration
 }
 
-// NewPublisher makes one. The client stays the caller's.
+// NewPublisher returns a publisher. The caller keeps the client.
 func NewPublisher(c redisclient.Client, o *PublisherOptions) (*Publisher, error) {
 	if o == nil {
 		o = &PublisherOptions{}
@@ -41,20 +41,20 @@ func NewPublisher(c redisclient.Client, o *PublisherOptions) (*Publisher, error)
 	return &Publisher{server{c, or(o.Timeout, 5*time.Second)}, strconv.FormatInt(o.MaxLen, 10)}, nil
 }
 
-// KeepsOrder implements outbox.Ordered: a call of the server writes messages of one stream, one
-// after the other until one is refused; the next call is made when it has answered, and without the
-// keys that failed.
+// KeepsOrder implements outbox.Ordered. One call writes messages of one stream, one after the
+// other, until the server refuses one. The next call starts after the reply, without the keys that
+// failed.
 func (p *Publisher) KeepsOrder() bool { return true }
 
-// What one call carries at most.
+// Limits of one call.
 const (
 	mostInCall  = 256
 	bytesInCall = 1 << 20
 )
 
-// Publish implements outbox.Publisher. A message has been published when the server says so; how
-// durable that is is for the server's own settings to say (appendfsync, replicas). A stream that is
-// no stream is not permanent: somebody may remove what is there.
+// Publish implements outbox.Publisher. A message is published when the server says so. How durable
+// that is depends on the settings of the server (appendfsync, replicas). If a topic is a key that
+// is not a stream, the error is not permanent, since an operator may remove that key.
 func (p *Publisher) Publish(ctx context.Context, batch []outbox.Outgoing) []error {
 	errs := make([]error, len(batch))
 	failed := map[string]bool{}
@@ -98,7 +98,7 @@ func (p *Publisher) Publish(ctx context.Context, batch []outbox.Outgoing) []erro
 	return errs
 }
 
-// add makes one call, and returns how many were written; the error is that of the others.
+// add makes one call and returns how many messages were written; the error is that of the others.
 func (p *Publisher) add(ctx context.Context, stream string, args []string) (int, error) {
 	reply, err := array(p.eval(ctx, add, []string{stream}, args))
 	if err == nil && len(reply) == 0 {
@@ -125,7 +125,7 @@ func outgoing(m *outbox.Outgoing) []string {
 	return f
 }
 
-// away is an error of the server, whatever the message.
+// away is an error of the server that does not depend on the message.
 type away struct{ error }
 
 func (e away) Unwrap() error { return e.error }
@@ -135,7 +135,7 @@ func isAway(err error) bool {
 	return ok
 }
 
-// sort tells the outbox what it can do about an error.
+// sort turns an error into one for the outbox.
 func sort(err error) error {
 	told := fmt.Errorf("redisstreamidem: not confirmed: %w", err)
 	if refused, ok := errors.AsType[redisclient.Error](err); ok {
@@ -147,8 +147,8 @@ func sort(err error) error {
 				return told
 			}
 		}
-		// Of all: OOM, READONLY, LOADING, MASTERDOWN, CLUSTERDOWN, NOREPLICAS, MISCONF, BUSY,
-		// NOAUTH and their like.
+		// Errors for all messages: OOM, READONLY, LOADING, MASTERDOWN, CLUSTERDOWN, NOREPLICAS,
+		// MISCONF, BUSY, NOAUTH and similar.
 	}
 	return outbox.Unavailable(away{told})
 }

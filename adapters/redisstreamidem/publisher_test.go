@@ -25,7 +25,7 @@ func batch(stream string, ids ...string) (b []outbox.Outgoing) {
 	return b
 }
 
-// Many messages go in few calls, in their order.
+// Many messages are sent in few calls, in order.
 func TestPublishMany(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedRedis(t).addr, func(o *redisstreamidem.Options) { o.Prefetch = 256 })
@@ -40,7 +40,7 @@ func TestPublishMany(t *testing.T) {
 	}
 }
 
-// What fails holds up the later messages of its key, in whatever stream, and no others.
+// A failed message holds up the later messages of its key, in any stream, and no others.
 func TestPublishOrder(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedRedis(t).addr, nil)
@@ -76,7 +76,7 @@ func TestPublishOrder(t *testing.T) {
 	assert.ErrorIs(t, q.pub.Publish(ended, batch(q.o.Stream, "7"))[0], context.Canceled, "Publish whose context has ended")
 }
 
-// A stream is cut to its length, about.
+// A stream is cut to about its maximum length.
 func TestMaxLen(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedRedis(t).addr, nil)
@@ -91,8 +91,8 @@ func TestMaxLen(t *testing.T) {
 	assert.True(t, n >= 100 && n < 400, "about 100 entries stay: %d", n)
 }
 
-// A server without memory takes nothing: the outbox waits, and what cannot be parked stays where it
-// is.
+// A server without memory accepts nothing: the outbox waits, and messages that cannot become dead
+// letters stay where they are.
 func TestOutOfMemory(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, ownRedis(t).addr, idle(10*time.Second))
@@ -110,7 +110,7 @@ func TestOutOfMemory(t *testing.T) {
 	assert.Equal(t, len(q.parked(t)), 1, "parked messages")
 }
 
-// Who may not do something is told what to allow, and no secret.
+// If a user has no permission, the error says what to allow and shows no secret.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	srv := ownRedis(t, "--requirepass", "a-secret")
@@ -129,7 +129,7 @@ func TestPermissions(t *testing.T) {
 		assert.Contains(t, errs[0].Error(), "redisstreamidem: not confirmed: the user may not do this", "Publish as %s", user)
 		assert.True(t, !strings.HasPrefix(errs[0].Error(), "the broker") && !strings.Contains(errs[0].Error(), "secret"), "it is of the stream, without a secret: %v", errs[0])
 	}
-	// The password is changed while a source works: it waits until the user is allowed again.
+	// The password changes while a source works. The source waits until the user is allowed again.
 	c := dial(t, srv.addr, func(o *rueidis.ClientOption) { o.Username, o.Password = "keys", "b-secret" })
 	q := &queue{c: a, o: redisstreamidem.Options{Stream: "mine", Group: "g", Logger: quiet}}
 	var err error

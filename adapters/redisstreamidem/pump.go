@@ -8,15 +8,15 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// pump is what the one goroutine that asks the server keeps in mind.
+// pump is the state of the one goroutine that polls the server.
 type pump struct {
-	wait   time.Duration // until the next look for new entries, as long as there are none
-	next   time.Time     // when that is
-	claim  time.Time     // when to look for what silent consumers have
-	renew  time.Time     // when to speak up
-	tidy   time.Time     // when to look for consumers that are gone
-	cursor string        // where the look at silent consumers goes on
-	unsure bool          // a reply was lost: entries may be ours that we do not know of
+	wait   time.Duration // until the next poll for new entries, while there are none
+	next   time.Time     // time of that poll
+	claim  time.Time     // when to look for messages of silent consumers
+	renew  time.Time     // when to renew claims
+	tidy   time.Time     // when to look for dead consumers
+	cursor string        // where the search for silent consumers continues
+	unsure bool          // a reply was lost: the server may have given us unknown entries
 	fails  int           // errors in a row
 }
 
@@ -26,20 +26,20 @@ const (
 	mostFails = 5 * time.Second
 )
 
-// run asks the server until the source is closed.
+// run polls the server until the source is closed.
 func (s *Source) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	idle := true // nobody waits
+	idle := true // no call of Receive waits
 	for s.ctx.Err() == nil {
 		now := time.Now()
 		all := min(int(s.waiting.Load())+s.o.Prefetch, mostAhead)
 		room := all - len(s.ready)
-		if 2*room < all { // not a call for each message
+		if 2*room < all { // avoids a call for each message
 			room = 0
 		}
 		if idle && room > 0 {
-			s.pump.next, s.pump.wait = now, firstWait // somebody has come
+			s.pump.next, s.pump.wait = now, firstWait // a call of Receive has come
 		}
 		idle = room <= 0
 		if s.pump.fails == 0 || !now.Before(s.pump.next) {
@@ -59,7 +59,8 @@ func (s *Source) run() {
 	}
 }
 
-// turn does what is due. Speaking up comes first: others must not take what is in work here.
+// turn does what is due. Renewals come first, so that others do not take over messages of this
+// source.
 func (s *Source) turn(now time.Time, room int) error {
 	p := &s.pump
 	if !now.Before(p.renew) {
@@ -93,7 +94,7 @@ func (s *Source) turn(now time.Time, room int) error {
 	return nil
 }
 
-// nextTurn is when something is due again, unless somebody comes.
+// nextTurn returns when something is due again, unless a call of Receive comes first.
 func (s *Source) nextTurn(room int) time.Time {
 	p := &s.pump
 	if p.fails > 0 {
@@ -133,7 +134,7 @@ func (s *Source) failed(err error) {
 	p.next = time.Now().Add(wait)
 }
 
-// script runs one on the stream for the group.
+// script runs a script on the stream for the group.
 func (s *Source) script(script *redisclient.Script, args ...string) (any, error) {
 	return s.eval(s.ctx, script, []string{s.o.Stream}, append([]string{s.o.Group}, args...))
 }
@@ -159,7 +160,7 @@ func (s *Source) fresh(now time.Time, room int) (int, error) {
 	return 0, nil
 }
 
-// silent takes over what consumers have that said nothing for Idle.
+// silent takes over messages of consumers that were silent for Idle.
 func (s *Source) silent(now time.Time, room int) (int, error) {
 	p := &s.pump
 	if now.Before(p.claim) {
@@ -177,13 +178,13 @@ func (s *Source) silent(now time.Time, room int) (int, error) {
 		return 0, err
 	}
 	p.cursor, _ = reply[0].(string)
-	if s.take(got); p.cursor == "0-0" { // the end; else it goes on at once
+	if s.take(got); p.cursor == "0-0" { // the end; otherwise the search continues at once
 		p.claim = time.Now().Add(min(s.o.Idle/3, time.Second))
 	}
 	return len(got), nil
 }
 
-// due takes what has waited for its later try.
+// due takes messages whose later try is due.
 func (s *Source) due(now time.Time, room int) (int, error) {
 	var ids []string
 	s.mu.Lock()
@@ -197,8 +198,8 @@ func (s *Source) due(now time.Time, room int) (int, error) {
 	return s.again(ids[:min(room, len(ids))])
 }
 
-// again takes what this consumer has once more. What it has no more is forgotten: another one has
-// it, or it is gone.
+// again receives messages of this consumer once more. It forgets those that the consumer has lost:
+// another one has them, or they are gone.
 func (s *Source) again(ids []string) (int, error) {
 	if len(ids) == 0 {
 		return 0, nil
@@ -216,7 +217,7 @@ func (s *Source) again(ids []string) (int, error) {
 	return len(got), nil
 }
 
-// find makes ready what the server has given to this consumer in a reply that was lost.
+// find makes the messages ready that the server has given to this consumer in a lost reply.
 func (s *Source) find() error {
 	ids := s.ids()
 	lost, err := texts(s.script(own, append([]string{s.consumer, strconv.Itoa(len(ids) + mostAhead)}, ids...)...))
@@ -231,10 +232,11 @@ func (s *Source) find() error {
 	return nil
 }
 
-// atOnce is how many entries one script deals with: the server does nothing else meanwhile.
+// atOnce is how many entries one script handles: the server does nothing else meanwhile.
 const atOnce = 1000
 
-// renew says that what is in work here, or waits here, is.
+// renew renews the claims on all messages that this source holds, and forgets those that it has
+// lost.
 func (s *Source) renew() error {
 	ids := s.ids()
 	for part := range slices.Chunk(ids, atOnce) {
@@ -252,7 +254,7 @@ func (s *Source) renew() error {
 	return nil
 }
 
-// ids are of all that is in work here, or waits here.
+// ids returns the ids of all messages that this source holds or that wait here.
 func (s *Source) ids() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

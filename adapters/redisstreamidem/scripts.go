@@ -9,19 +9,19 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// unlessShared deletes an entry where the group is the only one: another one may have been made
-// since the source was opened, and has not read it.
+// unlessShared deletes an entry if the group is the only one. Another group may have been created
+// after the source was opened, and may not have read the entry.
 const unlessShared = `
 local function drop()
   local groups = redis.pcall('XINFO', 'GROUPS', KEYS[1])
   if not groups.err and #groups == 1 then redis.pcall('XDEL', KEYS[1], ARGV[2]) end
 end`
 
-// The scripts call redis.pcall and return its errors, so that these keep their codes on every
+// The scripts call redis.pcall and return its errors, so that errors keep their codes on every
 // version of the server.
 var (
-	// setUp makes the group. KEYS: stream, parking (for the slot, the type and the permissions).
-	// ARGV: group, 1 where it must be the only one.
+	// setUp creates the group. KEYS: stream, dead letters (for the slot, the type and the
+	// permissions). ARGV: group, 1 if it must be the only one.
 	setUp = redisclient.NewScript("streams-set-up", `
 local length = redis.pcall('XLEN', KEYS[2])
 if type(length) == 'table' and length.err then return length end
@@ -39,7 +39,7 @@ end
 if there then return 0 end
 return 1`)
 
-	// take reads new entries. KEYS: stream. ARGV: group, consumer, how many.
+	// take reads new entries. KEYS: stream. ARGV: group, consumer, count.
 	take = redisclient.NewScript("streams-take", `
 local got = redis.pcall('XREADGROUP', 'GROUP', ARGV[1], ARGV[2], 'COUNT', ARGV[3], 'STREAMS', KEYS[1], '>')
 if not got then return {} end
@@ -50,8 +50,8 @@ for i, e in ipairs(got[1][2]) do
 end
 return entries`)
 
-	// again takes pending entries of this consumer once more. KEYS: stream. ARGV: group, consumer,
-	// ids. What another one has by now, and what is gone, is left out.
+	// again reads pending entries of this consumer once more. KEYS: stream. ARGV: group, consumer,
+	// ids. It leaves out entries that another consumer has by now or that are gone.
 	again = redisclient.NewScript("streams-again", `
 local entries = {}
 for i = 3, #ARGV do
@@ -69,8 +69,8 @@ for i = 3, #ARGV do
 end
 return entries`)
 
-	// renew says that this consumer lives. KEYS: stream. ARGV: group, consumer, ids that it has. It
-	// returns those of them that it has no more.
+	// renew resets the idle time of entries. KEYS: stream. ARGV: group, consumer, ids of the
+	// consumer. It returns the ids that the consumer has lost.
 	renew = redisclient.NewScript("streams-renew", `
 local lost = {}
 for i = 3, #ARGV do
@@ -85,9 +85,9 @@ for i = 3, #ARGV do
 end
 return lost`)
 
-	// claim takes over what consumers have that are silent. KEYS: stream. ARGV: group, consumer,
-	// milliseconds, where to go on, how many. It returns where to go on, and entries. What was
-	// deleted meanwhile is acked: it cannot be delivered.
+	// claim takes over entries of silent consumers. KEYS: stream. ARGV: group, consumer,
+	// milliseconds, cursor, count. It returns the next cursor and the entries. It acks entries that
+	// were deleted meanwhile, which cannot be delivered.
 	claim = redisclient.NewScript("streams-claim", `
 local got = redis.pcall('XAUTOCLAIM', KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], 'COUNT', ARGV[5])
 if got.err then return got end
@@ -103,8 +103,8 @@ for _, e in ipairs(got[2]) do
 end
 return {got[1], entries}`)
 
-	// own looks for what this consumer was given and never heard of: the reply was lost. KEYS:
-	// stream. ARGV: group, consumer, most, ids that it has. It returns ids.
+	// own finds entries that the server gave to this consumer in a lost reply. KEYS: stream. ARGV:
+	// group, consumer, limit, ids that the consumer has. It returns ids.
 	own = redisclient.NewScript("streams-own", `
 local has = {}
 for i = 4, #ARGV do has[ARGV[i]] = true end
@@ -116,8 +116,8 @@ for _, e in ipairs(p) do
 end
 return lost`)
 
-	// tidy removes consumers that have nothing and have been silent for long. KEYS: stream. ARGV:
-	// group, what their names begin with, milliseconds.
+	// tidy removes consumers that have nothing pending and were silent for long. KEYS: stream.
+	// ARGV: group, prefix of their names, milliseconds.
 	tidy = redisclient.NewScript("streams-tidy", `
 local all = redis.pcall('XINFO', 'CONSUMERS', KEYS[1], ARGV[1])
 if all.err then return all end
@@ -130,8 +130,9 @@ for _, c in ipairs(all) do
 end
 return 0`)
 
-	// handBack makes entries look as if this consumer had been silent. KEYS: stream. ARGV: group,
-	// consumer, then id and milliseconds in turn. A consumer that has nothing then is deleted.
+	// handBack sets the idle time of entries, as if this consumer had been silent. KEYS: stream.
+	// ARGV: group, consumer, then id and milliseconds in turn. It deletes a consumer that has
+	// nothing pending.
 	handBack = redisclient.NewScript("streams-hand-back", `
 for i = 3, #ARGV, 2 do
   local p = redis.pcall('XPENDING', KEYS[1], ARGV[1], ARGV[i], ARGV[i], 1)
@@ -144,16 +145,17 @@ local p = redis.pcall('XPENDING', KEYS[1], ARGV[1], '-', '+', 1, ARGV[2])
 if not p.err and #p == 0 then redis.pcall('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], ARGV[2]) end
 return 0`)
 
-	// done acks. KEYS: stream. ARGV: group, id, 1 to delete the entry. 0: it is not pending.
+	// done acks. KEYS: stream. ARGV: group, id, 1 to delete the entry. It returns 0 if the id is
+	// not pending.
 	done = redisclient.NewScript("streams-done", unlessShared+`
 local n = redis.pcall('XACK', KEYS[1], ARGV[1], ARGV[2])
 if type(n) == 'table' then return n end
 if n == 1 and ARGV[3] == '1' then drop() end
 return n`)
 
-	// park writes to the parking, and acks. KEYS: stream, parking. ARGV: group, id, 1 to delete the
-	// entry, fields. 0: it is not pending, and was not parked. The write comes first: where it is
-	// refused nothing was done.
+	// park writes a dead letter and acks. KEYS: stream, dead letters. ARGV: group, id, 1 to delete
+	// the entry, fields. It returns 0 if the id is not pending, and then keeps no dead letter. The
+	// write comes first: if the server refuses it, nothing was done.
 	park = redisclient.NewScript("streams-park", unlessShared+`
 local parked = redis.pcall('XADD', KEYS[2], '*', unpack(ARGV, 4))
 if type(parked) == 'table' then return parked end
@@ -165,9 +167,9 @@ end
 if ARGV[3] == '1' then drop() end
 return 1`)
 
-	// add writes entries, one after the other, until one is refused. KEYS: stream. ARGV: length to
-	// cut to or 0, then for each entry the number of its words, and these. It returns how many it
-	// has written, and the refusal.
+	// add writes entries, one after the other, until one is refused. KEYS: stream. ARGV: maximum
+	// length or 0, then for each entry the number of its fields and values, and these. It returns
+	// how many it has written, and the refusal.
 	add = redisclient.NewScript("streams-add", `
 local n, i = 0, 2
 while i <= #ARGV do
@@ -183,7 +185,7 @@ while i <= #ARGV do
 end
 return {n}`)
 
-	// list reads entries. KEYS: stream. ARGV: from, to, how many; with 0 the id of the last one.
+	// list reads entries. KEYS: stream. ARGV: from, to, count. With count 0 it returns the last id.
 	list = redisclient.NewScript("streams-list", `
 if ARGV[3] == '0' then
   local last = redis.pcall('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
@@ -204,10 +206,10 @@ func (s server) eval(ctx context.Context, script *redisclient.Script, keys, args
 	return r.Value, explain(r.Err)
 }
 
-// errStrange is what a reply is that no server of this protocol gives.
+// errStrange is the error for a reply that none of the scripts returns.
 var errStrange = errors.New("redisstreamidem: the server answered with something else than its scripts return; is it behind a proxy that changes answers?")
 
-// number reads a reply that is one.
+// number parses a reply that is a number.
 func number(v any, err error) (int64, error) {
 	if err != nil {
 		return 0, err
@@ -219,7 +221,7 @@ func number(v any, err error) (int64, error) {
 	return n, nil
 }
 
-// array reads a reply that is one.
+// array parses a reply that is an array.
 func array(v any, err error) ([]any, error) {
 	if err != nil {
 		return nil, err
@@ -234,7 +236,7 @@ func array(v any, err error) ([]any, error) {
 	return a, nil
 }
 
-// texts reads a reply that is an array of strings.
+// texts parses a reply that is an array of strings.
 func texts(v any, err error) ([]string, error) {
 	a, err := array(v, err)
 	out := make([]string, len(a))
@@ -244,7 +246,7 @@ func texts(v any, err error) ([]string, error) {
 	return out, err
 }
 
-// code is the first word of a refusal; what a script may not do has none of its own.
+// code returns the first word of a refusal. A refusal inside a script has no code of its own.
 func code(refused redisclient.Error) string {
 	if strings.Contains(string(refused), "user executing the script") {
 		return "NOPERM"
@@ -252,7 +254,7 @@ func code(refused redisclient.Error) string {
 	return refused.Code()
 }
 
-// explain says what to do about refusals whose own text does not.
+// explain adds advice to refusals whose own text has none.
 func explain(err error) error {
 	refused, ok := errors.AsType[redisclient.Error](err)
 	if !ok {

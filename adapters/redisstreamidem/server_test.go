@@ -110,7 +110,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// sharedRedis is one for all tests that leave it alone.
+// sharedRedis returns a server for all tests that do not disturb it.
 func sharedRedis(tb assert.T) *redisServer {
 	tb.Helper()
 	sharing.Do(func() {
@@ -121,7 +121,7 @@ func sharedRedis(tb assert.T) *redisServer {
 	return shared
 }
 
-// client is a redisclient of rueidis, as adapters/rueidisclient makes it.
+// client is a redisclient of rueidis, like that of adapters/rueidisclient.
 type client struct{ rueidis.Client }
 
 func dial(tb testing.TB, addr string, change func(*rueidis.ClientOption)) client {
@@ -158,7 +158,7 @@ func (c client) do(ctx context.Context, name, script string, call redisclient.Ca
 	return redisclient.Reply{Value: v, Err: err}
 }
 
-// command runs one, and returns what it says.
+// command runs a command and returns its reply.
 func (c client) command(tb testing.TB, words ...string) any {
 	tb.Helper()
 	v, err := c.Do(tb.Context(), c.B().Arbitrary(words...).Build()).ToAny()
@@ -170,7 +170,7 @@ func (c client) command(tb testing.TB, words ...string) any {
 
 var names atomic.Int64
 
-// queue is a stream with a group that nobody else uses.
+// queue is a stream with a group that no other test uses.
 type queue struct {
 	c    client
 	addr string
@@ -192,7 +192,7 @@ func newQueue(tb testing.TB, addr string, change func(*redisstreamidem.Options))
 	return q
 }
 
-// open is a source on a client of its own.
+// open returns a source on its own client.
 func (q *queue) open(tb testing.TB) *redisstreamidem.Source {
 	tb.Helper()
 	return q.openOn(tb, dial(tb, q.addr, nil))
@@ -233,7 +233,7 @@ func (q *queue) publish(tb testing.TB, ids ...string) {
 	}
 }
 
-// receive waits for a message, and wants it to be this one.
+// receive waits for a message and checks its id.
 func receive(tb testing.TB, s mqidem.Source, id string) mqidem.Delivery {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), 2*time.Minute)
@@ -244,7 +244,7 @@ func receive(tb testing.TB, s mqidem.Source, id string) mqidem.Delivery {
 	return d
 }
 
-// nothing wants no message to come for some time.
+// nothing checks that no message arrives for some time.
 func nothing(tb testing.TB, s mqidem.Source, within time.Duration) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), within)
@@ -253,7 +253,7 @@ func nothing(tb testing.TB, s mqidem.Source, within time.Duration) {
 	assert.ErrorIs(tb, err, context.DeadlineExceeded, "Receive of nothing")
 }
 
-// within makes a call with a context of its own.
+// within makes a call with its own context.
 func within(t *testing.T, d time.Duration, call func(context.Context) error) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -261,7 +261,7 @@ func within(t *testing.T, d time.Duration, call func(context.Context) error) err
 	return call(ctx)
 }
 
-// eventually waits for what another program does by and by.
+// eventually waits for something that another program does.
 func eventually(tb testing.TB, what string, so func() bool) {
 	tb.Helper()
 	for end := time.Now().Add(2 * time.Minute); !so(); time.Sleep(5 * time.Millisecond) {

@@ -13,8 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// Source is a mqidem.Source on a consumer group. It is safe for concurrent use. It is no
-// mqidem.Holder: Redis does not tell how long an entry stays.
+// Source is a mqidem.Source on a consumer group. It can be used concurrently. It is not a
+// mqidem.Holder: Redis does not report how long an entry stays.
 type Source struct {
 	server
 	o        Options
@@ -26,8 +26,8 @@ type Source struct {
 	pump    pump
 
 	mu    sync.Mutex
-	held  map[string]*delivery // by id: what the server is told of that it is in work
-	later map[string]time.Time // by id: what waits for a later try; it is told of too
+	held  map[string]*delivery // by id: messages whose claims are renewed
+	later map[string]time.Time // by id: messages that wait for a later try; renewed too
 
 	ended  chan struct{}
 	ctx    context.Context
@@ -38,9 +38,9 @@ type Source struct {
 
 var _ mqidem.Source = (*Source)(nil)
 
-// Open takes messages as a new consumer of the group, which is made where it is not there. The
-// client stays the caller's, and has to connect again by itself; it is closed after the source.
-// Close the source in the end.
+// Open returns a source that is a new consumer of the group. It creates the group if it is missing.
+// The caller keeps the client, which must reconnect by itself, and closes it after the source.
+// Close the source at the end.
 func Open(ctx context.Context, c redisclient.Client, o Options) (*Source, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -76,8 +76,8 @@ func flag(on bool) string {
 	return "0"
 }
 
-// Receive implements mqidem.Source. It has no error but that of its context and that of a closed
-// source: what is wrong with the server is logged and tried again.
+// Receive implements mqidem.Source. It only returns the error of its context, or that of a closed
+// source. Problems with the server are logged, and the source tries again.
 func (s *Source) Receive(ctx context.Context) (mqidem.Delivery, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -86,7 +86,7 @@ func (s *Source) Receive(ctx context.Context) (mqidem.Delivery, error) {
 	defer s.waiting.Add(-1)
 	s.wake()
 	select {
-	case <-s.ended: // whatever lies ready was handed back
+	case <-s.ended: // messages that were ready were handed back
 		return nil, mqidem.ErrSourceClosed
 	default:
 	}
@@ -108,10 +108,10 @@ func (s *Source) wake() {
 	}
 }
 
-// Close ends all that the source started, and hands back what is not settled: another consumer
-// takes it over within a second, and what waits for a later try when its time has come, at most
-// Idle later. It returns when the server knows, or after the timeout, and never an error. It may be
-// called again. What is settled afterwards is ErrStale.
+// Close ends all that the source started, and hands back unsettled messages. Another consumer takes
+// them over within a second, and those that wait for a later try when that is due, at most Idle
+// later. Close returns when the server knows or after the timeout, and never returns an error. It
+// can be called again. Settling a message after Close returns ErrStale.
 func (s *Source) Close() error {
 	s.once.Do(func() {
 		close(s.ended)
@@ -125,8 +125,8 @@ func (s *Source) Close() error {
 // long is longer than any Idle, in milliseconds.
 const long = "31536000000"
 
-// handBack tells the server of all that is held, in parts, since it does nothing else while a
-// script runs. It is called once with nothing, too: the consumer is deleted.
+// handBack returns all held messages to the server, in parts, since the server does nothing else
+// while a script runs. If none are held it still makes one call, which deletes the consumer.
 func (s *Source) handBack() {
 	var args []string
 	now := time.Now()
@@ -135,7 +135,7 @@ func (s *Source) handBack() {
 		args = append(args, id, long)
 	}
 	for id, at := range s.later {
-		// it has been silent for so long that Idle ends when its time has come
+		// the idle time is such that it reaches Idle when the try is due
 		args = append(args, id, strconv.FormatInt(max(0, s.o.Idle-max(0, at.Sub(now))).Milliseconds(), 10))
 	}
 	s.held, s.later = nil, nil
@@ -152,7 +152,7 @@ func (s *Source) handBack() {
 	}
 }
 
-// closed tells whether Close has begun.
+// closed reports whether Close has begun.
 func (s *Source) closed() bool {
 	select {
 	case <-s.ended:
@@ -162,7 +162,7 @@ func (s *Source) closed() bool {
 	}
 }
 
-// letGo ends what the server is told of a delivery.
+// letGo ends the renewals of a delivery.
 func (s *Source) letGo(d *delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,7 +171,7 @@ func (s *Source) letGo(d *delivery) {
 	}
 }
 
-// noGroup tells whether the group, or the stream with it, is not there.
+// noGroup reports whether an error says that the group, or the whole stream, is missing.
 func noGroup(err error) bool {
 	refused, ok := errors.AsType[redisclient.Error](err)
 	return ok && refused.Code() == "NOGROUP"

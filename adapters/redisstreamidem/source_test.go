@@ -19,7 +19,7 @@ func idle(d time.Duration) func(*redisstreamidem.Options) {
 	return func(o *redisstreamidem.Options) { o.Idle = d }
 }
 
-// pending is how many entries are delivered and not acked.
+// pending returns how many entries are delivered and not acked.
 func (q *queue) pending(tb testing.TB) int64 {
 	tb.Helper()
 	summary, _ := q.c.command(tb, "XPENDING", q.o.Stream, q.o.Group).([]any)
@@ -27,8 +27,8 @@ func (q *queue) pending(tb testing.TB) int64 {
 	return n
 }
 
-// What is in work for several times Idle is given to nobody else, nor what lies ready or waits for
-// a later try.
+// A message that is held for several times Idle goes to no other consumer, nor does one that is
+// ready or waits for a later try.
 func TestSlowConsumerIsNotRobbed(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedRedis(t).addr, idle(10*time.Second))
@@ -49,8 +49,8 @@ func TestSlowConsumerIsNotRobbed(t *testing.T) {
 	assert.Equal(t, q.pending(t), 0, "pending")
 }
 
-// What a consumer had when it died comes to another one after Idle, also what waited for a later
-// try; and the dead one is forgotten.
+// After Idle another consumer receives what a dead consumer had, also messages that waited for a
+// later try. The dead consumer is deleted.
 func TestAbandoned(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedRedis(t).addr, idle(200*time.Millisecond))
@@ -59,7 +59,7 @@ func TestAbandoned(t *testing.T) {
 	dies := q.openOn(t, c)
 	receive(t, dies, "1")
 	assert.NoError(t, receive(t, dies, "2").Retry(t.Context(), time.Hour), "Retry")
-	c.Close() // it says nothing more
+	c.Close() // it sends nothing more
 	lives := q.open(t)
 	for range 2 {
 		d, err := lives.Receive(t.Context())
@@ -75,8 +75,8 @@ func TestAbandoned(t *testing.T) {
 	assert.NoError(t, receive(t, lives, "3").Ack(t.Context()), "Ack")
 }
 
-// A consumer that was away for longer than Idle has lost what it had: it neither acks nor parks
-// what another one has done.
+// A consumer that was away for longer than Idle has lost its messages. It neither acks nor
+// dead-letters what another one has done.
 func TestRobbed(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedRedis(t).addr, idle(10*time.Second))
@@ -99,7 +99,7 @@ func TestRobbed(t *testing.T) {
 	assert.NoError(t, held.Ack(t.Context()), "Ack")
 }
 
-// A reply that is lost loses no message, nor does it have to wait for Idle.
+// A lost reply loses no message, and the message does not have to wait for Idle.
 func TestLostReply(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedRedis(t).addr, idle(time.Hour))
@@ -122,8 +122,8 @@ func TestLostReply(t *testing.T) {
 	}
 }
 
-// While the server is away nothing is lost and calls end with their contexts; restarted on its file
-// it goes on.
+// While the server is down, nothing is lost and calls end with their contexts. After a restart on
+// its file everything continues.
 func TestServerRestart(t *testing.T) {
 	t.Parallel()
 	srv := ownRedis(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -157,7 +157,7 @@ func TestServerRestart(t *testing.T) {
 	eventually(t, "all is acked", func() bool { return q.pending(t) == 0 })
 }
 
-// A group that is gone is made anew from the oldest entry, and what was delivered before is stale.
+// A deleted group is created again from the oldest entry, and earlier deliveries are stale.
 func TestStreamDeleted(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string][]string{"the stream": {"DEL"}, "the group": {"XGROUP", "DESTROY"}} {
@@ -192,7 +192,7 @@ func TestStreamDeleted(t *testing.T) {
 	}
 }
 
-// Close gives back at once, and a later try in its time.
+// Close returns messages at once, and later tries when they are due.
 func TestCloseGivesBack(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedRedis(t).addr, func(o *redisstreamidem.Options) { o.Prefetch, o.Idle = 2, time.Hour })
@@ -201,7 +201,7 @@ func TestCloseGivesBack(t *testing.T) {
 	later, held := receive(t, s, "later"), receive(t, s, "held")
 	asked := time.Now()
 	assert.NoError(t, later.Retry(t.Context(), 1500*time.Millisecond), "Retry")
-	other := q.open(t) // it looks for what silent ones have before the first is closed
+	other := q.open(t) // it looks for silent consumers before the first is closed
 	nothing(t, other, 50*time.Millisecond)
 	assert.NoError(t, s.Close(), "Close")
 	assert.True(t, isStale(held.Ack(t.Context())), "Ack behind Close is stale")
@@ -216,11 +216,11 @@ func TestCloseGivesBack(t *testing.T) {
 		}
 		assert.NoError(t, d.Ack(t.Context()), "Ack")
 	}
-	// They came before Idle had passed, which nobody waits for.
+	// All arrived before Idle, which is an hour.
 	assert.Equal(t, ids, map[string]bool{"later": true, "held": true, "ready": true}, "messages")
 }
 
-// widest is a client that keeps in mind how many words the longest call had.
+// widest is a client that records the number of words of the longest call.
 type widest struct {
 	redisclient.Client
 	most atomic.Int64
@@ -234,8 +234,8 @@ func (w *widest) Eval(ctx context.Context, c redisclient.Call) redisclient.Reply
 	}
 }
 
-// However much a source holds, Close gives it back in scripts that are short, so that the server is
-// not held up.
+// However much a source holds, Close returns it in short scripts, so that the server is not
+// blocked.
 func TestCloseGivesBackInParts(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedRedis(t).addr, func(o *redisstreamidem.Options) { o.Idle, o.Prefetch = time.Minute, 256 })
@@ -263,7 +263,7 @@ func TestCloseGivesBackInParts(t *testing.T) {
 	assert.Equal(t, q.pending(t), 0, "pending")
 }
 
-// Delete leaves nothing behind, and is refused where others read the stream.
+// Delete leaves no entries, and Open refuses it if other groups read the stream.
 func TestDelete(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedRedis(t).addr, func(o *redisstreamidem.Options) { o.Delete = true })
@@ -281,8 +281,8 @@ func TestDelete(t *testing.T) {
 	assert.Equal(t, len(groups), 1, "groups")
 }
 
-// A group that is made while a source with Delete is open loses nothing: what is done or parked
-// from then on stays for it.
+// A group that is created while a source with Delete is open loses nothing: messages that are done
+// or dead-lettered from then on stay for it.
 func TestDeleteBesideLaterGroup(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedRedis(t).addr, func(o *redisstreamidem.Options) { o.Delete = true })
@@ -302,7 +302,7 @@ func TestDeleteBesideLaterGroup(t *testing.T) {
 	assert.Equal(t, q.c.command(t, "XLEN", q.o.Stream), any(int64(2)), "entries, when the group is the only one again")
 }
 
-// Without Delete an entry stays for the other groups, each of which has it once.
+// Without Delete an entry stays for the other groups; each of them gets it once.
 func TestGroups(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedRedis(t).addr, nil)
@@ -315,8 +315,8 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// An entry that was cut from the stream while it waited for a later try does not come, and is not
-// pending for ever.
+// An entry that was cut from the stream while it waited for a later try is not delivered, and is
+// not pending for ever.
 func TestTrimmed(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, sharedRedis(t).addr, nil)
@@ -330,7 +330,7 @@ func TestTrimmed(t *testing.T) {
 	eventually(t, "nothing is pending", func() bool { return q.pending(t) == 0 })
 }
 
-// In a cluster a stream and its parking are in one slot, unless somebody says otherwise.
+// In a cluster a stream and its dead letters are in one slot, unless the options say otherwise.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	srv := ownRedis(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(busPort(t)))
@@ -373,7 +373,7 @@ func TestOpenRefuses(t *testing.T) {
 	assert.Contains(t, err.Error(), "answered with something else", "Open on a server that is none")
 }
 
-// garbled answers what no server does.
+// garbled answers what no server answers.
 type garbled struct{}
 
 func (garbled) Eval(context.Context, redisclient.Call) redisclient.Reply {

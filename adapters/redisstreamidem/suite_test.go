@@ -29,7 +29,7 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// fill leaves no room for a reason: a script passes on so many fields.
+// fill leaves no room for a reason: it sets as many fields as a script can pass on.
 func fill(m *mqidem.Message) {
 	for i := range 1997 {
 		m.Headers[fmt.Sprint("header ", i)] = []byte("v")

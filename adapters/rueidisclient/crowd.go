@@ -10,16 +10,16 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// crowd is the calls that go out together next. The first one brings a goroutine to send them,
-// which lets all others that are ready to run do so before it: under load many calls travel in one
-// write and one read of the server, and a lone call waits for nobody.
+// crowd collects the calls that are sent together next. The first call starts a goroutine that
+// sends them. Before it sends, it lets all other ready goroutines run. So under load many calls
+// share one write, and one read of the server, and a lone call waits for no other.
 type crowd struct {
 	mu    sync.Mutex
 	calls []*waiting
-	spare []*waiting // memory of a crowd before
+	spare []*waiting // memory of a former crowd
 }
 
-// waiting is one call and its caller.
+// waiting is one call with its caller.
 type waiting struct {
 	call redisclient.Call
 	got  chan redisclient.Reply
@@ -27,11 +27,12 @@ type waiting struct {
 
 var callers = sync.Pool{New: func() any { return &waiting{got: make(chan redisclient.Reply, 1)} }}
 
-// mostTogether is how many calls wait for one another's replies at most.
+// mostTogether is the largest number of calls that are sent together and wait for each other's
+// replies.
 const mostTogether = 256
 
-// together sends a call with those of the same moment. It returns no later than ctx ends; the call
-// may then still be on its way.
+// together sends a call with others of the same moment. It returns no later than ctx ends; the call
+// may then still be in flight.
 func (c *Client) together(ctx context.Context, call redisclient.Call) redisclient.Reply {
 	w := callers.Get().(*waiting) //nolint:errcheck,forcetypeassert // the pool has nothing else
 	w.call = call
@@ -40,7 +41,7 @@ func (c *Client) together(ctx context.Context, call redisclient.Call) redisclien
 	first := len(c.next.calls) == 1
 	c.next.mu.Unlock()
 	if first {
-		go c.send() //nolint:gosec // it is everybody's, and does not end with the context of one
+		go c.send() //nolint:gosec // it serves all callers, and must not end with the context of one
 	}
 	select {
 	case r := <-w.got:
@@ -48,12 +49,12 @@ func (c *Client) together(ctx context.Context, call redisclient.Call) redisclien
 		callers.Put(w)
 		return r
 	case <-ctx.Done():
-		return redisclient.Reply{Err: ctx.Err()} // w is the sender's until it has been answered
+		return redisclient.Reply{Err: ctx.Err()} // w belongs to the sender until it is answered
 	}
 }
 
-// send sends the calls that wait. No caller's context ends the others' calls: a connection on which
-// nothing comes back is given up by the client.
+// send sends the waiting calls. No caller's context ends the calls of others. If a connection does
+// not answer, the client closes it.
 func (c *Client) send() {
 	runtime.Gosched()
 	c.next.mu.Lock()

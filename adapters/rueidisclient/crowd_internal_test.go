@@ -9,7 +9,7 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// TestAlone: a call that is to go alone does not stand in the line of those that go together.
+// TestAlone: a call marked Alone does not queue with calls that are sent together.
 func TestAlone(t *testing.T) {
 	t.Parallel()
 	a, err := redisclient.ParseURL("redis://" + servertest.StartRedis(t).Addr)
@@ -19,7 +19,7 @@ func TestAlone(t *testing.T) {
 	t.Cleanup(c.Close)
 	script := redisclient.NewScript("echo", "return ARGV[1]")
 	together := make(chan redisclient.Reply, 1)
-	c.next.mu.Lock() // nobody gets into the line
+	c.next.mu.Lock() // no call can join the queue
 	go func() {
 		together <- c.Eval(t.Context(), redisclient.Call{Script: script, Keys: []string{"k"}, Args: []string{"together"}})
 	}()

@@ -13,20 +13,21 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// Open connects to the servers of an address, with what a store needs: nothing is sent again by the
-// client itself, a call ends with its context although the server hangs, and a connection on which
-// nothing comes back for 5 s is given up. Close the client in the end.
+// Open connects to the servers of an address, with the settings that a store needs: the client
+// itself never sends a command again, a call ends with its context even if the server hangs, and a
+// connection that does not answer for 5 s is closed. Close the client when it is not needed any
+// more.
 func Open(a *redisclient.Address) (*Client, error) { return open(a, true) }
 
-// OpenNaive is Open without pipelining: each call takes a connection for itself, and travels alone.
-// It is for measuring what Open is worth.
+// OpenNaive is like Open without pipelining: each call uses its own connection. It is for measuring
+// the benefit of Open.
 func OpenNaive(a *redisclient.Address) (*Client, error) { return open(a, false) }
 
 func open(a *redisclient.Address, together bool) (*Client, error) {
 	o := rueidis.ClientOption{
 		InitAddress: a.Hosts, Username: a.Username, Password: a.Password, SelectDB: a.DB,
 		DisableRetry: true, DisableCache: true, AlwaysPipelining: together, DisableAutoPipelining: !together,
-		// one connection: a write then has more calls in it, and so has a read of the server
+		// With one connection, each write has more calls in it, and so has each read of the server.
 		PipelineMultiplex: -1,
 		ConnWriteTimeout:  5 * time.Second, Dialer: net.Dialer{Timeout: 5 * time.Second, KeepAlive: time.Second},
 	}
@@ -52,8 +53,8 @@ func open(a *redisclient.Address, together bool) (*Client, error) {
 	return &Client{r: r, opened: &o, gather: together && a.Mode != redisclient.Cluster}, nil
 }
 
-// At implements [redisclient.Dialer] for a client that [Open] has made; of another nobody knows
-// here how to connect.
+// At implements [redisclient.Dialer] for a client that [Open] has made. For any other client it
+// returns errors.ErrUnsupported, since the options to connect with are unknown.
 func (c *Client) At(ctx context.Context, addr string, f func(func(context.Context, ...string) redisclient.Reply) error) error {
 	if c.opened == nil {
 		return errors.ErrUnsupported
@@ -74,5 +75,5 @@ func (c *Client) At(ctx context.Context, addr string, f func(func(context.Contex
 	})
 }
 
-// Close ends all connections.
+// Close closes all connections.
 func (c *Client) Close() { c.r.Close() }

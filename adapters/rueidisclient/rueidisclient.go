@@ -1,4 +1,4 @@
-// Package rueidisclient makes a redisclient of github.com/redis/rueidis, which sends the calls of
+// Package rueidisclient adapts github.com/redis/rueidis to redisclient. rueidis sends the calls of
 // many goroutines in one write and works with single servers, Sentinel and Cluster.
 package rueidisclient
 
@@ -12,11 +12,12 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// Client is a [redisclient.Client] with every optional interface. It is safe for concurrent use.
+// Client implements [redisclient.Client] and every optional interface. It is safe for concurrent
+// use.
 type Client struct {
 	r      rueidis.Client
-	opened *rueidis.ClientOption // by Open; else nil
-	gather bool                  // all calls go to one server, and those of one moment in one write
+	opened *rueidis.ClientOption // set by Open; else nil
+	gather bool                  // one server: concurrent calls are sent in one write
 	next   crowd
 	subs   subscribers
 }
@@ -30,8 +31,8 @@ var (
 	_ redisclient.Dialer     = (*Client)(nil)
 )
 
-// New wraps a client, which the caller closes. Make it with DisableRetry: calls of a store are
-// repeated by those who can tell whether that is safe.
+// New wraps a client, which the caller closes. Create it with DisableRetry: the callers of the
+// store repeat calls themselves, and they know when that is safe.
 func New(r rueidis.Client) *Client { return &Client{r: r} }
 
 // Eval implements [redisclient.Client].
@@ -109,7 +110,7 @@ func (c *Client) EachPrimary(ctx context.Context, f func(context.Context, func(c
 	return nil
 }
 
-// build makes the command: the script itself where the server does not know it by its digest.
+// build returns the command. If whole is set, it sends the script's source instead of its digest.
 func (c *Client) build(call redisclient.Call, whole bool) rueidis.Completed {
 	name, script := "EVALSHA", call.Script.SHA1
 	if whole {
@@ -117,7 +118,7 @@ func (c *Client) build(call redisclient.Call, whole bool) rueidis.Completed {
 	}
 	cmd := c.r.B().Arbitrary(name, script, strconv.Itoa(len(call.Keys)))
 	if c.gather {
-		// Keys would compute a slot, for one server
+		// Keys would compute a slot, which one server does not need
 		return cmd.Args(call.Keys...).Args(call.Args...).Build()
 	}
 	return cmd.Keys(call.Keys...).Args(call.Args...).Build()
@@ -128,13 +129,13 @@ func reply(r rueidis.RedisResult) redisclient.Reply {
 	if rueidis.IsRedisNil(err) {
 		return redisclient.Reply{}
 	}
-	if m, ok := v.(map[string]any); ok { // of RESP3
+	if m, ok := v.(map[string]any); ok { // from RESP3
 		v = redisclient.Pairs(m)
 	}
 	return redisclient.Reply{Value: v, Err: convert(err)}
 }
 
-// convert tells what the server refused from what went wrong on the way.
+// convert separates a refusal of the server from an error of the connection.
 func convert(err error) error {
 	if e, ok := rueidis.IsRedisErr(err); ok {
 		return redisclient.Error(e.Error())

@@ -8,16 +8,16 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// subscribers counts those of each channel. That client leaves a channel subscribed when the last
-// one has gone, for the life of the connection, so that all names that were ever waited for would
-// stay with it and with the server.
+// subscribers counts the subscribers of each channel. rueidis stays subscribed after the last
+// subscriber has left, as long as the connection lives. So the connection and the server would keep
+// every channel that a caller has ever waited for.
 type subscribers struct {
 	mu  sync.Mutex
 	now map[string]int
 }
 
-// unsubscribeTime is how long a server may take for it. Who comes meanwhile waits: what they
-// subscribe to must not be taken away from them.
+// unsubscribeTime limits how long a server may take to unsubscribe. A new subscriber waits
+// meanwhile, since otherwise its subscription could be removed.
 const unsubscribeTime = time.Second
 
 func (s *subscribers) join(channel string) {
@@ -29,7 +29,7 @@ func (s *subscribers) join(channel string) {
 	s.now[channel]++
 }
 
-// leave calls last behind the last one of a channel.
+// leave removes a subscriber of a channel. After the last one it calls last.
 func (s *subscribers) leave(channel string, last func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,18 +50,18 @@ func (c *Client) Subscribe(ctx context.Context, channel string, on func(payload 
 		}
 	})
 	hooked = rueidis.WithOnReceiveReturnHook(hooked, func(err error, line rueidis.CommandClient) error {
-		// of the connection that has the subscription
+		// on the connection that has the subscription
 		leave.Do(func() {
 			c.subs.leave(channel, func() {
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unsubscribeTime)
 				defer cancel()
-				// a connection that fails has no subscriptions
+				// a connection that fails has no subscriptions any more
 				_ = line.Do(ctx, line.B().Unsubscribe().Channel(channel).Build()).Error()
 			})
 		})
 		return err
 	})
 	err := c.r.Receive(hooked, c.r.B().Subscribe().Channel(channel).Build(), func(m rueidis.PubSubMessage) { on(m.Message) })
-	leave.Do(func() { c.subs.leave(channel, func() {}) }) // it never came to a connection
+	leave.Do(func() { c.subs.leave(channel, func() {}) }) // it never got a connection
 	return convert(err)
 }

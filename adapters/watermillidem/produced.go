@@ -4,14 +4,14 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 )
 
-// produced is a message that a handler has made, as its record keeps it.
+// produced is the stored form of a message that a handler has produced.
 type produced struct {
 	UUID     string            `json:"uuid"`
 	Metadata map[string]string `json:"metadata,omitempty"`
 	Payload  []byte            `json:"payload"`
 }
 
-// pack makes the answer of a record.
+// pack returns the answer for a record.
 func pack(made []*message.Message) []produced {
 	all := make([]produced, 0, len(made))
 	for _, m := range made {

@@ -12,37 +12,37 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Deduplicator suppresses repeats of messages. Its fields must not be changed once it is used; it
-// may be used concurrently.
+// Deduplicator suppresses duplicates of messages. Its fields must not be changed after the first
+// use. It can be used concurrently.
 type Deduplicator struct {
-	// Engine keeps the records, in the layer "mq". It is required.
+	// Engine stores the records, in the layer "mq". It is required.
 	Engine *retrysafe.Engine
-	// Name is the consumer's, part of the key: consumers with different names do not suppress each
-	// other. Empty: the name of the router's handler.
+	// Name is the name of the consumer, a part of the key: consumers with different names do not
+	// suppress each other. Empty means the name of the router's handler.
 	Name string
-	// KeyFactory says what a message's repeats are known by; nil: its UUID. Watermill's hashers
-	// fit; those of few bits take different messages for one.
+	// KeyFactory returns the id of a message and its duplicates; nil means its UUID. Watermill's
+	// hashers work; a hash of few bits takes different messages for one.
 	KeyFactory func(*message.Message) (string, error)
-	// Options change the calls of the engine. The policy on doubt is retrysafe.Reexecute unless
-	// they say otherwise, and a repeat waits 10 s for a first run that is under way, since a broker
-	// that is told no delivers again at once.
+	// Options are options of the calls of the engine. The policy for an outcome in doubt is
+	// retrysafe.Reexecute unless they say otherwise. A duplicate waits 10 s for a first run in
+	// progress, since a broker redelivers at once after a nack.
 	Options []retrysafe.CallOption
 }
 
-// waitForFirst is how long a repeat waits while the first run is under way.
+// waitForFirst is how long a duplicate waits for a first run in progress.
 const waitForFirst = 10 * time.Second
 
-// Middleware is a message.HandlerMiddleware. A repeat of what was done returns the messages that
-// the handler produced then: they are published again, under the UUIDs that they had.
+// Middleware is a message.HandlerMiddleware. A duplicate of a finished message returns the messages
+// that the handler produced: they are published again, with the same UUIDs.
 //
-// Where h fails the key is given back and the error returned, so that Watermill's own retry and
-// poison queue go on as they do; one of retrysafe.Permanent is kept, and repeats get it too.
+// If h fails, the key is released and the error returned, so Watermill's own retry and poison queue
+// work as usual. An error of retrysafe.Permanent is stored, and duplicates get it too.
 //
-// Messages produced that are together larger than Policy.MaxAnswer are returned once, and are not
-// kept. A repeat runs nothing and gets an error that wraps retrysafe.ErrAnswerNotKept, since nobody
-// knows whether they were published: look, and ack it.
+// If the produced messages are together larger than Policy.MaxAnswer, they are returned once and
+// not stored. A duplicate runs nothing and gets an error that wraps retrysafe.ErrAnswerNotKept,
+// since it is unknown whether they were published: check that, and ack the message.
 //
-// The work goes on when the message's context is cancelled, as that of [retrysafe.Do] does;
+// The work continues when the message's context is cancelled, like that of [retrysafe.Do].
 // retrysafe.Attached among Options ends it.
 func (d *Deduplicator) Middleware(h message.HandlerFunc) message.HandlerFunc {
 	return func(m *message.Message) ([]*message.Message, error) {
@@ -51,7 +51,7 @@ func (d *Deduplicator) Middleware(h message.HandlerFunc) message.HandlerFunc {
 			return nil, err
 		}
 		e := d.engine()
-		// A repeat publishes what the first run made: nothing else than that may be told.
+		// A duplicate must publish what the first run produced, so only Replay is allowed.
 		options := append(slices.Clone(d.Options), retrysafe.WithPolicy(retrysafe.Policy{Duplicate: retrysafe.Replay}))
 		res, err := retrysafe.Do(m.Context(), e, key, func(ctx context.Context) ([]produced, error) {
 			old := m.Context()
@@ -74,9 +74,9 @@ func (d *Deduplicator) Middleware(h message.HandlerFunc) message.HandlerFunc {
 	}
 }
 
-// PublisherDecorator is a message.PublisherDecorator: a message that was published before, to the
-// same topic, is dropped, and acked. One whose publication fails is not marked, and an error of one
-// leaves those behind it unpublished. Messages are published one by one.
+// PublisherDecorator is a message.PublisherDecorator. It drops and acks a message that was
+// published to the same topic before. A message whose publication fails is not marked, and the
+// messages after it are not published. Messages are published one by one.
 func (d *Deduplicator) PublisherDecorator() message.PublisherDecorator {
 	return func(p message.Publisher) (message.Publisher, error) {
 		if p == nil {
@@ -114,7 +114,7 @@ func (d *Deduplicator) engine() *retrysafe.Engine {
 	return d.Engine.Layer("mq").WithPolicy(retrysafe.Policy{OnDoubt: retrysafe.Reexecute, Wait: waitForFirst})
 }
 
-// key is that of a message's record.
+// key returns the key of a message's record.
 func (d *Deduplicator) key(m *message.Message, name string) (retrysafe.Key, error) {
 	if d.Engine == nil {
 		return retrysafe.Key{}, errors.New("watermillidem: Deduplicator.Engine is required: it keeps what was done")

@@ -29,8 +29,8 @@ func newEngine(t *testing.T) *retrysafe.Engine {
 	return e
 }
 
-// What Watermill's tests want of its Deduplicator: of messages with one body one goes through, by
-// any of its hashers.
+// The requirements of Watermill's tests of its Deduplicator: of several messages with one body only
+// one passes, with each of its hashers.
 func TestMiddlewareWithHashers(t *testing.T) {
 	t.Parallel()
 	for name, hasher := range map[string]middleware.MessageHasher{
@@ -56,7 +56,7 @@ func TestMiddlewareWithHashers(t *testing.T) {
 	}
 }
 
-// The same of the decorator: what was published is dropped and acked, what failed is not marked.
+// The same for the decorator: a published message is dropped and acked, a failed one is not marked.
 func TestPublisherDecorator(t *testing.T) {
 	t.Parallel()
 	d := &watermillidem.Deduplicator{Engine: newEngine(t)}
@@ -115,8 +115,8 @@ func (f *flaky) count(topic string) int {
 	return f.n[topic]
 }
 
-// route runs a router with one handler between two topics, until the test has ended. Published are
-// the bodies that come out.
+// route runs a router with one handler between two topics, until the test has ended. published
+// receives the messages that come out.
 func route(t *testing.T, h message.HandlerFunc, m ...message.HandlerMiddleware) (pubSub *gochannel.GoChannel, published <-chan *message.Message) {
 	t.Helper()
 	pubSub = gochannel.NewGoChannel(gochannel.Config{OutputChannelBuffer: 100, Persistent: true}, watermill.NopLogger{})
@@ -169,7 +169,7 @@ func TestFailedMessageIsNotLost(t *testing.T) {
 			var tries, done atomic.Int64
 			through := make(chan struct{}, 10)
 			last := func(h message.HandlerFunc) message.HandlerFunc {
-				// outermost: tells when a message is acked
+				// outermost: shows when a message is acked
 				return func(m *message.Message) ([]*message.Message, error) {
 					made, err := h(m)
 					if err == nil {
@@ -192,8 +192,8 @@ func TestFailedMessageIsNotLost(t *testing.T) {
 	}
 }
 
-// A load of messages, each published up to three times, through a handler that fails one time in
-// twenty: Watermill's Deduplicator loses what fails, ours does each once.
+// Many messages, each published up to three times, through a handler that fails one time in twenty:
+// Watermill's Deduplicator loses the failed ones, ours does each once.
 func TestLoad(t *testing.T) {
 	t.Parallel()
 	const messages = 400
@@ -252,8 +252,8 @@ func TestLoad(t *testing.T) {
 	assert.Equal(t, [2]int{lost, twice}, [2]int{0, 0}, "messages lost, and done twice")
 }
 
-// A repeat publishes what the first run produced, with the UUIDs and metadata that it had, and does
-// not run.
+// A duplicate publishes what the first run produced, with the same UUIDs and metadata, and does not
+// run.
 func TestRepeatsProduceTheSame(t *testing.T) {
 	t.Parallel()
 	runs := 0
@@ -304,7 +304,7 @@ func TestTwoHandlers(t *testing.T) {
 	assert.Equal(t, len(ran), 0, "further runs")
 }
 
-// A repeat that comes while the first run is under way waits for it; a panic gives the key back.
+// A duplicate waits for a first run in progress. A panic releases the key.
 func TestConcurrentAndPanicking(t *testing.T) {
 	t.Parallel()
 	d := &watermillidem.Deduplicator{Engine: newEngine(t), Name: "stock"}
@@ -375,6 +375,8 @@ func TestHandlerGoesOn(t *testing.T) {
 	}
 }
 
+// TestRefused: an answer that is too large, a missing name and a missing engine give an error that
+// says so.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	large := func(*message.Message) ([]*message.Message, error) {

@@ -11,10 +11,10 @@ import (
 	"github.com/retrysafe/retrysafe/lock"
 )
 
-// TryLock implements [lock.Backend]. The lease is that of the session, whatever was asked for.
+// TryLock implements [lock.Backend]. The lease is that of the session, whatever the request says.
 //
-// After an error that is not [lock.ErrHeld] whatever was made for this call is taken away again, as
-// soon as the server can be reached.
+// After any error but [lock.ErrHeld], the backend deletes the nodes of this call as soon as it can
+// reach the server.
 func (b *Backend) TryLock(ctx context.Context, r lock.Request) (lock.Grant, error) {
 	if ctx.Err() != nil {
 		return lock.Grant{}, context.Cause(ctx)
@@ -23,7 +23,7 @@ func (b *Backend) TryLock(ctx context.Context, r lock.Request) (lock.Grant, erro
 	return do(ctx, b, r, p, func() (lock.Grant, error) { return b.take(ctx, p) })
 }
 
-// take is TryLock, for as long as it takes. The place's mutex is held.
+// take is TryLock without an end of its context. The place's mutex is held.
 func (b *Backend) take(ctx context.Context, p *place) (lock.Grant, error) {
 	queue, stat, err := b.look(ctx, p)
 	if err != nil {
@@ -43,8 +43,8 @@ func (b *Backend) take(ctx context.Context, p *place) (lock.Grant, error) {
 		return lock.Grant{}, lock.ErrHeld
 	}
 	if p.fence == 0 {
-		// The list's last change. It is not before our own coming; and who has the lock next sees a
-		// list from which we have gone, which is a later change.
+		// The transaction of the list's last change. It is not earlier than our node's creation.
+		// The next holder sees a list without our node, which is a later change.
 		p.fence = retrysafe.Fence(stat.Pzxid) //nolint:gosec // ids of transactions are positive
 	}
 	g := lock.Grant{Fence: p.fence, Lease: p.session.lease(), Done: p.session.gone}
@@ -54,12 +54,12 @@ func (b *Backend) take(ctx context.Context, p *place) (lock.Grant, error) {
 	return g, nil
 }
 
-// look is the queue with the own node in it, which is made where it is not there. The place's mutex
-// is held.
+// look returns the queue with the own node in it, and creates that node if it is missing. The
+// place's mutex is held.
 func (b *Backend) look(ctx context.Context, p *place) ([]string, *zk.Stat, error) {
 	for range 3 {
 		if p.session != nil && p.session != b.current() {
-			p.forget() // it has gone with its session
+			p.forget() // it is gone with its session
 		}
 		old := p.session != nil
 		if !old {
@@ -67,7 +67,7 @@ func (b *Backend) look(ctx context.Context, p *place) ([]string, *zk.Stat, error
 				return nil, nil, err
 			}
 		}
-		queue, stat, err := b.list(p, old) // the leader has answered what was made just now
+		queue, stat, err := b.list(p, old) // a node that was just created: the leader has answered
 		if err != nil {
 			return nil, nil, err
 		}
@@ -77,7 +77,7 @@ func (b *Backend) look(ctx context.Context, p *place) ([]string, *zk.Stat, error
 			}
 		}
 		if p.session == b.current() {
-			p.forget() // somebody has deleted it
+			p.forget() // another client has deleted it
 		}
 		if ctx.Err() != nil {
 			return nil, nil, context.Cause(ctx)
@@ -88,7 +88,7 @@ func (b *Backend) look(ctx context.Context, p *place) ([]string, *zk.Stat, error
 
 func (p *place) name() string { return p.node[strings.LastIndexByte(p.node, '/')+1:] }
 
-// Wait implements [lock.Backend]. It waits for the one before in the queue only.
+// Wait implements [lock.Backend]. It only waits for the node before its own in the queue.
 func (b *Backend) Wait(ctx context.Context, r lock.Request) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -114,8 +114,8 @@ func (b *Backend) Wait(ctx context.Context, r lock.Request) error {
 	return b.await(ctx, previous, gone)
 }
 
-// Extend implements [lock.Backend]: it asks the leader whether the lock is still there. The lease
-// is that of the session.
+// Extend implements [lock.Backend]. It asks the leader whether the lock still exists. The lease is
+// that of the session.
 func (b *Backend) Extend(ctx context.Context, r lock.Request) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -128,7 +128,7 @@ func (b *Backend) Extend(ctx context.Context, r lock.Request) error {
 		p.mu.Lock()
 		node, s, held := p.node, p.session, p.fence != 0
 		b.shut(r, p)
-		p.mu.Unlock() // it holds up no Unlock
+		p.mu.Unlock() // does not block Unlock
 		if !held || s != b.current() {
 			return lock.ErrLost
 		}
@@ -147,8 +147,8 @@ func (b *Backend) Extend(ctx context.Context, r lock.Request) error {
 	})
 }
 
-// Unlock implements [lock.Backend]. Where the server did not confirm it goes on by itself, until it
-// has or the session is gone; who asks again is told how it ended.
+// Unlock implements [lock.Backend]. If the server has not confirmed it, the backend continues until
+// it has or the session is gone. Another call of Unlock returns the result.
 func (b *Backend) Unlock(ctx context.Context, r lock.Request) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -161,7 +161,7 @@ func (b *Backend) Unlock(ctx context.Context, r lock.Request) error {
 	return err
 }
 
-// leave is Unlock, for as long as it takes. The place's mutex is held.
+// leave is Unlock without an end of its context. The place's mutex is held.
 func (b *Backend) leave(p *place) error {
 	if p.session == nil {
 		if p.removed {
@@ -182,7 +182,7 @@ func (b *Backend) leave(p *place) error {
 		p.forget()
 		return lock.ErrLost
 	default:
-		p.node = "" // in doubt: the list will tell
+		p.node = "" // in doubt: the list will show it
 		return failed("delete the own node", err)
 	}
 }

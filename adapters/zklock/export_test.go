@@ -5,5 +5,5 @@ import (
 	"github.com/retrysafe/retrysafe/lock"
 )
 
-// NumbersOf is what NewWorkers gives to package idgen.
+// NumbersOf returns what NewWorkers passes to package idgen.
 func NumbersOf(b *Backend) idgen.Numbers { return &numbers{b: b, locks: lock.New(b, nil)} }

@@ -13,9 +13,9 @@ import (
 	"github.com/retrysafe/retrysafe/lock"
 )
 
-// TestCutAtEachRequest breaks the connection at each request of a lock, before the server has it
-// and behind that. The session lives on, and nothing of the try may stay in the queue: the client's
-// own lock leaves its node where the list is cut off, and waits for that from then on.
+// TestCutAtEachRequest breaks the connection at each request of a lock, before and after the server
+// has it. The session lives on, and nothing of the try may stay in the queue. The client's own lock
+// leaves its node if the list is cut off, and then waits for that node.
 func TestCutAtEachRequest(t *testing.T) {
 	t.Parallel()
 	for what, op := range map[string]int32{"create": opCreate, "parent": opContainer, "list": opChildren, "delete": opDelete} {
@@ -37,7 +37,7 @@ func TestCutAtEachRequest(t *testing.T) {
 					err = c.Unlock(within(t), r)
 				}
 				assert.True(t, err != nil, "the cut is an error")
-				free(t, other, name) // nobody has called Unlock
+				free(t, other, name) // no caller has called Unlock
 				g, err := c.TryLock(within(t), r)
 				assert.NoError(t, err, "TryLock by the same owner")
 				again, err := c.TryLock(within(t), r)
@@ -50,7 +50,7 @@ func TestCutAtEachRequest(t *testing.T) {
 	}
 }
 
-// TestClientsOwnLockLeavesAnOrphan shows what the test above is about.
+// TestClientsOwnLockLeavesAnOrphan shows the fault that the test above guards against.
 func TestClientsOwnLockLeavesAnOrphan(t *testing.T) {
 	t.Parallel()
 	p := startProxy(t, zooKeeper(t))
@@ -106,9 +106,9 @@ func TestHolderKeepsThroughCut(t *testing.T) {
 	assert.NoError(t, <-waiting, "Wait, across a cut")
 }
 
-// TestSessionExpiresWhileHeld cuts a holder off until its session is over. It is told before
-// another one has the lock, and can lock again afterwards: the client's own lock tells nobody, and
-// says "deadlock" from then on.
+// TestSessionExpiresWhileHeld cuts a holder off until its session is over. The holder is notified
+// before another one has the lock, and can lock again afterwards. The client's own lock notifies no
+// one, and then always returns "deadlock".
 func TestSessionExpiresWhileHeld(t *testing.T) {
 	t.Parallel()
 	c, other := connect(t, brief), connect(t, long)
@@ -144,8 +144,8 @@ func TestSessionExpiresWhileHeld(t *testing.T) {
 	assert.NoError(t, again.Release(within(t)), "Release")
 }
 
-// TestDoneOfASession cuts a client off until its session is over, and lets it back: the grant says
-// so, whoever counts leases or not.
+// TestDoneOfASession cuts a client off until its session is over, and reconnects it. The grant's
+// Done is closed, whether the holder counts leases or not.
 func TestDoneOfASession(t *testing.T) {
 	t.Parallel()
 	c, look := connect(t, brief), raw(t)
@@ -162,15 +162,15 @@ func TestDoneOfASession(t *testing.T) {
 	var anew lock.Grant
 	r = request(name)
 	eventually(t, "the client is back", func() bool {
-		// it refuses what comes while it looks for a server
+		// it refuses calls while it looks for a server
 		anew, err = c.TryLock(within(t), r)
 		return err == nil
 	})
 	assert.True(t, anew.Fence > g.Fence, "the fence grows")
 }
 
-// TestWaiterOfASession does it to a waiter: its place is gone with the session, and it gets another
-// one.
+// TestWaiterOfASession does the same to a waiter: its place is gone with the session, and it gets
+// another one.
 func TestWaiterOfASession(t *testing.T) {
 	t.Parallel()
 	holder, c, look := connect(t, long), connect(t, brief), raw(t)
@@ -201,8 +201,8 @@ func TestWaiterOfASession(t *testing.T) {
 	assert.NoError(t, <-got, "the lock")
 }
 
-// TestContextsOfCalls ends the contexts of calls that the server does not answer. What it does with
-// them afterwards is taken away.
+// TestContextsOfCalls ends the contexts of calls that the server does not answer. Nodes that the
+// server creates afterwards are deleted.
 func TestContextsOfCalls(t *testing.T) {
 	t.Parallel()
 	c, look := connect(t, long), raw(t)
@@ -221,9 +221,9 @@ func TestContextsOfCalls(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		asked, ended := c.proxy.all(), make(chan error, 1)
 		go func() { ended <- call(ctx) }()
-		if what == "TryLock" || what == "Wait" { // each has a place of its own
+		if what == "TryLock" || what == "Wait" { // each has its own place
 			eventually(t, what+" has asked", func() bool { return c.proxy.all() > asked })
-		} else { // one may stand behind the other
+		} else { // calls of one place may have to wait for each other
 			<-time.After(3 * time.Second)
 		}
 		cancel()

@@ -12,8 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// nodeOf is the node of a lock's name, below the root: letters, digits, "-" and "_" stand as they
-// are, and every other byte as "%" and two digits.
+// nodeOf returns the node of a lock's name, below the root. Letters, digits, "-" and "_" are
+// unchanged; every other byte becomes "%" and two digits.
 func nodeOf(name string) string {
 	const digits = "0123456789abcdef"
 	var s strings.Builder
@@ -30,16 +30,16 @@ func nodeOf(name string) string {
 	return s.String()
 }
 
-// idOf begins the names of an owner's nodes.
+// idOf returns the prefix of an owner's nodes.
 func idOf(o retrysafe.Owner) string { return hex.EncodeToString(o[:]) + "-" }
 
-// full is where a lock's numbers end well before those of the server do, which counts to 2^31 for
-// each parent and then gives the same one again.
+// full is the largest allowed number of a lock, well below the server's limit. The server counts to
+// 2^31 for each parent and then returns the same number again.
 const full = 1<<31 - 1<<16
 
 var errFull = errors.New("zklock: the node of this lock has counted to 2^31 and gives no more places in its queue; stop all that use the lock, and delete its node")
 
-// number is the place that a node's name has at its end.
+// number returns the number at the end of a node's name.
 func number(node string) (int64, error) {
 	_, digits, ok := strings.Cut(node, "-")
 	n, err := strconv.ParseInt(digits, 10, 32)
@@ -52,7 +52,7 @@ func number(node string) (int64, error) {
 	return n, nil
 }
 
-// before is the node that the own one has to wait for; empty where it is the first.
+// before returns the node that the own node has to wait for; empty if the own node is the first.
 func before(queue []string, own string) (previous string, err error) {
 	mine, err := number(own)
 	if err != nil {
@@ -73,7 +73,7 @@ func before(queue []string, own string) (previous string, err error) {
 	return previous, nil
 }
 
-// makeParent makes the node of a lock, and the root where it is missing.
+// makeParent creates the node of a lock, and the root if it is missing.
 func (b *Backend) makeParent(parent string) error {
 	err := b.makeContainer(parent)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -88,7 +88,7 @@ func (b *Backend) makeParent(parent string) error {
 	return err
 }
 
-// makeRoot makes the root, and what is above it.
+// makeRoot creates the root and its parents.
 func (b *Backend) makeRoot() error {
 	for i := 1; i <= len(b.o.Root); i++ {
 		if i < len(b.o.Root) && b.o.Root[i] != '/' {
@@ -101,11 +101,12 @@ func (b *Backend) makeRoot() error {
 	return nil
 }
 
-// unimplemented is how the client tells of a server that does not know what it was asked.
+// unimplemented is the client's error for a server that does not know a request.
 const unimplemented = "unknown error: -6"
 
-// makeContainer makes a node that the server removes when nobody uses it; on servers that have
-// none, one that stays. Those may end the session over the question, so that it is asked once.
+// makeContainer creates a node that the server removes when it is unused. On servers without
+// containers it creates a persistent one. Such a server may end the session after the first
+// request, so it gets only one.
 func (b *Backend) makeContainer(node string) error {
 	if !b.plain.Load() {
 		_, err := b.conn.CreateContainer(node, nil, zk.FlagContainer, b.o.ACL)

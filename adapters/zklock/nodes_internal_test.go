@@ -10,7 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// FuzzNames: no two names have one node, and each is a single step of a path.
+// FuzzNames: no two names have one node, and each is a single element of a path.
 func FuzzNames(f *testing.F) {
 	f.Add("a/b", "a%2fb")
 	f.Add("..", "%2e%2e")
@@ -25,8 +25,8 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// FuzzQueue: whatever stands in a list, nobody is the first where a node with a smaller number is
-// there.
+// FuzzQueue: whatever a list contains, no node is the first if there is a node with a smaller
+// number.
 func FuzzQueue(f *testing.F) {
 	f.Add("00-0000000003", "01-0000000002", "02-0000000001")
 	f.Add("00--2147483648", "01-2147483647", "x")
@@ -59,7 +59,7 @@ func TestNumbersEnd(t *testing.T) {
 	}
 }
 
-// FuzzReservation: a text is a reservation or an error, and one that is has no other form.
+// FuzzReservation: a text is a reservation or an error, and a reservation has only one form.
 func FuzzReservation(f *testing.F) {
 	f.Add([]byte("1795359870000000000 4294967301"))
 	f.Add([]byte("0 0"))
@@ -78,7 +78,7 @@ func FuzzReservation(f *testing.F) {
 	assert.Equal(f, r, reservation{17, 4}, "a reservation")
 }
 
-// FuzzWelcome: what is no answer of a server gives no time.
+// FuzzWelcome: bytes that are not an answer of a server give no time.
 func FuzzWelcome(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 37, 0, 0, 0, 0, 0, 0, 0x27, 0x10})
 	f.Fuzz(func(t *testing.T, head []byte) {

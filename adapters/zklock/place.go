@@ -19,25 +19,25 @@ type key struct {
 	owner retrysafe.Owner
 }
 
-// place is what an owner has in the queue of a lock.
+// place is the place of an owner in the queue of a lock.
 type place struct {
 	parent, id string
-	// under the backend's mutex: it is forgotten with the last of them, unless it has a node
+	// guarded by the backend's mutex; without users a place is deleted, unless it has a node
 	users int
 
 	mu      sync.Mutex // held during calls
-	session *session   // that the node hangs on; nil: there is no node
-	// its path; empty with a session: there may be one, which only the list tells
+	session *session   // session of the node; nil: there is no node
+	// path of the node; empty with a session: there may be one, and only the list shows it
 	node    string
 	queued  bool // it stays while others have the lock
 	fence   retrysafe.Fence
-	removed bool // there was a node, and we took it away
+	removed bool // there was a node, and this backend deleted it
 }
 
 func (p *place) forget() { p.session, p.node, p.queued, p.fence = nil, "", false, 0 }
 
-// open is the place of an owner until shut is called; nil where there is none and none is to be
-// made.
+// open returns the place of an owner, which is in use until shut is called. It returns nil if there
+// is none and create is false.
 func (b *Backend) open(r lock.Request, create bool) *place {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -54,7 +54,7 @@ func (b *Backend) open(r lock.Request, create bool) *place {
 	return p
 }
 
-// shut is the end of open; the place's mutex is held.
+// shut is the end of open. The place's mutex is held.
 func (b *Backend) shut(r lock.Request, p *place) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -64,8 +64,9 @@ func (b *Backend) shut(r lock.Request, p *place) {
 	}
 }
 
-// do runs f, one at a time for a place, to its end, also when ctx has ended and nobody waits for
-// it. What is in doubt afterwards, or was made for a caller that has left, is taken away behind it.
+// do runs f, one at a time for a place. f runs to its end, also if ctx has ended and no caller
+// waits for it. A node that is in doubt afterwards, or that was created for a caller that has left,
+// is deleted after f.
 func do[T any](ctx context.Context, b *Backend, r lock.Request, p *place, f func() (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -106,10 +107,10 @@ func do[T any](ctx context.Context, b *Backend, r lock.Request, p *place, f func
 	}
 }
 
-// enter makes the node at the end of the queue. The place's mutex is held.
+// enter creates a node at the end of the queue. The place's mutex is held.
 func (b *Backend) enter(ctx context.Context, p *place) error {
 	s := b.current()
-	for range 5 { // a container that nobody uses may go between the two
+	for range 5 { // an unused container may be deleted in between
 		node, err := b.conn.Create(p.parent+"/"+p.id, nil, zk.FlagEphemeralSequential, b.o.ACL)
 		now := b.current()
 		switch {
@@ -125,7 +126,7 @@ func (b *Backend) enter(ctx context.Context, p *place) error {
 			p.session, p.node, p.removed = s, node, false
 			return nil
 		case err == nil:
-			p.session = now // or of the one before; then it goes by itself
+			p.session = now // or of the earlier session, with which it goes
 			return failed("make a place in the queue", errors.New("the session has ended"))
 		case definite(err):
 			return failed("make a place in the queue", err)
@@ -136,8 +137,8 @@ func (b *Backend) enter(ctx context.Context, p *place) error {
 	return failed("make a place in the queue", errors.New("the node of the lock goes as often as it is made"))
 }
 
-// list is the queue. With sync it is as the leader has it, and not as a member has it that nobody
-// talks to any more.
+// list returns the queue. With sync it is the state of the leader. Without, it is the state of a
+// server that may be cut off from the others.
 func (b *Backend) list(p *place, sync bool) ([]string, *zk.Stat, error) {
 	if sync {
 		if _, err := b.conn.Sync(p.parent); err != nil {
@@ -154,8 +155,8 @@ func (b *Backend) list(p *place, sync bool) ([]string, *zk.Stat, error) {
 	return queue, stat, nil
 }
 
-// remove takes away what the owner has, or may have, until the server has confirmed it, or its
-// session is gone and the nodes with it. The place's mutex is held.
+// remove deletes the nodes that the owner has or may have. It tries until the server has confirmed
+// that, or until the session and with it the nodes are gone. The place's mutex is held.
 func (b *Backend) remove(p *place) {
 	wait := 20 * time.Millisecond
 	for !b.tryRemove(p) {
@@ -170,7 +171,7 @@ func (b *Backend) remove(p *place) {
 
 func (b *Backend) tryRemove(p *place) bool {
 	select {
-	case <-p.session.gone: // also when the backend was closed
+	case <-p.session.gone: // also if the backend was closed
 		return true
 	default:
 	}
@@ -195,7 +196,7 @@ func (b *Backend) tryRemove(p *place) bool {
 	return true
 }
 
-// definite tells the answers of a server that has done nothing.
+// definite reports whether an error says that the server has done nothing.
 func definite(err error) bool {
 	for _, e := range []error{
 		zk.ErrNoNode, zk.ErrNodeExists, zk.ErrNoAuth, zk.ErrAuthFailed, zk.ErrInvalidACL, zk.ErrNoChildrenForEphemerals, zk.ErrInvalidPath,
@@ -207,7 +208,7 @@ func definite(err error) bool {
 	return false
 }
 
-// failed says what could not be done. The client's errors name no node.
+// failed returns an error that says what failed. The client's errors contain no node.
 func failed(what string, err error) error {
 	return fmt.Errorf("zklock: could not %s: %w", what, err)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/servertest"
 )
 
-// What clients ask for, by the numbers of the protocol.
+// Requests of clients, by the numbers of the protocol.
 const (
 	opCreate    = 1
 	opDelete    = 2
@@ -21,7 +21,7 @@ const (
 	opContainer = 19
 )
 
-// fate is what becomes of a request.
+// fate is what happens to a request.
 type fate uint8
 
 const (
@@ -60,7 +60,7 @@ func (p *proxy) setHook(hook func(op int32, n int) fate) {
 	p.events = 0
 }
 
-// count is how often something was asked for since the hook was set; pings apart.
+// count returns how often a request was sent since the hook was set, pings excluded.
 func (p *proxy) count(op int32) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -156,7 +156,7 @@ func (p *proxy) event() {
 	p.events++
 }
 
-// frame is one message with its length before it.
+// frame reads one message with its length before it.
 func frame(r io.Reader) ([]byte, error) {
 	head := make([]byte, 4)
 	if _, err := io.ReadFull(r, head); err != nil {

@@ -24,8 +24,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/freeport"
 )
 
-// server is ZooKeeper on loopback, for all tests. Its tick is short, and it removes containers that
-// nobody uses every half second.
+// server is ZooKeeper on loopback, for all tests. Its tick is short, and it removes unused
+// containers every half second.
 type server struct {
 	addr string
 	cmd  *exec.Cmd
@@ -51,7 +51,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// zooKeeper is the address of the server.
+// zooKeeper returns the address of the server.
 func zooKeeper(tb testing.TB) string {
 	tb.Helper()
 	sharing.Do(func() { shared.start(tb) })
@@ -91,7 +91,7 @@ func (s *server) start(tb assert.T) {
 	s.addr = addr
 }
 
-// srvr is what the server says of itself.
+// srvr returns the server's status.
 func srvr(addr string) string {
 	c, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
@@ -104,7 +104,7 @@ func srvr(addr string) string {
 	return string(said)
 }
 
-// open is a backend on a server, or on a proxy.
+// open returns a backend on a server or on a proxy.
 func open(tb testing.TB, addr string, session time.Duration) *zklock.Backend {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), 2*time.Minute)
@@ -115,7 +115,7 @@ func open(tb testing.TB, addr string, session time.Duration) *zklock.Backend {
 	return b
 }
 
-// raw is a client of its own, to look at the nodes.
+// raw returns a separate client, to look at the nodes.
 func raw(tb testing.TB) *zk.Conn {
 	tb.Helper()
 	c, _, err := zk.Connect([]string{zooKeeper(tb)}, time.Minute, zk.WithLogger(silent{}))
@@ -128,7 +128,7 @@ type silent struct{}
 
 func (silent) Printf(string, ...any) {}
 
-// queue is what stands in line for a lock whose name needs no escape.
+// queue returns the nodes in the queue of a lock whose name needs no escape.
 func queue(tb testing.TB, c *zk.Conn, name string) []string {
 	tb.Helper()
 	nodes, _, err := c.Children("/retrysafe/locks/" + name)
@@ -138,13 +138,13 @@ func queue(tb testing.TB, c *zk.Conn, name string) []string {
 	return nodes
 }
 
-// exampleServer is the server for an example, which has no test to end.
+// exampleServer returns a server for an example, which has no test that ends it.
 func exampleServer() string {
 	sharing.Do(func() { shared.start(ended{}) })
 	return shared.addr
 }
 
-// ended stands in for a test.
+// ended replaces a testing.T.
 type ended struct{}
 
 func (ended) Helper() {}

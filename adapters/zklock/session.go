@@ -9,16 +9,16 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// session is one of the client's, which begins another one by itself when the server has ended it.
+// session is a session of the client. The client starts another one when the server has ended it.
 type session struct {
-	gone chan struct{} // closed when we know of its end
-	over bool          // under the backend's mutex
-	time atomic.Int64  // the server waits so long for a word of us; in nanoseconds
+	gone chan struct{} // closed when we know that it has ended
+	over bool          // guarded by the backend's mutex
+	time atomic.Int64  // how long the server tolerates silence, in nanoseconds
 }
 
 func newSession() *session { return &session{gone: make(chan struct{})} }
 
-// end tells the holders. The backend's mutex is held.
+// end notifies the holders. The backend's mutex is held.
 func (s *session) end() {
 	if !s.over {
 		s.over = true
@@ -26,21 +26,21 @@ func (s *session) end() {
 	}
 }
 
-// lease is how long a session lives surely from the beginning of a call that the leader has
-// answered. The member of the ensemble that we talk to tells the leader of its clients every half
-// tick, which is a quarter of the shortest session that servers give unless they are told
-// otherwise, and our client says something every third of its session. A member that was cut off
-// may have told nothing of that: 5/12 are left, and some of it is for the clocks.
+// lease returns how long a session lives for certain after the start of a call that the leader has
+// answered. A member of the ensemble reports its clients to the leader every half tick. That is a
+// quarter of the shortest session that servers allow by default. Our client sends something every
+// third of its session. A member that was cut off may have reported nothing of that: 5/12 are left,
+// and a part of that allows for clocks.
 func (s *session) lease() time.Duration { return time.Duration(s.time.Load()) * 2 / 5 }
 
-// current is the session that calls are made in now.
+// current returns the session of calls that are made now.
 func (b *Backend) current() *session {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.session
 }
 
-// event is called by the client, in order, before it goes on.
+// event is called by the client, in order, before the client continues.
 func (b *Backend) event(e zk.Event) {
 	if e.Type != zk.EventSession {
 		return
@@ -65,7 +65,7 @@ func (b *Backend) event(e zk.Event) {
 	}
 }
 
-// dial is the client's way to the servers.
+// dial makes the client's connections to the servers.
 func (b *Backend) dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	c, err := b.o.Dialer(network, address, timeout)
 	if err != nil {
@@ -77,15 +77,15 @@ func (b *Backend) dial(network, address string, timeout time.Duration) (net.Conn
 	if b.closed {
 		_ = c.Close()
 	}
-	if b.line != nil { // the client leaves it open where the session was over
+	if b.line != nil { // the client leaves it open after the end of a session
 		_ = b.line.Close()
 	}
 	b.line = l
 	return l, nil
 }
 
-// line reads along where the server answers with the session's time, which the client keeps to
-// itself.
+// line copies the server's first answer. It contains the session's time, which the client does not
+// expose.
 type line struct {
 	net.Conn
 	head [welcome]byte
@@ -102,11 +102,11 @@ func (l *line) Read(p []byte) (int, error) {
 
 func (l *line) session() time.Duration { return sessionTime(l.head[:l.n]) }
 
-// welcome is how much of the first answer is read: its length, the version of the protocol, and the
-// session's time in milliseconds, 4 bytes each.
+// welcome is how many bytes of the first answer are copied: its length, the version of the
+// protocol, and the session's time in milliseconds, 4 bytes each.
 const welcome = 12
 
-// sessionTime is what a server's first answer says; zero: nothing that can be right.
+// sessionTime returns the session's time from a server's first answer; zero if it is invalid.
 func sessionTime(head []byte) time.Duration {
 	if len(head) < welcome {
 		return 0

@@ -14,14 +14,14 @@ import (
 	"github.com/retrysafe/retrysafe/lock"
 )
 
-// TestSoakCuts breaks connections at random requests, 30 times, and 1000 with RETRYSAFE_SOAK=long,
-// while the processes of eight clients take a few locks: one has each at a time, the fences grow,
-// and when all sessions are back nothing is left in any queue.
+// TestSoakCuts breaks connections at random requests, 30 times, and 1000 times with
+// RETRYSAFE_SOAK=long. Meanwhile the processes of eight clients take a few locks. Each lock has one
+// holder at a time, the fences grow, and when all sessions are back nothing is left in any queue.
 func TestSoakCuts(t *testing.T) {
 	t.Parallel()
 	cuts := int64(30)
 	if os.Getenv("RETRYSAFE_SOAK") == "long" {
-		cuts = 1000 // some two minutes: the client waits a second behind each
+		cuts = 1000 // some two minutes: the client waits a second after each
 	}
 	seed := mathrand.Uint64()
 	t.Logf("seed %d", seed)
@@ -52,7 +52,7 @@ func TestSoakCuts(t *testing.T) {
 						t.Error("lost, though no session ends")
 					}
 					if err != nil {
-						continue // the cut; what it has left is looked at below
+						continue // the cut; its leftovers are checked below
 					}
 					granted.Add(1)
 					if k := inside[at].Add(1); k != 1 {
@@ -72,7 +72,7 @@ func TestSoakCuts(t *testing.T) {
 	for _, name := range names {
 		eventually(t, "the queue is empty, with all sessions there", func() bool { return len(queue(t, look, name)) == 0 })
 	}
-	for _, c := range clients { // a session that had ended would have taken its nodes along
+	for _, c := range clients { // the end of a session would have removed its nodes
 		r := request(rand.Text())
 		_, err := c.TryLock(within(t), r)
 		assert.NoError(t, err, "TryLock")

@@ -10,14 +10,14 @@ import (
 	"github.com/retrysafe/retrysafe/backoff"
 )
 
-// watch is one of the client's, for all that wait for the same node: the client cannot end a watch,
-// so that who comes again must not make another.
+// watch is a watch of the client. All waiters for a node share it: the client cannot end a watch,
+// so waiters that try again must not create another one.
 type watch struct {
-	done chan struct{} // closed when it is worth looking again
-	err  error         // then
+	done chan struct{} // closed when waiters should look again
+	err  error         // valid then
 }
 
-// await waits until the node of the one before has gone, or the own session.
+// await waits until the previous node or the own session is gone.
 func (b *Backend) await(ctx context.Context, node string, gone <-chan struct{}) error {
 	for {
 		w, err := b.watch(node)
@@ -32,7 +32,7 @@ func (b *Backend) await(ctx context.Context, node string, gone <-chan struct{}) 
 				return w.err
 			}
 			if err := backoff.Pause(ctx, 50*time.Millisecond); err != nil {
-				// the connection broke; the place in the queue is still there
+				// the connection broke; the place in the queue still exists
 				return err
 			}
 			continue
@@ -42,7 +42,7 @@ func (b *Backend) await(ctx context.Context, node string, gone <-chan struct{}) 
 		case <-ctx.Done():
 			look.Stop()
 			return context.Cause(ctx)
-		case <-look.C: // the client may fail to set a watch anew behind a cut
+		case <-look.C: // the client may fail to set a watch again after a cut
 		}
 		there := true
 		err = b.ask(ctx, func() error {

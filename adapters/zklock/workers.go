@@ -16,19 +16,20 @@ import (
 	"github.com/retrysafe/retrysafe/lock"
 )
 
-// NewWorkers returns worker numbers for ids that are held in ZooKeeper, in the session of b: each
-// by a lock, and beside it a node that stays and has the holder's reservation. Options are those of
-// package idgen, with a namespace of at most 128 bytes. It panics on options that make no sense.
+// NewWorkers returns worker numbers for ids that are held in ZooKeeper, in the session of b. Each
+// number is held by a lock; a persistent node beside it has the holder's reservation. Options are
+// those of package idgen, with a namespace of at most 128 bytes. NewWorkers panics on invalid
+// options.
 //
-// A number is lost ([idgen.Held.Done]) when the lock is, after two fifths of the session's time
-// without a word of the server, or after a lease where that is less. Its generator goes on to the
-// end of what it has reserved. The number of a process that died is free when the session has ended
-// and the reservation is over.
+// A number is lost ([idgen.Held.Done]) when its lock is lost: after two fifths of the session's
+// time without an answer of the server, or after a lease if that is shorter. Its generator
+// continues to the end of its reservation. The number of a dead process is free when the session
+// has ended and the reservation is over.
 //
-// The lock keeps others from trying the number. That ids are unique does not depend on it: a
-// reservation is written over the version that was read, by the holder whose fence is in it; and
-// the next holder begins where its own fence was written over the version that it had read, behind
-// which nobody before it writes.
+// The lock keeps others from trying the number. Ids are unique without it: a holder writes a
+// reservation only over the version that it has read, and only if its own fence is in it. The next
+// holder first writes its fence over the version that it has read, and starts after the reservation
+// in it. After that write no earlier holder can write.
 func NewWorkers(b *Backend, o *idgen.WorkersOptions) *idgen.Workers {
 	if b == nil || o != nil && (len(o.Namespace) > 128 || strings.IndexByte(o.Namespace, 0) >= 0) {
 		panic("zklock: NewWorkers needs a backend, and a namespace of at most 128 bytes without NUL")
@@ -36,14 +37,14 @@ func NewWorkers(b *Backend, o *idgen.WorkersOptions) *idgen.Workers {
 	return idgen.NewWorkersOn(&numbers{b: b, locks: lock.New(b, nil)}, o)
 }
 
-// numbers are the source of NewWorkers.
+// numbers is the source of NewWorkers.
 type numbers struct {
 	b     *Backend
 	locks *lock.Locker
 }
 
-// Agree implements [idgen.Numbers]. The node of a namespace has the layout of its ids. A quorum has
-// what was confirmed.
+// Agree implements [idgen.Numbers]. The node of a namespace stores the layout of its ids. A
+// confirmed layout is stored on a quorum.
 func (n *numbers) Agree(ctx context.Context, namespace string, layout idgen.Layout) error {
 	node := n.b.node(namespace)
 	is, err := asked(ctx, n.b, func() (string, error) {
@@ -71,7 +72,7 @@ func (n *numbers) Agree(ctx context.Context, namespace string, layout idgen.Layo
 	return err
 }
 
-// node is that of a namespace of worker numbers.
+// node returns the node of a namespace of worker numbers.
 func (b *Backend) node(namespace string) string { return b.o.Root + "/ids." + nodeOf(namespace) }
 
 // Take implements [idgen.Numbers].
@@ -98,8 +99,8 @@ type workerLock struct {
 	node string // of the reservation
 }
 
-// takeOver puts the fence of this holder to the reservation that is there: from then on no holder
-// before can raise it. The server's answer to the write has the server's time.
+// takeOver adds the fence of this holder to the existing reservation: from then on no earlier
+// holder can raise it. The server's answer to the write has the server's time.
 func (w *workerLock) takeOver(ctx context.Context) (idgen.Taken, error) {
 	fence := w.lock.Fence()
 	return asked(ctx, w.b, func() (idgen.Taken, error) {
@@ -131,8 +132,8 @@ func (w *workerLock) takeOver(ctx context.Context) (idgen.Taken, error) {
 	})
 }
 
-// Reserve implements [idgen.NumberLease]. What was written last, and whether it came, is read anew
-// each time.
+// Reserve implements [idgen.NumberLease]. It reads each time what was written last and whether the
+// last write arrived.
 func (w *workerLock) Reserve(ctx context.Context, until int64, lease time.Duration) error {
 	if err := w.lock.Extend(ctx, lease); err != nil {
 		if cause := w.lock.Err(); cause != nil {
@@ -150,7 +151,7 @@ func (w *workerLock) Reserve(ctx context.Context, until int64, lease time.Durati
 			return struct{}{}, failed("read the own reservation", err)
 		case was.fence != fence:
 			return struct{}{}, lost(errors.New("another holder has taken it over"))
-		case was.until >= until: // a call before this one, or one that was overtaken
+		case was.until >= until: // an earlier call, or one that was overtaken
 			return struct{}{}, nil
 		}
 		if _, err := w.b.conn.Set(w.node, reservation{until, fence}.text(), version); err != nil {
@@ -165,22 +166,22 @@ func lost(cause error) error {
 	return fmt.Errorf("zklock: the worker number is lost: %w (%w)", retrysafe.ErrLeaseLost, cause)
 }
 
-// Release implements [idgen.NumberLease]. It goes on by itself when ctx has ended.
+// Release implements [idgen.NumberLease]. It continues after ctx has ended.
 func (w *workerLock) Release(ctx context.Context, _ string) error {
 	return w.b.ask(ctx, func() error { return w.lock.Release(ctx) })
 }
 
-// asked is ask for what has a result. f may go on behind the caller's back when ctx has ended.
+// asked is ask with a result. f may continue after asked has returned because ctx has ended.
 func asked[T any](ctx context.Context, b *Backend, f func() (T, error)) (T, error) {
 	var got, none T
 	if err := b.ask(ctx, func() (err error) { got, err = f(); return err }); err != nil {
-		return none, err // got is f's still
+		return none, err // f may still write got
 	}
 	return got, nil
 }
 
-// reservation is what a node says: the time that ids stay below, in nanoseconds since 1970, and the
-// fence of the holder; zero: there was none yet.
+// reservation is the content of a node: the upper limit of the times of ids, in nanoseconds since
+// 1970, and the fence of the holder. Zero means that there was none yet.
 type reservation struct {
 	until int64
 	fence retrysafe.Fence
@@ -204,7 +205,7 @@ func parseReservation(text []byte) (r reservation, err error) {
 	return r, nil
 }
 
-// readReservation is what the leader has.
+// readReservation returns the state of the leader.
 func (b *Backend) readReservation(node string) (r reservation, version int32, err error) {
 	if _, err = b.conn.Sync(node); err != nil {
 		return r, 0, err
@@ -217,8 +218,8 @@ func (b *Backend) readReservation(node string) (r reservation, version int32, er
 	return r, stat.Version, err
 }
 
-// makeReservation makes the node where it is missing. That of the namespace is there: it has the
-// layout.
+// makeReservation creates the node if it is missing. The node of the namespace exists, since it has
+// the layout.
 func (b *Backend) makeReservation(node string) error {
 	_, err := b.conn.Create(node, reservation{}.text(), zk.FlagPersistent, b.o.ACL)
 	if errors.Is(err, zk.ErrNodeExists) {

@@ -18,7 +18,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// numbersOf are options of a test's own numbers, with a lease that a test can wait for.
+// numbersOf returns options of a test's own numbers, with a lease that a test can wait for.
 func numbersOf(most int, lease time.Duration) *idgen.WorkersOptions {
 	return &idgen.WorkersOptions{Namespace: rand.Text(), Max: most, Lease: lease}
 }
@@ -40,7 +40,7 @@ func claim(t *testing.T, c *client, o *idgen.WorkersOptions) *idgen.Held {
 	return held
 }
 
-// told waits until a holder is told that it has lost its number.
+// told waits until a holder is notified that it has lost its number.
 func told(t *testing.T, lost <-chan struct{}) {
 	t.Helper()
 	select {
@@ -64,10 +64,10 @@ func next(t *testing.T, g *idgen.Snowflake) idgen.ID {
 	return id
 }
 
-// node is the reservation of number 0.
+// node returns the node of the reservation of number 0.
 func node(o *idgen.WorkersOptions) string { return "/retrysafe/locks/ids." + o.Namespace + "/0" }
 
-// reserved is what it says.
+// reserved returns its content.
 func reserved(t *testing.T, c *zk.Conn, o *idgen.WorkersOptions) (until int64, fence uint64, version int32) {
 	t.Helper()
 	text, stat, err := c.Get(node(o))
@@ -77,8 +77,8 @@ func reserved(t *testing.T, c *zk.Conn, o *idgen.WorkersOptions) (until int64, f
 	return until, fence, stat.Version
 }
 
-// TestWorkersHaveOneNumberEach: processes that claim at once have a number each, none is left when
-// all are held, and the next holder of one that was given back has a greater fence and starts
+// TestWorkersHaveOneNumberEach: processes that claim concurrently have a number each, and none is
+// left when all are held. The next holder of a released number has a greater fence and starts
 // above.
 func TestWorkersHaveOneNumberEach(t *testing.T) {
 	t.Parallel()
@@ -126,8 +126,8 @@ func TestWorkersAreKept(t *testing.T) {
 	}
 }
 
-// TestWorkersOfASession cuts a process off until its session is over, as one that was killed. It is
-// told, makes ids up to its reservation and none behind it, and the next holder starts above.
+// TestWorkersOfASession cuts a process off until its session is over, like one that was killed. The
+// process is notified and makes ids only up to its reservation, and the next holder starts above.
 func TestWorkersOfASession(t *testing.T) {
 	t.Parallel()
 	c, other := connect(t, brief), connect(t, long)
@@ -161,7 +161,7 @@ func TestWorkersOfASession(t *testing.T) {
 }
 
 // TestWorkersClocks: a clock that is not the server's is refused before anything is reserved, and a
-// number that a wrong clock has reserved is passed over.
+// number that a wrong clock has reserved is skipped.
 func TestWorkersClocks(t *testing.T) {
 	t.Parallel()
 	c, look := connect(t, long), raw(t)
@@ -191,7 +191,7 @@ func TestWorkersClocks(t *testing.T) {
 }
 
 // TestWorkersLostReplies loses each of the first writes of a reservation, or its reply. Until is
-// never above what the server has kept, and the number stays with its holder.
+// never above what the server has stored, and the number stays with its holder.
 func TestWorkersLostReplies(t *testing.T) {
 	t.Parallel()
 	for what, f := range map[string]fate{"request": loseRequest, "reply": loseReply} {
@@ -226,8 +226,8 @@ func TestWorkersLostReplies(t *testing.T) {
 	}
 }
 
-// TestWorkersCannotWriteOver: a holder that was overtaken, before it looks or between its look and
-// its write, or whose reservation somebody has deleted, writes nothing more, and is told.
+// TestWorkersCannotWriteOver: a holder that was overtaken, before its read or between its read and
+// its write, or whose reservation was deleted, writes nothing more, and is notified.
 func TestWorkersCannotWriteOver(t *testing.T) {
 	t.Parallel()
 	look := raw(t)
@@ -265,8 +265,8 @@ func TestWorkersCannotWriteOver(t *testing.T) {
 	}
 }
 
-// TestWorkersLateReserve: a reservation that comes behind a greater one does not undo it, and one
-// that comes behind the next holder's claim is refused.
+// TestWorkersLateReserve: a reservation that arrives after a greater one does not undo it, and one
+// that arrives after the next holder's claim is refused.
 func TestWorkersLateReserve(t *testing.T) {
 	t.Parallel()
 	o := numbersOf(1, 10*time.Second)
@@ -296,8 +296,7 @@ func TestWorkersLateReserve(t *testing.T) {
 	assert.NoError(t, second.Release(within(t), ""), "Release")
 }
 
-// TestWorkersForeignNode: what is no reservation, or one of a greater fence, is nothing to start
-// from.
+// TestWorkersForeignNode: a node that is not a reservation, or has a greater fence, is refused.
 func TestWorkersForeignNode(t *testing.T) {
 	t.Parallel()
 	c, look := connect(t, long), raw(t)
@@ -314,8 +313,8 @@ func TestWorkersForeignNode(t *testing.T) {
 	}
 }
 
-// TestWorkersContexts ends a claim that the server does not answer, and lets the server answer: the
-// number is free.
+// TestWorkersContexts ends a claim that the server does not answer, and then lets the server
+// answer: the number is free.
 func TestWorkersContexts(t *testing.T) {
 	t.Parallel()
 	c, other := connect(t, long), connect(t, long)
@@ -356,8 +355,8 @@ func TestWorkersRefusals(t *testing.T) {
 	assert.True(t, err != nil && !errors.Is(err, idgen.ErrNoWorker), "Claim on a backend that is closed: %v", err)
 }
 
-// TestWorkersLayout: the ids of a namespace have one layout, and a node that holds something else
-// is refused.
+// TestWorkersLayout: the ids of a namespace have one layout, and a node with any other content is
+// refused.
 func TestWorkersLayout(t *testing.T) {
 	t.Parallel()
 	c := connect(t, long)

@@ -16,33 +16,33 @@ import (
 	"github.com/retrysafe/retrysafe/lock"
 )
 
-// Options are how to reach the servers, and where the locks are; nil is fine.
+// Options say how to reach the servers and where the locks are; nil is valid.
 type Options struct {
-	// Session is how long the server keeps the locks of a process that it does not hear of; default
-	// 10 s, at least 100 ms. Servers have limits of their own, by default 2 and 20 of their ticks
-	// (4 s and 40 s), and the nearest one is taken.
+	// Session is how long the server keeps the locks of a silent process; default 10 s, at least
+	// 100 ms. Servers have their own limits, by default 2 and 20 of their ticks (4 s and 40 s), and
+	// use the nearest one.
 	Session time.Duration
-	// Root is the node under which the locks are, and the reservations of [NewWorkers]; default
-	// "/retrysafe/locks". It is made where it is missing.
+	// Root is the parent node of the locks and of the reservations of [NewWorkers]; default
+	// "/retrysafe/locks". It is created if it is missing.
 	Root string
-	// ACL is who may use the nodes that are made; default everybody, as ZooKeeper has it.
+	// ACL says who may use the created nodes; default everyone, as in ZooKeeper.
 	ACL []zk.ACL
-	// Scheme and Auth are how the client says who it is, such as "digest" and "user:password";
-	// default: it does not.
+	// Scheme and Auth are the client's credentials, such as "digest" and "user:password"; default
+	// none.
 	Scheme string
 	Auth   []byte
 	// Dialer makes connections, for example with TLS; default [net.DialTimeout].
 	Dialer zk.Dialer
-	// Logger gets what the client says of connections that fail; default [slog.Default].
+	// Logger gets the client's messages about failed connections; default [slog.Default].
 	Logger *slog.Logger
 }
 
-// Backend keeps locks in ZooKeeper, in one session. It is safe for concurrent use. Several lockers
+// Backend keeps locks in ZooKeeper, in one session. It can be used concurrently. Several lockers
 // may share it.
 type Backend struct {
 	o     Options
 	conn  *zk.Conn
-	work  sync.WaitGroup // what goes on when its caller has left
+	work  sync.WaitGroup // goroutines that may outlive their caller
 	plain atomic.Bool    // the server has no containers
 
 	mu      sync.Mutex
@@ -56,8 +56,8 @@ type Backend struct {
 
 var _ lock.Backend = (*Backend)(nil)
 
-// Open begins a session with one of the servers, each "host:port". It waits for it until ctx ends.
-// Call Close at the end.
+// Open starts a session with one of the servers, each given as "host:port". It waits for the
+// session until ctx ends. Call Close at the end.
 func Open(ctx context.Context, servers []string, o *Options) (*Backend, error) {
 	b := &Backend{
 		session: newSession(), places: make(map[key]*place), watches: make(map[string]*watch),
@@ -94,8 +94,8 @@ func Open(ctx context.Context, servers []string, o *Options) (*Backend, error) {
 	return b, nil
 }
 
-// Close ends the session, and with it all locks that hang on it: their holders are told. It waits
-// for what is under way, for some seconds where the server does not answer.
+// Close ends the session and with it all its locks; their holders are notified. It waits for calls
+// in progress, for some seconds if the server does not answer.
 func (b *Backend) Close() {
 	b.mu.Lock()
 	first := !b.closed
@@ -141,7 +141,7 @@ func (o *Options) fill() error {
 	return nil
 }
 
-// logger takes what the client says. It says nothing of nodes.
+// logger logs the client's messages. They contain no nodes.
 type logger struct{ to *slog.Logger }
 
 func (l logger) Printf(format string, args ...any) {
@@ -150,7 +150,7 @@ func (l logger) Printf(format string, args ...any) {
 
 var errClosed = errors.New("zklock: the backend is closed, and its session has ended")
 
-// start runs f beside its caller, and Close waits for it.
+// start runs f on a goroutine; Close waits for it.
 func (b *Backend) start(f func()) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -161,8 +161,8 @@ func (b *Backend) start(f func()) error {
 	return nil
 }
 
-// ask makes calls of the client, which takes no context, and does not wait for their end when ctx
-// has ended.
+// ask makes calls of the client, which take no context. It stops waiting when ctx ends, and the
+// calls continue.
 func (b *Backend) ask(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
 	if err := b.start(func() { done <- f() }); err != nil {

@@ -57,7 +57,7 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// free sees that a lock can be had, though the sessions of those before live on.
+// free checks that a lock can be acquired, although the sessions of earlier holders live on.
 func free(t *testing.T, b lock.Backend, name string) lock.Grant {
 	t.Helper()
 	r := request(name)
@@ -79,7 +79,7 @@ func TestUncontended(t *testing.T) {
 	eventually(t, "the server has not removed the parent in between", func() bool {
 		name := rand.Text()
 		neighbour := request(name)
-		_, err := c.TryLock(within(t), neighbour) // keeps the parent there, with the turn given up
+		_, err := c.TryLock(within(t), neighbour) // keeps the parent there after its Unlock
 		assert.NoError(t, err, "TryLock")
 		c.proxy.setHook(nil)
 		next := request(name)
@@ -107,8 +107,7 @@ func TestLeaseIsOfTheSessionThatTheServerGives(t *testing.T) {
 	assert.Equal(t, g.Lease, time.Minute*2/5, "the lease") // the server gives a minute at most
 }
 
-// TestOneWakeUpEach lets waiters of as many processes stand in line: each is told once, and in
-// turn.
+// TestOneWakeUpEach puts waiters of as many processes in a queue: each wakes once, in order.
 func TestOneWakeUpEach(t *testing.T) {
 	t.Parallel()
 	const waiters = 8
@@ -155,7 +154,7 @@ func TestOneWakeUpEach(t *testing.T) {
 	}
 }
 
-// eventually looks again and again.
+// eventually polls until a condition holds.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
@@ -182,7 +181,8 @@ func TestTryLockLeavesNothing(t *testing.T) {
 	assert.ErrorIs(t, b.Unlock(within(t), r), lock.ErrLost, "Unlock")
 }
 
-// TestContainersGo lets the server remove what nobody uses, and shows that fences grow across that.
+// TestContainersGo lets the server remove unused containers, and shows that fences grow across
+// that.
 func TestContainersGo(t *testing.T) {
 	t.Parallel()
 	c, look := connect(t, long), raw(t)
@@ -195,7 +195,7 @@ func TestContainersGo(t *testing.T) {
 	assert.True(t, free(t, c, name).Fence > first.Fence, "fences grow")
 }
 
-// TestServerWithoutContainers answers as one does that does not know them.
+// TestServerWithoutContainers answers as a server without containers does.
 func TestServerWithoutContainers(t *testing.T) {
 	t.Parallel()
 	c := connect(t, long)

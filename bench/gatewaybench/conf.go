@@ -14,7 +14,7 @@ const temps = `
   access_log off; keepalive_requests 1000000;
 `
 
-// upstreamConf answers at once: the service costs as little as it can.
+// upstreamConf answers at once, so that the service costs as little as possible.
 const upstreamConf = `$USER$
 worker_processes 1;
 pid $DIR$/nginx.pid;
@@ -25,8 +25,9 @@ http {` + temps + `
 }
 `
 
-// anchorConf is the recipe that people use: the key is set to PROC if it is absent, the service's
-// answer is stored in its place, and a repeat gets it. Two steps, no fingerprint, the body alone.
+// anchorConf is the usual recipe: the key is set to PROC if it is absent, the service's answer is
+// then stored in its place, and a duplicate gets it. It has two steps and no fingerprint, and
+// stores only the body.
 const anchorConf = nginxHead + `
 http {` + temps + `
   lua_package_path "/usr/share/lua/5.1/?.lua;;";

@@ -57,8 +57,8 @@ func (w *world) round(s *side, l load, round, n, conns int) (figure, error) {
 	return figure{float64(n) / took.Seconds(), per(g1 - g0), per(r1 - r0)}, nil
 }
 
-// drive sends n requests over conns connections and looks at every answer. It is as small as a
-// client can be.
+// drive sends n requests over conns connections and checks every answer. The client does as little
+// as possible.
 func drive(s *side, n, conns int, key func(i int) string) error {
 	var all sync.WaitGroup
 	errs := make(chan error, conns)

@@ -1,7 +1,6 @@
-// Command gatewaybench compares the gateway on Redis with what people build from nginx, Lua and
-// Redis: requests per second, and processor time a request of the gateway and of Redis, by the
-// kernel's accounting. Upstream, gateways and Redis are processes of their own; the sides take
-// turns.
+// Command gatewaybench compares the gateway on Redis with the usual setup of nginx, Lua and Redis.
+// It measures requests per second, and the CPU time a request of the gateway and of Redis, by the
+// kernel's accounting. Upstream, gateways and Redis are separate processes; the sides take turns.
 package main
 
 import (

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// figure is what one round of one side measured.
+// figure is the result of one round of one side.
 type figure struct{ rate, gateway, redis float64 } // requests per second; microseconds a request
 
 func run(rounds, n, conns, workers int, only string, front bool) error {

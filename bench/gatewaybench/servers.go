@@ -23,10 +23,10 @@ type side struct {
 	gateway, redis *server
 }
 
-// server is a process and the workers that it has.
+// server is a process and its workers.
 type server struct{ cmd *exec.Cmd }
 
-// world is all that runs.
+// world has everything that runs.
 type world struct {
 	dir     string
 	workers string
@@ -70,7 +70,7 @@ func (w *world) close() {
 	_ = os.RemoveAll(w.dir)
 }
 
-// start runs a program until it listens on addr.
+// start starts a program and waits until it listens on addr.
 func (w *world) start(addr, program string, args ...string) (*server, error) {
 	path, err := exec.LookPath(program)
 	if err != nil {
@@ -149,7 +149,7 @@ func (w *world) anchor(upstream string) (*side, error) {
 	return &side{"nginx", addr, false, gateway, redis}, err
 }
 
-// ours starts the gateway with more lines of configuration.
+// ours returns a function that starts our gateway with more lines of configuration.
 func (w *world) ours(name, config string) func(upstream string) (*side, error) {
 	return func(upstream string) (*side, error) {
 		redis, redisAddr, err := w.redis()
@@ -179,7 +179,7 @@ func (w *world) ours(name, config string) func(upstream string) (*side, error) {
 	}
 }
 
-// root is the top of the repository.
+// root returns the top directory of the repository.
 func root() string {
 	dir, err := os.Getwd()
 	for err == nil && dir != "/" {
@@ -191,8 +191,8 @@ func root() string {
 	return "."
 }
 
-// used is the processor time of the process and its children, of all their threads, in nanoseconds
-// of the kernel's scheduler.
+// used returns the CPU time of all threads of the process and its children, from the kernel's
+// scheduler.
 func (s *server) used() (time.Duration, error) {
 	pids := []int{s.cmd.Process.Pid}
 	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pids[0], pids[0]))

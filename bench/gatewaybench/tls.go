@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// tlsConfig is that of a gateway with the certificate of the world.
+// tlsConfig is the TLS configuration of a gateway with the world's certificate.
 const tlsConfig = "tls: {cert: $DIR$/cert.pem, key: $DIR$/key.pem}\n"
 
-// certificate makes one for loopback.
+// certificate makes a certificate for loopback.
 func (w *world) certificate() error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -49,5 +49,5 @@ func (s *side) dial() (net.Conn, error) {
 	if err != nil || !s.tls {
 		return conn, err
 	}
-	return tls.Client(conn, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}), nil //nolint:gosec // a certificate that was made a second ago
+	return tls.Client(conn, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}), nil //nolint:gosec // the certificate was made a second ago
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestAdvise: where the SQL comes from, what is printed, and with which code the command ends.
+// TestAdvise: the sources of the SQL, the output, and the exit code.
 func TestAdvise(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -63,7 +63,7 @@ func TestAdvise(t *testing.T) {
 		report.Advice[0].Guards[0] == "retrysafe.DoTx", "%+v", report)
 }
 
-// TestVersion: one line, and completion.
+// TestVersion: the version in one line, and completion.
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	said, code := adviseRun(t, "", "--version")

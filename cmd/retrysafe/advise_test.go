@@ -11,7 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// asAdviser is what a program of that name does here: it says what it was given, and ends with 3.
+// asAdviser plays the program retrysafe-advise: it prints its arguments, and ends with 3.
 func asAdviser(args []string) int {
 	in, _ := io.ReadAll(os.Stdin)
 	fmt.Printf("args %q, in %q\n", args, in)
@@ -19,8 +19,7 @@ func asAdviser(args []string) int {
 	return 3
 }
 
-// TestAdvise: the program for it is found beside this one, and in PATH, and gets what this one
-// gets.
+// TestAdvise: the command finds its program beside itself and in PATH, and passes its arguments on.
 func TestAdvise(t *testing.T) {
 	t.Parallel()
 	empty, beside, inPath := t.TempDir(), t.TempDir(), t.TempDir()
@@ -46,7 +45,7 @@ func TestAdvise(t *testing.T) {
 	assert.True(t, strings.Count(string(out), "\n") == 1 && strings.Contains(string(out), "go install github.com/retrysafe/retrysafe/cmd/retrysafe-advise@"), "%s", out)
 }
 
-// program makes the test binary a program of another name.
+// program installs the test binary under the name of another program.
 func program(t *testing.T, path string) {
 	t.Helper()
 	self, err := os.Executable()

@@ -12,7 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestBenchStore: figures of real calls, and records that the store shows.
+// TestBenchStore: the figures are of real calls, and the store shows the records.
 func TestBenchStore(t *testing.T) {
 	t.Parallel()
 	file := "sqlite:" + filepath.Join(t.TempDir(), "r.db")

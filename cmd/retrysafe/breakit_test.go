@@ -18,7 +18,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/freeport"
 )
 
-// step is a block of commands of a page, and what it says one sees.
+// step is a block of commands on a page, and the output that the page shows for it.
 type step struct{ commands, seen string }
 
 var stepBlock = regexp.MustCompile("(?s)```bash\n(.*?)```(?:\n+```text\n(.*?)```)?")
@@ -30,14 +30,14 @@ func stepsOf(page string) (steps []step) {
 	return steps
 }
 
-// seenAs tells whether got is what the page shows, where … stands for anything in a line.
+// seenAs reports whether got is what the page shows, where … stands for any text in a line.
 func seenAs(got, shown string) bool {
 	return regexp.MustCompile(`^` + strings.ReplaceAll(regexp.QuoteMeta(shown), "…", `[^\n]*`) + `$`).MatchString(got)
 }
 
-// TestBreakIt runs docs/break-it.md with the real command and sees what the page shows: a gateway
-// and a service that are killed, an answer that comes late, a store that is locked, writes that
-// fail, a reload that makes no sense, and fifty at once.
+// TestBreakIt runs docs/break-it.md with the real command and checks its output: a gateway and a
+// service are killed, an answer comes late, a store is locked, writes fail, a reload is invalid,
+// and fifty requests come at once.
 func TestBreakIt(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/break-it.md")
@@ -63,7 +63,7 @@ func TestBreakIt(t *testing.T) {
 	c := exec.CommandContext(ctx, "bash", "-c", script.String())
 	c.Env = append(os.Environ(), asCommand+"=1", "PATH="+bin+":"+os.Getenv("PATH"))
 	c.Dir = dir
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // what it starts ends with it
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // its children end with it
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.WaitDelay = 5 * time.Second
 	var out, errOut bytes.Buffer

@@ -18,7 +18,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testclient"
 )
 
-// demoPage is a demonstration that runs, and its page without a browser.
+// demoPage is a running demonstration, and its page without a browser.
 type demoPage struct {
 	process *exec.Cmd
 	base    string
@@ -27,7 +27,7 @@ type demoPage struct {
 func startDemo(t *testing.T, tmp string, args ...string) *demoPage {
 	t.Helper()
 	c := command(t, append([]string{"demo"}, args...)...)
-	c.Env = append(c.Env, "TMPDIR="+tmp, "RETRYSAFE_SECRET=")            // who tries it has none
+	c.Env = append(c.Env, "TMPDIR="+tmp, "RETRYSAFE_SECRET=")            // a new user has no secret
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) } // it has files to remove
 	out, err := c.StdoutPipe()
 	assert.NoError(t, err, "pipe")
@@ -44,7 +44,7 @@ func startDemo(t *testing.T, tmp string, args ...string) *demoPage {
 	return nil
 }
 
-// request sends what a browser would; fields stand above what the page itself sends.
+// request sends what a browser would; fields override those that the page sends.
 func (d *demoPage) request(t *testing.T, method, path, body string, fields map[string]string) (status int, text string, header http.Header) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, d.base+path, strings.NewReader(body))
@@ -92,7 +92,7 @@ type demoState struct {
 	Record        struct{ State, List, Resolve string }
 }
 
-// last is what the side's last press was told.
+// last returns the outcome of the side's last press.
 func (s *demoSide) last() (state, code string) {
 	if len(s.Presses) == 0 {
 		return "", ""
@@ -109,7 +109,7 @@ func (d *demoPage) state(t *testing.T) (s demoState) {
 	return s
 }
 
-// until looks at the state again and again, for a while.
+// until polls the state until ok returns true, or fails after a while.
 func (d *demoPage) until(t *testing.T, what string, ok func(demoState) bool) demoState {
 	t.Helper()
 	var s demoState
@@ -135,7 +135,7 @@ func told(s demoState) bool {
 
 const pay = `{"how":"pay","times":1}`
 
-// TestDemoPage: what the page shows is what the shop has, before and after the gateway was killed.
+// TestDemoPage: the page shows what the shop has, before and after the gateway was killed.
 func TestDemoPage(t *testing.T) {
 	t.Parallel()
 	d := startDemo(t, t.TempDir(), "--listen", "127.0.0.1:0")
@@ -172,14 +172,14 @@ func TestDemoPage(t *testing.T) {
 	assert.Equal(t, len(after.With.Presses)+len(after.With.Payments), 0, "and nothing happened to it yet")
 }
 
-// TestDemoPageInDoubt: a payment in flight when the gateway is killed. The command lines on the
-// page show and settle it.
+// TestDemoPageInDoubt: a payment is in flight when the gateway is killed. The commands that the
+// page shows list and resolve it.
 func TestDemoPageInDoubt(t *testing.T) {
 	t.Parallel()
 	doubtOnPage(t, startDemo(t, t.TempDir(), "--listen", "127.0.0.1:0"), "")
 }
 
-// doubtOnPage kills a gateway in the middle. password is that of the store, which the page does not
+// doubtOnPage kills a gateway during a payment. password is the store's, which the page does not
 // show.
 func doubtOnPage(t *testing.T, d *demoPage, password string) {
 	t.Helper()
@@ -193,7 +193,7 @@ func doubtOnPage(t *testing.T, d *demoPage, password string) {
 	d.send(t, "/gateway/start", "")
 	d.send(t, "/press", pay)
 	_, code := d.answered(t)
-	// a busy machine may take longer than the lease
+	// A busy machine may take longer than the lease.
 	assert.True(t, code == "in-progress" || time.Since(began) > lease, "at once: %s", code)
 	d.until(t, "the doubt", func(s demoState) bool { return s.Record.State == "in-doubt" })
 	d.send(t, "/press", pay)
@@ -216,7 +216,7 @@ func doubtOnPage(t *testing.T, d *demoPage, password string) {
 	assert.True(t, last.Replayed && len(s.With.Payments) == 1, "one payment, replayed")
 }
 
-// answered waits for all answers, and returns the problem code of the last one too.
+// answered waits for all answers, and also returns the problem code of the last one.
 func (d *demoPage) answered(t *testing.T) (s demoState, code string) {
 	t.Helper()
 	s = d.until(t, "all answers", told)
@@ -264,17 +264,17 @@ func TestDemoPageKeepsOthersOut(t *testing.T) {
 	}
 }
 
-// TestDemoEnds: nothing stays behind, however it ends.
+// TestDemoEnds: nothing remains, however the demonstration ends.
 func TestDemoEnds(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:8484")
-	if err == nil { // or somebody else has it, which is as good
+	if err == nil { // or another process has it, which is as good
 		defer taken.Close()
 	}
 	tmp := t.TempDir()
 	d := startDemo(t, tmp)
 	assert.True(t, !strings.HasSuffix(d.base, ":8484"), "a free port in place of one that is taken")
-	// a browser that looks on holds up nothing
+	// A browser with an open page must not delay the end.
 	events, err := testclient.HTTP.Get(d.base + "/events")
 	assert.NoError(t, err, "events")
 	defer events.Body.Close()
@@ -287,7 +287,7 @@ func TestDemoEnds(t *testing.T) {
 	assert.NoError(t, err, "temporary directory")
 	assert.Equal(t, len(left), 0, "temporary files: %v", left)
 	if runtime.GOOS != "linux" {
-		return // elsewhere no child learns that its parent was killed
+		return // elsewhere a child does not notice that its parent was killed
 	}
 	d = startDemo(t, tmp, "--listen", "127.0.0.1:0")
 	s := d.state(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestDeployedCommands: what the unit and the image start is a call that this program takes, with
-// the example configuration.
+// TestDeployedCommands: this program accepts the commands of the unit and of the image, with the
+// example configuration.
 func TestDeployedCommands(t *testing.T) {
 	t.Parallel()
 	const installed, ours = "/etc/retrysafe/gateway.yaml", "../../deploy/gateway.yaml"
@@ -27,7 +27,7 @@ func TestDeployedCommands(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)CMD (\[.*\])$`).FindAllStringSubmatch(string(docker), -1) {
 		var call []string
 		assert.NoError(t, json.Unmarshal([]byte(m[1]), &call), "call %s", m[1])
-		if call[0] == "/retrysafe" { // the health check; the other one goes behind the entry point
+		if call[0] == "/retrysafe" { // the health check; the other one follows the entry point
 			call = call[1:]
 		}
 		calls = append(calls, call)

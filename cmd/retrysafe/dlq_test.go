@@ -25,7 +25,7 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// deadQueue is a queue on a real broker, as the command is told of it.
+// deadQueue is a queue on a real broker, with the names that the command gets.
 type deadQueue struct {
 	broker, queue, topic string
 	source               interface {
@@ -63,7 +63,7 @@ func redisQueue(t *testing.T) *deadQueue {
 	return &deadQueue{url, "orders/stock", "orders", s, p}
 }
 
-// work runs a consumer until so many messages were done or parked.
+// work runs a consumer until n messages are done or dead-lettered.
 func (q *deadQueue) work(t *testing.T, e *retrysafe.Engine, n int, h mqidem.Handler, opts ...retrysafe.CallOption) (done int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -95,8 +95,8 @@ func (q *deadQueue) work(t *testing.T, e *retrysafe.Engine, n int, h mqidem.Hand
 	return done
 }
 
-// TestDeadLetters: dead messages are listed without showing what is in them, put back, discarded,
-// and redriven by rule.
+// TestDeadLetters: dead letters are listed without their content, redriven, discarded, and redriven
+// by rule.
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(*testing.T) *deadQueue{"RabbitMQ": rabbitQueue, "Redis streams": redisQueue} {
@@ -194,7 +194,7 @@ func deadLetters(t *testing.T, q *deadQueue) {
 	assert.Equal(t, len(list()), 0, "dead messages in the end")
 }
 
-// TestDeadInDoubt: what may have been done is put back by somebody who says that it was not.
+// TestDeadInDoubt: a message in doubt is redriven after an operator says that it was not done.
 func TestDeadInDoubt(t *testing.T) {
 	t.Parallel()
 	q := redisQueue(t)
@@ -228,7 +228,7 @@ func TestDeadInDoubt(t *testing.T) {
 	assert.Equal(t, q.work(t, e, 1, func(context.Context, *mqidem.Message) error { return nil }, refuse), 1, "done")
 }
 
-// TestDeadLetterCalls: a call that cannot be carried out says what to write.
+// TestDeadLetterCalls: a call that is wrong says what to write instead.
 func TestDeadLetterCalls(t *testing.T) {
 	t.Parallel()
 	for _, one := range []struct {

@@ -16,9 +16,9 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// TestStoreOfTheEnvironment: RETRYSAFE_STORE names the store of every command but those that make
-// records of their own, a flag comes before it, and what it says is not shown. Who only looks hears
-// no warnings.
+// TestStoreOfTheEnvironment: RETRYSAFE_STORE names the store of every command except those that
+// make their own records. A flag takes precedence, and its value is never printed. Commands that
+// only read print no warnings.
 func TestStoreOfTheEnvironment(t *testing.T) {
 	t.Parallel()
 	up := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -34,7 +34,7 @@ func TestStoreOfTheEnvironment(t *testing.T) {
 		var said, failed strings.Builder
 		c.Stdout, c.Stderr = &said, &failed
 		if err := c.Run(); err != nil {
-			exit, ok := err.(*exec.ExitError) //nolint:errorlint // it is one
+			exit, ok := err.(*exec.ExitError) //nolint:errorlint // the error is not wrapped
 			assert.True(t, ok, "%v: %v", args, err)
 			code = exit.ExitCode()
 		}

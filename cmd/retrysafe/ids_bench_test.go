@@ -19,10 +19,10 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// BenchmarkIDsServe asks a server in a process of its own over connections that stay open, each
-// with one request on its way. The client writes and reads bytes, so that most of the processor
-// time is the server's. Beside it stands a handler of net/http that answers the same bytes and does
-// nothing.
+// BenchmarkIDsServe sends requests to a server in its own process, over connections that stay open,
+// each with one request in flight. The client writes and reads raw bytes, so that most of the CPU
+// time is the server's. For comparison there is a net/http handler that writes the same bytes and
+// does nothing else.
 func BenchmarkIDsServe(b *testing.B) {
 	for _, of := range []struct{ name, path string }{
 		{"snowflake", "/api/snowflake/get/x"}, {"segment", "/api/segment/get/order"}, {"count=1000", "/api/segment/get/order?count=1000"}, {"net_http", "/"},
@@ -99,7 +99,7 @@ func startBare(b *testing.B) (*exec.Cmd, string) {
 	return c, "http://" + lines.Text()
 }
 
-// processorTime is what a process has used, by the kernel's accounting in ticks of 10 ms.
+// processorTime returns the CPU time of a process, by the kernel's accounting in ticks of 10 ms.
 func processorTime(b *testing.B, pid int) time.Duration {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -114,7 +114,7 @@ func processorTime(b *testing.B, pid int) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// rawClient makes one request again and again.
+// rawClient sends the same request again and again.
 type rawClient struct {
 	conn    net.Conn
 	in      *bufio.Reader
@@ -130,7 +130,7 @@ func newRawClient(tb testing.TB, base, path string) *rawClient {
 	return &rawClient{conn, bufio.NewReader(conn), []byte("GET " + path + " HTTP/1.1\r\nHost: " + addr + "\r\n\r\n")}
 }
 
-// get returns the body, which is good until the next call.
+// get returns the body, which is valid until the next call.
 func (c *rawClient) get() (string, error) {
 	if _, err := c.conn.Write(c.request); err != nil {
 		return "", err

@@ -21,7 +21,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testclient"
 )
 
-// startIDs runs a server and returns its process and address once it listens.
+// startIDs starts a server, and returns its process and address once it listens.
 func startIDs(tb testing.TB, args ...string) (process *exec.Cmd, base string) {
 	tb.Helper()
 	c := commandContext(tb.Context(), tb, append([]string{"ids", "serve", "--listen", "127.0.0.1:0"}, args...)...)
@@ -43,7 +43,7 @@ func startIDs(tb testing.TB, args ...string) (process *exec.Cmd, base string) {
 	return nil, ""
 }
 
-// fetch is a GET.
+// fetch sends a GET request.
 func fetch(t *testing.T, url string) (status int, body string, header http.Header) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -56,7 +56,7 @@ func fetch(t *testing.T, url string) (status int, body string, header http.Heade
 	return resp.StatusCode, string(text), resp.Header
 }
 
-// TestIDsServe: what each path answers, over real HTTP.
+// TestIDsServe: the answer of each path, over real HTTP.
 func TestIDsServe(t *testing.T) {
 	t.Parallel()
 	c, base := startIDs(t, "--store", "sqlite:"+filepath.Join(t.TempDir(), "ids.db"), "--tag", "order", "--tag", "invoice:50:7001", "--layout", "fast")
@@ -124,8 +124,8 @@ func TestIDsServe(t *testing.T) {
 	assert.NoError(t, c.Wait(), "the end")
 }
 
-// TestIDsServers: two servers of one store give no id twice, one of them is killed, and one more
-// comes.
+// TestIDsServers: two servers on one store give no id twice, also after one was killed and another
+// one was started.
 func TestIDsServers(t *testing.T) {
 	t.Parallel()
 	for name, store := range map[string]func(t *testing.T) string{
@@ -183,7 +183,7 @@ func TestIDsServers(t *testing.T) {
 	}
 }
 
-// TestIDsRefuses: what a server does not start with, and what it says.
+// TestIDsRefuses: the calls with which a server does not start, and its errors.
 func TestIDsRefuses(t *testing.T) {
 	t.Parallel()
 	file := "sqlite:" + filepath.Join(t.TempDir(), "ids.db")

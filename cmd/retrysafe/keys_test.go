@@ -18,7 +18,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testclient"
 )
 
-// TestKeys: an operator sees what is in doubt, and settles it while the gateway runs.
+// TestKeys: an operator lists what is in doubt, and resolves it while the gateway runs.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool
@@ -112,7 +112,7 @@ func TestKeys(t *testing.T) {
 	assert.Equal(t, len(list("--in-doubt")), 0, "nothing is in doubt any more")
 }
 
-// TestKeysOfTokens: a doubt about a request with a token is settled with an answer like any other.
+// TestKeysOfTokens: a doubt about a request with a token is resolved with an answer like any other.
 func TestKeysOfTokens(t *testing.T) {
 	t.Parallel()
 	up := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))

@@ -1,4 +1,4 @@
-// Command retrysafe runs the gateway, and a demonstration of what it is for.
+// Command retrysafe runs the gateway, a demonstration of its purpose, and commands for operators.
 package main
 
 import (

@@ -27,7 +27,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testclient"
 )
 
-// The test binary is the command too, so that it can be killed as one.
+// The test binary is also the command, so that it can be killed as its own process.
 const asCommand = "RETRYSAFE_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
@@ -44,12 +44,13 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, serveBare())
 		os.Exit(1)
 	}
-	_ = os.Setenv("RETRYSAFE_SECRET", "that of all gateways of these tests") // which share a store
+	_ = os.Setenv("RETRYSAFE_SECRET", "that of all gateways of these tests") // they share a store
 	os.Exit(m.Run())
 }
 
-// sqliteShell is as much of the shell of SQLite as the page needs, so that the test needs none:
-// statements, a line each. What is open at the end of input is undone.
+// sqliteShell implements the part of SQLite's shell that the page needs, so that the test does not
+// need the program: statements, one a line. It rolls back a transaction that is open at the end of
+// input.
 func sqliteShell(path string, in io.Reader, errOut io.Writer) int {
 	ctx := context.Background()
 	db, err := sql.Open("sqlite", path)
@@ -82,7 +83,7 @@ func commandContext(ctx context.Context, tb testing.TB, args ...string) *exec.Cm
 	return c
 }
 
-// output is what a process has said so far.
+// output is the output of a process so far.
 type output struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -100,7 +101,7 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// startGateway runs a gateway and returns its process and address once it listens.
+// startGateway starts a gateway, and returns its process and address once it listens.
 func startGateway(t *testing.T, args ...string) (process *exec.Cmd, base string, log *output) {
 	t.Helper()
 	c := command(t, append([]string{"gateway", "--namespace", "app"}, args...)...)
@@ -144,12 +145,12 @@ func post(t *testing.T, base, key string) (status int, body string, header http.
 	return resp.StatusCode, string(b), resp.Header
 }
 
-// patience is how long tests wait for what happens soon: much longer than a busy machine needs,
-// since waiting ends as soon as it has happened.
+// patience is how long tests wait for something that happens soon. It is much longer than a busy
+// machine needs, since a wait ends as soon as it has happened.
 const patience = 3 * time.Minute
 
-// TestGatewayKilledInTheMiddle: at once 409 in-progress, after the lease 409 outcome-unknown, one
-// effect; earlier answers are still replayed byte for byte.
+// TestGatewayKilledInTheMiddle: at once 409 in-progress, after the lease 409 outcome-unknown, and
+// one effect; earlier answers are still replayed byte for byte.
 func TestGatewayKilledInTheMiddle(t *testing.T) {
 	t.Parallel()
 	var effects atomic.Int64
@@ -309,7 +310,7 @@ func TestBadCalls(t *testing.T) {
 	}
 }
 
-// TestConfiguration: a file is checked, and served; flags stand above its addresses.
+// TestConfiguration: a configuration file is checked and used; flags override its addresses.
 func TestConfiguration(t *testing.T) {
 	t.Parallel()
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }))
@@ -348,13 +349,13 @@ func TestConfiguration(t *testing.T) {
 	assert.Equal(t, status, 201, "a request with a key")
 }
 
-// TestDemo plays every scene.
+// TestDemo runs every scene.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	playDemo(t)
 }
 
-// playDemo plays every scene, without the page.
+// playDemo runs every scene, without the page.
 func playDemo(t *testing.T, args ...string) {
 	t.Helper()
 	out, err := command(t, append([]string{"demo", "--once", "--json"}, args...)...).Output()

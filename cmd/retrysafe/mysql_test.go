@@ -14,11 +14,11 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// startMySQL runs a MariaDB of this test's own, with a user who has a password. It refuses root,
-// and runs as the user of the package then.
+// startMySQL starts a MariaDB for this test only, with a user who has a password. The server
+// refuses to run as root; then it runs as the package's user.
 func startMySQL(t *testing.T) (addr string) {
 	t.Helper()
-	// the folders of tests are closed to other users
+	// The folders of tests are closed to other users.
 	dir, err := os.MkdirTemp("", "retrysafe-mysql")
 	assert.NoError(t, err, "a folder")
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
@@ -56,8 +56,8 @@ func startMySQL(t *testing.T) (addr string) {
 	return "127.0.0.1:" + port
 }
 
-// TestGatewaysOnMySQL: two gateways share what is done, one is killed, and operators look at the
-// same records. No password is shown.
+// TestGatewaysOnMySQL: two gateways share finished work, one is killed, and operators see the same
+// records. No password is shown.
 func TestGatewaysOnMySQL(t *testing.T) {
 	t.Parallel()
 	up, effects := counting(t)

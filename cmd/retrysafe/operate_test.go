@@ -34,7 +34,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testclient"
 )
 
-// counting is a service that counts its effects by key.
+// counting starts a service that counts its effects by key.
 func counting(t *testing.T) (*httptest.Server, func(key string) int64) {
 	t.Helper()
 	var effects sync.Map
@@ -54,7 +54,7 @@ func counting(t *testing.T) (*httptest.Server, func(key string) int64) {
 	}
 }
 
-// hangUp sends SIGHUP and waits until the gateway has said what came of it.
+// hangUp sends SIGHUP and waits until the gateway has logged the result.
 func hangUp(t *testing.T, process *exec.Cmd, log *output, want string) {
 	t.Helper()
 	before := strings.Count(log.String(), want)
@@ -69,8 +69,8 @@ func eventually(t *testing.T, ok func() bool, what string) {
 	}
 }
 
-// TestReloadUnderLoad: the configuration is replaced again and again while requests run; each is
-// answered, and has one effect.
+// TestReloadUnderLoad: the configuration is replaced again and again while requests run. Each
+// request is answered, and has one effect.
 func TestReloadUnderLoad(t *testing.T) {
 	t.Parallel()
 	a, effectsA := counting(t)
@@ -93,7 +93,7 @@ func TestReloadUnderLoad(t *testing.T) {
 			for i := 0; ctx.Err() == nil; i++ {
 				key := fmt.Sprintf("key-%d-%d", worker, i/2) // each twice
 				r, _ := http.NewRequestWithContext(t.Context(), "POST", base+"/orders", strings.NewReader("{}"))
-				r.GetBody = nil // the client repeats nothing
+				r.GetBody = nil // the client must not repeat it
 				r.Header = http.Header{"Idempotency-Key": {key}, "Authorization": {"Bearer opaque"}}
 				resp, err := client.Do(r)
 				if err != nil {
@@ -119,7 +119,7 @@ func TestReloadUnderLoad(t *testing.T) {
 		}
 		configure(upstreams, routes)
 		hangUp(t, process, log, "configuration reloaded")
-		if i%5 == 0 { // what moves logs away
+		if i%5 == 0 { // as log rotation does
 			assert.NoError(t, os.Rename(access, fmt.Sprint(access, ".", i)), "rename")
 			hangUp(t, process, log, "configuration reloaded")
 		}
@@ -143,7 +143,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	assert.Equal(t, len(files), 5, "access logs")
 }
 
-// TestReloadOfMistakes: a bad file, or a change that takes a restart, changes nothing and says why.
+// TestReloadOfMistakes: a bad file, or a change that takes a restart, changes nothing and logs why.
 func TestReloadOfMistakes(t *testing.T) {
 	t.Parallel()
 	up, _ := counting(t)
@@ -194,7 +194,7 @@ func certificate(t *testing.T, dir string, serial int64) (config string, trust *
 	return fmt.Sprintf("tls: {cert: %s, key: %s}\n", cert, secret), trust
 }
 
-// TestTLSInFront: HTTP/2 over TLS, TLS behind, and a new certificate without a restart.
+// TestTLSInFront: HTTP/2 over TLS, TLS to the upstream, and a new certificate without a restart.
 func TestTLSInFront(t *testing.T) {
 	t.Parallel()
 	up := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }))
@@ -236,7 +236,7 @@ func TestTLSInFront(t *testing.T) {
 	assert.NoError(t, err, "after a key that is none")
 }
 
-// TestClientCertificates: with client_ca every client has to show a certificate, whose subject is
+// TestClientCertificates: with client_ca every client must present a certificate, whose subject is
 // the tenant.
 func TestClientCertificates(t *testing.T) {
 	t.Parallel()
@@ -302,8 +302,8 @@ func TestClientCertificates(t *testing.T) {
 	assert.True(t, err == nil && is.Subject.CommonName == "bob", "the service is told who it was: %v", err)
 }
 
-// TestDrain: told to end, the gateway takes nothing new, says so, and waits for what runs, also for
-// an answer whose client has been told already.
+// TestDrain: at shutdown the gateway refuses new requests, says so, and waits for requests in
+// flight, also for an answer whose client has been answered already.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	entered, answer := make(chan struct{}, 8), make(chan struct{})
@@ -331,8 +331,8 @@ func TestDrain(t *testing.T) {
 	assert.Equal(t, len(entered), 1, "requests that reached the service")
 }
 
-// TestDrainThatIsTooShort: what does not come to an end is in doubt at once, long before its lease
-// has passed, and not run again.
+// TestDrainThatIsTooShort: a request that does not finish in time is in doubt at once, long before
+// its lease expires, and is not run again.
 func TestDrainThatIsTooShort(t *testing.T) {
 	t.Parallel()
 	entered, never := make(chan struct{}, 8), make(chan struct{})
@@ -358,8 +358,7 @@ func TestDrainThatIsTooShort(t *testing.T) {
 	assert.Equal(t, len(entered), 0, "requests that reached the service again")
 }
 
-// TestManyConnections: 10000 clients that keep their connections and say nothing do not hold up 64
-// that do.
+// TestManyConnections: 10000 clients with idle connections do not hold up 64 that send requests.
 func TestManyConnections(t *testing.T) {
 	t.Parallel()
 	const idle, busy, requests = 10_000, 64, 2_000
@@ -439,8 +438,8 @@ func TestManyConnections(t *testing.T) {
 	assert.Equal(t, effects("idle-0")+effects("busy-0-0"), int64(2), "effects of two keys")
 }
 
-// TestDrainDelay: /readyz says first that the gateway will end, and requests are still taken for a
-// while.
+// TestDrainDelay: /readyz first reports that the gateway will end, and requests are still accepted
+// for a while.
 func TestDrainDelay(t *testing.T) {
 	t.Parallel()
 	up, _ := counting(t)
@@ -465,8 +464,8 @@ func TestDrainDelay(t *testing.T) {
 	assert.NoError(t, process.Wait(), "exit code (%s)", log)
 }
 
-// TestLogsQuoteNobody: what a service sends unasked is somebody's answer, and net/http quotes it to
-// the standard logger.
+// TestLogsQuoteNobody: what a service sends unasked may be another client's answer, and net/http
+// quotes it to the standard logger. The log must not contain it.
 func TestLogsQuoteNobody(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -488,7 +487,7 @@ func TestLogsQuoteNobody(t *testing.T) {
 		}
 	}()
 	_, base, log := startGateway(t, "--listen", "127.0.0.1:0", "--upstream", "http://"+l.Addr().String(), "--store", "memory:")
-	for range 50 { // what is not guarded travels by net/http's client
+	for range 50 { // unguarded requests use net/http's client
 		r, err := http.NewRequestWithContext(t.Context(), "PUT", base+"/orders", strings.NewReader("{}"))
 		assert.NoError(t, err, "request")
 		if resp, err := testclient.HTTP.Do(r); err == nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// startPostgres runs a server of this test's own, with a password. It refuses root, and runs as the
-// user of the package then.
+// startPostgres starts a server for this test only, with a password. The server refuses to run as
+// root; then it runs as the package's user.
 func startPostgres(t *testing.T) (addr string) {
 	t.Helper()
-	// the folders of tests are closed to other users
+	// The folders of tests are closed to other users.
 	dir, err := os.MkdirTemp("", "retrysafe-postgres")
 	assert.NoError(t, err, "a folder")
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
@@ -62,7 +62,7 @@ func readFile(path string) string {
 	return string(text)
 }
 
-// TestGatewaysOnPostgres: two gateways share what is done, one is killed, and operators look at the
+// TestGatewaysOnPostgres: two gateways share finished work, one is killed, and operators see the
 // same records. No password is shown.
 func TestGatewaysOnPostgres(t *testing.T) {
 	t.Parallel()
@@ -110,7 +110,7 @@ func TestGatewaysOnPostgres(t *testing.T) {
 	}
 }
 
-// TestMigratePrints: the SQL of both kinds of databases, without one that is there.
+// TestMigratePrints: the command prints the SQL of both kinds of databases, without a database.
 func TestMigratePrints(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{

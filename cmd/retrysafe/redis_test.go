@@ -17,7 +17,7 @@ import (
 	"github.com/retrysafe/retrysafe/redisstore"
 )
 
-// startRedis runs a server of this test's own, with a password.
+// startRedis starts a server for this test only, with a password.
 func startRedis(t *testing.T, args ...string) (addr string) {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
@@ -39,8 +39,8 @@ func startRedis(t *testing.T, args ...string) (addr string) {
 	return addr
 }
 
-// TestGatewaysOnRedis: two gateways share what is done, one is killed, and operators look at the
-// same records. No password is shown.
+// TestGatewaysOnRedis: two gateways share finished work, one is killed, and operators see the same
+// records. No password is shown.
 func TestGatewaysOnRedis(t *testing.T) {
 	t.Parallel()
 	up, effects := counting(t)
@@ -83,9 +83,9 @@ func TestGatewaysOnRedis(t *testing.T) {
 	assert.True(t, err != nil && strings.Contains(string(out), "allkeys-lru") && strings.Contains(string(out), "allow_eviction: true"), "a server that evicts: %s", out)
 }
 
-// TestRedisOverTLS: with a user who may do no more than the documentation says.
+// TestRedisOverTLS: over TLS, with a user that has only the rights in the documentation.
 func TestRedisOverTLS(t *testing.T) {
-	// Not parallel: it sets an environment variable that children get.
+	// Not parallel: it sets an environment variable that children inherit.
 	dir := t.TempDir()
 	_, _ = certificate(t, dir, 7)
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
@@ -124,8 +124,8 @@ func TestRedisOverTLS(t *testing.T) {
 	assert.Contains(t, string(out), "completed", "keys list")
 }
 
-// TestDemoOnRedis plays every scene on one server time and again: what an earlier run has left
-// there changes nothing, is nothing in doubt, and ends by itself.
+// TestDemoOnRedis runs every scene on one server several times: what an earlier run has left there
+// changes nothing, is not in doubt, and expires by itself.
 func TestDemoOnRedis(t *testing.T) {
 	t.Parallel()
 	store := "redis://:pass-word@" + startRedis(t) + "/0"
@@ -134,7 +134,7 @@ func TestDemoOnRedis(t *testing.T) {
 	}
 	d := startDemo(t, t.TempDir(), "--listen", "127.0.0.1:0", "--store", store)
 	doubtOnPage(t, d, "pass-word")
-	d.send(t, "/press", `{"how":"killed","times":1}`) // one that nobody settles
+	d.send(t, "/press", `{"how":"killed","times":1}`) // a doubt that is not resolved
 	d.until(t, "the kill", func(s demoState) bool { return !s.Gateway.Up && told(s) })
 	assert.NoError(t, d.process.Process.Signal(os.Interrupt), "interrupt")
 	assert.NoError(t, d.process.Wait(), "exit code")

@@ -21,7 +21,7 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// depot is a store with calls that were abandoned behind a step.
+// depot is a store with calls that were abandoned after a step.
 type depot struct {
 	t     *testing.T
 	name  string
@@ -43,7 +43,7 @@ func newDepot(t *testing.T) *depot {
 	return &depot{t, "sqlite:" + path, s, retrysafe.Policy{Lease: 10 * time.Second, OnDoubt: retrysafe.Reexecute}}
 }
 
-// abandon leaves a call half-done: it is given back behind its first step.
+// abandon leaves a call half-done: it is released after its first step.
 func (d *depot) abandon(id string, opts ...retrysafe.StepOption) {
 	d.t.Helper()
 	_, err := d.call(id, func(ctx context.Context, in box) (string, error) {
@@ -61,7 +61,7 @@ func (d *depot) call(id string, work func(context.Context, box) (string, error))
 	return retrysafe.NewOperation(e, "send", work, nil).Resumable().Do(d.t.Context(), "ann", id, box{To: id})
 }
 
-// answer is what a repeat of a finished call gets.
+// answer returns what a duplicate of a finished call gets.
 func (d *depot) answer(id string) string {
 	d.t.Helper()
 	res, err := d.call(id, func(context.Context, box) (string, error) { return "", errors.New("it is not finished") })
@@ -76,7 +76,7 @@ func (d *depot) record(id string) retrysafe.Record {
 	return rec
 }
 
-// run is the command, with what it says and its exit code.
+// run runs the command, and returns its output and exit code.
 func (d *depot) run(args ...string) (string, int) {
 	d.t.Helper()
 	c := command(d.t, append(args, "--store", d.name)...)
@@ -97,8 +97,7 @@ func (d *depot) finish(args ...string) string {
 	return out
 }
 
-// TestResumeShows: an operator sees what was abandoned, and how far it has come, without its
-// secrets.
+// TestResumeShows: an operator sees the abandoned calls and their progress, without their secrets.
 func TestResumeShows(t *testing.T) {
 	t.Parallel()
 	d := newDepot(t)
@@ -118,7 +117,7 @@ func TestResumeShows(t *testing.T) {
 	assert.Equal(t, strings.Count(out, "\n"), 1, "lines for another operation")
 }
 
-// TestResumeExec: a command finishes calls, and its exit code says what became of them.
+// TestResumeExec: a command finishes calls, and its exit code gives the outcome.
 func TestResumeExec(t *testing.T) {
 	t.Parallel()
 	d := newDepot(t)
@@ -158,7 +157,7 @@ func TestResumeExec(t *testing.T) {
 	}
 }
 
-// TestResumeAtMostOnce: a step that was begun and may run once keeps everybody away.
+// TestResumeAtMostOnce: if a step that may run at most once has begun, no caller can continue.
 func TestResumeAtMostOnce(t *testing.T) {
 	t.Parallel()
 	d := newDepot(t)
@@ -171,7 +170,7 @@ func TestResumeAtMostOnce(t *testing.T) {
 	assert.True(t, rec.InDoubt(), "somebody has to look: %v", rec)
 }
 
-// TestResumeEnds: an interrupt ends it when what runs has ended.
+// TestResumeEnds: an interrupt ends the command after its running child has ended.
 func TestResumeEnds(t *testing.T) {
 	t.Parallel()
 	d := newDepot(t)
@@ -230,7 +229,7 @@ func TestResumePost(t *testing.T) {
 	assert.Equal(t, d.record("bob").State, retrysafe.StateReleased, "state where nobody listens")
 }
 
-// TestResumeMistakes: what cannot be meant is said.
+// TestResumeMistakes: calls that make no sense are errors that say why.
 func TestResumeMistakes(t *testing.T) {
 	t.Parallel()
 	d := newDepot(t)

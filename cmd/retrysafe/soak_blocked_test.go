@@ -6,20 +6,19 @@ import (
 	"time"
 )
 
-// slack is what a busy machine may add to a time. It is well below a lease, or a doubt that is told
-// only after the lease would pass.
+// slack is what a busy machine may add to a duration. It is well below a lease, so it does not hide
+// a doubt that is reported only after the lease.
 const slack = lease / 2
 
-// settling is how long the end of an attempt may take to reach the store: a disk that many share
-// takes a second for one flush now and then. A process that is killed before has left the key in
-// progress.
+// settling is how long the end of an attempt may take to reach the store: on a shared disk a flush
+// sometimes takes a second. A process that is killed before has left the key in progress.
 const settling = lease
 
-// blockedBy looks at each time that a key was said to be in progress: some attempt must have been
-// alive shortly before. An attempt lives while the service works on it (after the client was told
-// that nobody knows too, for the gateway reads on), but not longer than MaxRun; that of a process
-// that was killed, until its lease has passed. It returns the longest time that a key was in
-// progress behind the death of the process that had it.
+// blockedBy checks each answer that said that a key was in progress: some attempt must have been
+// alive shortly before. An attempt is alive while the service works on it, but not longer than
+// MaxRun. That includes the time after the client got an unknown outcome, since the gateway reads
+// on. The attempt of a killed process is alive until its lease has expired. blockedBy returns the
+// longest time that a key was in progress after the death of its process.
 func (s *soak) blockedBy(op *operation) (longest time.Duration) {
 	works := s.service.works(op.key)
 	for _, q := range op.asks {
@@ -45,7 +44,7 @@ func (s *soak) blockedBy(op *operation) (longest time.Duration) {
 	return longest
 }
 
-// history is what happened to a key, in seconds since it was first asked for.
+// history returns the events of a key, in seconds since its first request.
 func (s *soak) history(op *operation, works []work) string {
 	var text strings.Builder
 	first := op.asks[0].sent
@@ -62,8 +61,8 @@ func (s *soak) history(op *operation, works []work) string {
 	return text.String()
 }
 
-// endOf is when the attempt that r may have begun no longer blocks its key; death, if it is set, is
-// that of its process.
+// endOf returns the time when the attempt that r may have begun stops blocking its key. death, if
+// it is set, is when its process died.
 func (s *soak) endOf(r *ask, works []work, now time.Time) (end, death time.Time) {
 	for _, k := range s.kills {
 		if k.After(r.sent) {
@@ -90,7 +89,7 @@ func (s *soak) endOf(r *ask, works []work, now time.Time) (end, death time.Time)
 		return death.Add(lease), death
 	}
 	if s.reexecute {
-		end = end.Add(lease) // it is left to lapse
+		end = end.Add(lease) // the lease is left to expire
 	}
 	return end, time.Time{}
 }

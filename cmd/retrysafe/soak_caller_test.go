@@ -18,28 +18,28 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// operation is one logical action of a caller, with a key and a payload of its own.
+// operation is one logical action of a caller, with its own key and payload.
 type operation struct {
 	key, path string
 
 	mu   sync.Mutex
 	asks []ask
-	// the first one that a caller has seen whole and that has to be kept, or what a person gave in
-	// its place
+	// the first answer that a caller has read completely and that must be stored, or the one that
+	// an operator gave instead
 	seen  *answer
 	since time.Time
-	given bool // by a person
-	large bool // a repeat was told that the answer was not kept
+	given bool // an operator gave it
+	large bool // a duplicate got an error that the answer was not kept
 }
 
 // ask is one request of a caller.
 type ask struct {
 	sent, done time.Time
 	inProgress bool
-	mayHold    bool // it may have begun an attempt that was still open when the caller turned away
+	mayHold    bool // its attempt may have been open when the caller left
 }
 
-// answer is what a caller saw, to the last byte.
+// answer is what a caller received, to the last byte.
 type answer struct {
 	status                int
 	fields                string // end to end
@@ -61,10 +61,10 @@ func (a *answer) same(b *answer) bool {
 	return a.status == b.status && a.fields == b.fields && a.size == b.size && a.sum == b.sum
 }
 
-// ofOneTransfer are the fields that a repeat need not have.
+// ofOneTransfer are the fields that may differ in a duplicate's answer.
 var ofOneTransfer = []string{"Connection", "Content-Length", "Idempotency-Replayed", "Idempotency-Stored", "Set-Cookie", "Trailer", "Transfer-Encoding"}
 
-// payload is what the request with a key carries.
+// payload returns the payload of the request with a key.
 func payload(key string) string {
 	return "payload of " + key + strings.Repeat(" and more", len(key)*10)
 }
@@ -75,7 +75,7 @@ func (s *soak) ask(ctx context.Context, op *operation) (*answer, ask, error) {
 	a, err := s.send(ctx, op)
 	q.done = time.Now()
 	switch {
-	case errors.Is(err, syscall.ECONNREFUSED): // nobody was there
+	case errors.Is(err, syscall.ECONNREFUSED): // nothing listens
 	case err != nil, a.problem == nil:
 		q.mayHold = true
 	default:
@@ -129,14 +129,14 @@ func (s *soak) send(ctx context.Context, op *operation) (*answer, error) {
 type verdict uint8
 
 const (
-	again verdict = iota + 1 // ask again
-	// nobody knows yet: the gateway reads on, or leaves the lease to lapse
+	again verdict = iota + 1 // retry
+	// late: the outcome is not known yet. The gateway reads on, or lets the lease expire.
 	late
-	unknown // and it stays so until a person says more
+	unknown // and stays so until an operator resolves it
 	final
 )
 
-// one asks once, holds the answer against all that is known, and says what it means.
+// one sends one request, checks the answer against all that is known, and returns what it means.
 func (s *soak) one(ctx context.Context, op *operation) verdict {
 	a, q, err := s.ask(ctx, op)
 	if err != nil {
@@ -183,8 +183,8 @@ func (s *soak) one(ctx context.Context, op *operation) verdict {
 	return final
 }
 
-// told takes a problem document. After an answer was seen whole, only that the store or the gateway
-// is not there may be told.
+// told checks a problem document. After a complete answer, the only allowed problems are that the
+// store or the gateway is unreachable.
 func (s *soak) told(op *operation, a *answer, after bool) verdict {
 	p := a.problem
 	switch {
@@ -221,7 +221,8 @@ func (s *soak) told(op *operation, a *answer, after bool) verdict {
 	return final
 }
 
-// call plays a caller until it has a final answer, or is told that nobody knows, or gives up.
+// call plays a caller until it has a final answer, or learns that the outcome is unknown, or gives
+// up.
 func (s *soak) call(op *operation, r *rand.Rand) {
 	hangUps, copies, presses := 0, 1, 0
 	switch r.IntN(6) {
@@ -246,11 +247,11 @@ func (s *soak) call(op *operation, r *rand.Rand) {
 		default:
 			v = s.one(ctx, op)
 		}
-		// Sooner than Retry-After asks for: callers without patience are harder on a gateway.
+		// Sooner than Retry-After asks for: impatient callers are harder on a gateway.
 		wait(ctx, 20*time.Millisecond+time.Duration(r.IntN(300))*time.Millisecond)
 	}
 	if v == late {
-		presses = 4 // what became of it?
+		presses = 4 // to find out the outcome
 	}
 	for range presses {
 		s.one(ctx, op)
@@ -269,7 +270,8 @@ func (s *soak) several(ctx context.Context, op *operation, n int) verdict {
 	return slices.Max(all)
 }
 
-// hangUp sends a request and leaves: while the request is on its way, or while it is worked on.
+// hangUp sends a request and closes the connection: while the request is sent, or while it is
+// processed.
 func (s *soak) hangUp(ctx context.Context, op *operation, r *rand.Rand) {
 	if r.IntN(3) > 0 {
 		ctx, cancel := context.WithTimeout(ctx, time.Duration(1+r.IntN(60))*time.Millisecond)

@@ -16,7 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// The gateway of a soak forgets fast, so that much happens in little time.
+// The gateway of a soak has short times, so that much happens in little time.
 const (
 	lease      = 2 * time.Second
 	maxRun     = 2500 * time.Millisecond
@@ -42,11 +42,11 @@ routes:
 	assert.NoError(t, os.WriteFile(s.file, []byte(text), 0o600), "configuration")
 }
 
-// start runs the gateway, always on the same address, and returns when it serves.
+// start starts the gateway, always on the same address, and returns when it serves.
 func (s *soak) start(t *testing.T) {
 	t.Helper()
 	var said string
-	for range 20 { // a connection from somewhere may have the port for a moment
+	for range 20 { // an outgoing connection may have the port briefly
 		c := s.command("gateway", "--namespace", "app", "--config", s.file, "--listen", s.addr)
 		log := new(output)
 		c.Stderr = io.MultiWriter(log, &s.log)
@@ -82,7 +82,7 @@ func (s *soak) kill() {
 
 func (s *soak) command(args ...string) *exec.Cmd {
 	c := command(s.t, args...)
-	// the race detector would take a second to end
+	// The race detector would take a second to exit.
 	c.Env = append(c.Env, "RETRYSAFE_SECRET="+soakSecret, "GORACE=atexit_sleep_ms=0")
 	return c
 }
@@ -93,7 +93,7 @@ type doubt struct {
 	Fence              uint64
 }
 
-// listDoubts asks the command, while the gateway runs on the same file.
+// listDoubts runs keys list, while the gateway runs on the same file.
 func (s *soak) listDoubts(t *testing.T) map[string]doubt {
 	t.Helper()
 	out, err := s.command("keys", "list", "--store", s.store, "--in-doubt", "--json").Output()
@@ -107,7 +107,7 @@ func (s *soak) listDoubts(t *testing.T) map[string]doubt {
 	return all
 }
 
-// settle settles one doubt by the command.
+// settle resolves one doubt with the command.
 func (s *soak) settle(d doubt, args ...string) {
 	args = append([]string{"keys", args[0], d.Hash, "--store", s.store, "--fence", fmt.Sprint(d.Fence)}, args[1:]...)
 	if out, err := s.command(args...).CombinedOutput(); err != nil {
@@ -115,7 +115,7 @@ func (s *soak) settle(d doubt, args ...string) {
 	}
 }
 
-// givenAnswer is what a repeat sees of an answer that a person gave.
+// givenAnswer returns what a duplicate gets if an operator gave the answer.
 func givenAnswer(body string) *answer {
 	return &answer{status: 201, fields: "Content-Type[application/json]", size: int64(len(body)), sum: sha256.Sum256([]byte(body))}
 }

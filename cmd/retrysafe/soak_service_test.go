@@ -20,24 +20,24 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// service is what stands behind the gateway of a soak. It fails in every way that it knows, and
-// keeps the truth of what it did.
+// service is the upstream of the gateway in a soak. It fails in every way that it knows, and
+// records what it really did.
 type service struct {
 	s      *soak
 	addr   string
 	server *http.Server
 	calm   atomic.Bool
-	worked chan struct{} // tells, if somebody listens, that some work has just been done
+	worked chan struct{} // signals, if a receiver waits, that some work was just done
 
 	mu       sync.Mutex
 	listener net.Listener
 	books    map[string]*book    // by key
-	made     map[string]*message // by the token that each answer carries
+	made     map[string]*message // by the token in each answer
 	busy     int
 	outages  int
 }
 
-// book is what the service knows of one key.
+// book is what the service has recorded for one key.
 type book struct {
 	effects int
 	fence   uint64
@@ -47,20 +47,20 @@ type book struct {
 // work is one request at the service.
 type work struct {
 	begin, end time.Time
-	undone     bool // the answer says that nothing was done, or a person does
+	undone     bool // the answer, or an operator, says that nothing was done
 }
 
-// message is an answer as the service has made it.
+// message is an answer as the service made it.
 type message struct {
 	key         string
 	status      int
 	header      http.Header
 	body        []byte
 	sum         [sha256.Size]byte
-	acted, kept bool // kept: a gateway that keeps its word gives it to every repeat
+	acted, kept bool // kept: the gateway must replay it to every duplicate
 }
 
-// keepable is the largest body that the gateway keeps.
+// keepable is the largest body that the gateway stores.
 const keepable = 1 << 20
 
 func newService(t *testing.T, s *soak) *service {
@@ -75,8 +75,7 @@ func newService(t *testing.T, s *soak) *service {
 	return v
 }
 
-// weather closes the service to new connections now and then, and those that are idle with it,
-// until ctx ends.
+// weather sometimes closes the service to new connections, and closes idle ones, until ctx ends.
 func (v *service) weather(ctx context.Context, r *rand.Rand) {
 	for wait(ctx, 500*time.Millisecond+rand.N(1500*time.Millisecond)) {
 		v.server.SetKeepAlivesEnabled(false)
@@ -88,7 +87,7 @@ func (v *service) weather(ctx context.Context, r *rand.Rand) {
 				v.listener = l
 				break
 			}
-			// a connection from somewhere may have the port for a moment
+			// An outgoing connection may have the port briefly.
 			wait(context.Background(), 10*time.Millisecond)
 		}
 		v.server.SetKeepAlivesEnabled(true)
@@ -106,7 +105,7 @@ type call struct {
 	acted bool
 }
 
-// fates are what may become of a request, by weight. Most go well.
+// fates are the possible outcomes of a request, by weight. Most succeed.
 var fates = []struct {
 	weight int
 	play   func(*call)
@@ -138,7 +137,7 @@ func (v *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	key := r.Header.Get("Idempotency-Key")
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // the gateway died while it sent: nothing is done by halves
+		return // the gateway died while it sent: nothing was done
 	}
 	if string(body) != payload(key) {
 		v.s.wrong(once, "key %s came with the payload %.80q", key, body)
@@ -165,9 +164,8 @@ func (v *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// begin takes a request into the books. The gateway sends one for each attempt at most, and fences
-// grow. Under Refuse it sends another one only where the answer to each before said that nothing
-// was done.
+// begin records a request. The gateway sends at most one for each attempt, and fences grow. Under
+// Refuse it sends another one only if each earlier answer said that nothing was done.
 func (v *service) begin(key string, r *http.Request) (x *work, n int) {
 	fence, err := strconv.ParseUint(r.Header.Get("Idempotency-Fence"), 10, 64)
 	v.mu.Lock()
@@ -183,7 +181,7 @@ func (v *service) begin(key string, r *http.Request) (x *work, n int) {
 	case fence == b.fence:
 		v.s.wrong(once, "key %s was sent twice by one attempt, fence %d", key, fence)
 	case fence < b.fence && !v.s.reexecute:
-		// there an old attempt may be under way beside a new one
+		// Under Reexecute an old attempt may run beside a new one.
 		v.s.wrong(once, "key %s came with fence %d after %d", key, fence, b.fence)
 	case !v.s.reexecute && slices.ContainsFunc(b.works, func(w *work) bool { return !w.undone }):
 		v.s.wrong(once, "key %s was sent again, and the first request may have acted", key)
@@ -206,7 +204,7 @@ func (v *service) end(x *work) {
 	}
 }
 
-// undo takes a person's word that nothing was done.
+// undo records that an operator said that nothing was done.
 func (v *service) undo(key string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -217,7 +215,7 @@ func (v *service) undo(key string) {
 	}
 }
 
-// effects is how often a key has had an effect.
+// effects returns how often a key has had an effect.
 func (v *service) effects(key string) int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -227,7 +225,7 @@ func (v *service) effects(key string) int {
 	return 0
 }
 
-// works are the requests of a key so far.
+// works returns the requests of a key so far.
 func (v *service) works(key string) (all []work) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -239,21 +237,21 @@ func (v *service) works(key string) (all []work) {
 	return all
 }
 
-// idle tells whether nothing runs.
+// idle reports whether no request runs.
 func (v *service) idle() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.busy == 0
 }
 
-// find returns the answer with a token; nil: there is none.
+// find returns the answer with a token, or nil.
 func (v *service) find(token string) *message {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.made[token]
 }
 
-// has tells whether one of a key's answers has this length and digest.
+// has reports whether one of a key's answers has this length and digest.
 func (v *service) has(key string, size int64, sum string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -275,7 +273,7 @@ func (c *call) act() {
 	c.acted = true
 }
 
-// message makes an answer that no other one is like.
+// message makes a unique answer.
 func (c *call) message(status, size int, kept bool) *message {
 	c.v.mu.Lock()
 	defer c.v.mu.Unlock()
@@ -308,7 +306,7 @@ func (c *call) answer(status, size int, kept bool) {
 	_, _ = c.w.Write(m.body)
 }
 
-// inParts gives the answer piece by piece, each as soon as it is there.
+// inParts sends the answer in parts, each as soon as it is ready.
 func (c *call) inParts(kind string) {
 	c.w.Header().Set("Content-Type", kind)
 	m := c.message(200, 3000+c.r.IntN(3000), true)
@@ -324,7 +322,7 @@ func (c *call) late(from, to time.Duration) {
 	time.Sleep(from + time.Duration(c.r.Int64N(int64(to-from))))
 }
 
-// half answers, but not to the end.
+// half sends a part of an answer.
 func (c *call) half(m *message) {
 	c.w.Header().Set("Content-Length", strconv.Itoa(len(m.body)))
 	c.w.WriteHeader(m.status)
@@ -333,7 +331,7 @@ func (c *call) half(m *message) {
 	panic(http.ErrAbortHandler)
 }
 
-// hangUp closes the connection without a word.
+// hangUp closes the connection without an answer.
 func (c *call) hangUp(reset bool) {
 	conn, _, err := http.NewResponseController(c.w).Hijack()
 	if err != nil {

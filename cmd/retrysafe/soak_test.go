@@ -21,12 +21,12 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// TestSoakGateway sends many operations through a gateway that is a process of its own on SQLite,
-// killed again and again and started at once. The service behind it acts and does not answer,
-// answers late, by halves and at length, refuses and goes away; callers hang up, send copies and
-// press again. Then it holds what everybody saw against what the service did, settles each doubt by
-// the keys command, and asks all keys once more. RETRYSAFE_SOAK=long makes it long; RETRYSAFE_SEED
-// repeats the choices of a run, though not its timing.
+// TestSoakGateway sends many operations through a gateway that is its own process on SQLite, and is
+// killed and restarted again and again. The service fails in many ways: it acts and does not
+// answer, answers late, partly or at length, refuses, and is unreachable. Callers hang up, send
+// copies and press again. Then the test checks all answers against what the service did, resolves
+// each doubt with the keys command, and asks for all keys once more. RETRYSAFE_SOAK=long makes it
+// long. RETRYSAFE_SEED repeats the choices of a run, but not its timing.
 func TestSoakGateway(t *testing.T) {
 	t.Parallel()
 	seed, err := strconv.ParseUint(os.Getenv("RETRYSAFE_SEED"), 10, 64)
@@ -61,7 +61,7 @@ type soak struct {
 	log               output
 	ops               []*operation
 	replayed          atomic.Int64
-	// tells, if somebody listens, that a caller has just seen an answer
+	// answered signals, if a receiver waits, that a caller has just read an answer.
 	answered           chan struct{}
 	byHash             map[string]*operation
 	resolved, released int
@@ -71,7 +71,7 @@ type soak struct {
 	found map[check]int
 }
 
-// check is what a run looks at.
+// check is the name of a check.
 type check string
 
 const (
@@ -82,7 +82,7 @@ const (
 	run     check = "the run itself"
 )
 
-// wrong says that a check failed; the first few of a kind are shown.
+// wrong reports that a check failed. It prints only the first few failures of each check.
 func (s *soak) wrong(c check, format string, args ...any) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -92,7 +92,8 @@ func (s *soak) wrong(c check, format string, args ...any) {
 	}
 }
 
-// rand makes choices that a seed repeats, each for itself, in whatever order they come.
+// rand returns a source of choices that the seed repeats. Each source is independent, so the order
+// of calls does not matter.
 func (s *soak) rand(of ...any) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintln(h, of...)
@@ -141,7 +142,7 @@ func soakGateway(t *testing.T, s *soak) {
 	}
 }
 
-// each does something for all operations, some at a time.
+// each calls do for all operations, several at a time.
 func (s *soak) each(do func(*operation)) {
 	todo := make(chan *operation)
 	var workers sync.WaitGroup
@@ -159,7 +160,7 @@ func (s *soak) each(do func(*operation)) {
 	workers.Wait()
 }
 
-// storm lets all callers do their work while the gateway is killed again and again.
+// storm runs all callers while the gateway is killed again and again.
 func (s *soak) storm(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -174,7 +175,7 @@ func (s *soak) storm(t *testing.T) {
 		case 0: // the record is about to be written
 			hear(ctx, s.service.worked)
 			wait(ctx, time.Duration(r.IntN(8000))*time.Microsecond)
-		case 1: // the record has to be there
+		case 1: // the record must exist
 			hear(ctx, s.answered)
 		}
 		s.kill()
@@ -183,8 +184,8 @@ func (s *soak) storm(t *testing.T) {
 	all.Wait()
 }
 
-// calm asks for each key until there is a final word, with a service that is well and a gateway
-// that lives. It returns what is in doubt.
+// calm sends each key until there is a final answer, with a healthy service and a gateway that
+// stays up. It returns what is in doubt.
 func (s *soak) calm() map[*operation]bool {
 	s.service.calm.Store(true)
 	open := map[*operation]bool{}
@@ -210,8 +211,7 @@ func (s *soak) calm() map[*operation]bool {
 	return open
 }
 
-// clear settles what is in doubt by the truth that the service knows, and sees what repeats are
-// told then.
+// clear resolves what is in doubt by what the service knows, and checks what duplicates get then.
 func (s *soak) clear(t *testing.T, open map[*operation]bool) {
 	t.Helper()
 	dir, places := t.TempDir(), make(chan struct{}, 3)
@@ -248,7 +248,7 @@ func (s *soak) clear(t *testing.T, open map[*operation]bool) {
 	}
 }
 
-// resolve gives an answer in place of the one that was lost; a repeat gets it.
+// resolve gives an answer in place of the lost one. A duplicate gets it.
 func (s *soak) resolve(op *operation, d doubt, file string) {
 	text := `{"found out for":"` + op.key + `"}`
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -263,7 +263,7 @@ func (s *soak) resolve(op *operation, d doubt, file string) {
 	}
 }
 
-// release gives the key back; a repeat runs, and takes effect once.
+// release releases the key. A retry runs, and takes effect once.
 func (s *soak) release(op *operation, d doubt) {
 	s.service.undo(op.key)
 	s.settle(d, "release")
@@ -272,7 +272,7 @@ func (s *soak) release(op *operation, d doubt) {
 	}
 }
 
-// sum holds the effects against the answers, and says what there was.
+// sum compares the effects with the answers, and reports the totals.
 func (s *soak) sum(t *testing.T, took time.Duration, open int, longest time.Duration) {
 	t.Helper()
 	asked, effects, doubles, succeeded := 0, 0, 0, 0
@@ -301,7 +301,7 @@ func (s *soak) sum(t *testing.T, took time.Duration, open int, longest time.Dura
 		"%d took effect, %d effects, doubles %d; in doubt %d, resolved %d, released %d; longest in progress after a kill %.2f s (lease %v)",
 		policy, s.seed, len(s.ops), took.Seconds(), asked-len(s.ops), s.replayed.Load(), len(s.kills), s.service.outages,
 		succeeded, effects, doubles, open, s.resolved, s.released, longest.Seconds(), lease)
-	// A soak in which nothing happens proves nothing.
+	// A soak in which too little happens proves nothing.
 	least := s.operations / 20
 	if len(s.kills) < least || asked < 2*len(s.ops) || s.service.outages == 0 || !s.reexecute && s.resolved+s.released < least {
 		s.wrong(run, "too little has happened")
@@ -327,5 +327,5 @@ func hear(ctx context.Context, what <-chan struct{}) {
 	}
 }
 
-// nobody is a log that is not read.
+// It returns a logger that discards everything.
 func nobody() *log.Logger { return log.New(io.Discard, "", 0) }

@@ -10,7 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestVersion: the version is told by the command, and by what serves.
+// TestVersion: the command and the servers report the version.
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	run := func(args ...string) string {
@@ -32,7 +32,7 @@ func TestVersion(t *testing.T) {
 	assert.Contains(t, metrics, `retrysafe_build_info{goversion="`+runtime.Version()+`",revision="`, "metrics")
 }
 
-// TestCompletion: a shell reads what is made for it, and values are proposed.
+// TestCompletion: a shell accepts the completion script, and values are proposed.
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
@@ -54,7 +54,7 @@ func TestCompletion(t *testing.T) {
 		"gateway --store re":         "redis://\nredis+sentinel://\nredis+cluster://\n",
 		"keys list --store re":       "redis://\n:",
 		"ids serve --store post":     "postgres://\n",
-		"gateway --store sqlite:/tm": ":0\n", // files, by the shell
+		"gateway --store sqlite:/tm": ":0\n", // files, completed by the shell
 		"gateway --config ":          "yaml\nyml\n",
 		"advise --":                  "--dialect\n",
 	} {

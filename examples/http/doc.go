@@ -1,6 +1,6 @@
 // Http is a shop in one file: a payment with an Idempotency-Key is charged once, however often it
-// is sent. README.md shows main.go as it stands, and the answers that curl gets from it; a test
-// runs both.
+// is sent. README.md shows main.go unchanged, and the answers that curl gets from it; a test runs
+// both.
 //
 //	go run ./examples/http
 package main

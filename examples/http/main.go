@@ -23,7 +23,7 @@ func main() {
 	store := must(sqlstore.New(db, sqlstore.SQLite, nil)) // keeps keys and answers in the same file
 	must(store, store.Migrate(ctx))
 
-	// The tenant keeps callers apart. Nobody checks the password here: put your login in front.
+	// The tenant keeps callers apart. Add your own login: this does not check the password.
 	user := func(r *http.Request) (string, error) { name, _, _ := r.BasicAuth(); return name, nil }
 	idem := httpidem.New(retrysafe.New(store, nil), &httpidem.Options{Tenant: user, Key: httpidem.Required})
 	http.Handle("POST /payments", idem.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

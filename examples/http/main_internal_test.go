@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// start runs the program with its database in dir until it is killed, and returns when it answers.
+// start runs the program with its database in dir, and returns when it answers. kill ends it.
 func start(t *testing.T, dir, address string) (kill func()) {
 	t.Helper()
 	self, err := os.Executable()
@@ -59,7 +59,7 @@ var (
 	unshown = regexp.MustCompile(`(?m)^((Cache-Control|Content-Length|Content-Type|Date|Link): .*)?\r?\n`)
 )
 
-// block is what the one group of re finds in a page.
+// block returns what the one group of re matches in a page.
 func block(t *testing.T, page string, re *regexp.Regexp) string {
 	t.Helper()
 	text, err := os.ReadFile("../../" + page)
@@ -69,7 +69,7 @@ func block(t *testing.T, page string, re *regexp.Regexp) string {
 	return found[0][1]
 }
 
-// TestReadme: both pages show this program to the byte, and what curl gets from it.
+// TestReadme: both pages show this program byte for byte, and what curl gets from it.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	code, err := os.ReadFile("main.go")
@@ -83,8 +83,8 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// play runs the commands of a transcript one after the other, and wants to see what it shows. Then
-// it kills the program, and the last payment is still known to the next one.
+// play runs the commands of a transcript one after the other, and checks their output. Then it
+// kills the program, and checks that a new process still knows the last payment.
 func play(t *testing.T, shown string) {
 	t.Helper()
 	port, err := freeport.Get()
@@ -116,7 +116,7 @@ func play(t *testing.T, shown string) {
 	assert.Contains(t, out, "Idempotency-Replayed: true", "the answer of a new process")
 }
 
-// seenAs tells whether got is what the page shows, where … stands for anything in a line.
+// seenAs reports whether got is what the page shows, where … stands for any text in a line.
 func seenAs(got, shown string) bool {
 	return regexp.MustCompile(`^` + strings.ReplaceAll(regexp.QuoteMeta(shown), "…", `[^\n]*`) + `$`).MatchString(got)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// The topic of the messages, and the queues that it reaches.
+// The topic of the messages, and the queues that receive them.
 const (
 	topic       = "orders"
 	stockQueue  = "orders.stock"
@@ -24,7 +24,7 @@ type source interface {
 	Close() error
 }
 
-// broker is what lies between the parts.
+// broker connects the parts.
 type broker struct {
 	publisher outbox.Publisher
 	open      func(ctx context.Context, queue string) (source, error)
@@ -32,7 +32,7 @@ type broker struct {
 	close     func()
 }
 
-// inMemory is a broker within this process.
+// inMemory returns a broker within this process.
 func inMemory() *broker {
 	b := memqueue.New()
 	b.Bind(topic, stockQueue, pointsQueue)
@@ -46,10 +46,10 @@ func inMemory() *broker {
 	}
 }
 
-// exchange is where RabbitMQ gets the messages.
+// exchange is the exchange that RabbitMQ gets the messages on.
 const exchange = "orders"
 
-// rabbit is a RabbitMQ, with an exchange that gives each message to both queues.
+// rabbit connects to a RabbitMQ, with an exchange that sends each message to both queues.
 func rabbit(ctx context.Context, url string) (*broker, error) {
 	options := func() *amqpidem.Options {
 		return &amqpidem.Options{
@@ -82,8 +82,8 @@ func rabbit(ctx context.Context, url string) (*broker, error) {
 	}, nil
 }
 
-// forgetful publishes every third message twice, as a producer does that has lost the confirmation
-// of the first.
+// forgetful publishes every third message twice, like a producer that has lost the confirmation of
+// the first.
 type forgetful struct{ outbox.Publisher }
 
 func (f forgetful) Publish(ctx context.Context, batch []outbox.Outgoing) []error {
@@ -94,7 +94,7 @@ func (f forgetful) Publish(ctx context.Context, batch []outbox.Outgoing) []error
 		}
 	}
 	if len(again) > 0 {
-		f.Publisher.Publish(ctx, again) // and nobody hears the answer
+		f.Publisher.Publish(ctx, again) // its result is ignored
 	}
 	return f.Publisher.Publish(ctx, batch)
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// tries is how often a message is tried before it is parked.
+// tries is how often a message is tried before it becomes a dead letter.
 const tries = 3
 
-// consumers work on the messages of both queues.
+// consumers process the messages of both queues.
 type consumers struct {
 	shop    *shop
 	records *retrysafe.Engine
-	// What became of deliveries.
+	// The outcomes of deliveries.
 	done, repeats, again, dead atomic.Int64
 }
 
@@ -56,8 +56,8 @@ func (c *consumers) stock(ctx context.Context, s mqidem.Source) error {
 	return mqidem.Consume(ctx, s, h, c.options())
 }
 
-// points rewards customers, in batches. The records are elsewhere: a consumer that dies between the
-// effect and its record does it again, which does no harm here.
+// points adds bonus points, in batches. The records are in another store: if a consumer dies
+// between the effect and its record, the effect runs again, which does no harm here.
 func (c *consumers) points(ctx context.Context, s mqidem.Source) error {
 	h := mqidem.OnceBatch(c.records, "points", func(ctx context.Context, ms []*mqidem.Message) []error {
 		errs := make([]error, len(ms))

@@ -14,7 +14,7 @@ import (
 )
 
 // sendAll sends each order one to three times at once under one key, as an impatient customer does,
-// and wants all answers of one to be the same. It returns how many requests that were.
+// and checks that all answers to one order are the same. It returns how many requests it sent.
 func sendAll(ctx context.Context, url string, orders int) (sent int, err error) {
 	var all sync.WaitGroup
 	turns := make(chan struct{}, 8)
@@ -52,8 +52,8 @@ func sendOne(ctx context.Context, url, body string, copies int) error {
 	return errors.Join(errs...)
 }
 
-// request sends until it is answered with an order: a repeat is told to come back while the first
-// is under way.
+// request retries until the answer has an order: while the first request is in progress, a
+// duplicate is answered with a time to retry after.
 func request(ctx context.Context, url, key, body string) (string, error) {
 	for {
 		r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader([]byte(body)))

@@ -1,14 +1,14 @@
 // Orders is a shop in four parts: a service that takes orders over HTTP, an outbox, and two
 // consumers of its messages, one for the stock and one for bonus points. It sends itself orders,
-// each up to three times, publishes messages twice, runs out of an article, redrives what died of
-// that, and counts.
+// each up to three times, publishes messages twice, runs out of an article, redrives the dead
+// letters, and counts.
 //
 //	go run ./examples/orders
 //	go run ./examples/orders -postgres postgres://localhost/shop -redis redis://localhost -rabbitmq amqp://localhost
 //
-// The first needs nothing: records and tables are in SQLite, and the broker is one in memory. The
-// second has the tables in PostgreSQL, the records of requests and of the points in Redis, and
-// RabbitMQ between the parts.
+// The first command needs no servers: records and tables are in SQLite, and the broker is in
+// memory. The second has the tables in PostgreSQL, the records of requests and of the points in
+// Redis, and RabbitMQ between the parts.
 package main
 
 import (

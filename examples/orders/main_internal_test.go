@@ -9,7 +9,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/servertest"
 )
 
-// tell runs the program, and wants it to say that everything happened once.
+// tell runs the program, and checks that it reports that everything happened once.
 func tell(t *testing.T, args ...string) {
 	t.Helper()
 	var out, errOut bytes.Buffer
@@ -28,7 +28,7 @@ func TestEmbedded(t *testing.T) {
 func TestServers(t *testing.T) {
 	t.Parallel()
 	postgres, redis, rabbit := servertest.StartPostgres(t), servertest.StartRedis(t), servertest.StartRabbitMQ(t)
-	for range 2 { // a second run meets what the first has left
+	for range 2 { // the second run finds what the first has left
 		tell(t, "-postgres", postgres.URL, "-redis", "redis://"+redis.Addr, "-rabbitmq", rabbit.VHost(t))
 	}
 }

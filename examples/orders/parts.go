@@ -18,7 +18,7 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// parts are what the program is put together from.
+// parts are the components of the program.
 type parts struct {
 	shop    *shop
 	records *retrysafe.Engine
@@ -85,8 +85,9 @@ func (p *parts) database(postgres, file string) (*sql.DB, sqlstore.Dialect, erro
 	return db, d, nil
 }
 
-// recordStore keeps the records that are in no transaction: in Redis, or in a file of their own,
-// since SQLite has one writer at a time and an open transaction of the shop would hold them up.
+// recordStore opens the store of the records that are not in a transaction. It is in Redis or in a
+// separate file: SQLite has one writer at a time, and an open transaction of the shop would block
+// it.
 func (p *parts) recordStore(ctx context.Context, c config) (retrysafe.Store, error) {
 	if c.redis == "" {
 		db, d, err := p.database("", filepath.Join(c.dir, "records.db"))
@@ -108,7 +109,7 @@ func (p *parts) recordStore(ctx context.Context, c config) (retrysafe.Store, err
 		return nil, err
 	}
 	p.closers = append(p.closers, client.Close)
-	// A Redis that may forget is good enough for an example; see docs/stores.md for what production
-	// wants.
+	// A Redis that may evict records is good enough for an example; see docs/stores.md for
+	// production.
 	return redisstore.New(ctx, client, &redisstore.Options{AllowEviction: true})
 }

@@ -21,7 +21,8 @@ const (
 	everySo    = 20
 )
 
-// play runs the whole story and tells it on out. An error says what did not happen, or not once.
+// play runs the whole story and reports it on out. It returns an error if something did not happen,
+// or happened more than once.
 func play(ctx context.Context, c config, out io.Writer) (err error) {
 	p, err := open(ctx, c)
 	if err != nil {
@@ -120,7 +121,7 @@ func (p *parts) start(ctx context.Context, c *consumers) (stop func() error, err
 	}, nil
 }
 
-// redrive puts back what used up its tries. A service would leave that to Redriver.Run, or to
+// redrive redrives the messages that used up their tries. A service would use Redriver.Run, or
 // "retrysafe dlq run".
 func (p *parts) redrive(ctx context.Context) (mqidem.Redriven, error) {
 	parking, done, err := p.broker.parking(ctx, stockQueue)
@@ -133,7 +134,7 @@ func (p *parts) redrive(ctx context.Context) (mqidem.Redriven, error) {
 		return mqidem.Redriven{}, err
 	}
 	var all mqidem.Redriven
-	for { // a record may still be on its way to its end
+	for { // a record may be about to finish
 		did, err := r.Once(ctx)
 		all.Sent += did.Sent
 		if err != nil || did.Seen == did.Sent+did.Gone {
@@ -145,7 +146,8 @@ func (p *parts) redrive(ctx context.Context) (mqidem.Redriven, error) {
 	}
 }
 
-// await waits for a number. One that has gone past it does not come back: that is an error at once.
+// await waits until get returns want. A number above want does not go down again, so that is an
+// error at once.
 func await(ctx context.Context, what string, want int, get func() (int, error)) error {
 	for {
 		n, err := get()

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// run is the program: 0 where everything happened once, 1 where it did not or something failed, 2
-// where the call was wrong.
+// run runs the program and returns the exit code: 0 if everything happened once, 1 if it did not or
+// something failed, 2 for a wrong call.
 func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	var c config
 	flags := flag.NewFlagSet("orders", flag.ContinueOnError)
@@ -39,7 +39,7 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	return 0
 }
 
-// config is what the flags say.
+// config has the values of the flags.
 type config struct {
 	postgres, redis, rabbitmq, dir string
 	orders                         int

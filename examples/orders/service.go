@@ -8,8 +8,8 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// service takes orders over HTTP. The middleware answers repeats; under it the database is the
-// judge, so that the middleware may run the handler again after whatever went wrong.
+// service takes orders over HTTP. The middleware answers duplicates. The transaction below it
+// detects them too, so the middleware may run the handler again after any failure.
 func service(s *shop, records *retrysafe.Engine) http.Handler {
 	m := httpidem.New(records, &httpidem.Options{Tenant: httpidem.Global, Policy: retrysafe.Policy{OnDoubt: retrysafe.Reexecute}})
 	return m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -27,6 +27,6 @@ func service(s *shop, records *retrysafe.Engine) http.Handler {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusCreated)
-		_ = json.NewEncoder(w).Encode(placed) // to a client that may have gone
+		_ = json.NewEncoder(w).Encode(placed) // the client may be gone
 	}))
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
 )
 
-// shop are the tables of the application, with those of retrysafe in the same database: what has to
-// happen exactly once commits together.
+// shop has the application's tables and retrysafe's in the same database, so that what must happen
+// exactly once commits together.
 type shop struct {
 	db     *sql.DB
 	store  *sqlstore.Store
@@ -27,7 +27,7 @@ var tables = []string{
 	"CREATE TABLE IF NOT EXISTS orders (id TEXT PRIMARY KEY, customer TEXT NOT NULL, sku TEXT NOT NULL)",
 	"CREATE TABLE IF NOT EXISTS stock (sku TEXT PRIMARY KEY, n INTEGER NOT NULL)",
 	"CREATE TABLE IF NOT EXISTS points (order_id TEXT PRIMARY KEY, customer TEXT NOT NULL, n INTEGER NOT NULL)",
-	"DELETE FROM orders", "DELETE FROM stock", "DELETE FROM points", // each run counts from nothing
+	"DELETE FROM orders", "DELETE FROM stock", "DELETE FROM points", // each run counts from zero
 }
 
 func openShop(ctx context.Context, db *sql.DB, d sqlstore.Dialect) (*shop, error) {
@@ -53,14 +53,14 @@ func openShop(ctx context.Context, db *sql.DB, d sqlstore.Dialect) (*shop, error
 // secret would come from the environment, the same for all processes.
 var secret = []byte("an example's secret")
 
-// order is what a customer asks for, and what the message about it says.
+// order is an order of a customer, and the content of the message about it.
 type order struct {
 	ID       string `json:"id"`
 	Customer string `json:"customer"`
 	SKU      string `json:"sku"`
 }
 
-// place takes an order: the row and the message about it commit together, and once for each key.
+// place takes an order. The row and the message about it commit together, once for each key.
 func (s *shop) place(ctx context.Context, key retrysafe.Key, o order) (order, error) {
 	res, err := retrysafe.DoTx(ctx, s.engine, s.store, key, func(ctx context.Context, tx *sql.Tx) (order, error) {
 		o.ID = outbox.NewID()
@@ -89,25 +89,25 @@ func (s *shop) take(ctx context.Context, tx *sql.Tx, sku string) error {
 	return nil
 }
 
-// fill sets how many pieces there are.
+// fill sets the number of pieces.
 func (s *shop) fill(ctx context.Context, sku string, n int) error {
 	_, err := s.db.ExecContext(ctx, s.query("INSERT INTO stock (sku, n) VALUES (?, ?) ON CONFLICT (sku) DO UPDATE SET n = excluded.n"), sku, n)
 	return err
 }
 
-// reward writes bonus points down: a row for each order, so that to do it twice does no harm.
+// reward writes bonus points: a row for each order, so that doing it twice does no harm.
 func (s *shop) reward(ctx context.Context, o order) error {
 	_, err := s.db.ExecContext(ctx, s.query("INSERT INTO points (order_id, customer, n) VALUES (?, ?, 10) ON CONFLICT (order_id) DO NOTHING"), o.ID, o.Customer)
 	return err
 }
 
-// number is the one value of a statement.
+// number returns the single value of a query.
 func (s *shop) number(ctx context.Context, query string, args ...any) (n int, err error) {
 	err = s.db.QueryRowContext(ctx, s.query(query), args...).Scan(&n)
 	return n, err
 }
 
-// query writes the places of values as the database wants them.
+// query rewrites the placeholders for the database.
 func (s *shop) query(q string) string {
 	if s.store.Dialect() != sqlstore.PostgreSQL {
 		return q

@@ -1,5 +1,5 @@
-// Package etag carries the version of a row to a client and back, as an entity-tag (RFC 9110,
-// section 8.8.3), for guard.Version:
+// Package etag sends the version of a row to a client and reads it back, as an entity-tag (RFC
+// 9110, section 8.8.3), for guard.Version:
 //
 //	w.Header().Set("ETag", etag.Format(row.Version))      // with the answer to GET
 //
@@ -9,7 +9,7 @@
 //	}
 //	if etag.Refuse(w, err) { return }                      // 412, 428, 404, 400
 //
-// A version that is a time is Format(t.UnixMicro()), and back time.UnixMicro(version).
+// For a version that is a time, use Format(t.UnixMicro()) and time.UnixMicro(version).
 package etag
 
 import (
@@ -24,23 +24,23 @@ import (
 )
 
 var (
-	// ErrRequired is for a request that names no version; 428 (RFC 6585, section 3).
+	// ErrRequired means that the request names no version; status 428 (RFC 6585, section 3).
 	ErrRequired = errors.New("etag: the request has to say in If-Match which version it changes; read the resource, and send the ETag of that answer")
-	// ErrMalformed is for an If-Match that is no list of entity-tags; 400.
+	// ErrMalformed means that If-Match is not a list of entity-tags; status 400.
 	ErrMalformed = errors.New(`etag: If-Match is not an entity-tag such as "17"; send the ETag as it came, with its quotes`)
-	// ErrNoMatch is for an entity-tag that this resource never had; 412 (RFC 9110, section
+	// ErrNoMatch means that this resource never had the entity-tag; status 412 (RFC 9110, section
 	// 15.5.13).
 	ErrNoMatch = errors.New("etag: If-Match names no version of this resource; read it again, and send the ETag of that answer")
 )
 
-// Format is the strong entity-tag of a version: the number in quotes.
+// Format returns the strong entity-tag of a version: the number in quotes.
 func Format(version int64) string { return `"` + strconv.FormatInt(version, 10) + `"` }
 
-// IfMatch is the version that a request names in If-Match.
+// IfMatch returns the version that a request names in If-Match.
 //
-// Errors: [ErrRequired] where there is none, or "*" or several, which leave open what the client
-// has seen; [ErrMalformed]; [ErrNoMatch] for a weak one, which If-Match never matches (RFC 9110,
-// section 13.1.1), and for one that Format did not make.
+// Errors: [ErrRequired] if there is no entity-tag, or "*" or several, which do not say what the
+// client has seen; [ErrMalformed]; [ErrNoMatch] for a weak one, which If-Match never matches (RFC
+// 9110, section 13.1.1), and for one that Format did not make.
 func IfMatch(r *http.Request) (version int64, err error) {
 	field := strings.Join(r.Header.Values("If-Match"), ",")
 	tag, rest, err := next(field)
@@ -67,7 +67,8 @@ func IfMatch(r *http.Request) (version int64, err error) {
 	return version, nil
 }
 
-// next cuts the first entity-tag off a list; empty members are allowed (RFC 9110, section 5.6.1).
+// next returns the first entity-tag of a list, and the rest. Empty members are allowed (RFC 9110,
+// section 5.6.1).
 func next(list string) (tag, rest string, err error) {
 	list = strings.TrimLeft(list, " \t,")
 	if list == "" {
@@ -97,8 +98,8 @@ func next(list string) (tag, rest string, err error) {
 	return tag, rest, nil
 }
 
-// Status is the status of an error of IfMatch or of a guard, and zero for others, which are the
-// server's own matter.
+// Status returns the HTTP status for an error of IfMatch or of a guard. It returns zero for other
+// errors, which are internal to the server.
 func Status(err error) int {
 	for _, known := range []struct {
 		err    error
@@ -124,15 +125,15 @@ var advice = map[int]string{
 	http.StatusNotFound:             "There is no such resource.",
 }
 
-// Refuse answers a request with the [Status] of err, as a problem document (RFC 9457), and tells
-// whether it has: it is false for nil, and for other errors. The answer says nothing of what is in
-// err.
+// Refuse answers a request with the [Status] of err, as a problem document (RFC 9457), and reports
+// whether it did. It returns false if err is nil or an error without a status. The answer does not
+// contain the text of err.
 func Refuse(w http.ResponseWriter, err error) bool {
 	status := Status(err)
 	if status == 0 {
 		return false
 	}
-	// maps of text never fail
+	// marshaling a map of strings never fails
 	body, _ := json.Marshal(map[string]any{"type": "about:blank", "title": http.StatusText(status), "status": status, "detail": advice[status]})
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("Cache-Control", "no-store") // 428: RFC 6585, section 3

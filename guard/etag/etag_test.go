@@ -22,8 +22,8 @@ func request(fields ...string) *http.Request {
 	return r
 }
 
-// TestIfMatch: a version comes back as it was given out, and what is none is told apart by what the
-// client can do about it.
+// TestIfMatch: IfMatch returns the version that Format wrote, and its errors differ by what the
+// client can do about them.
 func TestIfMatch(t *testing.T) {
 	t.Parallel()
 	for _, v := range []int64{0, 1, 17, -4, 1<<63 - 1} {
@@ -84,7 +84,7 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
-// FuzzIfMatch: what is accepted is what Format writes, and nothing panics.
+// FuzzIfMatch: IfMatch accepts only what Format writes, and nothing panics.
 func FuzzIfMatch(f *testing.F) {
 	for _, seed := range []string{"", "*", `"1"`, `W/"1"`, `"1", "2"`, `"1",,"1"`, `"`, `W/`, `"a b"`} {
 		f.Add(seed)
@@ -99,19 +99,19 @@ func FuzzIfMatch(f *testing.F) {
 	})
 }
 
-// A row's version goes out as an ETag, and comes back in If-Match: without it 428, with an old
-// one 412.
+// The server sends a row's version as an ETag and reads it back from If-Match. Without it the
+// status is 428, with an old one 412.
 func Example() {
 	version := int64(3)
 	put := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen, err := etag.IfMatch(r)
 		if err == nil && seen != version {
-			err = guard.ErrStale // guard.Version.Update finds it out in the database
+			err = guard.ErrStale // guard.Version.Update would get this from the database
 		}
 		switch {
 		case etag.Refuse(w, err):
 			return
-		case err != nil: // of the database, say: nobody knows
+		case err != nil: // of the database, for example; the write may have happened
 			http.Error(w, "try again with the same key", http.StatusServiceUnavailable)
 			return
 		}

@@ -1,5 +1,5 @@
-// Package memranges is a source of ranges in memory: for tests, and for trying out. It forgets with
-// its process, and values repeat then.
+// Package memranges is a source of ranges in memory, for tests and trials. It loses its counters
+// when the process ends, and values then repeat.
 package memranges
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe/idgen"
 )
 
-// Ranges keep the next value of each tag. They are safe for concurrent use.
+// Ranges stores the next value of each tag. It is safe for concurrent use.
 type Ranges struct {
 	mu   sync.Mutex
 	tags map[string]*counter
@@ -23,8 +23,8 @@ var _ idgen.Ranges = (*Ranges)(nil)
 // New returns ranges without tags.
 func New() *Ranges { return &Ranges{tags: map[string]*counter{}} }
 
-// Create makes a tag whose first value is first, and whose ranges have step values at least. One
-// that is there stays as it is, and created is false.
+// Create creates a tag with the given first value and with ranges of at least step values. An
+// existing tag stays unchanged, and created is false.
 func (r *Ranges) Create(_ context.Context, tag string, first, step int64) (created bool, err error) {
 	if err := idgen.CheckNew(tag, first, step); err != nil {
 		return false, err

@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/idgen/rangestest"
 )
 
-// source is a right one, but for what is set.
+// source is a correct source, except for the functions that are set.
 type source struct {
 	*memranges.Ranges
 	take   func(ctx context.Context, tag string, n int64) (first, count int64, err error)
@@ -46,7 +46,7 @@ func TestMemory(t *testing.T) {
 	rangestest.Run(t, config(&source{Ranges: memranges.New()}))
 }
 
-// TestBrokenRanges: each fault is found by its clause.
+// TestBrokenRanges: its clause finds each fault.
 func TestBrokenRanges(t *testing.T) {
 	t.Parallel()
 	for _, one := range []struct {
@@ -59,7 +59,7 @@ func TestBrokenRanges(t *testing.T) {
 			s.take = func(ctx context.Context, tag string, n int64) (int64, int64, error) {
 				mu.Lock()
 				defer mu.Unlock()
-				if calls++; calls%10 == 0 { // now and then somebody else has read the same
+				if calls++; calls%10 == 0 { // sometimes another caller has read the same
 					return first, n, nil
 				}
 				var count int64

@@ -11,10 +11,10 @@ import (
 	"github.com/retrysafe/retrysafe/idgen"
 )
 
-// span is a range, its last value included.
+// span is a range; last is its last value.
 type span struct{ first, last int64 }
 
-// take takes a range that has to be given, and looks at it.
+// take takes a range, which must succeed, and checks it.
 func (e *env) take(r idgen.Ranges, tag string, n int64) (span, error) {
 	first, count, err := r.Take(e.ctx, tag, n)
 	switch {
@@ -70,7 +70,7 @@ func rising(e *env) error {
 	}
 	last := int64(76)
 	for i, n := range []int64{1, 1000, 3, 1, 1 << 33, 10, 1 << 55, 1} {
-		// the last ones are no exact numbers in floating point
+		// The last values are not exact numbers in floating point.
 		got, err := e.take([]idgen.Ranges{e.a, e.b}[i%2], e.tag, n)
 		if err != nil {
 			return err

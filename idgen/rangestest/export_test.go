@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Check returns what is wrong with the clause of that id.
+// Check returns what is wrong with the clause with that id.
 func Check(t testing.TB, c Config, id string) error {
 	for _, one := range clauses {
 		if one.id == id {

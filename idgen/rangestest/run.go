@@ -9,13 +9,13 @@ import (
 	"github.com/retrysafe/retrysafe/idgen"
 )
 
-// Config says how a source is tested.
+// Config configures the tests.
 type Config struct {
-	// Open returns a source on the same server each time, with a connection of its own where it has
-	// any: it stands for another process.
+	// Open returns a source on the same server each time. If sources use connections, it has a
+	// connection of its own, since it stands for another process.
 	Open func(t testing.TB) idgen.Ranges
-	// Create makes a tag with its first value through a source that Open has returned. One that is
-	// there stays as it is.
+	// Create creates a tag with its first value, through a source that Open has returned. An
+	// existing tag stays unchanged.
 	Create func(ctx context.Context, r idgen.Ranges, tag string, first int64) error
 	// Patience is how long a clause may take on a busy machine; default 20 s.
 	Patience time.Duration
@@ -58,8 +58,8 @@ func check(t testing.TB, c Config, one clause) error {
 	return one.run(&env{Config: c, ctx: ctx, a: c.Open(t), b: c.Open(t), tag: "rangestest-" + rand.Text()})
 }
 
-// env is what a clause works with: two sources, as two processes have them, and a tag that nobody
-// else uses and that is not made yet.
+// env is what a clause works with: two sources, for two processes, and a tag that no other clause
+// uses and that does not exist yet.
 type env struct {
 	Config
 	ctx  context.Context

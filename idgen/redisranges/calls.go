@@ -2,7 +2,7 @@ package redisranges
 
 import (
 	"context"
-	_ "embed" // the scripts
+	_ "embed" // for the scripts
 	"errors"
 	"fmt"
 	"math"
@@ -19,7 +19,7 @@ var takeLua string
 //go:embed lua/create.lua
 var createLua string
 
-// A range that is taken makes nothing larger, so that it is taken also where memory is full.
+// Taking a range makes nothing larger, so it is allowed when memory is full.
 var (
 	takeScript   = redisclient.NewScript("take", "#!lua flags=allow-oom\n"+takeLua)
 	createScript = redisclient.NewScript("create", "#!lua\n"+createLua)
@@ -27,9 +27,9 @@ var (
 
 var errReply = errors.New("redisranges: the server's reply is not that of the script; is there a proxy in between that changes replies?")
 
-// Create makes a tag: its first value, and how many values a range has at least. One that is there
-// stays as it is, and created is false. What first is matters where ids of the tag are in use
-// already, or the server has lost them: give one above all of them.
+// Create creates a tag with its first value, and with at least step values in each range. An
+// existing tag stays unchanged, and created is false. If ids of the tag are in use already, or the
+// server has lost them, first must be above all of them.
 func (r *Ranges) Create(ctx context.Context, tag string, first, step int64) (created bool, err error) {
 	if err := idgen.CheckNew(tag, first, step); err != nil {
 		return false, err
@@ -45,8 +45,7 @@ func (r *Ranges) Create(ctx context.Context, tag string, first, step int64) (cre
 	return n == 1, nil
 }
 
-// Take implements [idgen.Ranges]. A range has as many values as the tag was made with, or n if that
-// is more.
+// Take implements [idgen.Ranges]. A range has the tag's step of values, or n if that is more.
 func (r *Ranges) Take(ctx context.Context, tag string, n int64) (first, count int64, err error) {
 	if err := idgen.CheckTag(tag); err != nil {
 		return 0, 0, err
@@ -82,7 +81,7 @@ func text(v any) string {
 	return s
 }
 
-// call runs a script, and has it confirmed by as many replicas as are asked for.
+// call runs a script, and waits until the required number of replicas has confirmed it.
 func (r *Ranges) call(ctx context.Context, s *redisclient.Script, tag string, args ...string) (any, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -96,14 +95,14 @@ func (r *Ranges) call(ctx context.Context, s *redisclient.Script, tag string, ar
 		reply := r.client.Eval(ctx, c)
 		return reply.Value, refusal(reply.Err)
 	}
-	reply, acked := r.client.(redisclient.Replicated).EvalWait(ctx, c, need, r.o.ReplicaTime) //nolint:errcheck,forcetypeassert // New has looked
+	reply, acked := r.client.(redisclient.Replicated).EvalWait(ctx, c, need, r.o.ReplicaTime) //nolint:errcheck,forcetypeassert // New has checked it
 	if reply.Err == nil && acked < need {
 		return nil, fmt.Errorf("redisranges: %d of %d replicas have confirmed the change in time; look at the replicas, or ask for fewer", acked, need)
 	}
 	return reply.Value, refusal(reply.Err)
 }
 
-// refusal explains what the server refused. The error still is a [redisclient.Error].
+// refusal explains an error of the server. The result still is a [redisclient.Error].
 func refusal(err error) error {
 	if err == nil {
 		return nil

@@ -1,13 +1,13 @@
-// Package redisranges keeps the ranges of idgen.Segment in Redis 7 or newer: a single server,
-// Sentinel or Cluster. It imports no client: adapters bring one.
+// Package redisranges keeps the ranges of idgen.Segment in Redis 7 or newer: on a single server,
+// Sentinel or Cluster. It imports no client; adapters provide one.
 //
-// A counter that goes back gives ids twice, and Redis can lose what it has confirmed: in a failover
-// to a replica that does not have it yet, and in a crash before it is on the disk. So [New] takes a
-// server that keeps an append-only file, and that either has each range confirmed by replicas
-// ([Options].Replicas) or has none and writes each command to the disk (appendfsync always); it
-// refuses what it cannot see. [Options].Unsafe takes any: ids repeat after a crash or a failover
-// then. A tag that was lost altogether is an error (idgen.ErrNoTag) and never begins anew by
-// itself.
+// If a counter goes back, ids repeat. Redis can lose what it has confirmed: in a failover to a
+// replica that does not have it yet, and in a crash before it is on disk. So [New] accepts only a
+// server with an append-only file. The server must also either have replicas confirm each range
+// ([Options].Replicas), or have no replicas and write each command to disk (appendfsync always).
+// New refuses a server whose settings it cannot see. With [Options].Unsafe it accepts any server;
+// ids then repeat after a crash or a failover. If a tag is lost completely, Take returns
+// idgen.ErrNoTag; the tag never starts again by itself.
 package redisranges
 
 import (
@@ -23,35 +23,36 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// Options change a source; nil is fine.
+// Options configures a source. A nil *Options means the defaults.
 type Options struct {
-	// Prefix stands before each tag; default "rs:ids:".
+	// Prefix is put before each tag; default "rs:ids:".
 	Prefix string
-	// Replicas is how many replicas must have a range before it is given, by WAIT; 0: none, [All]:
-	// as many as a primary was seen to have by New. A range that fewer have is nobody's, and Take
-	// fails. It needs a client with [redisclient.Replicated].
+	// Replicas is how many replicas must have a range before Take returns it, by WAIT. 0 means
+	// none. [All] means the largest number that New saw on a primary. If fewer replicas have the
+	// range, Take fails and the range is never used. Replicas needs a client with
+	// [redisclient.Replicated].
 	Replicas int
-	// ReplicaTime is how long they are waited for; default 1 s.
+	// ReplicaTime is how long to wait for the replicas; default 1 s.
 	ReplicaTime time.Duration
-	// Unsafe takes a server that can lose what it has confirmed: ids repeat then.
+	// Unsafe accepts a server that can lose what it has confirmed. Ids then repeat.
 	Unsafe bool
 	// Logger gets warnings about what the server can lose; default slog.Default().
 	Logger *slog.Logger
 }
 
-// All asks for every replica.
+// All means every replica.
 const All = -1
 
-// Ranges are a source of ranges. It is safe for concurrent use.
+// Ranges is a source of ranges in Redis. It is safe for concurrent use.
 type Ranges struct {
 	client   redisclient.Client
 	o        Options
-	replicas atomic.Int64 // the most that a primary had
+	replicas atomic.Int64 // the most that a primary has had
 }
 
 var _ idgen.Ranges = (*Ranges)(nil)
 
-// New returns a source. It looks at the configuration of every primary.
+// New returns a source. It reads the configuration of every primary.
 func New(ctx context.Context, c redisclient.Client, o *Options) (*Ranges, error) {
 	if c == nil {
 		return nil, errors.New("redisranges: New needs a client; the adapters rueidisclient and goredisclient make one")
@@ -92,7 +93,7 @@ func New(ctx context.Context, c redisclient.Client, o *Options) (*Ranges, error)
 	})
 }
 
-// inspect looks at one primary.
+// inspect checks one primary.
 func (r *Ranges) inspect(node *redisnode.Node) error {
 	if err := node.Check(r.o.Unsafe, "a tag"); err != nil {
 		return fmt.Errorf("redisranges: %w", err)
@@ -108,8 +109,8 @@ func (r *Ranges) inspect(node *redisnode.Node) error {
 	return nil
 }
 
-// unless makes an error of what can lose ids, or a warning if the caller has taken that upon
-// himself.
+// unless returns err, which says how ids can be lost. If the caller has set Unsafe, it logs a
+// warning instead.
 func (r *Ranges) unless(err error) error {
 	if !r.o.Unsafe {
 		return fmt.Errorf("%w; or set Unsafe if ids may repeat", err)

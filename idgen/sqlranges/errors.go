@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/dberr"
 )
 
-// again runs try until no other transaction is in its way, or ctx ends.
+// again calls try until no other transaction blocks it, or ctx ends.
 func again(ctx context.Context, try func() error) error {
 	for {
 		err := try()
@@ -26,8 +26,8 @@ func again(ctx context.Context, try func() error) error {
 	}
 }
 
-// inTheWay tells whether another transaction was: nothing was changed, and the same again may
-// succeed.
+// inTheWay reports whether another transaction blocked the statement. Then nothing was changed, and
+// the same statement may succeed later.
 func inTheWay(err error) bool {
 	switch dberr.SQLiteCode(err) & 0xff {
 	case 5, 6, 15: // busy, locked, protocol
@@ -44,7 +44,7 @@ func inTheWay(err error) bool {
 	return false
 }
 
-// duplicate is MySQL's error for a tag that is there.
+// duplicate reports whether err is MySQL's error for a tag that exists.
 func duplicate(err error) bool { return dberr.MySQLNumber(err) == 1062 }
 
 func (r *Ranges) noTable(err error) bool {
@@ -52,7 +52,7 @@ func (r *Ranges) noTable(err error) bool {
 	return missing && strings.Contains(err.Error(), r.name)
 }
 
-// explain says what was done when err came, and what to do if that is known.
+// explain says which step err is from, and what to do if that is known.
 func (r *Ranges) explain(step string, err error) error {
 	switch {
 	case err == nil, errors.Is(err, idgen.ErrNoTag), errors.Is(err, idgen.ErrSpent):

@@ -2,12 +2,12 @@ package sqlranges
 
 import (
 	"context"
-	_ "embed" // the schemas
+	_ "embed" // for the schemas
 	"fmt"
 	"strings"
 )
 
-// The schemas, with the default name. They are Leaf's layout, and frozen.
+// The schemas with the default name. They have Leaf's layout, and are frozen.
 var (
 	//go:embed schema/sqlite_v1.sql
 	sqliteSchema string
@@ -17,8 +17,8 @@ var (
 	mysqlSchema string
 )
 
-// SchemaSQL is the statement that makes the table where there is none, as [Ranges.Migrate] does,
-// under [DefaultTable].
+// SchemaSQL returns the statement that creates the table [DefaultTable] if it does not exist, as
+// [Ranges.Migrate] does.
 func SchemaSQL(d Dialect) string {
 	switch d {
 	case SQLite:
@@ -31,8 +31,8 @@ func SchemaSQL(d Dialect) string {
 	return ""
 }
 
-// Migrate makes the table where there is none; several processes may call it at once. It warns by
-// [Options].Logger of settings under which what was given may be given again.
+// Migrate creates the table if it does not exist. Several processes can call it at once. It warns
+// through [Options].Logger of settings under which values can be assigned twice.
 func (r *Ranges) Migrate(ctx context.Context) error {
 	look := `SELECT count(biz_tag), count(max_id), count(step), count(update_time) FROM ` + r.table + ` WHERE biz_tag IS NULL`
 	err := again(ctx, func() error {
@@ -43,7 +43,7 @@ func (r *Ranges) Migrate(ctx context.Context) error {
 		}
 		statement := strings.ReplaceAll(SchemaSQL(r.dialect), DefaultTable, r.name)
 		if _, err = r.db.ExecContext(ctx, statement); err != nil {
-			// another one may have been faster, which PostgreSQL takes for an error
+			// Another process may have created it first, which PostgreSQL reports as an error.
 			if r.db.QueryRowContext(ctx, look).Scan(&n, &n, &n, &n) == nil {
 				return nil
 			}
@@ -56,7 +56,7 @@ func (r *Ranges) Migrate(ctx context.Context) error {
 	return r.explain("migrate", err)
 }
 
-// settings warns of what can lose a commit.
+// settings warns of settings that can lose a commit.
 func (r *Ranges) settings(ctx context.Context) error {
 	warn := func(setting, advice string) {
 		r.logger.Warn("sqlranges: "+setting+": a crash can lose the last ranges, and ids repeat; "+advice, "table", r.name)
@@ -83,7 +83,7 @@ func (r *Ranges) settings(ctx context.Context) error {
 		if err := r.db.QueryRowContext(ctx, `SELECT @@innodb_flush_log_at_trx_commit`).Scan(&flush); err != nil {
 			return err
 		}
-		if flush != 1 && flush != 3 { // 3 is MariaDB's, and flushes more
+		if flush != 1 && flush != 3 { // 3 is MariaDB's own value, and flushes more
 			warn(fmt.Sprint("innodb_flush_log_at_trx_commit is ", flush), "set it to 1")
 		}
 	}

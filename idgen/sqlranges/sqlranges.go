@@ -20,32 +20,32 @@ type Dialect = dbtx.Dialect
 const (
 	SQLite     = dbtx.SQLite
 	PostgreSQL = dbtx.PostgreSQL
-	MySQL      = dbtx.MySQL // and MariaDB
+	MySQL      = dbtx.MySQL // also MariaDB
 )
 
-// DefaultTable is the name of the table.
+// DefaultTable is the default name of the table.
 const DefaultTable = "retrysafe_ids"
 
-// Options change a source; nil and every zero field are fine. All processes of one source use the
-// same.
+// Options configures a source. A nil *Options and zero fields mean the defaults. All processes of
+// one source must use the same.
 type Options struct {
-	// Table is the name of the table; default [DefaultTable], and leaf_alloc for that of Leaf.
-	// Letters, digits and underscores, at most 40.
+	// Table is the name of the table; default [DefaultTable]. Leaf's table is leaf_alloc. Letters,
+	// digits and underscores, at most 40.
 	Table string
-	// Logger gets warnings about settings under which what was given may be given again; default
+	// Logger gets warnings about settings under which values can be assigned twice; default
 	// slog.Default().
 	Logger *slog.Logger
 }
 
-// Ranges are a source of ranges. All methods are safe for concurrent use. There is nothing to
-// close: the database is the caller's.
+// Ranges is a source of ranges in a database. All methods are safe for concurrent use. There is
+// nothing to close: the database is the caller's.
 type Ranges struct {
 	db      *sql.DB
 	dialect Dialect
 	table   string // quoted
 	name    string
 	logger  *slog.Logger
-	// sql.ErrNoRows: nothing was changed
+	// sql.ErrNoRows means that nothing was changed.
 	take func(ctx context.Context, tag string, n int64) (next, count int64, err error)
 }
 
@@ -53,8 +53,8 @@ var _ idgen.Ranges = (*Ranges)(nil)
 
 var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,39}$`)
 
-// New returns a source on db. It looks at its arguments only; [Ranges.Migrate] makes the table. The
-// drivers that sqlstore takes will do.
+// New returns a source on db. It checks only its arguments; [Ranges.Migrate] creates the table. It
+// works with the drivers that sqlstore supports.
 func New(db *sql.DB, d Dialect, o *Options) (*Ranges, error) {
 	if o == nil {
 		o = new(Options)
@@ -87,9 +87,9 @@ func New(db *sql.DB, d Dialect, o *Options) (*Ranges, error) {
 	return r, nil
 }
 
-// Create makes a tag: its first value, and how many values a range has at least. One that is there
-// stays as it is, and created is false. What first is matters where ids of the tag are in use
-// already: give one above all of them.
+// Create creates a tag with its first value, and with at least step values in each range. An
+// existing tag stays unchanged, and created is false. If ids of the tag are in use already, first
+// must be above all of them.
 func (r *Ranges) Create(ctx context.Context, tag string, first, step int64) (created bool, err error) {
 	if err := idgen.CheckNew(tag, first, step); err != nil {
 		return false, err
@@ -100,11 +100,11 @@ func (r *Ranges) Create(ctx context.Context, tag string, first, step int64) (cre
 		MySQL:      `INSERT INTO ` + r.table + ` (biz_tag, max_id, step) VALUES (?, ?, ?)`,
 	}[r.dialect]
 	err = again(ctx, func() error {
-		tx, err := r.db.BeginTx(ctx, nil) // also where connections commit nothing by themselves
+		tx, err := r.db.BeginTx(ctx, nil) // also works for connections without autocommit
 		if err != nil {
 			return err
 		}
-		defer tx.Rollback() //nolint:errcheck // where it was not committed
+		defer tx.Rollback() //nolint:errcheck // in case it was not committed
 		done, err := tx.ExecContext(ctx, query, tag, first, step)
 		if duplicate(err) {
 			return nil
@@ -144,7 +144,7 @@ func (r *Ranges) Take(ctx context.Context, tag string, n int64) (first, count in
 	return next - count, count, nil
 }
 
-// missing says why there is no range.
+// missing returns the error that says why there is no range.
 func (r *Ranges) missing(ctx context.Context, tag string) error {
 	var there int64
 	err := r.db.QueryRowContext(ctx, `SELECT count(*) FROM `+r.table+` WHERE biz_tag = `+r.place(1), tag).Scan(&there)

@@ -10,19 +10,19 @@ import (
 // The largest value, as a literal.
 const most = `9223372036854775807`
 
-// takePostgres is one statement: it commits by itself, and a process that is stopped behind it
-// holds no lock.
+// takePostgres is one statement: it commits by itself, and a process that is paused after it holds
+// no lock.
 func (r *Ranges) takePostgres(ctx context.Context, tag string, n int64) (next, count int64, err error) {
 	err = r.db.QueryRowContext(ctx, `UPDATE `+r.table+` SET max_id = greatest(max_id, 1) + greatest(step, $2::bigint), update_time = now()
 		WHERE biz_tag = $1 AND max_id <= `+most+` - greatest(step, $2::bigint) RETURNING max_id, greatest(step, $2::bigint)`, tag, n).Scan(&next, &count)
 	return next, count, err
 }
 
-// errTransacts: what is changed would be undone with the connection.
+// errTransacts means that what is changed would be undone when the connection closes.
 var errTransacts = errors.New("connections begin a transaction with each statement (autocommit = 0), so that nothing would be kept; leave that out of the address")
 
-// takeMySQL is one statement too, which tells the new value by the number of the last insert. The
-// step is read before: it only says how much is taken.
+// takeMySQL also changes the counter with one statement, and gets the new value as the last insert
+// id. It reads the step before; the step only decides how many values are taken.
 func (r *Ranges) takeMySQL(ctx context.Context, tag string, n int64) (next, count int64, err error) {
 	conn, err := r.db.Conn(ctx)
 	if err != nil {
@@ -35,7 +35,7 @@ func (r *Ranges) takeMySQL(ctx context.Context, tag string, n int64) (next, coun
 		return 0, 0, err
 	}
 	if !autocommit {
-		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // it has begun one
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // it has begun a transaction
 		return 0, 0, errTransacts
 	}
 	count = max(n, step)
@@ -56,13 +56,13 @@ func (r *Ranges) takeMySQL(ctx context.Context, tag string, n int64) (next, coun
 	return next, count, err
 }
 
-// takeSQLite begins with a write, so that the read behind it sees what was written.
+// takeSQLite begins with a write, so that the read after it sees what was written.
 func (r *Ranges) takeSQLite(ctx context.Context, tag string, n int64) (next, count int64, err error) {
 	tx, err := r.db.BeginTx(ctx, nil)
 	if err != nil {
 		return 0, 0, err
 	}
-	defer tx.Rollback()            //nolint:errcheck // where it was not committed
+	defer tx.Rollback()            //nolint:errcheck // in case it was not committed
 	query := `UPDATE ` + r.table + //nolint:gosec // the name was checked
 		` SET max_id = max(max_id, 1) + max(step, ?), update_time = CURRENT_TIMESTAMP WHERE biz_tag = ? AND max_id <= ` + most + ` - max(step, ?)`
 	done, err := tx.ExecContext(ctx, query, n, tag, n)

@@ -25,7 +25,7 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// childEnv makes a copy of the test binary a consumer, that can be killed.
+// childEnv turns a copy of the test binary into a consumer that can be killed.
 const childEnv = "RETRYSAFE_TEST_CONSUMER"
 
 func TestMain(m *testing.M) {
@@ -41,9 +41,9 @@ func TestMain(m *testing.M) {
 
 const (
 	maxTries = 8
-	lease    = 10 * time.Second // a consumer that lives keeps it, however busy the machine
-	// Where the handler fails, of a thousand: before its effect, and by going on behind its lease,
-	// whatever its context says.
+	lease    = 10 * time.Second // a live consumer keeps it, however busy the machine is
+	// How often of a thousand the handler fails: before its effect, and by continuing after its
+	// lease although its context has ended.
 	failing, outliving = 50, 10
 )
 
@@ -52,12 +52,13 @@ var (
 	errLuck = errors.New("bad luck")
 )
 
-// execer is a transaction, or the database.
+// execer is a transaction or the database.
 type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// consume is the other process: broker, its URL, "tx" or "redis", the database, Redis, the journal.
+// consume is the other process. Its arguments are: broker, its URL, "tx" or "redis", the database,
+// Redis, the journal.
 func consume(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -77,7 +78,7 @@ func consume(args []string) error {
 	}
 	h.journal.note("-", "started")
 	s, err := kinds[args[0]].open(ctx, args[1])
-	for err != nil { // the broker is away
+	for err != nil { // the broker is unavailable
 		if pause(ctx, 100*time.Millisecond) != nil {
 			return nil
 		}
@@ -90,14 +91,14 @@ func consume(args []string) error {
 	})
 }
 
-// handler notes each effect, and each message that was done, in the database.
+// handler records each effect and each finished message in the database.
 type handler struct {
 	db      *sql.DB
-	outlive time.Duration // of a handler that goes on behind its lease
+	outlive time.Duration // of a handler that continues after its lease
 	journal *journal
 	inner   mqidem.Handler
 	mu      sync.Mutex
-	effect  map[string]time.Time // that was made last, of messages under way
+	effect  map[string]time.Time // time of the last effect, of messages in work
 }
 
 func newHandler(ctx context.Context, mode string, db *sql.DB, redis string) (*handler, error) {
@@ -153,8 +154,7 @@ func (h *handler) work(ctx context.Context, to execer, m *mqidem.Message) error 
 	return err
 }
 
-// hangOnce makes an effect at the second try only. The first one is there until its process is
-// killed.
+// hangOnce has its effect only at the second try. The first try hangs until its process is killed.
 func (h *handler) hangOnce(ctx context.Context, to execer, m *mqidem.Message) error {
 	begun := 0
 	if err := h.db.QueryRowContext(ctx, "SELECT count(*) FROM outcomes WHERE id = $1 AND what = 'begun'", m.ID).Scan(&begun); err != nil {
@@ -185,8 +185,8 @@ func (h *handler) handle(ctx context.Context, m *mqidem.Message) error {
 	return err
 }
 
-// observe notes what was done, once its record says so. A process that is killed meanwhile does not
-// come to that.
+// observe records a finished message after its record says so. A process that is killed in between
+// does not get there.
 func (h *handler) observe(o mqidem.Outcome) {
 	h.journal.note(o.Message.ID, "outcome %s, try %d: %v", o.What, o.Try, o.Err)
 	if o.What != mqidem.Done && o.What != mqidem.Dead {
@@ -197,13 +197,13 @@ func (h *handler) observe(o mqidem.Outcome) {
 	_, _ = h.db.ExecContext(ctx, "INSERT INTO outcomes (id, pid, what) VALUES ($1, $2, $3)", o.Message.ID, os.Getpid(), o.What)
 }
 
-// child is a consumer in a process of its own.
+// child is a consumer in its own process.
 type child struct {
 	cmd  *exec.Cmd
 	over chan struct{}
 }
 
-// startChild starts one. What it measures goes to windows.
+// startChild starts a child. Its measurements go to windows.
 func startChild(windows *sample, args ...string) (*child, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -230,7 +230,7 @@ func startChild(windows *sample, args ...string) (*child, error) {
 	return c, nil
 }
 
-// end ends it by a signal, and waits for that.
+// end sends it a signal and waits for its end.
 func (c *child) end(sig syscall.Signal) {
 	_ = c.cmd.Process.Signal(sig)
 	<-c.over

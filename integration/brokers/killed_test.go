@@ -10,9 +10,9 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// TestKilled kills a process that works on a message: the broker gives the message to another
-// process, which does it once, and nothing is left of it in the queue. It is the soak's story, told
-// once.
+// TestKilled kills a process that works on a message. The broker gives the message to another
+// process, which does it once, and nothing of it is left in the queue. It is one round of the soak
+// test.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	stores := startStores(t)
@@ -26,7 +26,7 @@ func TestKilled(t *testing.T) {
 			s := newSoak(t, stores, name, mode)
 			ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 			defer cancel()
-			first, err := s.open(ctx, s.broker.url) // it declares what is to be there
+			first, err := s.open(ctx, s.broker.url) // it declares what must exist
 			assert.NoError(t, err, "open")
 			assert.NoError(t, first.Close(), "close")
 			p, err := s.publisher(ctx, s.broker.url)
@@ -58,7 +58,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// untilSome waits until a query of the database finds something.
+// untilSome waits until a query of the database returns something.
 func (s *soak) untilSome(ctx context.Context, t *testing.T, what, query string) {
 	t.Helper()
 	for len(s.counts(t, query)) == 0 {

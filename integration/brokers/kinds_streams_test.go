@@ -27,13 +27,13 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// silence is after how long a broker gives the messages of a consumer that is dead to another one.
+// silence is how long a dead consumer is silent before a broker gives its messages to another one.
 const silence = 10 * time.Second
 
 func init() {
 	kinds["Redis streams"] = kind{open: openStream, publisher: publishToStream, parking: parkingOfStream, start: startStreams}
 	kinds["NATS"] = kind{open: openNATS, publisher: publishToNATS, parking: parkingOfNATS, start: startNATS}
-	// A group of Kafka stands still while it shares out what a dead consumer had.
+	// A group of Kafka stops while it reassigns the partitions of a dead consumer.
 	kinds["Kafka"] = kind{open: openKafka, publisher: publishToKafka, parking: parkingOfKafka, start: startKafka, life: 40 * time.Second}
 }
 
@@ -47,7 +47,7 @@ func (c closer) Close() error {
 	return nil
 }
 
-// both is a source with what it needs.
+// both is a source with its resources.
 type both struct {
 	source
 	closer
@@ -231,8 +231,8 @@ func parkingOfKafka(ctx context.Context, url string) (mqidem.Parking, io.Closer,
 	return p, closer{p.Close}, nil
 }
 
-// startKafka is kfake in this process: a package of Kafka is not at hand. Its addresses stand in
-// what it answers, so that no proxy can be put before it.
+// startKafka starts kfake in this process, since no package of Kafka is at hand. Its answers
+// contain its addresses, so no proxy can be put before it.
 func startKafka(t *testing.T) *broker {
 	t.Helper()
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(100*time.Millisecond))

@@ -20,25 +20,25 @@ type source interface {
 	Close() error
 }
 
-// kind is how a broker is used, by its URL alone, so that other processes can.
+// kind says how to use a broker, given only its URL, so that other processes can use it too.
 type kind struct {
 	open      func(ctx context.Context, url string) (source, error)
 	publisher func(ctx context.Context, url string) (outbox.Publisher, error)
 	parking   func(ctx context.Context, url string) (mqidem.Parking, io.Closer, error)
-	// start starts the server. It has to be declared by open at first.
+	// start starts the server. open must declare the queue first.
 	start func(t *testing.T) *broker
 	// life is how long a consumer lives at most before it is killed; default 5 s.
 	life time.Duration
-	// rest is how long a new queue is left alone before anything is published.
+	// rest is how long a new queue is left alone before the first message is published.
 	rest time.Duration
 }
 
-// broker is a server that is disturbed.
+// broker is a server that the test disturbs.
 type broker struct {
 	url string
 	// cut ends its connections; restart kills it and starts it on its data. Each may be nil.
 	cut func()
-	// state says what it knows of the queue and its consumers; may be nil.
+	// state returns what it knows of the queue and its consumers; may be nil.
 	state   func(ctx context.Context) string
 	restart func(t *testing.T)
 }
@@ -60,8 +60,8 @@ var kinds = map[string]kind{
 			p, err := amqpidem.OpenParking(ctx, url, queue, rabbitOptions())
 			return p, p, err
 		},
-		// RabbitMQ 3.10 takes about a second to write down that there is a new quorum queue, and
-		// one that is killed before has lost what was in it.
+		// RabbitMQ 3.10 takes about a second to store a new quorum queue. If it is killed before,
+		// it loses the messages of that queue.
 		rest: 5 * time.Second,
 		start: func(t *testing.T) *broker {
 			t.Helper()

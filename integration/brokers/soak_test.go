@@ -22,7 +22,7 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// messages is how many are published: each one to three times.
+// messages returns how many messages are published, each one to three times.
 func messages() int {
 	if os.Getenv("RETRYSAFE_SOAK") == "long" {
 		return 10_000
@@ -30,10 +30,9 @@ func messages() int {
 	return 300
 }
 
-// TestSoakOnceTx: messages published up to three times, consumers that are killed, connections that
-// are cut, a broker that is killed and starts again, a handler that fails and one that outlives its
-// lease. Every effect happens exactly once, nothing is lost, and what is parked had used up its
-// tries.
+// TestSoakOnceTx: messages are published up to three times, consumers are killed, connections are
+// cut, the broker is killed and restarted, one handler fails and one outlives its lease. Every
+// effect happens exactly once, nothing is lost, and the dead letters had used up their tries.
 func TestSoakOnceTx(t *testing.T) {
 	t.Parallel()
 	b := startStores(t)
@@ -49,9 +48,8 @@ func TestSoakOnceTx(t *testing.T) {
 	}
 }
 
-// TestSoakOnce is the same with the records in Redis: nothing is lost, and an effect that happened
-// twice is one whose first consumer did not come to its record: it was killed or lost its lease in
-// between.
+// TestSoakOnce is the same with the records in Redis. Nothing is lost. If an effect happened twice,
+// its first consumer was killed or lost its lease between the effect and its record.
 func TestSoakOnce(t *testing.T) {
 	t.Parallel()
 	b := startStores(t)
@@ -67,7 +65,7 @@ func TestSoakOnce(t *testing.T) {
 			for id, n := range s.counts(t, "SELECT id, count(*) FROM outcomes WHERE what = 'done' GROUP BY id") {
 				assert.Equal(t, n, 1, "how often message %s was done, by its record", id)
 			}
-			// Of consumers that were neither killed nor late each message has one effect at most.
+			// Of consumers that were neither killed nor late, each message has at most one effect.
 			alive := "SELECT id, count(*) FROM effects WHERE NOT late AND NOT pid = ANY($1) GROUP BY id"
 			for id, n := range s.counts(t, alive, s.pids) {
 				assert.Equal(t, n, 1, "effects of message %s by consumers that lived and kept their leases", id)
@@ -127,13 +125,13 @@ func newSoak(t *testing.T, stores *stores, name, mode string) *soak {
 	return s
 }
 
-// play publishes and disturbs, until every message is done or parked; then it puts good ones back
-// that were parked, and waits for them.
+// play publishes and disturbs until every message is done or a dead letter. Then it redrives good
+// messages that became dead letters, and waits for them.
 func (s *soak) play(t *testing.T) {
 	t.Helper()
-	// How long everything is disturbed, and then how long what must happen may take, on a machine
-	// of any speed. What is not there when nobody has disturbed anything for so long is lost, and
-	// not late.
+	// How long the run is disturbed, and then how long an event that must happen may take, on a
+	// machine of any speed. A message that has not arrived after so long without disturbance is
+	// lost and not late.
 	trouble, limit := 2*time.Minute, 10*time.Minute
 	if messages() > 1000 {
 		trouble, limit = 25*time.Minute, 40*time.Minute
@@ -141,7 +139,7 @@ func (s *soak) play(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	ctx, s.fail = context.WithCancelCause(ctx)
-	first, err := s.open(ctx, s.broker.url) // it declares what is to be there
+	first, err := s.open(ctx, s.broker.url) // it declares what must exist
 	assert.NoError(t, err, "open")
 	assert.NoError(t, first.Close(), "close")
 	assert.NoError(t, pause(ctx, s.rest), "rest")
@@ -158,7 +156,7 @@ func (s *soak) play(t *testing.T) {
 	publishedAfter := time.Since(begun)
 	s.await(ctx, t, "messages done or parked", slices.Concat(s.good, slices.Collect(maps.Keys(s.bad))), true)
 	settledAfter := time.Since(begun)
-	quietly() // consumers go on, undisturbed
+	quietly() // consumers continue, undisturbed
 	s.redriveGood(ctx, t)
 	s.await(ctx, t, "good messages done", s.good, false)
 	cancel()
@@ -216,7 +214,8 @@ func (s *soak) publish(ctx context.Context) error {
 	return nil
 }
 
-// consumer keeps a consumer running until ctx ends, and kills it now and then while it is not calm.
+// consumer keeps a consumer running until ctx ends. Until disturbed ends, it kills the consumer now
+// and then.
 func (s *soak) consumer(disturbed, ctx context.Context) {
 	for ctx.Err() == nil {
 		c, err := startChild(s.windows, s.args...)
@@ -276,7 +275,7 @@ func (s *soak) disturb(ctx context.Context, t *testing.T) {
 	}
 }
 
-// redriveGood puts back what used up its tries by bad luck.
+// redriveGood redrives good messages that used up their tries by bad luck.
 func (s *soak) redriveGood(ctx context.Context, t *testing.T) {
 	t.Helper()
 	p, closer, err := s.parking(ctx, s.broker.url)
@@ -329,9 +328,9 @@ func (s *soak) look(ctx context.Context) (all []*mqidem.Parked, err error) {
 	return all, err
 }
 
-// await waits until these messages all have an effect, or are parked where that counts. What is
-// parked is looked for in the parking queue itself: a consumer that was killed may have parked a
-// message, and told nobody.
+// await waits until all of these messages have an effect or, with parkedToo, are dead letters. It
+// looks for dead letters in the dead-letter queue itself: a consumer may have been killed after it
+// wrote one and before it reported it.
 func (s *soak) await(ctx context.Context, t *testing.T, what string, want []string, parkedToo bool) {
 	t.Helper()
 	var still stall
@@ -339,7 +338,7 @@ func (s *soak) await(ctx context.Context, t *testing.T, what string, want []stri
 	for {
 		done := s.counts(t, "SELECT id, count(*) FROM effects GROUP BY id")
 		if parkedToo && time.Since(looked) > time.Second {
-			all, _ := s.look(ctx) // while the broker is away there is nothing to see
+			all, _ := s.look(ctx) // while the broker is down there is nothing to see
 			for _, p := range all {
 				parked[p.Message.ID] = true
 			}
@@ -388,7 +387,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// sample is a number of times.
+// sample is a collection of durations.
 type sample struct {
 	mu  sync.Mutex
 	all []time.Duration

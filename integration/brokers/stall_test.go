@@ -13,8 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// journal is a file in which all processes of a run write down what they do with each message: what
-// became of one that is missing stands there.
+// journal is a file in which all processes of a run write what they do with each message. It shows
+// what happened to a missing message.
 type journal struct{ f *os.File }
 
 func openJournal(path string) (*journal, error) {
@@ -25,13 +25,13 @@ func openJournal(path string) (*journal, error) {
 	return &journal{f}, nil
 }
 
-// note writes a line by one call, so that it survives the process, and is whole.
+// note writes a line by one call, so that it survives the process and is complete.
 func (j *journal) note(id, format string, args ...any) {
 	text := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " ")
 	_, _ = fmt.Fprintf(j.f, "%s %s pid %d %s\n", id, time.Now().Format("15:04:05.000"), os.Getpid(), text)
 }
 
-// traced is a source that notes what is done with its deliveries.
+// traced is a source that records what is done with its deliveries.
 type traced struct {
 	source
 	j *journal
@@ -46,7 +46,8 @@ func (s traced) Receive(ctx context.Context) (mqidem.Delivery, error) {
 	return tracedDelivery{d, s.j}, nil
 }
 
-// HoldsFor implements mqidem.Holder as far as the source does.
+// HoldsFor implements mqidem.Holder. It returns the source's time, or zero if the source is no
+// Holder.
 func (s traced) HoldsFor(ctx context.Context) (time.Duration, error) {
 	if h, ok := s.source.(mqidem.Holder); ok {
 		return h.HoldsFor(ctx)
@@ -78,18 +79,18 @@ func (d tracedDelivery) Dead(ctx context.Context, why mqidem.Reason) error {
 	return d.settle("dead by "+why.Why, func() error { return d.Delivery.Dead(ctx, why) })
 }
 
-// stall prints what is known where nothing has moved for a while.
+// stall decides when to print the state because nothing has moved for a while.
 type stall struct {
 	since time.Time
 	at    int
 	told  bool
 }
 
-// quietFor is how long nothing moves before the state of what is missing is printed; a handler may
-// outlive its lease meanwhile.
+// quietFor is how long nothing must move before the state of missing messages is printed. A handler
+// may outlive its lease in that time.
 const quietFor = 40 * time.Second
 
-// seen is told how many there are.
+// seen gets the current number of messages, and reports whether to print the state.
 func (st *stall) seen(n int) (tell bool) {
 	if n != st.at || st.since.IsZero() {
 		*st = stall{since: time.Now(), at: n}
@@ -101,10 +102,11 @@ func (st *stall) seen(n int) (tell bool) {
 	return true
 }
 
-// mostShown is of how many messages the whole story is printed.
+// mostShown is the number of messages whose whole history is printed.
 const mostShown = 5
 
-// show prints the records of messages, what the consumers did with them, and what the broker says.
+// show prints the records of messages, what the consumers did with them, and what the broker
+// reports.
 func (s *soak) show(ctx context.Context, t *testing.T, missing []string) {
 	t.Helper()
 	slices.Sort(missing)
@@ -136,7 +138,7 @@ func (s *soak) show(ctx context.Context, t *testing.T, missing []string) {
 	}
 }
 
-// record says what the store knows of a message.
+// record returns what the store knows of a message.
 func (s *soak) record(ctx context.Context, id string) string {
 	r, err := s.engine.Layer(s.layer).Lookup(ctx, retrysafe.Key{Operation: "effect", ID: retrysafe.KeyPart(id)})
 	if err != nil {

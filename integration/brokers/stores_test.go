@@ -14,8 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/redisstore"
 )
 
-// stores are the servers of records and effects, for all tests of a group. Each has a database of
-// its own in them.
+// stores are the servers of records and effects for all tests of a group. Each test has its own
+// database on them.
 type stores struct {
 	postgres *servertest.Postgres
 	redis    *servertest.Redis
@@ -30,7 +30,7 @@ func startStores(t *testing.T) *stores {
 	}
 }
 
-// own are the URLs of a test's databases.
+// own returns the URLs of a test's databases.
 func (s *stores) own(t *testing.T) (postgres, redis string) {
 	t.Helper()
 	n := s.used.Add(1) // Redis has sixteen
@@ -42,7 +42,7 @@ func (s *stores) own(t *testing.T) (postgres, redis string) {
 	return strings.Replace(s.postgres.URL, "/postgres?", fmt.Sprintf("/own%d?", n), 1), fmt.Sprintf("redis://%s/%d", s.redis.Addr, n)
 }
 
-// redisOn is a store on a Redis.
+// redisOn returns a store on a Redis.
 func redisOn(t *testing.T, url string) *redisstore.Store {
 	t.Helper()
 	address, err := redisclient.ParseURL(url)

@@ -7,7 +7,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/archtest"
 )
 
-// repository is where go test runs this package, seen from there.
+// repository is the path of the repository from the directory of this package.
 const repository = "../.."
 
 func TestRepository(t *testing.T) {

@@ -1,10 +1,8 @@
-// Package archtest turns the layout rules of this repository into tests.
+// Package archtest tests the layout rules of this repository.
 //
-// A [Rule] is a function over a [Tree], which is the repository read once into
-// memory: its Go files parsed, its go.mod and go.work files understood. The
-// tests run every rule over the real tree, and over small synthetic ones that
-// break it, so that no rule can pass because it looks at nothing.
+// A [Rule] is a function over a [Tree]. A Tree is the repository, read once into memory, with its
+// Go files and its go.mod and go.work files parsed. The tests run every rule over the real tree,
+// and over small synthetic trees that break it, so that no rule passes because it checks nothing.
 //
-// To change what is allowed, change the table beside the rule and write the
-// reason next to it.
+// To change what is allowed, change the table next to the rule and write the reason beside it.
 package archtest

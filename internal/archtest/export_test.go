@@ -1,4 +1,4 @@
 package archtest
 
-// Sleeps is the rule on sleeping with a list of its own.
+// Sleeps is the rule on sleeping, with the caller's list.
 var Sleeps = sleeps

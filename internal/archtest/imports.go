@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// edge is one import: a file of a package names another package.
+// edge is one import: a file of one package names another package.
 type edge struct {
 	file *File
-	// path is the import path as written; dir is its directory if it is ours.
+	// path is the import path as written; dir is its directory if it is in this repository.
 	path, dir string
 	ours      bool
 }
 
-// edges are the imports of the files that keep says yes to.
+// edges returns the imports of the files for which keep returns true.
 func (t *Tree) edges(keep func(*File) bool) []edge {
 	var all []edge
 	for _, f := range t.GoFiles() {
@@ -29,8 +29,8 @@ func (t *Tree) edges(keep func(*File) bool) []edge {
 	return all
 }
 
-// reached are the imports of a package that it carries into a program: its own and those of our
-// packages below it, tests left out. Each comes with the edge that names it.
+// reached returns the imports that a package brings into a program: its own and those of our
+// packages that it imports, without tests. Each comes with the edge that names it.
 func (t *Tree) reached(start string) []edge {
 	byDir := map[string][]edge{}
 	for _, e := range t.edges(func(f *File) bool { return !f.Test() }) {
@@ -50,7 +50,7 @@ func (t *Tree) reached(start string) []edge {
 	return all
 }
 
-// packageDirs are the directories that hold Go files, sorted.
+// packageDirs returns the directories with Go files, sorted.
 func (t *Tree) packageDirs() []string {
 	var dirs []string
 	for _, f := range t.GoFiles() {
@@ -60,12 +60,12 @@ func (t *Tree) packageDirs() []string {
 	return slices.Compact(dirs)
 }
 
-// withinAny tells whether dir is one of bases or below one.
+// withinAny reports whether dir is one of bases or below one.
 func withinAny(dir string, bases []string) bool {
 	return slices.ContainsFunc(bases, func(b string) bool { return within(dir, b) })
 }
 
-// suite tells whether dir is a *test package (storetest, httpidemtest, …) or stands below one.
+// suite reports whether dir is a *test package (storetest, httpidemtest, …) or below one.
 func suite(dir string) bool {
 	for ; dir != "."; dir = path.Dir(dir) {
 		if strings.HasSuffix(path.Base(dir), "test") {

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// Module is what a go.mod file says.
+// Module is a parsed go.mod file.
 type Module struct {
-	// Dir is the directory of go.mod; "." is the root module's.
+	// Dir is the directory of go.mod; "." for the root module.
 	Dir string
 	// Path is the module's import path.
 	Path string
-	// Requires are the paths of the modules that it requires, and Versions their versions.
+	// Requires are the paths of the required modules, and Versions their versions.
 	Requires []string
 	Versions map[string]string
-	// Replaces maps a module path, or path@version, to what stands in its place, as written.
+	// Replaces maps a module path, or path@version, to its replacement, as written.
 	Replaces map[string]string
-	// Tools are the paths of its tool lines, which are requirements too.
+	// Tools are the paths in its tool lines, which are requirements too.
 	Tools []string
 }
 
@@ -40,7 +40,7 @@ func parseModule(dir, text string) *Module {
 	return m
 }
 
-// replaces reads the lines "old [version] => new [version]" of go.mod and go.work.
+// replaces parses the lines "old [version] => new [version]" of go.mod and go.work.
 func replaces(lines map[string][][]string) map[string]string {
 	all := map[string]string{}
 	for _, line := range lines["replace"] {
@@ -53,9 +53,9 @@ func replaces(lines map[string][][]string) map[string]string {
 	return all
 }
 
-// directives reads the format that go.mod and go.work share: each verb with the words of its lines,
-// blocks unfolded. The root module requires nothing, so the parser of golang.org/x/mod is out of
-// reach.
+// directives parses the common format of go.mod and go.work: each verb with the words of its lines,
+// blocks expanded. It does not use the parser of golang.org/x/mod, since the root module requires
+// nothing.
 func directives(text string) map[string][][]string {
 	verbs := map[string][][]string{}
 	block := ""
@@ -80,8 +80,7 @@ func directives(text string) map[string][][]string {
 	return verbs
 }
 
-// module finds the module that an import path belongs to: the one with the longest matching path,
-// or nil.
+// module returns the module of an import path: the one with the longest matching path, or nil.
 func (t *Tree) module(importPath string) *Module {
 	var best *Module
 	for _, m := range t.Modules {
@@ -92,7 +91,7 @@ func (t *Tree) module(importPath string) *Module {
 	return best
 }
 
-// root is the module at the top of the repository, or nil.
+// root returns the module at the top of the repository, or nil.
 func (t *Tree) root() *Module {
 	for _, m := range t.Modules {
 		if m.Dir == "." {
@@ -102,7 +101,7 @@ func (t *Tree) root() *Module {
 	return nil
 }
 
-// dirOf is the directory of one of our own packages; ok is false for anybody else's.
+// dirOf returns the directory of a package of this repository; ok is false for other packages.
 func (t *Tree) dirOf(importPath string) (dir string, ok bool) {
 	m := t.module(importPath)
 	if m == nil {
@@ -111,7 +110,7 @@ func (t *Tree) dirOf(importPath string) (dir string, ok bool) {
 	return path.Join(m.Dir, strings.TrimPrefix(importPath, m.Path)), true
 }
 
-// moduleOf is the module that a file belongs to: the one with the longest matching directory.
+// moduleOf returns the module of a file: the one with the longest matching directory.
 func (t *Tree) moduleOf(f *File) *Module {
 	var best *Module
 	for _, m := range t.Modules {
@@ -122,7 +121,7 @@ func (t *Tree) moduleOf(f *File) *Module {
 	return best
 }
 
-// within tells whether the slash-separated path p is base or below it; everything is within ".".
+// within reports whether the slash-separated path p is base or below it; every path is within ".".
 func within(p, base string) bool {
 	return base == "." || p == base || strings.HasPrefix(p, base+"/")
 }

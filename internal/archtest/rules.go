@@ -2,18 +2,18 @@ package archtest
 
 import "slices"
 
-// Rule is one rule of the layout.
+// Rule is one layout rule.
 type Rule struct {
 	// Name is the name of its subtest.
 	Name string
-	// Check reports every place that breaks it.
+	// Check returns every place that breaks the rule.
 	Check func(*Tree) []Violation
 }
 
-// Rules are all rules of the repository.
+// Rules returns all rules of the repository.
 func Rules() []Rule {
 	return slices.Concat([]Rule{{"files parse", filesParse}}, moduleRules, importRules, sizeRules, textRules, testRules)
 }
 
-// filesParse comes first: the other rules see only files that parse.
+// filesParse comes first, since the other rules see only files that parse.
 func filesParse(t *Tree) []Violation { return t.Broken }

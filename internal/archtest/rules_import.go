@@ -16,11 +16,11 @@ var importRules = []Rule{
 	{"product code keeps to its module's internals", internalsStayInModule},
 }
 
-// heavy are packages of the standard library that the core does not carry into a program that only
-// wants Do.
+// heavy are packages of the standard library that the core must not bring into a program that only
+// uses Do.
 var heavy = []string{
 	"net/http", "database/sql", "testing",
-	"expvar", "net/rpc", // these bring net/http with them
+	"expvar", "net/rpc", // these import net/http
 }
 
 func coreStaysLight(t *Tree) []Violation {
@@ -33,7 +33,7 @@ func coreStaysLight(t *Tree) []Violation {
 	return found
 }
 
-// coreStandsAlone: all other packages import the core, so it knows none of them but internal ones.
+// coreStandsAlone: all other packages import the core, so the core imports only internal ones.
 func coreStandsAlone(t *Tree) []Violation {
 	var found []Violation
 	for _, e := range t.edges(func(f *File) bool { return f.Dir() == "." && !f.Test() }) {
@@ -45,15 +45,13 @@ func coreStandsAlone(t *Tree) []Violation {
 }
 
 var (
-	// stores keep records; each is one choice of many, so nothing but a program or a test picks
-	// one.
+	// stores keep records. Each is one of several choices, so only programs and tests import one.
 	stores = []string{"memstore", "sqlstore", "redisstore", "shardstore"}
-	// surfaces put the engine in front of work; they see a store only as the interface.
+	// surfaces put the engine in front of work; they know a store only as the interface.
 	surfaces = []string{"httpidem", "httpsig", "mqidem", "gateway", "token", "guard", "outbox"}
 )
 
-// apart are the pairs of layers of which neither may reach the other, not through a third package
-// either.
+// apart are pairs of layers that must not reach each other, not even through a third package.
 var apart = []struct {
 	from, to []string
 	why      string
@@ -64,7 +62,7 @@ var apart = []struct {
 	{[]string{"lock"}, []string{"redisstore", "memstore"}, "a lock needs no record; share the client instead"},
 }
 
-// shared is what stands below a store and serves others too.
+// shared are packages below a store that other packages may also use.
 var shared = []string{"redisclient", "sqlstore/dbtx"}
 
 func layersDoNotMeet(t *Tree) []Violation {
@@ -87,7 +85,7 @@ func layersDoNotMeet(t *Tree) []Violation {
 	return found
 }
 
-// suitesAreForTests: a *test package is imported by tests and by other *test packages only.
+// suitesAreForTests: only tests and other *test packages import a *test package.
 func suitesAreForTests(t *Tree) []Violation {
 	var found []Violation
 	for _, e := range t.edges(func(f *File) bool { return !f.Test() && !suite(f.Dir()) }) {
@@ -98,11 +96,11 @@ func suitesAreForTests(t *Tree) []Violation {
 	return found
 }
 
-// programs put things together or try them out, so they may import adapters.
+// programs combine packages or try them out, so they may import adapters.
 var programs = []string{"cmd", "integration", "bench", "examples"}
 
-// leaves: a program picks its adapters; a package that did so would force them on everybody. A
-// command is imported by itself only.
+// leaves: a program chooses its adapters. If a package imported one, every user of the package
+// would get it. A command is only imported by itself.
 func leaves(t *Tree) []Violation {
 	var found []Violation
 	for _, e := range t.edges(func(*File) bool { return true }) {
@@ -118,8 +116,8 @@ func leaves(t *Tree) []Violation {
 	return found
 }
 
-// adaptersUseRoot: an adapter joins one foreign library to the root module and knows no other
-// child.
+// adaptersUseRoot: an adapter connects one third-party library to the root module and imports no
+// other child module.
 func adaptersUseRoot(t *Tree) []Violation {
 	var found []Violation
 	for _, e := range t.edges(func(f *File) bool { return within(f.Dir(), "adapters") }) {
@@ -131,8 +129,8 @@ func adaptersUseRoot(t *Tree) []Violation {
 	return found
 }
 
-// rootImportsOwn: the workspace would let the root import what a child requires, and it would fail
-// for everybody else.
+// rootImportsOwn: in the workspace the root module could import what a child module requires, but
+// that would fail for users of the module.
 func rootImportsOwn(t *Tree) []Violation {
 	var found []Violation
 	for _, e := range t.edges(func(*File) bool { return true }) {
@@ -147,15 +145,16 @@ func rootImportsOwn(t *Tree) []Violation {
 	return found
 }
 
-// standard tells whether an import path is the standard library's: its first part is no host name.
+// standard reports whether an import path is in the standard library: its first part is no host
+// name.
 func standard(importPath string) bool {
 	first, _, _ := strings.Cut(importPath, "/")
 	return !strings.Contains(first, ".")
 }
 
-// internalsStayInModule: the modules have versions of their own for whoever uses them, so that what
-// one takes from another's internal packages is a promise nobody has made. Tests may share helpers:
-// they are run in the repository.
+// internalsStayInModule: each module can be used with another version of the others, so a module
+// must not depend on another's internal packages. Tests may share helpers, since they run in the
+// repository.
 func internalsStayInModule(t *Tree) []Violation {
 	var found []Violation
 	for _, e := range t.edges(func(f *File) bool { return !f.Test() }) {

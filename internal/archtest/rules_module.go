@@ -16,8 +16,8 @@ var moduleRules = []Rule{
 	{"tagged modules require tagged ones", taggedRequireTagged},
 }
 
-// rootRequiresNothing: whoever imports the core gets no dependency with it, not even one that only
-// its tests need.
+// rootRequiresNothing: a program that imports the core gets no dependency with it, not even one
+// that only the core's tests need.
 func rootRequiresNothing(t *Tree) []Violation {
 	root := t.root()
 	if root == nil {
@@ -45,11 +45,11 @@ func workListsModules(t *Tree) []Violation {
 	return found
 }
 
-// contributing is the page whose table says of each module how stable it is, and which ones are
+// contributing is the page with the table of modules: how stable each one is, and which ones are
 // never tagged.
 const contributing = "CONTRIBUTING.md"
 
-// row is the module's line in that table, or "".
+// row returns the module's line in that table, or "".
 func (t *Tree) row(m *Module) string {
 	if f := t.File(contributing); f != nil {
 		for line := range strings.Lines(f.Text) {
@@ -71,8 +71,8 @@ func contributingListsModules(t *Tree) []Violation {
 	return found
 }
 
-// modulesReplaceNothing: go install refuses a program whose go.mod replaces anything, and for
-// everybody else a replace line has no effect, so that a require line that is wrong goes unseen.
+// modulesReplaceNothing: go install refuses a program whose go.mod has replace lines. For other
+// users a replace line has no effect, so it would hide a wrong require line.
 func modulesReplaceNothing(t *Tree) []Violation {
 	var found []Violation
 	for _, m := range t.Modules {
@@ -83,8 +83,8 @@ func modulesReplaceNothing(t *Tree) []Violation {
 	return found
 }
 
-// siblingsHaveOneVersion: all modules are released together, so that one version stands in all
-// require lines, and go.work puts the working tree in its place.
+// siblingsHaveOneVersion: all modules are released together, so all require lines have the same
+// version. go.work uses the working tree instead of it.
 func siblingsHaveOneVersion(t *Tree) []Violation {
 	var found []Violation
 	version := ""
@@ -121,10 +121,10 @@ func taggedRequireTagged(t *Tree) []Violation {
 	return found
 }
 
-// tagged reports whether releases of the module are made.
+// tagged reports whether the module has releases.
 func (t *Tree) tagged(m *Module) bool { return !strings.Contains(t.row(m), "never tagged") }
 
-// ours tells whether an import path belongs to this repository, whether or not such a module
+// ours reports whether an import path belongs to this repository, whether or not such a module
 // exists.
 func (t *Tree) ours(importPath string) bool {
 	root := t.root()

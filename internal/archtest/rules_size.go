@@ -10,9 +10,9 @@ const (
 	maxSource = 500
 	maxTest   = 800
 	maxMedian = 200
-	// maxMain keeps a main.go to a list of what it puts together.
+	// maxMain limits a main.go to a list of the parts of the program.
 	maxMain = 39
-	// maxExample is for those of examples, which README shows as one whole program.
+	// maxExample is the limit for examples, which README shows as whole programs.
 	maxExample = 50
 )
 
@@ -21,7 +21,7 @@ var sizeRules = []Rule{
 	{"the median is short", medianIsShort},
 }
 
-// sources are the kinds of file that people read as code.
+// sources are the kinds of file that count as code.
 var sources = map[string]bool{".go": true, ".js": true, ".lua": true, ".sh": true, ".sql": true}
 
 func filesAreShort(t *Tree) []Violation {

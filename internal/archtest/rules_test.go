@@ -9,7 +9,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/archtest"
 )
 
-// files are the texts of a synthetic tree by path.
+// files are the texts of a synthetic tree, by path.
 type files map[string]string
 
 const (
@@ -23,8 +23,8 @@ const (
 	contributed  = "| module | stability |\n|---|---|\n| `example.com/m` | stable |\n| `example.com/m/gateway` | new |\n| `example.com/m/adapters/xidem` | new |\n| `example.com/m/cmd/tool` | new |\n| `example.com/m/trial` | never tagged |\n"
 )
 
-// clean breaks no rule. It has one of everything that a rule looks at, and what stands close to
-// breaking one.
+// clean returns a tree that breaks no rule. It has one of everything that a rule checks, and cases
+// that nearly break one.
 func clean() files {
 	return files{
 		"go.mod":                         rootMod,
@@ -59,7 +59,7 @@ func clean() files {
 	}
 }
 
-// goFile is a Go file with a package comment and imports.
+// goFile returns a Go file with a package comment and imports.
 func goFile(pkg string, imports ...string) string {
 	text := "// Package " + pkg + " is made up.\npackage " + pkg + "\n\n"
 	for _, p := range imports {
@@ -68,8 +68,8 @@ func goFile(pkg string, imports ...string) string {
 	return text
 }
 
-// breaks maps each rule to changes of the clean tree that it must report, each with the start of a
-// reported path. Each change is one file; it replaces what stands there.
+// breaks maps each rule to changes of the clean tree that the rule must report, each with the
+// beginning of the reported path. Each change replaces one file.
 var breaks = map[string][]struct{ path, text, reported string }{
 	"files parse": {{"core.go", "package", "core.go"}},
 	"root requires nothing": {
@@ -205,7 +205,7 @@ func TestEachRuleCatchesWhatItForbids(t *testing.T) {
 	}
 }
 
-// The median does not move with one file.
+// One file does not change the median.
 func TestMedianCatchesAnEvenlyLongTree(t *testing.T) {
 	t.Parallel()
 	rules := archtest.Rules()

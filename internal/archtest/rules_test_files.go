@@ -10,7 +10,7 @@ var testRules = []Rule{
 }
 
 // testsDoNotSkip: a skipped test looks like a passed one. A test that cannot reach what it needs
-// fails.
+// must fail.
 func testsDoNotSkip(t *Tree) []Violation {
 	var found []Violation
 	for _, f := range t.GoFiles() {
@@ -34,8 +34,7 @@ func testsDoNotSkip(t *Tree) []Violation {
 	return found
 }
 
-// maySleep are the files of tests that may call time.Sleep outside a synctest bubble, each with its
-// reason.
+// maySleep are the test files that may call time.Sleep outside a synctest bubble, with the reason.
 var maySleep = map[string]string{
 	"adapters/kafkaidem/server_test.go":       "it looks at a broker again and again, up to a limit",
 	"adapters/natsidem/server_test.go":        "it looks at a broker again and again, up to a limit",
@@ -105,7 +104,7 @@ func sleeps(t *Tree, allowed map[string]string) []Violation {
 				return true
 			}
 			if isCall(call, bubble, "Test") || inBubble(call) {
-				// time is simulated inside: a sleep there costs nothing and races with nothing
+				// time is simulated here: a sleep takes no real time and causes no race
 				return false
 			}
 			if isCall(call, clock, "Sleep") {
@@ -125,15 +124,15 @@ func sleeps(t *Tree, allowed map[string]string) []Violation {
 	return found
 }
 
-// inBubble tells a call of bubble(t, func…), which is how packages with many such tests write
-// synctest.Test.
+// inBubble reports whether the call is bubble(t, func…), the usual helper for synctest.Test in
+// packages with many such tests.
 func inBubble(call *ast.CallExpr) bool {
 	id, ok := call.Fun.(*ast.Ident)
 	return ok && id.Name == "bubble"
 }
 
-// isCall tells whether call is pkg.name(…); an empty pkg is a package that the file does not
-// import.
+// isCall reports whether call is pkg.name(…). An empty pkg means that the file does not import the
+// package.
 func isCall(call *ast.CallExpr, pkg, name string) bool {
 	fun, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok || pkg == "" || fun.Sel.Name != name {

@@ -26,11 +26,11 @@ func packagesHaveComment(t *Tree) []Violation {
 	return found
 }
 
-// foreign are the patterns that no file may hold: what only makes sense on one machine or to one
-// person. Each is written so that it does not match itself.
+// foreign are patterns that no file may contain, since the text makes sense only on one machine or
+// for one person. Each pattern is written so that it does not match itself.
 var foreign = []struct {
 	pattern *regexp.Regexp
-	// one of them stands in what matches, in lower case: a look for it costs little
+	// a match contains one of these in lower case; searching for them first is cheap
 	hints []string
 	why   string
 }{

@@ -14,31 +14,31 @@ import (
 
 // Tree is the repository as the rules see it.
 type Tree struct {
-	// Files are all text files, sorted by path. Directories in skipDirs are left out.
+	// Files are all text files except those in skipDirs, sorted by path.
 	Files []*File
 	// Modules are sorted by directory, the root module (directory ".") first.
 	Modules []*Module
-	// Uses are the directories that go.work names, cleaned.
+	// Uses are the directories in go.work, cleaned.
 	Uses []string
 	// Replaces are the replace lines of go.work, as in Module.
 	Replaces map[string]string
-	// Broken says what could not be read or parsed.
+	// Broken has what could not be read or parsed.
 	Broken []Violation
 }
 
 // File is one text file.
 type File struct {
-	// Path is relative to the repository and has forward slashes.
+	// Path is relative to the repository, with forward slashes.
 	Path string
 	Text string
-	// AST is set for Go files that parse; Fset goes with it.
+	// AST is set for Go files that parse, together with Fset.
 	AST  *ast.File
 	Fset *token.FileSet
 }
 
 // Violation is one place that breaks a rule.
 type Violation struct {
-	// Path names the file or directory; it may be followed by a line.
+	// Path is the file or directory, possibly with a line.
 	Path string
 	// Text says what is wrong and what to do about it.
 	Text string
@@ -46,11 +46,11 @@ type Violation struct {
 
 func (v Violation) String() string { return v.Path + ": " + v.Text }
 
-// skipDirs are not read: history, golden data in forms of their own, and what builds leave behind.
+// skipDirs are not read: history, golden data in special formats, and build output.
 var skipDirs = map[string]bool{".git": true, "testdata": true, "bin": true, "node_modules": true}
 
-// Read reads a tree. An error means that the file system could not be read; what is merely
-// malformed goes to Broken.
+// Read reads a tree. It returns an error only if the file system cannot be read; malformed files go
+// to Broken.
 func Read(root fs.FS) (*Tree, error) {
 	t := &Tree{}
 	err := fs.WalkDir(root, ".", func(p string, d fs.DirEntry, err error) error {
@@ -103,12 +103,12 @@ func (t *Tree) add(p, text string) {
 	}
 }
 
-// GoFiles are the Go files that parse.
+// GoFiles returns the Go files that parse.
 func (t *Tree) GoFiles() []*File {
 	return slices.DeleteFunc(slices.Clone(t.Files), func(f *File) bool { return f.AST == nil })
 }
 
-// File finds a file by its path, or nil.
+// File returns the file with a path, or nil.
 func (t *Tree) File(p string) *File {
 	i := slices.IndexFunc(t.Files, func(f *File) bool { return f.Path == p })
 	if i < 0 {
@@ -117,13 +117,13 @@ func (t *Tree) File(p string) *File {
 	return t.Files[i]
 }
 
-// Dir is the directory of the file; "." is the root.
+// Dir returns the directory of the file; "." is the root.
 func (f *File) Dir() string { return path.Dir(f.Path) }
 
-// Test tells whether only go test builds the file.
+// Test reports whether only go test builds the file.
 func (f *File) Test() bool { return strings.HasSuffix(f.Path, "_test.go") }
 
-// Lines counts the lines of the file.
+// Lines returns the number of lines of the file.
 func (f *File) Lines() int {
 	n := strings.Count(f.Text, "\n")
 	if f.Text != "" && !strings.HasSuffix(f.Text, "\n") {
@@ -132,7 +132,7 @@ func (f *File) Lines() int {
 	return n
 }
 
-// Imports are the import paths of a Go file, in its order.
+// Imports returns the import paths of a Go file, in order.
 func (f *File) Imports() []string {
 	var paths []string
 	for _, spec := range f.AST.Imports {
@@ -144,12 +144,13 @@ func (f *File) Imports() []string {
 	return paths
 }
 
-// At is a violation at a node of a Go file.
+// At returns a violation at a node of a Go file.
 func (f *File) At(n ast.Node, text string) Violation {
 	return Violation{f.Path + ":" + strconv.Itoa(f.Fset.Position(n.Pos()).Line), text}
 }
 
-// localName is the name by which a Go file knows the package, or "" where it does not import it.
+// localName returns the name of an imported package in a Go file, or "" if the file does not import
+// it.
 func (f *File) localName(importPath string) string {
 	for i, p := range f.Imports() {
 		if p != importPath {

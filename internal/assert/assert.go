@@ -1,6 +1,6 @@
-// Package assert holds the few comparisons that tests here write again and again. Each ends the
-// test where it does not hold, and says what was looked at, what it got and what it wanted. They
-// must be called on the test's own goroutine.
+// Package assert has the few comparisons that tests here need often. If one fails, it ends the test
+// and says what was checked, what it got and what it wanted. Call them only on the test's own
+// goroutine.
 package assert
 
 import (
@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// T is what an assertion needs of a test; *testing.T and *testing.B have it.
+// T has the methods of a test that an assertion needs; *testing.T and *testing.B implement it.
 type T interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -32,7 +32,7 @@ func NotEqual[V any](t T, got, other V, what string, args ...any) {
 	}
 }
 
-// True wants ok; what says what should have been so.
+// True wants ok; what describes the expectation.
 func True(t T, ok bool, what string, args ...any) {
 	t.Helper()
 	if !ok {
@@ -56,7 +56,7 @@ func ErrorIs(t T, err, target error, what string, args ...any) {
 	}
 }
 
-// Contains wants part to stand in s.
+// Contains wants s to contain part.
 func Contains(t T, s, part, what string, args ...any) {
 	t.Helper()
 	if !strings.Contains(s, part) {
@@ -64,7 +64,7 @@ func Contains(t T, s, part, what string, args ...any) {
 	}
 }
 
-// most is how much of a value a failure shows; answers may have a megabyte.
+// most limits how much of a value a failure shows; answers may have a megabyte.
 const most = 300
 
 func show(v any) string {

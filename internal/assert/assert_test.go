@@ -10,7 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// probe keeps what an assertion said; empty where it held.
+// probe records the failure of an assertion; empty if it held.
 type probe struct{ text string }
 
 func (p *probe) Helper() {}
@@ -23,7 +23,7 @@ func TestAssertions(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		call func(assert.T)
-		want string // in the failure; empty: it holds
+		want string // part of the failure; empty: the assertion holds
 	}{
 		{"equal", func(p assert.T) { assert.Equal(p, 1, 1, "n") }, ""},
 		{"unequal", func(p assert.T) { assert.Equal(p, 1, 2, "n of %s", "x") }, "n of x: got 1, want 2"},

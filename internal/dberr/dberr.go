@@ -1,5 +1,5 @@
-// Package dberr reads what a database has said from the error of a driver, whichever driver it is:
-// to import their types would be to require them.
+// Package dberr reads the database's error code from a driver's error, for any driver. It imports
+// no driver, since that would make the driver a dependency.
 package dberr
 
 import (
@@ -7,7 +7,7 @@ import (
 	"reflect"
 )
 
-// Field looks for a field with one of the names, and of the kind, in the errors that err wraps.
+// Field looks for a field of this kind with one of the names in the errors that err wraps.
 func Field(err error, kind reflect.Kind, names ...string) (v reflect.Value, ok bool) {
 	for err != nil {
 		s := reflect.Indirect(reflect.ValueOf(err))
@@ -31,16 +31,16 @@ func Field(err error, kind reflect.Kind, names ...string) (v reflect.Value, ok b
 	return v, false
 }
 
-// MySQLNumber is the number of an error of MySQL or MariaDB, or zero. The driver's error type has
-// it in a field, and no method.
+// MySQLNumber returns the error number of MySQL or MariaDB, or zero. The driver's error type has it
+// in a field, and no method for it.
 func MySQLNumber(err error) uint16 {
 	if f, ok := Field(err, reflect.Uint16, "Number"); ok {
-		return uint16(f.Uint()) //nolint:gosec // it is one
+		return uint16(f.Uint()) //nolint:gosec // it is a uint16
 	}
 	return 0
 }
 
-// SQLState is PostgreSQL's code, or empty.
+// SQLState returns PostgreSQL's error code, or "".
 func SQLState(err error) string {
 	var e interface{ SQLState() string }
 	if errors.As(err, &e) {
@@ -49,7 +49,7 @@ func SQLState(err error) string {
 	return ""
 }
 
-// SQLiteCode is SQLite's extended result code, or zero.
+// SQLiteCode returns SQLite's extended result code, or zero.
 func SQLiteCode(err error) int {
 	var e interface{ Code() int }
 	if errors.As(err, &e) {

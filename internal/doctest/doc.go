@@ -1,3 +1,3 @@
-// Package doctest holds the tests that keep the documentation true: what it names exists, and what
-// it shows compiles.
+// Package doctest tests that the documentation is true: what it names exists, and the code that it
+// shows compiles.
 package doctest

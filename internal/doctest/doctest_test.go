@@ -44,7 +44,7 @@ var (
 	clause = regexp.MustCompile(`(?m)^\| ([ESH][0-9]+) \|`)
 )
 
-// missing are the tests that text names and code does not have.
+// missing returns the tests that text names and code does not have.
 func missing(text, code string) []string {
 	var found []string
 	for _, m := range named.FindAllStringSubmatch(text, -1) {
@@ -89,7 +89,7 @@ func TestGuaranteesAreShown(t *testing.T) {
 
 var answer = regexp.MustCompile(`(?m)^\| .*(?:guard\.|DoTx|` + "`Do`" + `|Step|outbox|token|gateway).*$`)
 
-// unshown are the rows of the first table that recommend something and name no test.
+// unshown returns the rows of the first table that recommend something and name no test.
 func unshown(text string) []string {
 	_, table, _ := strings.Cut(text, "\n|---")
 	table, _, _ = strings.Cut(table, "\n\n")
@@ -122,13 +122,13 @@ var (
 	link    = regexp.MustCompile(`\]\(([^)#:]+?)(?:#[^)]*)?\)`)
 )
 
-// shown tells whether the snippet stands in code, whose white space is one blank each.
+// shown reports whether code contains the snippet. In code, every run of white space is one space.
 func shown(snippet, code string) bool {
 	return strings.Contains(code, strings.TrimSpace(space.ReplaceAllString(snippet, " ")))
 }
 
-// TestSnippetsCompile: each stands in an example or test, word for word. That README shows a whole
-// program is a test of examples/http.
+// TestSnippetsCompile: each snippet is in an example or a test, word for word. A test in
+// examples/http checks the whole program in README.
 func TestSnippetsCompile(t *testing.T) {
 	t.Parallel()
 	docs, all := files(t, ".md"), strings.Join(strings.Fields(code(t)), " ")
@@ -142,8 +142,8 @@ func TestSnippetsCompile(t *testing.T) {
 	assert.True(t, !shown("retrysafe.NoSuch"+"Call()", all), "and the check can fail")
 }
 
-// TestReadmes: both are short enough to be read, without a line of prose that is wider than a
-// window, and have the same parts.
+// TestReadmes: both are short, have no line of prose that is wider than a window, and have the same
+// parts.
 func TestReadmes(t *testing.T) {
 	t.Parallel()
 	docs := files(t, ".md")
@@ -158,8 +158,8 @@ func TestReadmes(t *testing.T) {
 	assert.Equal(t, parts(docs["docs/tour.zh-CN.md"]), parts(docs["docs/tour.md"]), "code, commands, headings, rows and points of docs/tour.zh-CN.md")
 }
 
-// parts are what two languages of a page have in common: code and commands as they stand, and what
-// begins headings, rows and points.
+// parts returns what two translations of a page have in common: code and commands unchanged, and
+// the beginnings of headings, rows and list items.
 func parts(text string) (all []string) {
 	code := false
 	for line := range strings.Lines(text) {
@@ -185,7 +185,7 @@ func TestParts(t *testing.T) {
 	assert.Equal(t, got, []string{"#", "x := 1\n", "|", "|", "-", "run it"}, "parts")
 }
 
-// TestLinks: what a page links to in the repository is there.
+// TestLinks: the files in the repository that a page links to exist.
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	n := 0

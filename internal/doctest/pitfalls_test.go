@@ -12,15 +12,15 @@ import (
 )
 
 var (
-	// The code of a mistake, as it stands beside the test that shows it.
+	// The code of a mistake, next to the test that shows it.
 	mistake = regexp.MustCompile(`(?s)// snippet: ([a-z0-9-]+)\n(.*?)\n// end\n`)
-	// Where a page shows it.
+	// The place on a page that shows it.
 	place    = regexp.MustCompile("(?s)<!-- snippet: ([a-z0-9-]+) -->\n```go\n.*?```\n")
 	showsOne = regexp.MustCompile(`func (TestPitfall[A-Za-z0-9]+)\(`)
 )
 
-// TestPitfalls: the pages show the code that the tests break, every mistake, and name the test of
-// each; in the same order. UPDATE=1 writes the code into them.
+// TestPitfalls: the pages show the code of every mistake, as in the tests, and name the test of
+// each, in the same order. UPDATE=1 writes the code into the pages.
 func TestPitfalls(t *testing.T) {
 	t.Parallel()
 	mistakes, tests := map[string]string{}, []string{}
@@ -52,7 +52,7 @@ func TestPitfalls(t *testing.T) {
 			return fmt.Sprintf("<!-- snippet: %s -->\n```go\n%s\n```\n", name, mistakes[name])
 		})
 		if os.Getenv("UPDATE") != "" && want != text {
-			assert.NoError(t, os.WriteFile(path, []byte(want), 0o644), "write") //nolint:gosec // a page that all may read
+			assert.NoError(t, os.WriteFile(path, []byte(want), 0o644), "write") //nolint:gosec // the page is public
 			text = want
 		}
 		assert.Equal(t, text, want, "%s shows the code of the tests; write it with UPDATE=1 go test -run TestPitfalls ./internal/doctest", page)
@@ -67,18 +67,18 @@ func TestPitfalls(t *testing.T) {
 	}
 }
 
-// The packages that the pages speak of, and where they are.
+// packages maps the names on the pages to directories.
 var packages = map[string]string{
 	"retrysafe": ".", "Policy": ".", "guard": "guard", "httpidem": "httpidem", "token": "token", "classic": "token/classic",
 	"dbtx": "sqlstore/dbtx", "Store": "sqlstore", "zklock": "adapters/zklock",
 }
 
-// What a line of Go declares, or a field of a struct.
+// declared matches what a line of Go declares, or a field of a struct.
 var declared = regexp.MustCompile(`(?m)^(?:func (?:\([^)]*\) )?|type |\t|const |var )([A-Z][A-Za-z]*)`)
 
 var exported = regexp.MustCompile("`([a-zA-Z]+)\\.([A-Z][A-Za-z]+)`")
 
-// TestPitfallsNameWhatIsThere: what the pages tell to use is exported by its package.
+// TestPitfallsNameWhatIsThere: the packages export everything that the pages recommend.
 func TestPitfallsNameWhatIsThere(t *testing.T) {
 	t.Parallel()
 	named := map[string]bool{}

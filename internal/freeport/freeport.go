@@ -1,5 +1,5 @@
-// Package freeport finds ports for servers that are started as programs of their own, and so are
-// told theirs.
+// Package freeport finds ports for servers that run as separate programs and so need a port in
+// advance.
 package freeport
 
 import (
@@ -10,19 +10,18 @@ import (
 	"sync"
 )
 
-// The ports that are given lie below those that systems give to connections and to listeners that
-// ask for any (from 32768 on Linux, from 49152 elsewhere): those come and go all the time, and one
-// of them would be taken before the server has started.
+// The ports are below those that systems assign to connections and to listeners without a fixed
+// port (from 32768 on Linux, from 49152 elsewhere). The system uses those all the time, so one of
+// them could be taken before the server has started.
 const first, last = 10000, 32000
 
 var (
 	mu   sync.Mutex
-	next = first + rand.IntN(last-first) // other processes do the same beside this one
+	next = first + rand.IntN(last-first) // other processes search at the same time
 )
 
-// Get returns a port of 127.0.0.1 that nobody listens on now, and that no process has got from here
-// and may still use: tests of several packages run at once, and a server takes a while until it
-// listens.
+// Get returns a port of 127.0.0.1 that is not in use now, and that Get has not given to a living
+// process. Tests of several packages run concurrently, and a server takes a while until it listens.
 func Get() (string, error) {
 	mu.Lock()
 	defer mu.Unlock()

@@ -27,16 +27,16 @@ func TestGet(t *testing.T) {
 	}
 }
 
-// TestGetInAnotherProcess: what one process has got, another one does not get.
+// TestGetInAnotherProcess: no process gets a port that another one has got.
 func TestGetInAnotherProcess(t *testing.T) { //nolint:paralleltest // a process that is just being started holds the listeners of this one for a moment
 	if os.Getenv("FREEPORT_CHILD") != "" {
-		freeport.SearchFrom(20000) // where all children look
+		freeport.SearchFrom(20000) // where all children search
 		for range 200 {
 			port, err := freeport.Get()
 			assert.NoError(t, err, "Get")
 			fmt.Println("port", port)
 		}
-		_, _ = os.Stdin.Read(make([]byte, 1)) // until the other ones have theirs
+		_, _ = os.Stdin.Read(make([]byte, 1)) // until the other children have their ports
 		return
 	}
 	seen := map[string]bool{}

@@ -2,5 +2,5 @@
 
 package freeport
 
-// reserve takes any port: there are no locks that end with the process here.
+// reserve accepts any port: this system has no locks that end with the process.
 func reserve(string) bool { return true }

@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// reserve takes a port for as long as this process lives, by a lock on a file. A port that cannot
-// be reserved for another reason is given all the same: reservations only spare tests each other's
-// ports.
+// reserve reserves a port for the life of this process, by locking a file. If a port cannot be
+// reserved for any reason but another's lock, it is used anyway: reservations only keep tests from
+// using each other's ports.
 func reserve(port string) bool {
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("freeport-%d", os.Getuid()))
 	if os.MkdirAll(dir, 0o700) != nil {
@@ -25,7 +25,7 @@ func reserve(port string) bool {
 		_ = f.Close()
 		return false
 	}
-	reserved = append(reserved, f) // open to the end, or the lock would go
+	reserved = append(reserved, f) // stays open, since closing it would release the lock
 	return true
 }
 

@@ -1,11 +1,11 @@
-// Package parallel does many things a few at a time.
+// Package parallel runs many calls, a few at a time.
 package parallel
 
 import "sync"
 
-// Each calls f with 0 to n-1, at most atOnce of them at a time, and returns when all have returned.
-// One alone is called on the caller's goroutine. A panic of f is the caller's, the first of
-// several, when all have returned.
+// Each calls f with 0 to n-1, at most atOnce calls concurrently, and returns when all have
+// returned. If n is 1, it calls f on the caller's goroutine. If f panics, Each panics with the
+// first panic after all calls have returned.
 func Each(n, atOnce int, f func(int)) {
 	if n == 1 {
 		f(0)

@@ -36,8 +36,8 @@ func TestEach(t *testing.T) {
 	}
 }
 
-// TestEachPanics: a panic does not end the process from a goroutine that nobody guards, and the
-// others are called all the same.
+// TestEachPanics: a panic does not end the process from an unguarded goroutine, and the other calls
+// are made.
 func TestEachPanics(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 7} {

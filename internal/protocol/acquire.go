@@ -7,8 +7,8 @@ import (
 )
 
 // Acquire decides on req for the row cur (zero: absent) at the store's time now. floor is the
-// largest fence that the store has ever removed. It returns the row as it is afterwards and whether
-// that must be written.
+// largest fence that the store has ever removed. It returns the next row, and whether that must be
+// written.
 func Acquire(cur Row, now Micros, floor retrysafe.Fence, req *retrysafe.AcquireRequest) (next Row, status retrysafe.Status, write bool, err error) {
 	if limit := req.Limit(); !limit.IsZero() && now > limit.UnixMicro() {
 		return cur, 0, false, retrysafe.ErrTooLate
@@ -20,7 +20,7 @@ func Acquire(cur Row, now Micros, floor retrysafe.Fence, req *retrysafe.AcquireR
 	if cur.State == retrysafe.StateInProgress && cur.Owner == req.Owner && !cur.Absent(now) {
 		cur.renew(now, Span(req.Lease))
 		if !req.NotAfter.IsZero() {
-			// a late copy of this repeat must meet the record too
+			// a late copy of this repeated call must also find the record
 			cur.NotAfter = max(cur.NotAfter, req.NotAfter.UnixMicro())
 		}
 		return cur, status, true, nil
@@ -28,8 +28,8 @@ func Acquire(cur Row, now Micros, floor retrysafe.Fence, req *retrysafe.AcquireR
 	return win(&cur, now, floor, req), status, true, nil
 }
 
-// Finished is the answer to req of a record that is finished, which needs nothing to be written;
-// zero for others.
+// Finished returns the answer to req if the record is finished, which needs no write; zero
+// otherwise.
 func Finished(rec *retrysafe.Record, req *retrysafe.AcquireRequest) retrysafe.Status {
 	row := Row{
 		State: rec.State, OnDoubt: rec.OnDoubt, Owner: rec.Owner, Fence: rec.Fence, Issued: rec.Issued, Fingerprint: rec.Fingerprint, Binding: rec.Binding,
@@ -40,7 +40,7 @@ func Finished(rec *retrysafe.Record, req *retrysafe.AcquireRequest) retrysafe.St
 	return 0
 }
 
-// decide is the table of docs/design.md, first match wins.
+// decide is the table of docs/design.md; the first match decides.
 func decide(cur *Row, now Micros, req *retrysafe.AcquireRequest) retrysafe.Status {
 	mine := cur.Owner == req.Owner
 	live := cur.State == retrysafe.StateInProgress && !cur.InDoubt(now)
@@ -75,12 +75,12 @@ func decide(cur *Row, now Micros, req *retrysafe.AcquireRequest) retrysafe.Statu
 	return retrysafe.StatusInDoubt
 }
 
-// decideIfFence is the compare-and-set of an operator or a redrive. A completed record stays what
-// it is: a caller may have seen it.
+// decideIfFence is the compare-and-set of an operator or a redrive. It never changes a completed
+// record, since a caller may have seen it.
 func decideIfFence(cur *Row, live, mine bool, req *retrysafe.AcquireRequest) retrysafe.Status {
 	switch {
 	case mine && cur.State == retrysafe.StateInProgress && !cur.abandoned():
-		return retrysafe.Won // a repeat of the call that won
+		return retrysafe.Won // a repeated call of the owner that acquired it
 	case cur.Fence != req.IfFence:
 		return retrysafe.FenceChanged
 	case cur.State == retrysafe.StateCompleted:
@@ -91,8 +91,8 @@ func decideIfFence(cur *Row, live, mine bool, req *retrysafe.AcquireRequest) ret
 	return retrysafe.Won
 }
 
-// mismatch compares fingerprints, whose first byte is the version of the algorithm: another version
-// cannot be compared.
+// mismatch compares fingerprints. Their first byte is the version of the algorithm; fingerprints of
+// different versions cannot be compared.
 func mismatch(a, b []byte) bool {
 	return len(a) > 0 && len(b) > 0 && a[0] == b[0] && !bytes.Equal(a, b)
 }
@@ -135,8 +135,8 @@ func win(cur *Row, now Micros, floor retrysafe.Fence, req *retrysafe.AcquireRequ
 	return next
 }
 
-// renew sets the lease. Under Refuse nothing but a person removes the record while it is in
-// progress; under Reexecute its retention starts where the lease ends, if nobody comes.
+// renew sets the lease. Under Refuse only a person removes the record while it is in progress.
+// Under Reexecute its retention starts at the end of the lease, if no call comes.
 func (r *Row) renew(now, lease Micros) {
 	r.LeaseEnd = now + lease
 	r.Updated = now
@@ -146,7 +146,7 @@ func (r *Row) renew(now, lease Micros) {
 	}
 }
 
-// Issue decides on a key that the server makes.
+// Issue decides on a key that the server issues.
 func Issue(cur Row, now Micros, req *retrysafe.IssueRequest) (next Row, status retrysafe.Status, write bool) {
 	if cur.Absent(now) {
 		return Row{

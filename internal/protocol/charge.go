@@ -8,8 +8,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Charge counts what the request says, or refuses it: then there is nothing to write. It does not
-// change what cur refers to.
+// Charge counts what the request says, or refuses it; after a refusal there is nothing to write. It
+// does not change memory that cur refers to.
 func Charge(cur Usage, now Micros, req *retrysafe.ChargeRequest) (next Usage, charged retrysafe.Charged, write bool) {
 	t := TermsOf(req)
 	next = cur.at(now)
@@ -24,25 +24,24 @@ func Charge(cur Usage, now Micros, req *retrysafe.ChargeRequest) (next Usage, ch
 	return next, retrysafe.Charged{OK: true}, true
 }
 
-// Terms are a request in the numbers that are counted with; a script is given them too. Zero limits
-// are none.
+// Terms are the numbers of a request, in the units that are counted with; scripts get them too. A
+// zero limit means no limit.
 type Terms struct {
 	Keys, Bytes int64
-	// For is how long it counts, and Width that of a bucket: the largest power of two that is at
-	// most a sixteenth of it.
+	// For is how long a key counts. Width is the width of a bucket: the largest power of two that
+	// is at most a sixteenth of For.
 	For, Width Micros
-	// Live and Stored are the most of keys and bytes.
+	// Live and Stored are the limits for keys and bytes.
 	Live, Stored int64
-	// Every is the time between two new keys at the rate, and Room the time that a burst of them
-	// stands for.
+	// Every is the time between two new keys at the rate, and Room is the time that its burst
+	// covers.
 	Every, Room Micros
 }
 
-// bucketsFor is how many buckets a span has at least: what ends counts for at most one of them too
-// long.
+// bucketsFor is the smallest number of buckets in a span: a key counts at most one bucket too long.
 const bucketsFor = 16
 
-// TermsOf reads a valid request.
+// TermsOf returns the terms of a valid request.
 func TermsOf(req *retrysafe.ChargeRequest) Terms {
 	l := &req.Limits
 	t := Terms{Keys: req.Keys, Bytes: req.Bytes, For: min(Span(req.For), never), Width: 1, Live: max(0, l.Live), Stored: max(0, l.Bytes)}
@@ -50,7 +49,7 @@ func TermsOf(req *retrysafe.ChargeRequest) Terms {
 		t.Width *= 2
 	}
 	if l.PerSecond > 0 {
-		// Rounded up: never faster than what was said.
+		// Rounded up: never faster than the rate.
 		t.Every = max(1, Micros(math.Ceil(1e6/l.PerSecond)))
 		burst := l.Burst
 		if burst <= 0 {
@@ -61,12 +60,12 @@ func TermsOf(req *retrysafe.ChargeRequest) Terms {
 	return t
 }
 
-// ends is the end of the bucket for what is counted now.
+// ends returns the end of the bucket for what is counted now.
 func (t *Terms) ends(now Micros) Micros {
 	return min((now+t.For+t.Width-1)/t.Width*t.Width, never)
 }
 
-// at is u without what has passed, in memory of its own.
+// at returns a copy of u without what has expired.
 func (u *Usage) at(now Micros) (left Usage) {
 	for _, r := range u.Rates {
 		if r.Next > now {
@@ -81,13 +80,13 @@ func (u *Usage) at(now Micros) (left Usage) {
 	return left
 }
 
-// Bounds of the time after which somebody who was refused for what lives should ask again.
+// Bounds of the time after which a caller that was refused because of live keys should retry.
 const (
 	soonest Micros = 1e6
 	latest  Micros = 60e6
 )
 
-// wait is how long new keys have to wait; zero: they may come now.
+// wait returns how long new keys have to wait; zero: not at all.
 func (u *Usage) wait(now Micros, t *Terms) (wait Micros) {
 	if t.Keys <= 0 {
 		return 0
@@ -117,14 +116,14 @@ func (u *Usage) wait(now Micros, t *Terms) (wait Micros) {
 	return wait
 }
 
-// mostRates is how many different rates are counted of a tenant at once. It bounds what is stored.
+// mostRates is how many different rates of a tenant are counted at once. It limits what is stored.
 const mostRates = 256
 
 func (u *Usage) has(every Micros) bool {
 	return slices.ContainsFunc(u.Rates, func(r Rate) bool { return r.Every == every })
 }
 
-// next is the theoretical arrival time of a rate: now, unless keys have come before their time.
+// next returns the theoretical arrival time of a rate: now, unless keys came before their time.
 func (u *Usage) next(now, every Micros) Micros {
 	for _, r := range u.Rates {
 		if r.Every == every {
@@ -151,8 +150,8 @@ func (u *Usage) cells(now, every Micros, keys int64) {
 	}
 }
 
-// add counts n in the bucket that ends then. What is given back is taken from that bucket and those
-// before it, the last first, as far as there is something.
+// add counts n in the bucket that ends then. A negative n is taken from that bucket and those
+// before it, the last first, and never makes one negative.
 func (u *Usage) add(ends Micros, n int64, of func(*Bucket) *int64) {
 	at := 0
 	for at < len(u.Buckets) && u.Buckets[at].Ends < ends {

@@ -31,7 +31,7 @@ func TestTerms(t *testing.T) {
 }
 
 // TestChargeWalk makes long random sequences of charges, and compares the counts with a list of all
-// that was counted.
+// counted keys.
 func TestChargeWalk(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
@@ -79,7 +79,7 @@ func TestChargeWalk(t *testing.T) {
 	}
 }
 
-// TestRatesApart: a route with a rate of its own does not slow the others down, nor speed them up.
+// TestRatesApart: a route with its own rate neither slows the others down nor speeds them up.
 func TestRatesApart(t *testing.T) {
 	t.Parallel()
 	charge := func(u *protocol.Usage, now protocol.Micros, perSecond float64) bool {
@@ -104,8 +104,8 @@ func TestRatesApart(t *testing.T) {
 	assert.Equal(t, fast, 1000, "new keys in ten seconds at 100/s")
 }
 
-// TestRatesAreBounded: a tenant has at most 256 rates at once, so that its counts stay small. Those
-// that are there go on.
+// TestRatesAreBounded: a tenant has at most 256 rates at once, so that its counts stay small. The
+// existing ones continue to work.
 func TestRatesAreBounded(t *testing.T) {
 	t.Parallel()
 	var u protocol.Usage

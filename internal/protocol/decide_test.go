@@ -9,8 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/protocol"
 )
 
-// The clauses of the contract are tested through stores. Here is what a store cannot be brought
-// into: clocks that go back, and times at the ends of their range.
+// The clauses of the contract are tested through stores. These tests cover what a store cannot be
+// made to do: clocks that go back, and times at the ends of their range.
 
 var (
 	me  = retrysafe.Owner{1}

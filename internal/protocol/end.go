@@ -6,8 +6,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Extend renews the lease of the holder, and keeps progress that is newer than what is there.
-// Nothing is to be written where it returns an error.
+// Extend renews the holder's lease, and stores progress that is newer than the stored one. If it
+// returns an error, there is nothing to write.
 func Extend(cur Row, now Micros, req *retrysafe.ExtendRequest) (Row, error) {
 	if cur.Absent(now) || !cur.holds(req.Owner, req.Fence) || cur.State != retrysafe.StateInProgress || cur.abandoned() {
 		return cur, retrysafe.ErrLeaseLost
@@ -22,7 +22,7 @@ func Extend(cur Row, now Micros, req *retrysafe.ExtendRequest) (Row, error) {
 	return cur, nil
 }
 
-// Complete keeps the answer. A repeat gets the stored row, with nothing to write.
+// Complete stores the answer. A repeated call gets the stored row, with nothing to write.
 func Complete(cur Row, now Micros, req *retrysafe.CompleteRequest) (next Row, write bool, err error) {
 	if !req.State.Finished() {
 		return cur, false, fmt.Errorf("retrysafe: Complete with state %v; use completed or failed", req.State)
@@ -41,14 +41,14 @@ func Complete(cur Row, now Micros, req *retrysafe.CompleteRequest) (next Row, wr
 	return cur, true, nil
 }
 
-// Release gives the key back or puts it in doubt.
+// Release releases the key or puts it in doubt.
 func Release(cur Row, now Micros, req *retrysafe.ReleaseRequest) (next Row, write bool, err error) {
 	if cur.Absent(now) || !cur.holds(req.Owner, req.Fence) {
 		return cur, false, retrysafe.ErrLeaseLost
 	}
 	switch {
 	case cur.State == retrysafe.StateReleased && !req.InDoubt, cur.abandoned() && req.InDoubt:
-		return cur, false, nil // a repeat
+		return cur, false, nil // a repeated call
 	case cur.State != retrysafe.StateInProgress:
 		return cur, false, retrysafe.ErrLeaseLost
 	}
@@ -61,12 +61,12 @@ func Release(cur Row, now Micros, req *retrysafe.ReleaseRequest) (next Row, writ
 		return cur, true, nil
 	}
 	if !cur.hasProgress() {
-		// else the next call goes on with what this one has begun: it has to be the same one
+		// otherwise the next call continues what this one has begun, so it must be the same request
 		cur.Fingerprint, cur.Binding = nil, nil
 	}
 	cur.State = retrysafe.StateReleased
 	cur.end(now, Span(req.Retention))
-	// A late repeat of the Acquire must still meet the record, or it would win.
+	// A late copy of the Acquire must still find the record, or it would succeed.
 	if cur.Expires != 0 {
 		cur.Expires = max(cur.Expires, cur.NotAfter+1)
 	}

@@ -9,11 +9,11 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// The packed form, version 1, for stores that keep one value per key. All numbers are big-endian.
-// docs/formats.md shows the layout.
+// The packed form, version 1, for stores that keep one value for each key. All numbers are
+// big-endian. docs/formats.md has the layout.
 const (
 	packVersion = 1
-	headSize    = 40 // what is needed to decide who may run
+	headSize    = 40 // the part that decides who may run
 	timesSize   = 40
 
 	flagReexecute = 1 << 0
@@ -58,8 +58,8 @@ func (r *Row) appendAnswerHead(b []byte) []byte {
 	return b
 }
 
-// AnswerHead is the part of the packed form that stands before the answer's body, and AnswerFlags
-// those flags that speak of the answer: for stores whose server puts the record together.
+// AnswerHead returns the part of the packed form before the answer's body, and AnswerFlags the
+// flags of the answer, for stores whose server assembles the record.
 func (r *Row) AnswerHead() ([]byte, error) {
 	if len(r.Answer.Codec) > 255 {
 		return nil, errors.New("retrysafe: the name of the answer's codec is too long to pack")
@@ -67,7 +67,7 @@ func (r *Row) AnswerHead() ([]byte, error) {
 	return r.appendAnswerHead(nil), nil
 }
 
-// AnswerFlags are flags of the packed form.
+// AnswerFlags returns the flags of the answer in the packed form.
 func (r *Row) AnswerFlags() byte { return r.flags() & (flagKept | flagNilBody | flagDigest) }
 
 func (r *Row) flags() (f byte) {
@@ -94,8 +94,7 @@ func (r *Row) hasDigest() bool { return r.Answer.Digest != [sha256.Size]byte{} }
 
 func appendShort(b, s []byte) []byte { return append(append(b, byte(len(s))), s...) } //nolint:gosec // callers check
 
-// ParseRow reads the packed form. Fields of the row are parts of b, which nobody may change any
-// more.
+// ParseRow parses the packed form. The row refers to b, which must not be changed afterwards.
 func ParseRow(b []byte) (Row, error) {
 	if len(b) < headSize+timesSize {
 		return Row{}, errors.New("retrysafe: packed record is cut")
@@ -129,7 +128,7 @@ func ParseRow(b []byte) (Row, error) {
 	r.Answer.Size = int64(p.uint(8)) //nolint:gosec // two's complement is the format
 	if f&flagDigest != 0 {
 		copy(r.Answer.Digest[:], p.take(len(r.Answer.Digest)))
-		p.bad = p.bad || !r.hasDigest() // one form for each record
+		p.bad = p.bad || !r.hasDigest() // each record has a single packed form
 	}
 	r.Answer.Kept = f&flagKept != 0
 	r.Answer.Body = p.nilable(f&flagNilBody != 0, p.take(len(p.rest)))
@@ -139,8 +138,8 @@ func ParseRow(b []byte) (Row, error) {
 	return r, nil
 }
 
-// parser takes fields from the front; after the first that does not fit, bad is set and all are
-// empty.
+// parser takes fields from the front. After the first one that does not fit, bad is set and all
+// fields are empty.
 type parser struct {
 	rest []byte
 	bad  bool
@@ -165,11 +164,11 @@ func (p *parser) uint(n int) (v uint64) {
 
 func (p *parser) short() []byte { return p.take(p.length(1)) }
 
-// length is a length of one or two bytes.
+// length reads a length of one or two bytes.
 func (p *parser) length(n int) int { return int(p.uint(n)) } //nolint:gosec // at most 65535
 
-// nilable tells nil from empty; a nil with bytes is damage. What is appended to the result does not
-// touch what stands behind it.
+// nilable distinguishes nil from empty; a nil field with bytes means damage. Appending to the
+// result does not change the bytes after it.
 func (p *parser) nilable(isNil bool, field []byte) []byte {
 	if isNil {
 		p.bad = p.bad || len(field) > 0

@@ -22,7 +22,7 @@ const golden = "testdata/packed_v1.golden"
 // minute is a time in 2026, in microseconds.
 const minute protocol.Micros = 1_774_746_000_000_000
 
-// rows have each state, and each field once empty and once not.
+// rows returns rows with each state, and with each field once empty and once not.
 func rows() map[string]protocol.Row {
 	owner := retrysafe.Owner{0xa0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0xaf}
 	running := protocol.Row{
@@ -63,7 +63,7 @@ func rows() map[string]protocol.Row {
 	}
 }
 
-// names are those of rows in the order of the golden file.
+// names are the names of rows in the order of the golden file.
 var names = []string{
 	"running", "full", "completed", "completed-empty", "completed-nil", "completed-large", "completed-hijacked", "failed", "in-doubt",
 	"released", "issued", "asks",
@@ -110,8 +110,8 @@ func TestPackedAppends(t *testing.T) {
 	assert.Equal(t, string(after), "before"+string(alone), "packed form after a prefix")
 }
 
-// TestParsedRowKeepsToItself: the fields of a row are parts of one piece of memory, and appending
-// to one does not touch the next.
+// TestParsedRowKeepsToItself: the fields of a row share memory, and appending to one does not
+// change the next.
 func TestParsedRowKeepsToItself(t *testing.T) {
 	t.Parallel()
 	for name, want := range rows() {
@@ -165,7 +165,7 @@ func TestParseRowRefuses(t *testing.T) {
 		_, err := protocol.ParseRow(packed)
 		assert.True(t, err != nil, "ParseRow refuses %s", name)
 	}
-	// The body is the last field and takes what is left, so that only a cut before it can be told.
+	// The body is the last field and has no length, so only a cut before it can be detected.
 	full := pack("full")
 	for n := range full {
 		_, err := protocol.ParseRow(full[:n])
@@ -195,7 +195,7 @@ func FuzzParseRow(f *testing.F) {
 		again, err := row.AppendBinary(nil)
 		assert.NoError(t, err, "AppendBinary of what was parsed")
 		assert.True(t, bytes.Equal(again, packed), "each row has one packed form: got %x, want %x", again, packed)
-		// What a store read is shown and decided on; nothing of it may panic.
+		// A store's data is shown and decided on; none of that may panic.
 		key := retrysafe.StoreKey{Namespace: "n", Layer: "fn", Key: retrysafe.Key{Operation: "o", ID: "i"}}
 		_ = row.Record(key, minute)
 		_, _, _, _ = protocol.Acquire(row, minute, 0, &retrysafe.AcquireRequest{Key: key})

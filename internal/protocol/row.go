@@ -1,6 +1,6 @@
-// Package protocol is the record's state machine: pure functions from a record and a request to the
-// next record and the answer. Every store that decides in Go uses it, so that the table of
-// docs/design.md stands in one place.
+// Package protocol is the state machine of a record: pure functions that take a record and a
+// request and return the next record and the answer. Every store that decides in Go uses it, so the
+// table of docs/design.md is implemented in one place.
 package protocol
 
 import (
@@ -11,14 +11,13 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Micros is a point or a span of the store's time in microseconds; points count from the Unix
-// epoch.
+// Micros is a time or a duration of the store in microseconds; times count from the Unix epoch.
 type Micros = int64
 
-// forever is a span that never ends.
+// forever is a duration that never ends.
 const forever = math.MaxInt64 / int64(time.Microsecond)
 
-// Row is a record as a store keeps it: times absolute, on the store's clock. The zero Row is an
+// Row is a record as a store keeps it, with absolute times of the store's clock. The zero Row is an
 // absent record.
 type Row struct {
 	State   retrysafe.State
@@ -31,23 +30,24 @@ type Row struct {
 	Asks, EarlierCut     bool
 	Earlier              []retrysafe.Worked
 	Fingerprint, Binding []byte
-	// LeaseEnd is zero unless the record is in progress, and zero there once the attempt was given
-	// up (put in doubt at once).
+	// LeaseEnd is zero unless the record is in progress. It is also zero after the attempt was put
+	// in doubt at once.
 	LeaseEnd Micros
-	// Expires is zero for a record that nothing but a person removes.
+	// Expires is zero for a record that only a person removes.
 	Expires, Created, Updated Micros
-	// Retention is that of the Acquire that won; NotAfter is the last of it and its repeats.
+	// Retention is from the successful Acquire; NotAfter is the last one of it and its repeated
+	// calls.
 	NotAfter, Retention Micros
-	// Answer is the progress while the record is not finished.
+	// Answer is the progress until the record is finished.
 	Answer           retrysafe.Answer
 	Cause, LastError string
 }
 
-// Expired tells whether the record counts as absent. The fence of an expired row still bounds the
-// next one from below.
+// Expired reports whether the record counts as absent. The fence of an expired row still is a lower
+// bound for the next one.
 func (r *Row) Expired(now Micros) bool { return r.Expires != 0 && now >= r.Expires }
 
-// Absent tells whether there is nothing to answer from.
+// Absent reports whether there is no record to answer from.
 func (r *Row) Absent(now Micros) bool { return r.State == 0 || r.Expired(now) }
 
 // InDoubt is like [retrysafe.Record.InDoubt].
@@ -57,10 +57,10 @@ func (r *Row) InDoubt(now Micros) bool {
 
 func (r *Row) abandoned() bool { return r.State == retrysafe.StateInProgress && r.LeaseEnd == 0 }
 
-// HasProgress is what [retrysafe.ListRequest].Progress selects.
+// HasProgress reports whether [retrysafe.ListRequest].Progress selects the row.
 func (r *Row) HasProgress() bool { return r.unfinished() && r.Answer.Codec != "" }
 
-// unfinished tells whether an attempt may have left progress in the place of the answer.
+// unfinished reports whether an attempt may have stored progress in place of the answer.
 func (r *Row) unfinished() bool {
 	return r.State == retrysafe.StateInProgress || r.State == retrysafe.StateReleased
 }
@@ -71,8 +71,7 @@ func (r *Row) holds(owner retrysafe.Owner, fence retrysafe.Fence) bool {
 	return r.Owner == owner && r.Fence == fence
 }
 
-// Record is the row as callers see it. An absent row gives a record with nothing but the key and
-// Now.
+// Record returns the row as callers see it. For an absent row it has only the key and Now.
 func (r *Row) Record(key retrysafe.StoreKey, now Micros) retrysafe.Record {
 	if r.Absent(now) {
 		return retrysafe.Record{Key: key, Now: Time(now)}
@@ -91,18 +90,18 @@ func (r *Row) Record(key retrysafe.StoreKey, now Micros) retrysafe.Record {
 	return rec
 }
 
-// Time is the point that m names, in UTC.
+// Time converts m to a time, in UTC.
 func Time(m Micros) time.Time { return time.UnixMicro(m).UTC() }
 
-// Span rounds d up to microseconds, so that a positive duration never becomes zero.
+// Span converts d to microseconds, rounded up, so that a positive duration never becomes zero.
 func Span(d time.Duration) Micros {
 	if d > retrysafe.Forever-time.Microsecond {
-		return forever // rounding up would have no room
+		return forever // rounding up would overflow
 	}
 	return int64((d + time.Microsecond - 1) / time.Microsecond)
 }
 
-// after is now + d as an expiry: zero (never) where d has no end or the sum has no room.
+// after returns now + d as an expiry: zero (never) if d has no end or the sum would overflow.
 func after(now, d Micros) Micros {
 	if d >= forever-now {
 		return 0
@@ -110,7 +109,7 @@ func after(now, d Micros) Micros {
 	return now + d
 }
 
-// clip keeps operators' texts from growing a record without bound.
+// clip limits texts for operators, so that they cannot make a record too large.
 func clip(s string, most int) string {
 	if len(s) > most {
 		s = s[:most]
@@ -118,7 +117,7 @@ func clip(s string, most int) string {
 	return strings.ToValidUTF8(s, "")
 }
 
-// Clip keeps what a record says to people within its bounds.
+// Clip limits the length of a record's texts for people.
 func Clip(cause, lastError string) (string, string) {
 	return clip(cause, maxCause), clip(lastError, maxLastError)
 }

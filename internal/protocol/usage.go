@@ -8,11 +8,11 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Usage is what is counted of one tenant. The zero Usage is nothing.
+// Usage has the counts of one tenant. The zero Usage counts nothing.
 type Usage struct {
-	// Rates are in the order in which they were used first.
+	// Rates are in the order of their first use.
 	Rates []Rate
-	// Buckets are in the order of their ends, one for each.
+	// Buckets are sorted by their ends, which are distinct.
 	Buckets []Bucket
 }
 
@@ -20,22 +20,22 @@ type Usage struct {
 type Rate struct {
 	// Every is the time between two new keys at that rate.
 	Every Micros
-	// Next is when the next one would come if all had kept that distance: the theoretical arrival
+	// Next is when the next key would come if all had kept that distance: the theoretical arrival
 	// time.
 	Next Micros
 }
 
-// Bucket is what stops to count at one point of time.
+// Bucket has what stops to count at one time.
 type Bucket struct {
 	Ends        Micros
 	Keys, Bytes int64
 }
 
-// never is an end that does not come: 2^53 is in the year 2255, and the largest number that scripts
-// count to.
+// never is an end that does not come: 2^53 is in the year 2255, and the largest integer that
+// scripts can count to.
 const never Micros = 1 << 53
 
-// UsageName is the text under which a store keeps the usage of a tenant: that of a key without
+// UsageName returns the text under which a store keeps the usage of a tenant: a key without
 // operation and id, which no record has.
 func UsageName(namespace, tenant string) []byte {
 	// never fails
@@ -43,7 +43,7 @@ func UsageName(namespace, tenant string) []byte {
 	return text
 }
 
-// Expires is when nothing of u counts any more.
+// Expires returns when nothing in u counts any more.
 func (u *Usage) Expires() Micros {
 	var last Micros
 	for _, r := range u.Rates {
@@ -55,7 +55,7 @@ func (u *Usage) Expires() Micros {
 	return last
 }
 
-// Empty tells whether nothing is counted.
+// Empty reports whether nothing is counted.
 func (u *Usage) Empty() bool { return len(u.Rates) == 0 && len(u.Buckets) == 0 }
 
 // usageVersion is the first byte of the packed form.
@@ -73,7 +73,7 @@ func (u *Usage) AppendBinary(b []byte) ([]byte, error) {
 		return b, errors.New("a tenant has more than 65535 different rates at once; use few")
 	}
 	b = append(b, usageVersion)
-	b = binary.BigEndian.AppendUint16(b, uint16(len(u.Rates))) //nolint:gosec // looked at above
+	b = binary.BigEndian.AppendUint16(b, uint16(len(u.Rates))) //nolint:gosec // checked above
 	for _, r := range u.Rates {
 		b = appendInt64(appendInt64(b, r.Every), r.Next)
 	}
@@ -83,7 +83,7 @@ func (u *Usage) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// ParseUsage reads what AppendBinary wrote. No bytes are an empty usage.
+// ParseUsage parses what AppendBinary wrote. No bytes are an empty usage.
 func ParseUsage(b []byte) (u Usage, err error) {
 	if len(b) == 0 {
 		return u, nil

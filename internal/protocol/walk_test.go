@@ -11,9 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/protocol"
 )
 
-// TestWalk makes long random sequences of calls on one key, as three callers and an operator would
-// whose requests come late, twice or not at all, and checks after each what must hold whatever
-// happened before.
+// TestWalk makes long random sequences of calls on one key, like three callers and an operator
+// whose requests come late, twice or not at all. After each call it checks what must always hold.
 func TestWalk(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
@@ -36,10 +35,10 @@ type walk struct {
 	now    protocol.Micros
 	policy retrysafe.OnDoubt
 
-	highest retrysafe.Fence // of all wins
-	running bool            // under Refuse: a start that nobody has called back or resolved
-	answer  []byte          // what a caller was told is the answer; nil: nobody was
-	held    []protocol.Row  // what winners know of their attempts, the stale ones too
+	highest retrysafe.Fence // of all successful claims
+	running bool            // under Refuse: a start that was not called back or resolved
+	answer  []byte          // the answer that a caller got; nil: none did
+	held    []protocol.Row  // what holders know of their attempts, including stale ones
 	log     []string        // what happened
 	owners  [3]retrysafe.Owner
 }
@@ -89,7 +88,7 @@ func (w *walk) acquire(resolve bool) error {
 	case status != retrysafe.Won && write:
 		return fmt.Errorf("status %d has changed the record", status)
 	case status != retrysafe.Won:
-	case next.Fence == before.Fence && next.Owner == before.Owner: // a repeat
+	case next.Fence == before.Fence && next.Owner == before.Owner: // a repeated call
 	case next.Fence <= w.highest:
 		return fmt.Errorf("fence %d after %d", next.Fence, w.highest)
 	case w.running && next.OnDoubt == retrysafe.Refuse && req.IfFence == 0:
@@ -164,7 +163,7 @@ func (w *walk) sweep() error {
 	return nil
 }
 
-// cross sends the row through its packed form, as every call of such a store does.
+// cross converts the row to its packed form and back, like every call of a store that uses it.
 func (w *walk) cross() error {
 	if w.row.State == 0 {
 		return nil

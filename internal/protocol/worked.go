@@ -11,7 +11,7 @@ import (
 // maxEarlier is how many earlier attempts a record keeps.
 const maxEarlier = 16
 
-// The form of what a record keeps of attempts that may have worked: nothing, or a byte of flags and
+// The format of a record's list of attempts that may have worked: nothing, or a byte of flags and
 // 12 bytes for each earlier attempt.
 const (
 	workedAsks = 1 << 0
@@ -21,27 +21,27 @@ const (
 
 var errWorked = errors.New("retrysafe: the record is damaged: its list of earlier attempts has a length or flag that does not exist")
 
-// mayHaveWorked tells whether the last attempt of an unfinished record may have had an effect.
-// Under Refuse only what certainly did nothing is released.
+// mayHaveWorked reports whether the last attempt of an unfinished record may have had an effect.
+// Under Refuse a key is released only if certainly nothing was done.
 func (r *Row) mayHaveWorked() bool {
 	return !r.Asks && (r.State == retrysafe.StateInProgress || r.State == retrysafe.StateReleased && r.OnDoubt == retrysafe.Reexecute)
 }
 
-// addEarlier adds attempts that are not there yet; the oldest make room.
+// addEarlier adds attempts that are not in the list yet; the oldest ones are dropped.
 func (r *Row) addEarlier(worked ...retrysafe.Worked) {
 	for _, w := range worked {
 		if slices.ContainsFunc(r.Earlier, func(e retrysafe.Worked) bool { return e.Fence == w.Fence }) {
 			continue
 		}
-		r.Earlier = append(slices.Clip(r.Earlier), w) // the list may be that of another row
+		r.Earlier = append(slices.Clip(r.Earlier), w) // another row may share the list
 		if len(r.Earlier) > maxEarlier {
 			r.Earlier, r.EarlierCut = r.Earlier[1:], true
 		}
 	}
 }
 
-// AppendWorked appends what the record keeps of attempts that may have worked. Of most records that
-// is nothing.
+// AppendWorked appends the record's list of attempts that may have worked. For most records that is
+// nothing.
 func (r *Row) AppendWorked(b []byte) []byte {
 	var flags byte
 	if r.Asks {
@@ -65,7 +65,7 @@ func AppendEarlier(b []byte, all []retrysafe.Worked) []byte {
 	return b
 }
 
-// ParseWorked reads what AppendWorked has written.
+// ParseWorked parses what AppendWorked has written.
 func (r *Row) ParseWorked(b []byte) error {
 	if len(b) == 0 {
 		return nil

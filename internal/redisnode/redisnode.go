@@ -1,5 +1,5 @@
-// Package redisnode asks Redis servers what they are set to, for those who keep something there
-// that must not get lost.
+// Package redisnode asks Redis servers for their configuration, for packages that must not lose
+// what they store there.
 package redisnode
 
 import (
@@ -15,22 +15,23 @@ import (
 // Do sends one command to a server.
 type Do = func(ctx context.Context, cmd ...string) redisclient.Reply
 
-// Node is what a server says of itself. What it does not let us ask is empty.
+// Node is what a server reports about itself. Fields that the server does not let us read are
+// empty.
 type Node struct {
 	// Policy is its maxmemory-policy.
 	Policy string
-	// AOF is "1" where it keeps an append-only file, "0" where it keeps none; Fsync says when that
-	// reaches the disk, and RewriteFsync "yes" that it does not while the file is written anew.
+	// AOF is "1" if the server has an append-only file, "0" if not. Fsync says when it is flushed
+	// to the disk. RewriteFsync is "yes" if it is not flushed during a rewrite of the file.
 	AOF, Fsync, RewriteFsync string
-	// RunID is of the server's process, and no other's.
+	// RunID identifies the server's process.
 	RunID string
-	// Replicas is how many it has; -1 unknown.
+	// Replicas is the number of replicas; -1: unknown.
 	Replicas int
 	major    int
 }
 
-// Look asks a server. Errors are those of the connection and of a server in trouble; that we may
-// not ask is none.
+// Look asks a server. It returns errors of the connection and of a server in trouble. A refused
+// permission is not an error.
 func Look(ctx context.Context, do Do) (Node, error) {
 	n := Node{Replicas: -1}
 	for name, value := range map[string]*string{"maxmemory-policy": &n.Policy, "appendfsync": &n.Fsync, "no-appendfsync-on-rewrite": &n.RewriteFsync} {
@@ -65,8 +66,8 @@ func Look(ctx context.Context, do Do) (Node, error) {
 	return n, nil
 }
 
-// Check says what is wrong with a server for those who need version 7 and that nothing is dropped:
-// what would be, as "the record of work that is done, and a repeat would run it again".
+// Check returns what is wrong with a server for a caller that needs version 7 and no evictions.
+// what says what an eviction would lose, for example "the record of work that is done".
 func (n *Node) Check(allowEviction bool, what string) error {
 	switch {
 	case n.major > 0 && n.major < 7:
@@ -77,8 +78,8 @@ func (n *Node) Check(allowEviction bool, what string) error {
 	return nil
 }
 
-// Forgets says how a server can lose what it has confirmed, where confirmed replicas have each
-// write, and what to set; "": it cannot.
+// Forgets returns how a server can lose confirmed writes, if confirmed replicas have each write,
+// and what to configure; "": it cannot.
 func (n *Node) Forgets(confirmed int) string {
 	switch {
 	case n.AOF != "1":
@@ -94,7 +95,7 @@ func (n *Node) Forgets(confirmed int) string {
 	return ""
 }
 
-// setting reads one.
+// setting reads one setting.
 func setting(ctx context.Context, do Do, name string) (string, error) {
 	r := do(ctx, "CONFIG", "GET", name)
 	if r.Err != nil {
@@ -108,7 +109,7 @@ func setting(ctx context.Context, do Do, name string) (string, error) {
 	return "", redisclient.Error("ERR no such setting")
 }
 
-// forbidden tells a server that does not let us ask from one that is in trouble.
+// forbidden reports whether the server refused the question, as opposed to being in trouble.
 func forbidden(err error) bool {
 	var e redisclient.Error
 	return errors.As(err, &e) && (e.Code() == "NOPERM" || e.Code() == "ERR")

@@ -14,7 +14,7 @@ func (f Field) inBody(in *Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if len(f.path) == 1 { // in the query it would be another one for some programs
+	if len(f.path) == 1 { // some programs would take another one from the query
 		params, err := pairs(in.r.URL.RawQuery)
 		if err != nil {
 			return "", err
@@ -27,7 +27,7 @@ func (f Field) inBody(in *Request) (string, error) {
 		return f.inJSON(in)
 	}
 	if !f.form {
-		// it is said to be in JSON: another kind would be another reading of the same bytes
+		// its content type is JSON: another kind would be another reading of the same bytes
 		return "", errKind
 	}
 	all, err := in.form()
@@ -41,8 +41,8 @@ func (f Field) inBody(in *Request) (string, error) {
 	return one(found)
 }
 
-// inJSON finds a member. Go, for one, takes a member whose name differs in case for the same, so
-// that one beside it is refused.
+// inJSON finds a member. Some readers, Go's for one, also match a member whose name differs in
+// case, so inJSON refuses an object with both.
 func (f Field) inJSON(in *Request) (string, error) {
 	value, err := in.json()
 	if err != nil {
@@ -67,7 +67,8 @@ func (f Field) inJSON(in *Request) (string, error) {
 		return v, nil
 	case json.Number:
 		if !whole(v.String()) {
-			// 7.0 and 70e-1 would be other keys than 7, and 2^53 and 2^53+1 are one number for many
+			// 7.0 and 70e-1 would be other keys than 7, and many programs read 2^53 and 2^53+1 as
+			// one number
 			return "", errScalar
 		}
 		return v.String(), nil
@@ -77,7 +78,7 @@ func (f Field) inJSON(in *Request) (string, error) {
 	return "", errScalar
 }
 
-// whole tells numbers that have one spelling only, and are exact in a double.
+// whole reports whether a number has only one spelling, and is exact in a double.
 func whole(s string) bool {
 	n, err := strconv.ParseInt(s, 10, 64)
 	return err == nil && s == strconv.FormatInt(n, 10) && n < 1<<53 && n > -1<<53

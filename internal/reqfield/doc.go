@@ -1,3 +1,3 @@
-// Package reqfield finds one value in a request: where a key, a time or an event's id is made of
-// what others sent, every value that could be read in two ways would be two keys.
+// Package reqfield finds one value in a request. Keys, times and event ids are made from such
+// values, which others have sent. A value that could be read in two ways would give two keys.
 package reqfield

@@ -9,20 +9,20 @@ import (
 	"unicode/utf8"
 )
 
-// ErrAbsent says that the field is not there, or empty. Other errors say that it cannot be read in
-// one way only. None has a value.
+// ErrAbsent means that the field is missing or empty. Other errors mean that it cannot be read in
+// only one way. No error contains a value.
 var ErrAbsent = errors.New("the field is not there, or empty")
 
-// Field is where a value stands. The zero Field is nowhere.
+// Field is the place of a value. The zero Field is no place.
 type Field struct {
 	text   string
 	header string   // canonical
-	query  string   // a parameter of the query
-	path   []string // of a JSON body
-	form   bool     // path is one name, which a form may have as well
+	query  string   // parameter of the query
+	path   []string // in a JSON body
+	form   bool     // path is one name, which may also be a form field
 }
 
-// Parse reads what people write:
+// Parse parses the text form of a field:
 //
 //	poll          a member of a JSON body, or a field of a form
 //	$.order.id    a member of a member of a JSON body
@@ -65,13 +65,13 @@ func Parse(text string) (Field, error) {
 	return f, nil
 }
 
-// elsewhere are headers that a server of net/http does not leave among the others.
+// elsewhere are headers that net/http's server does not leave in the header map.
 var elsewhere = []string{"Host", "Connection", "Content-Length", "Transfer-Encoding", "Trailer", "Te", "Expect"}
 
-// String is what was parsed.
+// String returns the text that was parsed.
 func (f Field) String() string { return f.text }
 
-// Name is the same for all ways to write one field.
+// Name returns a name that is the same for all texts of one field.
 func (f Field) Name() string {
 	if len(f.path) == 0 {
 		return f.text
@@ -84,11 +84,11 @@ func (f Field) Name() string {
 	return b.String()
 }
 
-// InHeader tells whether the value is in the head.
+// InHeader reports whether the value is in the header.
 func (f Field) InHeader() bool { return f.header != "" }
 
-// Of returns the value of the field as text. A field that stands there twice, also in another
-// spelling that some programs take for the same, is an error: whoever reads the request next may
+// Of returns the value of the field as text. It returns an error if the field occurs twice, also in
+// another spelling that some programs treat as equal: the next program that reads the request may
 // take the other one.
 func (f Field) Of(in *Request) (string, error) {
 	var value string
@@ -122,8 +122,8 @@ func one(values []string) (string, error) {
 	return "", errTwice
 }
 
-// inHead refuses what others may see in another way: CGI and its heirs take X_Id for X-Id, and a
-// proxy drops what Connection names.
+// inHead refuses fields that others may see differently: CGI and its successors treat X_Id like
+// X-Id, and a proxy drops the fields that Connection names.
 func (f Field) inHead(h http.Header) (string, error) {
 	for name := range h {
 		if name != f.header && strings.EqualFold(strings.ReplaceAll(name, "_", "-"), f.header) {
@@ -140,7 +140,7 @@ func (f Field) inHead(h http.Header) (string, error) {
 	return one(h[f.header])
 }
 
-// inQuery refuses a parameter that a form has as well: programs differ in which one they take.
+// inQuery refuses a parameter that a form also has: programs differ in which one they take.
 func (f Field) inQuery(in *Request) (string, error) {
 	if form, err := in.form(); err == nil {
 		if found, err := find(form, f.query); err != nil || len(found) > 0 {

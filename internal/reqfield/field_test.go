@@ -43,7 +43,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// TestNames: one field has one name, however it is written.
+// TestNames: a field has one name, however it is written.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	for a, b := range map[string]string{"a": "$.a", "$.a.b": "/a/b", "header:x-id": "header:X-Id", "/a": "a"} {
@@ -58,8 +58,8 @@ func TestNames(t *testing.T) {
 	assert.True(t, one.Name() != other.Name(), "a slash in a name is no step")
 }
 
-// FuzzBody: whatever a body is, a value that is found is the one that a service finds, and a second
-// place for it is refused.
+// FuzzBody: for any body, a value that is found is the one that a service finds, and a second place
+// for it is refused.
 func FuzzBody(f *testing.F) {
 	f.Add("application/json", `{"id":"a"}`)
 	f.Add("application/json", `{"id":1,"ID":2}`)

@@ -16,8 +16,8 @@ import (
 	"github.com/retrysafe/retrysafe/fingerprint"
 )
 
-// Request is one that fields are found in. What they need of the body is read once. It is for one
-// goroutine.
+// Request is a request in which fields are looked up. It reads the body once. It is not safe for
+// concurrent use.
 type Request struct {
 	r    *http.Request
 	body []byte
@@ -32,7 +32,7 @@ type Request struct {
 	read    bool
 }
 
-// In returns the request for fields to be found in.
+// In returns a Request for r and its body.
 func In(r *http.Request, body []byte) *Request { return &Request{r: r, body: body} }
 
 type kind uint8
@@ -58,7 +58,7 @@ var strict = func() *fingerprint.Compiled {
 	return c
 }()
 
-// kindOf tells what the body is.
+// kindOf returns the kind of the body.
 func (in *Request) kindOf() (kind, error) {
 	if in.kind != 0 || in.kindErr != nil {
 		return in.kind, in.kindErr
@@ -86,7 +86,7 @@ func (in *Request) kindOf() (kind, error) {
 	return in.kind, nil
 }
 
-// form is the body as the fields of a form.
+// form returns the body's form fields.
 func (in *Request) form() ([]pair, error) {
 	k, err := in.kindOf()
 	switch {
@@ -105,14 +105,14 @@ func (in *Request) form() ([]pair, error) {
 	return in.fields, in.formErr
 }
 
-// json is the body as a value.
+// json returns the body as a value.
 func (in *Request) json() (any, error) {
 	if in.read {
 		return in.object, in.jsonErr
 	}
 	in.read = true
 	if _, err := strict.Sum("application/json", "", in.body); err != nil {
-		in.jsonErr = errJSON // not err, which has places of the body
+		in.jsonErr = errJSON // not err, which has positions in the body
 		return nil, in.jsonErr
 	}
 	d := json.NewDecoder(bytes.NewReader(in.body))
@@ -126,8 +126,8 @@ func (in *Request) json() (any, error) {
 // pair is a field of a form or a query.
 type pair struct{ name, value string }
 
-// pairs reads a query or a form. A semicolon separates parameters for some programs, and is a
-// character for others.
+// pairs parses a query or a form. It refuses a semicolon, which separates parameters for some
+// programs and is a character for others.
 func pairs(text string) ([]pair, error) {
 	var all []pair
 	if strings.Contains(text, ";") {
@@ -156,7 +156,7 @@ func parts(body []byte, boundary string) ([]pair, error) {
 	in := multipart.NewReader(bytes.NewReader(body), boundary)
 	for {
 		p, err := in.NextRawPart()
-		if err == io.EOF { // itself: one that is wrapped broke off
+		if err == io.EOF { // not errors.Is: a wrapped io.EOF is in the middle of a part
 			return all, nil
 		}
 		if err != nil {
@@ -164,7 +164,7 @@ func parts(body []byte, boundary string) ([]pair, error) {
 		}
 		lines := p.Header["Content-Disposition"]
 		if len(lines) != 1 || strings.ContainsAny(lines[0], `*\`) || p.FormName() == "" {
-			// programs differ in what these names are
+			// programs differ in how they read these names
 			return nil, errForm
 		}
 		field := pair{name: p.FormName()}
@@ -179,7 +179,7 @@ func parts(body []byte, boundary string) ([]pair, error) {
 	}
 }
 
-// find returns the values of a name, and refuses another spelling of it.
+// find returns the values of a name, and refuses other spellings of it.
 func find(all []pair, name string) (values []string, err error) {
 	want := usual(name)
 	for _, p := range all {
@@ -193,8 +193,8 @@ func find(all []pair, name string) (values []string, err error) {
 	return values, nil
 }
 
-// usual is what some programs make of a name: they cut it at a bracket or a zero, trim it, take
-// dots and spaces for underscores, and do not look at its case.
+// usual returns what some programs make of a name: they cut it at a bracket or a zero byte, trim
+// it, replace dots and spaces by underscores, and ignore case.
 func usual(name string) string {
 	if i := strings.IndexAny(name, "[\x00"); i >= 0 {
 		name = name[:i]

@@ -13,16 +13,16 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// Postgres is a PostgreSQL server of a test, with one user and no password.
+// Postgres is a test's PostgreSQL server, with one user and no password.
 type Postgres struct {
-	// URL names its database "postgres".
+	// URL is the URL of its database "postgres".
 	URL string
 
 	process
 }
 
-// StartPostgres makes a database cluster of its own, and runs a server on it until the test ends.
-// It does not wait for the disk.
+// StartPostgres creates a database cluster, and runs a server on it until the test ends. The server
+// does not wait for the disk.
 func StartPostgres(tb testing.TB, args ...string) *Postgres {
 	tb.Helper()
 	bin, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
@@ -43,15 +43,16 @@ func StartPostgres(tb testing.TB, args ...string) *Postgres {
 	s.start(tb, command("postgres", append([]string{
 		"-D", filepath.Join(dir, "data"), "-p", p, "-k", dir, "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200",
 		"-c", "shared_buffers=32MB", "-c", "fsync=off", "-c", "full_page_writes=off",
-		// a process for each database, and a compiler in each session
+		// these cost a process for each database, and a compiler in each session
 		"-c", "autovacuum=off", "-c", "jit=off",
 	}, args...)...))
-	tb.Cleanup(func() { s.kill(syscall.SIGINT) }) // it ends its sessions, and then itself
+	tb.Cleanup(func() { s.kill(syscall.SIGINT) }) // it ends its sessions before itself
 	s.await(tb, "postgres", func() bool { return command("pg_isready", "-q", "-h", "127.0.0.1", "-p", p).Run() == nil })
 	return s
 }
 
-// postgresUser is who runs the server, which refuses root: the user that the package has made.
+// postgresUser returns the user that runs the server, since the server refuses root: the one that
+// the package has created.
 func postgresUser(tb testing.TB) *syscall.Credential {
 	tb.Helper()
 	if os.Getuid() != 0 {

@@ -1,6 +1,5 @@
-// Package servertest starts real servers for tests: on loopback, on ports of their own, in folders
-// that are removed. A server that cannot be started fails the test, and says which package to
-// install.
+// Package servertest starts real servers for tests: on loopback, each on its own port, in temporary
+// folders. If a server cannot be started, the test fails and says which package to install.
 package servertest
 
 import (
@@ -17,14 +16,14 @@ import (
 	"github.com/retrysafe/retrysafe/internal/freeport"
 )
 
-// process is a program that a test has started. It ends with the test binary at the latest.
+// process is a program that a test has started. It ends at the latest with the test binary.
 type process struct {
 	cmd   *exec.Cmd
-	ended chan struct{} // closed when it has
+	ended chan struct{} // closed when the process has ended
 	said  output
 }
 
-// output is what a program has said so far.
+// output collects the program's output.
 type output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -59,7 +58,7 @@ func (p *process) start(tb testing.TB, c *exec.Cmd) {
 	}()
 }
 
-// await waits until the server answers. One that has ended never will.
+// await waits until the server answers. It fails if the process has ended.
 func (p *process) await(tb testing.TB, name string, answers func() bool) {
 	tb.Helper()
 	for end := time.Now().Add(8 * time.Minute); !answers(); time.Sleep(10 * time.Millisecond) {
@@ -75,7 +74,7 @@ func (p *process) await(tb testing.TB, name string, answers func() bool) {
 	}
 }
 
-// kill ends the process, and waits for that. One that has ended stays as it is.
+// kill ends the process and waits for its end. It does nothing if the process has ended.
 func (p *process) kill(sig syscall.Signal) {
 	if p.ended == nil {
 		return
@@ -84,7 +83,7 @@ func (p *process) kill(sig syscall.Signal) {
 	<-p.ended
 }
 
-// program finds a program in the folders given, or on the PATH.
+// program finds a program in the given folders, or on the PATH.
 func program(tb testing.TB, name, debianPackage string, folders ...string) string {
 	tb.Helper()
 	for _, dir := range folders {
@@ -102,7 +101,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// folder is one for a server, removed with the test.
+// folder creates a folder for a server, which is removed with the test.
 func folder(tb testing.TB) string {
 	tb.Helper()
 	dir, err := os.MkdirTemp("", "retrysafe-"+strings.ToLower(strings.ReplaceAll(tb.Name(), "/", "-"))+"-")
@@ -111,7 +110,7 @@ func folder(tb testing.TB) string {
 	return dir
 }
 
-// port is one that nobody listens on.
+// port returns a port that is not in use.
 func port(tb testing.TB) string {
 	tb.Helper()
 	p, err := freeport.Get()

@@ -9,10 +9,10 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// Proxy stands between clients and a server, and breaks or holds up their connections when a test
-// asks for it. Its methods may be called concurrently.
+// Proxy is a proxy between clients and a server that breaks or stalls their connections when a test
+// calls for it. Its methods are safe for concurrent use.
 type Proxy struct {
-	// Addr is where clients connect.
+	// Addr is the address for clients.
 	Addr string
 
 	listener net.Listener
@@ -24,7 +24,7 @@ type Proxy struct {
 	lines map[net.Conn]struct{}
 	taken int
 	down  bool
-	hold  chan struct{} // closed by Flow; nil: nothing is held up
+	hold  chan struct{} // closed by Flow; nil: not stalled
 }
 
 // StartProxy returns a proxy that copies bytes between its clients and the server at to, until the
@@ -38,8 +38,8 @@ func StartProxy(tb testing.TB, to string) *Proxy {
 	return p
 }
 
-// NewProxy returns a proxy for the server at to. It accepts connections once Serve was called, so
-// that what Serve is given may use the proxy.
+// NewProxy returns a proxy for the server at to. It accepts connections after Serve was called, so
+// the function passed to Serve may use the proxy.
 func NewProxy(tb testing.TB, to string) *Proxy {
 	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -54,8 +54,8 @@ func NewProxy(tb testing.TB, to string) *Proxy {
 	return p
 }
 
-// Serve starts to accept connections. serve carries one connection and returns when it has ended;
-// both sides are closed then.
+// Serve starts to accept connections. serve handles one connection and returns when it has ended;
+// then both sides are closed.
 func (p *Proxy) Serve(serve func(client, server net.Conn)) {
 	p.serve = serve
 	p.work.Go(func() {
@@ -95,7 +95,7 @@ func (p *Proxy) take(client net.Conn) {
 	p.serve(client, server)
 }
 
-// keep is false where the connections have been cut meanwhile.
+// keep returns false if the connections have been cut meanwhile.
 func (p *Proxy) keep(client, server net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,8 +106,8 @@ func (p *Proxy) keep(client, server net.Conn) bool {
 	return true
 }
 
-// Both runs up, from the client to the server, and down beside it. When one of them has ended, both
-// connections are closed; it returns when the other has ended too.
+// Both runs up, from the client to the server, and down concurrently. When one of them has ended,
+// it closes both connections. It returns when the other has ended too.
 func Both(client, server net.Conn, up, down func()) {
 	var wait sync.WaitGroup
 	for _, pump := range []func(){up, down} {
@@ -120,7 +120,7 @@ func Both(client, server net.Conn, up, down func()) {
 	wait.Wait()
 }
 
-// Copy passes on bytes until one side ends, and waits while the proxy is stalled.
+// Copy copies bytes until one side ends, and waits while the proxy is stalled.
 func (p *Proxy) Copy(to io.Writer, from io.Reader) {
 	buf := make([]byte, 32<<10)
 	for {
@@ -137,7 +137,7 @@ func (p *Proxy) Copy(to io.Writer, from io.Reader) {
 	}
 }
 
-// Cut breaks all connections, and takes no more of them until Mend.
+// Cut breaks all connections, and refuses new ones until Mend.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -145,14 +145,14 @@ func (p *Proxy) Cut() {
 	p.drop(false)
 }
 
-// Mend takes connections again.
+// Mend accepts connections again.
 func (p *Proxy) Mend() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.down = false
 }
 
-// Break breaks all connections in the middle of what they carry, and goes on to take new ones.
+// Break breaks all connections in the middle of their data, and continues to accept new ones.
 func (p *Proxy) Break() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -168,7 +168,7 @@ func (p *Proxy) drop(reset bool) {
 	}
 }
 
-// Stall passes nothing on until Flow.
+// Stall stops all data until Flow.
 func (p *Proxy) Stall() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -187,8 +187,8 @@ func (p *Proxy) Flow() {
 	}
 }
 
-// Wait returns when the proxy is not stalled. Functions for StartProxy call it before they pass
-// something on.
+// Wait returns when the proxy is not stalled. Functions passed to Serve call it before they forward
+// data.
 func (p *Proxy) Wait() {
 	p.mu.Lock()
 	hold := p.hold
@@ -205,7 +205,7 @@ func (p *Proxy) Move(to string) {
 	p.to = to
 }
 
-// Connections is how many there ever were.
+// Connections returns how many connections there have been.
 func (p *Proxy) Connections() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

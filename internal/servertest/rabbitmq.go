@@ -19,11 +19,11 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// RabbitMQ is a broker of a test, with a port mapper and data of its own.
+// RabbitMQ is a test's broker, with its own port mapper and data.
 type RabbitMQ struct {
 	// Addr is host:port.
 	Addr string
-	// Node is the name of its node.
+	// Node is the name of the broker's node.
 	Node string
 
 	process
@@ -35,7 +35,7 @@ type RabbitMQ struct {
 
 const rabbitPrograms = "/usr/lib/rabbitmq/bin"
 
-// StartRabbitMQ runs one until the test ends. config are lines of rabbitmq.conf.
+// StartRabbitMQ runs a broker until the test ends. config are lines of rabbitmq.conf.
 func StartRabbitMQ(tb testing.TB, config ...string) *RabbitMQ {
 	tb.Helper()
 	program(tb, "rabbitmq-server", "rabbitmq-server", rabbitPrograms)
@@ -64,7 +64,7 @@ func StartRabbitMQ(tb testing.TB, config ...string) *RabbitMQ {
 		"RABBITMQ_NODENAME=" + r.Node, "RABBITMQ_NODE_IP_ADDRESS=127.0.0.1", "RABBITMQ_NODE_PORT=" + ports[0], "RABBITMQ_DIST_PORT=" + ports[2],
 		"ERL_EPMD_PORT=" + ports[3], "ERL_EPMD_ADDRESS=127.0.0.1",
 		"RABBITMQ_CTL_DIST_PORT_MIN=" + min(ports[4], ports[5]), "RABBITMQ_CTL_DIST_PORT_MAX=" + max(ports[4], ports[5]),
-		"RABBITMQ_ALLOW_INPUT=1", // the launcher becomes the server, and so has its pid
+		"RABBITMQ_ALLOW_INPUT=1", // the launcher becomes the server, so both have one pid
 		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-noinput -kernel inet_dist_use_interface {127,0,0,1} +S 2:2 +sbwt none",
 	}
 	r.mapper.start(tb, r.command(program(tb, "epmd", "rabbitmq-server"), "-port", ports[3], "-address", "127.0.0.1"))
@@ -82,7 +82,7 @@ func (r *RabbitMQ) command(name string, args ...string) *exec.Cmd {
 	return c
 }
 
-// Restart starts it on the data that it has, after Kill.
+// Restart starts the broker on its existing data, after Kill.
 func (r *RabbitMQ) Restart(tb testing.TB) {
 	tb.Helper()
 	r.start(tb, r.command(rabbitPrograms+"/rabbitmq-server"))
@@ -90,17 +90,17 @@ func (r *RabbitMQ) Restart(tb testing.TB) {
 	r.await(tb, "RabbitMQ", func() bool { return r.API(http.MethodGet, "health/checks/port-listener/"+p, nil, nil) == nil })
 }
 
-// Kill ends it as a crash does.
+// Kill ends the broker like a crash.
 func (r *RabbitMQ) Kill() { r.kill(syscall.SIGKILL) }
 
-// Ctl is its command line.
+// Ctl runs the broker's command-line tool.
 func (r *RabbitMQ) Ctl(tb testing.TB, args ...string) {
 	tb.Helper()
 	said, err := r.command(rabbitPrograms+"/rabbitmqctl", append([]string{"-n", r.Node, "--quiet"}, args...)...).CombinedOutput()
 	assert.NoError(tb, err, "rabbitmqctl %q: %s", args, said)
 }
 
-// API asks the management interface. in and out may be nil.
+// API calls the management interface. in and out may be nil.
 func (r *RabbitMQ) API(method, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {
@@ -134,7 +134,7 @@ func (r *RabbitMQ) API(method, path string, in, out any) error {
 	return nil
 }
 
-// VHost makes a virtual host of its own, and returns its URL for guest.
+// VHost creates a new virtual host, and returns its URL for guest.
 func (r *RabbitMQ) VHost(tb testing.TB) string {
 	tb.Helper()
 	name := "t" + rand.Text()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Redis is a redis-server of a test.
+// Redis is a test's redis-server.
 type Redis struct {
 	// Addr is host:port.
 	Addr string
@@ -19,7 +19,7 @@ type Redis struct {
 	args []string
 }
 
-// StartRedis runs one until the test ends. args stand behind the usual ones, which keep nothing on
+// StartRedis runs a server until the test ends. args follow the usual ones, which store nothing on
 // disk.
 func StartRedis(tb testing.TB, args ...string) *Redis {
 	tb.Helper()
@@ -29,7 +29,7 @@ func StartRedis(tb testing.TB, args ...string) *Redis {
 	return r
 }
 
-// Restart starts it on the data that it has, after Kill.
+// Restart starts the server on its existing data, after Kill.
 func (r *Redis) Restart(tb testing.TB) {
 	tb.Helper()
 	_, p, _ := net.SplitHostPort(r.Addr)
@@ -52,5 +52,5 @@ func pong(addr string) bool {
 	return strings.HasPrefix(string(buf[:n]), "+PONG")
 }
 
-// Kill ends it as a crash does.
+// Kill ends the server like a crash.
 func (r *Redis) Kill() { r.kill(syscall.SIGKILL) }

@@ -38,13 +38,13 @@ const (
 	kinds
 )
 
-// The ways of a delivery: the answer is heard or lost; the network keeps a copy.
+// The outcomes of a delivery: the answer arrives or is lost; the network keeps a copy.
 const (
 	heard uint8 = 1 << iota
 	copied
 )
 
-// actions appends all that can happen next.
+// actions appends all possible next steps.
 func (w *world) actions(all []action) []action {
 	if w.rand != nil || w.timeMatters() {
 		for i := range w.ticks {
@@ -148,7 +148,7 @@ func (w *world) callActions(all []action, i uint8) []action {
 	case c.giving == 0 && c.unanswered != 0 && c.phase != acquiring && w.store.now() > c.unanswered:
 		add(reclaim, 0)
 		if c.policy == retrysafe.Reexecute {
-			add(reclaim, 1) // the engine does so where it may have taken over from somebody
+			add(reclaim, 1) // the engine does so if it may have taken over from another attempt
 		}
 	}
 	if c.phase == gone && (c.giving != 0 || c.unanswered != 0) {
@@ -157,7 +157,7 @@ func (w *world) callActions(all []action, i uint8) []action {
 	return all
 }
 
-// listens tells whether an answer to f would still be heard.
+// listens reports whether an answer to f would still arrive.
 func (w *world) listens(c *call, f flight) bool {
 	switch f {
 	case try1, try2, try3:
@@ -172,7 +172,7 @@ func (w *world) listens(c *call, f flight) bool {
 	return false
 }
 
-// timeMatters tells whether anything is to happen that depends on the clock.
+// timeMatters reports whether any possible step depends on the clock.
 func (w *world) timeMatters() bool {
 	s := w.rows()
 	if s.row.LeaseEnd > s.time || s.row.Expires > s.time {
@@ -192,7 +192,7 @@ func (w *world) timeMatters() bool {
 	return false
 }
 
-// step makes the action happen, and checks what must hold afterwards.
+// step performs the action, and checks the properties afterwards.
 func (w *world) step(a action) {
 	c := &w.calls[a.call]
 	switch a.kind {
@@ -200,7 +200,7 @@ func (w *world) step(a action) {
 		w.store.move(w.ticks[a.arg])
 	case setBack:
 		w.backsLeft--
-		w.seen.ghosts = true // a time limit that had passed has not passed any more
+		w.seen.ghosts = true // a time limit that had passed is in the future again
 		w.store.move(-w.back)
 	case sweep:
 		w.store.sweep()
@@ -212,7 +212,7 @@ func (w *world) step(a action) {
 	w.observe()
 }
 
-// act is a step of a caller.
+// act performs a step of a caller.
 func (w *world) act(c *call, a action) {
 	switch a.kind {
 	case begin:

@@ -7,7 +7,7 @@ import (
 )
 
 // TestBrokenRules shows that the searches can fail: each variant breaks one rule of the store or of
-// its callers, and either search, looking at one property alone, finds steps that break it.
+// its callers. Each search, checking one property alone, finds steps that violate it.
 func TestBrokenRules(t *testing.T) {
 	t.Parallel()
 	for _, v := range variants {
@@ -50,7 +50,7 @@ func randomVariant(t *testing.T, v *variant, p property) {
 	t.Errorf("no schedule breaks this: %s", propertyText[p])
 }
 
-// TestEachPropertyCanFail: a property that no variant breaks may be one that is not looked at.
+// TestEachPropertyCanFail: a property that no variant violates may not be checked at all.
 func TestEachPropertyCanFail(t *testing.T) {
 	t.Parallel()
 	broken := properties(0)

@@ -33,7 +33,7 @@ func (w *world) ask(c *call) {
 	c.open = true
 }
 
-// unanswered is E2: the caller stops listening to its last try, which may be applied all the same.
+// unanswered is E2: the caller stops listening to its last try, which may still be applied.
 func (w *world) unanswered(c *call) {
 	if c.open {
 		c.unanswered = max(c.unanswered, c.notAfter[c.tries-1])
@@ -45,9 +45,9 @@ func (w *world) crash(c *call) {
 	c.phase, c.crashed, c.open, c.unanswered, c.giving = gone, true, false, 0, 0
 }
 
-// reclaim is E2 after the time limit: a look at the record, and then a give-back of what nobody was
-// told that it won. An operator's claim goes back into doubt: the attempt below it may have taken
-// effect.
+// reclaim is E2 after the time limit: a look at the record, and then a give-back of a claim that no
+// caller was given. An operator's claim goes back into doubt, since the attempt before it may have
+// taken effect.
 func (w *world) reclaim(c *call, intoDoubt bool) {
 	if c.giving == 0 {
 		rec := w.store.lookup()
@@ -74,7 +74,8 @@ func (w *world) start(c *call) {
 	c.started = true
 }
 
-// write is the work's effect at a resource that refuses fences below the highest that it has seen.
+// write is the work's effect at a resource that refuses fences smaller than the largest that it has
+// seen.
 func (w *world) write(c *call) {
 	r := &w.resource
 	accepted := c.fence >= r.fence
@@ -98,13 +99,13 @@ func (w *world) decide(c *call, d decision) {
 	case d == nothing && c.operator && !c.started:
 		w.allow(c)
 	case d == nothing:
-		// Under Reexecute a release says less than that, and the one start is not promised either.
+		// Under Reexecute a release says less than that, and a single start is not promised either.
 		c.inert = c.record == retrysafe.Refuse
 	}
 }
 
-// allow: the operator lets it run again, whatever became of the first: from now on two starts are
-// what was asked for.
+// allow: the operator lets it run again, whatever the outcome of the first attempt. From now on two
+// starts are allowed.
 func (w *world) allow(c *call) {
 	for i := range w.calls {
 		if o := &w.calls[i]; o.life == c.life {
@@ -116,7 +117,7 @@ func (w *world) allow(c *call) {
 	}
 }
 
-// startAsAllowed: an operator who only asked was told that nothing was done, and does the work
+// startAsAllowed: an operator who only asked learns that nothing was done, and does the work
 // itself.
 func (w *world) startAsAllowed(c *call) {
 	w.allow(c)
@@ -130,7 +131,7 @@ func (w *world) deliver(c *call, f flight, how uint8) {
 	} else {
 		w.dupsLeft--
 		if f&acquires != 0 {
-			// E2 follows the tries without an answer, not copies of those with one
+			// E2 follows tries without an answer, not copies of answered ones
 			w.seen.ghosts = true
 		}
 	}
@@ -167,12 +168,12 @@ func (w *world) deliver(c *call, f flight, how uint8) {
 	}
 }
 
-// settled: the call has heard what became of its ending or of what it gave back.
+// settled: the call knows the outcome of its ending or of its give-back.
 func (w *world) settled(c *call, f flight, err error) {
 	switch f {
 	case giveBack:
 		if err == nil && c.intoDoubt {
-			c.returned = c.giving // it stays in progress, in doubt: that is known
+			c.returned = c.giving // it stays in progress and in doubt, and that is known
 		}
 		c.giving = 0
 	case works:
@@ -205,7 +206,7 @@ func (w *world) acquire(c *call, f flight) (retrysafe.Acquired, error) {
 	return got, err
 }
 
-// hear takes the answer to the last try.
+// hear receives the answer to the last try.
 func (w *world) hear(c *call, got *retrysafe.Acquired, err error) {
 	c.open = false
 	if err == nil && (w.rules.forgetsTries || w.rules.forgetsAtWin && got.Status == retrysafe.Won) {

@@ -9,17 +9,18 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// coder writes a world so that two worlds with the same future are written alike: times relative to
-// now, fences by their rank, calls in no order, and nothing of what can no longer matter.
+// coder encodes a world so that two worlds with the same future have the same code: times are
+// relative to now, fences are ranks, calls are unordered, and what can no longer matter is left
+// out.
 type coder struct {
 	w            *world
-	gone         bool // the record is absent for good
+	gone         bool // the record is absent for ever
 	buf          []byte
 	parts        [][]byte
 	fences, wins []uint64
 }
 
-// code is valid until the next call.
+// code returns a slice that is valid until the next call.
 func (k *coder) code(w *world) []byte {
 	k.w = w
 	s, m := w.rows(), &w.seen
@@ -35,8 +36,8 @@ func (k *coder) code(w *world) []byte {
 		b = append(b, byte(k.fence(w.resource.fence)), byte(k.win(w.resource.win)))
 	}
 	if w.backsLeft > 0 || w.rules.forgetful {
-		// A fence may have run ahead of a clock that goes back, and a store that forgets fences
-		// starts from the clock.
+		// A fence may be ahead of a clock that was set back, and a store that forgets fences starts
+		// from the clock.
 		b = append(b, byte(k.fence(s.floor)), byte(k.fence(m.highest)), byte(max(int64(m.highest)-s.time, -1)), byte(m.state), byte(m.policy))
 	}
 	if w.rules.owns != nil || w.rules.won != nil {
@@ -68,8 +69,8 @@ func bit(b bool) byte {
 	return 0
 }
 
-// until is how far a time is ahead: zero where it is not set, one where it can never be ahead
-// again.
+// until returns how far a time is in the future: zero if it is not set, one if it can never be in
+// the future again.
 func (k *coder) until(t int64) byte {
 	reach := k.w.back * int64(k.w.backsLeft)
 	if t == 0 {
@@ -86,7 +87,7 @@ func (k *coder) limit(t int64) byte {
 	return k.until(t + 1)
 }
 
-// hasFence tells whether the fence that c was told can matter again.
+// hasFence reports whether the fence that c was given can still matter.
 func (k *coder) hasFence(c *call) bool {
 	return c.phase == running || c.phase == ending || k.w.mayWrite(c) || c.flight&(extend|end|stray|works) != 0
 }
@@ -176,13 +177,13 @@ func (k *coder) call(b []byte, c *call) []byte {
 	return b
 }
 
-// earlier tells whether the record keeps the fence as that of an earlier attempt.
+// earlier reports whether the record lists the fence as an earlier attempt.
 func (k *coder) earlier(f retrysafe.Fence) bool {
 	return f != 0 && slices.ContainsFunc(k.w.rows().row.Earlier, func(o retrysafe.Worked) bool { return o.Fence == f })
 }
 
-// tries writes what is under way of a call's Acquires. Which try it was matters only for the one
-// that is listened to.
+// tries encodes a call's Acquires that are in flight. The number of a try matters only for the one
+// that the call listens to.
 func (k *coder) tries(b []byte, c *call) []byte {
 	if c.phase == acquiring {
 		b = append(b, c.tries, bit(c.open))

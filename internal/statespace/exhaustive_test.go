@@ -16,9 +16,9 @@ var (
 	mixed     = []retrysafe.OnDoubt{retrysafe.Refuse, retrysafe.Reexecute}
 )
 
-// The bounds of the searches: no one has everything at once, but any two faults are together in
-// one. Leases, retentions and time limits stand in different orders, since what lapses first
-// decides what can follow.
+// The bounds of the searches. No search has everything at once, but any two faults occur together
+// in one of them. Leases, retentions and time limits are in different orders, since what expires
+// first decides what can follow.
 var (
 	small = []config{
 		{name: "two callers that repeat", callers: 2, tries: 2, policies: refuse, lease: 2, retention: 3, window: 1},
@@ -50,13 +50,13 @@ var (
 	}
 )
 
-// TestExhaustive leaves the small bounds to TestCodesAreFaithful.
+// TestExhaustive does not search the small bounds, which TestCodesAreFaithful does.
 func TestExhaustive(t *testing.T) {
 	t.Parallel()
 	exhaust(t, medium)
 }
 
-// TestSoakExhaustive has bounds that take minutes; RETRYSAFE_SOAK=long switches it on.
+// TestSoakExhaustive has bounds that take minutes; RETRYSAFE_SOAK=long enables it.
 func TestSoakExhaustive(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("RETRYSAFE_SOAK") == "long" {
@@ -78,7 +78,7 @@ func exhaust(t *testing.T, all []config) {
 	}
 }
 
-// newSearch is a search of the real rules for all properties, without a bound on states.
+// newSearch returns a search of the real rules for all properties, with no limit on states.
 func newSearch(c config) *search {
 	c.ticks, c.rules, c.check = []int64{1}, &rules{}, everything
 	return &search{config: &c, most: 1 << 30}

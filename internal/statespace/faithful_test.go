@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestCodesAreFaithful: the search looks at one state of all that have the same code, so these must
-// have the same future. Whenever it meets a state whose code it knows, the codes of all that can
-// follow are compared with those of the first.
+// TestCodesAreFaithful: the search visits one state of all that have the same code, so these must
+// have the same future. Whenever the test meets a state with a known code, it compares the codes of
+// all its next states with those of the first.
 func TestCodesAreFaithful(t *testing.T) {
 	t.Parallel()
 	for _, c := range small {

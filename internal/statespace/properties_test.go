@@ -10,7 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// property is one thing that must always hold.
+// property is something that must always hold.
 type property uint8
 
 const (
@@ -42,24 +42,24 @@ var propertyText = [...]string{
 	answers:      "the store answers every call",
 }
 
-// properties is a set of them.
+// properties is a set of properties.
 type properties uint16
 
 const everything = properties(1<<propertyCount - 1)
 
 func only(p property) properties { return 1 << p }
 
-// fail notes the first property that is broken.
+// fail records the first violated property.
 func (w *world) fail(p property, format string, args ...any) {
 	if w.check&only(p) != 0 && w.seen.broken == 0 {
 		w.seen.broken, w.seen.why = p, fmt.Sprintf(format, args...)
 	}
 }
 
-// binds tells whether a call's attempt counts against the one start of a record's life.
+// binds reports whether a call's attempt counts as the one start of a record's life.
 func (c *call) binds() bool { return c.record == retrysafe.Refuse && !c.inert && !c.excused }
 
-// won takes note of a win.
+// won records a successful claim.
 func (w *world) won(c *call, before, rec *retrysafe.Record) {
 	m := &w.seen
 	if rec.Fence <= m.highest {
@@ -71,7 +71,7 @@ func (w *world) won(c *call, before, rec *retrysafe.Record) {
 		m.life, m.over, m.allowed = m.life+1, false, false
 	}
 	if before.State == retrysafe.StateFailed && c.operator {
-		m.told = [3]byte{} // a person opens a refusal again
+		m.told = [3]byte{} // a person reopens a refusal
 		for i := range w.calls {
 			if o := &w.calls[i]; o.life == m.life {
 				o.settled = true
@@ -80,7 +80,7 @@ func (w *world) won(c *call, before, rec *retrysafe.Record) {
 	}
 }
 
-// applied takes note of what a holder's request has made of the record.
+// applied records what a holder's request has changed in the record.
 func (w *world) applied(h *holder, before *retrysafe.Record) {
 	after := w.store.lookup()
 	if !before.State.Finished() && after.State.Finished() {
@@ -92,7 +92,7 @@ func (w *world) applied(h *holder, before *retrysafe.Record) {
 	}
 }
 
-// tell takes note of a final answer.
+// tell records a final answer.
 func (w *world) tell(c *call, body []byte) {
 	if len(body) != len(w.seen.told) {
 		w.fail(oneAnswer, "%s is told that it is finished, without an answer", c)
@@ -105,7 +105,7 @@ func (w *world) tell(c *call, body []byte) {
 	w.seen.told = told
 }
 
-// observe looks at the record after each step.
+// observe checks the record after each step.
 func (w *world) observe() {
 	m, rec := &w.seen, w.store.lookup()
 	switch {
@@ -137,8 +137,8 @@ func (w *world) observe() {
 	}
 }
 
-// names looks whether the record names c where it should. A caller that was never told that it won
-// may be named as well.
+// names checks whether the record names c where it should. A caller that never learned that it had
+// acquired the key may be named too.
 func (w *world) names(c *call, rec *retrysafe.Record) {
 	has := func(f retrysafe.Fence) bool {
 		return slices.ContainsFunc(rec.MayHaveWorked(), func(o retrysafe.Worked) bool { return o.Fence == f })
@@ -155,13 +155,14 @@ func (w *world) names(c *call, rec *retrysafe.Record) {
 	}
 }
 
-// ghost tells whether a claim of c with this fence will stay although nobody was ever told of it.
+// ghost reports whether a claim of c with this fence will stay although no caller was ever given
+// it.
 func (w *world) ghost(c *call, fence retrysafe.Fence) bool {
 	waits := c.phase == acquiring || c.unanswered != 0 || c.giving != 0
 	return !waits && fence != c.fence && fence != c.returned && !c.crashed && !w.seen.ghosts
 }
 
-// probe asks a copy of the store what a fresh caller would be told once the lease has passed, and
+// probe asks a copy of the store what a new caller would be answered once the lease has passed, and
 // long after.
 func (w *world) probe() {
 	for _, wait := range [...]time.Duration{w.store.lookup().LeaseLeft, time.Hour} {

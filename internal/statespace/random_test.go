@@ -13,14 +13,14 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// TestRandom makes long schedules over memstore: more callers, tries, faults and kinds of time than
-// the exhaustive search can hold. RETRYSAFE_SEED is the first seed.
+// TestRandom runs long schedules on memstore: more callers, tries, faults and kinds of time than
+// the exhaustive search can cover. RETRYSAFE_SEED is the first seed.
 func TestRandom(t *testing.T) {
 	t.Parallel()
 	schedules(t, 30_000, 8*time.Second)
 }
 
-// TestSoakRandom is the same for minutes; RETRYSAFE_SOAK=long switches it on.
+// TestSoakRandom is the same for minutes; RETRYSAFE_SOAK=long enables it.
 func TestSoakRandom(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("RETRYSAFE_SOAK") == "long" {
@@ -33,10 +33,11 @@ func TestSoakRandom(t *testing.T) {
 func TestRandomOnceRed(t *testing.T) {
 	t.Parallel()
 	for _, seed := range []uint64{
-		// the clock is set back, and a record expires in the quiet at the end, where the model did
-		// not look
+		// the clock is set back, and a record expires in the quiet time at the end, where the model
+		// did not look
 		47291,
-		// who gave back a late copy of its claim was taken to work on with the fence of the copy
+		// a caller that gave back a late copy of its claim was taken to continue with the fence of
+		// the copy
 		2770803,
 	} {
 		s := &schedule{seed: seed, rules: &rules{}, check: everything}
@@ -46,7 +47,7 @@ func TestRandomOnceRed(t *testing.T) {
 	}
 }
 
-// schedules makes most of them, or as many as there is time for, and never less than a thousand.
+// schedules runs most of them, or as many as the time allows, but at least a thousand.
 func schedules(t *testing.T, most uint64, limit time.Duration) {
 	t.Helper()
 	first, _ := strconv.ParseUint(os.Getenv("RETRYSAFE_SEED"), 10, 64)
@@ -70,19 +71,19 @@ func schedules(t *testing.T, most uint64, limit time.Duration) {
 	}
 }
 
-// schedule is one random sequence of steps. The same seed gives the same one.
+// schedule is one random sequence of steps. The same seed gives the same sequence.
 type schedule struct {
 	seed  uint64
 	rules *rules
 	check properties
-	trace *trace         // nil: nobody reads it
-	met   map[string]int // what happened, how often; nil: nobody counts
+	trace *trace         // nil: not recorded
+	met   map[string]int // what happened, how often; nil: not counted
 	world *world
 	steps int
 }
 
-// weights are how likely steps are, in sixteenths; without them most schedules would end early, in
-// crashes.
+// weights are the probabilities of steps, in sixteenths. Without them most schedules would end
+// early, in crashes.
 var weights = [kinds]int{
 	tick: 6, setBack: 1, sweep: 8, begin: 6, retry: 8, giveUp: 3, crash: 1, deliver: 16, write: 8, decide: 6, resend: 12, leave: 1,
 	reclaim: 16, sendExtend: 3, sendStray: 4, sendWorks: 8,
@@ -105,7 +106,7 @@ func (s *schedule) run(store store) {
 	s.calm(r)
 }
 
-// step is false once something is wrong.
+// step returns false once something is wrong.
 func (s *schedule) step(a action) bool {
 	s.steps++
 	s.world.step(a)
@@ -118,7 +119,7 @@ func (s *schedule) step(a action) bool {
 	return s.found() == ""
 }
 
-// wait lets time pass; a record whose retention ends meanwhile is seen to be gone before the next
+// wait lets time pass. If a record's retention ends meanwhile, its end is observed before the next
 // request arrives.
 func (s *schedule) wait(by int64) bool {
 	s.world.store.move(by)
@@ -156,8 +157,8 @@ func (s *schedule) count(a action) {
 	}
 }
 
-// calm lets everything come to its end: nobody begins, what is under way arrives, and what was
-// claimed in vain is given back. Then a fresh caller asks.
+// calm lets everything come to its end: no call begins, requests in flight arrive, and claims
+// without an answer are given back. Then a new caller asks.
 func (s *schedule) calm(r *rand.Rand) {
 	w := s.world
 	w.dupsLeft = 0
@@ -209,7 +210,7 @@ func (s *schedule) found() string {
 	return ""
 }
 
-// explain makes the schedule again on another store and writes it down.
+// explain runs the schedule again on another store and writes it down.
 func (s *schedule) explain(store store) string {
 	again := &schedule{seed: s.seed, rules: s.rules, check: s.check, trace: new(trace)}
 	again.run(store)

@@ -7,29 +7,29 @@ import (
 	"github.com/retrysafe/retrysafe/internal/protocol"
 )
 
-// rules are what a variant of the store or of its callers does wrong. The zero rules are the real
-// ones.
+// rules are the mistakes of a variant of the store or of its callers. The zero rules are the real
+// rules.
 type rules struct {
 	// before changes what the store decides on.
 	before func(*protocol.Row, *retrysafe.AcquireRequest)
-	// won changes what a win or a repeat writes.
+	// won changes what a successful claim or a repeated call writes.
 	won func(before, next *protocol.Row, req *retrysafe.AcquireRequest)
-	// owns recognises the holder of a record by something else than its owner and fence.
+	// owns recognises the holder of a record by something other than its owner and fence.
 	owns func(*protocol.Row, holder) bool
 	// wipes: a Release is applied to a completed record.
 	wipes bool
-	// forgetful: a sweep does not keep the fence of what it removes.
+	// forgetful: a sweep does not store the fence of what it removes.
 	forgetful bool
 	// late: an Acquire may be applied after its NotAfter.
 	late bool
 
-	// strays: callers send a Release behind a Complete that was not answered.
+	// strays: callers send a Release after an unanswered Complete.
 	strays bool
-	// reclaimsAll: callers give back also what they were told that they won.
+	// reclaimsAll: callers also give back claims that they know to have succeeded.
 	reclaimsAll bool
-	// forgetsTries: once a try is answered, callers forget those before it.
+	// forgetsTries: once a try is answered, callers forget the tries before it.
 	forgetsTries bool
-	// forgetsAtWin: they do so if that answer is a win.
+	// forgetsAtWin: they do so if that answer is a successful claim.
 	forgetsAtWin bool
 	// opensDoubt: an operator's unanswered claim is given back by a release.
 	opensDoubt bool
@@ -37,12 +37,12 @@ type rules struct {
 	unconfirmed bool
 }
 
-// variant is the rules with one of them broken, and the properties that do not survive it.
+// variant has the rules with one of them broken, and the properties that this violates.
 type variant struct {
 	name   string
 	rules  rules
 	breaks []property
-	// needs is what the search has to have beside two callers.
+	// needs is what the search needs in addition to two callers.
 	needs []func(*config)
 }
 

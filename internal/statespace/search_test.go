@@ -7,34 +7,34 @@ import (
 	"hash/maphash"
 )
 
-// search goes through all states of a configuration, those that are fewest steps away first.
+// search visits all states of a configuration, in the order of their distance in steps.
 type search struct {
 	config *config
 	seed   maphash.Seed
 	seen   map[uint64]struct{}
 	paths  []path
 	coder  coder
-	// most bounds the states.
+	// most limits the number of states.
 	most int
-	// met, unless nil, is called with every state that is met, each time, and its code.
+	// met, if not nil, is called with every visited state, each time, and its code.
 	met             func(*world, []byte)
 	depth, attempts int
 }
 
-// path is how a state was reached first.
+// path is how a state was first reached.
 type path struct {
 	from int32
 	last action
 }
 
-// beginning of all searches; a clock that stands above zero.
+// beginning is the clock at the start of all searches; it is above zero.
 const beginning = 100
 
 func (s *search) first() *world {
 	return newWorld(s.config, &rows{time: beginning, rules: s.config.rules})
 }
 
-// run returns what breaks a property first, as the steps to it; empty: nothing does.
+// run returns the steps to the first violation of a property; empty: there is none.
 func (s *search) run() string {
 	s.seed, s.seen = maphash.MakeSeed(), map[uint64]struct{}{}
 	first := s.first()
@@ -66,14 +66,14 @@ func (s *search) run() string {
 				}
 				next = append(next, n.fork())
 			}
-			level[i] = nil // for the collector
+			level[i] = nil // for the garbage collector
 		}
 		level, base = next, start
 	}
 	return ""
 }
 
-// add is false where the state is known.
+// add returns false if the state is known.
 func (s *search) add(w *world, how path) bool {
 	code := s.coder.code(w)
 	if s.met != nil {
@@ -89,8 +89,7 @@ func (s *search) add(w *world, how path) bool {
 	return true
 }
 
-// prune drops what can have no effect any more, so that states which differ in nothing else count
-// once.
+// prune drops what can have no effect any more, so that states that differ only in that count once.
 func (w *world) prune() {
 	if w.backsLeft > 0 || w.rules.late {
 		return
@@ -109,8 +108,7 @@ func (w *world) prune() {
 		if w.rules.won != nil {
 			continue
 		}
-		// What a holder sends that is not the record's is refused for ever, since no fence comes
-		// twice.
+		// Requests of a former holder are refused for ever, since no fence occurs twice.
 		if c.flight&(extend|end|stray) != 0 && c.fence < max(s.row.Fence, s.floor) && !w.listens(c, end) {
 			w.drop(i, c.flight&(extend|end|stray))
 		}
@@ -120,7 +118,7 @@ func (w *world) prune() {
 	}
 }
 
-// drop makes sure of that before it drops the requests.
+// drop drops the requests after checking that they have no effect.
 func (w *world) drop(i int, requests flight) bool {
 	n := w.fork()
 	before := n.rows().row
@@ -131,13 +129,13 @@ func (w *world) drop(i int, requests flight) bool {
 	}
 	after := &n.rows().row
 	if before.State != after.State || before.Fence != after.Fence || before.LeaseEnd != after.LeaseEnd || before.Expires != after.Expires {
-		return false // the step that does it finds out
+		return false // the step that delivers it finds out
 	}
 	w.calls[i].flight &^= requests
 	return true
 }
 
-// explain makes the steps again and writes them down.
+// explain performs the steps again and writes them down.
 func (s *search) explain(how path) string {
 	steps := []action{how.last}
 	for how.from > 0 {

@@ -11,14 +11,14 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// holder is who ends an attempt. The attempt's number is what no right store looks at.
+// holder is the caller that ends an attempt. No right store uses the attempt's number.
 type holder struct {
 	owner   retrysafe.Owner
 	fence   retrysafe.Fence
 	attempt int
 }
 
-// store is the store of one key, with its clock. Times are microseconds.
+// store is a store of one key, with its clock. Times are in microseconds.
 type store interface {
 	now() int64
 	move(by int64)
@@ -32,7 +32,7 @@ type store interface {
 
 var key = retrysafe.StoreKey{Namespace: "n", Layer: "fn", Key: retrysafe.Key{Operation: "charge", ID: "k"}}
 
-// rows is a store that is one row: a value, so that a state can be copied and compared.
+// rows is a store with a single row: a value, so that a state can be copied and compared.
 type rows struct {
 	row   protocol.Row
 	floor retrysafe.Fence
@@ -114,7 +114,7 @@ func (s *rows) sweep() {
 	s.row = protocol.Row{}
 }
 
-// memory is memstore with a clock that is moved by hand.
+// memory is memstore with a clock that the test moves.
 type memory struct {
 	*memstore.Store
 	time int64

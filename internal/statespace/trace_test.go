@@ -24,7 +24,7 @@ func (c *call) String() string {
 	return fmt.Sprintf("caller %d", c.id)
 }
 
-// trace is a sequence of steps for people to read.
+// trace is a readable sequence of steps.
 type trace struct {
 	text strings.Builder
 	n    int
@@ -36,7 +36,7 @@ func (t *trace) add(format string, args ...any) {
 	fmt.Fprintf(&t.text, format, args...)
 }
 
-// step says what a has done; w is the world after it.
+// step describes what a has done; w is the world after it.
 func (t *trace) step(w *world, a action) {
 	c := &w.calls[a.call]
 	switch a.kind {

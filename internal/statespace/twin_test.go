@@ -10,8 +10,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// twin is memstore with a row beside it that is told the same: what the exhaustive search finds out
-// about the row is true of memstore too.
+// twin is memstore together with a row that gets the same calls: what the exhaustive search finds
+// out about the row is true of memstore too.
 type twin struct {
 	*memory
 	row    rows

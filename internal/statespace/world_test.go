@@ -10,29 +10,29 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// config bounds a search.
+// config limits a search.
 type config struct {
 	name string
-	// callers and operators are how many calls of each kind are made, one after the other or at
-	// once; together is how many callers may be at work at once (zero: all).
+	// callers and operators are how many calls of each kind are made, one after the other or
+	// concurrently. together is how many callers may be working at once (zero: all).
 	callers, operators, together int
 	// tries is how often a call may send its Acquire, at most maxTries.
 	tries int
 	// operatorTries is the same for operators; zero: the same number.
 	operatorTries int
-	// lease, retention and window (how long an Acquire may be under way) are in microseconds.
+	// lease, retention and window (how long an Acquire may be in flight) are in microseconds.
 	lease, retention, window int64
 	policies                 []retrysafe.OnDoubt
-	// ticks are the steps that the clock may take, back the one by which it may go back, at most
-	// backs times.
+	// ticks are the steps that the clock may take. back is the step by which it may go back, at
+	// most backs times.
 	ticks []int64
 	back  int64
 	backs int
-	// dups is how many requests the network delivers twice after their answer was heard.
+	// dups is how many requests the network delivers twice after their answer has arrived.
 	dups int
-	// force lets operators seize a live lease; extends lets leases be extended; fails lets work end
-	// with a refusal that is kept; writes lets work write to the resource that checks fences, at
-	// any time after its start.
+	// force lets operators take over a live lease. extends lets leases be extended. fails lets work
+	// end with a stored refusal. writes lets work write to the resource that checks fences, at any
+	// time after its start.
 	force, extends, fails, writes bool
 	rules                         *rules
 	check                         properties
@@ -40,18 +40,18 @@ type config struct {
 	rand *rand.Rand
 }
 
-// phase is where a call stands.
+// phase is the state of a call.
 type phase uint8
 
 const (
 	idle      phase = iota
-	acquiring       // has asked, or was told that the key is in progress, and may ask again
-	running         // was told that it won
+	acquiring       // has asked, or knows that the key is in progress, and may ask again
+	running         // knows that it has acquired the key
 	ending          // has decided how its attempt ends
-	gone            // its caller was told something, or crashed
+	gone            // its caller got a final answer, or crashed
 )
 
-// flight is the set of a call's requests that are under way.
+// flight is the set of a call's requests that are in flight.
 type flight uint8
 
 const (
@@ -61,8 +61,8 @@ const (
 	extend
 	end
 	giveBack // E2
-	stray    // a release that no right caller sends
-	works    // an asker was told that nothing was done, and says that its work begins
+	stray    // a release that a right caller does not send
+	works    // an asker learned that nothing was done, and reports that its work begins
 )
 
 const maxTries = 3
@@ -79,7 +79,7 @@ const (
 	doubt
 )
 
-// call is one Begin or one Resolve, with an owner of its own.
+// call is one Begin or one Resolve, with its own owner.
 type call struct {
 	id       uint16
 	operator bool
@@ -91,30 +91,30 @@ type call struct {
 	flight   flight
 	notAfter [maxTries]int64
 	// unanswered is the last NotAfter of the tries that were never answered: what they claimed must
-	// be given back. Zero: there is none.
+	// be given back. Zero: there are none.
 	unanswered int64
 	giving     retrysafe.Fence // what is being given back
-	intoDoubt  bool            // and how: by a doubt, not a release
-	returned   retrysafe.Fence // what it has given back into doubt, and need not again
+	intoDoubt  bool            // by a doubt, not by a release
+	returned   retrysafe.Fence // given back into doubt; need not be given back again
 	ifFence    retrysafe.Fence
 	force      bool
 
-	// What it was told that it won.
+	// What it acquired.
 	fence   retrysafe.Fence
 	attempt uint8
 	record  retrysafe.OnDoubt
 	ending  decision
 
 	// The rest is for the properties.
-	win     uint16 // which of all wins
-	life    uint8  // which of the record's lives
+	win     uint16 // number among all successful claims
+	life    uint8  // number of the record's life
 	started bool
 	wrote   bool // took effect at the resource
-	inert   bool // certainly did not and will not take effect
-	excused bool // an operator has allowed a run beside this one
+	inert   bool // certainly had no effect and will not have one
+	excused bool // an operator has allowed a concurrent run
 	crashed bool
 	begins  bool // an operator that has sent works
-	settled bool // a refusal followed, which a person has opened again
+	settled bool // a refusal followed, which a person has reopened
 }
 
 func (c *call) owner() (o retrysafe.Owner) {
@@ -124,14 +124,14 @@ func (c *call) owner() (o retrysafe.Owner) {
 
 func (c *call) holder() holder { return holder{c.owner(), c.fence, int(c.attempt)} }
 
-// body is the answer that a call gives; every call has another.
+// body returns the answer of a call, which is different for each call.
 func (c *call) body(d decision) []byte { return binary.BigEndian.AppendUint16([]byte{byte(d)}, c.id) }
 
-// mayWrite tells whether the work may still take effect at the resource: also after its caller has
-// given up on it or has died, for its request may be under way.
+// mayWrite reports whether the work may still take effect at the resource, also after its caller
+// has given up or died, since its request may be in flight.
 func (w *world) mayWrite(c *call) bool { return w.writes && c.started && !c.wrote && !c.inert }
 
-// world is one state: the store, the calls with their requests under way, the resource that checks
+// world is one state: the store, the calls with their requests in flight, the resource that checks
 // fences, and what the properties need to remember.
 type world struct {
 	*config
@@ -140,14 +140,14 @@ type world struct {
 	// dupsLeft and backsLeft are what is left of dups and backs.
 	dupsLeft, backsLeft int
 	resource            struct {
-		fence retrysafe.Fence // the highest that it has seen
+		fence retrysafe.Fence // the largest that it has seen
 		win   uint16
 	}
 	seen   notes
 	result result // of the last delivery
 }
 
-// result is what the store said to a request.
+// result is the store's answer to a request.
 type result struct {
 	status retrysafe.Status
 	fence  retrysafe.Fence
@@ -156,17 +156,17 @@ type result struct {
 
 // notes is what the properties remember.
 type notes struct {
-	highest retrysafe.Fence // of all wins
+	highest retrysafe.Fence // of all successful claims
 	wins    uint16
 	life    uint8
-	over    bool // the record's life has ended by the rules
+	over    bool // the record's life must have ended
 	state   retrysafe.State
-	policy  retrysafe.OnDoubt // of the record when it was last there
+	policy  retrysafe.OnDoubt // of the record when it last existed
 	allowed bool              // an operator has allowed another run in this life
-	// the final answer that somebody was told; zero: nobody was, or its retention has passed
+	// the final answer that a caller got; zero: none did, or its retention has passed
 	told   [3]byte
 	keep   int64 // when the retention of the stored answer ends
-	ghosts bool  // what excuses a claim that nobody waits for has happened
+	ghosts bool  // a claim that no caller waits for is excused
 	broken property
 	why    string
 }
@@ -180,14 +180,14 @@ func newWorld(c *config, s store) *world {
 	return w
 }
 
-// fork copies a world over a row.
+// fork copies a world that uses a row.
 func (w *world) fork() *world {
 	n := &world{store: new(rows)}
 	n.become(w)
 	return n
 }
 
-// become makes w a copy of another.
+// become makes w a copy of o.
 func (w *world) become(o *world) {
 	s, calls := w.rows(), w.calls
 	*s = *o.rows()
@@ -195,7 +195,7 @@ func (w *world) become(o *world) {
 	w.store, w.calls = s, append(calls[:0], o.calls...)
 }
 
-// rows is the store of the exhaustive search; nil in the random one.
+// rows returns the store of the exhaustive search, or nil in the random one.
 func (w *world) rows() *rows {
 	s, _ := w.store.(*rows)
 	return s

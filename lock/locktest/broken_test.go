@@ -14,7 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/lock/memlock"
 )
 
-// broken is a backend with one fault: what is set stands in for the method of a right one.
+// broken is a backend with one fault: a function that is set replaces the method of a correct
+// backend.
 type broken struct {
 	*memlock.Backend
 	try    func(context.Context, lock.Request) (lock.Grant, error)
@@ -51,7 +52,7 @@ func (b *broken) Unlock(ctx context.Context, r lock.Request) error {
 	return b.Backend.Unlock(ctx, r)
 }
 
-// holders remembers who was granted what, for faults that act for somebody else.
+// holders remembers which owner was granted what, for faults that act for another owner.
 type holders struct {
 	mu   sync.Mutex
 	last map[string]lock.Request
@@ -185,7 +186,7 @@ func TestBrokenLocks(t *testing.T) {
 		}},
 		{"waits without its context", "L9", func(b *broken) {
 			b.wait = func(_ context.Context, r lock.Request) error {
-				// for ever, if the test could wait
+				// It would wait for ever; the test cannot.
 				ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 				defer cancel()
 				return b.Backend.Wait(ctx, r)

@@ -17,7 +17,7 @@ import (
 func isHeld(err error) bool { return errors.Is(err, lock.ErrHeld) }
 func isLost(err error) bool { return errors.Is(err, lock.ErrLost) }
 
-// held says what is wrong if another owner is not told that the lock is held.
+// held returns an error if another owner does not get ErrHeld.
 func (e *env) held(b lock.Backend, when string) error {
 	if _, err := b.TryLock(e.ctx, e.request(long)); !isHeld(err) {
 		return fmt.Errorf("%s another owner's TryLock got %v, not ErrHeld", when, err)
@@ -27,7 +27,7 @@ func (e *env) held(b lock.Backend, when string) error {
 
 func oneAtATime(e *env) error {
 	var inside atomic.Int32
-	var last retrysafe.Fence // of the lock's own keeping: the race detector watches it
+	var last retrysafe.Fence // protected only by the lock: the race detector watches it
 	failed := make(chan error, 8)
 	var all sync.WaitGroup
 	lockers := []*lock.Locker{lock.New(e.a, &lock.Options{Lease: long}), lock.New(e.b, &lock.Options{Lease: long})}
@@ -43,7 +43,7 @@ func oneAtATime(e *env) error {
 						return fmt.Errorf("a holder has fence %d, and one before it had %d", l.Fence(), last)
 					}
 					last = l.Fence()
-					time.Sleep(rand.N(200 * time.Microsecond)) // for others to meet this one
+					time.Sleep(rand.N(200 * time.Microsecond)) // time for two holders to overlap
 					return nil
 				})
 				if err != nil {
@@ -184,12 +184,12 @@ func extend(e *env) error {
 
 var errTooSlow = errors.New("the lease was over before it could be extended")
 
-// extended takes the lock for a short lease and extends it. It tells which lease that was;
-// errTooSlow: it was over before anybody could see to it.
+// extended acquires the lock with a short lease and extends it. It returns the lease that it used.
+// errTooSlow means that the lease expired before the test could check it.
 func extended(e *env, stranger lock.Request, short time.Duration) (lock.Request, time.Duration, error) {
 	r := e.request(short)
 	began := time.Now()
-	if _, err := e.await(e.a, r); err != nil { // a shorter one may have to end
+	if _, err := e.await(e.a, r); err != nil { // a shorter lease may have to expire first
 		return r, short, err
 	}
 	if err := e.b.Extend(e.ctx, stranger); !isLost(err) {
@@ -326,7 +326,7 @@ func contexts(e *env) error {
 	began := time.Now()
 	for time.Since(began) < e.Patience/2 {
 		if err := e.a.Wait(ended, e.request(long)); err != nil {
-			return nil //nolint:nilerr // it is what the clause wants
+			return nil //nolint:nilerr // the clause wants this error
 		}
 	}
 	return errors.New("Wait with a context that has ended goes on without an error")

@@ -11,25 +11,26 @@ import (
 	"github.com/retrysafe/retrysafe/lock"
 )
 
-// Config says how a backend is tested. Only Open is required.
+// Config configures the tests. Only Open is required.
 type Config struct {
-	// Open returns a backend on the same server each time, with a connection of its own where it
-	// has any: it stands for another process. What it needs to close goes to t.Cleanup.
+	// Open returns a backend on the same server each time. If backends use connections, it has a
+	// connection of its own, since it stands for another process. Open registers what must be
+	// closed with t.Cleanup.
 	Open func(t testing.TB) lock.Backend
-	// Crash ends a backend as kill -9 would. It is needed where locks hang on a session, and end
-	// with it; nil: they end with their lease.
+	// Crash ends a backend as kill -9 would. It is needed if locks end with a session. If it is
+	// nil, locks end with their lease.
 	Crash func(lock.Backend)
-	// Short is a lease that the tests wait for; default 300 ms. Where it ends too early on a busy
-	// machine to tell anything, a longer one is tried.
+	// Short is a lease that the tests wait for; default 300 ms. If it is too short to test anything
+	// on a busy machine, the tests use a longer one.
 	Short time.Duration
-	// Rounds is how often each of eight callers of L1 takes the lock; default 25.
+	// Rounds is how often each of the eight callers of L1 acquires the lock; default 25.
 	Rounds int
-	// Patience is how long anything may take that should happen at once, on a busy machine; default
-	// 3 min. It is below [long].
+	// Patience is how long something that should happen at once may take on a busy machine; default
+	// 3 min. It must be below [long].
 	Patience time.Duration
 }
 
-// long is a lease that no test sees the end of.
+// long is a lease that does not end during a test.
 const long = 10 * time.Minute
 
 // Run runs the suite.
@@ -79,8 +80,8 @@ func check(t testing.TB, c Config, one clause) error {
 	return one.run(&env{Config: c, t: t, ctx: ctx, a: c.Open(t), b: c.Open(t), name: "locktest/" + rand.Text()})
 }
 
-// env is what a clause works with: two backends, as two processes have them, and a name that nobody
-// else uses.
+// env is what a clause works with: two backends, for two processes, and a name that no other clause
+// uses.
 type env struct {
 	Config
 	t    testing.TB
@@ -89,14 +90,14 @@ type env struct {
 	name string
 }
 
-// request is that of a new owner.
+// request returns a request of a new owner.
 func (e *env) request(lease time.Duration) lock.Request {
 	r := lock.Request{Name: e.name, Lease: lease}
 	_, _ = rand.Read(r.Owner[:])
 	return r
 }
 
-// get takes a lock that has to be free.
+// get acquires a lock that must be free.
 func (e *env) get(b lock.Backend, r lock.Request) (retrysafe.Fence, error) {
 	g, err := b.TryLock(e.ctx, r)
 	if err != nil {
@@ -108,7 +109,7 @@ func (e *env) get(b lock.Backend, r lock.Request) (retrysafe.Fence, error) {
 	return g.Fence, nil
 }
 
-// await takes a lock as soon as it is free.
+// await acquires a lock as soon as it is free.
 func (e *env) await(b lock.Backend, r lock.Request) (lock.Grant, error) {
 	for {
 		g, err := b.TryLock(e.ctx, r)

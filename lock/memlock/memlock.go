@@ -1,5 +1,5 @@
-// Package memlock keeps locks in this process: for tests, and for programs of one process that want
-// the fences and the bounds of package lock.
+// Package memlock keeps locks in this process's memory. It is for tests, and for programs of one
+// process that need the fences and limits of package lock.
 package memlock
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/lock"
 )
 
-// Backend keeps locks. It is safe for concurrent use, and the zero value is ready. It remembers the
-// fence of each name that was ever locked, in some 100 bytes.
+// Backend keeps locks in memory. It is safe for concurrent use, and its zero value is ready to use.
+// It remembers the fence of each name that was ever locked, in some 100 bytes.
 type Backend struct {
 	mu    sync.Mutex
 	names map[string]*state
@@ -26,8 +26,8 @@ func New() *Backend { return new(Backend) }
 type state struct {
 	owner   retrysafe.Owner
 	fence   retrysafe.Fence
-	until   time.Time     // zero: released
-	changed chan struct{} // closed with the next release; nil: nobody waits
+	until   time.Time     // zero if released
+	changed chan struct{} // closed at the next release; nil if there are no waiters
 }
 
 // TryLock implements [lock.Backend].
@@ -82,7 +82,7 @@ func (b *Backend) Extend(_ context.Context, r lock.Request) error {
 	if s.until.IsZero() || s.owner != r.Owner {
 		return lock.ErrLost
 	}
-	// also behind its end, where nobody has taken it
+	// The holder can extend after the end of its lease, unless another owner has acquired the lock.
 	s.until = later(s.until, time.Now().Add(r.Lease))
 	return nil
 }
@@ -103,7 +103,7 @@ func (b *Backend) Unlock(_ context.Context, r lock.Request) error {
 	return nil
 }
 
-// state is that of a name; the mutex is held.
+// state returns the state of a name. The caller holds the mutex.
 func (b *Backend) state(name string) *state {
 	s := b.names[name]
 	if s == nil {

@@ -27,8 +27,8 @@ var raiseLua string
 //go:embed lua/left.lua
 var leftLua string
 
-// What ends a lock is taken also where memory is full: it makes nothing larger, but for the first
-// floor of a slot.
+// The script that ends a lock also runs when memory is full: it makes nothing larger, except for
+// the first floor of a slot.
 var (
 	lockScript   = redisclient.NewScript("lock", "#!lua\n"+lockLua)
 	extendScript = redisclient.NewScript("extend", "#!lua flags=allow-oom\n"+extendLua)
@@ -56,9 +56,9 @@ func (b *Backend) Extend(ctx context.Context, r lock.Request) error {
 	return unlessLost(b.confirmed(ctx, b.call(extendScript, r)))
 }
 
-// confirmed makes a call, and sees that the replicas have what it wrote. Where too few have, the
-// number is that of the script, and there is an error: who asks again is counted anew; else what
-// was taken is given back, or ends with its lease.
+// confirmed makes a call and waits until the replicas have what it wrote. If too few replicas have
+// it, confirmed returns the script's number and an error. If the caller then repeats the call, the
+// replicas are counted again; otherwise the lock is released, or ends with its lease.
 func (b *Backend) confirmed(ctx context.Context, call redisclient.Call) (int64, error) {
 	need := b.o.Replicas
 	if need == All {
@@ -70,7 +70,7 @@ func (b *Backend) confirmed(ctx context.Context, call redisclient.Call) (int64, 
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
 	}
-	reply, acked := b.client.(redisclient.Replicated).EvalWait(ctx, call, need, b.o.ReplicaTime) //nolint:errcheck,forcetypeassert // New has looked
+	reply, acked := b.client.(redisclient.Replicated).EvalWait(ctx, call, need, b.o.ReplicaTime) //nolint:errcheck,forcetypeassert // New has checked it
 	n, err := number(reply)
 	if err == nil && acked < need {
 		err = fmt.Errorf("redislock: %d of %d replicas have confirmed the lock in time; look at the replicas, and whether the user may WAIT, or ask for fewer", acked, need)
@@ -78,8 +78,8 @@ func (b *Backend) confirmed(ctx context.Context, call redisclient.Call) (int64, 
 	return n, err
 }
 
-// afterUnlock is how long the name of a lock stays after its release, for a repeat of that. Its
-// fence is in the floor of its slot.
+// afterUnlock is how long the name of a lock is kept after its release, in case the release is
+// repeated. The lock's fence is in the floor of its slot.
 const afterUnlock = 5 * time.Minute
 
 // Unlock implements [lock.Backend].
@@ -87,7 +87,7 @@ func (b *Backend) Unlock(ctx context.Context, r lock.Request) error {
 	return b.lost(ctx, b.with(unlockScript, r, uint64(r.Lease.Microseconds()), uint64(min(b.o.Remember, afterUnlock).Milliseconds()))) //nolint:gosec // both are positive
 }
 
-// lost makes a call that says 1, or 0 where the owner has nothing.
+// lost makes a call whose script returns 1, or 0 if the owner has nothing.
 func (b *Backend) lost(ctx context.Context, call redisclient.Call) error {
 	return unlessLost(b.ask(ctx, call))
 }
@@ -106,7 +106,7 @@ func (b *Backend) ask(ctx context.Context, call redisclient.Call) (int64, error)
 	return number(b.client.Eval(ctx, call))
 }
 
-// number reads what every script here says.
+// number reads the number that every script here returns.
 func number(r redisclient.Reply) (int64, error) {
 	if r.Err != nil {
 		return 0, refusal(r.Err)
@@ -118,13 +118,13 @@ func number(r redisclient.Reply) (int64, error) {
 	return n, nil
 }
 
-// call asks for what r says: its owner, and the times.
+// call makes a call with the owner and the times of r.
 func (b *Backend) call(s *redisclient.Script, r lock.Request) redisclient.Call {
 	return b.with(s, r, uint64(r.Lease.Microseconds()), uint64(b.o.Remember.Milliseconds())) //nolint:gosec // both are positive
 }
 
-// with makes a call: the one argument is the owner, and numbers of 8 bytes behind it. Names with
-// braces choose their slot, as they do elsewhere.
+// with makes a call whose one argument is the owner, followed by numbers of 8 bytes. As elsewhere,
+// braces in a name choose its slot.
 func (b *Backend) with(s *redisclient.Script, r lock.Request, numbers ...uint64) redisclient.Call {
 	var space [40]byte
 	arg := append(space[:0], r.Owner[:]...)

@@ -6,15 +6,15 @@ import (
 	"sync"
 )
 
-// A floor has the largest fence of the locks of a slot that were released, so that their names need
-// not be kept: whoever takes a name that is not there gets a greater one, also when the clock has
-// gone back. There is one for each slot of Redis Cluster, since a script may only touch keys of one
-// slot.
+// A floor is the largest fence of the released locks of a slot. With it, the names of released
+// locks need not be kept: a holder of a name that does not exist gets a greater fence, also if the
+// clock has gone back. Each slot of Redis Cluster has its own floor, since a script may only use
+// keys of one slot.
 
-// slots is how many there are.
+// slots is the number of slots.
 const slots = 16384
 
-// slotTags are hash tags, one of each slot.
+// slotTags are hash tags, one for each slot.
 var slotTags = sync.OnceValue(func() *[slots]string {
 	tags := new([slots]string)
 	for i, left := 0, slots; left > 0; i++ {
@@ -27,20 +27,20 @@ var slotTags = sync.OnceValue(func() *[slots]string {
 	return tags
 })
 
-// floorName begins the rest of the key of a floor. No lock has such a name: they have no NUL.
+// floorName starts the rest of a floor's key. No lock has such a name, since names contain no NUL.
 const floorName = "\x00floor"
 
-// floor is the key of the floor of a lock's slot.
+// floor returns the key of the floor of a lock's slot.
 func (b *Backend) floor(key string) string {
 	if _, tagged := hashTag(b.o.Prefix); tagged {
-		return b.o.Prefix + floorName // the prefix chooses the slot of all
+		return b.o.Prefix + floorName // the prefix chooses the slot of all locks
 	}
 	tag, _ := hashTag(key)
 	return b.o.Prefix + floorName + "{" + slotTags()[crc16(tag)%slots] + "}"
 }
 
-// hashTag is what a key's slot is computed of: what stands in its first braces, or all. See "Key
-// distribution model" in the specification of Redis Cluster.
+// hashTag returns the part of a key that decides its slot: the text in its first braces, or the
+// whole key. See "Key distribution model" in the specification of Redis Cluster.
 func hashTag(key string) (tag string, tagged bool) {
 	if _, rest, opened := strings.Cut(key, "{"); opened {
 		if tag, _, closed := strings.Cut(rest, "}"); closed && tag != "" {
@@ -50,7 +50,7 @@ func hashTag(key string) (tag string, tagged bool) {
 	return key, false
 }
 
-// crc16 is the one of Redis Cluster: XMODEM, polynomial 0x1021.
+// crc16 is the CRC of Redis Cluster: XMODEM, polynomial 0x1021.
 func crc16(s string) (crc uint16) {
 	for i := range len(s) {
 		crc ^= uint16(s[i]) << 8

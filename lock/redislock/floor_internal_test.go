@@ -8,15 +8,15 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// nowhere is a client of no server.
+// nowhere is a client without a server.
 type nowhere struct{ redisclient.Client }
 
-// TestSlots: the slots are those of Redis Cluster, and the floor of a lock is in its slot, whatever
-// braces prefix and name have.
+// TestSlots: the slots are those of Redis Cluster, and the floor of a lock is in the lock's slot,
+// whatever braces prefix and name have.
 func TestSlots(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[string]uint16{"123456789": 0x31c3, "foo": 12182, "": 0} {
-		// the first is of the specification, the second of CLUSTER KEYSLOT
+		// The first value is from the specification, the second from CLUSTER KEYSLOT.
 		got := crc16(key)
 		if key == "foo" {
 			got %= slots

@@ -16,27 +16,27 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// serverTime is how long the servers are waited for, until a majority has answered; grace is how
-// long the others are then, at least.
+// serverTime is how long to wait for the servers until a majority has answered. grace is how long
+// to wait at least for the others after that.
 const (
 	serverTime = 500 * time.Millisecond
 	grace      = 10 * time.Millisecond
 )
 
-// Quorum keeps locks on a majority of servers that do not know of each other, so that some of them
-// may be away. It is safe for concurrent use.
+// Quorum keeps locks on a majority of independent servers, so that a minority of them can fail. It
+// is safe for concurrent use.
 //
-// A lock counts once more than half of the servers have it, each for a lease and what its clock may
-// be faster (1 %). Its fence is the greatest that a majority gave, and is written back to a
-// majority before anybody is told of it: a later holder's majority has a server in common with
-// that, and so a greater fence.
+// A lock counts once more than half of the servers have it. Each server holds it for the lease plus
+// what its clock may be faster (1 %). The lock's fence is the greatest that a majority gave. Quorum
+// writes it back to a majority before it returns it: the majority of a later holder shares a server
+// with that one, and so gives a greater fence.
 //
-// All this rests on servers that remember what they have said. A server that is started again
-// without its last second of writes can give the same lock to two, with the same fence. So each
-// must write every command to disk before it answers: appendonly yes, and appendfsync always.
+// This depends on servers that do not forget what they have answered. A server that restarts
+// without its last second of writes can grant the same lock to two holders, with the same fence. So
+// each must write every command to disk before it answers: appendonly yes, and appendfsync always.
 //
-// Source: the algorithm that the Redis documentation calls Redlock, and what Martin Kleppmann found
-// missing in it: the fence.
+// Source: the algorithm that the Redis documentation calls Redlock, and the fence that Martin
+// Kleppmann found missing in it.
 type Quorum struct {
 	servers []*Backend
 	need    int
@@ -45,18 +45,18 @@ type Quorum struct {
 	votes map[retrysafe.Owner]vote
 }
 
-// vote is what stands on the servers for an owner. Each try has a new name there: what gives back a
-// try that has failed may arrive late, and must not take the votes of the next one.
+// vote is an owner's entry on the servers. Each try has a new name there: a call that releases a
+// failed try may arrive late, and must not remove the votes of the next try.
 type vote struct {
 	owner retrysafe.Owner
-	fence retrysafe.Fence // zero: not granted yet
+	fence retrysafe.Fence // zero until granted
 }
 
 var _ lock.Backend = (*Quorum)(nil)
 
-// NewQuorum returns a backend over three single servers or more, one client for each. It asks each
-// of them, so that all must be there, for what it is set to, and refuses those that may forget or
-// do not tell. Options.Replicas must be zero.
+// NewQuorum returns a backend over three or more single servers, one client for each. It reads the
+// configuration of each server, so all of them must be reachable. It refuses servers that may
+// forget or do not show their configuration. Options.Replicas must be zero.
 func NewQuorum(ctx context.Context, clients []redisclient.Client, o *Options) (*Quorum, error) {
 	if len(clients) < 3 {
 		return nil, fmt.Errorf("redislock: a quorum of %d servers is none; give three or five", len(clients))
@@ -107,7 +107,7 @@ func (q *Quorum) TryLock(ctx context.Context, r lock.Request) (lock.Grant, error
 	at.Owner = had.owner
 	var mu sync.Mutex
 	var most retrysafe.Fence
-	old := 0 // servers that have the vote as it was granted before
+	old := 0 // servers that still have the vote as granted before
 	said := q.all(ctx, func(ctx context.Context, b *Backend) error {
 		g, err := b.TryLock(ctx, at)
 		mu.Lock()
@@ -120,18 +120,18 @@ func (q *Quorum) TryLock(ctx context.Context, r lock.Request) (lock.Grant, error
 	})
 	if said.ok < q.need {
 		q.forget(r.Owner)
-		// or it ends with its lease
+		// Release what some servers granted; otherwise it ends with its lease.
 		q.all(context.WithoutCancel(ctx), func(ctx context.Context, b *Backend) error { return b.Unlock(ctx, at) })
 		if said.ok+said.held >= q.need {
-			// enough have answered: another owner has the lock, or a part of a split vote
+			// A majority has answered: another owner has the lock, or a part of a split vote.
 			return lock.Grant{}, lock.ErrHeld
 		}
 		return lock.Grant{}, q.short(said)
 	}
 	mu.Lock()
-	fence, repeat := most, old >= q.need // a server that answers late does not count any more
+	fence, repeat := most, old >= q.need // a server that answers later does not count
 	mu.Unlock()
-	if repeat { // nobody had a majority in between
+	if repeat { // no other owner had a majority in between
 		return lock.Grant{Fence: had.fence}, nil
 	}
 	said = q.all(ctx, func(ctx context.Context, b *Backend) error {
@@ -146,7 +146,7 @@ func (q *Quorum) TryLock(ctx context.Context, r lock.Request) (lock.Grant, error
 	return lock.Grant{Fence: fence}, nil
 }
 
-// vote is that of an owner; a new one where there is none.
+// vote returns the vote of an owner, and makes one if there is none.
 func (q *Quorum) vote(owner retrysafe.Owner) vote {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -158,7 +158,7 @@ func (q *Quorum) vote(owner retrysafe.Owner) vote {
 	return v
 }
 
-// voted is r as the servers know it; false: the owner has nothing there.
+// voted returns r as the servers know it, and reports whether the owner has a vote.
 func (q *Quorum) voted(r lock.Request) (lock.Request, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -173,8 +173,8 @@ func (q *Quorum) forget(owner retrysafe.Owner) {
 	delete(q.votes, owner)
 }
 
-// longer asks the servers for a lease that lasts by the clock of its holder, though theirs may be
-// faster.
+// longer lengthens the lease for the servers, so that it lasts by the holder's clock even if theirs
+// are faster.
 func longer(r lock.Request) lock.Request {
 	r.Lease += r.Lease/100 + time.Millisecond
 	return r
@@ -195,8 +195,7 @@ func (q *Quorum) Wait(ctx context.Context, r lock.Request) error {
 	for range q.servers {
 		said.add(<-free)
 		if said.ok == q.need {
-			// Those who wait for the same lock would split the vote for ever if they all came at
-			// once.
+			// Waiters for the same lock would split the vote for ever if they all came at once.
 			return backoff.Pause(ctx, mathrand.N(2*time.Millisecond))
 		}
 	}
@@ -228,7 +227,7 @@ func (q *Quorum) Unlock(ctx context.Context, r lock.Request) error {
 	return err
 }
 
-// verdict is what the servers say together: what a majority does, or cannot do any more.
+// verdict combines the answers: nil if a majority agreed, or ErrLost if no majority can any more.
 func (q *Quorum) verdict(said tally) error {
 	switch {
 	case said.ok >= q.need:
@@ -239,7 +238,7 @@ func (q *Quorum) verdict(said tally) error {
 	return q.short(said)
 }
 
-// short is the error where too few servers have agreed.
+// short returns the error for too few servers that agree.
 func (q *Quorum) short(said tally) error {
 	if said.err == nil {
 		return fmt.Errorf("redislock: %d of %d servers agree, and no majority of %d: the lock was lost while it was taken", said.ok, len(q.servers), q.need)
@@ -267,9 +266,9 @@ func (t *tally) add(err error) {
 	}
 }
 
-// all asks all servers at once. Once a majority has agreed the others are waited for as long again,
-// so that one that hangs does not hold up each call; what they still do then stands on that server
-// for the owner, whose Unlock goes to all.
+// all calls all servers at once. Once a majority has agreed, it waits as long again for the others,
+// so that a server that hangs does not delay every call. If such a server still carries out the
+// call later, the owner has an entry there; its Unlock goes to all servers.
 func (q *Quorum) all(ctx context.Context, ask func(context.Context, *Backend) error) tally {
 	ctx, cancel := context.WithTimeout(ctx, serverTime)
 	began := time.Now()

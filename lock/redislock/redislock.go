@@ -1,15 +1,16 @@
-// Package redislock keeps locks in Redis 7 or newer: a single server, Sentinel or Cluster ([New]),
-// or a majority of servers that know nothing of each other ([NewQuorum]). It imports no client:
-// adapters bring one.
+// Package redislock keeps locks in Redis 7 or newer: on a single server, Sentinel or Cluster
+// ([New]), or on a majority of independent servers ([NewQuorum]). It imports no client; adapters
+// provide one.
 //
-// Leases run by the server's clock. Waiters are woken by a message. What is kept of a lock is 33
-// bytes, for five minutes after its release, or for a day after its lease where nobody released it
+// Leases use the server's clock. A message wakes waiters. A lock takes 33 bytes, which are kept for
+// five minutes after its release, or for a day after its lease if it was not released
 // ([Options].Remember). The largest fence that was released is kept for each slot.
 //
-// A lock whose server dies before a replica has it is gone, and a second holder may be granted
-// beside the first, whom its next heartbeat tells. With [Options].Replicas set to All that takes
-// more than one failure: each lock and each heartbeat counts once every replica has it. The fence
-// tells the two holders apart where the clocks of the servers agree: it is the clock, or more.
+// A lock is lost if its server dies before a replica has it. A second holder may then get the lock,
+// and the first learns of it at its next heartbeat. With [Options].Replicas set to All, that takes
+// more than one failure: each lock and each heartbeat counts only after every replica has it. The
+// fence tells the two holders apart if the clocks of the servers agree, since it is at least the
+// clock.
 package redislock
 
 import (
@@ -27,43 +28,43 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// Options change a backend; nil is fine.
+// Options configures a backend. A nil *Options means the defaults.
 type Options struct {
-	// Prefix stands before each name; default "rs:lock:". One with braces has a hash tag within
-	// them, which puts all locks into one slot.
+	// Prefix is put before each name; default "rs:lock:". If it has braces, they are a hash tag,
+	// which puts all locks into one slot.
 	Prefix string
-	// Replicas is how many replicas must have a lock before it counts, by WAIT; 0: none, [All]: as
-	// many as a primary was seen to have by New. What fewer have is given back, and Lock fails. It
-	// needs a client with [redisclient.Replicated].
+	// Replicas is how many replicas must have a lock before it counts, by WAIT. 0 means none. [All]
+	// means the largest number that New saw on a primary. If fewer replicas have it, it is released
+	// and Lock fails. Replicas needs a client with [redisclient.Replicated].
 	Replicas int
-	// ReplicaTime is how long they are waited for; default 1 s.
+	// ReplicaTime is how long to wait for the replicas; default 1 s.
 	ReplicaTime time.Duration
 	// Remember is how long the fence of a lock whose holder died is kept after its lease; default
-	// 24 h. Later ones begin with the server's clock, and are greater all the same unless that has
-	// gone back. That of a lock that was released is kept in one key for each slot, for ever, and
-	// its name for five minutes.
+	// 24 h. Later fences begin with the server's clock, so they are still greater unless the clock
+	// has gone back. The fences of released locks are kept in one key for each slot, for ever, and
+	// their names for five minutes.
 	Remember time.Duration
-	// AllowEviction takes a server that may drop locks for want of memory: each drop lets a second
-	// holder in.
+	// AllowEviction accepts a server that may evict locks when memory is full. Each eviction lets a
+	// second holder in.
 	AllowEviction bool
 	// Logger gets warnings about what the server's configuration can lose; default slog.Default().
 	Logger *slog.Logger
 }
 
-// All asks for every replica.
+// All means every replica.
 const All = -1
 
 // Backend keeps locks in Redis. It is safe for concurrent use.
 type Backend struct {
 	client   redisclient.Client
 	o        Options
-	replicas atomic.Int64 // the most that a primary had
+	replicas atomic.Int64 // the most that a primary has had
 }
 
 var _ lock.Backend = (*Backend)(nil)
 
-// New returns a backend. It looks at the configuration of every primary, where the client can: one
-// that may evict locks is refused, and what a crash or a failover can lose is warned of.
+// New returns a backend. If the client allows it, New reads the configuration of every primary. It
+// refuses a server that may evict locks, and warns of what a crash or a failover can lose.
 func New(ctx context.Context, c redisclient.Client, o *Options) (*Backend, error) {
 	b, err := newBackend(c, o)
 	if err != nil {
@@ -115,7 +116,7 @@ func newBackend(c redisclient.Client, o *Options) (*Backend, error) {
 	return b, nil
 }
 
-// inspect looks at every primary before anything is kept there.
+// inspect checks every primary before any lock is stored there.
 func (b *Backend) inspect(ctx context.Context, look func(*redisnode.Node) error) error {
 	nodes, ok := b.client.(redisclient.Nodes)
 	if !ok {
@@ -141,7 +142,7 @@ func (b *Backend) inspect(ctx context.Context, look func(*redisnode.Node) error)
 	})
 }
 
-// refusal explains what the server refused. The error still is a [redisclient.Error].
+// refusal explains an error of the server. The result still is a [redisclient.Error].
 func refusal(err error) error {
 	var e redisclient.Error
 	switch {
@@ -155,5 +156,5 @@ func refusal(err error) error {
 	return fmt.Errorf("redislock: the server refuses: %w", e)
 }
 
-// fence makes one of what a script says.
+// fence converts the number that a script returns.
 func fence(n int64) retrysafe.Fence { return retrysafe.Fence(n) } //nolint:gosec // scripts make none below zero

@@ -10,14 +10,15 @@ import (
 )
 
 const (
-	// lookAgain is how often a waiter looks for itself, where messages come: they are not promised.
+	// lookAgain is how often a waiter checks the lock although messages come, because a message may
+	// be lost.
 	lookAgain = time.Second
-	// poll is how often it looks where none come: half of it to all of it.
+	// poll is how often a waiter checks if no messages come: every half of it to all of it.
 	poll = 50 * time.Millisecond
 )
 
-// Wait implements [lock.Backend]. Who waits is woken by a message of the one who unlocks; without a
-// client that can subscribe it asks up to forty times a second.
+// Wait implements [lock.Backend]. A message of the owner that unlocks wakes the waiter. Without a
+// client that can subscribe, Wait polls up to forty times a second.
 func (b *Backend) Wait(ctx context.Context, r lock.Request) error {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
@@ -25,9 +26,9 @@ func (b *Backend) Wait(ctx context.Context, r lock.Request) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	stands, released := make(chan struct{}, 1), make(chan struct{}, 1)
-	silence := make(chan struct{}) // closed: no messages come
+	silence := make(chan struct{}) // closed if no messages come
 	if sub, ok := b.client.(redisclient.Subscriber); ok {
-		go func() { // it ends with ctx, and nobody has to wait for that
+		go func() { // it ends with ctx; Wait need not wait for it
 			defer close(silence)
 			_ = sub.Subscribe(ctx, b.o.Prefix+r.Name, func(payload string) {
 				tell := released
@@ -43,8 +44,8 @@ func (b *Backend) Wait(ctx context.Context, r lock.Request) error {
 	} else {
 		close(silence)
 	}
-	// What happens before the subscription stands brings no message, so that the first look comes
-	// when it does.
+	// An unlock before the subscription is active sends no message here, so check once when it
+	// becomes active.
 	polling := false
 	for look := lookAgain; ; {
 		t := time.NewTimer(look)

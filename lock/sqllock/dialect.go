@@ -5,27 +5,27 @@ import (
 	"strings"
 )
 
-// queries are the statements of a dialect, each of which stands for itself.
+// queries are the statements of a dialect. Each is a transaction of its own.
 type queries struct {
-	// name, owner, lease: takes it where it is free; on PostgreSQL and SQLite it has the fence, if
-	// so
+	// Arguments name, owner, lease: acquires the lock if it is free. On PostgreSQL and SQLite it
+	// then returns the fence.
 	take   string
-	look   string // name, owner: the fence, where the owner has it; MySQL
-	left   string // name: how long it is held
+	look   string // name, owner: the fence, if the owner has the lock; MySQL
+	left   string // name: the time until the lease ends
 	extend string // lease, name, owner
 	free   string // name, owner
-	raise  string // name, owner: a new fence, whoever had the last one
+	raise  string // name, owner: a new fence, whichever owner had the last one
 	sweep  string // age
 }
 
-// queriesOf makes the statements. The clock is the database's: on PostgreSQL when the row is there
-// to be changed; on SQLite when the file is; on MySQL when the statement began, since what tells
-// more depends on the time zone of the session. A wait for the row then makes a lease that much
-// shorter, which the caller, who counts from before the call, does not notice, and never makes a
-// lock look free that is not.
+// queriesOf returns the statements. They use the database's clock: on PostgreSQL the time when the
+// row is locked, on SQLite the time when the file is locked. On MySQL it is the time when the
+// statement began, since functions that give a later time depend on the session's time zone. There,
+// a wait for the row makes a lease shorter by that time. The caller counts from before the call, so
+// this does not matter to it, and it never makes a held lock look free.
 //
-// MySQL sets columns from left to right, and a later one sees what was set. It counts rows that
-// were changed: so an extension adds a microsecond at least.
+// MySQL assigns columns from left to right, and a later assignment sees the earlier ones. It counts
+// only changed rows, so an extension adds at least a microsecond.
 func queriesOf(d Dialect, table string) queries {
 	now, quote, greatest := "", `"`, "greatest"
 	switch d {
@@ -72,7 +72,7 @@ func queriesOf(d Dialect, table string) queries {
 	return q
 }
 
-// empty is a value of no bytes.
+// empty returns the literal for a value of no bytes.
 func empty(d Dialect) string {
 	if d == SQLite {
 		return `x''`
@@ -80,7 +80,7 @@ func empty(d Dialect) string {
 	return `''`
 }
 
-// numbered makes the places $1 and so on.
+// numbered replaces the placeholders with $1 and so on.
 func numbered(q string) string {
 	var b strings.Builder
 	n := 0

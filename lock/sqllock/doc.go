@@ -6,18 +6,18 @@
 //	err = locks.Migrate(ctx) // once, or run SchemaSQL
 //	locker := lock.New(locks, nil)
 //
-// The table is the one to begin with. Its leases run by the database's clock, it works through
-// every pooler, and needs a connection for the time of a call only. Waiters of other processes look
-// again after 25 to 250 ms; those of this process are woken by the release.
+// Start with the table. Its leases use the database's clock, it works through every pooler, and it
+// needs a connection only during a call. Waiters in other processes poll every 25 to 250 ms; a
+// release in this process wakes its waiters at once.
 //
-// A session lock needs a connection for as long as it is held or waited for, and its waiters are
-// woken by the server. It is gone at once when the server ends the connection, for whatever reason,
-// and the holder is told with its next heartbeat, a third of a lease later: in between another one
-// may have it. Fences tell the two apart.
+// A session lock needs a connection for as long as it is held or waited for, and the server wakes
+// its waiters. It is gone as soon as the server ends the connection, for any reason. The holder
+// learns of that at its next heartbeat, a third of a lease later; in between another one may have
+// the lock. Fences tell the two apart.
 //
-// Fences are the greater of the one before and the database's clock in microseconds. They are kept
-// in the table behind the release, for a day ([Options].Remember), and a name that was forgotten
-// begins with the clock: so they go back only where the clock goes back by more than that, or the
-// database forgets what it has committed, as it does after a crash with fsync or its like off, and
-// after a failover to a replica that had not got it.
+// A fence is greater than the one before, and at least the database's clock in microseconds. The
+// table keeps it for a day after the release ([Options].Remember); a name that was removed begins
+// with the clock. So fences go back only if the clock goes back by more than that, or if the
+// database forgets what it has committed. It can do so after a crash with fsync or its equivalent
+// off, and after a failover to a replica that lacks the last commits.
 package sqllock

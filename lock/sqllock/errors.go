@@ -11,15 +11,15 @@ import (
 	"github.com/retrysafe/retrysafe/internal/dberr"
 )
 
-// Numbers of errors of MySQL and MariaDB.
+// Error numbers of MySQL and MariaDB.
 const (
 	numberNoTable  = 1146
 	numberLockWait = 1205
 	numberDeadlock = 1213
 )
 
-// inTheWay tells whether another transaction was, so that nothing was done, and the same again may
-// succeed.
+// inTheWay reports whether another transaction blocked the statement. Then nothing was done, and
+// the same statement may succeed later.
 func inTheWay(err error) bool {
 	switch dberr.SQLiteCode(err) & 0xff {
 	case 5, 6, 15: // busy, locked, protocol
@@ -33,7 +33,7 @@ func inTheWay(err error) bool {
 	return n == numberDeadlock || n == numberLockWait
 }
 
-// patient calls f until no other transaction is in its way.
+// patient calls f until no other transaction blocks it.
 func patient(ctx context.Context, f func() error) error {
 	for {
 		err := f()
@@ -46,7 +46,7 @@ func patient(ctx context.Context, f func() error) error {
 	}
 }
 
-// explain says what was done when err came, and what to do if that is known. None of our statements
+// explain says which step err is from, and what to do if that is known. None of these statements
 // fails in a way in which a database would quote a name.
 func explain(step, table string, err error) error {
 	if err == nil {

@@ -3,11 +3,11 @@ package sqllock
 import (
 	"context"
 	"database/sql"
-	_ "embed" // the schemas
+	_ "embed" // for the schemas
 	"strings"
 )
 
-// The schemas make version 1, with the default name. They are frozen.
+// The schemas create version 1 with the default name. They are frozen.
 var (
 	//go:embed schema/sqlite_v1.sql
 	sqliteSchema string
@@ -17,8 +17,8 @@ var (
 	mysqlSchema string
 )
 
-// SchemaSQL is the script that makes the table where there is none, as Migrate does, under
-// [DefaultTable].
+// SchemaSQL returns the script that creates the table [DefaultTable] if it does not exist, as
+// Migrate does.
 func SchemaSQL(d Dialect) string {
 	switch d {
 	case SQLite:
@@ -31,15 +31,15 @@ func SchemaSQL(d Dialect) string {
 	return ""
 }
 
-// migrate makes the table where it is not there yet. Several processes may do so at once.
+// migrate creates the table if it does not exist. Several processes can call it at once.
 func migrate(ctx context.Context, db *sql.DB, d Dialect, table string) error {
 	return patient(ctx, func() error {
 		tx, err := db.BeginTx(ctx, nil)
 		if err != nil {
 			return explain("migrate", table, err)
 		}
-		defer tx.Rollback()  //nolint:errcheck // what has failed is told; behind the commit there is nothing to undo
-		if d == PostgreSQL { // IF NOT EXISTS alone fails where two come at once
+		defer tx.Rollback()  //nolint:errcheck // an earlier error is returned; after the commit there is nothing to undo
+		if d == PostgreSQL { // IF NOT EXISTS alone can fail when two processes run it at once
 			if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, "retrysafe migrates "+table); err != nil {
 				return explain("migrate", table, err)
 			}

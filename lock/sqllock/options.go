@@ -15,20 +15,20 @@ type Dialect = dbtx.Dialect
 const (
 	SQLite     = dbtx.SQLite
 	PostgreSQL = dbtx.PostgreSQL
-	// MySQL is MariaDB too.
+	// MySQL also stands for MariaDB.
 	MySQL = dbtx.MySQL
 )
 
-// DefaultTable is the table unless another one is named.
+// DefaultTable is the name of the table if Options.Table is empty.
 const DefaultTable = "retrysafe_locks"
 
-// Options are those of [NewTable] and [NewSession]; nil is fine.
+// Options configures [NewTable] and [NewSession]. A nil *Options means the defaults.
 type Options struct {
-	// Table is where leases and fences are kept; default [DefaultTable]. Lower-case letters, digits
+	// Table is the table for leases and fences; default [DefaultTable]. Lower-case letters, digits
 	// and "_", up to 48.
 	Table string
-	// Remember is how long the fence of a name is kept behind its last lease; default 24 h, at
-	// least a minute.
+	// Remember is how long the fence of a name is kept after its last lease; default 24 h, at least
+	// a minute.
 	Remember time.Duration
 }
 

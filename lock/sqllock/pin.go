@@ -14,26 +14,28 @@ import (
 	"github.com/retrysafe/retrysafe/lock"
 )
 
-// turn is how long the server waits for a lock before it is asked again, and so how long a wait
-// that was given up goes on.
+// turn is how long one call waits for a lock on the server. So it is also how long an abandoned
+// wait continues.
 const turn = time.Second
 
-// pin is what an owner has: a connection, and the lock on it.
+// pin is an owner's connection, and the lock on it.
 type pin struct {
 	id any
-	// under the session's mutex: it is forgotten with the last of them, unless it has a connection
+	// users counts the calls in progress, under the session's mutex. The last of them removes the
+	// pin, unless it has a connection.
 	users int
 
 	mu    sync.Mutex    // held during calls
-	conn  *sql.Conn     // nil: none
-	me    int64         // the server's session
-	lease time.Duration // for which the server keeps it without a word
+	conn  *sql.Conn     // nil if there is none
+	me    int64         // the id of the server's session
+	lease time.Duration // how long the server keeps the session idle
 	taken bool
 	fence retrysafe.Fence
-	gone  chan struct{} // closed with the connection
+	gone  chan struct{} // closed when the connection is
 }
 
-// open is the pin of an owner until do has ended; nil where there is none and none is to be made.
+// open returns the pin of an owner until do has ended. If there is none and create is false, it
+// returns nil.
 func (s *Session) open(r lock.Request, create bool) *pin {
 	id := s.lockID(r.Name)
 	s.mu.Lock()
@@ -51,21 +53,22 @@ func (s *Session) open(r lock.Request, create bool) *pin {
 	return p
 }
 
-// do runs f, one at a time for a pin, to its end, also when ctx has ended and nobody waits for it:
-// a driver whose call is broken off would close the connection, and the lock would be gone. What
-// was taken for a caller that has left, or did not get the lock, is dropped.
+// do runs f to its end, one at a time for each pin. It does so even if ctx has ended and the caller
+// does not wait any more: a driver closes the connection when a call is cancelled, and the lock
+// would be lost. do drops the connection if it took it for a caller that has left or did not get
+// the lock.
 func (s *Session) do(ctx context.Context, r lock.Request, p *pin, f func(*pin) error) error {
 	answer := make(chan error)
-	go func() { // it ends: each call in it has a limit
+	go func() { // it ends: each call in it has a time limit
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		fresh := p.conn == nil
-		err := context.Cause(ctx) // it may have ended before its turn
+		err := context.Cause(ctx) // ctx may have ended before f can run
 		if err == nil {
 			err = f(p)
 		}
 		if err != nil && (fresh || !p.taken) {
-			s.drop(p) // before anybody is told
+			s.drop(p) // before the caller gets the error
 		}
 		select {
 		case answer <- err:
@@ -88,8 +91,8 @@ func (s *Session) do(ctx context.Context, r lock.Request, p *pin, f func(*pin) e
 	}
 }
 
-// drop closes the connection for good: the server lets go of what it had, and nobody meets its
-// settings. The pin's mutex is held.
+// drop closes the connection and removes it from the pool. The server then releases its lock, and
+// no other code gets a connection with its settings. The caller holds the pin's mutex.
 func (s *Session) drop(p *pin) {
 	if p.conn == nil {
 		return
@@ -100,13 +103,14 @@ func (s *Session) drop(p *pin) {
 	p.conn, p.taken, p.fence, p.lease = nil, false, 0, 0
 }
 
-// limited is the time of a call on a pinned connection: after a lease without an answer the lock is
-// lost anyway.
+// limited returns a context with the time limit of a call on a pinned connection. After a lease
+// without an answer the lock is lost anyway.
 func limited(p *pin) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), max(p.lease, 2*turn))
 }
 
-// connect takes a connection and tells the server when to end the session. The pin's mutex is held.
+// connect takes a connection from the pool and tells the server when to end the session. The caller
+// holds the pin's mutex.
 func (s *Session) connect(ctx context.Context, p *pin, lease time.Duration) error {
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
@@ -121,9 +125,9 @@ func (s *Session) connect(ctx context.Context, p *pin, lease time.Duration) erro
 	return explain("ask for the session", s.o.Table, p.conn.QueryRowContext(call, s.whoami()).Scan(&p.me))
 }
 
-// keep lets the server end the session when it has heard nothing of us for a lease and a little
-// more, and reads back whether it will. It is never made shorter. The connection's own time limits
-// are for what the server sends, and nobody takes.
+// keep makes the server end the session after it has been idle for a little more than a lease, and
+// reads the setting back. keep never shortens it. The connection's own time limits are for data
+// that the server sends and no client acknowledges.
 func (s *Session) keep(p *pin, lease time.Duration) error {
 	if lease <= p.lease {
 		return nil
@@ -158,8 +162,7 @@ func (s *Session) keep(p *pin, lease time.Duration) error {
 	return nil
 }
 
-// take takes the lock; [lock.ErrHeld] where another session has it, and has it still after the
-// time.
+// take acquires the lock. It returns [lock.ErrHeld] if another session still has it after the wait.
 func (s *Session) take(p *pin, wait time.Duration) error {
 	call, cancel := limited(p)
 	defer cancel()
@@ -172,7 +175,7 @@ func (s *Session) take(p *pin, wait time.Duration) error {
 		err = p.conn.QueryRowContext(call, `SELECT pg_try_advisory_lock($1)`, p.id).Scan(&got)
 	default:
 		_, err = p.conn.ExecContext(call, `SELECT pg_advisory_lock($1)`, p.id)
-		if inTheWay(err) { // the time is over
+		if inTheWay(err) { // lock_timeout has passed
 			return lock.ErrHeld
 		}
 		got.Bool = err == nil
@@ -187,7 +190,7 @@ func (s *Session) take(p *pin, wait time.Duration) error {
 	return nil
 }
 
-// raise makes a fence, which is committed before anybody is told of it.
+// raise makes a fence and commits it before it returns.
 func (s *Session) raise(p *pin, r lock.Request) error {
 	call, cancel := limited(p)
 	defer cancel()
@@ -205,14 +208,14 @@ func (s *Session) raise(p *pin, r lock.Request) error {
 	if err != nil {
 		return explain("make a fence", s.o.Table, err)
 	}
-	p.fence = retrysafe.Fence(fence) //nolint:gosec // it is a clock
+	p.fence = retrysafe.Fence(fence) //nolint:gosec // it is a time
 	return nil
 }
 
 var errOther = errors.New("sqllock: the connection has another session than before")
 
-// beat is a word to the server, which begins the time of the lease anew. Any error means that the
-// lock is lost, or cannot be relied on.
+// beat sends a query, which restarts the server's idle time. Any error means that the lock is lost
+// or cannot be relied on.
 func (s *Session) beat(p *pin, lease time.Duration) error {
 	if err := s.keep(p, lease); err != nil {
 		return err
@@ -229,8 +232,7 @@ func (s *Session) beat(p *pin, lease time.Duration) error {
 	return nil
 }
 
-// release gives the lock back by a word, since the server may take its time to notice the end of a
-// connection.
+// release releases the lock with a query, since the server may notice the end of a connection late.
 func (s *Session) release(p *pin) error {
 	call, cancel := limited(p)
 	defer cancel()

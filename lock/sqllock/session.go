@@ -14,22 +14,22 @@ import (
 	"github.com/retrysafe/retrysafe/lock"
 )
 
-// Session keeps locks of database sessions: advisory locks of PostgreSQL 14 or newer, GET_LOCK of
-// MySQL and MariaDB. It is safe for concurrent use.
+// Session keeps locks as locks of database sessions: advisory locks of PostgreSQL 14 or newer,
+// GET_LOCK of MySQL and MariaDB. It is safe for concurrent use.
 //
-// Each lock has a connection of its own, taken from the pool when it is tried, for as long as it is
-// held or waited for, and closed behind it. Give locks a *sql.DB of their own, or a pool with room
-// for them, since work that waits for a connection under a lock waits for ever. The server is told
-// to end a session of which it has heard nothing for a lease, and one that does not take that is
-// refused: a client that was cut off would hold its locks for hours. So is a pooler that gives a
-// session to others between transactions.
+// Each lock has its own connection, which is taken from the pool by TryLock, kept while the lock is
+// held or waited for, and then closed. Give locks their own *sql.DB, or a pool with room for them:
+// work that waits for a connection while it holds a lock can wait for ever. Session tells the
+// server to end a session that was idle for a lease, and refuses a server that does not support
+// that: otherwise a client that was cut off would hold its locks for hours. It also refuses a
+// pooler that shares a session between transactions.
 //
-// The server knows locks by a hash of table and name: of 64 bits on PostgreSQL, where the locks of
-// a database are meant, and of 128 on MySQL, where they are the whole server's, so that the
-// database is in it too. Two names that meet in it, or a lock of another program, only wait for
-// each other. The fence is in a row of the table, which must be there, and which no [Table] may
-// use. On a cluster of servers these locks are those of the one that is asked: all processes must
-// ask the same one.
+// The server identifies a lock by a hash of table and name. On PostgreSQL the hash has 64 bits, and
+// locks belong to one database. On MySQL it has 128 bits, and locks belong to the whole server, so
+// the database is a part of it. If two names have the same hash, or another program's lock does,
+// they only wait for each other. The fence is in a row of the table, which must exist and which no
+// [Table] may use. On a cluster of servers a lock exists only on the server that was asked: all
+// processes must use the same one.
 type Session struct {
 	db      *sql.DB
 	dialect Dialect
@@ -38,8 +38,8 @@ type Session struct {
 
 	mu      sync.Mutex
 	pins    map[pinKey]*pin
-	checked bool   // that nobody shares our sessions
-	space   string // what else there is in the name of a lock
+	checked bool   // that no pooler shares our sessions
+	space   string // the rest of what a lock's name is hashed with
 }
 
 type pinKey struct {
@@ -49,8 +49,8 @@ type pinKey struct {
 
 var _ lock.Backend = (*Session)(nil)
 
-// NewSession returns a backend on a database. It asks the database nothing; call [Session.Migrate]
-// once, or run [SchemaSQL].
+// NewSession returns a backend on a database. It sends no query; call [Session.Migrate] once, or
+// run [SchemaSQL].
 func NewSession(db *sql.DB, d Dialect, o *Options) (*Session, error) {
 	if db == nil {
 		return nil, errors.New("sqllock: NewSession needs a database")
@@ -65,10 +65,10 @@ func NewSession(db *sql.DB, d Dialect, o *Options) (*Session, error) {
 	return &Session{db: db, dialect: d, o: own, queries: queriesOf(d, own.Table), pins: make(map[pinKey]*pin)}, nil
 }
 
-// Migrate makes the table where it is not there yet; several processes may call it at once.
+// Migrate creates the table if it does not exist. Several processes can call it at once.
 func (s *Session) Migrate(ctx context.Context) error { return migrate(ctx, s.db, s.dialect, s.o.Table) }
 
-// whoami is the number of the server's session.
+// whoami returns the query for the id of the server's session.
 func (s *Session) whoami() string {
 	if s.dialect == MySQL {
 		return `SELECT CONNECTION_ID()`
@@ -79,8 +79,7 @@ func (s *Session) whoami() string {
 var errPooled = errors.New("sqllock: between this program and the database is a pooler that gives one session to several connections, so that locks of sessions mean nothing; " +
 	"let locks go to the database itself, or to a pool in session mode, or use NewTable")
 
-// check finds out once whether a connection keeps its session while another one is in a
-// transaction.
+// check checks once whether a connection keeps its session while another one is in a transaction.
 func (s *Session) check(ctx context.Context) error {
 	s.mu.Lock()
 	done := s.checked
@@ -130,7 +129,7 @@ func (s *Session) check(ctx context.Context) error {
 	return nil
 }
 
-// lockID is what the server calls the lock.
+// lockID returns the server's id for the lock.
 func (s *Session) lockID(name string) any {
 	s.mu.Lock()
 	sum := sha256.Sum256(fmt.Appendf(nil, "retrysafe\x00%s\x00%s\x00%s", s.space, s.o.Table, name))
@@ -138,7 +137,7 @@ func (s *Session) lockID(name string) any {
 	if s.dialect == MySQL {
 		return "retrysafe:" + hex.EncodeToString(sum[:16])
 	}
-	return int64(binary.BigEndian.Uint64(sum[:8])) //nolint:gosec // 64 bits are 64 bits
+	return int64(binary.BigEndian.Uint64(sum[:8])) //nolint:gosec // the conversion keeps all 64 bits
 }
 
 // TryLock implements [lock.Backend].
@@ -152,7 +151,7 @@ func (s *Session) TryLock(ctx context.Context, r lock.Request) (lock.Grant, erro
 	var g lock.Grant
 	err := s.do(ctx, r, s.open(r, true), func(p *pin) error {
 		if p.conn != nil && s.beat(p, r.Lease) != nil {
-			s.drop(p) // there is another try in it
+			s.drop(p) // another try is in progress on it
 		}
 		if p.conn == nil {
 			if err := s.connect(ctx, p, r.Lease); err != nil {
@@ -178,7 +177,7 @@ func (s *Session) TryLock(ctx context.Context, r lock.Request) (lock.Grant, erro
 	return g, nil
 }
 
-// Wait implements [lock.Backend]. It takes the lock, for the owner's next TryLock.
+// Wait implements [lock.Backend]. It acquires the lock for the owner's next TryLock.
 func (s *Session) Wait(ctx context.Context, r lock.Request) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -205,7 +204,7 @@ func (s *Session) Wait(ctx context.Context, r lock.Request) error {
 	})
 }
 
-// Extend implements [lock.Backend]. A connection that fails has lost the lock, and the grant's Done
+// Extend implements [lock.Backend]. If the connection fails, the lock is lost, and the grant's Done
 // is closed.
 func (s *Session) Extend(ctx context.Context, r lock.Request) error {
 	if ctx.Err() != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/lock"
 )
 
-// Table keeps locks as rows with a lease. It is safe for concurrent use. Share it between lockers:
-// its waiters are woken by its releases.
+// Table keeps locks as rows with a lease. It is safe for concurrent use. Share it between lockers,
+// so that its releases wake their waiters.
 type Table struct {
 	db      *sql.DB
 	dialect Dialect
@@ -22,13 +22,13 @@ type Table struct {
 
 	mu    sync.Mutex
 	swept time.Time
-	asked bool // and it commits each statement
+	asked bool // and sessions commit each statement
 }
 
 var _ lock.Backend = (*Table)(nil)
 
-// NewTable returns a backend on a database. It asks the database nothing; call [Table.Migrate]
-// once, or run [SchemaSQL].
+// NewTable returns a backend on a database. It sends no query; call [Table.Migrate] once, or run
+// [SchemaSQL].
 func NewTable(db *sql.DB, d Dialect, o *Options) (*Table, error) {
 	if db == nil {
 		return nil, errors.New("sqllock: NewTable needs a database")
@@ -40,10 +40,10 @@ func NewTable(db *sql.DB, d Dialect, o *Options) (*Table, error) {
 	return &Table{db: db, dialect: d, o: own, queries: queriesOf(d, own.Table), swept: time.Now()}, nil
 }
 
-// Migrate makes the table where it is not there yet; several processes may call it at once.
+// Migrate creates the table if it does not exist. Several processes can call it at once.
 func (t *Table) Migrate(ctx context.Context) error { return migrate(ctx, t.db, t.dialect, t.o.Table) }
 
-// TryLock implements [lock.Backend]. It is one statement; on MySQL two.
+// TryLock implements [lock.Backend]. It sends one statement, on MySQL two.
 func (t *Table) TryLock(ctx context.Context, r lock.Request) (lock.Grant, error) {
 	if ctx.Err() != nil {
 		return lock.Grant{}, context.Cause(ctx)
@@ -68,11 +68,11 @@ func (t *Table) TryLock(ctx context.Context, r lock.Request) (lock.Grant, error)
 	case err != nil:
 		return lock.Grant{}, explain("take the lock", t.o.Table, err)
 	}
-	return lock.Grant{Fence: retrysafe.Fence(fence)}, nil //nolint:gosec // it is a clock
+	return lock.Grant{Fence: retrysafe.Fence(fence)}, nil //nolint:gosec // it is a time
 }
 
-// commits refuses sessions of MySQL that were set to commit nothing by themselves: what they lock
-// nobody sees, and all others wait for it. It asks once.
+// commits refuses sessions of MySQL without autocommit. No other session would see the locks that
+// they take, and all others would wait for them. It checks once.
 func (t *Table) commits(ctx context.Context) error {
 	t.mu.Lock()
 	asked := t.asked || t.dialect != MySQL
@@ -98,7 +98,8 @@ func (t *Table) Extend(ctx context.Context, r lock.Request) error {
 	return t.change(ctx, "extend the lease", t.queries.extend, r.Lease.Microseconds(), []byte(r.Name), r.Owner[:])
 }
 
-// Unlock implements [lock.Backend]. Now and then it removes what is older than Options.Remember.
+// Unlock implements [lock.Backend]. Sometimes it also removes rows that are older than
+// Options.Remember.
 func (t *Table) Unlock(ctx context.Context, r lock.Request) error {
 	err := t.change(ctx, "release the lock", t.queries.free, []byte(r.Name), r.Owner[:])
 	if err != nil {
@@ -112,12 +113,12 @@ func (t *Table) Unlock(ctx context.Context, r lock.Request) error {
 	}
 	t.mu.Unlock()
 	if due {
-		_, _ = t.Sweep(ctx) // it is no matter of the caller's, and the next one comes soon
+		_, _ = t.Sweep(ctx) // its error does not concern the caller, and the next sweep comes soon
 	}
 	return nil
 }
 
-// change makes a statement that changes the owner's row; [lock.ErrLost] where there is none.
+// change runs a statement that changes the owner's row. It returns [lock.ErrLost] if there is none.
 func (t *Table) change(ctx context.Context, step, query string, args ...any) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -140,8 +141,8 @@ func (t *Table) change(ctx context.Context, step, query string, args ...any) err
 	return nil
 }
 
-// Sweep forgets names whose last lease ended before Options.Remember, up to 1000 of them, and tells
-// how many those were. Unlock does so now and then.
+// Sweep removes up to 1000 names whose last lease ended longer ago than Options.Remember, and
+// returns how many it removed. Unlock calls it from time to time.
 func (t *Table) Sweep(ctx context.Context) (int64, error) {
 	r, err := t.db.ExecContext(ctx, t.queries.sweep, t.o.Remember.Microseconds())
 	if err != nil {

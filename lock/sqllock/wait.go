@@ -11,13 +11,13 @@ import (
 	"github.com/retrysafe/retrysafe/lock"
 )
 
-// A waiter looks again after 25 to 50 ms, and then ever more rarely, up to 125 to 250 ms.
+// A waiter polls after 25 to 50 ms, and then ever more rarely, up to 125 to 250 ms.
 const (
 	soonest = 50 * time.Millisecond
 	latest  = 250 * time.Millisecond
 )
 
-// calls are the releases of this process, by name.
+// calls wakes the waiters of this process by name when a lock is released.
 type calls struct {
 	mu    sync.Mutex
 	names map[string]*call
@@ -28,8 +28,8 @@ type call struct {
 	made    chan struct{}
 }
 
-// await is closed with the next release of the name. The caller says when it does not wait any
-// more.
+// await returns a channel that is closed at the next release of the name. The caller calls done
+// when it does not wait any more.
 func (c *calls) await(name string) (made <-chan struct{}, done func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,14 +60,14 @@ func (c *calls) wake(name string) {
 	}
 }
 
-// Wait implements [lock.Backend]. Releases of this backend wake it at once; for others it looks
-// again and again.
+// Wait implements [lock.Backend]. A release through this backend wakes it at once. For other
+// releases it polls.
 func (t *Table) Wait(ctx context.Context, r lock.Request) error {
 	for most := soonest; ; most = min(most*3/2, latest) {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		made, done := t.calls.await(r.Name) // before the look
+		made, done := t.calls.await(r.Name) // before the first check
 		left, err := t.left(ctx, r)
 		if err != nil || left <= 0 {
 			done()
@@ -87,7 +87,7 @@ func (t *Table) Wait(ctx context.Context, r lock.Request) error {
 	}
 }
 
-// left is how long the lock is held yet.
+// left returns how long the lock is still held.
 func (t *Table) left(ctx context.Context, r lock.Request) (time.Duration, error) {
 	var us int64
 	err := patient(ctx, func() error { return t.db.QueryRowContext(ctx, t.queries.left, []byte(r.Name)).Scan(&us) })

@@ -12,10 +12,10 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// Broker has queues, which are made when they are first named. Its methods may be called
-// concurrently.
+// Broker is a broker in memory. It makes a queue when a caller first names it. Its methods may be
+// called concurrently.
 type Broker struct {
-	mu     sync.Mutex // guards what follows, and all queues
+	mu     sync.Mutex // guards the fields below, and all queues
 	queues map[string]*queue
 	bound  map[string][]string // topic to queues
 }
@@ -23,22 +23,22 @@ type Broker struct {
 // New returns a broker without queues.
 func New() *Broker { return &Broker{queues: map[string]*queue{}, bound: map[string][]string{}} }
 
-// queue is what lies under one name.
+// queue holds the messages of one queue.
 type queue struct {
 	name   string
 	ready  []*entry
-	later  map[*entry]*time.Timer // that come back by themselves
+	later  map[*entry]*time.Timer // waiting for a later try
 	parked []*entry
-	signal chan struct{} // closed, and made anew, when an entry becomes ready
+	signal chan struct{} // closed and replaced when an entry becomes ready
 }
 
 // entry is one message in a queue.
 type entry struct {
 	message *mqidem.Message
-	reason  mqidem.Reason // of a parked one
+	reason  mqidem.Reason // of a dead letter
 }
 
-// queue returns the one of a name. The lock is held.
+// queue returns the queue of a name, and makes it if needed. The lock is held.
 func (b *Broker) queue(name string) *queue {
 	q := b.queues[name]
 	if q == nil {
@@ -54,15 +54,15 @@ func (q *queue) push(e ...*entry) {
 	q.signal = make(chan struct{})
 }
 
-// Bind makes a topic reach these queues, all of them, from now on. A topic that is not bound is the
-// name of a queue.
+// Bind makes a topic reach all of these queues from now on. An unbound topic is the name of a
+// queue.
 func (b *Broker) Bind(topic string, queues ...string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.bound[topic] = slices.Clone(queues)
 }
 
-// KeepsOrder implements [outbox.Ordered]: nothing is refused, so nothing is overtaken.
+// KeepsOrder implements [outbox.Ordered]: the broker refuses no message, so none overtakes another.
 func (b *Broker) KeepsOrder() bool { return true }
 
 // Publish implements [outbox.Publisher].
@@ -98,8 +98,8 @@ func (b *Broker) put(ctx context.Context, topic string, m *mqidem.Message) error
 	return nil
 }
 
-// Stats is how many messages of a queue wait, and how many are parked. Those in the hands of
-// consumers are not counted.
+// Stats returns how many messages of a queue wait, and how many are dead letters. It does not count
+// those that a consumer holds.
 func (b *Broker) Stats(queue string) (waiting, parked int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -107,7 +107,7 @@ func (b *Broker) Stats(queue string) (waiting, parked int) {
 	return len(q.ready) + len(q.later), len(q.parked)
 }
 
-// Close forgets everything; what is open returns errors that wrap [mqidem.ErrSourceClosed].
+// Close drops all messages. Open sources then return errors that wrap [mqidem.ErrSourceClosed].
 func (b *Broker) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -121,7 +121,7 @@ func (b *Broker) Close() error {
 	return nil
 }
 
-// gone tells whether the broker was closed. The lock is held.
+// gone returns an error if the broker was closed. The lock is held.
 func (b *Broker) gone() error {
 	if b.queues == nil {
 		return fmt.Errorf("memqueue: the broker is closed: %w", mqidem.ErrSourceClosed)

@@ -1,4 +1,4 @@
-// Package memqueue is a broker in memory, for tests, examples and demonstrations: queues with acks,
-// later tries and a parking queue, as the adapters have them on real brokers. What it holds is gone
-// when the process ends.
+// Package memqueue is a broker in memory, for tests, examples and demonstrations. Its queues have
+// acks, later tries and a dead-letter queue, as the adapters have them on real brokers. All
+// messages are lost when the process ends.
 package memqueue

@@ -19,7 +19,7 @@ func TestQueue(t *testing.T) {
 	}})
 }
 
-// A topic that is bound reaches each of its queues.
+// A bound topic reaches each of its queues.
 func TestBind(t *testing.T) {
 	t.Parallel()
 	b := memqueue.New()
@@ -35,7 +35,7 @@ func TestBind(t *testing.T) {
 	assert.Equal(t, waiting, 0, "messages in a queue of the topic's name")
 }
 
-// A closed broker takes nothing, and ends what waits.
+// A closed broker accepts nothing, and calls that wait return.
 func TestClose(t *testing.T) {
 	t.Parallel()
 	b := memqueue.New()

@@ -7,17 +7,17 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// Parking is where a queue's dead messages are.
+// Parking is the dead-letter queue of a queue.
 type Parking struct {
 	broker *Broker
 	name   string
 }
 
-// Parking returns the one of a queue.
+// Parking returns the dead-letter queue of a queue.
 func (b *Broker) Parking(queue string) *Parking { return &Parking{b, queue} }
 
-// Walk implements [mqidem.Parking]. A message that another walk has removed meanwhile is shown all
-// the same.
+// Walk implements [mqidem.Parking]. It also shows a message that another walk has removed
+// meanwhile.
 func (p *Parking) Walk(ctx context.Context, see func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)) error {
 	for _, e := range p.all() {
 		if err := ctx.Err(); err != nil {

@@ -11,12 +11,12 @@ import (
 type Source struct {
 	broker *Broker
 	name   string
-	// The broker's lock guards what follows.
+	// The broker's lock guards the fields below.
 	held   map[*delivery]struct{}
 	closed chan struct{}
 }
 
-// Open returns a consumer of a queue. Several share its messages.
+// Open returns a consumer of a queue. Several consumers share its messages.
 func (b *Broker) Open(queue string) *Source {
 	return &Source{broker: b, name: queue, held: map[*delivery]struct{}{}, closed: make(chan struct{})}
 }
@@ -58,7 +58,7 @@ func (s *Source) take(ctx context.Context) (mqidem.Delivery, <-chan struct{}, er
 	return d, nil, nil
 }
 
-// open returns an error once the source or its broker is closed. The lock is held.
+// open returns an error if the source or its broker is closed. The lock is held.
 func (s *Source) open() error {
 	select {
 	case <-s.closed:
@@ -68,7 +68,7 @@ func (s *Source) open() error {
 	}
 }
 
-// Close gives back what was not settled, to the front of the queue.
+// Close returns unsettled messages to the front of the queue.
 func (s *Source) Close() error {
 	b := s.broker
 	b.mu.Lock()
@@ -89,7 +89,7 @@ func (s *Source) Close() error {
 	return nil
 }
 
-// delivery is a message in the hands of a consumer.
+// delivery is a message that a consumer holds.
 type delivery struct {
 	source  *Source
 	entry   *entry
@@ -99,7 +99,7 @@ type delivery struct {
 
 func (d *delivery) Message() *mqidem.Message { return d.message }
 
-// settle takes the delivery out of its source's hands, and lets then do the rest under the lock.
+// settle removes the delivery from its source and calls then, both under the lock.
 func (d *delivery) settle(ctx context.Context, then func(*queue)) error {
 	b := d.source.broker
 	b.mu.Lock()

@@ -12,8 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem/mqtest"
 )
 
-// faults are what is wrong with a broken queue: what is set stands in for the method of a right
-// one.
+// faults make a queue broken. A field that is set replaces the method of a correct queue.
 type faults struct {
 	receive func(context.Context, mqidem.Source) (mqidem.Delivery, error)
 	close   func(mqtest.Source) error
@@ -93,7 +92,7 @@ func (p brokenParking) Send(ctx context.Context, m *mqidem.Message) error {
 	return p.Parking.Send(ctx, m)
 }
 
-// otherMessage is a delivery with a message that is not quite the one that was published.
+// otherMessage is a delivery whose message differs slightly from the published one.
 type otherMessage struct {
 	mqidem.Delivery
 	message *mqidem.Message
@@ -248,12 +247,12 @@ func twice() func(context.Context, mqidem.Source) (mqidem.Delivery, error) {
 	}
 }
 
-// copied acks what is another's.
+// copied acks nothing: its Ack belongs to another delivery.
 type copied struct{ mqidem.Delivery }
 
 func (copied) Ack(context.Context) error { return nil }
 
-// once drops what was sent before.
+// once drops a message that was sent before.
 func once() func(context.Context, mqidem.Parking, *mqidem.Message) error {
 	seen := map[string]bool{}
 	return func(ctx context.Context, p mqidem.Parking, m *mqidem.Message) error {

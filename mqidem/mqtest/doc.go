@@ -1,3 +1,3 @@
-// Package mqtest is the contract of sources and parking queues as a suite: mqidem.Consume relies on
-// each clause. An adapter's tests call Run with its real broker.
+// Package mqtest tests the contract of sources and dead-letter queues. mqidem.Consume relies on
+// each clause. The tests of an adapter call Run with its real broker.
 package mqtest

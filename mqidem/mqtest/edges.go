@@ -9,7 +9,7 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// substitute puts a message that no publisher of the outbox writes into the queue, and receives it.
+// substitute puts a message into the queue that no outbox publisher writes, and receives it.
 func (e *env) substitute(change func(*mqidem.Message)) (mqidem.Source, mqidem.Delivery, error) {
 	if _, err := e.publish("before"); err != nil {
 		return nil, nil, err
@@ -31,8 +31,8 @@ func (e *env) substitute(change func(*mqidem.Message)) (mqidem.Source, mqidem.De
 	return s, d, err
 }
 
-// Q13: a message without an id has none after it was parked and put back either: by another one it
-// would be another message.
+// Q13: a message without an id still has none after it was dead-lettered and redriven. With an id
+// it would be another message.
 func withoutID(e *env) error {
 	s, d, err := e.substitute(func(m *mqidem.Message) { m.ID = "" })
 	for round := 1; err == nil; round++ {
@@ -62,8 +62,8 @@ func withoutID(e *env) error {
 	return err
 }
 
-// Q14: the largest message can be parked with its reason. What has no room is left out, and the
-// reason says so.
+// Q14: the largest message can be dead-lettered with its reason. If a part does not fit, it is left
+// out, and the reason says so.
 func largest(e *env) error {
 	var whole mqidem.Message
 	s, d, err := e.substitute(func(m *mqidem.Message) {

@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// Q1: a message comes as it was published, with a source and a count.
+// Q1: a message arrives as it was published, with a source and a count.
 func content(e *env) error {
 	messages := []outbox.Message{
 		{ID: "id-" + strings.Repeat("x", 100), Topic: e.Topic, Key: "a key", ContentType: "application/json", Payload: []byte(`{"n":1}`), Headers: map[string]string{"Trace": "a b", "empty": "", "umlaut": "ü"}},
@@ -66,7 +66,7 @@ func content(e *env) error {
 	return nil
 }
 
-// Q2: what was acked does not come again, not to another consumer either.
+// Q2: an acked message is not redelivered, to no consumer.
 func ackedIsGone(e *env) error {
 	ids, err := e.publish("done", "held")
 	if err != nil {
@@ -85,8 +85,8 @@ func ackedIsGone(e *env) error {
 	return e.rest(e.open(), ids[1])
 }
 
-// Q3: what was not settled when its source was closed comes to another one, and says that it was
-// delivered before, if the broker tells.
+// Q3: if a source is closed, another one receives its unsettled messages. They say that they were
+// delivered before, if the broker reports it.
 func givenBack(e *env) error {
 	ids, err := e.publish("one", "two", "three")
 	if err != nil {
@@ -102,7 +102,7 @@ func givenBack(e *env) error {
 	return e.rest(e.open(), ids...)
 }
 
-// Q7: Receive ends with its context, and what it had in its hands then is not lost.
+// Q7: Receive ends with its context, and loses no message.
 func contexts(e *env) error {
 	s := e.open()
 	gone, cancel := context.WithCancel(e.ctx)
@@ -120,7 +120,7 @@ func contexts(e *env) error {
 		_, err := e.publish(bodies...)
 		published <- err
 	}()
-	// Contexts that end while messages come in.
+	// Contexts that end while messages arrive.
 	seen := map[string]bool{}
 	for i := 0; len(seen) < n && e.ctx.Err() == nil; i++ {
 		short, cancel := context.WithTimeout(e.ctx, time.Duration(i%7)*time.Millisecond)
@@ -145,8 +145,8 @@ func contexts(e *env) error {
 	return e.rest(s)
 }
 
-// Q8: Close ends Receive, and what is settled afterwards is an error that comes at once; a second
-// Close is none.
+// Q8: Close ends Receive. Settling a delivery after Close fails at once. A second Close returns
+// nil.
 func closed(e *env) error {
 	if _, err := e.publish("held"); err != nil {
 		return err
@@ -185,7 +185,7 @@ func closed(e *env) error {
 	return nil
 }
 
-// Q9: of several consumers one gets a message, and all messages are got.
+// Q9: each message reaches exactly one of several consumers.
 func shared(e *env) error {
 	const n = 60
 	var bodies []string
@@ -241,7 +241,7 @@ func shared(e *env) error {
 	return nil
 }
 
-// Q12: large bodies and long ids pass, also into the parking queue and back.
+// Q12: large bodies and long ids work, also to the dead-letter queue and back.
 func large(e *env) error {
 	body := bytes.Repeat([]byte("0123456789abcdef"), e.Large/16)
 	id := strings.Repeat("i", 10_000)

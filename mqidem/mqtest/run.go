@@ -11,25 +11,25 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// Config says how a broker is tested. Only Queue is required.
+// Config describes the broker under test. Only Queue is required.
 type Config struct {
-	// Queue makes a queue that nobody else uses. What it needs to close goes to t.Cleanup.
+	// Queue makes a queue that no one else uses. It passes cleanup to t.Cleanup.
 	Queue func(t testing.TB) Queue
-	// Ordered: while a message waits for a later try, those behind it wait too.
+	// Ordered says that while a message waits for a later try, those after it wait too.
 	Ordered bool
-	// Fill makes of a message the largest one that its producers can send: Q14 parks it. nil: there
-	// is no such limit.
+	// Fill makes m the largest message that its producers can send. Q14 dead-letters it. nil means
+	// that there is no such limit.
 	Fill func(m *mqidem.Message)
-	// Large is a size of a body that has to pass; default 256 KiB.
+	// Large is the size in bytes of a body that must work; default 256 KiB.
 	Large int
-	// Delay is the later try that the tests wait for; default 300 ms.
+	// Delay is the delay of a later try in the tests; default 300 ms.
 	Delay time.Duration
-	// Patience is how long anything may take that should happen at once, on a busy machine; default
+	// Patience is how long anything that should happen at once may take on a busy machine; default
 	// 2 min.
 	Patience time.Duration
 }
 
-// Source is a consumer that can be closed: then what it has not settled comes to another one.
+// Source is a consumer that can be closed. The broker then redelivers its unsettled messages.
 type Source interface {
 	mqidem.Source
 	Close() error
@@ -40,7 +40,7 @@ type Queue struct {
 	// Topic is what to publish to, so that messages reach the queue.
 	Topic     string
 	Publisher outbox.Publisher
-	// Open returns another consumer of the queue each time, as another process has it.
+	// Open returns another consumer of the queue at each call, as another process would have.
 	Open    func(t testing.TB) Source
 	Parking mqidem.Parking
 }
@@ -110,7 +110,7 @@ func (e *env) open() Source {
 	return s
 }
 
-// publish sends messages with these bodies; the ids are made up, and returned.
+// publish sends messages with these bodies and new ids, and returns the ids.
 func (e *env) publish(bodies ...string) ([]string, error) {
 	ids := make([]string, len(bodies))
 	batch := make([]outbox.Outgoing, len(bodies))
@@ -143,7 +143,7 @@ func (e *env) next(s mqidem.Source) (mqidem.Delivery, error) {
 	return d, nil
 }
 
-// nextIs receives a message and wants it to have this id.
+// nextIs receives a message and checks its id.
 func (e *env) nextIs(s mqidem.Source, id string) (mqidem.Delivery, error) {
 	d, err := e.next(s)
 	if err == nil && d.Message().ID != id {
@@ -152,8 +152,7 @@ func (e *env) nextIs(s mqidem.Source, id string) (mqidem.Delivery, error) {
 	return d, err
 }
 
-// ack receives messages and acks them, until all of these ids were there; one that was not expected
-// is an error.
+// ack receives and acks messages until all of these ids were received. Any other id is an error.
 func (e *env) ack(s mqidem.Source, ids ...string) error {
 	want := map[string]bool{}
 	for _, id := range ids {
@@ -176,8 +175,8 @@ func (e *env) ack(s mqidem.Source, ids ...string) error {
 	return nil
 }
 
-// rest wants nothing but these ids to be in the queue: a message that is published last comes after
-// them, or among them.
+// rest checks that only these ids are in the queue. It publishes one more message, which must come
+// after them or among them.
 func (e *env) rest(s mqidem.Source, ids ...string) error {
 	last, err := e.publish("the last one")
 	if err != nil {
@@ -186,7 +185,7 @@ func (e *env) rest(s mqidem.Source, ids ...string) error {
 	return e.ack(s, append(ids, last...)...)
 }
 
-// look walks the parking queue and keeps everything.
+// look walks the dead-letter queue and keeps everything.
 func (e *env) look() (found []*mqidem.Parked, err error) {
 	err = e.Parking.Walk(e.ctx, func(_ context.Context, p *mqidem.Parked) (mqidem.Verdict, error) {
 		found = append(found, p)

@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// Q4: Retry brings the message again, not before its time, with what it had; others pass meanwhile,
-// unless the order counts.
+// Q4: Retry redelivers the message unchanged, not before its time. Other messages pass it
+// meanwhile, unless the broker keeps the order.
 func laterTry(e *env) error {
 	if err := e.send([]outbox.Outgoing{{Message: outbox.Message{
 		ID: "again", Topic: e.Topic, Key: "k", ContentType: "text/plain", Payload: []byte("again"), Headers: map[string]string{"trace": "t"},
@@ -42,7 +42,7 @@ func laterTry(e *env) error {
 			return err
 		}
 		if m := d.Message(); id == "again" {
-			// A broker's clock may be a little ahead of what it promises.
+			// A broker's clock may be slightly ahead.
 			if early := time.Since(asked) < e.Delay*9/10; early {
 				return fmt.Errorf("the message came again %v after Retry with %v", time.Since(asked), e.Delay)
 			}
@@ -63,7 +63,7 @@ func laterTry(e *env) error {
 	return muchLater(e, s)
 }
 
-// muchLater wants Retry not to wait for the later try: this one is further off than anybody waits.
+// muchLater checks that Retry does not wait for a later try that is an hour away.
 func muchLater(e *env, s mqidem.Source) error {
 	ids, err := e.publish("much later")
 	if err != nil {
@@ -79,7 +79,7 @@ func muchLater(e *env, s mqidem.Source) error {
 	return nil
 }
 
-// reason is one with everything in it.
+// reason returns a Reason with every field set.
 func reason(m *mqidem.Message) mqidem.Reason {
 	return mqidem.Reason{
 		Why: mqidem.DeadTries, Error: "no stock of \"ö\"\n", Tries: 5, Consumer: "stock", Key: "app/mq//stock/another%00",
@@ -87,7 +87,7 @@ func reason(m *mqidem.Message) mqidem.Reason {
 	}
 }
 
-// Q5: a dead message is parked with its reason as it was, and is gone from the queue.
+// Q5: a dead letter has its reason unchanged, and is gone from the queue.
 func parked(e *env) error {
 	if err := e.send([]outbox.Outgoing{{Message: outbox.Message{
 		ID: "bad", Topic: e.Topic, Key: "k", ContentType: "text/plain", Payload: []byte("bad"), Headers: map[string]string{"trace": "t"},
@@ -127,7 +127,7 @@ func parked(e *env) error {
 	return e.rest(e.open())
 }
 
-// park fills the parking queue.
+// park fills the dead-letter queue.
 func (e *env) park(bodies ...string) ([]string, error) {
 	ids, err := e.publish(bodies...)
 	if err != nil {
@@ -146,8 +146,8 @@ func (e *env) park(bodies ...string) ([]string, error) {
 	return ids, s.Close()
 }
 
-// Q6: a walk shows all, the oldest first; what is kept stays, what is removed goes; an error ends
-// it and keeps.
+// Q6: a walk shows all dead letters, the oldest first. Kept ones stay and removed ones go. An error
+// ends the walk and keeps the message.
 func walk(e *env) error {
 	ids, err := e.park("0", "1", "2", "3")
 	if err != nil {
@@ -191,7 +191,7 @@ func walk(e *env) error {
 	return nil
 }
 
-// Q10: a delivery is settled once; what comes behind is told so, and changes nothing.
+// Q10: a delivery is settled once. Later calls return ErrSettled and change nothing.
 func settledOnce(e *env) error {
 	ids, err := e.publish("one", "two")
 	if err != nil {
@@ -224,7 +224,7 @@ func settledOnce(e *env) error {
 	return err
 }
 
-// Q11: Send puts a parked message where it came from, under its id, however often.
+// Q11: Send publishes a dead letter to its source, under its id, any number of times.
 func putBack(e *env) error {
 	ids, err := e.park("again")
 	if err != nil {

@@ -93,7 +93,7 @@ func testEndings(t *testing.T, open Open) {
 		code rpcidem.Code
 		mark func(error) error
 		runs int64
-		then string // what a repeat is told, if the method does not run again
+		then string // reason of the duplicate's refusal, if the method does not run again
 	}{
 		{on: retrysafe.Refuse, code: rpcidem.InvalidArgument, runs: 1},
 		{on: retrysafe.Refuse, code: rpcidem.NotFound, runs: 1},
@@ -137,7 +137,7 @@ func testEndings(t *testing.T, open Open) {
 		return "", &Error{Code: map[string]rpcidem.Code{"a": rpcidem.NotFound, "b": rpcidem.Aborted}[request], Message: "m"}
 	})
 	wd.do(ann, "a", "a")
-	// under Refuse nobody's word makes "it ran" nothing
+	// under Refuse, Classify cannot turn "it ran" into "nothing done"
 	wd.refused(wd.do(ann, "a", "a"), rpcidem.FailedPrecondition, "OUTCOME_UNKNOWN", false)
 	wd.do(ann, "b", "b")
 	assert.True(t, wd.do(ann, "b", "b").Replayed, "a verdict of its own keeps an answer")
@@ -176,7 +176,7 @@ func testInProgress(t *testing.T, open Open) {
 	wd.ran(1, "in all")
 }
 
-// testHangUp: a caller that has gone does not stop the method, and its retry gets the answer.
+// testHangUp: a caller that hangs up does not stop the method, and its retry gets the answer.
 func testHangUp(t *testing.T, open Open) {
 	begun, end := make(chan struct{}), make(chan struct{})
 	ended := make(chan error, 1)
@@ -220,7 +220,7 @@ func testStoreDown(t *testing.T, open Open) {
 		store.down.Store(true)
 		return "done", nil
 	})
-	defer store.down.Store(false) // or nothing would end
+	defer store.down.Store(false) // otherwise nothing would end
 	a := wd.do(ann, "k", "tea")
 	assert.True(t, a.Reply == "done" && a.Unconfirmed, "the work is done, and nobody has confirmed it: %+v", a)
 	a = wd.do(ann, "l", "tea")

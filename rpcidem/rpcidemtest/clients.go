@@ -20,7 +20,7 @@ var (
 	once  = rpcidem.Retry{Max: 1}
 )
 
-// losing loses the answers of the first tries on their way, after the method has run.
+// losing drops the answers of the first n tries, after the method has run.
 func losing(n int64) func(func()) *Error {
 	var tries atomic.Int64
 	return func(next func()) *Error {
@@ -32,7 +32,7 @@ func losing(n int64) func(func()) *Error {
 	}
 }
 
-// testLostAnswers: answers that are lost cost no second effect, wherever the key comes from.
+// testLostAnswers: lost answers cause no second effect, wherever the key comes from.
 func testLostAnswers(t *testing.T, open Open) {
 	var made atomic.Int64
 	newKey := func() string {
@@ -73,8 +73,8 @@ func testLostAnswers(t *testing.T, open Open) {
 	}
 }
 
-// testSentAgain: only what another try may change, not longer than the context lives, and no key
-// that cannot be sent.
+// testSentAgain: the client retries only if a retry may be answered differently, and not after its
+// context has ended. It never sends an invalid key.
 func testSentAgain(t *testing.T, open Open) {
 	for name, tt := range map[string]struct {
 		err  Error
@@ -117,8 +117,8 @@ func testSentAgain(t *testing.T, open Open) {
 	}
 }
 
-// testChain: a method that calls another service does so once, with a key that its attempts share,
-// though it is tried again itself.
+// testChain: a method that calls another service does so once, with a key that all its attempts
+// share, although the method itself is retried.
 func testChain(t *testing.T, open Open) {
 	var charges atomic.Int64
 	bank := open(t, &Setup{

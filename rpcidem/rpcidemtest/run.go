@@ -1,5 +1,5 @@
-// Package rpcidemtest is the contract of package rpcidem as a black-box suite: every adapter must
-// pass it. It calls a method over whatever protocol the adapter is for, and knows nothing of that.
+// Package rpcidemtest tests the contract of package rpcidem as a black-box suite. Every adapter
+// must pass it. The suite calls a method over the adapter's protocol, about which it knows nothing.
 package rpcidemtest
 
 import (
@@ -12,25 +12,25 @@ import (
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
-// Error is what a method of the suite fails with: the adapter's test makes it an error of its
-// protocol.
+// Error is the error that a method of the suite returns. The adapter's test turns it into an error
+// of its protocol.
 type Error struct {
 	Code    rpcidem.Code
 	Message string
-	// Reason and RetryAfter, if they are set, are told as a refusal of package rpcidem tells them:
-	// ErrorInfo with the domain [rpcidem.Domain], and RetryInfo.
+	// Reason and RetryAfter, if set, are sent like those of a refusal of package rpcidem: as
+	// ErrorInfo with the domain [rpcidem.Domain], and as RetryInfo.
 	Reason     string
 	RetryAfter time.Duration
-	// Mark is put around the protocol's error; may be nil.
+	// Mark wraps the protocol's error; may be nil.
 	Mark func(error) error
 }
 
 func (e *Error) Error() string { return fmt.Sprint(e.Code, ": ", e.Message) }
 
-// Method is what runs behind the guard. It may panic.
+// Method is the method that the guard guards. It may panic.
 type Method func(ctx context.Context, request string) (reply string, err *Error)
 
-// Call is one call from outside, over the wire. Its tenant goes in the metadata "tenant".
+// Call is one call over the wire. Its tenant goes in the metadata "tenant".
 type Call struct {
 	Tenant  string
 	Keys    []string // values of the key's metadata
@@ -42,11 +42,10 @@ type Answer struct {
 	Reply   string
 	Code    rpcidem.Code
 	Message string
-	// Reason and RetryAfter are those of ErrorInfo and RetryInfo, the domain being
-	// [rpcidem.Domain].
+	// Reason and RetryAfter are those of ErrorInfo and RetryInfo, with the domain [rpcidem.Domain].
 	Reason     string
 	RetryAfter time.Duration
-	// Replayed and Unconfirmed are told in the metadata of the answer: idempotency-replayed: true,
+	// Replayed and Unconfirmed come from the metadata of the answer: idempotency-replayed: true,
 	// idempotency-stored: unconfirmed.
 	Replayed, Unconfirmed bool
 }
@@ -64,21 +63,21 @@ func Tenant(_ context.Context, md rpcidem.Metadata) (string, error) {
 // Path is the full name of the method.
 const Path = "/rpcidemtest.Suite/Do"
 
-// Setup is a server and a client that a test wants.
+// Setup is the server and the client that a test needs.
 type Setup struct {
 	Engine  *retrysafe.Engine
 	Options *rpcidem.Options
-	// Client are the options of the client's part of the adapter; never nil.
+	// Client holds the options of the client side of the adapter; never nil.
 	Client *rpcidem.ClientOptions
 	Method Method
-	// Between stands on the server before the guard, and sees each try that came over the wire: it
-	// lets the guard answer by next, and may fail in its place, whether or not the guard has
-	// answered. Nil: it is not there.
+	// Between runs on the server before the guard, and gets each try that came over the wire. It
+	// calls next to let the guard answer. It may also fail instead, whether or not the guard has
+	// answered. nil means that there is none.
 	Between func(next func()) *Error
 }
 
-// Open starts a server with the method behind a guard, and a client; a panic of the method must end
-// only its call. What it started ends with the test. The context of a call may have a key
+// Open starts a server with the guarded method, and a client. A panic of the method must end only
+// its call. Everything that Open started ends with the test. The context of a call may have a key
 // ([github.com/retrysafe/retrysafe/httpidem.ContextWithKey]).
 type Open func(t *testing.T, s *Setup) func(ctx context.Context, c Call) Answer
 
@@ -87,7 +86,7 @@ type part struct {
 	run  func(*testing.T, Open)
 }
 
-// Run runs the suite of servers. Its calls are tried once.
+// Run runs the suite of servers. Each of its calls is tried once.
 func Run(t *testing.T, open Open) {
 	t.Helper()
 	runParts(t, open, []part{
@@ -104,7 +103,7 @@ func Run(t *testing.T, open Open) {
 	})
 }
 
-// RunClient runs the suite of clients: which key goes with a call, and what is sent again.
+// RunClient runs the suite of clients: which key goes with a call, and what is retried.
 func RunClient(t *testing.T, open Open) {
 	t.Helper()
 	runParts(t, open, []part{

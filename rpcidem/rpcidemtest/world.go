@@ -22,7 +22,7 @@ type world struct {
 	call func(context.Context, Call) Answer
 }
 
-// newWorld opens one. A nil method answers with the number of its run.
+// newWorld returns a new world. A nil method answers with the number of its run.
 func newWorld(t *testing.T, open Open, store retrysafe.Store, o rpcidem.Options, m Method) *world {
 	t.Helper()
 	if store == nil {
@@ -69,7 +69,7 @@ func (wd *world) ran(want int64, what string) {
 	assert.Equal(wd.t, wd.runs.Load(), want, "runs %s", what)
 }
 
-// refused looks at an answer that is a refusal.
+// refused checks that an answer is this refusal.
 func (wd *world) refused(a Answer, code rpcidem.Code, reason string, again bool) {
 	wd.t.Helper()
 	assert.Equal(wd.t, a.Reason, reason, "reason of %+v", a)
@@ -78,7 +78,7 @@ func (wd *world) refused(a Answer, code rpcidem.Code, reason string, again bool)
 	assert.Equal(wd.t, a.Replayed, false, "%s is marked as a replay", reason)
 }
 
-// breakable is a store that is away while a test wants it.
+// breakable is a store that a test can make unavailable.
 type breakable struct {
 	retrysafe.Store
 	down atomic.Bool

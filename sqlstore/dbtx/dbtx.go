@@ -1,8 +1,8 @@
-// Package dbtx is the little that retrysafe needs of an open transaction, whichever driver or
-// library it comes from.
+// Package dbtx defines the few methods of an open transaction that retrysafe needs, whatever its
+// driver or library.
 //
-// [SQL] is for *sql.Tx and for what looks like it: sqlx, and the ConnPool of a GORM transaction. An
-// adapter for another kind has three methods to write; adapters/pgxidem has one for pgx.
+// [SQL] adapts *sql.Tx and types with its methods: sqlx, and the ConnPool of a GORM transaction. An
+// adapter for another kind implements three methods; adapters/pgxidem has one for pgx.
 package dbtx
 
 import (
@@ -22,7 +22,7 @@ type Dialect uint8
 const (
 	SQLite Dialect = iota + 1
 	PostgreSQL
-	// MySQL is MariaDB too.
+	// MySQL also stands for MariaDB.
 	MySQL
 )
 
@@ -40,39 +40,39 @@ func (d Dialect) String() string {
 
 // Tx is an open transaction. Its methods are called one at a time.
 type Tx interface {
-	// Exec runs a statement and tells how many rows it has changed. Values stand in the order of
-	// their places: ? on SQLite and MySQL, $1 and so on on PostgreSQL.
+	// Exec runs a statement and returns the number of rows that it changed. Placeholders are ? on
+	// SQLite and MySQL, and $1, $2, … on PostgreSQL; args are in their order.
 	Exec(ctx context.Context, query string, args ...any) (affected int64, err error)
-	// QueryRow reads the one row of a statement into dest, as database/sql does; sql.ErrNoRows
-	// where there is none.
+	// QueryRow scans the single row of a statement into dest, as database/sql does. It returns
+	// sql.ErrNoRows if there is none.
 	QueryRow(ctx context.Context, query string, args []any, dest ...any) error
-	// Dialect is the kind of database that it is open on.
+	// Dialect returns the kind of database of the transaction.
 	Dialect() Dialect
 }
 
-// Conn is what [SQL] needs: *sql.Tx has it, and so has what stands for one.
+// Conn has the methods that [SQL] needs. *sql.Tx implements it, and so do its replacements.
 type Conn interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// SQL makes a Tx of a transaction of database/sql.
+// SQL returns a Tx for a transaction of database/sql.
 func SQL(tx Conn, d Dialect) Tx { return sqlTx{tx, d, isTx(tx)} }
 
-// Begun makes a Tx of a connection on which a transaction was begun by a statement, such as BEGIN
-// IMMEDIATE on a *sql.Conn of SQLite. The caller says that it was: nobody looks.
+// Begun returns a Tx for a connection on which a statement has begun a transaction, such as BEGIN
+// IMMEDIATE on a *sql.Conn of SQLite. Begun does not check that there is one.
 func Begun(conn Conn, d Dialect) Tx { return sqlTx{conn, d, true} }
 
-// InTransaction tells whether tx is a transaction, as far as can be seen: it is false for [SQL] of
-// a *sql.DB, of a *sql.Conn, or of another thing that begins transactions and ends none, where each
-// statement would commit by itself.
+// InTransaction reports whether tx is a transaction, as far as its type shows. It is false for
+// [SQL] of a *sql.DB, a *sql.Conn, or another type that can begin transactions and not end them. On
+// those, each statement would commit on its own.
 func InTransaction(tx Tx) bool {
 	t, ok := tx.(sqlTx)
 	return !ok || t.inTx
 }
 
-// isTx: what ends a transaction is one, also where it can begin others inside of it; what can only
-// begin one is none.
+// isTx reports whether c is a transaction. A type that can end a transaction is one, even if it can
+// begin nested ones. A type that can only begin one is not.
 func isTx(c Conn) bool {
 	if c == nil {
 		return false
@@ -109,18 +109,18 @@ func (t sqlTx) QueryRow(ctx context.Context, query string, args []any, dest ...a
 
 var savepoints atomic.Uint64
 
-// Savepoint runs fn between a savepoint and its release. An error of fn undoes what fn has done,
-// and nothing else: the transaction goes on, also on PostgreSQL, where a statement that has failed
-// would otherwise refuse all that follow. The error is returned as it is.
+// Savepoint sets a savepoint, runs fn and releases the savepoint. If fn returns an error, Savepoint
+// undoes only what fn has done. The transaction continues, also on PostgreSQL, which would
+// otherwise refuse every statement after a failed one. The error is returned unchanged.
 //
-// After a deadlock, or a serialization failure, the database has undone the whole transaction: roll
-// back, and send nothing more. On MySQL what is sent after a deadlock stands outside of it, and
-// commits by itself; the error then says too that the savepoint is gone.
+// After a deadlock or a serialization failure the database has rolled back the whole transaction:
+// roll back, and send no other statement. On MySQL, a statement after a deadlock runs outside the
+// transaction and commits on its own. The returned error then also says that the savepoint is gone.
 //
-// Savepoints may stand in one another. A panic passes, and leaves the savepoint to the end of the
-// transaction.
+// Savepoints can be nested. If fn panics, the panic continues, and the savepoint stays until the
+// transaction ends.
 func Savepoint(ctx context.Context, tx Tx, fn func(context.Context) error) error {
-	// MySQL forgets an older one of the same name
+	// MySQL drops an older savepoint of the same name
 	name := "retrysafe_savepoint_" + strconv.FormatUint(savepoints.Add(1), 36)
 	if _, err := tx.Exec(ctx, "SAVEPOINT "+name); err != nil {
 		return err

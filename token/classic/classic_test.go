@@ -13,8 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/token/classic"
 )
 
-// told is a server that says what it is told to say, and keeps what it is asked. What real servers
-// do is tested in integration.
+// told is a server that returns prepared replies and records the calls. The tests in integration
+// use real servers.
 type told struct {
 	replies []redisclient.Reply
 	asked   []redisclient.Call
@@ -45,7 +45,7 @@ const (
 	two  = int64(2)
 )
 
-// TestAnswers: what each number of the scripts means.
+// TestAnswers: the meaning of each number that the scripts return.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -73,19 +73,19 @@ func TestAnswers(t *testing.T) {
 	assert.Equal(t, len(s.asked), 0, "what the server was asked for them")
 }
 
-// TestLockEndings: work runs under the lock alone, its error comes back as it is, and the lock is
-// given back in every case.
+// TestLockEndings: work runs only under the lock, Run returns its error unchanged, and the lock is
+// released in every case.
 func TestLockEndings(t *testing.T) {
 	t.Parallel()
 	ctx, failed, runs := t.Context(), errors.New("no money"), 0
 	work := func(context.Context) error { runs++; return failed }
 	s := says(one, one)
-	assert.True(t, classic.NewLock(s, nil).Run(ctx, "n", work) == failed, "the error of work") //nolint:errorlint // the very same
+	assert.True(t, classic.NewLock(s, nil).Run(ctx, "n", work) == failed, "the error of work") //nolint:errorlint // the identical error
 	assert.Equal(t, s.asked[1].Args[0], s.asked[0].Args[0], "the owner that gives it back")
 	err := classic.NewLock(says(one, zero), nil).Run(ctx, "n", work)
 	assert.True(t, errors.Is(err, failed) && errors.Is(err, retrysafe.ErrLeaseLost), "a lock that has ended: %v", err)
 	err = classic.NewLock(says(one, errors.New("reset")), nil).Run(ctx, "n", work)
-	assert.True(t, err == failed, "no word on the end: %v", err) //nolint:errorlint // the very same
+	assert.True(t, err == failed, "no word on the end: %v", err) //nolint:errorlint // the identical error
 	assert.Equal(t, runs, 3, "runs")
 
 	assert.ErrorIs(t, classic.NewLock(says(zero), nil).Run(ctx, "n", work), retrysafe.ErrInProgress, "a lock that is held")
@@ -105,7 +105,7 @@ func TestLockEndings(t *testing.T) {
 	assert.Equal(t, len(s.asked), 2, "calls around work whose context ends")
 }
 
-// TestNames: no two variants, applications or tenants meet, nor does any of them meet a record.
+// TestNames: the names of variants, applications, tenants and records do not collide.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	seen := map[string]string{}

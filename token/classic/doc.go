@@ -1,11 +1,12 @@
-// Package classic has the one-time tokens and the lock that are usually written around Redis, each
-// as one atomic script, for programs that come from such snippets and want them right.
+// Package classic has the one-time tokens and the lock that are often written by hand on Redis,
+// each as one atomic script. It is for programs that use such snippets and want correct ones.
 //
-// None of them knows how the work ended. [Deletion] and [Count] suppress repeats: a repeat is
-// refused, also where the work failed, and nobody is told the first answer. [Lock] keeps two from
-// working at the same time, and suppresses nothing once it is given back. What each does not
-// protect against is said there. Package token closes these holes on the same Redis: token.Do lets
-// a token whose work has certainly done nothing run again, and tells a repeat the first answer.
+// None of them knows the outcome of the work. [Deletion] and [Count] suppress duplicates: a
+// duplicate is refused, also if the work failed, and does not get the first answer. [Lock] keeps
+// two callers from working at the same time, and suppresses nothing after it is released. The
+// documentation of each says what it does not protect against. Package token has none of these
+// gaps, on the same Redis: token.Do lets a token run again if its work has certainly done nothing,
+// and replays the first answer to a duplicate.
 //
-// What is kept stands under [Options.Prefix], apart from records.
+// All keys are under [Options.Prefix], apart from records.
 package classic

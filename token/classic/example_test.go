@@ -10,12 +10,12 @@ import (
 	"github.com/retrysafe/retrysafe/token/classic"
 )
 
-// client is a server's; rueidisclient.Open and goredisclient.New make one.
+// client is a connection to a server, from rueidisclient.Open or goredisclient.New.
 var client redisclient.Client
 
 func pay(context.Context) error { return nil }
 
-// Delete first, then work.
+// Delete the token first, then work.
 func ExampleDeletion() {
 	ctx := context.Background()
 	tokens := classic.NewDeletion(client, nil)
@@ -30,7 +30,7 @@ func ExampleDeletion() {
 	}
 }
 
-// A repeat is told from a token that nobody has issued.
+// Count tells a duplicate from a token that was never issued.
 func ExampleCount() {
 	ctx := context.Background()
 	tokens := classic.NewCount(client, nil)
@@ -49,7 +49,7 @@ func ExampleCount() {
 	}
 }
 
-// One at a time, which is not once.
+// One at a time does not mean once.
 func ExampleLock() {
 	lock := classic.NewLock(client, nil)
 	err := lock.Run(context.Background(), "account of ann", pay)

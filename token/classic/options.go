@@ -13,18 +13,19 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// Options change a [Deletion], a [Count] or a [Lock]; nil and every zero field are fine.
+// Options configures a [Deletion], a [Count] or a [Lock]. A nil *Options and zero fields mean the
+// defaults.
 type Options struct {
-	// Namespace is the application: two on one server do not meet. Default "app".
+	// Namespace is the application. It keeps applications on one server apart. Default "app".
 	Namespace string
-	// Prefix stands before each key's text; default "rs-classic:". It must not be that of a store.
+	// Prefix is put before each key's text; default "rs-classic:". It must not be that of a store.
 	Prefix string
-	// Life is how long a token may be used, default 5 minutes, and how long a lock is held at most,
-	// default 30 seconds; at least 1 ms.
+	// Life is how long a token can be used, default 5 minutes, and the longest time that a lock is
+	// held, default 30 seconds. At least 1 ms.
 	Life time.Duration
 }
 
-// Validate says what is wrong with o; the constructors panic on what it refuses.
+// Validate returns an error if o is invalid. The constructors panic on what it refuses.
 func (o *Options) Validate() error {
 	switch {
 	case o == nil:
@@ -39,11 +40,11 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// keeper is what the variants have in common: scripts on one key each.
+// keeper is the common part of the variants: scripts on one key each.
 type keeper struct {
 	client redisclient.Client
 	o      Options
-	what   string // the operation of its keys, so that the variants do not meet
+	what   string // the operation in its keys, which keeps the variants apart
 }
 
 func newKeeper(c redisclient.Client, o *Options, what string, life time.Duration) keeper {
@@ -69,7 +70,7 @@ func newKeeper(c redisclient.Client, o *Options, what string, life time.Duration
 	return k
 }
 
-// name is the key on the server.
+// name returns the key on the server.
 func (k *keeper) name(tenant, id string) (string, error) {
 	key := retrysafe.StoreKey{
 		Namespace: k.o.Namespace, Layer: "classic",
@@ -82,7 +83,7 @@ func (k *keeper) name(tenant, id string) (string, error) {
 	return string(text), err
 }
 
-// eval runs a script that answers with a number.
+// eval runs a script that returns a number.
 func (k *keeper) eval(ctx context.Context, s *redisclient.Script, name string, args ...string) (int64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -98,10 +99,10 @@ func (k *keeper) eval(ctx context.Context, s *redisclient.Script, name string, a
 	return n, nil
 }
 
-// life is Life in milliseconds, as PX takes it.
+// life returns Life in milliseconds, the unit of PX.
 func (k *keeper) life() string { return strconv.FormatInt(k.o.Life.Milliseconds(), 10) }
 
-// random is 192 bits as URL-safe text: what cannot be guessed, and what nobody else has.
+// random returns 192 random bits as URL-safe text, so that they are unguessable and unique.
 func random() string {
 	var b [24]byte
 	_, _ = rand.Read(b[:]) // never fails: it would end the process

@@ -188,7 +188,7 @@ func acquires() []Broken {
 				next, s, write, err := protocol.Acquire(cur, now, floor, &req)
 				if s == retrysafe.Won && len(req.Fingerprint) > 0 {
 					next.Fingerprint = slices.Clone(req.Fingerprint)
-					write = write && next.Fence != cur.Fence // told, not kept
+					write = write && next.Fence != cur.Fence // returned, but not stored
 				}
 				return next, s, write, err
 			}

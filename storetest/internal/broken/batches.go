@@ -11,7 +11,7 @@ import (
 
 type claimed = []retrysafe.BatchResult[retrysafe.Acquired]
 
-// batching is a store whose AcquireBatch is changed.
+// batching is a store with another AcquireBatch.
 type batching struct {
 	*packed.Store
 	acquire func(context.Context, *packed.Store, []acquireReq) (claimed, error)
@@ -21,7 +21,7 @@ func (b *batching) AcquireBatch(ctx context.Context, reqs []acquireReq) (claimed
 	return b.acquire(ctx, b.Store, reqs)
 }
 
-// batches are mistakes in putting calls together.
+// batches are mistakes in batches.
 func batches() []Broken {
 	batch := func(name string, acquire func(context.Context, *packed.Store, []acquireReq) (claimed, error)) Broken {
 		all := plain

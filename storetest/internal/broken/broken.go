@@ -1,5 +1,5 @@
-// Package broken holds stores that break the contract on purpose, each in one way and with the
-// clause that must catch it. A suite that they pass would prove nothing.
+// Package broken has stores that break the contract on purpose, each in one way, with the clause
+// that must catch it. A suite that such a store passes would prove nothing.
 package broken
 
 import (
@@ -12,15 +12,15 @@ import (
 type Broken struct {
 	// Name says what is wrong.
 	Name string
-	// Clause is the one that must catch it.
+	// Clause is the clause that must catch it.
 	Clause string
-	// Also are the other clauses that fail, since they use what is broken. All others must pass.
+	// Also are other clauses that fail, since they use what is broken. All the rest must pass.
 	Also []string
-	// Maybe are those that fail if calls happen to meet.
+	// Maybe are clauses that fail if calls happen to run at the same time.
 	Maybe []string
-	// Open makes an empty one.
+	// Open creates an empty store.
 	Open func(cleanup func(func())) storetest.Backend
-	// Features are what it claims.
+	// Features are the claims of the store.
 	Features storetest.Features
 }
 
@@ -32,12 +32,13 @@ func All() []Broken {
 // plain are the claims of a store without hooks.
 var plain = storetest.Features{Issuer: true, Sweeper: true}
 
-// rule is a store with one rule changed.
+// maybe sets the clauses that may fail.
 func (b Broken) maybe(clauses ...string) Broken {
 	b.Maybe = clauses
 	return b
 }
 
+// rule returns a store with one rule changed.
 func rule(name, clause string, change func(*rules), also ...string) Broken {
 	return Broken{name, clause, also, nil, func(func(func())) storetest.Backend {
 		clock := storetest.NewClock()

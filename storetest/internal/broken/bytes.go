@@ -6,7 +6,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// bytes are mistakes in what a key and an answer are.
+// bytes are mistakes in the bytes of keys and answers.
 func bytes() []Broken {
 	id := func(change func(string) string) func(*rules) {
 		return func(r *rules) {

@@ -7,7 +7,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/protocol"
 )
 
-// owners are mistakes in whose the record is.
+// owners are mistakes in who owns a record.
 func owners() []Broken {
 	return []Broken{
 		rule("the fence alone owns", "S6", func(r *rules) {
@@ -37,8 +37,7 @@ func owners() []Broken {
 			}
 		}),
 		rule("the attempt number owns", "S6", func(r *rules) {
-			// What a caller gets as its fence is the number of the attempt, as far as ownership
-			// goes.
+			// With respect to ownership, the fence that a caller gets is the number of the attempt.
 			r.release = func(cur row, now micros, req releaseReq) (row, bool, error) {
 				if req.Fence == retrysafe.Fence(cur.Attempt) {
 					req.Fence = cur.Fence
@@ -176,7 +175,7 @@ func ends() []Broken {
 	}
 }
 
-// retentions are mistakes in how long a record and its fence stay.
+// retentions are mistakes in how long a record and its fence are kept.
 func retentions() []Broken {
 	return []Broken{
 		rule("a finished record is answered until it is swept", "S8", func(r *rules) {

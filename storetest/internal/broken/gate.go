@@ -8,19 +8,19 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// gate stands before a store like a server and the connections to it: it can hang, and a key can be
-// held by somebody's transaction.
+// gate stands in front of a store like a server and its connections: it can hang, and another
+// party's transaction can hold a key.
 type gate struct {
 	inner *store
-	// deaf: callers wait for the server past the end of their contexts.
+	// deaf: callers wait for the server longer than their contexts allow.
 	deaf bool
-	// deafToHolds: the same, for a held key only.
+	// deafToHolds: the same, but only for a held key.
 	deafToHolds bool
 	// oneLane: a held key delays the writes of all keys.
 	oneLane bool
-	// asksEarly: NotAfter is looked at before the wait instead of after it.
+	// asksEarly: NotAfter is checked before the wait instead of after it.
 	asksEarly bool
-	// servesAll: who left while it waited for a held key is served all the same.
+	// servesAll: a call that left while it waited for a held key is applied nevertheless.
 	servesAll bool
 
 	mu      sync.Mutex // guards what follows
@@ -68,7 +68,7 @@ func (g *gate) hold(key retrysafe.StoreKey) (release func()) {
 	}
 }
 
-// before is what a call has to wait for; nil: nothing.
+// before returns what a call has to wait for; nil: nothing.
 func (g *gate) before(key retrysafe.StoreKey, write bool) (wait chan struct{}, hang bool) {
 	if g.stalled != nil {
 		return g.stalled, true
@@ -84,8 +84,8 @@ func (g *gate) before(key retrysafe.StoreKey, write bool) (wait chan struct{}, h
 	return nil, false
 }
 
-// enter makes a call when the server takes it. A server that hangs has taken the request already
-// and applies it when it goes on; a call that waits for a transaction is withdrawn when its caller
+// enter makes a call when the server accepts it. A server that hangs has accepted the request and
+// applies it when it continues. A call that waits for a transaction is withdrawn when its caller
 // leaves.
 func enter[R any](ctx context.Context, g *gate, key retrysafe.StoreKey, write bool, apply func(context.Context) (R, error)) (zero R, err error) {
 	g.mu.Lock()

@@ -14,11 +14,11 @@ type (
 	charged   = retrysafe.Charged
 )
 
-// limiting is a store that counts by a rule of its own.
+// limiting is a store with another rule of counting.
 type limiting struct {
 	*store
 	charge func(cur usage, now micros, req *chargeReq) (usage, charged, bool)
-	// gap: another caller may come in between reading and writing.
+	// gap: another caller may come between reading and writing.
 	gap bool
 
 	counts map[string]usage // guarded by the store's lock
@@ -45,7 +45,7 @@ func (l *limiting) Charge(ctx context.Context, req chargeReq) (charged, error) {
 	return got, nil
 }
 
-// limits are mistakes in what is counted.
+// limits are mistakes in counting.
 func limits() []Broken {
 	limit := func(name string, change func(*limiting)) Broken {
 		claims := plain

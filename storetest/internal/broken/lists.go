@@ -8,7 +8,7 @@ import (
 	"github.com/retrysafe/retrysafe/storetest/internal/packed"
 )
 
-// listing is a store whose List is changed.
+// listing is a store with another List.
 type listing struct {
 	*packed.Store
 	list func(context.Context, *packed.Store, retrysafe.ListRequest) (retrysafe.Page, error)
@@ -18,7 +18,7 @@ func (l *listing) List(ctx context.Context, req retrysafe.ListRequest) (retrysaf
 	return l.list(ctx, l.Store, req)
 }
 
-// lists are mistakes in what is shown to people.
+// lists are mistakes in lists.
 func lists() []Broken {
 	list := func(name string, list func(context.Context, *packed.Store, retrysafe.ListRequest) (retrysafe.Page, error)) Broken {
 		all := plain

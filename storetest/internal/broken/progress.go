@@ -5,7 +5,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/protocol"
 )
 
-// progress are mistakes in what is kept of half-done work.
+// progress are mistakes in what is stored about half-done work.
 func progress() []Broken {
 	return []Broken{
 		rule("progress is dropped", "S19", func(r *rules) {

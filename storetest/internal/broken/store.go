@@ -23,7 +23,7 @@ type (
 	issueReq    = retrysafe.IssueRequest
 )
 
-// rules are what a broken store does otherwise. They start as the right ones.
+// rules are the rules of a store, of which a broken store changes some.
 type rules struct {
 	valid    func(retrysafe.StoreKey) error
 	key      func(retrysafe.StoreKey) retrysafe.StoreKey
@@ -33,15 +33,15 @@ type rules struct {
 	release  func(cur row, now micros, req releaseReq) (row, bool, error)
 	issue    func(cur row, now micros, req issueReq) (row, status, bool)
 	swept    func(cur row, now micros) bool
-	// limit is how many records a sweep removes when asked for n.
+	// limit is how many records a sweep removes if it is asked for n.
 	limit func(n int) int
-	// show is the last touch to every record that is returned.
+	// show changes every record that is returned.
 	show func(retrysafe.Record) retrysafe.Record
-	// forgets: a sweep does not remember the fences that it removed.
+	// forgets: a sweep does not store the fences that it removed.
 	forgets bool
-	// gap tells whether Acquire lets go of the record between reading and writing it.
+	// gap reports whether Acquire unlocks the record between reading and writing it.
 	gap func(cur row, now micros) bool
-	// keepsGiven and givesKept are for slices that are not copied.
+	// keepsGiven and givesKept: slices are not copied.
 	keepsGiven, givesKept bool
 }
 
@@ -65,7 +65,7 @@ func right() rules {
 	}
 }
 
-// store keeps rows in memory and follows its rules. With the right ones it passes the suite.
+// store keeps rows in memory and follows its rules. With the right rules it passes the suite.
 type store struct {
 	rules
 	clock func() time.Time
@@ -73,7 +73,7 @@ type store struct {
 	*data
 }
 
-// data is what handles on one store share.
+// data is shared by the handles on one store.
 type data struct {
 	mu    sync.Mutex // guards what follows
 	rows  map[retrysafe.StoreKey]row
@@ -85,7 +85,7 @@ func newStore(clock func() time.Time) *store {
 	return &store{right(), clock, make(chan struct{}), &data{rows: map[retrysafe.StoreKey]row{}}}
 }
 
-// begin checks the call and takes the lock.
+// begin checks the call and locks the store.
 func (s *store) begin(ctx context.Context, key retrysafe.StoreKey) (retrysafe.StoreKey, row, micros, error) {
 	if err := ctx.Err(); err != nil {
 		return key, row{}, 0, err
@@ -130,7 +130,7 @@ func (s *store) Acquire(ctx context.Context, req acquireReq) (retrysafe.Acquired
 	return retrysafe.Acquired{Status: status, Record: s.record(next, req.Key, now)}, nil
 }
 
-// letGo lets another caller in, and waits for one for a moment.
+// letGo lets another caller in, and waits a moment for one.
 func (s *store) letGo() {
 	s.mu.Unlock()
 	defer s.mu.Lock()

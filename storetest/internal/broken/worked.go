@@ -5,7 +5,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/protocol"
 )
 
-// worked are mistakes in what is kept of attempts that may have worked.
+// worked are mistakes in what is stored about attempts that may have worked.
 func worked() []Broken {
 	won := func(change func(cur, next *row, req *acquireReq)) func(*rules) {
 		return func(r *rules) {

@@ -9,7 +9,7 @@ import (
 	"github.com/retrysafe/retrysafe/storetest"
 )
 
-// claims are stores that can do more or less than they say.
+// claims are stores that can do more or less than they claim.
 func claims() []Broken {
 	open := func(wrap func(*store) retrysafe.Store) func(func(func())) storetest.Backend {
 		return func(func(func())) storetest.Backend {
@@ -34,7 +34,7 @@ func claims() []Broken {
 	}
 }
 
-// deaf listens, and hears nothing.
+// deaf watches, but is never notified.
 type deaf struct{ *store }
 
 func (d deaf) Watch(ctx context.Context, _ retrysafe.StoreKey, changed func()) error {
@@ -43,13 +43,13 @@ func (d deaf) Watch(ctx context.Context, _ retrysafe.StoreKey, changed func()) e
 	return ctx.Err()
 }
 
-// Control is a right store with every hook; it passes every clause but List, which it does not
-// claim.
+// Control returns a right store with every hook. It passes every clause except List, which it does
+// not claim.
 func Control(singleWriter bool) Broken {
 	return world("right", "", func(w *worldly) { w.gate.oneLane, w.f.SingleWriter = singleWriter, singleWriter })
 }
 
-// worldly is a store, the server before it, and what a test may do to both.
+// worldly is a store, the server in front of it, and the hooks for both.
 type worldly struct {
 	store *store
 	gate  *gate
@@ -57,7 +57,7 @@ type worldly struct {
 	f     storetest.Features
 }
 
-// world is a store with one thing changed in the world around it.
+// world is a store with one change in its environment.
 func world(name, clause string, change func(*worldly), also ...string) Broken {
 	build := func() *worldly {
 		clock := storetest.NewClock()
@@ -82,7 +82,7 @@ func world(name, clause string, change func(*worldly), also ...string) Broken {
 	}, build().f}
 }
 
-// worlds are mistakes that show when the server hangs, restarts, or is used by others.
+// worlds are mistakes that appear when the server hangs, restarts, or has other users.
 func worlds() []Broken {
 	impatient := func(w *worldly) { w.f.Grace = 3 * time.Second }
 	return []Broken{
@@ -156,7 +156,7 @@ func worlds() []Broken {
 	}
 }
 
-// twice looks before it asks.
+// twice makes a look before each Acquire.
 type twice struct{ *gate }
 
 func (t *twice) Acquire(ctx context.Context, req acquireReq) (retrysafe.Acquired, error) {

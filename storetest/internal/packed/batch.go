@@ -6,8 +6,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// AcquireBatch implements [retrysafe.Batcher] for the suite: it makes one call after the other, as
-// do the others.
+// AcquireBatch implements [retrysafe.Batcher] for the suite. Like the other batch methods, it makes
+// one call after the other.
 func (s *Store) AcquireBatch(ctx context.Context, reqs []retrysafe.AcquireRequest) ([]retrysafe.BatchResult[retrysafe.Acquired], error) {
 	return results(ctx, reqs, s.Acquire)
 }

@@ -1,5 +1,5 @@
-// Package packed is a store that keeps each record as the bytes of its packed form. It is here to
-// show that the packed form carries all that the protocol needs: it passes the whole suite.
+// Package packed is a store that keeps each record in its packed form. It shows that the packed
+// form has everything that the protocol needs: it passes the whole suite.
 package packed
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/protocol"
 )
 
-// Store keeps packed records under the text of their keys.
+// Store keeps packed records by the text of their keys.
 type Store struct {
 	clock func() time.Time
 
@@ -114,7 +114,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
 	return removed, nil
 }
 
-// List implements [retrysafe.Lister] for the suite: it reads everything.
+// List implements [retrysafe.Lister] for the suite. It reads all records.
 func (s *Store) List(ctx context.Context, req retrysafe.ListRequest) (page retrysafe.Page, err error) {
 	if err := ctx.Err(); err != nil {
 		return page, err
@@ -164,7 +164,7 @@ func wanted(req *retrysafe.ListRequest, r *retrysafe.Record) bool {
 		(!req.Progress || !r.State.Finished() && r.Answer.Codec != "")
 }
 
-// update makes one atomic change: it reads the bytes, lets f decide, and writes bytes again.
+// update makes one atomic change: it parses the bytes, lets f decide, and writes bytes again.
 func (s *Store) update(
 	ctx context.Context, key retrysafe.StoreKey, f func(protocol.Row, protocol.Micros) (protocol.Row, bool, error),
 ) error {

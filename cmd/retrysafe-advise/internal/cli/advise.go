@@ -14,16 +14,16 @@ import (
 	"github.com/retrysafe/retrysafe/version"
 )
 
-// Main runs the command line and returns the exit code: 0 where all is harmless or guarded, 3 where
-// something needs a guard or is unknown, 1 where the text could not be read, 2 where the call was
-// wrong.
+// Main runs the command line and returns the exit code: 0 if all statements are harmless or
+// guarded, 3 if one needs a guard or is unknown, 1 if the text could not be read, 2 for a wrong
+// call.
 func Main(args []string, in io.Reader, out, errOut io.Writer) int {
 	c := command()
 	c.SetArgs(args)
 	c.SetIn(in)
 	c.SetOut(out)
 	c.SetErr(errOut)
-	began := false // a call that never begins was wrong
+	began := false // an error before the command runs is a wrong call
 	c.PersistentPreRun = func(*cobra.Command, []string) { began = true }
 	done, err := manual(c, args)
 	if !done {
@@ -44,7 +44,8 @@ func Main(args []string, in io.Reader, out, errOut io.Writer) int {
 	return 1
 }
 
-// mostSQL is a little more than package advise reads, so that it can say what is too much.
+// mostSQL is slightly more than package advise accepts, so that the package can report text that is
+// too long.
 const mostSQL = 1 << 20
 
 func command() *cobra.Command {
@@ -126,7 +127,7 @@ func sqlOf(in io.Reader, args []string, file string) (string, error) {
 
 func readSQL(in io.Reader, path string) (string, error) {
 	if path != "-" {
-		f, err := os.Open(path) //nolint:gosec // the caller's own file
+		f, err := os.Open(path) //nolint:gosec // the user names the file
 		if err != nil {
 			return "", err
 		}
@@ -137,18 +138,18 @@ func readSQL(in io.Reader, path string) (string, error) {
 	return string(text), err
 }
 
-// sqlFiles completes names of files that are likely meant.
+// sqlFiles completes the names of files that are likely SQL.
 func sqlFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return []string{"sql", "ddl", "txt"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// usageError is a call that cannot be carried out as it stands.
+// usageError is an error in the command's arguments or flags.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
-// exitCode ends the command with a code, and no words: they have been said.
+// exitCode ends the command with an exit code and no message: the command has printed it.
 type exitCode int
 
 func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }

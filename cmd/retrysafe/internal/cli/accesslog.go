@@ -8,13 +8,13 @@ import (
 	"sync"
 )
 
-// accessLog is where the lines of requests go.
+// accessLog is the destination of the access log.
 type accessLog struct {
-	path string // of a file
+	path string // of the log file
 
 	mu   sync.Mutex
 	file *os.File
-	to   io.Writer // nil: nowhere
+	to   io.Writer // nil: no access log
 }
 
 // openAccessLog opens off, stdout or a file.
@@ -29,7 +29,7 @@ func openAccessLog(name string, stdout io.Writer) (*accessLog, error) {
 	return l, l.reopen()
 }
 
-// reopen opens the file anew, so that another program may have moved the old one away.
+// reopen opens the file again, after another program may have moved the old one.
 func (l *accessLog) reopen() error {
 	if l.path == "" {
 		return nil
@@ -47,7 +47,7 @@ func (l *accessLog) reopen() error {
 	return nil
 }
 
-// Write implements [io.Writer]: each line is written at once and whole.
+// Write implements [io.Writer]: it writes each line at once and whole.
 func (l *accessLog) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/version"
 )
 
-// adviser is a program of its own: its parsers of three dialects are as much as all the rest of
-// this one.
+// adviser is a separate program: its parsers of three dialects are as large as the rest of this
+// program.
 const adviser = "retrysafe-advise"
 
 func adviseCommand() *cobra.Command {
@@ -24,19 +24,19 @@ func adviseCommand() *cobra.Command {
 		Short: "Say which SQL statements repeat harmlessly, and which guard the others need (runs retrysafe-advise)",
 		Long: "advise runs retrysafe-advise, with the same arguments, and ends with its code. It looks for it beside this program, and then in PATH.\n" +
 			"Without it, it says how to install it, and ends with 1.",
-		DisableFlagParsing: true, // --help as well is the other program's
+		DisableFlagParsing: true, // --help also goes to the other program
 		RunE: func(c *cobra.Command, args []string) error {
 			path := adviserPath()
 			if path == "" {
 				return fmt.Errorf("advise is a program of its own: go install github.com/retrysafe/retrysafe/cmd/%s@%s", adviser, installable(built()))
 			}
-			p := exec.CommandContext(c.Context(), path, args...) //nolint:gosec // the caller's own arguments, to a program of ours
+			p := exec.CommandContext(c.Context(), path, args...) //nolint:gosec // the user's own arguments, to our own program
 			p.Stdin, p.Stdout, p.Stderr = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
 			p.Cancel = func() error { return p.Process.Signal(os.Interrupt) }
 			p.WaitDelay = 5 * time.Second
 			err := p.Run()
 			if ended, ok := errors.AsType[*exec.ExitError](err); ok && ended.ExitCode() > 0 {
-				return exitCode(ended.ExitCode()) // it has said why
+				return exitCode(ended.ExitCode()) // it has printed why
 			}
 			return err
 		},
@@ -46,8 +46,8 @@ func adviseCommand() *cobra.Command {
 	}
 }
 
-// adviserPath is where the program is, or empty. In the directory where somebody stands it is not
-// looked for.
+// adviserPath returns the path of the program, or an empty string. It does not search the current
+// directory.
 func adviserPath() string {
 	name := adviser
 	if runtime.GOOS == "windows" {
@@ -74,7 +74,7 @@ func linked(path string) string {
 	return path
 }
 
-// installable is what stands behind @ for a program that fits this one.
+// installable returns the version to install (after @) of a program that fits this one.
 func installable(v version.Info) string {
 	if v.Released() {
 		return v.Version
@@ -82,7 +82,7 @@ func installable(v version.Info) string {
 	return "latest"
 }
 
-// exitCode ends the command with a code, and no words: they have been said.
+// exitCode ends the command with an exit code and no message: the command has printed it.
 type exitCode int
 
 func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }

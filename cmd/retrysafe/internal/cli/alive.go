@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// alive asks a gateway's /healthz, for health checks in images that have no other program. It does
-// not ask /readyz: to start a gateway anew because its service is away would help nobody.
+// alive requests a gateway's /healthz, for health checks in images that have no other program. It
+// does not request /readyz: restarting a gateway because its service is unreachable would not help.
 func alive(ctx context.Context, admin string) error {
 	if admin == "" {
 		return &usageError{errors.New("gateway: --alive asks the address for operators, and there is none; give --admin")}
@@ -20,7 +20,7 @@ func alive(ctx context.Context, admin string) error {
 		return &usageError{err}
 	}
 	if ip := net.ParseIP(host); host == "" || ip.IsUnspecified() {
-		host = "127.0.0.1" // it listens on every address
+		host = "127.0.0.1" // it listens on all addresses
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -28,7 +28,7 @@ func alive(ctx context.Context, admin string) error {
 	if err != nil {
 		return &usageError{err}
 	}
-	resp, err := new(http.Transport).RoundTrip(r) // straight, whatever proxy the environment names
+	resp, err := new(http.Transport).RoundTrip(r) // direct, without the environment's proxy
 	if err != nil {
 		return fmt.Errorf("gateway: it does not answer: %w", err)
 	}

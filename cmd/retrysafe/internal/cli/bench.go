@@ -19,13 +19,13 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// benchFlags are those of bench store.
+// benchFlags are the flags of bench store.
 type benchFlags struct {
 	store    string
 	workers  int
 	duration time.Duration
 	json     bool
-	naive    bool // calls are not put together
+	naive    bool // do not batch calls
 }
 
 func benchCommand() *cobra.Command {
@@ -44,7 +44,7 @@ func benchCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
 	store.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store: memory:, sqlite:PATH, redis://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
-	onlyByFlag(store.Flags()) // it makes records
+	onlyByFlag(store.Flags()) // the command makes records
 	store.Flags().IntVar(&f.workers, "workers", 64, "callers at once")
 	store.Flags().DurationVar(&f.duration, "duration", 5*time.Second, "how long each of the two parts takes, at most a minute")
 	store.Flags().BoolVar(&f.json, "json", false, "one JSON object, and no progress")
@@ -53,7 +53,7 @@ func benchCommand() *cobra.Command {
 	return bench
 }
 
-// benched is what is measured. Latencies are of a key's begin and completion together.
+// benched is the result. A latency is the time of a key's claim and completion together.
 type benched struct {
 	Store            string  `json:"store"` // without a password
 	Workers          int     `json:"workers"`
@@ -99,17 +99,17 @@ func (f *benchFlags) run(c *cobra.Command) (err error) {
 	return nil
 }
 
-// bencher makes calls of a store.
+// bencher calls a store.
 type bencher struct {
 	store     retrysafe.Store
 	workers   int
 	duration  time.Duration
 	namespace string
 	progress  io.Writer
-	keys      int // that were completed, numbered from 0
+	keys      int // completed keys, numbered from 0
 }
 
-// part makes calls for the duration, and returns how many a second and how long each took.
+// part makes calls for the duration, and returns the rate per second and how long each call took.
 func (b *bencher) part(ctx context.Context, name string, call func(context.Context, int) error) (float64, []time.Duration, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -122,7 +122,7 @@ func (b *bencher) part(ctx context.Context, name string, call func(context.Conte
 		working.Go(func() {
 			for at := time.Now(); at.Before(end) && ctx.Err() == nil; {
 				if err := call(ctx, int(next.Add(1)-1)); err != nil {
-					cancel(err) // the first one counts
+					cancel(err) // only the first error counts
 					return
 				}
 				now := time.Now()
@@ -147,7 +147,7 @@ func (b *bencher) part(ctx context.Context, name string, call func(context.Conte
 	return float64(len(took)) / time.Since(begun).Seconds(), took, context.Cause(ctx)
 }
 
-// benchRetention is longer than both parts.
+// benchRetention is longer than both parts together.
 const benchRetention = 15 * time.Minute
 
 var benchAnswer = retrysafe.Answer{Codec: "raw", Kept: true, Body: make([]byte, 256)}
@@ -181,7 +181,7 @@ func (b *bencher) replay(ctx context.Context, i int) error {
 	return err
 }
 
-// percentile is in milliseconds, of what took is not empty.
+// percentile returns a percentile of took, in milliseconds. took must not be empty.
 func percentile(took []time.Duration, p float64) float64 {
 	slices.Sort(took)
 	at := int(math.Ceil(float64(len(took))*p/100)) - 1

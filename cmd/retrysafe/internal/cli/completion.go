@@ -7,13 +7,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// schemes are how the address of a store or a broker begins. A flag's text names those that it
-// takes.
+// schemes are the beginnings of addresses of stores and brokers. The usage text of a flag names
+// those that it accepts.
 var schemes = []string{
 	"memory:", "sqlite:", "redis://", "redis+sentinel://", "redis+cluster://", "postgres://", "mysql://", "amqp://", "nats://",
 }
 
-// values are what flags of these names take, wherever they stand.
+// values are the values of flags with these names, in all commands.
 var values = map[string][]string{
 	"on-doubt": {"refuse", "reexecute"}, "in-progress": {"reject", "wait 5s"}, "access-log": {"off", "stdout"},
 	"layout": {"twitter", "fast", "uid-generator", "sonyflake"}, "outcome": {"done", "failed", "not-done"},
@@ -21,12 +21,12 @@ var values = map[string][]string{
 	"why": {"tries", "poison", "refused", "no-id", "too-large", "in-doubt", "mismatch", "unreadable"},
 }
 
-// complete tells shells what may stand behind the flags of c and of the commands below it.
+// complete sets the shell completion for the flags of c and its subcommands.
 func complete(c *cobra.Command) {
 	for _, flags := range []*pflag.FlagSet{c.LocalNonPersistentFlags(), c.PersistentFlags()} {
 		flags.VisitAll(func(f *pflag.Flag) {
 			if fn := completion(f); fn != nil {
-				_ = c.RegisterFlagCompletionFunc(f.Name, fn) // it fails for a flag that c has not
+				_ = c.RegisterFlagCompletionFunc(f.Name, fn) // it fails if c has no such flag
 			}
 		})
 	}
@@ -53,7 +53,8 @@ func completion(f *pflag.Flag) cobra.CompletionFunc {
 	return nil
 }
 
-// addresses are the beginnings that usage names; behind that of SQLite stands a file.
+// addresses returns the beginnings that usage names. After the one for SQLite, the shell completes
+// a file name.
 func addresses(usage, begun string) (all []string, _ cobra.ShellCompDirective) {
 	if strings.HasPrefix(begun, "sqlite:") {
 		return nil, cobra.ShellCompDirectiveDefault

@@ -20,7 +20,7 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// dlqFlags are those of all dlq commands.
+// dlqFlags are the flags of all dlq commands.
 type dlqFlags struct {
 	keysFlags
 	broker, queue, why, consumer string
@@ -68,12 +68,12 @@ func dlqCommand() *cobra.Command {
 type desk struct {
 	*dlqFlags
 	parking mqidem.Parking
-	store   retrysafe.Store // nil: the handlers keep no records
+	store   retrysafe.Store // nil if the handlers keep no records
 	plain   *retrysafe.Engine
 	errOut  io.Writer
 }
 
-// at opens broker and store, and calls do.
+// at opens the broker and the store, and calls do.
 func (f *dlqFlags) at(c *cobra.Command, do func(context.Context, *desk) error) (err error) {
 	ctx := c.Context()
 	parking, closeParking, err := openParking(ctx, f.broker, f.queue, logger(c.ErrOrStderr()))
@@ -93,7 +93,7 @@ func (f *dlqFlags) at(c *cobra.Command, do func(context.Context, *desk) error) (
 	return do(ctx, d)
 }
 
-// engine is one on the layer of a dead message's record; nil where there is none.
+// engineOf returns an engine on the layer of a dead message's record, or nil if there is no record.
 func (d *desk) engineOf(why *mqidem.Reason) *retrysafe.Engine {
 	var key retrysafe.StoreKey
 	if d.store == nil || key.UnmarshalText([]byte(why.Key)) != nil {
@@ -102,7 +102,8 @@ func (d *desk) engineOf(why *mqidem.Reason) *retrysafe.Engine {
 	return d.engine(d.store, key)
 }
 
-// hash names a dead message: as keys names its record, if it has one.
+// hash returns the name of a dead message. If it has a record, that is the record's name in the
+// keys commands.
 func (d *desk) hash(m *mqidem.Parked) string {
 	var key retrysafe.StoreKey
 	if key.UnmarshalText([]byte(m.Reason.Key)) != nil {
@@ -115,12 +116,12 @@ func (d *desk) hash(m *mqidem.Parked) string {
 	return d.plain.KeyHash(key.Key)
 }
 
-// wants tells whether the flags select a message.
+// wants reports whether the flags select a message.
 func (d *desk) wants(m *mqidem.Parked) bool {
 	return (d.why == "" || d.why == m.Reason.Why) && (d.consumer == "" || d.consumer == m.Reason.Consumer)
 }
 
-// state is that of the record.
+// state returns the state of the record.
 func (d *desk) state(ctx context.Context, why *mqidem.Reason) string {
 	if why.Key == "" {
 		return "none"
@@ -138,12 +139,12 @@ func (d *desk) state(ctx context.Context, why *mqidem.Reason) string {
 	case rec.InDoubt():
 		return "in-doubt"
 	case rec.State == retrysafe.StateReleased:
-		return "open" // it was reopened, and not put back yet
+		return "open" // reopened, and not redriven yet
 	}
 	return rec.State.String()
 }
 
-// deadLine is a dead message as it is listed.
+// deadLine is a dead message in a list.
 type deadLine struct {
 	Hash     string `json:"hash"`
 	Why      string `json:"why"`
@@ -165,7 +166,7 @@ func (d *desk) line(ctx context.Context, m *mqidem.Parked) deadLine {
 
 var errEnough = errors.New("enough")
 
-// walk goes through the messages that the flags select.
+// walk visits the messages that the flags select.
 func (d *desk) walk(ctx context.Context, see func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)) error {
 	err := d.parking.Walk(ctx, func(ctx context.Context, m *mqidem.Parked) (mqidem.Verdict, error) {
 		if !d.wants(m) {
@@ -263,7 +264,7 @@ func (d *desk) print(ctx context.Context, out io.Writer, m *mqidem.Parked) error
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	body := strings.Map(func(r rune) rune { // what came from outside does not talk to the terminal
+	body := strings.Map(func(r rune) rune { // external data must not control the terminal
 		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
 			return r
 		}

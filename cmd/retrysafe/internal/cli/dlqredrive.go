@@ -54,7 +54,7 @@ func dlqRunCommand(f *dlqFlags) *cobra.Command {
 	return c
 }
 
-// chosen checks that messages are named, or all are meant.
+// chosen checks that the call names messages, or asks for all.
 func (f *dlqFlags) chosen(hashes []string) error {
 	switch {
 	case f.all && len(hashes) > 0:
@@ -65,7 +65,7 @@ func (f *dlqFlags) chosen(hashes []string) error {
 	return nil
 }
 
-// each calls do with the messages that were chosen, and says which were not there.
+// each calls do with the chosen messages, and reports those that were not found.
 func (d *desk) each(ctx context.Context, hashes []string, do func(context.Context, *mqidem.Parked) (mqidem.Verdict, error)) error {
 	missing := map[string]bool{}
 	for _, h := range hashes {
@@ -79,7 +79,7 @@ func (d *desk) each(ctx context.Context, hashes []string, do func(context.Contex
 		}
 		delete(missing, hash)
 		v, err := do(ctx, m)
-		if err != nil && ctx.Err() == nil { // the others go on
+		if err != nil && ctx.Err() == nil { // continue with the others
 			failed = append(failed, fmt.Errorf("%s: %w", hash, err))
 			return mqidem.Keep, nil
 		}
@@ -98,10 +98,10 @@ func (f *dlqFlags) redrive(c *cobra.Command, hashes []string) error {
 		return err
 	}
 	return f.at(c, func(ctx context.Context, d *desk) error {
-		sent, gone, seen := 0, 0, map[string]string{} // body by key
+		sent, gone, seen := 0, 0, map[string]string{} // message bodies by key
 		err := d.each(ctx, hashes, func(ctx context.Context, m *mqidem.Parked) (mqidem.Verdict, error) {
 			if body, ok := seen[m.Reason.Key]; ok && m.Reason.Key != "" && body == string(m.Message.Body) {
-				// a second entry of one message
+				// A second entry of the same message.
 				gone++
 				return mqidem.Remove, nil
 			}

@@ -9,11 +9,12 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// storeOfEnvironment is for addresses that have a password: a command line can be seen by all users
-// of a machine.
+// storeOfEnvironment is for addresses that have a password: all users of a machine can see a
+// command line.
 const storeOfEnvironment = "RETRYSAFE_STORE"
 
-// fromEnvironment sets --store where it was not given. The flag does not count as given then.
+// fromEnvironment sets --store from the environment if it was not given. The flag then does not
+// count as given.
 func fromEnvironment(c *cobra.Command) error {
 	f := c.Flags().Lookup("store")
 	value := os.Getenv(storeOfEnvironment)
@@ -26,16 +27,17 @@ func fromEnvironment(c *cobra.Command) error {
 	return nil
 }
 
-// notFromEnvironment marks a flag of a command that makes records of its own: a store in use is to
-// be named.
+// notFromEnvironment marks a flag of a command that makes its own records: the user must name the
+// store, so that it is not one in use by accident.
 const notFromEnvironment = "not from the environment"
 
 func onlyByFlag(flags *pflag.FlagSet) {
-	// it fails for a flag that is not there
+	// It fails if there is no such flag.
 	_ = flags.SetAnnotation("store", notFromEnvironment, []string{"true"})
 }
 
-// warnings are for those who change something: who only looks is told of failures alone.
+// warnings returns the logger for warnings. Commands that change something log them. Commands that
+// only read report errors, but no warnings.
 func (f *keysFlags) warnings(c *cobra.Command) *slog.Logger {
 	level := slog.LevelWarn
 	if f.looks {

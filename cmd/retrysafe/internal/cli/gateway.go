@@ -19,8 +19,8 @@ type gatewayFlags struct {
 	lease, retention                time.Duration
 	inProgress, onDoubt             string
 
-	given   func(name string) bool // on the command line
-	current *setup                 // what is served now
+	given   func(name string) bool // whether a flag was given
+	current *setup                 // the configuration in use
 }
 
 func gatewayCommand() *cobra.Command {

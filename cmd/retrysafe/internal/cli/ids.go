@@ -65,7 +65,7 @@ var layouts = map[string]idgen.Layout{
 	"twitter": idgen.Twitter, "fast": idgen.Fast, "uid-generator": idgen.UIDGenerator, "sonyflake": idgen.Sonyflake,
 }
 
-// mostWorkers is how many numbers there are to look for a free one in.
+// mostWorkers is how many worker numbers there are.
 const mostWorkers = 1024
 
 func (f *idsFlags) run(ctx context.Context, out, errOut io.Writer) (err error) {
@@ -94,7 +94,7 @@ func (f *idsFlags) run(ctx context.Context, out, errOut io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	opened := []func() error{func() error { _ = l.Close(); return nil }} // mostly closed already
+	opened := []func() error{func() error { _ = l.Close(); return nil }} // usually already closed
 	defer func() {
 		for _, one := range slices.Backward(opened) {
 			err = errors.Join(err, one())
@@ -134,10 +134,10 @@ func (f *idsFlags) run(ctx context.Context, out, errOut io.Writer) (err error) {
 	return f.serve(ctx, l, s)
 }
 
-// serve serves until ctx ends, and then lets what runs come to its end.
+// serve serves until ctx ends, and then waits for requests in flight.
 func (f *idsFlags) serve(ctx context.Context, l net.Listener, s *idserver.Server) error {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400) // what lives is little: a few megabytes more spare processor time
+		debug.SetGCPercent(400) // the live heap is small: a few MB more save CPU time
 	}
 	server := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
 	failed := make(chan error, 1)
@@ -168,13 +168,13 @@ func listenIDs(addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// newTag is a tag that is to be there.
+// newTag is a tag that must exist.
 type newTag struct {
 	name        string
 	step, first int64
 }
 
-// parseTags reads NAME, NAME:STEP and NAME:STEP:FIRST.
+// parseTags parses NAME, NAME:STEP and NAME:STEP:FIRST.
 func parseTags(texts []string) ([]newTag, error) {
 	var tags []newTag
 	for _, text := range texts {

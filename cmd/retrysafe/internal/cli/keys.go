@@ -20,14 +20,14 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// keysFlags are those of all keys commands.
+// keysFlags are the flags of all keys commands.
 type keysFlags struct {
 	store, namespace, layer, tenant, operation, state string
 	inDoubt, json, reveal                             bool
 	limit                                             int
 
-	looks   bool                            // it changes nothing
-	log     *slog.Logger                    // once the store is open
+	looks   bool                            // the command only reads
+	log     *slog.Logger                    // set when the store is open
 	engines map[[2]string]*retrysafe.Engine // by namespace and layer
 }
 
@@ -67,7 +67,7 @@ func keysCommand() *cobra.Command {
 	return keys
 }
 
-// open opens a store that is there: looking at records must not make a file.
+// open opens an existing store: reading records must not create a file.
 func (f *keysFlags) open(c *cobra.Command) (s retrysafe.Store, closeStore func() error, err error) {
 	if err := (&retrysafe.Options{Secret: []byte(os.Getenv("RETRYSAFE_SECRET"))}).Validate(); err != nil {
 		return nil, nil, &usageError{fmt.Errorf("RETRYSAFE_SECRET: %w", err)}
@@ -84,7 +84,7 @@ func (f *keysFlags) open(c *cobra.Command) (s retrysafe.Store, closeStore func()
 	return openStore(c.Context(), f.store, f.log, asItIs, storeSettings{allowEviction: true})
 }
 
-// engine is an engine on the layer of a record, which sweeps nothing.
+// engine returns an engine on the layer of a record. It does not sweep.
 func (f *keysFlags) engine(s retrysafe.Store, k retrysafe.StoreKey) *retrysafe.Engine {
 	of := [2]string{k.Namespace, k.Layer}
 	if e := f.engines[of]; e != nil {
@@ -98,8 +98,8 @@ func (f *keysFlags) engine(s retrysafe.Store, k retrysafe.StoreKey) *retrysafe.E
 	return f.engines[of]
 }
 
-// each calls see with the records that the flags select, until it returns false. A long walk says
-// on errOut how far it is.
+// each calls see with the records that the flags select, until see returns false. During a long
+// walk it reports progress on errOut.
 func (f *keysFlags) each(ctx context.Context, s retrysafe.Store, errOut io.Writer, see func(retrysafe.Record) bool) error {
 	lister, ok := s.(retrysafe.Lister)
 	if !ok {
@@ -140,7 +140,7 @@ func (f *keysFlags) each(ctx context.Context, s retrysafe.Store, errOut io.Write
 	}
 }
 
-// line is a record as it is listed.
+// line is a record in a list.
 type line struct {
 	Hash      string `json:"hash"`
 	Layer     string `json:"layer"`
@@ -163,7 +163,7 @@ func lineOf(e *retrysafe.Engine, rec *retrysafe.Record) line {
 	}
 }
 
-// printable keeps what came from outside from talking to the terminal.
+// printable removes what could control the terminal, since the text came from outside.
 func printable(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(s)
@@ -188,13 +188,13 @@ func (f *keysFlags) list(c *cobra.Command) (err error) {
 		n++
 		l := lineOf(f.engine(s, rec.Key), &rec)
 		if f.json {
-			_ = out.Encode(l) // to a pipe that may be closed: the walk ends with the limit
+			_ = out.Encode(l) // the pipe may be closed; the walk then ends with the limit
 		} else {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\n", l.Hash, printable(l.Layer), printable(l.Operation), l.State, l.Attempt, l.Fence,
 				time.Duration(l.AgeS)*time.Second, printable(l.Cause))
 		}
 		if n%1000 == 0 {
-			_ = w.Flush() // a long list is not kept in memory; the last Flush has the error
+			_ = w.Flush() // do not buffer a long list; the last Flush returns the error
 		}
 		return f.limit <= 0 || n < f.limit
 	})
@@ -234,7 +234,7 @@ func (f *keysFlags) find(c *cobra.Command, s retrysafe.Store, name string) (*ret
 		return nil, retrysafe.Record{}, fmt.Errorf("%d records have the hash %s; narrow it with --layer, or name the key", len(found), name)
 	}
 	e := f.engine(s, found[0])
-	rec, err := e.Lookup(c.Context(), found[0].Key) // with its answer, which lists leave out
+	rec, err := e.Lookup(c.Context(), found[0].Key) // includes the answer, which lists omit
 	return e, rec, err
 }
 
@@ -296,7 +296,8 @@ func (f *keysFlags) show(c *cobra.Command, name string) (err error) {
 	return err
 }
 
-// shownSteps are the names for people. They are fixed by a program, and can be printed.
+// shownSteps returns the names of the steps for people. The program defines them, so they are safe
+// to print.
 func shownSteps(done, begun []string) string {
 	text := strings.Join(done, ", ")
 	if text == "" {
@@ -308,7 +309,7 @@ func shownSteps(done, begun []string) string {
 	return text
 }
 
-// reveal shows input and answers of a half-done call.
+// reveal prints the input and the answers of a half-done call.
 func reveal(out io.Writer, p *retrysafe.Progress) (err error) {
 	if p.Input.Codec != "" {
 		_, err = fmt.Fprintf(out, "\ninput\n%s\n", p.Input.Body)

@@ -9,11 +9,11 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// layers are those of this project's own surfaces. A program may name others.
+// layers are the layers of this project. A program may use others.
 var layers = []string{"gw", "http", "rpc", "nginx", "fn", "tx", "mq", "callback", "token", "sig", "ids", "map"}
 
-// nobodys says what is wrong with a layer that no record has. One that is ours, or that some record
-// has, may well have nothing to show.
+// nobodys returns an error if the layer is unknown and no record has it. A known layer, or one that
+// a record has, may have nothing to list.
 func (f *keysFlags) nobodys(ctx context.Context, s retrysafe.Store) error {
 	lister, ok := s.(retrysafe.Lister)
 	if f.layer == "" || slices.Contains(layers, f.layer) || !ok {

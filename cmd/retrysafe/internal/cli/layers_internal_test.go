@@ -17,8 +17,7 @@ var (
 	ofNginx    = regexp.MustCompile(`part\(namespace\) \.\. "/([a-z]+)/"`)
 )
 
-// TestLayersAreThoseOfTheCode: the layers that the command line knows are those that the code of
-// this project names.
+// TestLayersAreThoseOfTheCode: the command line knows all layers that this project's code uses.
 func TestLayersAreThoseOfTheCode(t *testing.T) {
 	t.Parallel()
 	found := map[string]bool{}
@@ -38,7 +37,7 @@ func TestLayersAreThoseOfTheCode(t *testing.T) {
 		return err
 	})
 	assert.NoError(t, err, "read the code")
-	for _, name := range []string{"limit", "progress", "classic"} { // in names of what is no record
+	for _, name := range []string{"limit", "progress", "classic"} { // not for records
 		assert.True(t, found[name], "%s is in the code", name)
 		delete(found, name)
 	}

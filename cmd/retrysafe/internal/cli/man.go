@@ -9,13 +9,13 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-// manual writes the manual pages of root and of what is below it to a directory: go run -tags man .
+// manual writes the manual pages of root and its subcommands to a directory: go run -tags man .
 // man-pages DIRECTORY.
 func manual(root *cobra.Command, args []string) (done bool, err error) {
 	if len(args) != 2 || args[0] != "man-pages" {
 		return false, nil
 	}
-	if err := os.MkdirAll(args[1], 0o755); err != nil { //nolint:gosec // pages that anybody reads
+	if err := os.MkdirAll(args[1], 0o755); err != nil { //nolint:gosec // pages for all users
 		return true, err
 	}
 	root.DisableAutoGenTag = true

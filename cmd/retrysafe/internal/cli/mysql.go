@@ -14,17 +14,17 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// mysqlAddress is that of a server and a database, and how many connections to it there may be.
+// mysqlAddress is the address of a server and a database, and the maximum number of connections.
 type mysqlAddress struct {
-	dsn   string // as the driver takes it, with the password
+	dsn   string // in the driver's format, with the password
 	shown string
 	conns int
 }
 
-// mysqlForm is how an address is written.
+// mysqlForm describes the format of an address.
 const mysqlForm = "write it like mysql://user:password@host:3306/database?tls=true, with special characters of the password as %40"
 
-// parseMySQL reads an address. What does not fit is not quoted: it may be a password.
+// parseMySQL parses an address. Its errors do not quote the address, which may contain a password.
 func parseMySQL(name string) (*mysqlAddress, error) {
 	u, err := url.Parse(name)
 	if err != nil || u.Hostname() == "" || u.Fragment != "" {
@@ -43,8 +43,8 @@ func parseMySQL(name string) (*mysqlAddress, error) {
 		return nil, errors.New("store mysql: the driver takes no user with a colon")
 	}
 	a := &mysqlAddress{shown: "mysql " + u.Host + u.Path, conns: defaultConns}
-	// The driver looks for the last slash, the last @ before it, and the first colon: a password
-	// may hold all of them. The parameter makes one message of a statement.
+	// The driver looks for the last slash, the last @ before it, and the first colon, so a password
+	// may contain all of them. interpolateParams sends a statement in one message.
 	password, _ := u.User.Password()
 	a.dsn = user + ":" + password + "@tcp(" + net.JoinHostPort(u.Hostname(), port) + ")/" + url.PathEscape(database) + "?interpolateParams=true"
 	q, err := url.ParseQuery(u.RawQuery)
@@ -72,11 +72,11 @@ func parseMySQL(name string) (*mysqlAddress, error) {
 	return a, nil
 }
 
-// openMySQL connects to a server. Its tables are made where it is to serve.
+// openMySQL connects to a server. If the store is to serve, it creates the tables.
 func openMySQL(ctx context.Context, a *mysqlAddress, log *slog.Logger, how access, with storeSettings) (*sqlstore.Store, func() error, error) {
 	db, err := sql.Open("mysql", a.dsn)
 	if err != nil {
-		// the cause may quote it
+		// The cause may quote the address.
 		return nil, nil, fmt.Errorf("store %s: the address cannot be used; look at its parameters", a.shown)
 	}
 	db.SetMaxOpenConns(a.conns)

@@ -21,8 +21,8 @@ import (
 
 const brokersHelp = "amqp://HOST/VHOST with the name of the queue, nats://HOST with STREAM/CONSUMER, redis://HOST with STREAM/GROUP"
 
-// openParking opens where the dead messages of a queue are. A URL may have a password: errors do
-// not show it.
+// openParking opens the dead-letter queue of a queue. A URL may have a password, so errors do not
+// show it.
 func openParking(ctx context.Context, broker, queue string, log *slog.Logger) (mqidem.Parking, func(), error) {
 	if broker == "" || queue == "" {
 		return nil, nil, &usageError{errors.New("--broker (or RETRYSAFE_BROKER) and --queue say where the dead messages are: " + brokersHelp)}
@@ -46,7 +46,7 @@ func openParking(ctx context.Context, broker, queue string, log *slog.Logger) (m
 	return nil, nil, &usageError{fmt.Errorf("--broker %s://…: write %s", u.Scheme, brokersHelp)}
 }
 
-// twoNames reads "stream/consumer".
+// twoNames splits "stream/consumer".
 func twoNames(queue, second string) (string, string, error) {
 	stream, name, ok := strings.Cut(queue, "/")
 	if !ok || stream == "" || name == "" {

@@ -15,17 +15,18 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// postgresAddress is that of a server and a database, and how many connections to it there may be.
+// postgresAddress is the address of a server and a database, and the maximum number of connections.
 type postgresAddress struct {
-	url   string // as the driver takes it, with the password
+	url   string // in the driver's format, with the password
 	shown string
 	conns int
 }
 
-// defaultConns is fewer than a server allows in all (100), so that several gateways fit.
+// defaultConns is well below a server's default limit (100), so that several gateways fit.
 const defaultConns = 20
 
-// parsePostgres reads an address. What does not fit is not quoted: it may be a password.
+// parsePostgres parses an address. Its errors do not quote the address, which may contain a
+// password.
 func parsePostgres(name string) (*postgresAddress, error) {
 	u, err := url.Parse(name)
 	if err != nil || u.Host == "" {
@@ -45,11 +46,11 @@ func parsePostgres(name string) (*postgresAddress, error) {
 	return a, nil
 }
 
-// openPostgres connects to a server. Its tables are made where it is to serve.
+// openPostgres connects to a server. If the store is to serve, it creates the tables.
 func openPostgres(ctx context.Context, a *postgresAddress, log *slog.Logger, how access, with storeSettings) (*sqlstore.Store, func() error, error) {
 	db, err := sql.Open("pgx", a.url)
 	if err != nil {
-		// the cause may quote it
+		// The cause may quote the address.
 		return nil, nil, fmt.Errorf("store %s: the address cannot be used; look at its parameters", a.shown)
 	}
 	db.SetMaxOpenConns(a.conns)

@@ -5,9 +5,9 @@ import (
 	"io"
 )
 
-// quoteless is where the standard logger of this process writes. net/http tells it of bytes that a
-// service has sent unasked, and quotes them; they may be a part of somebody's answer, so that only
-// the words before the quotation are passed on.
+// quoteless is the output of this process's standard logger. net/http logs bytes that a service has
+// sent unasked, and quotes them. They may be a part of a caller's answer, so only the text before
+// the quotation is passed on.
 type quoteless struct{ to io.Writer }
 
 // Write implements [io.Writer].

@@ -14,16 +14,16 @@ import (
 	"github.com/retrysafe/retrysafe/idgen/sqlranges"
 )
 
-// tagged is a source of ranges that makes tags too.
+// tagged is a source of ranges that can also create tags.
 type tagged interface {
 	idgen.Ranges
 	Create(ctx context.Context, tag string, first, step int64) (created bool, err error)
 }
 
-// rangeConns are few: a range is a short statement, and one tag takes one at a time.
+// rangeConns is small: taking a range is a short statement, and each tag runs one at a time.
 const rangeConns = 4
 
-// openRanges opens the source of ranges that goes with a store. close may be called once.
+// openRanges opens the source of ranges of a store. Call closeRanges at most once.
 func openRanges(ctx context.Context, n storeName, log *slog.Logger, f *idsFlags) (r tagged, closeRanges func() error, err error) {
 	switch {
 	case n.memory():
@@ -51,7 +51,7 @@ func openRanges(ctx context.Context, n storeName, log *slog.Logger, f *idsFlags)
 	}
 	db, err := sql.Open(driver, dsn)
 	if err != nil {
-		// the cause may quote it
+		// The cause may quote the address.
 		return nil, nil, fmt.Errorf("store %s: the address cannot be used; look at its parameters", n)
 	}
 	db.SetMaxOpenConns(rangeConns)

@@ -37,8 +37,8 @@ func openRedis(ctx context.Context, a *redisclient.Address, log *slog.Logger, s 
 	return store, end, nil
 }
 
-// inWordsOfTheFile is an error of a store with the options of the configuration file for those of
-// the package.
+// inWordsOfTheFile is an error of a store that names the options of the configuration file instead
+// of those of the package.
 type inWordsOfTheFile struct{ error }
 
 func (e inWordsOfTheFile) Unwrap() error { return e.error }

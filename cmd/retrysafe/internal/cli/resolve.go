@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// resolveFlags say what somebody has found out.
+// resolveFlags say what the operator has found out.
 type resolveFlags struct {
 	fence                       uint64
 	force                       bool
@@ -59,7 +59,7 @@ func resolveCommand(f *keysFlags) *cobra.Command {
 	return c
 }
 
-// resolution reads the flags.
+// resolution converts the flags to a resolution.
 func (r *resolveFlags) resolution() (retrysafe.Resolution, error) {
 	res := retrysafe.Resolution{Fence: retrysafe.Fence(r.fence), Force: r.force, By: r.by}
 	if r.fence == 0 {
@@ -116,7 +116,7 @@ func (f *keysFlags) resolve(c *cobra.Command, name string, r *resolveFlags) (err
 	if err != nil {
 		return err
 	}
-	// Tokens are mostly those of requests; the record does not say.
+	// Tokens are mostly used in HTTP requests; the record does not say.
 	if layer := rec.Key.Layer; r.status != 0 && !slices.Contains([]string{"gw", "http", "nginx", "token"}, layer) {
 		return &usageError{fmt.Errorf("--status makes an HTTP answer, and this record is of layer %s; leave it out", layer)}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// resumeFlags are those of resume; what it shares with keys is there.
+// resumeFlags are the flags of resume, beyond those that it shares with keys.
 type resumeFlags struct {
 	keysFlags
 
@@ -25,7 +25,7 @@ type resumeFlags struct {
 	worker         retrysafe.WorkerOptions
 	lease, timeout time.Duration
 
-	mu  sync.Mutex // of what is written
+	mu  sync.Mutex // guards the output
 	out io.Writer
 }
 
@@ -98,17 +98,17 @@ func (f *resumeFlags) run(c *cobra.Command) (err error) {
 	return f.finish(c, s)
 }
 
-// abandoned is a call as it is listed.
+// abandoned is an abandoned call in a list.
 type abandoned struct {
 	line
 
 	Steps []string `json:"steps"`
-	// Begun are steps that may run at most once, and of which nobody knows what became.
+	// Begun are steps that may run at most once and whose outcome is unknown.
 	Begun []string `json:"begun,omitempty"`
 	Input bool     `json:"input"`
 }
 
-// list shows what was abandoned.
+// list lists the abandoned calls.
 func (f *resumeFlags) list(c *cobra.Command, s retrysafe.Store) error {
 	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 	out := json.NewEncoder(c.OutOrStdout())
@@ -119,12 +119,12 @@ func (f *resumeFlags) list(c *cobra.Command, s retrysafe.Store) error {
 	var failed error
 	see := func(rec retrysafe.Record) bool {
 		if rec.State == retrysafe.StateReleased && rec.Answer.Codec == "" {
-			return true // nothing was done
+			return true // no step was done
 		}
 		e := f.engine(s, rec.Key)
-		full, err := e.Lookup(c.Context(), rec.Key.Key) // lists leave out what was done
+		full, err := e.Lookup(c.Context(), rec.Key.Key) // lists omit the steps that were done
 		if err != nil || full.State.Finished() {
-			return c.Context().Err() == nil // it is over, or gone
+			return c.Context().Err() == nil // it has finished meanwhile, or is gone
 		}
 		a := abandoned{line: lineOf(e, &full), Steps: []string{}}
 		p, err := full.Progress()
@@ -135,14 +135,14 @@ func (f *resumeFlags) list(c *cobra.Command, s retrysafe.Store) error {
 		a.Input = p.Input.Codec != ""
 		a.Steps, a.Begun = stepNames(&p)
 		if f.json {
-			_ = out.Encode(a) // to a pipe that may be closed
+			_ = out.Encode(a) // the pipe may be closed
 			return true
 		}
 		steps := shownSteps(a.Steps, a.Begun)
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%v\t%s\n", a.Hash, printable(a.Layer), printable(a.Operation), a.State, a.Attempt,
 			time.Duration(a.AgeS)*time.Second, printable(a.Cause), a.Input, steps)
 		if n++; n%1000 == 0 {
-			_ = w.Flush() // a long list is not kept in memory; the last Flush has the error
+			_ = w.Flush() // do not buffer a long list; the last Flush returns the error
 		}
 		return true
 	}
@@ -158,7 +158,7 @@ func (f *resumeFlags) list(c *cobra.Command, s retrysafe.Store) error {
 	return errors.Join(err, failed, w.Flush())
 }
 
-// stepNames are those of the steps that were done, and of those that were begun only.
+// stepNames returns the names of the steps that are done, and of those that have only begun.
 func stepNames(p *retrysafe.Progress) (done, begun []string) {
 	done = []string{}
 	for _, s := range p.Steps {
@@ -171,7 +171,7 @@ func stepNames(p *retrysafe.Progress) (done, begun []string) {
 	return done, begun
 }
 
-// finish lets the program finish what it can, until the command is interrupted.
+// finish lets the program finish the calls that it can, until the command is interrupted.
 func (f *resumeFlags) finish(c *cobra.Command, s retrysafe.Store) (err error) {
 	f.out = c.OutOrStdout()
 	log := logger(c.ErrOrStderr())

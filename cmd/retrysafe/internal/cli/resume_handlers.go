@@ -20,18 +20,18 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// exitNotDone is what a command exits with that has certainly done nothing; sysexits.h calls it
+// exitNotDone is the exit code of a command that has certainly done nothing. sysexits.h calls it
 // EX_TEMPFAIL.
 const exitNotDone = 75
 
-// toldCall is what a program is told of the call that it finishes.
+// toldCall is what a program gets to know about the call that it finishes.
 type toldCall struct {
 	key            retrysafe.Key
 	attempt, fence string
 	steps          string
 }
 
-// callOf refuses a call that nobody may go on with by itself.
+// callOf returns the call. It refuses a call that no program may finish without an operator.
 func callOf(ctx context.Context) (c toldCall, err error) {
 	a, _ := retrysafe.AttemptFrom(ctx)
 	p, err := a.Progress()
@@ -46,7 +46,7 @@ func callOf(ctx context.Context) (c toldCall, err error) {
 	return toldCall{a.Key(), strconv.Itoa(a.N()), strconv.FormatUint(uint64(a.Fence()), 10), string(steps)}, err
 }
 
-// kept is what a program has answered.
+// kept returns what a program has answered.
 func kept(body []byte) (retrysafe.Answer, error) {
 	body = bytes.TrimSpace(body)
 	switch {
@@ -60,7 +60,7 @@ func kept(body []byte) (retrysafe.Answer, error) {
 	return retrysafe.Answer{Codec: "raw", Body: body, Kept: true}, nil
 }
 
-// execute finishes a call by a command.
+// execute finishes a call with a command.
 func (f *resumeFlags) execute(ctx context.Context, input retrysafe.Answer) (retrysafe.Answer, error) {
 	call, err := callOf(ctx)
 	if err != nil {
@@ -68,7 +68,7 @@ func (f *resumeFlags) execute(ctx context.Context, input retrysafe.Answer) (retr
 	}
 	cmd := exec.CommandContext(ctx, "sh", "-c", f.exec) //nolint:gosec // the user's own command
 	cmd.WaitDelay = time.Second
-	apart(cmd) // an interrupt is for this command: what runs comes to its end
+	apart(cmd) // an interrupt stops only this command; its child may finish
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return secretly(v) }),
 		"RETRYSAFE_KEY="+call.key.ID, "RETRYSAFE_TENANT="+call.key.Tenant, "RETRYSAFE_OPERATION="+call.key.Operation,
 		"RETRYSAFE_ATTEMPT="+call.attempt, "RETRYSAFE_FENCE="+call.fence, "RETRYSAFE_STEPS="+call.steps)
@@ -88,13 +88,13 @@ func (f *resumeFlags) execute(ctx context.Context, input retrysafe.Answer) (retr
 	return kept(out.Bytes())
 }
 
-// client follows no redirects: they would take the input elsewhere.
+// client follows no redirects: they would send the input elsewhere.
 var client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
-// notDone are statuses that say that nothing was done.
+// notDone are the statuses that mean that nothing was done.
 var notDone = []int{http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests}
 
-// header is a part of a key in a header: as it is where ASCII has it, else percent-encoded.
+// header returns a part of a key for a header: unchanged if it is ASCII, else percent-encoded.
 func header(part, quote string) string {
 	if strings.ContainsFunc(part, func(r rune) bool { return r < ' ' || r > '~' || quote != "" && (r == '"' || r == '\\') }) {
 		part = url.PathEscape(part)
@@ -102,7 +102,7 @@ func header(part, quote string) string {
 	return quote + part + quote
 }
 
-// send finishes a call by a request.
+// send finishes a call with a request.
 func (f *resumeFlags) send(ctx context.Context, input retrysafe.Answer) (retrysafe.Answer, error) {
 	call, err := callOf(ctx)
 	if err != nil {
@@ -112,7 +112,7 @@ func (f *resumeFlags) send(ctx context.Context, input retrysafe.Answer) (retrysa
 	if err != nil {
 		return retrysafe.Answer{}, retrysafe.NothingDone(fmt.Errorf("--post: %w", err))
 	}
-	r.GetBody = nil // the transport must not send it again by itself
+	r.GetBody = nil // the transport must not send it again
 	r.Header.Set("Content-Type", "application/octet-stream")
 	if input.Codec == "json" {
 		r.Header.Set("Content-Type", "application/json")
@@ -144,7 +144,7 @@ func (f *resumeFlags) send(ctx context.Context, input retrysafe.Answer) (retrysa
 	return kept(body)
 }
 
-// secretly tells variables that a program which finishes calls has no use for.
+// secretly reports whether a variable is one that a program which finishes calls does not need.
 func secretly(variable string) bool {
 	name, _, _ := strings.Cut(variable, "=")
 	return name == "RETRYSAFE_SECRET" || name == storeOfEnvironment || name == "RETRYSAFE_BROKER"

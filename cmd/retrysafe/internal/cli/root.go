@@ -1,4 +1,4 @@
-// Package cli is the command line.
+// Package cli is the command line of retrysafe.
 package cli
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/demo"
 )
 
-// Main runs the command line and returns the exit code: 0, 1 where the work failed, 2 where the
-// call was wrong, 3 where advise has something to say.
+// Main runs the command line and returns the exit code: 0, 1 if the work failed, 2 for a wrong
+// call, 3 if advise has found something.
 func Main(args []string, out, errOut io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -35,7 +35,7 @@ func Main(args []string, out, errOut io.Writer) int {
 	root.SetOut(out)
 	root.SetErr(errOut)
 	log.SetOutput(quoteless{errOut})
-	began := false // a call that never begins was wrong
+	began := false // an error before the command runs is a wrong call
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { began = true; return fromEnvironment(c) }
 	show := demo.Command(openForDemo)
 	onlyByFlag(show.Flags()) // it makes records, and kills its gateways
@@ -61,7 +61,7 @@ func Main(args []string, out, errOut io.Writer) int {
 	return 1
 }
 
-// usageError is a call that cannot be carried out as it stands.
+// usageError is an error in the command's arguments or flags.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }

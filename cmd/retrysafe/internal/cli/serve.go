@@ -21,32 +21,32 @@ import (
 	"github.com/retrysafe/retrysafe/gateway"
 )
 
-// running is a gateway at work.
+// running is a gateway that runs.
 type running struct {
 	flags   *gatewayFlags
 	log     *slog.Logger
 	out     io.Writer
-	engine  *retrysafe.Engine // its policy is the default; each configuration has a view of it
+	engine  *retrysafe.Engine // with the default policy; each configuration has its own view
 	mon     *gateway.Monitor
 	live    *gateway.Live
 	access  *accessLog
 	cert    atomic.Pointer[tls.Certificate]
-	clients *x509.CertPool // authorities of clients' certificates; nil: none are asked for
+	clients *x509.CertPool // CAs of client certificates; nil: no client certificates
 
-	listener, admin net.Listener   // admin is nil where there is none
-	opened          []func() error // what is to be closed in the end, the last one first
+	listener, admin net.Listener   // admin is nil if there is none
+	opened          []func() error // closed at the end, the last one first
 }
 
-// runGateway serves until ctx ends, and then lets what runs come to its end.
+// runGateway serves until ctx ends, and then waits for requests in flight.
 func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, s *setup) error {
-	// before anything is said to listen: unheard, the signal ends a process
+	// Before the gateway reports that it listens: without a handler the signal ends the process.
 	hup := make(chan os.Signal, 1)
 	if reloadSignal != nil {
 		signal.Notify(hup, reloadSignal)
 		defer signal.Stop(hup)
 	}
 	if os.Getenv("GOGC") == "" {
-		// what lives is little: a few megabytes more spare an eighth of the processor time
+		// The live heap is small: a few megabytes more save an eighth of the CPU time.
 		debug.SetGCPercent(400)
 	}
 	x := &running{flags: f, log: logger(errOut), out: out}
@@ -57,7 +57,7 @@ func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, s *
 	return errors.Join(err, x.close())
 }
 
-// open makes everything that the gateway needs, and nothing that is seen from outside.
+// open makes everything that the gateway needs, and nothing that is visible from outside.
 func (x *running) open(ctx context.Context, s *setup) error {
 	x.mon = gateway.NewMonitor(x.log)
 	opts := &retrysafe.Options{Namespace: s.Namespace, Secret: []byte(os.Getenv("RETRYSAFE_SECRET")), Logger: x.log, Trace: x.mon.Trace()}
@@ -71,7 +71,7 @@ func (x *running) open(ctx context.Context, s *setup) error {
 	if x.listener, err = listen("--listen", s.Listen); err != nil {
 		return err
 	}
-	x.closeLater(func() error { _ = x.listener.Close(); return nil }) // mostly closed already
+	x.closeLater(func() error { _ = x.listener.Close(); return nil }) // usually already closed
 	if s.Admin != "" {
 		if x.admin, err = listen("--admin", s.Admin); err != nil {
 			return err
@@ -89,7 +89,7 @@ func (x *running) open(ctx context.Context, s *setup) error {
 	x.closeLater(closeStore)
 	x.mon.WatchDoubts(store)
 	x.engine = retrysafe.New(store, opts)
-	_ = x.engine.Digest(nil) // warns of a missing secret at the start, and not at the first request
+	_ = x.engine.Digest(nil) // warns of a missing secret now, not at the first request
 	g, err := x.gateway(s)
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func (x *running) run(ctx context.Context, hup <-chan os.Signal, s *setup) error
 	err := x.until(ctx, failed, hup)
 	x.live.Drain()
 	if err == nil {
-		time.Sleep(x.flags.current.delay) // those who ask /readyz learn of it
+		time.Sleep(x.flags.current.delay) // clients of /readyz notice it
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), x.flags.current.grace())
 	defer cancel()
@@ -144,7 +144,7 @@ func (x *running) run(ctx context.Context, hup <-chan os.Signal, s *setup) error
 	return errors.Join(err, admin.Close())
 }
 
-// until waits for the end, and reloads when it is told to.
+// until waits for the end, and reloads on a signal.
 func (x *running) until(ctx context.Context, failed <-chan error, hup <-chan os.Signal) error {
 	for {
 		select {
@@ -161,7 +161,7 @@ func (x *running) until(ctx context.Context, failed <-chan error, hup <-chan os.
 	}
 }
 
-// reload takes the configuration as it is now. What is wrong with it changes nothing.
+// reload reads the configuration again. A configuration with an error changes nothing.
 func (x *running) reload() error {
 	s, err := x.flags.setup()
 	if err != nil {
@@ -186,7 +186,7 @@ func (x *running) reload() error {
 	return nil
 }
 
-// gateway makes one of a configuration, on the engine that all share.
+// gateway makes a gateway of a configuration, on the engine that all share.
 func (x *running) gateway(s *setup) (*gateway.Gateway, error) {
 	o := *s.gateway
 	o.Logger, o.Monitor, o.AccessLog = x.log, x.mon, x.access.logger()
@@ -207,7 +207,7 @@ func (x *running) serve(front *gateway.Server) error {
 	return front.ServeTLS(x.listener, c)
 }
 
-// listen opens an address; flag is where it comes from.
+// listen opens an address; flag is the flag that gave it, for errors.
 func listen(flag, addr string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if err == nil {
@@ -224,7 +224,8 @@ func listen(flag, addr string) (net.Listener, error) {
 
 func logger(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
 
-// grace is as long as a request may wait for its answer, and a little more.
+// grace is the grace period for requests in flight: slightly longer than a request may wait for its
+// answer.
 func (s *setup) grace() time.Duration {
 	if s.drain > 0 {
 		return s.drain

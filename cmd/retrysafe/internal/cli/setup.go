@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// setup is what a gateway is made of: the file, or the flags alone.
+// setup is the configuration of a gateway: from the file, or from the flags alone.
 type setup struct {
 	Listen, Admin, Store, AccessLog string
 	Namespace                       string
@@ -26,10 +26,10 @@ type setup struct {
 	delay   time.Duration
 
 	settings storeSettings
-	file     *gateway.Config // nil without one
+	file     *gateway.Config // nil without a file
 }
 
-// setup reads the configuration as it is now.
+// setup reads the current configuration.
 func (f *gatewayFlags) setup() (*setup, error) {
 	s := &setup{Listen: f.listen, Admin: f.admin, Store: f.store, Namespace: f.namespace, AccessLog: f.accessLog, Upstream: f.upstream}
 	var err error
@@ -47,7 +47,7 @@ func (f *gatewayFlags) setup() (*setup, error) {
 	return s, s.addresses()
 }
 
-// read takes the file, with what flags give above it.
+// read reads the file. Flags take precedence.
 func (f *gatewayFlags) read(s *setup) error {
 	for _, name := range []string{"lease", "retention", "in-progress", "on-doubt"} {
 		if f.given(name) {
@@ -77,12 +77,12 @@ func (f *gatewayFlags) read(s *setup) error {
 
 func (s *setup) certificate() (*tls.Certificate, error) {
 	if s.file == nil {
-		return nil, nil //nolint:nilnil // flags alone have none
+		return nil, nil //nolint:nilnil // flags alone have no file
 	}
 	return s.file.Certificate()
 }
 
-// clientCAs are the authorities of clients' certificates; nil: clients need none.
+// clientCAs returns the CAs of client certificates, or nil if clients need none.
 func (s *setup) clientCAs() (*x509.CertPool, error) {
 	if s.file == nil {
 		return nil, nil //nolint:nilnil // flags alone have none
@@ -110,7 +110,7 @@ func (s *setup) addresses() error {
 	return nil
 }
 
-// same says what a reload cannot change.
+// same returns an error for a change that a reload cannot make.
 func (s *setup) same(next *setup) error {
 	var errs []error
 	for name, changed := range map[string]bool{

@@ -7,8 +7,8 @@ import (
 	"os/exec"
 )
 
-// reloadSignal is what Unix alone has: elsewhere a new configuration takes a restart.
+// reloadSignal exists only on Unix. Elsewhere a new configuration takes a restart.
 var reloadSignal os.Signal
 
-// apart is what Unix alone can do: elsewhere an interrupt reaches what runs too.
+// apart does nothing: only Unix supports it. Elsewhere an interrupt also reaches the child.
 func apart(*exec.Cmd) {}

@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// reloadSignal tells the gateway to read its configuration again.
+// reloadSignal makes the gateway read its configuration again.
 var reloadSignal os.Signal = syscall.SIGHUP
 
-// apart keeps a command from the signals of the terminal, and ends what it has started with it.
+// apart shields a command from the signals of the terminal, and lets its children end with it.
 func apart(c *exec.Cmd) {
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }

@@ -15,23 +15,23 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// access says what may be done to a store that is opened.
+// access is what opening a store may change.
 type access uint8
 
 const (
-	toServe access = iota + 1 // make what is missing
-	asItIs                    // change nothing that is not a record
+	toServe access = iota + 1 // create what is missing
+	asItIs                    // change nothing except records
 )
 
-// storeSettings are what a configuration says of a store beside its name.
+// storeSettings are the settings of a store in a configuration, except its name.
 type storeSettings struct {
-	acks          int // of replicas of Redis
+	acks          int // of Redis replicas
 	allowEviction bool
-	copies        int64 // memory for copies of what is in Redis; zero: none
-	naive         bool  // each call travels, and is committed, by itself
+	copies        int64 // memory for copies of Redis records; zero: no copies
+	naive         bool  // no batches: each call is sent and committed alone
 }
 
-// storeName is the name of a store, read: the path of a SQLite file, the address of Redis,
+// storeName is a parsed name of a store: the path of a SQLite file, the address of Redis,
 // PostgreSQL or MySQL servers, or none of them for memory.
 type storeName struct {
 	path     string
@@ -42,10 +42,10 @@ type storeName struct {
 
 func (n storeName) memory() bool { return !n.tables() && n.redis == nil }
 
-// tables: it is a SQL store.
+// tables reports whether it is a SQL store.
 func (n storeName) tables() bool { return n.path != "" || n.postgres != nil || n.mysql != nil }
 
-// String is the name without user and password.
+// String returns the name without user and password.
 func (n storeName) String() string {
 	switch {
 	case n.redis != nil:
@@ -60,7 +60,7 @@ func (n storeName) String() string {
 	return "memory"
 }
 
-// openStore opens the store that a URL names. close may be called once.
+// openStore opens the store that a URL names. Call closeStore at most once.
 func openStore(ctx context.Context, name string, log *slog.Logger, how access, with storeSettings) (s retrysafe.Store, closeStore func() error, err error) {
 	n, err := parseStore(name)
 	switch {
@@ -78,10 +78,10 @@ func openStore(ctx context.Context, name string, log *slog.Logger, how access, w
 	return openSQLite(ctx, n.path, log, how, with)
 }
 
-// shared tells whether other processes may use the store too.
+// shared reports whether other processes can use the store too.
 func (n *storeName) shared() bool { return n.redis != nil || n.postgres != nil || n.mysql != nil }
 
-// needsSecret refuses a store that others may read where its digests can be guessed.
+// needsSecret returns an error if others can read the store and its digests can be guessed.
 func needsSecret(store string, secret []byte) error {
 	n, err := parseStore(store)
 	if err != nil || !n.shared() || len(secret) > 0 {
@@ -91,8 +91,8 @@ func needsSecret(store string, secret []byte) error {
 		"set the same random secret on all gateways of this store, such as the output of: openssl rand -hex 32")}
 }
 
-// needsNamespace says what is wrong with a store, or with a namespace that is missing: other
-// services may use a server too.
+// needsNamespace returns an error if the store needs a namespace and has none: other services may
+// use the same server.
 func needsNamespace(store, namespace string) error {
 	n, err := parseStore(store)
 	if err == nil && namespace == "" && n.shared() {
@@ -102,7 +102,7 @@ func needsNamespace(store, namespace string) error {
 	return err
 }
 
-// openForDemo opens a store whose gateways are killed and begin anew.
+// openForDemo opens a store for a demonstration, whose gateways are killed and restarted.
 func openForDemo(ctx context.Context, name string, log *slog.Logger) (retrysafe.Store, func() error, error) {
 	if n, err := parseStore(name); err == nil && n.memory() {
 		return nil, nil, &usageError{errors.New("store memory: forgets everything when its gateway is killed, and the demonstration kills it; use sqlite:PATH, redis://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")}
@@ -110,7 +110,7 @@ func openForDemo(ctx context.Context, name string, log *slog.Logger) (retrysafe.
 	return openStore(ctx, name, log, toServe, storeSettings{})
 }
 
-// parseStore reads the name of a store.
+// parseStore parses the name of a store.
 func parseStore(name string) (n storeName, err error) {
 	scheme, rest, _ := strings.Cut(name, ":")
 	switch {
@@ -136,12 +136,11 @@ func parseStore(name string) (n storeName, err error) {
 	return n, fmt.Errorf("store %q is not known; this build has memory:, sqlite:PATH, redis://HOST, postgres://HOST/DATABASE and mysql://HOST/DATABASE", scheme)
 }
 
-// sqliteConns are for those who read: one writes at a time, and to open a connection takes longer
-// than a call.
+// sqliteConns are for readers: only one call writes at a time, and opening a connection takes
+// longer than a call.
 const sqliteConns = 8
 
-// sqliteDSN opens a file in the way that keeps what it was given: write-ahead log, and a sync at
-// each commit.
+// sqliteDSN opens a file durably: with a write-ahead log, and a sync at each commit.
 func sqliteDSN(path string, how access) string {
 	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_pragma=synchronous(FULL)"
 	if how == toServe {

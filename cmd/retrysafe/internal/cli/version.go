@@ -8,7 +8,7 @@ import (
 	"github.com/retrysafe/retrysafe/version"
 )
 
-// built is what this program was built of.
+// built returns the version of this program.
 func built() version.Info { return version.Read("github.com/retrysafe/retrysafe/cmd/retrysafe") }
 
 func versionCommand() *cobra.Command {

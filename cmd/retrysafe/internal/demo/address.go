@@ -7,12 +7,11 @@ import (
 	"net/netip"
 )
 
-// pageAddr is where the page listens unless somebody says otherwise; it is easy to remember and
-// rarely taken.
+// pageAddr is the default address of the page. It is easy to remember and rarely in use.
 const pageAddr = "127.0.0.1:8484"
 
-// loopback is an address of this machine alone, as a flag: whoever reaches the page can kill
-// processes.
+// loopback is a flag for an address on this machine only, because anyone who can reach the page can
+// kill processes.
 type loopback struct {
 	addr  string
 	given bool
@@ -34,15 +33,15 @@ func (l *loopback) Set(s string) error {
 	return nil
 }
 
-// isLoopback tells whether a host, without its port, names this machine and cannot be made to name
-// another.
+// isLoopback reports whether a host, without its port, names this machine and cannot be made to
+// name another.
 func isLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// listen takes any free port where the usual one is taken, but not where somebody has asked for
-// one.
+// listen listens on the address. If the default port is in use, it takes any free port. If the user
+// has chosen the port, it fails instead.
 func (l *loopback) listen() (net.Listener, error) {
 	listener, err := net.Listen("tcp", l.addr)
 	if err != nil && !l.given {

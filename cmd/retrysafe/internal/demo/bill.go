@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// cents is what the page pays, time and again.
+// cents is the amount of every payment.
 const cents = 4200
 
-// bill is one payment that a person means to make once, however often they press. Both sides get
-// every press with its one key.
+// bill is one payment that a person means to make once, however often they press. Each press sends
+// a request on both sides, each with its one key.
 type bill struct {
 	number        int
 	key           string
@@ -22,7 +22,7 @@ func newBill(number int, key string) *bill {
 	return &bill{number, key, newSide(number, key, false), newSide(number, key, true)}
 }
 
-// side is the way of a payment to the shop: straight, or through the gateway.
+// side is the path of a payment to the shop: direct, or through the gateway.
 type side struct {
 	key       string
 	protected bool
@@ -30,19 +30,20 @@ type side struct {
 
 	mu      sync.Mutex
 	presses []press
-	slow    bool // the last press
+	slow    bool // of the last press
 }
 
 func newSide(number int, key string, protected bool) *side {
 	return &side{key: key, protected: protected, request: request{Scene: sceneName(fmt.Sprintf("page-%d", number), protected), Cents: cents}}
 }
 
-// press is one press of the button, and what became of it as the customer sees it.
+// press is one press of the button, and its outcome as the customer sees it.
 type press struct {
 	N int `json:"n"`
-	// sent, answered, lost (on the way), away (nobody to talk to), broken (in the middle)
+	// State is sent, answered, lost (the answer got lost), away (the server is down) or broken (the
+	// connection broke).
 	State string `json:"state"`
-	// Status, Payment, Code and Replayed are those of an answer.
+	// Status, Payment, Code and Replayed are from an answer.
 	Status     int    `json:"status,omitempty"`
 	Payment    int64  `json:"payment,omitempty"`
 	Code       string `json:"code,omitempty"`
@@ -75,13 +76,13 @@ func (b *bill) pressed() bool {
 	return len(presses) > 0
 }
 
-// read fills in what an answer says.
+// read sets the fields from an answer.
 func (p *press) read(a answer) {
 	p.State, p.Status, p.Replayed, p.RetryAfter = "answered", a.status, a.replayed, a.retryAfter
 	var body struct {
 		Payment int64
 		Code    string
 	}
-	_ = json.Unmarshal([]byte(a.body), &body) // an answer in another form has neither
+	_ = json.Unmarshal([]byte(a.body), &body) // an answer in another format has neither
 	p.Payment, p.Code = body.Payment, body.Code
 }

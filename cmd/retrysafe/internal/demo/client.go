@@ -17,7 +17,7 @@ import (
 // shopper is the customer of the page; the password is demo.
 const shopper = "ann"
 
-// client sends requests as a shopper's app would, straight to the shop or through the gateway.
+// client sends requests as a shopper's app would, directly to the shop or through the gateway.
 type client struct {
 	base string // http://host:port
 	user string
@@ -28,7 +28,7 @@ func newClient(addr, user string) *client {
 	return &client{base: "http://" + addr, user: user, http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
 }
 
-// answer is what came back.
+// answer is a response.
 type answer struct {
 	status     int
 	body       string
@@ -48,7 +48,7 @@ func (c *client) post(ctx context.Context, path, key string, req request, extra 
 	if err != nil {
 		return answer{}, err
 	}
-	// each call is one request on the wire, whatever net/http thinks of repeating it
+	// Each call must be one request on the wire: net/http must not repeat it.
 	r.GetBody = nil
 	r.SetBasicAuth(c.user, "demo")
 	r.Header.Set("Content-Type", "application/json")
@@ -87,8 +87,8 @@ func (c *client) postMany(ctx context.Context, n int, path, key string, req requ
 	return answers, errors.Join(errs...)
 }
 
-// postAndLose sends a request and breaks the connection before the answer comes, once acted says
-// that it had its effect.
+// postAndLose sends a request and closes the connection before the answer comes, once acted reports
+// that the request had its effect.
 func (c *client) postAndLose(ctx context.Context, path, key string, req request, acted func() bool) error {
 	body, err := json.Marshal(req)
 	if err != nil {
@@ -118,7 +118,7 @@ func (c *client) postAndLose(ctx context.Context, path, key string, req request,
 	return until(ctx, acted)
 }
 
-// until looks again and again, for a while.
+// until polls ok until it returns true or too much time has passed.
 func until(ctx context.Context, ok func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -132,7 +132,7 @@ func until(ctx context.Context, ok func() bool) error {
 	return nil
 }
 
-// count asks the shop what happened in a scene.
+// count asks the shop for the effects in a scene.
 func count(ctx context.Context, addr, scene string) (e effects, err error) {
 	err = ask(ctx, addr, "/effects", scene, &e)
 	return e, err

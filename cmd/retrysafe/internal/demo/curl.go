@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// curl is a request as a line for a shell; the body is byte for byte what the page sends, or the
-// gateway would call it another request.
+// curl returns a request as a shell command. The body is byte for byte what the page sends;
+// otherwise the gateway would call it another request.
 func curl(base, key string, req request, workMS int) string {
 	body, err := json.Marshal(req)
 	if err != nil {
@@ -23,7 +23,7 @@ func curl(base, key string, req request, workMS int) string {
 		base, shopper, key, work, quoted(string(body)))
 }
 
-// quoted is a word for a shell, in quotes where it needs them.
+// quoted quotes a word for a shell if necessary.
 func quoted(word string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=@,", r)
@@ -34,7 +34,8 @@ func quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// self is how a shell calls this program: by its name where that finds it, or by its path.
+// self returns how a shell calls this program: by its name if the shell finds it, or else by its
+// path.
 func self() string {
 	path, err := os.Executable()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package demo shows what the gateway and DoTx are for: a small shop, real HTTP requests, and each
-// scene twice, without protection and with it.
+// Package demo shows the purpose of the gateway and of DoTx: with a small shop and real HTTP
+// requests, it runs each scene without and with protection.
 package demo
 
 import (
@@ -14,15 +14,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// options say how a demonstration runs.
+// options are the options of a demonstration.
 type options struct {
 	once, json bool // without the page
 	listen     loopback
-	store      string // empty: a file of its own for each stage
+	store      string // empty: each stage has its own file
 	open       Opener
 }
 
-// Command runs the demonstration. open opens the store that somebody gives.
+// Command returns the command that runs the demonstration. open opens a store that the user names.
 func Command(open Opener) *cobra.Command {
 	o := &options{listen: loopback{addr: pageAddr}, open: open}
 	c := &cobra.Command{
@@ -42,11 +42,11 @@ func Command(open Opener) *cobra.Command {
 	return c
 }
 
-// run plays the scenes. It opens the page, unless it is told not to, and then serves it until ctx
-// ends.
+// run runs the scenes. Unless the options say otherwise, it opens the page, and then serves it
+// until ctx ends.
 func run(ctx context.Context, out io.Writer, o *options) (err error) {
 	if os.Getenv(secretName) == "" {
-		if err := os.Setenv(secretName, ownSecret); err != nil { // the gateways have it from here
+		if err := os.Setenv(secretName, ownSecret); err != nil { // the gateways read it from there
 			return err
 		}
 	}
@@ -74,7 +74,7 @@ func run(ctx context.Context, out io.Writer, o *options) (err error) {
 	}
 	err = scenario(ctx, out, dir, o)
 	if p != nil && ctx.Err() != nil {
-		return nil // Ctrl-C while the scenes play
+		return nil // Ctrl-C during the scenes
 	}
 	if err != nil {
 		return err
@@ -92,8 +92,8 @@ func run(ctx context.Context, out io.Writer, o *options) (err error) {
 	return nil
 }
 
-// look opens a store that is given before anything else is begun, so that what is wrong with it is
-// said as every command says it.
+// look opens the user's store before anything else starts, so that its errors look as in every
+// other command.
 func (o *options) look(ctx context.Context) error {
 	if o.store == "" {
 		return nil
@@ -105,7 +105,7 @@ func (o *options) look(ctx context.Context) error {
 	return end()
 }
 
-// scenario plays every scene on a stage of its own, and fails if one did not come out as it should.
+// scenario runs every scene on its own stage, and fails if one has not the expected result.
 func scenario(ctx context.Context, out io.Writer, dir string, o *options) error {
 	s, err := build(dir, "retrysafe", o.store, "--in-progress", "wait 1m", "--lease", "4s")
 	if err != nil {
@@ -136,7 +136,7 @@ func scenario(ctx context.Context, out io.Writer, dir string, o *options) error 
 	return nil
 }
 
-// play runs the scenes one after the other, and shows each as it comes.
+// play runs the scenes one after the other, and shows each result as it comes.
 func play(ctx context.Context, s *stage, t *table) (rows []row, failed int) {
 	t.head()
 	for _, sc := range scenes {

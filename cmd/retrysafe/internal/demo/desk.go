@@ -21,38 +21,39 @@ import (
 	"github.com/retrysafe/retrysafe/token"
 )
 
-// desk takes orders for the shop by six forms, each with one mechanism against repeats or none.
+// desk takes orders for the shop with six forms. Each has one mechanism against duplicates, or
+// none.
 type desk struct {
-	shop   string // its address
+	shop   string // the shop's address
 	run    string
 	engine *retrysafe.Engine
 	issuer *token.Issuer
 	idem   *httpidem.Middleware
-	slow   time.Duration // how long the shop takes
+	slow   time.Duration // how long the shop takes for an order
 
-	// that were made, so that orders can be compared with what people wanted; it protects from
-	// nothing
+	// pages counts the pages that were made, to compare orders with what people wanted. It protects
+	// nothing.
 	pages atomic.Int64
 
 	mu    sync.Mutex
 	round int
 	last  map[string]sent            // the last request of each form
-	told  map[string]replay          // what became of its copies
+	told  map[string]replay          // the outcome of its copies
 	used  map[string]map[string]bool // the pages of each form that were sent
 }
 
-// sent is a form's request as it came.
+// sent is a form's request as it was received.
 type sent struct {
 	contentType string
 	body        []byte
 }
 
-// form is one of the six. The last three have what it takes.
+// form is one of the six forms. The last three are protected.
 type form struct {
 	way, title, hint string
 	hidden           string // in the form
-	script           string // of its page
-	redirect         bool   // after the post
+	script           string // on its page
+	redirect         bool   // after the POST
 	guard            func(*desk) *httpidem.Middleware
 }
 
@@ -92,7 +93,7 @@ func (d *desk) close() {
 	_ = d.engine.Shutdown(ctx) // its records end with the process
 }
 
-// routes are the pages of the forms and where they send to, below /forms/.
+// routes registers the pages of the forms and their targets, below /forms/.
 func (d *desk) routes(mux *http.ServeMux) {
 	for _, f := range sixForms {
 		path := "/forms/" + f.way
@@ -119,14 +120,14 @@ func (d *desk) routes(mux *http.ServeMux) {
 	}
 }
 
-// note keeps a request, so that somebody may send it once more.
+// note stores a request, so that the attack can send it again.
 func (d *desk) note(w http.ResponseWriter, r *http.Request, way string, next http.Handler) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<16))
 	if err != nil {
 		http.Error(w, "the form did not arrive whole, and nothing was done", http.StatusBadRequest)
 		return
 	}
-	fields, _ := url.ParseQuery(string(body)) // what is no form has no page either
+	fields, _ := url.ParseQuery(string(body)) // a body that is not a form has no page either
 	d.mu.Lock()
 	d.last[way] = sent{r.Header.Get("Content-Type"), body}
 	if d.used[way] == nil {
@@ -138,7 +139,7 @@ func (d *desk) note(w http.ResponseWriter, r *http.Request, way string, next htt
 	next.ServeHTTP(w, r)
 }
 
-// take passes an order on to the shop.
+// take passes an order to the shop.
 func (d *desk) take(w http.ResponseWriter, r *http.Request, f form) {
 	req := request{Scene: d.scene(f.way), Item: "teapot", WorkMS: int(d.slow.Milliseconds())}
 	a, err := newClient(d.shop, shopper).post(context.WithoutCancel(r.Context()), "/orders", "", req)
@@ -155,14 +156,14 @@ func (d *desk) take(w http.ResponseWriter, r *http.Request, f form) {
 	thanks(w, path, fmt.Sprint(made.Order))
 }
 
-// scene is where the shop keeps the orders of a form.
+// scene returns the scene under which the shop keeps the orders of a form.
 func (d *desk) scene(way string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return fmt.Sprintf("form-%s-%d-%s", d.run, d.round, way)
 }
 
-// renew begins to count anew.
+// renew resets the counts.
 func (d *desk) renew() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

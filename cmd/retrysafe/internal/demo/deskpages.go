@@ -39,15 +39,15 @@ func thanks(w http.ResponseWriter, path, order string) {
 	_ = thanksPage.Execute(w, struct{ Path, Order string }{path, order})
 }
 
-// framedPolicy is for the pages of the forms: they may send themselves, and the page of the
+// framedPolicy is for the pages of the forms: they may submit themselves, and the page of the
 // demonstration may frame them.
 const framedPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'self'"
 
-// framed loosens what the page of the demonstration says for itself.
+// framed replaces the stricter policy of the demonstration's page.
 func framed(next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Security-Policy", framedPolicy)
-		// without one a browser does not say where a form comes from
+		// Without a referrer policy that allows it, a browser does not say where a form comes from.
 		w.Header().Set("Referrer-Policy", "same-origin")
 		next.ServeHTTP(w, r)
 	})

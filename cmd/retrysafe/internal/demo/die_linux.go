@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// dieWithParent ends the child when the demo is killed itself: nothing must stay behind.
+// dieWithParent ends the child when the demo itself is killed, so that no process is left.
 func dieWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

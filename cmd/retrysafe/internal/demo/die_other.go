@@ -4,6 +4,6 @@ package demo
 
 import "os/exec"
 
-// dieWithParent does nothing: this system has no such signal. The demo ends its children whenever
-// it ends by itself.
+// dieWithParent does nothing: this system has no such signal. The demo ends its children when it
+// ends normally.
 func dieWithParent(*exec.Cmd) {}

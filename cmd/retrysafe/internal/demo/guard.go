@@ -6,15 +6,15 @@ import (
 	"net/url"
 )
 
-// policy lets the page load what this server has, and nothing else; nobody may frame it and borrow
-// a click.
+// policy lets the page load only resources of this server. No other site may frame the page and
+// capture a click.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 	"frame-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// guarded keeps other web sites out that are open in the same browser. They can send requests here,
-// and would pay and kill: a name of theirs that points to this machine is told by Host, a request
-// from a page of theirs by Origin.
+// guarded refuses requests of other web sites that are open in the same browser. They could pay and
+// kill. A foreign name that resolves to this machine shows in Host, and a request from a foreign
+// page in Origin.
 func guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -34,7 +34,7 @@ func guarded(next http.Handler) http.Handler {
 	})
 }
 
-// hostname is a Host field without its port.
+// hostname returns a Host field without its port.
 func hostname(host string) string {
 	u := url.URL{Host: host}
 	if name, _, err := net.SplitHostPort(host); err == nil {

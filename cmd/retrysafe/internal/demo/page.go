@@ -18,15 +18,15 @@ import (
 var files embed.FS
 
 // page is the demonstration for people who do not read tables: they press Pay and kill the gateway
-// themselves. What it shows comes from the shop's tables and the gateway's records. It has a shop
-// and a gateway of its own, so that the scenes and it do not meet.
+// themselves. It shows data from the shop's tables and the gateway's records. It has its own shop
+// and gateway, separate from those of the scenes.
 type page struct {
 	stage   *stage
 	desk    *desk
 	records *records
 	addr    string
 	server  *http.Server
-	ctx     context.Context // of all that goes on in the background
+	ctx     context.Context // of all background work
 	cancel  context.CancelFunc
 	all     sync.WaitGroup
 	waiting atomic.Int64 // presses without an answer
@@ -37,10 +37,10 @@ type page struct {
 	current *bill
 }
 
-// openPage starts the page and what it plays with. dir is for its files.
+// openPage starts the page with its shop and gateway. dir is for its files.
 func openPage(ctx context.Context, dir string, o *options) (*page, error) {
-	// The lease is long enough to see a repeat meet it after a kill, and the wait too short to sit
-	// it out.
+	// The lease is long enough for a duplicate to meet it after a kill. The wait is too short to
+	// outlast it.
 	s, err := build(dir, "page", o.store, "--in-progress", "wait 1s", "--lease", "6s")
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (p *page) close() {
 	p.cancel()
 	if p.server != nil {
 		soon, cancel := context.WithTimeout(context.Background(), time.Second)
-		// a browser may hold a connection on which it never asked anything
+		// A browser may hold a connection on which it never sent a request.
 		_ = p.server.Shutdown(soon)
 		cancel()
 		_ = p.server.Close()
@@ -92,7 +92,7 @@ func (p *page) close() {
 func (p *page) routes() http.Handler {
 	assets, err := fs.Sub(files, "page")
 	if err != nil {
-		panic(err) // the name is the one above
+		panic(err) // the pattern above is fixed
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /", http.FileServerFS(assets))
@@ -136,7 +136,7 @@ func (p *page) bill() *bill {
 	return p.current
 }
 
-// renew begins a payment with a key of its own.
+// renew begins a payment with a new key.
 func (p *page) renew() *bill {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -158,7 +158,7 @@ func (p *page) revive() error {
 	p.doors.Lock()
 	defer p.doors.Unlock()
 	if err := p.ctx.Err(); err != nil {
-		return err // the page ends, and with it whatever it has started
+		return err // the page ends, with all that it has started
 	}
 	if _, up := p.stage.gateway.running(); up {
 		return nil
@@ -166,7 +166,7 @@ func (p *page) revive() error {
 	return p.stage.gateway.start(p.ctx)
 }
 
-// paid is what the shop's own table says of a side.
+// paid returns the payments of a side from the shop's own table.
 func (p *page) paid(s *side) ([]payment, error) {
 	return paid(p.ctx, p.stage.shop.addr, s.request.Scene)
 }

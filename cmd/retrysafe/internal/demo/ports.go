@@ -7,12 +7,12 @@ import (
 	"strconv"
 )
 
-// The demo's processes are told their ports, since one that is killed comes back on the same port.
-// These lie below the ranges that systems hand out for connections, so that a port that was free
-// stays free until the process listens on it.
+// The demo chooses the ports of its processes, since one that is killed restarts on the same port.
+// They are below the ranges that systems use for outgoing connections, so that a free port stays
+// free until the process listens on it.
 const firstPort, lastPort = 10000, 32000
 
-// freeAddrs are n addresses on loopback that nobody listens on now.
+// freeAddrs returns n loopback addresses that are free now.
 func freeAddrs(n int) (addrs []string, err error) {
 	begin := rand.N(lastPort - firstPort)
 	for i := 0; len(addrs) < n; i++ {

@@ -12,15 +12,15 @@ import (
 
 const (
 	slowMS = 3000
-	// deadMS keeps the shop busy until its caller is surely dead.
+	// deadMS keeps the shop busy until its caller is certainly dead.
 	deadMS = 30000
-	// mostAtOnce keeps a finger that rests on the key from filling memory.
+	// mostAtOnce keeps a key that is held down from filling memory.
 	mostAtOnce = 200
 )
 
-// order is what the page asks for.
+// order is a request of the page.
 type order struct {
-	// pay, lost (the answer does not arrive), killed (the gateway dies meanwhile)
+	// How is pay, lost (the answer does not arrive) or killed (the gateway dies meanwhile).
 	How   string `json:"how"`
 	Times int    `json:"times"`
 	Slow  bool   `json:"slow"`
@@ -60,9 +60,9 @@ func workMS(slow bool) int {
 	return 0
 }
 
-// pressAndKill kills the gateway once the shop has acted and before it has answered. That takes a
-// payment that nobody has pressed yet. Without protection there is no gateway to kill: there the
-// customer only gets no answer.
+// pressAndKill kills the gateway after the shop has acted and before it has answered. That needs a
+// payment with no press yet. The unprotected side has no gateway to kill: there the customer just
+// gets no answer.
 func (p *page) pressAndKill() {
 	b := p.bill()
 	if b.pressed() {
@@ -86,8 +86,8 @@ func (p *page) pressAndKill() {
 	})
 }
 
-// send makes a press and returns at once; its answer is shown when it comes. ended, if not nil, is
-// closed then.
+// send makes a press and returns at once; the page shows the answer when it comes. ended, if not
+// nil, is closed then.
 func (p *page) send(s *side, lose, slow bool, workMS int, ended chan<- struct{}) {
 	n := s.begin(slow)
 	p.waiting.Add(1)

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// process is this program again, with other arguments, so that it can really be killed. It always
-// listens on the same address.
+// process is this program run again with other arguments, so that it can really be killed. It
+// always listens on the same address.
 type process struct {
 	name string
 	args []string
@@ -24,20 +24,20 @@ type process struct {
 	mu      sync.Mutex
 	cmd     *exec.Cmd
 	exited  chan struct{}
-	listens bool // it has been seen to
+	listens bool // it has been seen to listen
 }
 
-// patience is how long a process may take for what it does at once on any machine that is not
-// overwhelmed. Nothing else is done meanwhile.
+// patience is how long a process may take for something that is immediate on any machine that is
+// not overloaded. Nothing else runs meanwhile.
 const patience = 2 * time.Minute
 
-// start runs the process and waits until it listens.
+// start starts the process and waits until it listens.
 func (p *process) start(ctx context.Context) error {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
-	cmd := exec.Command(self, p.args...) //nolint:gosec,noctx // this very program; it is killed by the demo itself
+	cmd := exec.Command(self, p.args...) //nolint:gosec,noctx // this very program; the demo kills it
 	dieWithParent(cmd)
 	cmd.Stdout, cmd.Stderr = p.log, p.log
 	if err := cmd.Start(); err != nil {
@@ -92,7 +92,8 @@ func (p *process) kill() {
 	<-exited
 }
 
-// running tells whether the process lives and listens, and its id, which a dead one has kept.
+// running returns the id of the process, which a dead one keeps, and reports whether it lives and
+// listens.
 func (p *process) running() (pid int, up bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,7 +123,7 @@ func (p *process) awaitDeath(ctx context.Context) error {
 	}
 }
 
-// tail keeps the last lines that a process has said, for the case that it fails.
+// tail keeps the last lines of a process's output, in case it fails.
 type tail struct {
 	mu    sync.Mutex
 	lines []string

@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestMain plays a process that listens when it is told to.
+// TestMain plays a process that listens on demand.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "listens late" {
 		told := make(chan os.Signal, 1)
@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestProcessRunsWhenItListens: one that is there and does not listen yet is not shown as one that
-// runs, since who asked it would be told that it is away.
+// TestProcessRunsWhenItListens: a process that does not listen yet is not shown as running, since
+// its clients could not connect.
 func TestProcessRunsWhenItListens(t *testing.T) {
 	t.Parallel()
 	addrs, err := freeAddrs(1)

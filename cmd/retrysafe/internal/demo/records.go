@@ -15,35 +15,35 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// Opener opens the store that a name tells, as the other commands do.
+// Opener opens the store with the given name, as the other commands do.
 type Opener func(ctx context.Context, name string, log *slog.Logger) (s retrysafe.Store, closeStore func() error, err error)
 
-// records is a look into a gateway's store, which is there also while the gateway is not.
+// records reads a gateway's store, also while the gateway is not running.
 type records struct {
 	stage  *stage
 	store  retrysafe.Store
 	end    func() error
 	engine *retrysafe.Engine
-	tenant string // the shopper, as the gateway names callers
+	tenant string // the shopper, as the gateway names tenants
 	self   string
 }
 
-// recordState is what the store knows of a key.
+// recordState is what the store knows about a key.
 type recordState struct {
-	State  string `json:"state"` // as in a record, or in-doubt, or nothing where there is none
+	State  string `json:"state"` // as in a record, or in-doubt, or empty if there is none
 	LeaseS int    `json:"lease_s,omitempty"`
-	List   string `json:"list,omitempty"` // what an operator types to see what is in doubt,
-	// and to settle this one by what the shop's table says
+	List   string `json:"list,omitempty"` // what an operator types to see what is in doubt
+	// Resolve is what an operator types to resolve this one by what the shop's table says.
 	Resolve string `json:"resolve,omitempty"`
 }
 
 func openRecords(ctx context.Context, open Opener, s *stage) (*records, error) {
-	quiet := slog.New(slog.DiscardHandler) // the gateway has said all this
+	quiet := slog.New(slog.DiscardHandler) // the gateway has logged all this
 	store, end, err := open(ctx, s.store, quiet)
 	if err != nil {
 		return nil, fmt.Errorf("demo: the gateway's records: %w", err)
 	}
-	// as the gateway has it
+	// the gateway's options
 	o := &retrysafe.Options{Namespace: "demo", Secret: []byte(os.Getenv(secretName)), Sweep: -1, Logger: quiet}
 	engine := retrysafe.New(store, o).Layer("gw")
 	r := &http.Request{Header: http.Header{}}
@@ -53,13 +53,13 @@ func openRecords(ctx context.Context, open Opener, s *stage) (*records, error) {
 	return &records{s, store, end, engine, tenant, self()}, err
 }
 
-// close settles what is in doubt where the store stays, for a doubt would stay with it. The gateway
-// is dead by now.
+// close resolves what is in doubt, if the store remains after the demonstration, so that no doubt
+// remains in it. The gateway is dead by now.
 func (r *records) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	if r.stage.stays {
-		_ = r.settle(ctx) // a store that is away keeps its doubts
+		_ = r.settle(ctx) // an unreachable store keeps its doubts
 	}
 	_ = errors.Join(r.engine.Shutdown(ctx), r.end())
 }
@@ -78,7 +78,7 @@ func (r *records) settle(ctx context.Context) error {
 		for i := range page.Records {
 			rec := &page.Records[i]
 			if !strings.HasSuffix(rec.Key.ID, "-"+r.stage.run) {
-				continue // somebody else's
+				continue // it is not this demonstration's
 			}
 			how := retrysafe.Resolution{Fence: rec.Fence, Force: true, Outcome: retrysafe.NotDone, By: "demo"}
 			if err := r.engine.Resolve(ctx, rec.Key.Key, how); err != nil {
@@ -93,11 +93,12 @@ func (r *records) settle(ctx context.Context) error {
 
 const (
 	secretName = "RETRYSAFE_SECRET"
-	// ownSecret is used where there is none: a gateway asks for one if others may read its store.
+	// ownSecret is used if the user has set none: a gateway needs a secret if others can read its
+	// store.
 	ownSecret = "the secret of the demonstration"
 )
 
-// asGateway begins a line of the shell whose command needs the secret of the gateways.
+// asGateway begins a shell command that needs the secret of the gateways.
 func asGateway() string {
 	if os.Getenv(secretName) == ownSecret {
 		return secretName + "=" + quoted(ownSecret) + " "
@@ -105,7 +106,7 @@ func asGateway() string {
 	return ""
 }
 
-// state finds the record of a client's key. paid is what the shop says has happened.
+// state looks up the record of a client's key. paid are the payments that the shop knows.
 func (r *records) state(ctx context.Context, key string, paid []payment) recordState {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -135,8 +136,8 @@ func (r *records) say(rec *retrysafe.Record, paid []payment) recordState {
 	return st
 }
 
-// withoutPassword is the name of a store for the page to show: whoever copies it fills the password
-// in.
+// withoutPassword returns the name of a store for the page to show. A user who copies it must fill
+// in the password.
 func withoutPassword(store string) string {
 	scheme, rest, ok := strings.Cut(store, "://")
 	at := strings.LastIndexByte(rest, '@')

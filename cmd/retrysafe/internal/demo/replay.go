@@ -11,26 +11,26 @@ import (
 // copies is how often the attack sends a request again.
 const copies = 5
 
-// replay is what became of the copies of a request.
+// replay is the outcome of the copies of a request.
 type replay struct {
 	Sent     int `json:"sent"`
-	Replayed int `json:"replayed"` // told the first answer again
+	Replayed int `json:"replayed"` // got the first answer
 	Refused  int `json:"refused"`
 	Orders   int `json:"orders"` // that the copies made
 }
 
-// formState is what the page shows of a form.
+// formState is what the page shows about a form.
 type formState struct {
 	Way      string  `json:"way"`
 	Title    string  `json:"title"`
 	Hint     string  `json:"hint"`
 	Orders   int     `json:"orders"` // in the shop's own table
-	Wanted   int     `json:"wanted"` // pages of it that were sent: so many orders somebody meant
+	Wanted   int     `json:"wanted"` // its pages that were sent: the orders meant
 	Captured bool    `json:"captured"`
 	Replay   *replay `json:"replay,omitempty"`
 }
 
-// state is nil if the shop does not say.
+// state returns nil if the shop does not answer.
 func (d *desk) state(ctx context.Context) []formState {
 	all := make([]formState, 0, len(sixForms))
 	for _, f := range sixForms {
@@ -51,8 +51,8 @@ func (d *desk) state(ctx context.Context) []formState {
 	return all
 }
 
-// attack sends the last request of each form again, byte for byte, as somebody would who has seen
-// it on its way. base is where the forms are.
+// attack sends the last request of each form again, byte for byte, as an attacker would who has
+// captured it. base is the address of the forms.
 func (d *desk) attack(ctx context.Context, base string) error {
 	d.mu.Lock()
 	round := d.round
@@ -119,7 +119,7 @@ func postForm(ctx context.Context, base, path string, s sent) (a answer, locatio
 	if err != nil {
 		return a, "", err
 	}
-	r.GetBody = nil // each call is one request on the wire
+	r.GetBody = nil // each call must be one request on the wire
 	r.Header.Set("Content-Type", s.contentType)
 	r.Header.Set("Origin", base)
 	c := http.Client{

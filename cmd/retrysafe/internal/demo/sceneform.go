@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// formAgain is a form of a web page, sent by two clicks at once and by another one after Back.
-// Protection here is a hidden key and a redirect, in the service that has the form.
+// formAgain is a form of a web page, sent by a double click and by another click after Back. The
+// protection is a hidden key and a redirect, in the service with the form.
 func formAgain(ctx context.Context, s *stage, protected bool) (string, string, bool, error) {
 	d := newDesk(s.shop.addr, s.run)
 	d.slow = 100 * time.Millisecond
@@ -59,7 +59,7 @@ func formAgain(ctx context.Context, s *stage, protected bool) (string, string, b
 	return orders(e), yes(equal), e.Orders == 1 && equal && answers[0].status == http.StatusSeeOther, err
 }
 
-// serve puts the forms on an address of their own.
+// serve serves the forms on their own address.
 func (d *desk) serve() (base string, end func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -78,7 +78,7 @@ func (d *desk) serve() (base string, end func(), err error) {
 
 var hiddenField = regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)"`)
 
-// fill opens a form as a browser does, and returns what it would send.
+// fill opens a form as a browser does, and returns the request that it would send.
 func fill(ctx context.Context, page string) (sent, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
 	if err != nil {

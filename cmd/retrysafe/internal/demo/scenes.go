@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// row is what a scene shows.
+// row is the result of a scene.
 type row struct {
 	Scene    string `json:"scene"`
 	Requests int    `json:"requests"`
@@ -20,9 +20,9 @@ type row struct {
 	Error    string `json:"error,omitempty"`
 }
 
-// scene runs one side: protected or not. It returns what happened, what the answers were like, and
-// whether both are as they should be with protection. Without it they must not be, or the scene
-// would show nothing.
+// scene runs one side: protected or not. It returns what happened, what the answers were, and
+// whether both are as they should be with protection. Without protection they must not be, or the
+// scene would show nothing.
 type scene struct {
 	name     string
 	requests int
@@ -89,8 +89,8 @@ func lostAnswer(ctx context.Context, s *stage, protected bool) (string, string, 
 	return payments(e), yes(equal), e.Payments == 1 && equal && first.status == http.StatusCreated, err
 }
 
-// killed: with protection it is the gateway that dies, without it the shop; either way the client
-// only knows that nothing came back.
+// killed: with protection the gateway dies, without it the shop. In both cases the client only
+// knows that no answer came.
 func killed(ctx context.Context, s *stage, protected bool) (string, string, bool, error) {
 	c, name := s.client(protected, "ann"), s.scene("killed", protected)
 	earlier := request{Scene: name + "-earlier", Cents: 100}
@@ -102,7 +102,7 @@ func killed(ctx context.Context, s *stage, protected bool) (string, string, bool
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		// its connection breaks
+		// the kill breaks its connection
 		_, _ = c.post(ctx, "/payments", s.key("pay-killed"), req, headWork, strconv.Itoa(deadMS))
 	}()
 	err = until(ctx, func() bool {
@@ -157,7 +157,7 @@ func otherBody(ctx context.Context, s *stage, protected bool) (string, string, b
 	return payments(e), told, e.Payments == 1 && refused, err
 }
 
-// otherUser: two people who happen to use one key are two people.
+// otherUser: two people who happen to use the same key do not share a record.
 func otherUser(ctx context.Context, s *stage, protected bool) (string, string, bool, error) {
 	name := s.scene("other-user", protected)
 	req := request{Scene: name, Cents: 100}
@@ -178,7 +178,7 @@ func otherUser(ctx context.Context, s *stage, protected bool) (string, string, b
 	return payments(e), told, e.Payments == 2 && apart && equal, err
 }
 
-// twice sends a request two times, and tells whether both answers are the same.
+// twice sends a request two times, and reports whether both answers are the same.
 func twice(ctx context.Context, c *client, key string, req request) (first answer, equal bool, err error) {
 	first, err = c.post(ctx, "/payments", key, req)
 	if err != nil {
@@ -199,8 +199,8 @@ func pressedAgain(ctx context.Context, s *stage, protected bool) (string, string
 		cancel()
 	}
 	first, err := c.post(ctx, "/payments", s.key("pay-again"), req)
-	// Where the disk was slow nobody waited for the claims of those presses, and they are being
-	// given back, or the file is busy: the gateway says when to come again.
+	// If the disk was slow, the presses gave up on their claims. The claims are being released, or
+	// the file is busy, and the gateway says when to retry.
 	for end := time.Now().Add(patience); err == nil && first.status != http.StatusCreated && first.retryAfter != "" && time.Now().Before(end); {
 		select {
 		case <-time.After(250 * time.Millisecond):
@@ -221,7 +221,7 @@ func pressedAgain(ctx context.Context, s *stage, protected bool) (string, string
 	return payments(e), yes(equal), e.Payments == 1 && equal && first.status == http.StatusCreated, err
 }
 
-// halfDone: the shop dies between the order and its payment. Protection here is in the shop itself:
+// halfDone: the shop dies between the order and its payment. The protection is in the shop itself:
 // record and effect in one transaction.
 func halfDone(ctx context.Context, s *stage, protected bool) (string, string, bool, error) {
 	c, name := newClient(s.shop.addr, "ann"), s.scene("half-done", protected)
@@ -230,7 +230,7 @@ func halfDone(ctx context.Context, s *stage, protected bool) (string, string, bo
 		path = "/checkout-tx"
 	}
 	req := request{Scene: name, Item: "tea", Cents: 4200}
-	_, _ = c.post(ctx, path, "checkout-1", req, "X-Demo-Crash", "1") // its connection breaks
+	_, _ = c.post(ctx, path, "checkout-1", req, "X-Demo-Crash", "1") // the connection breaks
 	if err := s.shop.awaitDeath(ctx); err != nil {
 		return "", "", false, err
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/retrysafe/retrysafe/sqlstore"
 )
 
-// shop is the service that the demonstration protects: it takes orders and payments, and knows
-// nothing of retries. Only /checkout-tx uses the library itself.
+// shop is the service that the demonstration protects. It takes orders and payments, and knows
+// nothing about retries. Only /checkout-tx uses the library itself.
 type shop struct {
 	db     *sql.DB
 	store  *sqlstore.Store
@@ -32,7 +32,7 @@ const tables = `
 CREATE TABLE IF NOT EXISTS orders   (id INTEGER PRIMARY KEY, scene TEXT NOT NULL, customer TEXT NOT NULL, item TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS payments (id INTEGER PRIMARY KEY, scene TEXT NOT NULL, customer TEXT NOT NULL, cents INTEGER NOT NULL);`
 
-// ShopCommand is the service as a process of its own, so that it can be killed.
+// ShopCommand returns the command that runs the shop as its own process, so that it can be killed.
 func ShopCommand() *cobra.Command {
 	var listen, db string
 	c := &cobra.Command{
@@ -99,11 +99,11 @@ type request struct {
 	Scene string `json:"scene"`
 	Item  string `json:"item,omitempty"`
 	Cents int    `json:"cents,omitempty"`
-	// WorkMS is how long the service works after it has acted, and before it answers.
+	// WorkMS is how long the service works after the effect and before it answers.
 	WorkMS int `json:"work_ms,omitempty"`
 }
 
-// headWork is WorkMS in a header: the same payment, the same body, in a shop that is slower today.
+// headWork is WorkMS in a header: it makes the shop slower without changing the payment's body.
 const headWork = "X-Demo-Work-MS"
 
 func read(w http.ResponseWriter, r *http.Request) (req request, ok bool) {
@@ -134,8 +134,8 @@ func (s *shop) single(what string, insert func(context.Context, execer, string, 
 	}
 }
 
-// checkout is two effects one after the other; a crash between them leaves an order that nobody
-// paid.
+// checkout has two effects one after the other. A crash between them leaves an order without a
+// payment.
 func (s *shop) checkout(w http.ResponseWriter, r *http.Request) {
 	req, ok := read(w, r)
 	if !ok {
@@ -149,7 +149,7 @@ func (s *shop) checkout(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, req, "order", id, err)
 }
 
-// checkoutTx is the same in one transaction with its record: all of it, or nothing.
+// checkoutTx does the same in one transaction with its record: all of it, or nothing.
 func (s *shop) checkoutTx(w http.ResponseWriter, r *http.Request) {
 	req, ok := read(w, r)
 	if !ok {
@@ -168,7 +168,7 @@ func (s *shop) checkoutTx(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, req, "order", res.Value, err)
 }
 
-// crashIfTold kills the process as a power cut would.
+// crashIfTold kills the process as a power cut would, if the request says so.
 func crashIfTold(r *http.Request) {
 	if r.Header.Get("X-Demo-Crash") != "" {
 		if self, err := os.FindProcess(os.Getpid()); err == nil {
@@ -209,7 +209,7 @@ func (s *shop) reply(w http.ResponseWriter, req request, what string, id int64, 
 	_ = json.NewEncoder(w).Encode(map[string]any{what: id})
 }
 
-// effects counts what happened in a scene.
+// effects counts the effects in a scene.
 type effects struct {
 	Orders   int `json:"orders"`
 	Payments int `json:"payments"`
@@ -227,13 +227,13 @@ func (s *shop) effects(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(e)
 }
 
-// payment is one that took effect.
+// payment is a payment that took effect.
 type payment struct {
 	ID    int64 `json:"id"`
 	Cents int   `json:"cents"`
 }
 
-// payments lists those of a scene, the first one first.
+// payments lists the payments of a scene, the first one first.
 func (s *shop) payments(w http.ResponseWriter, r *http.Request) {
 	all, err := s.paid(r.Context(), r.URL.Query().Get("scene"))
 	if err != nil {

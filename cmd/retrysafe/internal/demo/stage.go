@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// stage is what the scenes play on.
+// stage has the processes and the store of a scene.
 type stage struct {
 	shop, gateway *process
 	store         string // where the gateway keeps its records
-	stays         bool   // the store is somebody's own
-	run           string // ends every key, since a store may still have those of an earlier run
+	stays         bool   // the user's store, which remains after the demonstration
+	run           string // a suffix of every key: the store may still have earlier runs
 }
 
-// key is a client's key.
+// key returns a client's key.
 func (s *stage) key(name string) string { return name + "-" + s.run }
 
 func (s *stage) client(protected bool, user string) *client {
@@ -27,7 +27,7 @@ func (s *stage) client(protected bool, user string) *client {
 
 func (s *stage) scene(name string, protected bool) string { return sceneName(name, protected) }
 
-// sceneName tells what happened on one side from what happened on the other.
+// sceneName keeps the effects of the two sides apart.
 func sceneName(name string, protected bool) string {
 	if protected {
 		return name + "-with"
@@ -35,8 +35,8 @@ func sceneName(name string, protected bool) string {
 	return name + "-without"
 }
 
-// build makes a stage. The shop's file is dir/name-shop.db, and that of the gateway's records
-// dir/name.db where no store is given; how are options of the gateway.
+// build makes a stage. The shop's file is dir/name-shop.db. The gateway's records are in
+// dir/name.db if no store is given. how are options of the gateway.
 func build(dir, name, store string, how ...string) (*stage, error) {
 	addrs, err := freeAddrs(2)
 	if err != nil {

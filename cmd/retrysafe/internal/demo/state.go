@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// state is all that the page shows. It is told whole each time, so that a browser which has missed
-// something has missed nothing.
+// state is all that the page shows. Each event has the whole state, so a browser that has missed an
+// event is up to date after the next one.
 type state struct {
 	Number  int          `json:"number"`
 	Key     string       `json:"key"`
@@ -18,7 +18,7 @@ type state struct {
 	Without sideState    `json:"without"`
 	With    sideState    `json:"with"`
 	Record  recordState  `json:"record"`
-	Forms   []formState  `json:"forms"` // null if the shop does not say
+	Forms   []formState  `json:"forms"` // null if the shop does not answer
 }
 
 type gatewayState struct {
@@ -27,7 +27,7 @@ type gatewayState struct {
 }
 
 type sideState struct {
-	Payments []payment `json:"payments"` // what took effect; null if the shop does not say
+	Payments []payment `json:"payments"` // that took effect; null if the shop does not say
 	Presses  []press   `json:"presses"`
 	Curl     string    `json:"curl"`
 }
@@ -58,7 +58,7 @@ func (p *page) state(w http.ResponseWriter, _ *http.Request) {
 	_ = json.NewEncoder(w).Encode(p.look())
 }
 
-// events tells the state whenever it has changed, until the browser or the demonstration ends.
+// events sends the state whenever it changes, until the browser or the demonstration ends.
 func (p *page) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	flow := http.NewResponseController(w)

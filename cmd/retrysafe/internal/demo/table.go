@@ -5,8 +5,7 @@ import (
 	"io"
 )
 
-// table prints a scene as it runs: its name first, then what happened without protection, then with
-// it.
+// table prints a scene as it runs: its name, then what happened without protection, then with it.
 type table struct {
 	out  io.Writer
 	show bool

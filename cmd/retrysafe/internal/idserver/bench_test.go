@@ -12,14 +12,14 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// nobody takes answers.
+// A client that discards answers.
 type nobody struct{ header http.Header }
 
 func (n *nobody) Header() http.Header         { return n.header }
 func (n *nobody) Write(p []byte) (int, error) { return len(p), nil }
 func (n *nobody) WriteHeader(int)             {}
 
-// BenchmarkHandler is what an id costs beside the server of net/http.
+// BenchmarkHandler measures an id without the server of net/http.
 func BenchmarkHandler(b *testing.B) {
 	r := memranges.New()
 	_, err := r.Create(b.Context(), "order", 1, 100_000)

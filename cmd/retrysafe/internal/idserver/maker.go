@@ -11,19 +11,19 @@ import (
 	"github.com/retrysafe/retrysafe/idgen"
 )
 
-// maker makes ids with a worker number, and claims another one when that is lost.
+// maker makes ids with a worker number, and claims another number when it loses one.
 type maker struct {
 	workers *idgen.Workers
 	log     *slog.Logger
 	current atomic.Pointer[making]
-	lost    atomic.Int64 // numbers, so far
+	lost    atomic.Int64 // lost numbers so far
 
 	life    context.Context
 	stop    context.CancelFunc
 	keeping sync.WaitGroup
 }
 
-// making is one worker number at work.
+// making is a worker number in use.
 type making struct {
 	*idgen.Buffered
 	ids  *idgen.Snowflake
@@ -49,15 +49,15 @@ func (m *maker) claim(ctx context.Context) error {
 	}
 	ids, err := idgen.NewSnowflake(held, nil)
 	if err != nil {
-		_ = held.Release(context.WithoutCancel(ctx)) // or it lapses
+		_ = held.Release(context.WithoutCancel(ctx)) // otherwise it expires
 		return err
 	}
 	m.current.Store(&making{idgen.NewBuffered(ids), ids, held})
 	return nil
 }
 
-// keep claims a number when one is lost. Until it has one there are only ids whose times were
-// reserved before.
+// keep claims a number when one is lost. Until it has one, only ids whose times were reserved
+// before can be made.
 func (m *maker) keep() {
 	for {
 		select {

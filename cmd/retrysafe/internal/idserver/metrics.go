@@ -11,17 +11,17 @@ import (
 	"github.com/retrysafe/retrysafe/gateway"
 )
 
-// metrics count what a server does, in the form of Prometheus.
+// metrics are the Prometheus metrics of a server.
 type metrics struct {
 	registry           *prometheus.Registry
 	snowflake, segment *kind
 }
 
-// kind are the metrics of one kind of ids.
+// kind has the metrics of one kind of ids.
 type kind struct {
 	ids     prometheus.Counter
 	seconds prometheus.Observer
-	errors  map[string]prometheus.Counter // by reason; nobody changes it
+	errors  map[string]prometheus.Counter // by reason; read-only
 }
 
 func newMetrics(s *Server) *metrics {
@@ -61,7 +61,7 @@ func (k *kind) made(n int, took time.Duration) {
 
 func (k *kind) failed(reason string) { k.errors[reason].Inc() }
 
-// leftOf collects what is left of the ranges at hand, by tag.
+// leftOf collects how many ids are left in the current ranges, by tag.
 type leftOf struct{ s *segments }
 
 var leftDesc = prometheus.NewDesc("retrysafe_ids_left", "Ids of the tag that can be given without another word of the store.", []string{"tag"}, nil)

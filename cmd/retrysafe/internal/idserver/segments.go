@@ -9,31 +9,31 @@ import (
 	"github.com/retrysafe/retrysafe/idgen"
 )
 
-// segments are those of the tags that have given ids, and of those that are asked for just now:
-// anybody can ask for any number of tags that are not there.
+// segments has the segments of the tags that have given ids, and of those that are being tried. It
+// does not keep others, since clients can ask for any number of tags that do not exist.
 type segments struct {
 	ranges idgen.Ranges
 
 	mu     sync.RWMutex
 	all    map[string]*entry
-	absent map[string]time.Time // when the source had none, for a second
+	absent map[string]time.Time // when the source had no such tag, kept for a second
 	closed bool
 }
 
 type entry struct {
 	*idgen.Segment
-	known atomic.Bool // it has given an id
-	users int         // of one that is not known, with the lock held
+	known atomic.Bool // whether it has given an id
+	users int         // users of an unknown tag, under the lock
 }
 
-// mostAbsent bounds what is remembered of tags that are not there.
+// mostAbsent limits how many missing tags are remembered.
 const mostAbsent = 1024
 
 func newSegments(r idgen.Ranges) *segments {
 	return &segments{ranges: r, all: map[string]*entry{}, absent: map[string]time.Time{}}
 }
 
-// use lets f make ids of a tag.
+// use calls f with the source of a tag's ids.
 func (s *segments) use(tag string, f func(source) error) error {
 	s.mu.RLock()
 	e := s.all[tag]
@@ -50,7 +50,7 @@ func (s *segments) use(tag string, f func(source) error) error {
 	return err
 }
 
-// enter is for a tag that is not known.
+// enter is for a tag that is not known yet.
 func (s *segments) enter(tag string) (*entry, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +95,7 @@ func (s *segments) leave(tag string, e *entry, err error) {
 	}
 }
 
-// left is how many ids there are of each known tag without another word of the source.
+// left returns how many ids of each known tag are left without another call of the source.
 func (s *segments) left() map[string]int64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

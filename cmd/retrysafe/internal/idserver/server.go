@@ -1,12 +1,12 @@
-// Package idserver gives out ids over HTTP, for programs in any language: those of a worker number
-// that it leases, and those of tags from ranges. Its paths are those of Meituan's Leaf.
+// Package idserver serves ids over HTTP, for programs in any language: ids of a worker number that
+// it leases, and ids of tags from ranges. Its paths are those of Meituan's Leaf.
 //
 //	GET /api/snowflake/get/{key}   an id of 63 bits that sorts by time; the key does not matter
 //	GET /api/segment/get/{tag}     the next id of a tag
 //	GET /api/time                  this server's time in milliseconds since 1970
 //
-// An id is text, a number in decimal. With ?count=N it is a JSON array of N ids as strings, which
-// JavaScript reads to the last digit.
+// An id is text, a number in decimal. With ?count=N the answer is a JSON array of N ids as strings,
+// so that JavaScript keeps every digit.
 package idserver
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/retrysafe/retrysafe/idgen"
 )
 
-// Options say where ids come from. All but Log are required.
+// Options configures a server. All fields but Log are required.
 type Options struct {
 	Store   retrysafe.Store // for worker numbers
 	Workers *idgen.WorkersOptions
@@ -30,10 +30,10 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-// MaxCount is how many ids there are in one answer at most.
+// MaxCount is the largest number of ids in one answer.
 const MaxCount = 10_000
 
-// Server is what answers. Close it when no request runs any more.
+// Server serves ids. Close it when no request runs any more.
 type Server struct {
 	maker    *maker
 	segments *segments
@@ -69,23 +69,22 @@ func elsewhere(w http.ResponseWriter, r *http.Request) {
 	plain(w, http.StatusNotFound, "There is nothing here. Ask GET /api/snowflake/get/{key}, /api/segment/get/{tag}, /api/time, /healthz, /readyz or /metrics.\n")
 }
 
-// ServeHTTP answers.
+// ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// Worker names the worker number that is held, for people.
+// Worker describes the current worker number, for people.
 func (s *Server) Worker() string { return s.maker.current.Load().held.String() }
 
-// Drain lets /readyz say that no more requests should come.
+// Drain makes /readyz report that no more requests should come.
 func (s *Server) Drain() { s.draining.Store(true) }
 
-// Close gives the worker number back, and ends what runs in the background. No request may run any
-// more.
+// Close releases the worker number and ends the background work. No request may run any more.
 func (s *Server) Close(ctx context.Context) error {
 	s.segments.close()
 	return s.maker.close(ctx)
 }
 
-// source is what ids of a request come from.
+// source makes the ids of a request.
 type source interface {
 	Next(ctx context.Context) (idgen.ID, error)
 	NextN(ctx context.Context, n int) ([]idgen.ID, error)
@@ -104,10 +103,11 @@ func (s *Server) segment(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// errCount is for those who ask for something else than an id or some.
+// errCount is the error for an invalid query.
 var errCount = errors.New("write ?count=N with N from 1 to " + strconv.Itoa(MaxCount) + ", or no question mark for one id")
 
-// answer writes one id, or as many as are asked for. With an error nothing was written.
+// answer writes one id, or as many as the request asks for. If it returns an error, it has written
+// nothing.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, m *kind, from source) error {
 	begun := time.Now()
 	if r.URL.RawQuery == "" {
@@ -117,7 +117,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, m *kind, from so
 		}
 		header(w, textPlain)
 		var buf [20]byte
-		_, _ = w.Write(strconv.AppendInt(buf[:0], int64(id), 10)) // who has gone is told nothing
+		_, _ = w.Write(strconv.AppendInt(buf[:0], int64(id), 10)) // the client may be gone
 		m.made(1, time.Since(begun))
 		return nil
 	}
@@ -147,7 +147,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, m *kind, from so
 	return nil
 }
 
-// refuse says what is wrong.
+// refuse answers with an error.
 func (s *Server) refuse(w http.ResponseWriter, m *kind, err error) {
 	switch {
 	case errors.Is(err, errCount):
@@ -187,11 +187,11 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// The values of header fields are shared by all answers.
+// All answers share these values of header fields.
 var (
 	textPlain       = []string{"text/plain; charset=utf-8"}
 	applicationJSON = []string{"application/json"}
-	// an id that a cache gives out again is one that two have
+	// A cache that serves an id again would give one id to two clients.
 	noStore = []string{"no-store"}
 )
 

@@ -23,7 +23,7 @@ import (
 	"github.com/retrysafe/retrysafe/memstore"
 )
 
-// world is a store and a source that can be away, and count.
+// world is a store and a source that can be unreachable, and count their calls.
 type world struct {
 	retrysafe.Store
 	*memranges.Ranges
@@ -77,8 +77,8 @@ func get(t *testing.T, s *idserver.Server, path string) *httptest.ResponseRecord
 	return rec
 }
 
-// TestStoreAway: ids go on for a while, then errors say what to do, and all goes on when the store
-// is back: with another worker number.
+// TestStoreAway: while the store is unreachable, ids last for a while, then errors say what to do.
+// When the store is back, ids continue, with another worker number.
 func TestStoreAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestStoreAway(t *testing.T) {
 			assert.Equal(t, get(t, s, path).Code, 200, "%s, the store away for 20 s", path)
 		}
 		time.Sleep(time.Minute)
-		get(t, s, "/api/segment/get/order?count=90") // what is left
+		get(t, s, "/api/segment/get/order?count=90") // use up what is left
 		for _, path := range []string{"/api/snowflake/get/x", "/api/segment/get/order?count=200"} {
 			rec := get(t, s, path)
 			assert.Equal(t, rec.Code, 503, "%s, the store away for long", path)
@@ -116,8 +116,8 @@ func TestStoreAway(t *testing.T) {
 	})
 }
 
-// TestUnknownTags: those who ask for tags that are not there cost the source little and the server
-// nothing, also while the source is away.
+// TestUnknownTags: clients that ask for missing tags cost the source little and the server nothing,
+// also while the source is unreachable.
 func TestUnknownTags(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestUnknownTags(t *testing.T) {
 	})
 }
 
-// FuzzRequest: whatever is asked for, the answer is ids or a sentence.
+// FuzzRequest: to any request the answer is ids or an error in words.
 func FuzzRequest(f *testing.F) {
 	s, _ := newServer(f)
 	f.Cleanup(func() { _ = s.Close(context.Background()) })
